@@ -18,8 +18,8 @@ struct uuid {
     uint8_t bytes[16];
 };
 
-/* Fills from getrandom(2); aborts when the kernel has none (that machine is broken). Buffers a
- * page of entropy per thread-unsafe caller: loop thread only. */
+/* Fills from getrandom(2); aborts when the kernel has none (that machine is broken). Keeps a
+ * page of entropy without a lock: loop thread only. */
 void random_bytes(void *out, size_t len);
 /* The same without the buffer: for any thread, and for keys that must never lie in it. */
 void random_kernel(void *out, size_t len);

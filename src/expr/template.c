@@ -48,7 +48,7 @@ static slice pointer_text(const struct position *position, char *room, size_t si
     return slice_of(room + at, size - at);
 }
 
-/* Puts the place before the error that is there. */
+/* Puts the position in front of the error's text. */
 static void *fail_at(struct compiler *c, const struct position *position)
 {
     char room[200];

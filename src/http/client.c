@@ -328,7 +328,7 @@ static struct http_origin *call_detach(struct http_call *call)
     struct http_client *client = call->client;
     struct http_origin *origin = call->origin;
     /* Order: the timer first, or it could fire for a call that has ended. Then what works for the
-     * call, which looks at call->dial and call->connection to cut the links. Last its slot, when no
+     * call, which uses call->dial and call->connection to cut the links. Last its slot, when no
      * connection counts any more. */
     timer_stop(&call->timer);
     list_unlink(&call->all_link);

@@ -9,7 +9,7 @@
  * Slots (client_slot.c): calls_per_origin calls are under way to an origin, connections_max in all.
  * Further ones wait, at most waiting_ms, and go in turn by tenant, whatever number each has
  * waiting. A tenant alone may use its share of either; the more the others use, the fewer slots it
- * gets, so that one that takes all it can leaves some for those who come later.
+ * gets, so that one that takes all it can leaves some for tenants that come later.
  *
  * Pool: the most recently used idle connection is taken (the least likely to have been closed by
  * its peer); connections over the limits are closed from the least recently used end. A reused
@@ -76,15 +76,15 @@ struct http_client;
 /* NULL: err. */
 struct http_client *http_client_new(struct loop *loop, const struct http_client_config *config,
                                     struct err *err) MUST_CHECK;
-/* Calls still under way end with CANCELLED, connections are closed; memory goes by itself as the
- * loop turns on. */
+/* Calls still under way end with CANCELLED, connections are closed; memory is freed as the
+ * loop runs on. */
 void http_client_free(struct http_client *client);
 /* For a reload: connections made under the former context are closed as they fall idle. */
 void http_client_tls_set(struct http_client *client, struct tls_context *tls);
 /* Operator only: requests for origin ("https://gmail.googleapis.com") go to target
  * ("https://127.0.0.1:9443", a path in it is put before the request's own). The Host header stays
- * the original's authority; SNI and certificate check use the target's host, since that is who
- * answers. The target's address is always allowed. Copies. ERR_SYNTAX, ERR_LIMIT. */
+ * the original's authority; SNI and certificate check use the target's host, since that
+ * server answers. The target's address is always allowed. Copies. ERR_SYNTAX, ERR_LIMIT. */
 int http_client_override(struct http_client *client, slice origin, slice target,
                          struct err *err) MUST_CHECK;
 

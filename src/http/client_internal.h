@@ -1,5 +1,5 @@
 /*
- * Inside of the outbound client (http/client*.c). Owners:
+ * Internals of the outbound client (http/client*.c). Owners:
  *
  *   http_client      origins, by key; counts connections and dials, and goes when the last is gone
  *   http_origin      its idle connections and lines; goes when it has nothing left

@@ -195,8 +195,8 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
         list_push_back(&tenant->client->ring, &tenant->ring);
 }
 
-/* The first that may go, by turns; NULL: none. Those that may not have several slots each, so
- * there are few of them while any slot is free. */
+/* The first line with room, by turns; NULL: none. Lines without room hold several slots each, so
+ * there are few of them to pass over while any slot is free. */
 static struct http_line *line_next(struct http_origin *origin)
 {
     /* A quick end: with no free slot no line may go, and this is called after every call. */
@@ -227,7 +227,7 @@ static struct http_tenant *tenant_next(struct http_client *client)
 void slot_serve_all(struct http_client *client)
 {
     struct http_tenant *tenant;
-    if (client->is_serving) /* what ends meanwhile, the loop below sees */
+    if (client->is_serving) /* the loop below finds calls that end meanwhile */
         return;
     client->is_serving = true;
     /* Reads the ring afresh each round: call_assign may end calls, and so change it. */

@@ -437,9 +437,9 @@ static bool wants_input(const struct http_conn *conn)
     return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
 }
 
-/* Input that was left over when something was in the way is taken up again: at once when nothing is
- * in the way any more, in the next turn when it was the number of requests; a client that reads
- * slowly is waited for in on_drained. */
+/* Left-over input is processed again: at once where the connection is not blocked any more, in the
+ * next turn where the number of requests in this one was the reason. Where the client reads slowly,
+ * on_drained comes here again. */
 static void settle_input(struct http_conn *conn)
 {
     if (conn->state != CONN_HEAD || conn->input.len <= conn->scan.bytes)

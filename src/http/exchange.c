@@ -70,9 +70,9 @@ void http_exchange_gone(struct exchange *exchange)
 
 /* ---- the head ---- */
 
-/* Segments between slashes, decoded; one more than a route can have is as good as all. */
-/* Decoded after splitting, so that %2F in a segment is part of it and cannot change the route (RFC
- * 3986 2.4). */
+/* Segments between slashes, decoded. Reading stops one past the most that a route can have: such a
+ * path matches none. Decoded after splitting, so that %2F in a segment is part of it and cannot
+ * change the route (RFC 3986 2.4). */
 static bool read_segments(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;

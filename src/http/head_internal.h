@@ -1,5 +1,5 @@
 /*
- * Between head.c and target.c.
+ * Shared by head.c and target.c alone.
  */
 #ifndef HTTP_HEAD_INTERNAL_H
 #define HTTP_HEAD_INTERNAL_H

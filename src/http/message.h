@@ -1,7 +1,7 @@
 /*
  * What the server and the client share about an HTTP/1.1 message: methods, header fields, status
  * texts, and the grammar checks of RFC 9110 that keep what we send well-formed. Owns nothing: all
- * slices are borrowed from whoever holds the head.
+ * slices are borrowed from the owner of the head.
  */
 #ifndef HTTP_MESSAGE_H
 #define HTTP_MESSAGE_H

@@ -458,7 +458,7 @@ void http_exchange_refuse(struct exchange *exchange, struct http_problem problem
         http_conn_advance(exchange->conn);
         return;
     }
-    if (exchange->is_begun) { /* too late for words */
+    if (exchange->is_begun) { /* a head is out: only a reset shows that no whole reply follows */
         http_conn_cut(exchange->conn);
         return;
     }

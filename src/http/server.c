@@ -134,7 +134,7 @@ void http_server_release(struct http_server *server)
     loop_garbage_add(server->loop, &server->garbage);
 }
 
-/* So many a turn, since each costs a FIN. */
+/* A bounded number each turn, since each costs a system call. */
 static void see_off_some(struct http_server *server)
 {
     for (size_t i = 0; i < DRAIN_A_TURN_MAX && server->drain_left; i++) {

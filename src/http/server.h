@@ -53,7 +53,7 @@ struct http_server_config {
     uint64_t write_bytes_max;       /* (64 MiB) of a reply: a larger one becomes a 500 */
     uint32_t head_timeout_ms;       /* (10 s) from its first byte: 408; from accept: closed */
     uint32_t body_timeout_ms;       /* (60 s) whole body: 408 */
-    uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a word */
+    uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a reply */
     uint32_t request_timeout_ms;    /* (120 s) head complete to reply begun: 503, on_gone */
     uint32_t reply_timeout_ms;      /* (30 s) a client that does not read: reset */
     uint32_t linger_timeout_ms;     /* (2 s) after our FIN input is read and dropped; ends when none

@@ -1,5 +1,5 @@
 /*
- * The inside of the server, for server.c (listeners, drain), conn.c (a connection's states),
+ * Internals of the server, for server.c (listeners, drain), conn.c (a connection's states),
  * exchange.c (a request) and reply.c (its answer).
  *
  * References of an exchange: one by its connection (as the current one, or in the outbox until its

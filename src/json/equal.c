@@ -1,11 +1,13 @@
 /*
- * Equality and hashing of values. Objects compare whatever the order of their members; large ones
- * with another order go through a table, so that a hostile pair costs no square.
+ * equal: equality and hashing of values. Objects compare whatever the order of their members; large
+ * ones with another order go through a table, so that a hostile pair costs no quadratic time.
+ * Recursion is as deep as the values, which JSON_DEPTH_MAX bounds for parsed ones.
  */
 #include "base/map.h"
 #include "base/mem.h"
 #include "json/number.h"
 
+/* Up to here a linear search for each member is cheaper than building a table. */
 enum { SCAN_MEMBERS_MAX = 32 };
 
 static bool arrays_equal(const struct json *a, const struct json *b)
@@ -32,6 +34,8 @@ static bool members_equal_scan(const struct json *a, uint32_t from, const struct
 static bool members_equal_table(const struct json *a, uint32_t from, const struct json *b)
 {
     struct map map;
+    /* Members before `from` have been compared already, and keys are distinct: they cannot be
+     * needed again. */
     map_init(&map, b->count);
     bool is_ok = true;
     for (uint32_t i = from; i < b->count && is_ok; i++)
@@ -42,6 +46,7 @@ static bool members_equal_table(const struct json *a, uint32_t from, const struc
         is_equal = other && json_equal(&a->as.members[i].value, other);
     }
     map_deinit(&map);
+    /* Without memory for the table the answer is the same, only slower. */
     return is_ok ? is_equal : members_equal_scan(a, from, b);
 }
 
@@ -66,6 +71,8 @@ bool json_equal(const struct json *a, const struct json *b)
     ASSERT(a && b);
     if (json_is_number(a) && json_is_number(b))
         return json_number_cmp(a, b) == 0;
+    /* The counts of containers and the lengths of texts decide most cases. The order of enum
+     * json_type makes JSON_STRING and what follows it the types that have a count. */
     if (a->type != b->type || (a->type >= JSON_STRING && a->count != b->count))
         return false;
     switch (a->type) {
@@ -91,7 +98,8 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return hash_bytes(words, sizeof(words));
 }
 
-/* Equal numbers round to the same double. */
+/* Equal numbers round to the same double, whatever type holds them. Unequal ones may hash alike,
+ * which costs a comparison. */
 static uint64_t number_hash(const struct json *value)
 {
     double real = json_to_double(value) + 0.0; /* -0.0 becomes 0.0 */
@@ -105,6 +113,7 @@ uint64_t json_hash(const struct json *value)
     ASSERT(value);
     if (json_is_number(value))
         return number_hash(value);
+    /* The count is part of the hash, so that [[]] and [] differ. */
     uint64_t hash = mix(value->type, value->type >= JSON_STRING ? value->count : 0);
     switch (value->type) {
     case JSON_BOOL:

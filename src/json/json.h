@@ -105,7 +105,7 @@ const struct json *json_get(const struct json *object, slice key);
 #define JSON_GET(object, literal) json_get((object), SLICE(literal))
 slice json_get_str(const struct json *object, slice key); /* SLICE_NONE when not a string */
 bool json_get_bool(const struct json *object, slice key, bool fallback);
-/* otherwise when absent or no integer in int64. 3.0 counts as an integer. */
+/* fallback when absent or no integer in int64. 3.0 counts as an integer. */
 int64_t json_get_i64(const struct json *object, slice key, int64_t fallback);
 /* Item i, NULL when there is none. */
 const struct json *json_at(const struct json *array, size_t index);
@@ -150,8 +150,8 @@ struct json json_string_dup(struct arena *arena, slice text);
 /* Text that is already JSON, for the writer. */
 struct json json_raw(slice text);
 
-/* Containers that grow in an arena; for building output. An object's set does not look for an
- * existing key unless it is json_object_put. On arena exhaustion the arena's flag is set and the
+/* Containers that grow in an arena; for building output. json_object_set does not search for an
+ * existing key, json_object_put does. On arena exhaustion the arena's flag is set and the
  * call does nothing. */
 struct json json_array(void);
 struct json json_object(void);

@@ -1,6 +1,7 @@
 /*
- * Building values. Containers grow by doubling, the room they have is in cap_log2; a container
- * that came from a parse has none to spare, so its first growth copies it out.
+ * make: building values. Containers grow by doubling, the room they have is in cap_log2; a
+ * container that came from a parse has none to spare, so its first growth copies it. The old block
+ * stays in the arena, where shared copies of the value may still point to it.
  */
 #include <math.h>
 
@@ -20,6 +21,8 @@ struct json json_i64(int64_t value)
 
 struct json json_u64(uint64_t value)
 {
+    /* One form for each integer: what int64 holds is a JSON_INT, so that types can be compared
+     * first. */
     if (value <= INT64_MAX)
         return json_i64((int64_t)value);
     return (struct json){.type = JSON_UINT, .as.u64 = value};
@@ -27,11 +30,13 @@ struct json json_u64(uint64_t value)
 
 struct json json_real(double value)
 {
+    /* RFC 8259 6 has no NaN and no infinities. */
     return isfinite(value) ? (struct json){.type = JSON_REAL, .as.real = value} : json_null;
 }
 
 static struct json text_value(enum json_type type, slice text)
 {
+    /* No text of ours is that long: blocks of memory end at MEM_BLOCK_BYTES_MAX. */
     ASSERT(text.len <= UINT32_MAX);
     return (struct json){
         .type = (uint8_t)type, .count = (uint32_t)text.len, .as.text = text.ptr ? text.ptr : ""};
@@ -75,6 +80,8 @@ static void *grown(struct arena *arena, struct json *container, void *block, siz
         return block;
     if (container->count == UINT32_MAX)
         return NULL;
+    /* cap_log2 was 0 in a parsed container, whose room is its count; from here on it is a power of
+     * two. */
     uint8_t cap_log2 = CAP_LOG2_FIRST;
     while (((size_t)1 << cap_log2) <= container->count)
         cap_log2++;
@@ -106,6 +113,7 @@ void json_object_set(struct arena *arena, struct json *object, slice key, struct
 
 void json_object_put(struct arena *arena, struct json *object, slice key, struct json value)
 {
+    /* From the end: the last of two equal keys is the one that json_get finds. */
     for (uint32_t i = object->count; i > 0; i--) {
         struct json_member *member = &object->as.members[i - 1];
         if (slice_eq(json_str(&member->key), key)) {
@@ -148,6 +156,7 @@ static bool dup_members(struct arena *arena, struct json *to, const struct json 
 static bool dup_into(struct arena *arena, struct json *to, const struct json *from)
 {
     *to = *from;
+    /* The copy has no spare room, whatever the original had. */
     to->cap_log2 = 0;
     switch (from->type) {
     case JSON_BIGNUM:

@@ -1,6 +1,9 @@
 /*
- * Numbers by their decimal value: order, wholeness, divisibility and the one canonical text. No
- * allocation; the work is linear in the digits of the text.
+ * number: numbers by their decimal value: order, wholeness, divisibility and the one canonical
+ * text. No allocation; the work is linear in the digits of the text.
+ *
+ * Doubles cannot decide these: 9007199254740993 and ...992 are one double, and 0.3 is no multiple
+ * of 0.1 in binary. RFC 8259 6 leaves precision open, and ids of providers need all digits.
  */
 #include "json/number.h"
 
@@ -21,7 +24,8 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Absurd exponents all count as this one, so that they stay equal to what is written of them. */
+/* Larger exponents all count as this one: 1e999999999999999999999 must not overflow int64. Two such
+ * numbers then differ by their digits alone. */
 #define POINT_MAX (INT64_C(1) << 58)
 
 /* The exponent after 'e'; past POINT_MAX any value past it. */
@@ -29,6 +33,7 @@ static int64_t exponent_of(const char *text, size_t len)
 {
     bool is_negative = len > 0 && text[0] == '-';
     int64_t value = 0;
+    /* Only a sign can stand there: the text is a checked number. */
     for (size_t i = (len > 0 && !is_digit(text[0])) ? 1 : 0; i < len; i++) {
         if (value <= POINT_MAX)
             value = value * 10 + (text[i] - '0');
@@ -54,6 +59,8 @@ static void decimal_of_text(struct json_decimal *decimal, const char *text, size
     int64_t exponent =
         mantissa_end < end ? exponent_of(mantissa_end + 1, (size_t)(end - mantissa_end) - 1) : 0;
     const char *point = dot ? dot : mantissa_end;
+    /* Zeros in front and behind carry no value once the point is known, so 1.50 and 15e-1 become
+     * one form. */
     const char *first = text;
     while (first < mantissa_end && (*first == '0' || *first == '.'))
         first++;
@@ -61,12 +68,14 @@ static void decimal_of_text(struct json_decimal *decimal, const char *text, size
     while (last > first && (last[-1] == '0' || last[-1] == '.'))
         last--;
     if (first == last) {
+        /* -0 is 0: the sign of nothing would make two zeros differ. */
         decimal->is_negative = false;
         return;
     }
     decimal->digits = first;
     decimal->text_len = (size_t)(last - first);
     decimal->count = decimal->text_len - (dot && dot > first && dot < last);
+    /* Digits between the point and the first digit that is not 0: 0.001 has point -2, 1 has 1. */
     int64_t at = exponent + (first < point ? point - first : point - first + 1);
     decimal->point = at > POINT_MAX ? POINT_MAX : at < -POINT_MAX ? -POINT_MAX : at;
 }
@@ -105,6 +114,8 @@ static int magnitude_cmp(const struct json_decimal *a, const struct json_decimal
 {
     if (a->count == 0 || b->count == 0)
         return (a->count > 0) - (b->count > 0);
+    /* With the first digit not 0, a larger point is a larger number; only then digits are
+     * compared. */
     if (a->point != b->point)
         return a->point < b->point ? -1 : 1;
     size_t at_a = 0;
@@ -131,6 +142,7 @@ int json_decimal_cmp(const struct json_decimal *a, const struct json_decimal *b)
 static bool as_exact_double(const struct json *value, double *out)
 {
     const int64_t exact = INT64_C(1) << 53;
+    /* Any double is its own exact image; only integers beyond 2^53 round when they become one. */
     if (value->type == JSON_REAL) {
         *out = value->as.real;
         return true;
@@ -150,6 +162,7 @@ int json_number_cmp(const struct json *a, const struct json *b)
         return (a->as.u64 > b->as.u64) - (a->as.u64 < b->as.u64);
     double real_a = 0;
     double real_b = 0;
+    /* The common mixed case, without decimals. */
     if (as_exact_double(a, &real_a) && as_exact_double(b, &real_b))
         return (real_a > real_b) - (real_a < real_b);
     struct json_decimal decimal_a;
@@ -176,6 +189,7 @@ bool json_number_is_integer(const struct json *value)
 
 static uint64_t mul_mod(uint64_t a, uint64_t b, uint64_t mod)
 {
+    /* 128 bits for the product of two 64-bit numbers; the remainder fits 64 again. */
     __extension__ typedef unsigned __int128 wide;
     ASSERT(mod > 0);
     return (uint64_t)((wide)a * b % mod);
@@ -185,6 +199,8 @@ static uint64_t pow10_mod(uint64_t exponent, uint64_t mod)
 {
     ASSERT(mod > 0);
     uint64_t result = 1 % mod;
+    /* Square and multiply: exponents are as large as POINT_MAX, so a loop over them would not
+     * end. */
     for (uint64_t base = 10 % mod; exponent > 0; exponent >>= 1) {
         if (exponent & 1)
             result = mul_mod(result, base, mod);
@@ -211,6 +227,7 @@ bool json_number_is_multiple(const struct json *value, const struct json_decimal
     for (int digit = 0; (digit = json_decimal_next(divisor, &pos)) >= 0;)
         mod = mod * 10 + (uint64_t)digit;
     ASSERT(mod > 0);
+    /* The number modulo the divisor, digit by digit: it may have millions of digits. */
     uint64_t rest = 0;
     pos = 0;
     for (int digit = 0; (digit = json_decimal_next(&decimal, &pos)) >= 0;)

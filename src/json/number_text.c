@@ -1,7 +1,8 @@
 /*
- * Numbers from text and doubles to text, by yyjson's exact algorithms. A number is stored in the
- * smallest type that loses nothing; where a double would lose a digit the text itself is kept, so
- * that what came in goes out with the same value.
+ * number_text: numbers from text and doubles to text, by yyjson's exact algorithms. A number is
+ * stored in the smallest type that loses nothing; where a double would lose a digit the text itself
+ * is kept, so that what came in goes out with the same value. A client that sends 1.10 gets 1.1,
+ * which is the same value.
  */
 #include "json/number.h"
 
@@ -17,6 +18,7 @@ enum {
 size_t json_real_text(double value, char out[JSON_REAL_TEXT_MAX])
 {
     ASSERT(isfinite(value));
+    /* On the stack: yyjson writes through an allocator, and formatting a number must not fail. */
     char pool[YYJSON_POOL_BYTES];
     yyjson_alc alc;
     bool is_ready = yyjson_alc_pool_init(&alc, pool, sizeof(pool));
@@ -41,6 +43,7 @@ static bool parse_integer(slice text, struct json *out)
             __builtin_add_overflow(value, (uint64_t)digit, &value))
             return false;
     }
+    /* One more than INT64_MAX is INT64_MIN. */
     if (is_negative && value > (uint64_t)INT64_MAX + 1)
         return false;
     *out = is_negative ? json_i64((int64_t)(0 - value)) : json_u64(value);
@@ -52,6 +55,8 @@ static bool is_lossless(const struct json *real, const struct json *text)
 {
     struct json_decimal of_text;
     json_decimal_of(&of_text, text);
+    /* DBL_DIG digits survive the way to a double and back, but only for normal doubles: denormals
+     * have fewer. */
     if (of_text.count <= DOUBLE_SAFE_DIGITS &&
         (of_text.count == 0 || fabs(real->as.real) >= DBL_MIN))
         return true;
@@ -68,6 +73,8 @@ struct json json_number_parse(slice text)
         return number;
     struct json bignum = {.type = JSON_BIGNUM, .count = (uint32_t)text.len, .as.text = text.ptr};
     yyjson_val parsed;
+    /* Reads to the first byte that is no part of the number; the caller guarantees one
+     * (number.h). */
     const char *end = yyjson_read_number(text.ptr, &parsed, YYJSON_READ_NOFLAG, NULL, NULL);
     if (end != text.ptr + text.len || !yyjson_is_real(&parsed))
         return bignum;

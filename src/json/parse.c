@@ -1,11 +1,11 @@
 /*
- * Text to a tree. yyjson parses in place over a copy of the text in the arena, its own flat values
- * lie in scratch memory that is gone before we return; one walk over them builds the tree, whose
- * strings point into that copy. So a parse costs the arena the text and 16 bytes a value, and no
- * step recurses.
+ * parse: text to a tree. yyjson parses in place over a copy of the text in the arena, its own flat
+ * values lie in scratch memory that is freed before the parse returns; one walk over them builds
+ * the tree, whose strings point into that copy. So a parse costs the arena the text and 16 bytes a
+ * value, and no step recurses: deep nesting ("[[[[...") cannot overflow the stack.
  *
- * Limits: text up to 4 GiB - 1, depth JSON_DEPTH_MAX. Texts over SCAN_BYTES_MIN are looked at
- * first, so that a hostile one is refused before memory is taken for it.
+ * Limits: text up to 4 GiB - 1, depth JSON_DEPTH_MAX. Texts over SCAN_BYTES_MIN are scanned first,
+ * so that a hostile one is refused before memory is taken for it.
  */
 #include <yyjson.h>
 
@@ -17,6 +17,8 @@ const struct json_limits json_limits_request = {JSON_REQUEST_DEPTH_MAX, true};
 const struct json_limits json_limits_provider = {JSON_DEPTH_MAX, false};
 
 enum {
+    /* Smaller texts cost little even when they are hostile, and one more pass over each of them
+     * would cost more. */
     SCAN_BYTES_MIN = 16 * 1024,
     KEY_PRINTED_MAX = 64,
     POINTER_PRINTED_MAX = 200,
@@ -35,6 +37,7 @@ struct parser {
     struct json_dup_table dups;
     struct err *err;
     size_t depth;
+    /* 8 KB, on the stack: as deep as any tree may be. */
     struct frame frames[JSON_DEPTH_MAX];
 };
 
@@ -57,6 +60,7 @@ static bool has_byte(uint64_t bytes, uint64_t wanted)
 static size_t string_end(slice text, size_t at)
 {
     const uint64_t quotes = UINT64_C(0x2222222222222222), slashes = UINT64_C(0x5c5c5c5c5c5c5c5c);
+    /* at was the opening quote. */
     at++;
     while (at < text.len) {
         uint64_t bytes;
@@ -66,6 +70,7 @@ static size_t string_end(slice text, size_t at)
                 break;
             at += sizeof(bytes);
         }
+        /* The bytes left in this word, or the end of the text, one at a time. */
         while (at < text.len && text.ptr[at] != '"' && text.ptr[at] != '\\')
             at++;
         if (at >= text.len || text.ptr[at] == '"')
@@ -82,6 +87,8 @@ static const uint8_t marks[256] = {
     ['}'] = MARK_CLOSE,  [','] = MARK_NEXT, [':'] = MARK_NEXT,
 };
 
+/* Needs no valid JSON: for any bytes it counts at least as many values, and at least as deep, as a
+ * parser could find before it meets an error. */
 static struct scan scan_text(slice text, size_t depth_max)
 {
     struct scan scan = {1, SIZE_MAX};
@@ -93,6 +100,7 @@ static struct scan scan_text(slice text, size_t depth_max)
         if (mark == MARK_STRING) {
             at = string_end(text, at);
         } else if (mark == MARK_CLOSE) {
+            /* A text that closes more than it opened is no JSON; yyjson says where. */
             depth -= depth > 0;
         } else {
             scan.values_max++;
@@ -131,6 +139,7 @@ static int check_large(const struct parser *parser, slice text)
     struct scan scan = scan_text(text, parser->depth_max);
     if (scan.too_deep_at != SIZE_MAX)
         return refuse_depth(parser->err, parser->depth_max, scan.too_deep_at);
+    /* Cannot wrap: bytes_used never passes bytes_max. */
     size_t room = parser->arena->bytes_max - parser->arena->bytes_used;
     if (text.len > room || scan.values_max > (room - text.len) / sizeof(struct json))
         return refuse_memory(parser->err);
@@ -169,6 +178,7 @@ static int refuse_syntax(struct err *err, const yyjson_read_err *fault)
 /* The parsed document, NULL with err set. Its strings and numbers lie in the arena. */
 static yyjson_doc *read_doc(struct parser *parser, slice text)
 {
+    /* Padding: yyjson reads a few bytes behind the text without a check of the end. */
     char *copy = arena_alloc_text(parser->arena, text.len + YYJSON_PADDING_SIZE);
     if (!copy) {
         refuse_memory(parser->err);
@@ -178,6 +188,8 @@ static yyjson_doc *read_doc(struct parser *parser, slice text)
     memset(copy + text.len, 0, YYJSON_PADDING_SIZE);
     const yyjson_alc alc = {scratch_malloc, scratch_realloc, scratch_free, NULL};
     yyjson_read_err fault = {0};
+    /* NUMBER_AS_RAW: numbers come as text, and json_number_parse chooses a type that loses
+     * nothing. */
     yyjson_doc *doc = yyjson_read_opts(
         copy, text.len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &alc, &fault);
     if (!doc)
@@ -200,6 +212,7 @@ static int refuse_duplicate(struct parser *parser, slice key)
 {
     struct buf path;
     buf_init(&path, (size_t)16 * 1024);
+    /* The last frame is the object itself, whose keys are the ones that collide. */
     for (size_t i = 0; i + 1 < parser->depth; i++)
         path_append(&path, &parser->frames[i]);
     slice printed = slice_first(buf_slice(&path), POINTER_PRINTED_MAX);
@@ -216,6 +229,7 @@ static int close_container(struct parser *parser, struct json *container)
     if (container->type != JSON_OBJECT || container->count < 2)
         return OK;
     slice key = SLICE_NONE;
+    /* Only now all members are there, so the table can be sized once. */
     int code = json_dup_fold(&parser->dups, container, &key);
     if (code == ERR_NOMEM)
         return refuse_memory(parser->err);
@@ -228,7 +242,10 @@ static int open_container(struct parser *parser, struct json *slot, yyjson_val *
 {
     size_t count = unsafe_yyjson_get_len(value);
     bool is_object = unsafe_yyjson_is_obj(value);
+    /* The slot is filled before its container is opened: frames point to it, and it lies in its
+     * parent's block. */
     *slot = (struct json){.type = is_object ? JSON_OBJECT : JSON_ARRAY, .count = (uint32_t)count};
+    /* Checked for small texts, which were not scanned. */
     if (parser->depth == parser->depth_max)
         return ERR_LIMIT;
     if (count > 0) {
@@ -241,6 +258,7 @@ static int open_container(struct parser *parser, struct json *slot, yyjson_val *
         else
             slot->as.items = block;
     }
+    /* Keys are values of yyjson, too: an object has two for each member. */
     uint32_t total = (uint32_t)(is_object ? count * 2 : count);
     parser->frames[parser->depth++] = (struct frame){slot, 0, total};
     return OK;

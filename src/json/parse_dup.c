@@ -1,13 +1,17 @@
 /*
- * Duplicate keys. Small objects are compared pairwise behind a 64-bit filter, which nearly always
- * says at once that a key is new; larger ones go through an open-addressed table under the
- * process's SipHash key.
+ * parse_dup: duplicate keys. Small objects are compared pairwise behind a 64-bit filter, which
+ * nearly always says at once that a key is new; larger ones go through an open-addressed table
+ * under the process's SipHash key, so that chosen keys cannot collide on purpose (hash flooding).
+ *
+ * RFC 8259 4 leaves the meaning of duplicates open. Two readers that take different ones can be
+ * played against each other, so request bodies with one are refused (json_limits.refuse_dup_keys).
  */
 #include "json/parse_dup.h"
 
 #include "base/map.h"
 #include "base/mem.h"
 
+/* 24 * 23 / 2 comparisons at most, mostly spared by the filter: cheaper than clearing a table. */
 enum { PAIRWISE_MAX = 24 };
 
 void json_dup_init(struct json_dup_table *table)
@@ -37,6 +41,7 @@ static void fold_member(struct json *object, uint32_t *kept, uint32_t from,
         ++*kept;
         return;
     }
+    /* The first twin is the one that an error names. */
     if (!key->ptr)
         *key = json_str(&twin->key);
     twin->value = members[from].value;
@@ -56,6 +61,8 @@ static uint64_t filter_bit(const struct json *key)
 {
     if (key->count == 0)
         return 1;
+    /* Three bytes and the length: cheap, and different for most keys of one object. A wrong "maybe"
+     * costs a search, never a wrong answer. */
     const unsigned char *text = (const unsigned char *)key->as.text;
     unsigned mix = text[0] * 7U + text[key->count - 1] * 13U + text[key->count / 2] * 31U;
     return UINT64_C(1) << ((mix + key->count * 17U) & 63);
@@ -80,6 +87,7 @@ static void fold_small(struct json *object, slice *key)
 static size_t clear_slots(struct json_dup_table *table, uint32_t count)
 {
     size_t wanted = 64;
+    /* At most half full, so probing ends soon. */
     while (wanted < (size_t)count * 2)
         wanted *= 2;
     if (wanted > table->cap) {
@@ -103,6 +111,7 @@ static int fold_large(struct json_dup_table *table, struct json *object, slice *
     for (uint32_t i = 0; i < object->count; i++) {
         const struct json *name = &members[i].key;
         size_t at = hash_bytes(name->as.text, name->count) & (slot_count - 1);
+        /* Slots hold indices into the folded members, which lie in front of the one being read. */
         while (table->slots[at] && !same_key(&members[table->slots[at] - 1], &members[i]))
             at = (at + 1) & (slot_count - 1);
         struct json_member *twin = table->slots[at] ? &members[table->slots[at] - 1] : NULL;

@@ -1,6 +1,6 @@
 /*
- * See scan.h. Only brackets and quotes are read: in valid JSON they alone decide where a value
- * ends.
+ * scan: see scan.h. Only brackets and quotes are read: in valid JSON they alone decide where a
+ * value ends. Depth is a counter, not recursion.
  */
 #include "json/scan.h"
 
@@ -21,6 +21,7 @@ static const char *skip_string(const char *at, const char *end)
 {
     const char *start = at;
     while (at < end && (at = memchr(at, '"', (size_t)(end - at)))) {
+        /* A quote is escaped when an odd number of backslashes stands before it. */
         const char *escape = at;
         while (escape > start && escape[-1] == '\\')
             escape--;
@@ -35,6 +36,7 @@ static const char *skip_string(const char *at, const char *end)
 /* at: behind the opening bracket. */
 static const char *skip_container(const char *at, const char *end)
 {
+    /* A text that ends early (invalid, by contract) ends the loop as well: at never passes end. */
     for (size_t depth = 1; at < end && depth > 0;) {
         char c = *at++;
         if (c == '"')
@@ -72,6 +74,7 @@ slice json_scan_value(slice text)
 
 enum json_type json_scan_type(slice value)
 {
+    /* An empty value counts as null. */
     switch (value.len ? value.ptr[0] : 'n') {
     case '{':
         return JSON_OBJECT;
@@ -116,6 +119,7 @@ bool json_scan_next(struct json_scan *scan, slice *key, slice *value)
     if (scan->is_object) {
         name = json_scan_value(scan->rest);
         if (!name.ptr)
+            /* Nothing but white space was left. */
             return false;
         scan->rest = slice_from(scan->rest, name.len);
         skip_separators(scan, ':');
@@ -124,6 +128,7 @@ bool json_scan_next(struct json_scan *scan, slice *key, slice *value)
     if (!found.ptr)
         return false;
     scan->rest = slice_from(scan->rest, found.len);
+    /* Only now, so that both are unchanged where nothing was found. */
     *key = name;
     *value = found;
     return true;
@@ -147,6 +152,7 @@ slice json_scan_str(slice quoted, struct arena *arena)
     if (quoted.len < 2 || quoted.ptr[0] != '"')
         return SLICE_NONE;
     slice inside = slice_of(quoted.ptr + 1, quoted.len - 2);
+    /* Most keys have no escape, and are borrowed without a copy. */
     if (slice_find_char(inside, '\\') < 0)
         return inside;
     return json_str(json_parse(arena, quoted, &json_limits_provider, NULL));
@@ -189,6 +195,7 @@ static slice item_by_token(struct json_scan *scan, slice token)
 slice json_scan_pointer(slice root, slice pointer, struct arena *arena)
 {
     slice value = json_scan_value(root), token;
+    /* Each token opens one level: the cost is the text before the value, once for each level. */
     while (value.ptr && pointer.len > 0) {
         struct json_scan scan;
         if (!json_pointer_next(&pointer, &token))

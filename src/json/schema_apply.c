@@ -1,5 +1,7 @@
 /*
- * Compiling applicators: keywords that apply subschemas to the instance or to its parts.
+ * schema_apply: compiling applicators (JSON Schema Core 10, 11): keywords that apply subschemas to
+ * the instance or to its parts. A keyword whose vocabulary the dialect lacks makes
+ * no op (Core 8.1.2).
  */
 #include "json/schema_compile.h"
 
@@ -24,6 +26,8 @@ static int node_into(struct schema_compiler *compiler, const struct json *source
     *node = NULL;
     if (!source)
         return OK;
+    /* The node may be compiled later: it is queued, so nesting in the schema is no recursion
+     * here. */
     *node = schema_node_for(compiler, source, compiler->node->resource);
     return *node ? OK : (int)compiler->err->code;
 }
@@ -59,6 +63,7 @@ struct property_table {
 static int table_new(struct schema_compiler *compiler, struct property_table *table, uint32_t max)
 {
     uint32_t slot_count = 4;
+    /* At most half full, so that a lookup of an unknown name ends soon. */
     while (slot_count < max * 2)
         slot_count *= 2;
     table->properties = ARENA_ARRAY(compiler->arena, struct schema_property, max);
@@ -71,6 +76,7 @@ static int table_new(struct schema_compiler *compiler, struct property_table *ta
 /* The property of that name, a new one when there is none yet. */
 static struct schema_property *table_enter(struct property_table *table, slice name)
 {
+    /* The process's SipHash key: property names of instances are chosen by clients. */
     uint32_t at = (uint32_t)hash_bytes(name.ptr, name.len) & table->mask;
     for (; table->slots[at]; at = (at + 1) & table->mask) {
         struct schema_property *known = &table->properties[table->slots[at] - 1];
@@ -88,6 +94,7 @@ static int enter_properties(struct schema_compiler *compiler, struct property_ta
 {
     for (uint32_t i = 0; properties && i < properties->count; i++) {
         const struct json_member *member = &properties->as.members[i];
+        /* A property may have been entered by `required` alone; its node is NULL then. */
         struct schema_property *property = table_enter(table, json_str(&member->key));
         int code = node_into(compiler, &member->value, &property->node);
         if (code != OK)
@@ -104,6 +111,8 @@ static int enter_required(struct schema_compiler *compiler, struct property_tabl
         if (name->type != JSON_STRING)
             return schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
         struct schema_property *property = table_enter(table, json_str(name));
+        /* A name that is listed twice is required once, since found members are counted and not
+         * listed. */
         *count += !property->is_required;
         property->is_required = true;
     }
@@ -121,6 +130,7 @@ static int compile_patterns(struct schema_compiler *compiler, const struct json 
         return schema_fail_memory(compiler);
     for (uint32_t i = 0; i < source->count; i++) {
         const struct json_member *member = &source->as.members[i];
+        /* The pattern's own sentence goes into an error that names the keyword and its location. */
         struct err fault = {0};
         patterns[i].pattern =
             schema_pattern_compile(compiler->arena, json_str(&member->key), &fault);
@@ -153,6 +163,8 @@ static int fill_object(struct schema_compiler *compiler, struct schema_object *o
         code = schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
     if (code != OK)
         return code;
+    /* properties and required share a table: one lookup a member answers both. The sum is of 32-bit
+     * counts and is bounded before it is used as a size. */
     uint64_t max =
         (properties ? properties->count : 0) + (uint64_t)(required ? required->count : 0);
     if (max > SCHEMA_NODES_MAX)
@@ -206,6 +218,8 @@ static bool is_name_list(const struct json *value)
 }
 
 /* One op for all lists of names of a keyword, one for all its subschemas. */
+/* `dependencies` is the keyword of older drafts that 2020-12 split; it is read in both
+ * meanings. */
 static int compile_dependencies(struct schema_compiler *compiler, enum keyword keyword,
                                 const struct json *source, enum schema_op_kind kind)
 {
@@ -220,6 +234,7 @@ static int compile_dependencies(struct schema_compiler *compiler, enum keyword k
     uint32_t count = 0;
     for (uint32_t i = 0; i < source->count && code == OK; i++) {
         const struct json *value = &source->as.members[i].value;
+        /* Of `dependencies` this call takes the lists or the schemas, the other call the rest. */
         if (keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
             continue;
         if (wants_names && !is_name_list(value))
@@ -278,6 +293,7 @@ static int compile_items(struct schema_compiler *compiler)
         code = nodes_into(compiler, KW_PREFIX_ITEMS, prefix, &items->prefix);
         items->prefix_count = prefix->count;
     }
+    /* Older drafts had a list here; read as one schema it would silently check nothing. */
     if (code == OK && rest && rest->type == JSON_ARRAY)
         code = schema_fail(compiler, ERR_INVALID, KW_ITEMS,
                            "must be one schema; a list of them is prefixItems since 2020-12");
@@ -294,6 +310,7 @@ static int count_into(struct schema_compiler *compiler, enum keyword keyword,
     int64_t number = 0;
     if (!json_is_number(value) || !json_number_is_integer(value) || json_to_double(value) < 0)
         return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-negative integer");
+    /* Beyond int64 no array is that long: the largest count stands for it. */
     *count = json_to_i64(value, &number) ? (uint64_t)number : UINT64_MAX;
     return OK;
 }
@@ -306,6 +323,7 @@ static int compile_contains(struct schema_compiler *compiler)
     struct schema_contains *contains = ARENA_NEW(compiler->arena, struct schema_contains);
     if (!contains)
         return schema_fail_memory(compiler);
+    /* Without minContains at least one item must match (Validation 6.4.5). */
     contains->min = 1;
     contains->max = UINT64_MAX;
     const struct json *min = validation(compiler, KW_MIN_CONTAINS);
@@ -363,6 +381,7 @@ static int compile_dynamic_ref(struct schema_compiler *compiler)
     made->target = schema_node_for(compiler, source, resource);
     if (!made->target)
         return compiler->err->code;
+    /* Dynamic anchors are collected only where a reference may need them. */
     compiler->has_dynamic_ref |= made->anchor.len > 0;
     schema_op_add(compiler, OP_DYNAMIC_REF, TYPE_ANY)->as.dynamic_ref = made;
     return OK;
@@ -397,6 +416,7 @@ static int compile_one(struct schema_compiler *compiler, const struct json *sour
 static int compile_if(struct schema_compiler *compiler)
 {
     const struct json *condition = applicator(compiler, KW_IF);
+    /* Without `if` the keywords then and else mean nothing (Core 10.2.2). */
     if (!condition)
         return OK;
     struct schema_if *branches = ARENA_NEW(compiler->arena, struct schema_if);
@@ -444,6 +464,8 @@ static int compile_in_place(struct schema_compiler *compiler)
 
 int schema_compile_applicators(struct schema_compiler *compiler)
 {
+    /* This order is the order of the ops: cheap ones first, and unevaluated* last, since they need
+     * to know what all others have evaluated (Core 11). */
     int code = compile_dependent_names(compiler);
     if (code == OK)
         code = compile_object(compiler);

@@ -1,5 +1,7 @@
 /*
- * Compiling assertions: keywords that check the instance itself.
+ * schema_assert: compiling assertions (JSON Schema Validation 6): keywords that check the instance
+ * itself. Wrong values of keywords are refused here, when a manifest loads, and not ignored as some
+ * validators do: a typing error in a schema would let everything through.
  */
 #include "json/schema_compile.h"
 
@@ -41,6 +43,7 @@ static int compile_type(struct schema_compiler *compiler, struct schema_node *no
     for (uint32_t i = 0; i < count; i++) {
         slice name = json_str(is_list ? &type->as.items[i] : type);
         unsigned bit = name.ptr ? type_bit(name) : 0;
+        /* No bit of a known type: an unknown name, or no string at all. */
         if (bit == 0)
             return schema_fail(compiler, ERR_INVALID, KW_TYPE,
                                "must be null, boolean, integer, number, string, array or object, "
@@ -58,6 +61,7 @@ static int compile_const(struct schema_compiler *compiler, const struct assert_r
 {
     struct schema_op *op = schema_op_add(compiler, rule->op, rule->types);
     op->as.value = value;
+    /* What a comparison with the value may cost, computed once. */
     op->count = schema_weight(value);
     return OK;
 }
@@ -87,8 +91,10 @@ static int compile_multiple_of(struct schema_compiler *compiler, const struct as
     if (!divisor)
         return schema_fail_memory(compiler);
     json_decimal_of(divisor, value);
+    /* Validation 6.2.1: strictly greater than 0. */
     if (divisor->count == 0 || divisor->is_negative)
         return schema_fail(compiler, ERR_INVALID, rule->keyword, "must be greater than 0");
+    /* A divisor of at most 19 digits fits 64 bits, in which json_number_is_multiple calculates. */
     if (divisor->count > JSON_DIVISOR_DIGITS_MAX)
         return schema_fail(compiler, ERR_LIMIT, rule->keyword,
                            "more than %d digits are not supported", JSON_DIVISOR_DIGITS_MAX);
@@ -107,6 +113,7 @@ static int compile_limit(struct schema_compiler *compiler, const struct assert_r
     if (!is_fine)
         return schema_fail(compiler, ERR_INVALID, rule->keyword, "must be a non-negative integer");
     struct schema_op *op = schema_op_add(compiler, rule->op, rule->types);
+    /* A larger limit than int64 is one that no instance reaches. */
     op->as.limit = json_to_i64(value, &limit) ? (uint64_t)limit : UINT64_MAX;
     return OK;
 }
@@ -140,8 +147,11 @@ static int compile_format(struct schema_compiler *compiler, const struct assert_
 {
     if (value->type != JSON_STRING)
         return schema_fail(compiler, ERR_INVALID, rule->keyword, "must be a string");
+    /* By default `format` is an annotation (Validation 7.2.1); the option or the vocabulary makes
+     * it assert. */
     bool is_asserted = compiler->options->assert_formats ||
                        compiler->node->resource->vocabularies & VOCABULARY_FORMAT_ASSERTION;
+    /* A format that is not known passes (schema.h). */
     const struct schema_format *format = schema_format_find(json_str(value));
     if (is_asserted && format)
         schema_op_add(compiler, rule->op, rule->types)->as.format = format;
@@ -172,6 +182,7 @@ int schema_compile_asserts(struct schema_compiler *compiler, struct schema_node 
     int code = compile_type(compiler, node);
     for (size_t i = 0; i < ARRAY_LEN(rules) && code == OK; i++) {
         const struct json *value = compiler->keywords[rules[i].keyword];
+        /* format belongs to vocabularies of its own. */
         bool is_used = rules[i].keyword == KW_FORMAT ||
                        node->resource->vocabularies & VOCABULARY_VALIDATION;
         if (value && is_used)

@@ -1,6 +1,9 @@
 /*
- * From a document to a program. Nodes are compiled from a queue, so that no chain of references
- * deepens the stack; each subschema becomes one node however often it is referred to.
+ * schema_compile: from a document to a program. Nodes are compiled from a queue, so that no chain
+ * of references deepens the stack; each subschema becomes one node however often it is referred to,
+ * so a schema that refers to itself ends as well.
+ *
+ * The maps are for compiling only and are freed with it; nodes point to one another.
  */
 #include "json/schema_compile.h"
 
@@ -10,6 +13,7 @@
 
 enum {
     LOCATION_BYTES_MAX = 300,
+    /* The search is for a message; in a very large document the location stays "#". */
     LOCATION_VISITS_MAX = 200 * 1000,
 };
 
@@ -27,6 +31,7 @@ static bool find_location(struct buf *out, const struct json *at, const struct j
     for (uint32_t i = 0; i<at->count && * visits> 0; i++) {
         bool is_object = at->type == JSON_OBJECT;
         const struct json *child = is_object ? &at->as.members[i].value : &at->as.items[i];
+        /* Scalars are no subschemas; only the one that is searched may be one (true, false). */
         if (child != target && child->type < JSON_ARRAY)
             continue;
         --*visits;
@@ -61,6 +66,7 @@ int schema_fail(struct schema_compiler *compiler, enum err_code code, enum keywo
         schema_location_write(&position, node->resource->document->root, node->source,
                               keyword_name(keyword));
     }
+    /* Cut to what fits an error, from the front: the root is the most useful part. */
     slice printed = slice_first(buf_slice(&position), LOCATION_BYTES_MAX);
     char text[ERR_TEXT_MAX];
     va_list args;
@@ -99,9 +105,12 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
         schema_fail_memory(compiler);
         return NULL;
     }
+    /* A document's root and each $id begin a resource of their own, whatever refers to them. */
     const struct compile_resource *own = map_get(&compiler->by_root, address_key(&source));
     made->node.source = source;
     made->node.resource = own ? &own->resource : resource;
+    /* The key is a member of the node itself: map keys are not copied, and the node lives as
+     * long. */
     if (map_put(&compiler->by_json, address_key(&made->node.source), made, NULL) != OK) {
         schema_fail_memory(compiler);
         return NULL;
@@ -115,6 +124,8 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
 struct schema_op *schema_op_add(struct schema_compiler *compiler, enum schema_op_kind kind,
                                 unsigned types)
 {
+    /* Each kind of op is made once, those of `dependencies` twice at most: fewer than
+     * SCHEMA_OPS_MAX. */
     ASSERT(compiler->op_count < SCHEMA_OPS_MAX);
     struct schema_op *op = &compiler->ops[compiler->op_count++];
     *op = (struct schema_op){.kind = (uint8_t)kind, .types = (uint8_t)types};
@@ -123,6 +134,7 @@ struct schema_op *schema_op_add(struct schema_compiler *compiler, enum schema_op
 
 uint32_t schema_weight(const struct json *value)
 {
+    /* 64 bits for the sum: a container's weight may pass 32, which the end cuts. */
     uint64_t weight = 1;
     if (value->type == JSON_ARRAY) {
         for (uint32_t i = 0; i < value->count; i++)
@@ -139,11 +151,13 @@ uint32_t schema_weight(const struct json *value)
     return weight > UINT32_MAX ? UINT32_MAX : (uint32_t)weight;
 }
 
-/* Assertions run before applicators, cheap before dear, unevaluated* last: the order of calls. */
+/* Assertions run before applicators, cheap before expensive, unevaluated* last: the order of calls
+ * here is the order of the ops, whatever the order of the members is. */
 static int compile_keywords(struct schema_compiler *compiler, struct schema_node *node)
 {
     compiler->op_count = 0;
     memset(compiler->keywords, 0, sizeof(compiler->keywords));
+    /* Unknown keywords are ignored (Core 6.5): they may be annotations of another vocabulary. */
     for (uint32_t i = 0; i < node->source->count; i++) {
         const struct json_member *member = &node->source->as.members[i];
         enum keyword keyword = keyword_find(json_str(&member->key));
@@ -162,6 +176,7 @@ static int compile_keywords(struct schema_compiler *compiler, struct schema_node
     memcpy(ops, compiler->ops, compiler->op_count * sizeof(*ops));
     node->ops = ops;
     node->op_count = (uint16_t)compiler->op_count;
+    /* unevaluated* are compiled last, so the last op shows whether there is one. */
     uint8_t last = ops[compiler->op_count - 1].kind;
     node->has_unevaluated = last >= OP_UNEVALUATED_ITEMS;
     return OK;
@@ -185,6 +200,7 @@ static int compile_queue(struct schema_compiler *compiler)
 {
     while (compiler->queue) {
         struct compile_node *next = compiler->queue;
+        /* Taken out before it is compiled: compiling appends to the queue. */
         compiler->queue = next->next;
         if (!compiler->queue)
             compiler->queue_end = &compiler->queue;
@@ -226,6 +242,8 @@ static int collect_dynamic_anchors(struct schema_compiler *compiler, struct comp
 static int compile_all(struct schema_compiler *compiler)
 {
     int code = compile_queue(compiler);
+    /* Ends because each round that goes on has compiled at least one node, and nodes are
+     * bounded. */
     for (bool is_settled = false; code == OK && compiler->has_dynamic_ref && !is_settled;) {
         for (struct compile_resource *entry = compiler->resources; entry && code == OK;
              entry = entry->next)
@@ -270,6 +288,7 @@ struct schema *schema_compile(struct arena *arena, const struct json *document,
     const size_t count_max = (size_t)SCHEMA_NODES_MAX * 2;
     map_init(&compiler.by_uri, count_max);
     map_init(&compiler.by_root, count_max);
+    /* Two kinds of keys for each wide object; the documents bound their number. */
     map_init(&compiler.by_member, SIZE_MAX);
     map_init(&compiler.by_json, count_max);
     struct schema *schema = compile(&compiler, document);

@@ -11,7 +11,7 @@
 #include "json/schema_program.h"
 
 enum {
-    SCHEMA_OPS_MAX = 40,          /* of one node: each keyword makes at most one */
+    SCHEMA_OPS_MAX = 40,          /* of one node: each kind at most once, two of them twice */
     SCHEMA_SCAN_DEPTH_MAX = 1024, /* nested subschemas of one document */
 };
 

@@ -1,8 +1,11 @@
 /*
- * Names and addresses of the network: hostname, ipv4, ipv6, email.
+ * schema_format_net: names and addresses of the network: hostname, ipv4, ipv6, email. Stricter than
+ * what resolvers take (0x7f.1, 127.1): a format says what a text is, not what some library makes of
+ * it.
  */
 #include "json/schema_format.h"
 
+/* RFC 1035 2.3.4: 255 bytes on the wire are 253 characters; a label has at most 63. */
 enum {
     HOSTNAME_BYTES_MAX = 253,
     LABEL_BYTES_MAX = 63,
@@ -44,6 +47,7 @@ static bool is_label(slice label)
         if (!is_alnum(label.ptr[i]) && label.ptr[i] != '-')
             return false;
     }
+    /* "--" in the third and fourth position is reserved for A-labels. */
     if (label.len < 4 || label.ptr[2] != '-' || label.ptr[3] != '-')
         return true;
     return slice_eq_nocase(slice_first(label, 2), SLICE("xn")) && is_plausible_a_label(label);
@@ -51,8 +55,11 @@ static bool is_label(slice label)
 
 bool format_hostname(slice text)
 {
+    /* The root's trailing dot is no part of a host name in RFC 1123 2.1. */
     if (text.len == 0 || text.len > HOSTNAME_BYTES_MAX || text.ptr[text.len - 1] == '.')
         return false;
+    /* slice_split sets ptr to NULL behind the last label; an empty label between two dots is
+     * refused. */
     while (text.ptr) {
         if (!is_label(slice_split(&text, '.')))
             return false;
@@ -85,12 +92,14 @@ static bool is_u_label(slice label)
         if (c < 0x80 && !is_alnum((char)c) && c != '-')
             return false;
         ascii += c < 0x80;
+        /* Lead bytes from 0xC0 on count the characters that are not ASCII. */
         wide += c >= 0xC0;
     }
     if (wide == 0)
         return is_label(label);
     if (label.ptr[0] == '-' || label.ptr[label.len - 1] == '-')
         return false;
+    /* A-labels have "xn--" in front and at least a digit for each wide character. */
     return ascii + wide + 4 <= LABEL_BYTES_MAX &&
            !slice_starts_with(slice_from(label, 2), SLICE("--"));
 }
@@ -99,6 +108,7 @@ static bool is_u_label(slice label)
 bool format_idn_hostname(slice text)
 {
     size_t start = 0;
+    /* Up to four bytes a character; the exact count follows below. */
     if (text.len == 0 || text.len > HOSTNAME_BYTES_MAX * 4 || !slice_is_utf8(text, NULL))
         return false;
     size_t characters = 0;
@@ -111,6 +121,7 @@ bool format_idn_hostname(slice text)
         if (at == start || !is_u_label((slice){text.ptr + start, at - start}))
             return false;
         start = at + stop;
+        /* The loop's own increment takes the last byte of the separator. */
         at += stop > 0 ? stop - 1 : 0;
     }
     return characters <= HOSTNAME_BYTES_MAX;
@@ -135,6 +146,7 @@ static bool is_octet(slice text)
 bool format_ipv4(slice text)
 {
     int octets = 0;
+    /* Stops at five, so that a text of a million octets costs no more. */
     while (text.ptr && octets < 5) {
         if (!is_octet(slice_split(&text, '.')))
             return false;
@@ -183,6 +195,8 @@ bool format_ipv6(slice text)
         return count_groups(text, true) == 8;
     int left = count_groups(slice_first(text, (size_t)gap), false);
     int right = count_groups(slice_from(text, (size_t)gap + 2), true);
+    /* Both sides of "::" together have at most seven groups, as it stands for one at least (RFC
+     * 4291 2.2). */
     return left >= 0 && right >= 0 && left + right <= 7;
 }
 
@@ -214,6 +228,7 @@ static size_t quoted_len(slice text, bool is_idn)
         char c = text.ptr[i];
         if (c == '"')
             return i + 1;
+        /* A backslash takes the next byte along, also a quote or another backslash. */
         if (c == '\\' && ++i < text.len)
             c = text.ptr[i];
         bool is_past_ascii = (unsigned char)c >= 0x80;
@@ -240,6 +255,7 @@ static bool is_email(slice text, bool is_idn)
     if (text.len > 0 && text.ptr[0] == '"') {
         local_len = quoted_len(text, is_idn);
     } else {
+        /* The first "@" ends the local part: unquoted it cannot hold one. */
         ptrdiff_t at = slice_find_char(text, '@');
         if (at <= 0 || !is_dot_atom(slice_first(text, (size_t)at), is_idn))
             return false;

@@ -1,5 +1,6 @@
 /*
- * RFC 3339: date-time, full-date, full-time (5.6) and durations (appendix A).
+ * schema_format_time: RFC 3339: date-time, full-date, full-time (5.6) and durations (appendix A).
+ * Checked without making an instant of them: a date alone or a duration has none.
  */
 #include "json/schema_format.h"
 
@@ -25,6 +26,7 @@ static bool is_leap_year(int year)
 
 bool format_date(slice text)
 {
+    /* February has 29 here; the year decides below. */
     static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     int century = two_digits(text, 0);
     int year = two_digits(text, 2);
@@ -70,6 +72,7 @@ bool format_time(slice text)
         return false;
     if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60)
         return false;
+    /* At position 8 the fraction or the offset begins. */
     size_t at = 8;
     if (char_at(text, at, '.')) {
         size_t first = ++at;
@@ -81,6 +84,7 @@ bool format_time(slice text)
     int offset = 0;
     if (!read_offset(slice_from(text, at), &offset))
         return false;
+    /* 60 is allowed only where a leap second can be (RFC 3339 5.7). */
     return second < 60 || is_leap_moment(hour, minute, offset);
 }
 
@@ -102,6 +106,7 @@ static int read_components(slice *text, const char *units)
             digits++;
         if (digits == 0 || digits == text->len)
             return -1;
+        /* strchr finds the NUL at the end of units, too, which is no unit. */
         const char *unit = strchr(units, text->ptr[digits]);
         if (!unit || !*unit || (count > 0 && (size_t)(unit - units) != next))
             return -1;
@@ -117,6 +122,7 @@ bool format_duration(slice text)
     if (!char_at(text, 0, 'P') || memchr(text.ptr, '\0', text.len))
         return false;
     text = slice_from(text, 1);
+    /* Weeks stand alone (appendix A): tried on a copy first. */
     slice weeks = text;
     if (read_components(&weeks, "W") == 1 && weeks.len == 0)
         return true;

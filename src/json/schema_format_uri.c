@@ -1,6 +1,7 @@
 /*
- * RFC 3986 URIs and references, RFC 3987 IRIs (the same with characters past ASCII), RFC 6570
- * templates.
+ * schema_format_uri: RFC 3986 URIs and references, RFC 3987 IRIs (the same with characters past
+ * ASCII), RFC 6570 templates. Only the grammar is checked; schemes have rules of their own that are
+ * not.
  */
 #include "json/schema_format.h"
 
@@ -34,10 +35,12 @@ static bool is_percent_triplet(slice text, size_t at)
 /* A code point of RFC 3987's ucschar, or of iprivate where that is allowed. */
 static bool is_iri_char(uint32_t code_point, bool allows_private)
 {
+    /* Planes 15 and 16 without their last two code points. */
     bool is_private = (code_point >= 0xE000 && code_point <= 0xF8FF) ||
                       (code_point >= 0xF0000 && (code_point & 0xFFFF) <= 0xFFFD);
     if (is_private)
         return allows_private;
+    /* Noncharacters and tags are in no range of ucschar. */
     if (code_point >= 0xFDD0 && code_point <= 0xFDEF)
         return false;
     if (code_point >= 0xE0000 && code_point < 0xE1000)
@@ -51,6 +54,8 @@ static size_t decode(slice text, size_t at, uint32_t *code_point)
 {
     const unsigned char *bytes = (const unsigned char *)text.ptr + at;
     size_t len = bytes[0] >= 0xF0 ? 4 : bytes[0] >= 0xE0 ? 3 : 2;
+    /* Cannot happen in valid UTF-8; callers check that first, the test keeps the read inside the
+     * text. */
     if (at + len > text.len)
         return 0;
     *code_point = bytes[0] & (0xFFU >> (len + 1));
@@ -92,6 +97,7 @@ static bool is_ip_literal(slice text)
     if (at == 1 || at + 1 >= text.len || text.ptr[at] != '.')
         return false;
     slice rest = slice_from(text, at + 1);
+    /* IPvFuture has no percent triplets (RFC 3986 3.2.2). */
     return slice_find_char(rest, '%') < 0 && is_component(rest, ":", false, false);
 }
 
@@ -107,6 +113,7 @@ static bool is_port(slice text)
 static bool is_authority(slice text, bool is_iri)
 {
     ptrdiff_t user_end = slice_find_char(text, '@');
+    /* The first "@": user information cannot hold another one unescaped. */
     if (user_end >= 0) {
         if (!is_component(slice_first(text, (size_t)user_end), ":", is_iri, false))
             return false;
@@ -125,7 +132,8 @@ static bool is_authority(slice text, bool is_iri)
            (colon < 0 || is_port(slice_from(text, (size_t)colon + 1)));
 }
 
-/* The length of a scheme with its ':'; 0 when there is none. */
+/* The length of a scheme with its ':' (RFC 3986 3.1: a letter, then letters, digits, "+", "-" and
+ * "."); 0 when there is none. */
 static size_t scheme_len(slice text)
 {
     size_t at = 0;
@@ -149,12 +157,14 @@ static bool is_rest(slice text, bool has_scheme, bool is_iri)
 {
     slice fragment = SLICE_NONE;
     slice query = SLICE_NONE;
+    /* Fragment first: "#" ends the query as well, and "?" may stand in a fragment. */
     slice path = cut(cut(text, '#', &fragment), '?', &query);
     if (!is_component(fragment, ":@/?", is_iri, false) ||
         !is_component(query, ":@/?", is_iri, true))
         return false;
     if (slice_starts_with(path, SLICE("//"))) {
         slice rest = slice_from(path, 2);
+        /* The query is cut off already, so only a slash can end the authority. */
         ptrdiff_t slash = slice_find_char(rest, '/');
         if (!is_authority(slash < 0 ? rest : slice_first(rest, (size_t)slash), is_iri))
             return false;
@@ -198,6 +208,8 @@ bool format_iri_reference(slice text)
 static size_t varname_len(slice text)
 {
     size_t at = 0;
+    /* A dot stands only between two characters of names (RFC 6570 2.3): neither first, last nor
+     * doubled. */
     bool after_char = false;
     while (at < text.len) {
         if (is_alpha(text.ptr[at]) || is_digit(text.ptr[at]) || text.ptr[at] == '_') {
@@ -229,6 +241,7 @@ static bool is_modifier(slice text)
 
 static bool is_expression(slice text)
 {
+    /* Operators, those reserved for extensions among them (RFC 6570 2.2). */
     if (text.len > 0 && text.ptr[0] && strchr("+#./;?&=,!@|", text.ptr[0]))
         text = slice_from(text, 1);
     do {

@@ -1,5 +1,7 @@
 /*
- * The table of keywords, searched by halves.
+ * schema_keyword: the table of keywords in the order of their names, for binary search. The order
+ * is that of the enum. holds says where subschemas are, so that an "$id"
+ * in an enum or const is not taken for an identifier.
  */
 #include "json/schema_keyword.h"
 

@@ -1,6 +1,8 @@
 /*
- * What the specification's meta-schemas assert, document by document under their identifiers (JSON
- * Schema 2020-12 Core 8, Validation 2). Titles, defaults and comments are left out.
+ * schema_meta: what the specification's meta-schemas assert, document by document under their
+ * identifiers (JSON Schema 2020-12 Core 8, Validation 2). Titles, defaults and comments are left
+ * out. Compiled in, because a validator that fetched them would depend on a third party's server
+ * while it starts.
  */
 #include "json/schema_meta.h"
 

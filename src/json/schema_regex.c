@@ -1,12 +1,17 @@
 /*
- * The translator: one pass, no recursion; open groups are a stack of kinds, and what may be
- * quantified is remembered from term to term.
+ * schema_regex: the translator of ECMA-262 patterns (JSON Schema Core 6.4) to PCRE2. One pass, no
+ * recursion; open groups are a stack of kinds, and what may be quantified is remembered from term
+ * to term.
+ *
+ * What is not understood is refused, never passed through: PCRE2 would give it a meaning of its
+ * own.
  */
 #include "json/schema_regex.h"
 
 #include "json/schema_regex_class.h"
 
 enum {
+    /* The stack of groups is an array; PCRE2 has a limit of its own behind it. */
     GROUPS_DEEP_MAX = 128,
     REPEAT_MAX = 65535,
     NAME_MAX_BYTES = 32, /* PCRE2's own limit */
@@ -45,7 +50,7 @@ static bool is_named_group(slice text, size_t at)
            text.ptr[at + 3] != '=' && text.ptr[at + 3] != '!';
 }
 
-/* Calls for each capturing group; stops when wanted (may be empty: count only) is a group's name.*/
+/* Counts capturing groups; stops with true where one is named wanted (empty: count only). */
 static bool scan_groups(slice text, slice wanted, unsigned *count)
 {
     *count = 0;
@@ -56,6 +61,7 @@ static bool scan_groups(slice text, slice wanted, unsigned *count)
         } else if (c == '[') {
             at = class_end(text, at);
         } else if (c == '(') {
+            /* "(?" that is no named group captures nothing; "(" alone does. */
             bool is_named = is_named_group(text, at);
             if (is_named && wanted.len > 0) {
                 slice rest = slice_from(text, at + 3);
@@ -101,6 +107,7 @@ static int open_named(struct translation *t, size_t start)
         code = read_name(&t->in, &name);
     if (code != OK)
         return code;
+    /* Only names in front of this group: a name may be used once (ECMA-262 22.2.1.1). */
     if (scan_groups(slice_first(t->in.text, start), name, &count))
         return regex_refuse(&t->in, start, "this group's name is taken");
     return OK;
@@ -114,6 +121,7 @@ static int open_group(struct translation *t)
     if (t->groups.depth == GROUPS_DEEP_MAX)
         return err_set(in->err, ERR_LIMIT, "pattern: groups nested deeper than %d",
                        GROUPS_DEEP_MAX);
+    /* "(*" begins a verb of PCRE2, "(?" in any other form is its own, such as recursion. */
     slice rest = slice_from(in->text, in->at);
     int code = OK;
     if (slice_starts_with(rest, SLICE("?<=")) || slice_starts_with(rest, SLICE("?<!"))) {
@@ -143,6 +151,7 @@ static int close_group(struct translation *t)
     if (t->groups.depth == 0)
         return regex_refuse(&t->in, t->in.at, "a ) without its (");
     t->groups.depth--;
+    /* ECMA-262 in Unicode mode allows no quantifier behind a look-around. */
     t->last = t->groups.is_lookaround[t->groups.depth] ? TERM_ASSERTION : TERM_ATOM;
     t->in.at++;
     regex_emit(&t->in, SLICE(")"));
@@ -157,6 +166,7 @@ static bool read_count(slice text, size_t *at, unsigned *value)
     size_t start = *at;
     *value = 0;
     for (; *at < text.len && regex_is_digit(text.ptr[*at]); ++*at) {
+        /* Stops growing above the limit, so the number cannot overflow. */
         if (*value <= REPEAT_MAX)
             *value = *value * 10 + (unsigned)(text.ptr[*at] - '0');
     }
@@ -179,6 +189,7 @@ static bool read_braces(slice text, size_t at, struct braces *braces)
         at++;
         if (!read_count(text, &at, &braces->high))
             braces->high = REPEAT_MAX;
+        /* {3,2} is no quantifier here: open_brace then takes the brace for itself. */
         if (braces->high < braces->low && braces->low <= REPEAT_MAX)
             return false;
     }
@@ -191,6 +202,8 @@ static int add_quantifier(struct translation *t, size_t end)
     struct regex_in *in = &t->in;
     if (t->last != TERM_ATOM)
         return regex_refuse(in, in->at, "nothing to repeat");
+    /* A "?" makes it lazy. A "+" there would be PCRE2's possessive form; as the last term is
+     * quantified by now, the next call refuses it. */
     if (end < in->text.len && in->text.ptr[end] == '?')
         end++;
     regex_emit(in, (slice){in->text.ptr + in->at, end - in->at});
@@ -224,6 +237,8 @@ static int back_reference(struct translation *t)
     struct regex_in *in = &t->in;
     size_t at = in->at + 1;
     unsigned number = 0;
+    /* A group may be referred to before it is closed or opened (ECMA-262), so the count is of the
+     * whole pattern. */
     if (!read_count(in->text, &at, &number) || number > t->capture_count)
         return regex_refuse(in, in->at, "there is no group of that number");
     in->at = at;
@@ -318,6 +333,7 @@ static int translate_term(struct translation *t)
         emit_as(t, "$", TERM_ASSERTION);
         return OK;
     case '.':
+        /* ECMA-262's line terminators; PCRE2's dot excludes only \n. */
         emit_as(t, "[^\\n\\r\\x{2028}\\x{2029}]", TERM_ATOM);
         return OK;
     case '}':
@@ -345,6 +361,8 @@ int schema_regex_translate(slice pattern, struct buf *out, struct schema_regex_i
         return err_set(err, ERR_SYNTAX, "pattern at byte %zu: not UTF-8", bad_at);
     struct translation t;
     t.in = (struct regex_in){pattern, 0, out, err};
+    /* Not initialized as a whole: the stack of groups is large, and depth bounds what is read of
+     * it. */
     t.groups.depth = 0;
     t.names_used = 0;
     t.last = TERM_NONE;

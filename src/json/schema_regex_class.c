@@ -1,6 +1,6 @@
 /*
- * Escapes and classes of ECMA-262 for PCRE2. Code points are always written as \x{...}, so that no
- * character can mean something else to PCRE2, such as the [: of a POSIX class.
+ * schema_regex_class: escapes and classes of ECMA-262 for PCRE2. Code points are always written as
+ * \x{...}, so that no character can mean something else to PCRE2, such as the [: of a POSIX class.
  */
 #include "json/schema_regex_class.h"
 
@@ -27,6 +27,7 @@ void regex_emit(const struct regex_in *in, slice text)
 void regex_emit_number(const struct regex_in *in, const char *prefix, unsigned number, bool is_hex)
 {
     if (in->out && is_hex)
+        /* The prefix holds the opening brace. */
         buf_printf(in->out, "%s%x}", prefix, number);
     else if (in->out)
         buf_printf(in->out, "%s%u}", prefix, number);
@@ -92,6 +93,7 @@ static size_t read_braced_hex(slice text, size_t at, uint32_t *value)
     *value = 0;
     for (; at < text.len && hex_value(text.ptr[at]) >= 0; at++) {
         *value = *value << 4 | (uint32_t)hex_value(text.ptr[at]);
+        /* Checked at each digit, before the next shift could lose bits. */
         if (*value > 0x10FFFF)
             return 0;
     }
@@ -108,6 +110,8 @@ static int read_unicode(struct regex_in *in, struct regex_escape *escape)
     } else {
         at = read_hex(in->text, at, 4, &value) ? at + 4 : 0;
         uint32_t low = 0;
+        /* A high surrogate followed by an escaped low one is one code point, as in a JSON
+         * string. */
         bool has_low = at > 0 && value >= 0xD800 && value <= 0xDBFF && at + 6 <= in->text.len &&
                        in->text.ptr[at] == '\\' && in->text.ptr[at + 1] == 'u' &&
                        read_hex(in->text, at + 2, 4, &low) && low >= 0xDC00 && low <= 0xDFFF;
@@ -215,6 +219,7 @@ static int read_control(struct regex_in *in, struct regex_escape *escape)
     char letter = in->at + 2 < in->text.len ? in->text.ptr[in->at + 2] : '\0';
     if (!is_letter(letter))
         return regex_refuse(in, in->at, "\\c needs a letter");
+    /* ECMA-262 CharacterEscape: the letter modulo 32. */
     *escape = (struct regex_escape){.kind = REGEX_CODE_POINT,
                                     .code_point = (unsigned char)letter & 0x1FU};
     in->at += 3;
@@ -253,6 +258,8 @@ static int read_simple(struct regex_in *in, struct regex_escape *escape, char c)
 {
     bool is_digit_next = in->at + 2 < in->text.len && regex_is_digit(in->text.ptr[in->at + 2]);
     escape->letter = c;
+    /* \0 is NUL only where no digit follows (there are no octal escapes in Unicode mode). Any
+     * escaped ASCII punctuation stands for itself. */
     if (c == 'd' || c == 'D' || c == 'w' || c == 'W') {
         escape->kind = REGEX_SHORTHAND;
     } else if (c == 's' || c == 'S') {
@@ -299,6 +306,7 @@ static void emit_in_class(const struct regex_in *in, const struct regex_escape *
     case REGEX_CODE_POINT:
         regex_emit_number(in, "\\x{", escape->code_point, true);
         break;
+    /* Strings are UTF-8, which has no surrogates: in a class it adds nothing. */
     case REGEX_LONE_SURROGATE:
         break;
     case REGEX_SHORTHAND:
@@ -320,6 +328,7 @@ void regex_emit_escape(const struct regex_in *in, const struct regex_escape *esc
 {
     bool is_plain = escape->kind == REGEX_CODE_POINT && escape->code_point < 0x80 &&
                     regex_is_word((char)escape->code_point);
+    /* A lone surrogate becomes an empty class, which matches nothing. */
     if (is_plain) {
         char letter = (char)escape->code_point;
         regex_emit(in, (slice){&letter, 1});
@@ -341,6 +350,7 @@ static int read_class_item(struct regex_in *in, struct regex_escape *item)
         item->code_point = regex_next_code_point(in);
         return OK;
     }
+    /* Inside a class \b is a backspace (ECMA-262 22.2.1), outside it a word boundary. */
     if (in->at + 1 < in->text.len && in->text.ptr[in->at + 1] == 'b') {
         item->code_point = '\b';
         in->at += 2;
@@ -351,6 +361,7 @@ static int read_class_item(struct regex_in *in, struct regex_escape *item)
 
 static bool is_range_next(const struct regex_in *in)
 {
+    /* A "-" before the "]" is literal. */
     return in->at + 1 < in->text.len && in->text.ptr[in->at] == '-' &&
            in->text.ptr[in->at + 1] != ']';
 }
@@ -365,8 +376,11 @@ static int finish_range(struct regex_in *in, const struct regex_escape *low, siz
         return code;
     emit_in_class(in, low);
     bool is_range = low->kind <= REGEX_LONE_SURROGATE && high.kind <= REGEX_LONE_SURROGATE;
+    /* Also of surrogates, by their numbers. */
     if (is_range && high.code_point < low->code_point)
         return regex_refuse(in, start, "this range runs backwards");
+    /* What surrogates a range begins or ends with is cut off: PCRE2 refuses them, and no text holds
+     * one. */
     if (is_range && low->kind == REGEX_LONE_SURROGATE) {
         if (high.kind == REGEX_LONE_SURROGATE)
             return OK;

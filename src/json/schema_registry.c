@@ -1,7 +1,9 @@
 /*
- * Which subschema a URI means. A document is walked once, through keywords that hold subschemas
- * only (an $id in an enum or in an unknown keyword is no identifier), and its resources and
- * anchors are entered; references to other documents fetch those from the caller's resolver.
+ * schema_registry: which subschema a URI means (JSON Schema Core 8.2, 9). A document is walked
+ * once, through keywords that hold subschemas only (an $id in an enum or in an unknown keyword is
+ * no identifier), and its resources and anchors are entered; references to other documents fetch
+ * those from the caller's resolver. Nothing is read from the network: a schema of a tenant could
+ * otherwise make the server send requests.
  */
 #include "json/schema_compile.h"
 #include "json/schema_meta.h"
@@ -16,6 +18,7 @@ static slice address_key(const struct json *const *address)
 
 static const struct json *fetch(struct schema_compiler *compiler, slice uri)
 {
+    /* The built-in documents first: no resolver can put another meta-schema in their stead. */
     slice built_in = schema_meta_find(uri);
     if (built_in.ptr)
         return json_parse(compiler->arena, built_in, &json_limits_provider, compiler->err);
@@ -65,6 +68,8 @@ int schema_dialect_find(struct schema_compiler *compiler, slice uri, uint8_t *vo
         unsigned bit = vocabulary_bit(name);
         bool is_required = json_is(&listed->as.members[i].value, JSON_BOOL) &&
                            listed->as.members[i].value.as.boolean;
+        /* Core 8.1.2: an unknown vocabulary that is required makes the schema unusable; one that is
+         * not is ignored. */
         if (bit == UINT32_MAX && is_required)
             return schema_fail(compiler, ERR_INVALID, KW_SCHEMA,
                                "needs the vocabulary \"%.*s\", which is not supported",
@@ -108,6 +113,7 @@ static struct compile_resource *resource_new(struct schema_compiler *compiler,
     entry->resource.uri = uri;
     entry->resource.root = root;
     entry->resource.document = document;
+    /* The list is for walking all resources; the map finds one by its root. */
     entry->next = compiler->resources;
     compiler->resources = entry;
     if (map_put(&compiler->by_root, address_key(&entry->resource.root), entry, NULL) != OK)
@@ -145,6 +151,7 @@ static int set_dialect(struct schema_compiler *compiler, const struct scan_posit
 {
     const struct json *dialect = JSON_GET(position->source, "$schema");
     position->resource->resource.vocabularies = inherited;
+    /* A subschema without $schema has the dialect around it. */
     if (!dialect)
         return OK;
     if (!json_is(dialect, JSON_STRING))
@@ -161,6 +168,7 @@ static int enter_id(struct schema_compiler *compiler, struct scan_position *posi
     if (!json_is(id, JSON_STRING))
         return fail_at(compiler, position, ERR_INVALID, KW_ID, "must be a URI reference");
     slice reference = schema_uri_split(json_str(id), &fragment);
+    /* Core 8.2.1: an empty fragment is allowed and means nothing. */
     if (fragment.len > 0)
         return fail_at(compiler, position, ERR_INVALID, KW_ID,
                        "must not have a fragment; use $anchor for that");
@@ -168,6 +176,7 @@ static int enter_id(struct schema_compiler *compiler, struct scan_position *posi
     slice uri = schema_uri_resolve(compiler->arena, outer->uri, reference);
     if (!uri.ptr)
         return fail_at(compiler, position, ERR_LIMIT, KW_ID, "is too long");
+    /* The root has an entry under the URI that it was found under; its $id adds another one. */
     if (position->source == outer->root) {
         position->resource->resource.uri = uri;
         return enter_uri(compiler, position->resource, uri);
@@ -206,8 +215,10 @@ static int scan(struct schema_compiler *compiler, struct scan_position position)
 {
     if (position.source->type != JSON_OBJECT)
         return OK;
+    /* Recursion here is as deep as the document's subschemas, so it has a limit of its own. */
     if (position.depth > SCHEMA_SCAN_DEPTH_MAX)
         return fail_at(compiler, &position, ERR_LIMIT, KW_COUNT, "nested too deep");
+    /* First, since anchors and children below belong to the resource that the $id begins. */
     const struct json *id = JSON_GET(position.source, "$id");
     int code = id ? enter_id(compiler, &position, id) : OK;
     for (uint32_t i = 0; i < position.source->count && code == OK; i++) {
@@ -224,6 +235,7 @@ static int scan(struct schema_compiler *compiler, struct scan_position position)
 struct compile_resource *schema_document_add(struct schema_compiler *compiler,
                                              const struct json *root, slice uri)
 {
+    /* Counted even where entering fails: a failure ends the compilation. */
     if (compiler->document_count++ == SCHEMA_DOCUMENTS_MAX) {
         schema_fail(compiler, ERR_LIMIT, KW_REF, "refers to more than %d documents",
                     SCHEMA_DOCUMENTS_MAX);
@@ -250,6 +262,7 @@ static int find_resource(struct schema_compiler *compiler, enum keyword keyword,
     *found = map_get(&compiler->by_uri, uri);
     if (*found)
         return OK;
+    /* Cleared to see whether fetch itself has failed or just found nothing. */
     compiler->err->code = OK;
     const struct json *document = fetch(compiler, uri);
     if (!document && compiler->err->code != OK)
@@ -262,10 +275,12 @@ static int find_resource(struct schema_compiler *compiler, enum keyword keyword,
     return *found ? OK : (int)compiler->err->code;
 }
 
+/* Narrower objects are searched directly: entering each of their members would cost more. */
 enum { WIDE_MEMBERS_MIN = 64 };
 
 static slice member_key(struct arena *arena, const struct json *const *object, slice name)
 {
+    /* The address separates objects that have members of the same name. */
     char *key = arena_alloc_text(arena, sizeof(*object) + name.len);
     if (!key)
         return SLICE_NONE;
@@ -284,6 +299,7 @@ static bool enter_members(struct schema_compiler *compiler, const struct json *o
         if (!key.ptr || map_put(&compiler->by_member, key, &member->value, NULL) != OK)
             return false;
     }
+    /* The address alone says that this object has been entered. */
     slice all = member_key(compiler->arena, &object, SLICE_NONE);
     return all.ptr && map_put(&compiler->by_member, all, compiler, NULL) == OK;
 }
@@ -293,6 +309,7 @@ static const struct json *follow_token(struct schema_compiler *compiler, const s
                                        slice token)
 {
     bool is_wide = value->type == JSON_OBJECT && value->count >= WIDE_MEMBERS_MIN;
+    /* A token with an escape, or an empty name, goes the general way. */
     if (!is_wide || token.len < 2 || slice_find_char(token, '~') >= 0)
         return json_pointer(value, token);
     if (!map_get(&compiler->by_member, address_key(&value)) && !enter_members(compiler, value))
@@ -313,6 +330,8 @@ static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword
         slice token = slash < 0 ? pointer : slice_first(pointer, (size_t)slash + 1);
         pointer = slice_from(pointer, token.len);
         value = follow_token(compiler, value, token);
+        /* A pointer may lead through the root of another resource, to which what follows it
+         * belongs. */
         const struct compile_resource *crossed =
             value ? map_get(&compiler->by_root, address_key(&value)) : NULL;
         if (crossed)
@@ -348,6 +367,7 @@ int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, s
     *anchor = SLICE_NONE;
     (void)schema_uri_split(reference, &fragment);
     slice uri = schema_uri_resolve(compiler->arena, compiler->node->resource->uri, reference);
+    /* Decoded before it is read as a pointer: "%25" in a fragment is "%" (RFC 6901 6). */
     slice decoded = schema_uri_decode(compiler->arena, fragment);
     if (!uri.ptr)
         return schema_fail(compiler, ERR_LIMIT, keyword, "is too long");

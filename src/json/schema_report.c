@@ -1,5 +1,7 @@
 /*
- * The report itself: entering a violation with its pointer and location, and writing it all out.
+ * schema_report: the report itself: entering a violation with its pointer and location, and writing
+ * it all out. Runs only for invalid instances, so its cost is bounded by fuel (FUEL_VIOLATION)
+ * rather than avoided.
  */
 #include "json/schema_report.h"
 
@@ -21,6 +23,7 @@ static void write_path(struct buf *out, const struct schema_path *path)
 {
     if (!path)
         return;
+    /* Recursion writes the root first; paths are at most SCHEMA_DEPTH_MAX long. */
     write_path(out, path->parent);
     if (path->key)
         json_pointer_append_key(out, json_str(path->key));
@@ -47,6 +50,7 @@ static slice location_of(const struct schema_run *run, const struct schema_node 
     const struct schema_document *document = node->resource->document;
     struct buf text;
     buf_init(&text, POINTER_BYTES_MAX);
+    /* The first document has no URI in front: it is the one that the caller knows. */
     if (document != run->schema->document)
         buf_append(&text, document->uri);
     schema_location_write(&text, document->root, node->source, keyword);
@@ -84,10 +88,12 @@ bool schema_text_enter(struct schema_run *run, struct schema_text *text, const s
     };
     buf_deinit(&text->message);
     buf_deinit(&text->hint);
+    /* Before the check whether it is new: the text was made, and making it is the cost. */
     (void)schema_spend(run, FUEL_VIOLATION);
     if (report->arena->is_exhausted || report->count == run->violations_max) {
         report->is_cut = true;
     } else if (!is_known(report, &made)) {
+        /* Last, since the search for the location is the most expensive part. */
         made.location = location_of(run, at->node, keyword);
         report->violations[report->count++] = made;
     }
@@ -102,7 +108,7 @@ void schema_report_stop(struct schema_run *run)
         return;
     schema_text_begin(&text);
     if (run->is_known_invalid)
-        buf_printf(&text.message, "does not match its schema, and cannot be told why: %s",
+        buf_printf(&text.message, "does not match its schema, and the reasons cannot be listed: %s",
                    run->stop_reason);
     else
         buf_printf(&text.message, "cannot be checked: %s", run->stop_reason);
@@ -121,6 +127,7 @@ void schema_report_write(const struct schema_report *report, struct buf *out)
         buf_append(out, SLICE(": "));
         buf_append(out, violation->message);
     }
+    /* The list is not complete; a reader must not take it for all that is wrong. */
     if (report->is_cut)
         buf_append(out, SLICE("; and more"));
 }

@@ -1,5 +1,5 @@
 /*
- * Between the files that word violations: a text under construction.
+ * Shared by the files that word violations: a text under construction.
  */
 #ifndef JSON_SCHEMA_REPORT_H
 #define JSON_SCHEMA_REPORT_H

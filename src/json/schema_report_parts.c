@@ -1,5 +1,7 @@
 /*
- * The wording of violations about the parts of objects and arrays, and about alternatives.
+ * schema_report_parts: the wording of violations about the parts of objects and arrays, and about
+ * alternatives. Each function returns at once where no report is wanted (schema_is_over), before
+ * any text is made.
  */
 #include "base/suggest.h"
 #include "json/schema_report.h"
@@ -49,6 +51,7 @@ bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, e
     struct schema_at member = member_at(at, index, &path);
     slice name = json_str(path.key);
     slice meant = schema_suggest_property(at->node, name);
+    /* The name that is near is there already, so renaming would lose one of two values. */
     if (meant.ptr && json_get(at->value, meant))
         meant = SLICE_NONE; /* that one is there already */
     schema_text_begin(&text);
@@ -75,6 +78,7 @@ static slice first_sentence(slice text)
     while (len < text.len && len < DESCRIPTION_BYTES_MAX && text.ptr[len] != '\n' &&
            !(text.ptr[len] == '.' && (len + 1 == text.len || text.ptr[len + 1] == ' ')))
         len++;
+    /* Never through a character, as in shorten() of schema_report_value.c. */
     while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
         len--;
     return slice_first(text, len);
@@ -83,11 +87,14 @@ static slice first_sentence(slice text)
 /* A member of the instance that the schema does not know and whose name is near. */
 static slice misspelt_member(const struct schema_at *at, slice wanted)
 {
+    /* At most 100 members: a hint is not worth more comparisons. */
     for (uint32_t i = 0; i < at->value->count && i < 100; i++) {
         slice name = json_str(&at->value->as.members[i].key);
         unsigned allowed = wanted.len / 3 > 2 ? 2 : (unsigned)(wanted.len / 3);
         if (suggest_distance(name, wanted, allowed + 1) > allowed)
             continue;
+        /* Near to the wanted name is not enough: it must be nearer to it than to any other known
+         * name. */
         slice meant = schema_suggest_property(at->node, name);
         if (slice_eq(meant, wanted))
             return name;
@@ -126,6 +133,7 @@ bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
         const struct schema_property *property = &object->properties[i];
         if (schema_is_over(run))
             return false;
+        /* The charge pays for json_get, which is linear in the members. */
         if (!property->is_required || !schema_spend(run, at->value->count) ||
             json_get(at->value, property->name))
             continue;
@@ -179,6 +187,7 @@ bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at
     if (schema_is_over(run))
         return false;
     schema_text_begin(&text);
+    /* A list of fixed length: the message names the length. unevaluatedItems has no such number. */
     if (keyword == KW_ITEMS)
         buf_printf(&text.message, "must have at most %u item%s (got %u)", allowed,
                    allowed == 1 ? "" : "s", at->value->count);
@@ -243,8 +252,11 @@ static const struct schema_report *report_closer(struct schema_run *run,
     if (!inner)
         return NULL;
     schema_report_init(inner, outer->arena, outer->prefix);
+    /* Evaluated members are not wanted: the outer run has decided that the instance is invalid. */
     struct schema_at alone = *at;
     alone.evaluated = NULL;
+    /* The run's state is exchanged for this one report and put back; fuel is shared, so details
+     * cannot cost more than the rest. */
     size_t outer_max = run->violations_max;
     run->report = inner;
     run->violations_max = 1;
@@ -260,6 +272,7 @@ static const struct schema_report *report_closer(struct schema_run *run,
 static slice relative_pointer(const struct schema_run *run, const struct schema_at *at,
                               slice pointer)
 {
+    /* The prefix and one token for each level of the path are in front of what is relative. */
     size_t depth = 0;
     for (const struct schema_path *path = at->path; path; path = path->parent)
         depth++;
@@ -291,6 +304,7 @@ bool schema_report_property_name(struct schema_run *run, const struct schema_op 
 static unsigned allowed_types(const struct schema_node *node)
 {
     unsigned types = node->types;
+    /* A $ref alone is followed, at most REF_STEPS_MAX times: references may go in circles. */
     for (unsigned step = 0; step < REF_STEPS_MAX; step++) {
         const struct schema_node *next = NULL;
         for (uint32_t i = 0; i < node->op_count && !next; i++)
@@ -309,6 +323,7 @@ static const struct schema_node *only_candidate(const struct schema_op *op,
 {
     unsigned types = schema_types_of(value);
     const struct schema_node *candidate = NULL;
+    /* A whole number may be wanted as an integer. */
     if (types & TYPE_NUMBER)
         types |= TYPE_INTEGER;
     for (uint32_t i = 0; i < op->count; i++) {
@@ -345,6 +360,7 @@ bool schema_report_none_match(struct schema_run *run, const struct schema_op *op
         return false;
     const struct schema_node *candidate = only_candidate(op, at->value);
     if (candidate) {
+        /* Its own violations say more than "matches none"; they go into the report directly. */
         size_t before = run->report->count;
         (void)schema_run_node(run, candidate, at);
         if (run->report->count > before || run->stop_reason)

@@ -1,5 +1,7 @@
 /*
- * The wording of violations about single values: type, enum, bounds, lengths, patterns.
+ * schema_report_value: the wording of violations about single values: type, enum, bounds, lengths,
+ * patterns. Values of the instance are cut and quoted as JSON: they may be large or hold control
+ * characters, and the message goes into logs and terminals.
  */
 #include "base/suggest.h"
 #include "json/schema_report.h"
@@ -51,6 +53,7 @@ void schema_text_value(struct buf *out, const struct json *value)
 /* A value of the schema: as JSON where that is short. */
 static void append_wanted(struct buf *out, const struct json *value)
 {
+    /* A buffer over the room itself: where the value does not fit, it fails instead of growing. */
     char room[WANTED_BYTES_MAX + 1];
     struct buf text = {.ptr = room, .cap = WANTED_BYTES_MAX, .bytes_max = WANTED_BYTES_MAX};
     if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
@@ -139,11 +142,13 @@ bool schema_report_type(struct schema_run *run, const struct schema_at *at)
             continue;
         buf_append_cstr(&text.message, names[i]);
         left &= ~(1U << i);
+        /* Exactly one bit is left. */
         bool is_last_but_one = left && !(left & (left - 1));
         if (left)
             buf_append(&text.message, is_last_but_one ? SLICE(" or ") : SLICE(", "));
     }
     buf_printf(&text.message, ", not %s", json_type_name(at->value));
+    /* A container is described by its type already. */
     if (at->value->type < JSON_ARRAY && at->value->type != JSON_NULL)
         append_got(&text.message, at->value);
     return schema_text_enter(run, &text, at, SLICE("type"));
@@ -155,6 +160,8 @@ static void word_enum(struct schema_text *text, const struct json *list, const s
 {
     buf_append(&text->message, SLICE("must be one of "));
     append_list(&text->message, list);
+    /* Only what is one edit away is suggested, or equal but for its case: a wrong hint is worse
+     * than none. */
     unsigned best = 2;
     const struct json *nearest = NULL;
     for (uint32_t i = 0; i < list->count && value->type == JSON_STRING; i++) {
@@ -162,6 +169,7 @@ static void word_enum(struct schema_text *text, const struct json *list, const s
         if (item->type != JSON_STRING)
             continue;
         unsigned distance = suggest_distance(json_str(item), json_str(value), 2);
+        /* Short words are near to many others. */
         if (distance < best && (distance == 0 || value->count > 3)) {
             best = distance;
             nearest = item;
@@ -190,6 +198,7 @@ static void word_bound(struct schema_text *text, const struct schema_op *op)
 static void word_multiple_of(struct schema_text *text, const struct schema_at *at)
 {
     buf_append(&text->message, SLICE("must be a multiple of "));
+    /* The decimal is taken apart; the source has the number as it was written. */
     schema_text_value(&text->message, json_get(at->node->source, SLICE("multipleOf")));
 }
 
@@ -246,6 +255,7 @@ bool schema_report_count(struct schema_run *run, const struct schema_op *op,
         [OP_MAX_LENGTH] = {"must be at most", "character"},
         [OP_MIN_ITEMS] = {"must have at least", "item"},
         [OP_MAX_ITEMS] = {"must have at most", "item"},
+        /* "propert" takes "y" or "ies" below. */
         [OP_MIN_PROPERTIES] = {"must have at least", "propert"},
         [OP_MAX_PROPERTIES] = {"must have at most", "propert"},
     };

@@ -1,6 +1,11 @@
 /*
- * Validation: the walk over nodes, references, and the applicators that work in place. A first run
- * without a report decides; only an invalid instance is gone over again to collect what is wrong.
+ * schema_run: validation, the walk over nodes, references, and the applicators that work in place.
+ * A first run without a report decides; only an invalid instance is validated again to collect what
+ * is wrong, so valid ones, which are nearly all, pay nothing for messages.
+ *
+ * Fuel and depth bound every run: a schema may refer to itself, and allOf of allOf doubles work
+ * with each level. Once stopped, every function answers "no" quickly, and the caller asks
+ * run->stop_reason which "no" it was.
  */
 #include "json/schema_run.h"
 
@@ -13,6 +18,7 @@ void schema_stop(struct schema_run *run, const char *reason)
 {
     if (!run->stop_reason)
         run->stop_reason = reason;
+    /* No fuel: whatever goes on without a check of stop_reason ends at its next charge. */
     run->fuel = 0;
 }
 
@@ -49,6 +55,7 @@ bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uin
         evaluated->bits = &evaluated->few;
         return true;
     }
+    /* Both clearing and merging cost a word each. */
     if (!schema_spend(run, evaluated->words))
         return false;
     if (!evaluated_space)
@@ -68,6 +75,7 @@ bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uin
 
 void evaluated_deinit(struct evaluated_set *evaluated)
 {
+    /* Last taken, first given back: the function that took a set gives it back. */
     if (evaluated->is_heap) {
         mem_free(evaluated->bits);
     } else if (evaluated->bits != &evaluated->few) {
@@ -94,6 +102,7 @@ bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
                         const struct schema_at *at)
 {
     struct schema_report *report = run->report;
+    /* Branches that may fail must not report: only the keyword as a whole is wrong. */
     run->report = NULL;
     bool is_valid = false;
     if (!at->evaluated) {
@@ -101,6 +110,7 @@ bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
     } else {
         struct evaluated_set branch;
         struct schema_at inner = *at;
+        /* A set of its own: what a failed branch has evaluated does not count (Core 7.7.1). */
         inner.evaluated = &branch;
         if (evaluated_init(run, &branch, container_count(at->value))) {
             is_valid = schema_run_node(run, node, &inner);
@@ -116,6 +126,7 @@ bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
 bool schema_run_child(struct schema_run *run, const struct schema_node *node,
                       const struct schema_at *at, const struct json *key, uint32_t index)
 {
+    /* The path and the scope are on the C stack: SCHEMA_DEPTH_MAX bounds it. */
     const struct schema_path path = {at->path, key, index};
     const struct json *value = key ? &at->value->as.members[index].value
                                    : &at->value->as.items[index];
@@ -126,6 +137,7 @@ bool schema_run_child(struct schema_run *run, const struct schema_node *node,
 static bool run_all_of(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
+    /* Without a report the first "no" is the answer; with one, all branches are gone through. */
     bool is_valid = true;
     for (uint32_t i = 0; i < op->count; i++) {
         if (schema_run_node(run, op->as.nodes[i], at))
@@ -157,6 +169,7 @@ static bool run_one_of(struct schema_run *run, const struct schema_op *op,
     for (uint32_t i = 0; i < op->count && !run->stop_reason; i++) {
         if (!schema_run_quietly(run, op->as.nodes[i], at))
             continue;
+        /* A second match decides, so later branches need no run. */
         if (first < op->count)
             return schema_report_several_match(run, at, first, i);
         first = i;
@@ -167,6 +180,7 @@ static bool run_one_of(struct schema_run *run, const struct schema_op *op,
 static bool run_not(struct schema_run *run, const struct schema_op *op, const struct schema_at *at)
 {
     struct schema_at inner = *at;
+    /* What matches under "not" is not evaluated: a success there is a failure here. */
     inner.evaluated = NULL;
     return !schema_run_quietly(run, op->as.node, &inner) ||
            schema_report_forbidden(run, at, KW_NOT);
@@ -185,6 +199,7 @@ static bool run_dynamic_ref(struct schema_run *run, const struct schema_dynamic_
                             const struct schema_at *at)
 {
     const struct schema_node *target = ref->target;
+    /* From the innermost outwards without a break: the last one found is the outermost. */
     const struct schema_scope *scope = ref->anchor.len > 0 ? at->scope : NULL;
     for (; scope && schema_spend(run, FUEL_OP); scope = scope->outer) {
         const struct schema_resource *resource = scope->resource;
@@ -264,6 +279,7 @@ static bool run_ops(struct schema_run *run, const struct schema_node *node,
     bool is_valid = true;
     for (uint32_t i = 0; i < node->op_count; i++) {
         const struct schema_op *op = &node->ops[i];
+        /* An op about other types does not concern this instance: assertions pass (Core 7.6.1). */
         if (!(op->types & types))
             continue;
         if (schema_spend(run, FUEL_OP) && run_op(run, op, at))
@@ -302,6 +318,7 @@ bool schema_run_node(struct schema_run *run, const struct schema_node *node,
     const struct schema_scope scope = {at->scope, node->resource};
     struct schema_at here = *at;
     here.node = node;
+    /* A new scope only where the resource changes: a chain of references within one stays short. */
     if (!at->scope || at->scope->resource != node->resource)
         here.scope = &scope;
     bool is_valid = node->has_unevaluated ? run_evaluating(run, node, &here)
@@ -325,6 +342,7 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
     run.violations_max = SCHEMA_VIOLATIONS_MAX;
     ASSERT(run.depth == 0);
     if (!run.stop_reason) {
+        /* A second budget: the first run may have used up nearly all of the fuel. */
         run.fuel = SCHEMA_REPORT_FUEL;
         run.is_known_invalid = true;
         (void)schema_run_node(&run, schema->root, &at);

@@ -1,11 +1,13 @@
 /*
- * Assertions and applicators about arrays.
+ * schema_run_array: assertions and applicators about arrays (JSON Schema Core 10.3.1, Validation
+ * 6.4).
  */
 #include "base/mem.h"
 #include "json/schema_run.h"
 
 /* ---- uniqueItems ---- */
 
+/* Up to four items are six comparisons: cheaper than hashing each. */
 enum { UNIQUE_PAIRWISE_MAX = 4, FUEL_UNIQUE = 35 };
 
 static const uint64_t fuel_unique_weight = 20;
@@ -21,9 +23,12 @@ static bool find_twins(struct schema_run *run, const struct json *array, struct 
 {
     for (uint32_t i = 0; i < array->count; i++) {
         const struct json *item = &array->as.items[i];
+        /* Hashing and a comparison read the whole item, so its weight is the price. */
         if (!schema_spend(run, FUEL_UNIQUE + fuel_unique_weight * schema_weight(item)))
             return false;
         uint64_t full = json_hash(item);
+        /* Two parts of one hash: the low bits choose the slot, the high ones spare most
+         * comparisons. */
         uint32_t hash = (uint32_t)(full >> 32);
         size_t at = (size_t)full & mask;
         for (; slots[at].index; at = (at + 1) & mask) {
@@ -108,7 +113,10 @@ static bool run_items(struct schema_run *run, const struct schema_items *items,
         if (!node)
             break;
         if (at->evaluated)
+            /* Evaluated whether or not it is valid: a failing item fails the node anyway. */
             evaluated_add(at->evaluated, i);
+        /* "items": false with a prefix: one message about the length says more than one for each
+         * item. */
         if (node == items->rest && node->verdict == VERDICT_FALSE)
             return schema_report_extra_item(run, at, KW_ITEMS, i, items->prefix_count);
         if (schema_spend(run, FUEL_ITEM) && schema_run_child(run, node, at, NULL, i))
@@ -133,6 +141,7 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
         found++;
         if (at->evaluated)
             evaluated_add(at->evaluated, i);
+        /* maxContains and unevaluatedItems need to see further items; else the minimum decides. */
         bool is_decided = found >= contains->min && contains->max == UINT64_MAX;
         if (found > contains->max || (is_decided && !at->evaluated))
             break;
@@ -150,6 +159,8 @@ static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
     for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
         if (evaluated_has(at->evaluated, i))
             continue;
+        /* Added although nothing follows in this node: outer unevaluatedItems see it through the
+         * merge. */
         evaluated_add(at->evaluated, i);
         if (op->as.node->verdict == VERDICT_FALSE)
             return schema_report_extra_item(run, at, KW_UNEVALUATED_ITEMS, i, i);

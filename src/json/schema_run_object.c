@@ -1,5 +1,6 @@
 /*
- * Assertions and applicators about objects.
+ * schema_run_object: assertions and applicators about objects (JSON Schema Core 10.3.2, Validation
+ * 6.5).
  */
 #include "base/map.h"
 #include "json/schema_run.h"
@@ -18,6 +19,7 @@ static const struct schema_property *find_property(const struct schema_object *o
     for (; object->slots[at]; at = (at + 1) & object->slot_mask) {
         const struct schema_property *property = &object->properties[object->slots[at] - 1];
         if (slice_eq(property->name, name)) {
+            /* The slot's number is the index + 1, which is the next property. */
             *next = object->slots[at];
             return property;
         }
@@ -43,6 +45,8 @@ static bool run_additional(struct schema_run *run, const struct schema_object *o
                            const struct schema_at *at, uint32_t index)
 {
     if (object->additional->verdict == VERDICT_FALSE)
+        /* The message names the property and suggests another one, which a failed subschema "false"
+         * cannot. */
         return schema_report_unknown(run, at, KW_ADDITIONAL_PROPERTIES, index);
     return schema_run_child(run, object->additional, at, &at->value->as.members[index].key, index);
 }
@@ -57,6 +61,7 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
 {
     const struct json *key = &at->value->as.members[index].key;
     const struct schema_property *property = find_property(object, json_str(key), &walk->next);
+    /* A property that is only required has no subschema: it does not count as evaluated. */
     bool is_evaluated = property && property->node;
     bool is_valid = true;
     walk->required_found += property && property->is_required;
@@ -64,6 +69,7 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
         is_valid = schema_run_child(run, property->node, at, key, index);
     if (object->pattern_count > 0)
         is_valid &= run_patterns(run, object, at, index, &is_evaluated);
+    /* additionalProperties applies to what neither properties nor patterns took (Core 10.3.2.3). */
     if (!is_evaluated && object->additional) {
         is_evaluated = true;
         is_valid &= run_additional(run, object, at, index);
@@ -79,6 +85,7 @@ static bool run_properties(struct schema_run *run, const struct schema_object *o
     struct member_walk walk = {0};
     bool is_valid = true;
     for (uint32_t i = 0; i < at->value->count; i++) {
+        /* A long name costs more to hash and compare. */
         if (schema_spend(run, FUEL_MEMBER + at->value->as.members[i].key.count / 4) &&
             run_member(run, object, at, i, &walk))
             continue;
@@ -86,6 +93,7 @@ static bool run_properties(struct schema_run *run, const struct schema_object *o
         if (schema_is_over(run))
             return false;
     }
+    /* Counted while walking, so a complete object needs no search for its required names. */
     if (walk.required_found < object->required_count)
         return schema_report_missing(run, at, object);
     return is_valid;
@@ -99,6 +107,7 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
     bool is_valid = true;
     for (uint32_t i = 0; i < at->value->count; i++) {
         const struct json *key = &at->value->as.members[i].key;
+        /* A name has no place of its own in the instance: it is reported at its object. */
         const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
         if (schema_run_quietly(run, op->as.node, &name))
             continue;
@@ -109,7 +118,8 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
     return is_valid;
 }
 
-/* json_get, paid for. */
+/* json_get with its cost charged: it is linear in the members, and lists of dependencies multiply
+ * it. */
 static const struct json *get(struct schema_run *run, const struct json *object, slice name)
 {
     return schema_spend(run, object->count) ? json_get(object, name) : NULL;

@@ -1,5 +1,6 @@
 /*
- * Assertions about numbers, strings and whole values.
+ * schema_run_value: assertions about numbers, strings and whole values (JSON Schema Validation 6.1
+ * to 6.3).
  */
 #include "json/schema_run.h"
 
@@ -18,6 +19,7 @@ static bool is_equal(struct schema_run *run, const struct json *value, const str
 {
     if (!may_be_equal(value, wanted))
         return false;
+    /* Computed once for an enum of many values, and only when one of them may be equal. */
     if (*weight == 0)
         *weight = schema_weight(value);
     bool has_parts = wanted->type == JSON_BIGNUM || wanted->type >= JSON_ARRAY;
@@ -42,6 +44,8 @@ static bool is_in_enum(struct schema_run *run, const struct json *value, const s
 static bool is_in_bound(struct schema_run *run, const struct schema_op *op,
                         const struct json *value)
 {
+    /* Numbers that are kept as text may have megabytes of digits; others compare in a fixed
+     * time. */
     uint64_t digits = value->type == JSON_BIGNUM ? value->count : 0;
     if (op->as.value->type == JSON_BIGNUM)
         digits += op->as.value->count;
@@ -82,9 +86,11 @@ static uint64_t character_count(slice text)
         uint64_t lanes = 0;
         for (int i = 0; i < LANE_ROUNDS_MAX && text.len - at >= sizeof(bytes); i++) {
             memcpy(&bytes, text.ptr + at, sizeof(bytes));
+            /* One in each lane whose byte has the top bit set and the next one clear. */
             lanes += (bytes >> 7) & (~bytes >> 6) & ones;
             at += sizeof(bytes);
         }
+        /* Sums of neighbours in 16-bit lanes, then all four of those by one multiplication. */
         lanes = (lanes & even) + ((lanes >> 8) & even);
         count -= (lanes * UINT64_C(0x0001000100010001)) >> 48;
     }
@@ -104,6 +110,7 @@ static bool has_length(struct schema_run *run, const struct schema_op *op,
         return true;
     if (is_min && limit == 0)
         return true;
+    /* A word at a time, so a quarter of the bytes is ample. */
     if (!schema_spend(run, text.len / 4))
         return false;
     uint64_t count = character_count(text);
@@ -115,6 +122,8 @@ bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pat
 {
     enum schema_match match = schema_pattern_match(pattern, text, &run->fuel);
     if (match == SCHEMA_MATCH_FUEL)
+        /* A pattern that ran out of fuel has not answered; the run stops, since both "yes" and "no"
+         * may be wrong. */
         schema_stop(run, "a pattern takes too many steps on this text");
     return match == SCHEMA_MATCH_YES;
 }

@@ -1,5 +1,6 @@
 /*
- * Which property was meant: names that a schema knows, and how near a wrong one is to them.
+ * schema_suggest: which property was meant: names that a schema knows, and how near a wrong one is
+ * to them. Bounded by names and depth: a suggestion is never worth more than the check.
  */
 #include "base/suggest.h"
 #include "json/schema_run.h"
@@ -29,6 +30,7 @@ static void walk_properties(const struct schema_object *object, struct name_walk
 {
     for (uint32_t i = 0; i < object->property_count && walk->count < KNOWN_MAX; i++) {
         const struct schema_property *property = &object->properties[i];
+        /* A property whose schema is false is known only to be refused: no suggestion. */
         if (!property->node || property->node->verdict != VERDICT_FALSE)
             walk->names[walk->count++] = property->name;
     }
@@ -61,6 +63,7 @@ static void walk_op(const struct schema_op *op, unsigned depth, struct name_walk
 
 static void walk_node(const struct schema_node *node, unsigned depth, struct name_walk *walk)
 {
+    /* The depth also ends circles of references. */
     for (uint32_t i = 0; i < node->op_count && depth < NODES_DEEP_MAX; i++)
         walk_op(&node->ops[i], depth + 1, walk);
 }
@@ -78,6 +81,8 @@ size_t schema_known_properties(const struct schema_node *node, slice *names, siz
         if (is_new)
             names[printed++] = walk.names[i];
     }
+    /* A list that was not cut has its exact number; else duplicates among the rest are not counted
+     * out. */
     return walk.count > printed && printed == max ? walk.count : printed;
 }
 
@@ -99,6 +104,7 @@ slice schema_suggest_property(const struct schema_node *node, slice name)
     unsigned limit = distance_allowed(name) + 1;
     for (size_t i = 0; i < walk.count && limit > 0; i++) {
         unsigned distance = suggest_distance(walk.names[i], name, limit);
+        /* The name itself is no suggestion: it was refused where it stands. */
         if (distance < limit && !slice_eq(walk.names[i], name)) {
             best = walk.names[i];
             limit = distance;

@@ -1,5 +1,7 @@
 /*
- * RFC 3986 5.2, in strict form. The only normalization is the removal of dot segments.
+ * schema_uri: RFC 3986 5.2, in strict form: a reference with a scheme is absolute even where it is
+ * the base's. The only normalization is the removal of dot segments, so URIs are compared as they
+ * are written.
  */
 #include "json/schema_uri.h"
 
@@ -37,6 +39,7 @@ static slice take(slice *text, size_t len)
 static size_t span_until(slice text, const char *stops)
 {
     size_t len = 0;
+    /* strchr finds the NUL at the end of `stops`, too, so a NUL in the text is tested first. */
     while (len < text.len && (!text.ptr[len] || !strchr(stops, text.ptr[len])))
         len++;
     return len;
@@ -69,6 +72,8 @@ static size_t remove_dot_segments(char *path, size_t len)
         bool is_last = end == len;
         if (slice_eq(segment, SLICE("/.")) || slice_eq(segment, SLICE("/.."))) {
             if (segment.len == 3) {
+                /* ".." removes the last segment of what was written; at the root there is none, and
+                 * nothing happens. */
                 while (out > 0 && path[--out] != '/')
                     continue;
             }
@@ -89,6 +94,7 @@ static slice merge_paths(struct arena *arena, const struct uri *base, slice path
     size_t keep = base->path.len;
     while (keep > 0 && base->path.ptr[keep - 1] != '/')
         keep--;
+    /* RFC 3986 5.2.3: an authority and no path make "/" the base. */
     bool needs_root = base->authority.len > 0 && base->path.len == 0;
     slice head = needs_root ? SLICE("/") : slice_first(base->path, keep);
     return arena_printf(arena, "%.*s%.*s", SLICE_ARG(head), SLICE_ARG(path));
@@ -109,6 +115,8 @@ static slice assemble(struct arena *arena, const struct uri *uri, slice path)
     }
     if (path.len > 0)
         memcpy(text + len, path.ptr, path.len);
+    /* Only absolute paths: a relative base keeps its dots, as there is nothing to remove them
+     * against. */
     if (path.len > 0 && path.ptr[0] == '/')
         len += remove_dot_segments(text + len, path.len);
     else
@@ -126,12 +134,14 @@ slice schema_uri_resolve(struct arena *arena, slice base, slice reference)
     reference = schema_uri_split(reference, NULL);
     if (base.len > SCHEMA_URI_BYTES_MAX || reference.len > SCHEMA_URI_BYTES_MAX)
         return SLICE_NONE;
+    /* The empty reference is the base document itself (RFC 3986 4.4). */
     if (reference.len == 0)
         return base.ptr ? base : SLICE("");
     struct uri from = take_apart(base);
     struct uri uri = take_apart(reference);
     slice path = uri.path;
     if (uri.scheme.len == 0) {
+        /* The first part that the reference has decides; all before it come from the base. */
         uri.scheme = from.scheme;
         if (uri.authority.len == 0) {
             uri.authority = from.authority;

@@ -1,5 +1,7 @@
 /*
- * Reading a tree: members, items, RFC 6901 pointers, numbers as C types.
+ * value: reading a tree: members, items, RFC 6901 pointers, numbers as C types. Every function
+ * takes NULL or a value of the wrong type and gives NULL or a default, so that chains of lookups
+ * need no checks between.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@ const struct json *json_get(const struct json *object, slice key)
         return NULL;
     for (uint32_t i = object->count; i > 0; i--) {
         const struct json_member *member = &object->as.members[i - 1];
+        /* The length first: it differs for most keys. */
         if (member->key.count == key.len && slice_eq(json_str(&member->key), key))
             return &member->value;
     }
@@ -63,6 +66,7 @@ bool json_pointer_token_is(slice token, slice key)
 
 static const struct json *member_by_token(const struct json *object, slice token)
 {
+    /* Most tokens have no escape. */
     if (slice_find_char(token, '~') < 0)
         return json_get(object, token);
     for (uint32_t i = object->count; i > 0; i--) {
@@ -93,6 +97,7 @@ bool json_pointer_next(slice *pointer, slice *token)
     slice rest = slice_from(*pointer, 1);
     ptrdiff_t end = slice_find_char(rest, '/');
     *token = end < 0 ? rest : slice_first(rest, (size_t)end);
+    /* The slash of the next token stays in front of it; an empty rest ends the pointer. */
     *pointer = slice_from(rest, token->len);
     return true;
 }
@@ -138,6 +143,8 @@ static double bignum_to_double(const struct json *value)
 {
     char text[64];
     struct json_decimal decimal;
+    /* strtod needs a NUL, and a BIGNUM has none; a text of millions of digits must not be copied
+     * either. */
     json_decimal_of(&decimal, value);
     if (decimal.count == 0)
         return 0;
@@ -150,6 +157,7 @@ static double bignum_to_double(const struct json *value)
     for (int digit = 0; len < 42 && (digit = json_decimal_next(&decimal, &pos)) >= 0;)
         text[len++] = (char)('0' + digit);
     int64_t exponent = decimal.point;
+    /* Beyond any double, and short enough for the room of digits. */
     if (exponent > 9999 || exponent < -9999)
         exponent = exponent < 0 ? -9999 : 9999;
     struct buf digits = {.ptr = text, .len = len, .cap = sizeof(text), .bytes_max = sizeof(text)};
@@ -158,6 +166,7 @@ static double bignum_to_double(const struct json *value)
     buf_append_char(&digits, '\0');
     ASSERT(digits.ptr == text && buf_is_ok(&digits));
     double real = strtod(text, NULL);
+    /* Never infinite: callers convert and compare, and JSON could not write it. */
     if (isinf(real))
         return real < 0 ? -1.7976931348623157e308 : 1.7976931348623157e308;
     return real;
@@ -181,6 +190,7 @@ double json_to_double(const struct json *value)
 
 static bool real_to_i64(double real, int64_t *out)
 {
+    /* 2^63 is the first double that does not fit; -2^63 does. */
     const double end = 9223372036854775808.0; /* 2^63, exactly */
     if (real < -end || real >= end || trunc(real) != real)
         return false;
@@ -201,6 +211,7 @@ static bool bignum_to_i64(const struct json *value, int64_t *out)
         return false;
     uint64_t magnitude = 0;
     size_t pos = 0;
+    /* Zeros behind the last digit are part of the value: 1e3 has one digit and point 4. */
     for (int64_t i = 0; i < decimal.point; i++) {
         int digit = json_decimal_next(&decimal, &pos);
         magnitude = magnitude * 10 + (uint64_t)(digit < 0 ? 0 : digit);

@@ -1,6 +1,7 @@
 /*
- * Strings to JSON text: whole runs are copied, only what RFC 8259 7 demands is escaped, and what
- * is no UTF-8 becomes U+FFFD, one for each byte that fits nowhere.
+ * write_str: strings to JSON text. Whole runs are copied, only what RFC 8259 7 demands is escaped,
+ * and what is no UTF-8 becomes U+FFFD, one for each byte that fits nowhere. Provider texts may hold
+ * any bytes, and a JSON text must be UTF-8 (RFC 8259 8.1).
  */
 #include "json/json.h"
 
@@ -19,6 +20,8 @@ static size_t utf8_len(const unsigned char *text, size_t room)
     size_t len = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
     if (lead < 0xC2 || lead > 0xF4 || len > room)
         return 0;
+    /* As in slice_utf8_first (base/slice.c), without its call: the ranges are those of RFC 3629
+     * 4. */
     unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
     unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
     if (text[1] < low || text[1] > high)
@@ -54,6 +57,7 @@ static size_t run_end(slice text, size_t start)
     const unsigned char *bytes = (const unsigned char *)text.ptr;
     size_t at = start;
     while (at < text.len) {
+        /* Eight bytes at a time while all are plain; else this byte decides. */
         if (text.len - at >= sizeof(uint64_t) && is_plain_word(load_word(text.ptr + at))) {
             at += sizeof(uint64_t);
             continue;
@@ -73,6 +77,7 @@ static void write_escape(struct buf *out, unsigned char c)
     static const char *const shorts[] = {
         ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f",
         ['\r'] = "\\r", ['"'] = "\\\"", ['\\'] = "\\\\"};
+    /* Only bytes that are no part of a character come here with the top bit set. */
     if (c >= 0x80) {
         buf_append(out, SLICE("\xEF\xBF\xBD"));
     } else if (shorts[c]) {
@@ -124,6 +129,8 @@ static bool copy_plain(char *to, slice text)
         return copy_short(to, text);
     size_t last = text.len - sizeof(uint64_t);
     for (size_t at = 0;; at += sizeof(uint64_t)) {
+        /* The last word overlaps the one before it, so that no byte is left for a loop of its
+         * own. */
         at = at < last ? at : last;
         uint64_t word = load_word(text.ptr + at);
         if (!is_plain_word(word))
@@ -136,6 +143,8 @@ static bool copy_plain(char *to, slice text)
 
 void json_write_str(struct buf *out, slice text)
 {
+    /* Room for the text unescaped: most strings need none, and write_escaped reserves what it needs
+     * by itself. */
     char *end = buf_reserve(out, text.len + 2);
     if (!end)
         return;
@@ -152,9 +161,11 @@ slice json_excerpt(slice text, struct arena *arena)
 {
     slice printed = slice_first_utf8(text, JSON_EXCERPT_BYTES_MAX), result = SLICE_NONE;
     struct buf out;
+    /* Each byte may become six ("\u0000"). */
     buf_init(&out, 6 * JSON_EXCERPT_BYTES_MAX + 16);
     json_write_str(&out, printed);
     if (buf_is_ok(&out)) {
+        /* Without the quotes, which json_write_str has put around it. */
         out.len--;
         if (printed.len < text.len)
             buf_append(&out, SLICE("..."));

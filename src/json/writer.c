@@ -1,6 +1,7 @@
 /*
- * The streaming writer. It only needs to know whether a comma is due: one is after every value and
- * every closed container, none after an opening bracket or a key.
+ * writer: the streaming writer. It only needs to know whether a comma is due: one is after every
+ * value and every closed container, none after an opening bracket or a key. Whether brackets match
+ * and keys stand in objects is the caller's part.
  */
 #include "json/json.h"
 

@@ -1,6 +1,9 @@
 /*
- * The events of libyaml to a tree; see yaml.h. A container is built in its frame and put into the
- * one around it when it ends, so no step recurses.
+ * yaml: the events of libyaml to a tree; see yaml.h. A container is built in its frame and put into
+ * the one around it when it ends, so no step recurses.
+ *
+ * Aliases share the tree of their anchor, so memory stays small; nodes_max bounds what walks over
+ * the result will cost ("billion laughs": ten aliases of ten aliases, nine times over).
  */
 #include "json/yaml.h"
 
@@ -11,6 +14,7 @@
 #include "json/number.h"
 #include "json/parse_dup.h"
 
+/* Longer strings of digits stay text. */
 enum { ANCHORS_MAX = 100000, NUMBER_BYTES_MAX = 400, KEY_PRINTED_MAX = 60 };
 
 struct anchor {
@@ -99,6 +103,8 @@ static bool is_number(slice text)
 /* As JSON writes it: no plus, no zeros in front, digits on both sides of a point. */
 static slice as_json(struct arena *arena, slice text)
 {
+    /* Room for a zero on each side of the point, and for the NUL that json_number_parse may
+     * read. */
     char *out = arena_alloc_text(arena, text.len + 3);
     size_t at = 0, len = 0;
     if (!out)
@@ -128,6 +134,7 @@ static bool read_based(slice text, struct json *value)
                : slice_starts_with(text, SLICE("0o")) ? 8
                                                       : 0;
     uint64_t number = 0;
+    /* 17: "0x" and 15 digits are 60 bits, which cannot overflow; longer ones are text. */
     if (base == 0 || text.len < 3 || text.len > 17)
         return false;
     for (size_t i = 2; i < text.len; i++) {
@@ -158,6 +165,7 @@ static struct json plain_value(struct reader *reader, slice text)
         return value;
     if (text.len <= NUMBER_BYTES_MAX && is_number(text)) {
         slice number = as_json(reader->arena, text);
+        /* Without memory null stands in; the caller checks the arena. */
         return number.ptr ? json_number_parse(number) : json_null;
     }
     return json_string_dup(reader->arena, text);
@@ -170,6 +178,7 @@ static int keep_anchor(struct reader *reader, slice name, const struct json *val
     struct anchor *anchor = name.ptr ? ARENA_NEW(reader->arena, struct anchor) : NULL;
     if (!name.ptr)
         return OK;
+    /* A later anchor of the same name replaces the one before (YAML 1.2.2 7.1). */
     if (!anchor || map_put(&reader->anchors, name, anchor, NULL) != OK)
         return refuse_memory(reader);
     *anchor = (struct anchor){*value, nodes};
@@ -180,6 +189,7 @@ static int keep_anchor(struct reader *reader, slice name, const struct json *val
 static int put(struct reader *reader, const yaml_mark_t *mark, struct json value, size_t nodes)
 {
     reader->nodes += nodes;
+    /* Before it is stored: an alias may be worth millions of nodes. */
     if (reader->nodes > reader->nodes_max)
         return err_set(reader->err, ERR_LIMIT, "not accepted: it stands for more than %zu values",
                        reader->nodes_max);
@@ -225,6 +235,7 @@ static int take_scalar(struct reader *reader, const yaml_event_t *event)
     bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !is_text;
     if (tag.ptr && !is_text && !slice_eq_cstr(tag, "!"))
         return refuse(reader, &event->start_mark, "of tags only !!str is read");
+    /* A key is always text, whatever it looks like: "1: a" has the key "1". */
     if (is_key(reader))
         return take_key(reader, &event->start_mark, text, is_plain);
     struct json value = is_plain && !tag.ptr ? plain_value(reader, text)
@@ -259,6 +270,7 @@ static int open_container(struct reader *reader, const yaml_event_t *event, stru
     if (reader->depth == reader->depth_max)
         return err_set(reader->err, ERR_LIMIT, "not accepted: nested deeper than %zu levels",
                        reader->depth_max);
+    /* Copied: libyaml frees the event with its texts. */
     name = name.ptr ? arena_dup(reader->arena, name) : name;
     reader->frames[reader->depth++] = (struct frame){.value = value, .anchor = name, .nodes = 1};
     return OK;
@@ -327,6 +339,7 @@ static int read_all(struct reader *reader)
         if (!yaml_parser_parse(&reader->parser, &event))
             return refuse_syntax(reader);
         goes_on = event.type != YAML_STREAM_END_EVENT;
+        /* After take: nothing of an event is kept, all texts were copied. */
         int code = take(reader, &event);
         yaml_event_delete(&event);
         if (code != OK)
@@ -349,9 +362,11 @@ struct json *yaml_parse(struct arena *arena, slice text, size_t depth_max, size_
     }
     map_init(&reader.anchors, ANCHORS_MAX);
     json_dup_init(&reader.dups);
+    /* Without this libyaml guesses UTF-16 from the first bytes. */
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text.ptr, text.len);
     int code = read_all(&reader);
+    /* The tree itself lies in the arena; only its root value is copied. */
     *root = reader.root;
     yaml_parser_delete(&reader.parser);
     map_deinit(&reader.anchors);

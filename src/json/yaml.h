@@ -3,8 +3,9 @@
  * files that people write; requests and replies are never YAML.
  *
  * Refused, with line and column: a second document, keys that are no scalars or stand twice, tags
- * beside !!str, merge keys (<<), numbers that JSON has none for. Aliases are values of their own:
- * what a text stands for is counted with each of them, so that few lines cannot stand for billions.
+ * other than !!str, merge keys (<<), numbers that JSON has none for. Aliases are values of their
+ * own: what a text stands for is counted with each of them, so that few lines cannot stand for
+ * billions.
  */
 #ifndef JSON_YAML_H
 #define JSON_YAML_H
