@@ -221,7 +221,7 @@ void log_text_line(struct log_text *text, struct log_style style, enum log_level
     text->len = 0;
     text->is_full = false;
     put_head(text, style, level, msg);
-    /* The head's parts are short and constant, and msg is cut by put_string: it always fits. */
+    /* The head's parts are short and constant, and msg is cut to LOG_VALUE_MAX: it always fits. */
     ASSERT(!text->is_full);
     for (size_t i = 0; i < count && !text->is_full; i++) {
         size_t mark = text->len;
