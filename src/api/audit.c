@@ -1,7 +1,8 @@
 /*
  * GET /api/audit: what happened to the account, newest first; `kind` filters ("key.created", or
- * "key" for all that begin so). Who (actor: "key:<id>", "operator:<name>", "system"), when (at),
- * from where (address). It shows what every key of the account does, so it needs the scope admin.
+ * "key" for all that begin so). An event has its actor ("key:<id>", "operator:<name>", "system"),
+ * its time (at) and the client's address. It shows what every key of the account does, so it needs
+ * the scope admin.
  */
 #include "api/listing.h"
 #include "store/audit.h"

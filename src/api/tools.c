@@ -109,7 +109,7 @@ static bool read_file_text(struct api_request *request, const struct json *item,
     return false;
 }
 
-/* Shapes only: what a file must have is the action's to say (exec_files_check). false: answered. */
+/* Types only; exec_files_check compares the files with what the action takes. false: answered. */
 static bool read_files(struct api_request *request, struct tool *tool)
 {
     const struct json *list = member(request->body, SLICE("files"));

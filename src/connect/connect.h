@@ -123,7 +123,7 @@ enum connect_renewed {
     CONNECT_RENEWAL_IMPOSSIBLE, /* nothing to renew it with: no refresh token, no OAuth client */
     CONNECT_RENEWAL_GONE,       /* the grant has ended, and is marked so */
     CONNECT_RENEWAL_REFUSED,    /* by the token endpoint, for a reason that is not the grant's */
-    CONNECT_RENEWAL_OUTAGE,     /* no answer that says anything; the connection is as it was */
+    CONNECT_RENEWAL_OUTAGE,     /* no usable answer; the connection is as it was */
     CONNECT_RENEWAL_TIMEOUT,    /* the same, or the caller's deadline */
     CONNECT_RENEWAL_NO_DATABASE,
 };
@@ -194,7 +194,7 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
  * the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
 
-/* Where a list goes on: the text that names the last row of a page (in the arena; SLICE_NONE: no
+/* The cursor of a list: the text that names the last row of a page (in the arena; SLICE_NONE: no
  * memory), and from that text the page's after_*. false: not of that form, or of another app than
  * the page is; SLICE_NONE is the beginning. */
 slice connect_cursor(const struct connection *last, struct arena *arena);

@@ -6,8 +6,8 @@
  *
  * In between, the verifier and what was asked for are stored, sealed, for ten minutes, under a hash
  * of the state: another process may finish what this one began. A state is good once, and only with
- * the session id that began it (the caller's: a cookie's, say), so that an attacker cannot have his
- * own grant stored in another person's account (RFC 6749 10.12).
+ * the session id that began it (the caller's: a cookie's, say), so that an attacker cannot get a
+ * grant to his own login stored in another person's account (RFC 6749 10.12).
  *
  * Both are ops embedded in a caller's op. What the requests borrow lives until the parent has run.
  */
@@ -49,8 +49,8 @@ struct oauth_begin_request {
     slice params;          /* JSON object, checked by the caller; SLICE_NONE: none */
     slice optional_scopes; /* of the manifest's, those wanted: space-separated; SLICE_NONE: none */
     int64_t connection_id; /* the one to reconnect; 0: a new one */
-    /* comes before the state's random text, so that the caller knows on the way back whose it is:
-     * visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */
+    /* comes before the state's random text, so that the caller finds the account when the browser
+     * is back: visible ASCII of at most OAUTH_STATE_PREFIX_MAX; SLICE_NONE: nothing */
     slice state_prefix;
     bool may_change_identity; /* of a reconnect: kept for the way back */
     /* as whom to sign in, where the manifest says how that is asked for. Of a reconnect, where it

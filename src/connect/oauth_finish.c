@@ -76,8 +76,8 @@ static bool is_issuer(slice iss, slice authorize_url)
 }
 
 /* OP_NEXT: it brings a code of the server that was asked. The issuer comes first: an error of
- * another server says nothing. Many servers send none, so it may be absent. What is repeated to the
- * person comes from the URL, so only a short visible word is. */
+ * another server does not count. Many servers send no issuer, so it may be absent. The error code
+ * comes from the browser's URL, so only a short visible word is repeated to the person. */
 static enum op_result check_answer(struct oauth_finish *finish)
 {
     const struct oauth_finish_request *in = &finish->in;

@@ -75,7 +75,7 @@ static void drop_slot(struct connect_service *service, struct slot *slot)
     mem_free(slot);
 }
 
-/* A slot without a failure has nothing to say and goes. One of a grant that has ended goes, too:
+/* A slot without a failure is dropped. One of a grant that has ended goes, too:
  * the row is marked, so no renewal is asked for. */
 static void remember(struct renewer *renewer)
 {
