@@ -1,10 +1,12 @@
 /*
- * The manifests compiled in, alone or with an operator's.
+ * The manifests compiled in, alone or with an operator's. Without a folder of the operator nothing
+ * is checked or packed at start: the pack in the program's file is opened where it lies.
  */
 #include "base/embed.h"
 #include "base/mem.h"
 #include "catalog/pack.h"
 
+/* Of the operator's files; the sources compiled in are not copied. */
 enum { SOURCES_BYTES_MAX = 512 * 1024 * 1024 };
 
 struct source_list {
@@ -24,6 +26,7 @@ static void add_builtin(struct source_list *list)
 
 static struct catalog *open_builtin(struct catalog_report *report)
 {
+    /* The build embeds one pack, aligned as check_pack of open.c wants it. */
     ASSERT(embed_catalog_count == 1);
     const void *pack = embed_catalog[0].data;
     struct catalog *catalog = catalog_open(pack, NULL);
@@ -32,8 +35,9 @@ static struct catalog *open_builtin(struct catalog_report *report)
     return catalog;
 }
 
-/* All are loaded together: an operator's may replace one that is compiled in, and the search index
- * is one. */
+/* All are loaded together: an operator's manifest may replace one that is compiled in, and the
+ * search index is one. Any error fails the whole: a catalog without some of its apps would seem
+ * to have lost them. The caller keeps the catalog that it has. */
 static struct catalog *load_with(struct source_list *list, const char *dir,
                                  struct catalog_report *report)
 {

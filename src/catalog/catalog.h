@@ -6,8 +6,8 @@
  * (schemas, expressions) from its text in the pack when it is first looked up, which costs some ten
  * microseconds and cannot fail but for lack of memory.
  *
- * Ownership: a snapshot is counted. Whoever works with an action across turns holds a reference;
- * a reload makes a new snapshot beside the old one and swaps them (cmd/reload.c). One snapshot is
+ * Ownership: a snapshot is counted. Code that works with an action across turns holds a reference;
+ * a reload makes a new snapshot next to the old one and swaps them (cmd/reload.c). One snapshot is
  * used by one thread at a time, since looking up compiles.
  */
 #ifndef CATALOG_CATALOG_H
@@ -350,7 +350,7 @@ slice catalog_nearest_integration(const struct catalog *catalog, slice id);
 /* action: an action id or a full tool name; the answer is an action id. */
 slice catalog_nearest_action(const struct catalog_integration *integration, slice action);
 slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name);
-/* A sentence for whoever asked: `There is no integration "Gmail"; did you mean "gmail"?`. In the
+/* A sentence for the caller: `There is no integration "Gmail"; did you mean "gmail"?`. In the
  * arena; SLICE_NONE: out of memory. */
 slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct arena *arena);
 slice catalog_say_no_action(const struct catalog_integration *integration, slice action,

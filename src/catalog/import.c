@@ -1,6 +1,11 @@
 /*
- * The document as a whole: versions, overrides, the walk over its operations, the manifest's text,
- * and the report.
+ * The document as a whole: versions, overrides, the walk over its operations, the manifest's
+ * text, and the report.
+ *
+ * Everything of a run lives in the result's arena, which is bounded; out of memory is noted
+ * there (import_starve) and fails the run at its end, so that no operation is lost without a
+ * word. The manifest is made as JSON text and then loaded as any other: so the linter decides
+ * whether it is good, not the importer.
  */
 #include "catalog/import.h"
 
@@ -17,6 +22,7 @@ enum {
     REFS_MAX = 200000,
 };
 
+/* Written by a person, so a key given twice is a mistake to report. */
 static const struct json_limits override_limits = {.depth_max = 64, .refuse_dup_keys = true};
 
 const char *import_kind_name(enum import_kind kind)
@@ -31,6 +37,8 @@ void import_line_add(struct import *im, enum import_kind kind, slice operation, 
 {
     struct import_result *result = im->result;
     if (result->line_count == im->lines_cap) {
+        /* Doubled, so the copies that stay behind in the arena are at most as large as the last
+         * one. */
         size_t cap = im->lines_cap ? im->lines_cap * 2 : 64;
         struct import_line *lines = arena_realloc(
             im->arena, result->lines, result->line_count * sizeof(*lines), cap * sizeof(*lines));
@@ -64,6 +72,7 @@ void import_skip(struct import_op *op, const char *fmt, ...)
 void import_weaken(struct import_op *op, const char *fmt, ...)
 {
     va_list args;
+    /* One document repeats a fault in many places; the report stays readable. */
     if (op->is_skipped || op->reasons.len > REASONS_BYTES_MAX)
         return;
     va_start(args, fmt);
@@ -71,6 +80,7 @@ void import_weaken(struct import_op *op, const char *fmt, ...)
     va_end(args);
     if (op->reasons.len == 0)
         op->reasons = text;
+    /* A search in the text is enough: a reason that is a part of another one says nothing new. */
     else if (slice_find(op->reasons, text) < 0)
         op->reasons =
             arena_printf(op->im->arena, "%.*s; %.*s", SLICE_ARG(op->reasons), SLICE_ARG(text));
@@ -84,6 +94,7 @@ static int check_version(struct import *im, struct err *err)
     if (JSON_GET(im->document, "swagger"))
         return err_set(err, ERR_INVALID,
                        "this is Swagger 2.0; convert it to OpenAPI 3 first (swagger2openapi does)");
+    /* 3.0 has a dialect of JSON Schema of its own; 3.1 is JSON Schema 2020-12 (import_schema.c). */
     im->is_30 = slice_starts_with(version, SLICE("3.0"));
     if (!im->is_30 && !slice_starts_with(version, SLICE("3.1")))
         return err_set(err, ERR_INVALID,
@@ -126,6 +137,8 @@ static int check_members(const struct json *object, slice where, const char *con
 
 static int check_operations(const struct json *operations, struct err *err)
 {
+    /* Strict, because an override that is misspelt would be ignored, and nothing in the manifest
+     * would show it. */
     static const char *const members[] = {"skip",
                                           "action_id",
                                           "title",
@@ -199,6 +212,7 @@ static int choose_prefix(struct import *im, slice given, struct err *err)
                        IMPORT_PREFIX_MAX);
     im->prefix = given.len > 0 ? arena_dup(im->arena, given)
                                : import_title_id(im, title, IMPORT_PREFIX_MAX / 2);
+    /* The cut at the maximum may have left a "_" at the end, and a tool name puts one behind it. */
     while (im->prefix.len > 0 && im->prefix.ptr[im->prefix.len - 1] == '_')
         im->prefix.len--;
     if (im->prefix.len == 0)
@@ -245,6 +259,7 @@ static struct json make_manifest(struct import *im, struct json actions)
     put_given(im, &manifest, "tags");
     put_text(im, &manifest, "docs_url",
              json_get_str(JSON_GET(im->document, "externalDocs"), SLICE("url")), NULL);
+    /* The order is that of the format's description, since people read and edit the file. */
     put(im, &manifest, "base_url", im->base_url);
     put_given(im, &manifest, "headers");
     if (im->connection_params.type == JSON_OBJECT)
@@ -258,7 +273,8 @@ static struct json make_manifest(struct import *im, struct json actions)
 
 /* ---- the walk ---- */
 
-/* The method in capitals; SLICE_NONE for what is no operation. */
+/* The method in capitals; SLICE_NONE for a member that is no operation (parameters, servers,
+ * summary, x-...). */
 static slice method_of(slice name)
 {
     static const char *const names[] = {"get",     "put",  "post",  "delete",
@@ -274,6 +290,7 @@ static slice method_of(slice name)
 static int walk_path(struct import *im, slice path, const struct json *described,
                      struct json *actions, struct err *err)
 {
+    /* A path item may itself be a $ref (OpenAPI 3.1 "Path Item Object"). */
     const struct json *item = import_resolve(im, described);
     if (!json_is(item, JSON_OBJECT)) {
         import_note(im,
@@ -301,11 +318,13 @@ static int walk(struct import *im, struct json *actions, struct err *err)
     ASSERT(json_is(paths, JSON_OBJECT)); /* check_version has refused others */
     for (uint32_t i = 0; i < paths->count && result == OK; i++) {
         slice path = json_str(&paths->as.members[i].key);
+        /* Extensions stand among the paths. */
         if (!slice_starts_with(path, SLICE("x-")))
             result = walk_path(im, path, &paths->as.members[i].value, actions, err);
     }
     for (uint32_t i = 0; json_is(im->operations, JSON_OBJECT) && i < im->operations->count; i++) {
         slice key = json_str(&im->operations->as.members[i].key);
+        /* An override for an operation that the document does not have is outdated or misspelt. */
         if (result == OK && !map_get(&im->overridden, key))
             result = err_set(err, ERR_NOTFOUND, "overrides: the document has no operation \"%.*s\"",
                              SLICE_ARG(slice_first_utf8(key, 200)));
@@ -322,11 +341,13 @@ static int write_manifest(struct import *im, const struct json *manifest, struct
     struct buf text;
     buf_init(&text, CATALOG_MANIFEST_BYTES_MAX);
     json_write_pretty(&text, manifest);
+    /* Far below the limit it was memory that ran out, not the limit that was reached. */
     if (!buf_is_ok(&text) && text.len < CATALOG_MANIFEST_BYTES_MAX / 2) {
         buf_deinit(&text);
         return err_set(err, ERR_NOMEM, "out of memory");
     }
     if (!buf_is_ok(&text)) {
+        /* Without indentation it may fit. */
         buf_clear(&text);
         json_write(&text, manifest);
     }
@@ -341,7 +362,8 @@ static int write_manifest(struct import *im, const struct json *manifest, struct
     return result;
 }
 
-/* What the overrides brought in has not been looked at yet. */
+/* What the overrides brought in is only checked here. The first error is enough: it names the
+ * member. */
 static int check_manifest(struct import *im, struct err *err)
 {
     struct catalog_source source = {SLICE("manifest"), im->result->manifest};
@@ -376,6 +398,8 @@ static int run(struct import *im, const struct import_options *options, struct e
         result = import_servers(im, err);
     if (result != OK)
         return result;
+    /* After the servers, whose failure ends the run, and before the operations, whose scopes are
+     * those of the chosen scheme. */
     import_security(im);
     result = walk(im, &actions, err);
     if (im->arena->is_exhausted)
@@ -398,6 +422,7 @@ int catalog_import_openapi(const struct import_options *options, struct import_r
     *result = (struct import_result){.total = 0};
     arena_init(&result->arena, IMPORT_ARENA_BYTES_MAX);
     map_init(&im.files, REFS_MAX);
+    /* Maximums against documents that are made to cost memory; map_put fails past them. */
     map_init(&im.refs, REFS_MAX);
     map_init(&im.def_names, REFS_MAX);
     map_init(&im.ids, IMPORT_OPERATIONS_MAX);

@@ -1,11 +1,13 @@
 /*
- * Request bodies. The members of an object become inputs beside the parameters, where the object
- * says plainly which members it has; any other body is one input, `body`.
+ * Request bodies. The members of an object become inputs next to the parameters, where the schema
+ * says plainly which members there are; any other body is one input, `body`. Flat inputs are what
+ * models fill in best, so flattening is worth some care, but only where it loses nothing.
  */
 #include "catalog/import_internal.h"
 
 enum { FLATTEN_DEPTH_MAX = 8, MERGE_ARGS_MAX = EXPR_ARGS_MAX - 1 };
 
+/* Ascending by how much of it an action can express; choose() takes the largest. */
 enum media { MEDIA_NONE, MEDIA_BYTES, MEDIA_TEXT, MEDIA_MULTIPART, MEDIA_FORM, MEDIA_JSON };
 
 struct member {
@@ -41,6 +43,7 @@ static bool add_members(struct members *members, const struct json *properties)
             continue;
         if (members->count == IMPORT_PROPERTIES_MAX || !import_is_plain(name))
             return false;
+        /* Two parts of an allOf describe it; the later one, which refines, is taken. */
         if (known)
             known->schema = schema;
         else
@@ -49,7 +52,8 @@ static bool add_members(struct members *members, const struct json *properties)
     return true;
 }
 
-/* Words about values that a plain list of members cannot say. */
+/* Keywords about the object as a whole, which a list of members cannot express. Where one is there
+ * the body stays one input with its schema, so that nothing is lost. */
 static bool has_more_to_say(const struct json *schema)
 {
     static const char *const names[] = {"anyOf",
@@ -73,7 +77,9 @@ static bool has_more_to_say(const struct json *schema)
     return false;
 }
 
-/* false: it is not an object that is closed, or may be closed. */
+/* Collects the members of an object schema and of its allOf. false: it is no object, or one that
+ * may have other members. depth bounds references that lead back to themselves. The absence of
+ * additionalProperties counts as closed: formally it is open, but authors rarely mean it. */
 static bool collect(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -116,9 +122,10 @@ static void append_pair(struct import_op *op, struct buf *out, const struct impo
                SLICE_ARG(import_input_path(op, input)));
 }
 
-/* A member whose template gives null is left out, so a null that the caller gave would be lost.
- * Where a null means something, the body is one expression that looks at which inputs are there:
- * merge({"a": input.a}, contains(keys(input), 'b') && {"b": input.b} || `{}`, ...). */
+/* A member whose template gives null is left out of the request, so a null that the caller gave
+ * would be lost. Where null means something to the provider ("clear this field"), the body is one
+ * expression that asks which inputs are there: merge({"a": input.a}, contains(keys(input), 'b') &&
+ * {"b": input.b} || `{}`, ...). */
 static bool make_merge(struct import_op *op, size_t first, struct json *body)
 {
     struct buf out;
@@ -138,6 +145,8 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
     }
     for (size_t i = first; i < op->input_count; i++) {
         const struct import_input *input = &op->inputs[i];
+        /* Names are put between quotes as they are; one with a quote or backslash is left to
+         * make_object. */
         is_good = is_good && is_simple_wire(input->wire);
         if (input->is_required)
             continue;
@@ -147,6 +156,7 @@ static bool make_merge(struct import_op *op, size_t first, struct json *body)
         buf_append_cstr(&out, "} || `{}`");
     }
     buf_append_cstr(&out, ")}");
+    /* As in write_manifest: far below the limit it was memory. */
     if (!buf_is_ok(&out) && out.len < EXPR_SOURCE_MAX / 2)
         import_starve(op->im);
     is_good = is_good && buf_is_ok(&out) && args <= MERGE_ARGS_MAX && out.len <= EXPR_SOURCE_MAX;
@@ -249,7 +259,9 @@ static bool is_file(struct import *im, const struct json *schema)
     return slice_eq_cstr(format, "binary") || slice_eq_cstr(type, "application/octet-stream");
 }
 
-/* Members of a form are texts: no objects, and no files. Those that may be missing go. */
+/* Members of a form are texts: no objects, no files, and arrays only where names may repeat. A
+ * member that may be missing is dropped; a required one skips the operation, since every call would
+ * fail. */
 static bool drop_unfit(struct import_op *op, struct members *members, bool takes_arrays)
 {
     size_t kept = 0;
@@ -333,6 +345,8 @@ static enum media media_of(slice type)
 {
     slice rest = type;
     slice name = slice_trim(slice_split(&rest, ';'));
+    /* RFC 6839 section 3.1 for "+json". The range of all types says nothing; JSON is the best
+     * guess. */
     if (slice_eq_nocase(name, SLICE("application/json")) || slice_ends_with(name, SLICE("+json")) ||
         slice_eq_cstr(name, "*/*"))
         return MEDIA_JSON;
@@ -345,7 +359,7 @@ static enum media media_of(slice type)
     return slice_eq_nocase(name, SLICE("application/octet-stream")) ? MEDIA_BYTES : MEDIA_NONE;
 }
 
-/* The one that says most, and the plain application/json before its kin. */
+/* The content type that an action can express best; among several JSON types the plain one. */
 static const struct json_member *choose(const struct json *content, enum media *kind)
 {
     const struct json_member *best = NULL;
@@ -370,6 +384,7 @@ static void put_media(struct import_op *op, const struct json *request_body, sli
         return;
     members->im = op->im;
     if (!collect(members, JSON_GET(media, "schema"), FLATTEN_DEPTH_MAX))
+        /* Not plain: no members means one input for the whole. */
         members->count = 0;
     mark_required(members, JSON_GET(media, "schema"), FLATTEN_DEPTH_MAX);
     if (kind == MEDIA_JSON) {
@@ -397,6 +412,7 @@ void import_body(struct import_op *op)
         return;
     }
     const struct json_member *chosen = choose(JSON_GET(request_body, "content"), &kind);
+    /* The linter refuses a GET with a body (lint.c). */
     bool is_get = slice_eq_cstr(op->method, "GET");
     if (is_get || !chosen) {
         const char *why = is_get ? "a GET has no body" : "none of its content types is known";

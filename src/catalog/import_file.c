@@ -3,6 +3,10 @@
  * its references are made absolute ("/schemas/pet.yaml#/Pet", from the folder) as it is read, so
  * that they mean the same wherever they are followed. Nothing outside of the folder is named, and
  * nothing is fetched.
+ *
+ * A document from elsewhere must not read this machine's files: a path is joined here, cannot leave
+ * the folder by "..", and is opened by the caller's `read`, which knows the folder. A file that
+ * cannot be read is entered as such, so it is tried and reported once.
  */
 #include "base/encode.h"
 #include "catalog/import_internal.h"
@@ -19,13 +23,16 @@ struct json *import_parse(struct arena *arena, slice text, struct err *err)
         start = slice_from(start, 1);
     if (start.len > 0 && (start.ptr[0] == '{' || start.ptr[0] == '['))
         return json_parse(arena, text, &document_limits, err);
+    /* YAML 1.2 contains JSON, but the JSON parser is stricter and faster. NODES_MAX bounds aliases,
+     * by which a short text can stand for billions of nodes. */
     return yaml_parse(arena, text, IMPORT_DEPTH_MAX, NODES_MAX, err);
 }
 
 /* ---- paths ---- */
 
-/* base's folder and the relative path behind it, without "." and ".."; "/" first means the
- * folder of all. SLICE_NONE: it leads out, is too long, or is a URL. */
+/* Joins base's folder and the relative path behind it, without "." and ".."; a path that begins
+ * with "/" starts at the description's folder. SLICE_NONE: it leads out of that folder, is too
+ * long, or is a URL. */
 static slice join(struct import *im, slice base, slice relative)
 {
     char out[PATH_BYTES_MAX];
@@ -38,6 +45,7 @@ static slice join(struct import *im, slice base, slice relative)
             len = i;
             break;
         }
+    /* Once for all parts: leaving some out only makes it shorter. */
     if (len + relative.len + 1 >= sizeof(out))
         return SLICE_NONE;
     if (len > 0)
@@ -69,12 +77,14 @@ static slice decode(struct import *im, slice text)
                      ? arena_dup(im->arena, buf_slice(&out))
                      : SLICE_NONE;
     buf_deinit(&out);
+    /* "%00" would end the path early where it becomes a C string. */
     return slice_find_char(path, '\0') >= 0 ? SLICE_NONE : path;
 }
 
 /* ---- references ---- */
 
-/* The same reference from the folder: "/path#pointer"; as it is where it is one, or leads out. */
+/* The same reference as seen from the folder, "/path#pointer". One that is absolute, is a URL or
+ * leads out stays as it is; import_file_root refuses the latter two when it is followed. */
 static slice absolute(struct import *im, slice base, slice text)
 {
     slice rest = text, path = slice_split(&rest, '#');
@@ -89,8 +99,8 @@ static slice absolute(struct import *im, slice base, slice text)
     return arena_printf(im->arena, "/%.*s#%.*s", SLICE_ARG(path), SLICE_ARG(rest));
 }
 
-/* Nests at most IMPORT_DEPTH_MAX deep. What is shared by aliases is met more than once, and is
- * absolute then. */
+/* Recursion is bounded: the parsers nest at most IMPORT_DEPTH_MAX deep. Nodes that YAML aliases
+ * share are visited more than once; their references are absolute by then and stay. */
 static void make_absolute(struct import *im, slice base, struct json *value)
 {
     for (uint32_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
@@ -112,6 +122,8 @@ static struct import_file *read_file(struct import *im, slice path)
     struct err err = {0};
     slice text = SLICE_NONE;
     struct import_file *file = ARENA_NEW(im->arena, struct import_file);
+    /* Before reading, so that a file whose references lead back to it is found and not read
+     * again. */
     if (!file || map_put(&im->files, path, file, NULL) != OK) {
         import_starve(im);
         return NULL;

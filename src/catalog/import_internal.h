@@ -1,7 +1,7 @@
 /*
  * What the files of the importer share: import.c (the document and the manifest),
  * import_operation.c (one operation), import_parameter.c and import_body.c (its input and request),
- * import_schema.c and import_look.c (schemas), import_ref.c (references), import_file.c (other
+ * import_schema.c and import_inspect.c (schemas), import_ref.c (references), import_file.c (other
  * files), import_security.c, import_server.c, import_text.c (ids and words). Private to the catalog
  * room.
  */
@@ -163,7 +163,7 @@ struct json import_input_template(struct import_op *op, const struct import_inpu
 bool import_is_plain(slice text);
 
 void import_parameters(struct import_op *op);
-/* The action's `response`, as far as the document tells it. */
+/* The action's `response`, as far as the document describes it. */
 struct json import_response(struct import_op *op, bool is_write);
 void import_body(struct import_op *op);
 

@@ -1,5 +1,7 @@
 /*
- * One operation to one action, or to a line of the report.
+ * One operation to one action, or to a line of the report. An operation is skipped where an action
+ * could not make its call, or could make a wrong one; it is weakened where it works but does less
+ * than was described. Each limit below keeps one operation from filling a manifest.
  */
 #include "catalog/import_internal.h"
 
@@ -32,6 +34,7 @@ static const struct json *find_override(struct import_op *op)
     struct import *im = op->im;
     slice request_line =
         arena_printf(im->arena, "%.*s %.*s", SLICE_ARG(op->method), SLICE_ARG(op->path));
+    /* operationId is optional, and "METHOD /path" always exists. */
     slice keys[] = {op->operation_id, request_line};
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         const struct json *found = keys[i].len > 0 ? json_get(im->operations, keys[i]) : NULL;
@@ -116,6 +119,7 @@ static struct json make_input_schema(struct import_op *op)
     if (op->required.count > 0)
         set(op, &schema, "required", op->required);
     set(op, &schema, "properties", op->properties);
+    /* Closed: a misspelt input is an error, not a call without it. */
     set(op, &schema, "additionalProperties", json_bool(false));
     import_schema_finish(op->schemas, &schema);
     if (op->schemas->is_over)
@@ -123,8 +127,8 @@ static struct json make_input_schema(struct import_op *op)
     return schema;
 }
 
-/* Of the first 2xx that answers JSON; null where that is long or cannot be compiled: it only
- * informs. */
+/* The schema of the first 2xx that answers JSON; null where it is long or cannot be compiled. It
+ * only informs, so its loss is no reason to weaken. */
 static struct json make_output_schema(struct import_op *op, struct arena *scratch)
 {
     const struct json *responses = JSON_GET(op->node, "responses"), *schema = NULL;
@@ -153,7 +157,8 @@ static struct json make_output_schema(struct import_op *op, struct arena *scratc
 
 /* ---- examples ---- */
 
-/* One, when each required input has a value and all of them validate. */
+/* One example, when each required input has a value and all of them validate: the linter refuses an
+ * example that does not. */
 static void make_examples(struct import_op *op, const struct schema *schema, slice title,
                           struct json *examples)
 {
@@ -199,6 +204,7 @@ static struct json make_level(struct import_op *op)
     for (size_t i = 0; !given && i < ARRAY_LEN(levels); i++)
         if (slice_eq_cstr(op->method, levels[i].method))
             return json_string(slice_cstr(levels[i].level));
+    /* Unreachable for methods that check_wanted lets pass; the strictest level, in any case. */
     return given ? *given : json_string(SLICE("admin"));
 }
 
@@ -206,6 +212,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
 {
     struct err err;
     struct json *input = ARENA_NEW(op->im->arena, struct json), examples;
+    /* As reader_schema compiles it, so that what passes here passes the load. */
     struct schema_options options = {.assert_formats = true};
     if (!input)
         return;
@@ -223,6 +230,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         import_skip(op, "its input cannot be checked: %s", err.text);
         return;
     }
+    /* The id only now: an operation that is skipped must not take one from another. */
     slice title = make_title(op), id = import_action_id(op);
     slice docs = json_get_str(JSON_GET(op->node, "externalDocs"), SLICE("url"));
     struct json scopes = import_scopes(op), tags = make_tags(op), level = make_level(op);
@@ -263,6 +271,7 @@ static void check_wanted(struct import_op *op)
     else if (!json_is(op->node, JSON_OBJECT))
         import_skip(op, "it is no object");
     else if (json_get_bool(op->node, SLICE("deprecated"), false))
+        /* Overrides cannot revive it: the provider may remove it at any time. */
         import_skip(op, "it is deprecated");
     else if (JSON_GET(op->node, "callbacks"))
         import_weaken(op, "its callbacks are left out");
@@ -290,11 +299,13 @@ static void import_one(struct import_op *op, struct json *actions)
         import_parameters(op);
     if (!op->is_skipped)
         import_body(op);
+    /* Compiled schemas are only for checking, so their memory goes with each operation. */
     arena_init(&scratch, SCRATCH_BYTES_MAX);
     if (!op->is_skipped)
         make_action(op, &action, &scratch);
     arena_deinit(&scratch);
     op->schemas = NULL;
+    /* Checked last: only operations that would be imported count. */
     if (!op->is_skipped && actions->count == CATALOG_ACTIONS_MAX)
         import_skip(op, "a manifest has at most %d actions", CATALOG_ACTIONS_MAX);
     if (!op->is_skipped)

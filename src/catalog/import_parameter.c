@@ -2,6 +2,10 @@
  * Parameters: each becomes an input, and a place of the request where it goes. How arrays and
  * objects are written (`style`, `explode`; OpenAPI "Parameter Object") is an expression of the
  * request's templates.
+ *
+ * Order matters: parameters of the path come first, because the path's template needs their inputs
+ * and they keep their plain names; an operation's own parameter replaces the path item's of the
+ * same name and place (OpenAPI "Path Item Object").
  */
 #include <stdio.h>
 
@@ -9,7 +13,7 @@
 
 enum { PARAMETERS_MAX = 150, WIRE_NAME_MAX = 128 };
 
-/* One parameter with what decides how it travels. */
+/* One parameter with what decides how it is written into the request. */
 struct parameter {
     const struct json *node, *schema; /* schema may be NULL */
     slice name, location, style;
@@ -18,6 +22,8 @@ struct parameter {
 
 /* ---- inputs ---- */
 
+/* Text that can stand in a template or a message as it is: no placeholder, no control
+ * characters. */
 bool import_is_plain(slice text)
 {
     if (text.len == 0 || text.len > WIRE_NAME_MAX || slice_find(text, SLICE("${")) >= 0)
@@ -36,7 +42,8 @@ static struct import_input *find_input(struct import_op *op, slice name)
     return NULL;
 }
 
-/* What model vendors take as a property's name: letters, digits, '_', '-', '.'. */
+/* The wire name reduced to what model vendors take as a property's name: letters, digits, '_', '-',
+ * '.'. Runs of other characters become one '_'. */
 static slice clean_name(struct import_op *op, slice wire)
 {
     char *out = arena_alloc_text(op->im->arena, wire.len + 1);
@@ -58,6 +65,7 @@ static slice free_name(struct import_op *op, const char *location, slice wire)
     slice name = clean_name(op, wire);
     if (!find_input(op, name))
         return name;
+    /* Room for the location in front and a number behind. */
     slice base = slice_first(name, IMPORT_NAME_MAX - 16), other = name;
     for (unsigned n = 1; find_input(op, other); n++)
         other = n == 1 ? arena_printf(op->im->arena, "%s_%.*s", location, SLICE_ARG(base))
@@ -67,7 +75,8 @@ static slice free_name(struct import_op *op, const char *location, slice wire)
     return other;
 }
 
-/* The linter wants a description of each. */
+/* The linter wants a description of each input: the parameter's own, else the schema's, else one
+ * that names it. */
 static void describe(struct import_op *op, struct json *property, slice description,
                      const char *location, slice wire)
 {
@@ -87,6 +96,7 @@ struct import_input *import_input_add(struct import_op *op, const char *location
                                       const struct json *schema, slice description,
                                       bool is_required)
 {
+    /* The empty schema, which allows every value. */
     static const struct json anything = {.type = JSON_OBJECT};
     ASSERT(op->schemas && op->input_count <= IMPORT_PROPERTIES_MAX);
     ASSERT(import_is_plain(wire)); /* it stands in templates as it is */
@@ -111,6 +121,8 @@ struct import_input *import_input_add(struct import_op *op, const char *location
 slice import_input_path(struct import_op *op, const struct import_input *input)
 {
     slice name = input->name;
+    /* JMESPath's unquoted identifiers have letters, digits and '_' and do not begin with a digit.
+     * clean_name has left nothing that would need escaping inside quotes. */
     bool is_bare = !(name.ptr[0] >= '0' && name.ptr[0] <= '9');
     for (size_t i = 0; i < name.len; i++)
         is_bare = is_bare && name.ptr[i] != '-' && name.ptr[i] != '.';
@@ -145,6 +157,7 @@ static struct import_input *add(struct import_op *op, const struct parameter *p)
     return input;
 }
 
+/* Leaving out an optional parameter weakens; without a required one no call can succeed. */
 static void lose(struct import_op *op, const struct parameter *p, const char *why)
 {
     if (p->is_required)
@@ -155,7 +168,8 @@ static void lose(struct import_op *op, const struct parameter *p, const char *wh
                       SLICE_ARG(p->name), why);
 }
 
-/* An array in one value, items joined; where it may be a scalar, too, that goes as it is. */
+/* An array in one value, its items joined. is_always: it is an array whenever it is there; else a
+ * scalar is possible, too, and goes as it is. `null` leaves the parameter out. */
 static struct json joined(struct import_op *op, slice path, const char *separator, bool is_always)
 {
     struct arena *arena = op->im->arena;
@@ -184,6 +198,7 @@ static void put_members(struct import_op *op, const struct parameter *p, bool is
         slice wire = is_deep ? arena_printf(op->im->arena, "%.*s[%.*s]", SLICE_ARG(p->name),
                                             SLICE_ARG(member))
                              : member;
+        /* It becomes a quoted name in an expression and a parameter's name on the wire. */
         bool is_bare = import_slug(op->im, member).len > 0 && slice_find_char(member, '"') < 0 &&
                        slice_find_char(member, '\\') < 0 && import_is_plain(member);
         if (!is_bare || import_schema_may_be(op->im, &properties->as.members[i].value, "object")) {
@@ -205,6 +220,7 @@ static void put_query(struct import_op *op, const struct parameter *p)
     const char *separator = slice_eq_cstr(p->style, "spaceDelimited")  ? " "
                             : slice_eq_cstr(p->style, "pipeDelimited") ? "|"
                                                                        : ",";
+    /* `content` instead of `schema`: the value is a document, written as JSON text. */
     if (p->is_json) {
         struct import_input *input = add(op, p);
         slice path = input ? import_input_path(op, input) : SLICE_NONE;
@@ -238,7 +254,8 @@ static void put_query(struct import_op *op, const struct parameter *p)
 
 static bool is_ignored_header(slice name)
 {
-    /* OpenAPI: such definitions are to be ignored; the rest belongs to the client. */
+    /* OpenAPI "Parameter Object": definitions of the first three shall be ignored; the others
+     * belong to the HTTP client. */
     static const char *const names[] = {"Accept",     "Content-Type",     "Authorization",
                                         "Host",       "Content-Length",   "Connection",
                                         "User-Agent", "Transfer-Encoding"};
@@ -252,6 +269,7 @@ static bool is_token(slice name)
 {
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
+        /* A token of RFC 9110 section 5.6.2. Anything else could end the header's line. */
         if (c <= ' ' || c >= 127 || strchr("\"(),/:;<=>?@[\\]{}", c))
             return false;
     }
@@ -267,6 +285,7 @@ static void put_header(struct import_op *op, const struct parameter *p)
         return;
     }
     if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
+        /* sluice sets it itself, from the caller's idempotency key, so it is no input. */
         op->idempotency_header = p->name;
         return;
     }
@@ -301,6 +320,7 @@ static void put_path(struct import_op *op, const struct parameter *p)
     if (json_get_bool(p->node, SLICE("x-multi-segment"), false))
         import_weaken(op, "\"%.*s\" is sent as one segment of the path: its slashes are encoded",
                       SLICE_ARG(p->name));
+    /* A path without one of its parts is another path, whatever the document says. */
     struct parameter required = *p;
     required.is_required = true;
     (void)add(op, &required);
@@ -317,6 +337,8 @@ static void read_parameter(struct import_op *op, const struct json *node)
                           .location = json_get_str(node, SLICE("in")),
                           .style = json_get_str(node, SLICE("style")),
                           .is_required = json_get_bool(node, SLICE("required"), false)};
+    /* OpenAPI's default: explode is true for the style "form" only. The default style of query is
+     * form, that of path and header "simple", where explode changes nothing for arrays. */
     bool is_form = p.style.len == 0 || slice_eq_cstr(p.style, "form");
     p.is_exploded = json_get_bool(node, SLICE("explode"), is_form);
     if (!schema && json_is(content, JSON_OBJECT) && content->count > 0) {
@@ -349,7 +371,8 @@ static bool is_replaced(struct import *im, const struct json *list, const struct
     return false;
 }
 
-/* Path parameters first: they keep their names. */
+/* Reads one list: the path's parameters or, in a second pass, the others. `stronger` is the list
+ * whose parameters replace those of this one; NULL: none. */
 static void read_list(struct import_op *op, const struct json *list, const struct json *stronger,
                       bool wants_path)
 {
@@ -366,7 +389,8 @@ static void read_list(struct import_op *op, const struct json *list, const struc
     }
 }
 
-/* {name} to ${input.name}; a name without a description is a string. */
+/* Turns {name} into ${input.name}. A name that no parameter describes is taken for a required
+ * string, since without a value there is no path. */
 static void make_path(struct import_op *op, slice prefix)
 {
     struct buf out;
@@ -399,6 +423,7 @@ static void make_path(struct import_op *op, slice prefix)
         path = slice_from(rest, (size_t)close + 1);
     }
     op->path_template = arena_dup(op->im->arena, buf_slice(&out));
+    /* Paths grow little by their templates, so a short one has failed for memory. */
     if (!buf_is_ok(&out) && op->path.len + prefix.len < 1000)
         import_starve(op->im);
     if (!buf_is_ok(&out))

@@ -1,6 +1,9 @@
 /*
  * References of an OpenAPI document: `file#/components/...`, the file relative (import_file.c), the
  * pointer percent-encoded RFC 6901.
+ *
+ * Targets are found once for each text of a $ref and kept, found or not: documents repeat them
+ * thousands of times.
  */
 #include "base/encode.h"
 #include "catalog/import_internal.h"
@@ -13,6 +16,8 @@ static const struct json *find_target(struct import *im, slice text)
     if (text.len < 2 || text.len > REF_BYTES_MAX)
         return NULL;
     const struct json *root = import_file_root(im, file), *target = NULL;
+    /* A reference to the whole document that is imported would be no schema; another file may be
+     * one. */
     if (!root || fragment.len == 0)
         return root == im->document ? NULL : root;
     struct buf pointer;
@@ -25,7 +30,9 @@ static const struct json *find_target(struct import *im, slice text)
     return target;
 }
 
-/* The last part of the pointer in letters, digits, '_', '-' and '.', made unique by a number. */
+/* The name in `$defs`: the last part of the pointer in letters, digits, '_', '-' and '.', made
+ * unique by a number. Numbers follow the order of first use, which is the document's, so they are
+ * the same in each run. */
 static slice make_name(struct import *im, slice text)
 {
     size_t from = text.len;
@@ -73,6 +80,7 @@ struct import_ref *import_ref_find(struct import *im, slice text)
 
 const struct json *import_resolve(struct import *im, const struct json *value)
 {
+    /* The bound ends chains that lead back to themselves. */
     for (unsigned hops = 0; value && hops < IMPORT_REF_HOPS_MAX; hops++) {
         slice text = json_get_str(value, SLICE("$ref"));
         if (!text.ptr)

@@ -1,13 +1,16 @@
 /*
  * What a document says of an operation's successful replies, as an action's `response`: whether
  * they have a body, what it is, and what it never lacks.
+ *
+ * The result guards against wrong successes (manifest_reply.c), so it claims only what all 2xx
+ * replies have in common; where they differ it is "any".
  */
 #include "catalog/import_internal.h"
 #include "catalog/reader.h"
 
 enum { SCHEMAS_MAX = 8, BRANCHES_DEPTH_MAX = 3 };
 
-/* All 2xx together. */
+/* All 2xx replies together. More than SCHEMAS_MAX are not compared: the first ones decide. */
 struct replies {
     bool is_none, is_json, is_text, is_bytes; /* some reply is */
     const struct json *schemas[SCHEMAS_MAX];  /* of JSON; NULL: it may be anything */
@@ -26,6 +29,7 @@ static bool is_json_type(slice type)
 static bool is_text_type(slice type)
 {
     type = slice_trim(slice_split(&type, ';'));
+    /* XML is not read, so it is handed on as text. */
     return slice_starts_with(type, SLICE("text/")) || slice_ends_with(type, SLICE("xml"));
 }
 
@@ -39,7 +43,8 @@ static bool is_empty_object(struct import *im, const struct json *schema)
            !json_get_bool(schema, SLICE("additionalProperties"), true);
 }
 
-/* JSON wins where there is a choice: it is what a request accepts. */
+/* One reply's content types. JSON wins where there is a choice, because requests ask for it
+ * (Accept). */
 static void add_content(struct import *im, struct replies *replies, const struct json *content)
 {
     bool is_text = true;
@@ -67,6 +72,7 @@ static void read_replies(struct import_op *op, struct replies *replies)
     for (uint32_t i = 0; json_is(responses, JSON_OBJECT) && i < responses->count; i++) {
         const struct json_member *member = &responses->as.members[i];
         slice status = json_str(&member->key);
+        /* "2XX" included; "default" is for errors in most documents. */
         if (status.len != 3 || !slice_starts_with(status, SLICE("2")))
             continue;
         const struct json *reply = import_resolve(op->im, &member->value);
@@ -80,6 +86,7 @@ static void read_replies(struct import_op *op, struct replies *replies)
 
 /* ---- schemas ---- */
 
+/* Certain only where no branch may be anything else. */
 static bool is_object(struct import *im, const struct json *schema)
 {
     static const char *const others[] = {"array", "string", "number", "integer", "boolean", "null"};
@@ -107,7 +114,8 @@ static bool is_all(struct import *im, const struct replies *replies,
     return replies->schema_count > 0;
 }
 
-/* Its property of that name is there in every value, and is never null. */
+/* Whether the property of that name is there in every value and never null. Any part of an allOf
+ * may promise it; a branch of anyOf or oneOf cannot. */
 static bool never_lacks(struct import *im, const struct json *schema, slice name, unsigned depth)
 {
     schema = import_resolve(im, schema);
@@ -131,7 +139,8 @@ static bool none_lacks(struct import *im, const struct replies *replies, slice n
     return true;
 }
 
-/* "id" where the replies always have one, else the first that they always have; SLICE_NONE. */
+/* The member to require: "id" where all replies always have one, else the first that all always
+ * have; SLICE_NONE. One is enough to recognize the reply. */
 static slice pick_member(struct import *im, const struct replies *replies,
                          const struct json *schema, unsigned depth)
 {
@@ -153,6 +162,7 @@ static slice member_path(struct import *im, slice name)
 {
     struct json text = json_string(name);
     struct buf out;
+    /* A maximum no name can reach, so that failure means memory. */
     buf_init(&out, CATALOG_MANIFEST_BYTES_MAX);
     buf_append_cstr(&out, "body.");
     if (reader_is_id(name, name.len))

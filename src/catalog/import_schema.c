@@ -1,7 +1,9 @@
 /*
  * Schemas of OpenAPI 3.0 (its own dialect: nullable, boolean exclusiveMinimum, example) and 3.1
- * into plain JSON Schema 2020-12. A table says what becomes of each keyword; what is not in it
- * (xml, discriminator, x-...) says nothing about values and goes silently.
+ * into plain JSON Schema 2020-12. A table says what becomes of each keyword; one that is not in it
+ * (xml, discriminator, x-...) constrains no values and is dropped silently. A keyword whose value
+ * is malformed is dropped with a line in the report: dropping one only allows more, and the
+ * provider checks again.
  */
 #include "catalog/import_internal.h"
 
@@ -16,6 +18,7 @@ enum {
 
 static struct json convert(struct import_schema *s, const struct json *in, unsigned depth);
 
+/* false: the value is not allowed for the keyword, which is then left out. */
 typedef bool keyword_fn(struct import_schema *s, const struct json *value, unsigned depth,
                         struct json *out);
 
@@ -27,6 +30,7 @@ static void lose(struct import_schema *s, const char *what)
 
 /* ---- values ---- */
 
+/* Recursion is bounded by depth, so values of any nesting are safe to ask about. */
 bool import_is_shallow(const struct json *value, unsigned depth)
 {
     if (value->type != JSON_ARRAY && value->type != JSON_OBJECT)
@@ -42,6 +46,7 @@ bool import_is_shallow(const struct json *value, unsigned depth)
 
 static size_t size_left(const struct json *value, size_t left)
 {
+    /* An estimate of the text, cut off at `left`: a huge value costs no more than a small one. */
     size_t own = value->type == JSON_STRING || value->type == JSON_BIGNUM ? value->count + 2 : 4;
     if (own > left)
         return 0;
@@ -87,6 +92,7 @@ static bool keep_number(struct import_schema *s, const struct json *value, unsig
 static bool keep_divisor(struct import_schema *s, const struct json *value, unsigned depth,
                          struct json *out)
 {
+    /* multipleOf must be above 0 (JSON Schema Validation section 6.2.1). */
     return keep_number(s, value, depth, out) && json_to_double(value) > 0;
 }
 
@@ -143,13 +149,15 @@ static bool keep_type(struct import_schema *s, const struct json *value, unsigne
     bool is_good = value->type == JSON_ARRAY && value->count > 0;
     for (uint32_t i = 0; is_good && i < value->count; i++) {
         is_good = is_type_name(json_str(&value->as.items[i]));
+        /* Items are unique (section 6.1.1); at most seven names exist, so the square is small. */
         for (uint32_t j = 0; is_good && j < i; j++)
             is_good = !json_equal(&value->as.items[i], &value->as.items[j]);
     }
     return is_good;
 }
 
-/* Whether our own compiler takes it. */
+/* Whether this program's regex compiler takes the pattern: descriptions have patterns of many
+ * dialects (PCRE, look-behind), and one that does not compile would refuse the whole schema. */
 static bool keep_pattern(struct import_schema *s, const struct json *value, unsigned depth,
                          struct json *out)
 {
@@ -190,7 +198,7 @@ static bool keep_list(struct import_schema *s, const struct json *value, unsigne
     return true;
 }
 
-/* A property that only the other direction has. */
+/* A property that only the other direction has: readOnly in a request, writeOnly in a reply. */
 static bool is_other_way(struct import_schema *s, const struct json *schema)
 {
     const struct json *target = import_resolve(s->im, schema);
@@ -254,7 +262,8 @@ static bool keep_name_map(struct import_schema *s, const struct json *value, uns
     return true;
 }
 
-/* minimum and maximum with their exclusive kin and required are made by functions of their own. */
+/* In no order; at most some forty comparisons a keyword. minimum and maximum with their exclusive
+ * forms, and required, depend on more than one keyword and have functions of their own. */
 static const struct {
     const char *name;
     keyword_fn *keep;
@@ -326,7 +335,7 @@ static void keep_keyword(struct import_schema *s, const struct json_member *memb
         lose(s, "a schema's \"$dynamicRef\" is dropped");
 }
 
-/* 3.0: exclusiveMinimum: true beside minimum. 2020-12: the number itself. */
+/* 3.0 has "exclusiveMinimum: true" next to minimum; in 2020-12 it is the number itself. */
 static void keep_bound(struct import_schema *s, const struct json *in, slice plain, slice exclusive,
                        struct json *out)
 {
@@ -338,7 +347,7 @@ static void keep_bound(struct import_schema *s, const struct json *in, slice pla
         json_object_set(s->im->arena, out, exclusive, *strict);
 }
 
-/* Without the names that is_other_way left out. */
+/* Without the names that is_other_way left out, which no request could give. */
 static void keep_required(struct import_schema *s, const struct json *in, struct json *out)
 {
     const struct json *required = JSON_GET(in, "required");
@@ -369,7 +378,8 @@ static void keep_example(struct import_schema *s, const struct json *in, struct 
 
 /* ---- null ---- */
 
-/* 3.0 nullable: the type gets a null beside it; where there is more than a type, a branch. */
+/* 3.0's nullable: a plain type becomes a list with "null", and an enum gets a null, else the enum
+ * would still forbid it. Where there is more than a type, a branch of anyOf allows null. */
 static struct json with_null(struct import_schema *s, struct json schema)
 {
     struct arena *arena = s->im->arena;
@@ -394,7 +404,7 @@ static struct json with_null(struct import_schema *s, struct json schema)
         }
         return schema;
     }
-    /* What is said to people stays outside of the branches. */
+    /* Texts for people stay outside of the branches, where readers of the schema expect them. */
     struct json branches = json_array(), null_schema = json_object(), out = json_object();
     struct json inner = json_object();
     for (uint32_t i = 0; i < schema.count; i++) {
@@ -411,7 +421,9 @@ static struct json with_null(struct import_schema *s, struct json schema)
 
 /* ---- references ---- */
 
-/* $ref to a `$defs` of the action's schema. What cannot be found allows anything. */
+/* A $ref becomes one to `$defs` of the action's schema; its target is queued once and converted
+ * by import_schema_finish, so recursive schemas end. A reference that leads nowhere allows
+ * anything. */
 static bool keep_ref(struct import_schema *s, slice text, struct json *out)
 {
     struct import_ref *ref = import_ref_find(s->im, text);
@@ -437,6 +449,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
     if (json_is(in, JSON_BOOL))
         return *in;
     struct json out = json_object();
+    /* Counts what is converted, over all references: the bound on an action's schema. */
     if (++s->nodes > s->nodes_max)
         s->is_over = true;
     if (s->is_over || !json_is(in, JSON_OBJECT))
@@ -445,6 +458,8 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
         lose(s, "a schema is nested too deep: what is below is not checked");
         return out;
     }
+    /* 3.0: siblings of a $ref are ignored ("Reference Object"), but authors put descriptions there.
+     * 3.1: they count. */
     slice ref = json_get_str(in, SLICE("$ref"));
     bool is_ref = ref.ptr && keep_ref(s, ref, &out);
     for (uint32_t i = 0; i < in->count; i++)
@@ -482,7 +497,8 @@ void import_schema_finish(struct import_schema *schemas, struct json *root)
 {
     struct json defs = json_object();
     ASSERT(schemas->id == schemas->im->conversions && root->type == JSON_OBJECT);
-    /* Converting one may queue more, at the end. */
+    /* The queue grows at its end while it is walked; each reference is in it at most once, so this
+     * ends. */
     for (struct import_ref *ref = schemas->first; ref && !schemas->is_over; ref = ref->next)
         json_object_set(schemas->im->arena, &defs, ref->name, convert(schemas, ref->target, 1));
     if (defs.count > 0)

@@ -2,6 +2,10 @@
  * Security schemes to `auth`. A connection has one credential, so one scheme is chosen: among those
  * that the document (or, where it is silent, its operations) asks for, the first of the order
  * below.
+ *
+ * The order of enum rank: a person's own login before a token that has to be created by hand, a
+ * token before a key, anything before a password; client credentials last, because they act for no
+ * person. An operation that wants another scheme is imported, with a line that says so.
  */
 #include "catalog/import_internal.h"
 
@@ -41,7 +45,8 @@ static void consider(struct import *im, slice name, enum rank *best)
     }
 }
 
-/* Requirements with one scheme each; those of several at once can not be met by one credential. */
+/* Considers requirements of one scheme each. One object with several schemes wants all of them at
+ * once (OpenAPI "Security Requirement Object"), which one credential cannot meet. */
 static void consider_list(struct import *im, const struct json *security, enum rank *best)
 {
     for (uint32_t i = 0; json_is(security, JSON_ARRAY) && i < security->count; i++) {
@@ -56,6 +61,7 @@ static void consider_operations(struct import *im, enum rank *best)
     const struct json *paths = JSON_GET(im->document, "paths");
     for (uint32_t i = 0; json_is(paths, JSON_OBJECT) && i < paths->count; i++) {
         const struct json *item = &paths->as.members[i].value;
+        /* All members, of which only operations have "security". */
         for (uint32_t j = 0; item->type == JSON_OBJECT && j < item->count; j++)
             consider_list(im, JSON_GET(&item->as.members[j].value, "security"), best);
     }
@@ -79,6 +85,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
         set_text(im, &im->auth, "authorize_url", json_get_str(flow, SLICE("authorizationUrl")));
     set_text(im, &im->auth, "token_url", json_get_str(flow, SLICE("tokenUrl")));
     for (uint32_t i = 0; json_is(scopes, JSON_OBJECT) && i < scopes->count; i++)
+        /* A bound on the manifest; the report says that all scopes are asked for. */
         if (i < SCOPES_MAX)
             json_array_push(im->arena, &names, scopes->as.members[i].key);
     json_object_set(im->arena, &im->auth, SLICE("scopes"), names);
@@ -94,6 +101,7 @@ static void put_key(struct import *im, const struct json *scheme)
     slice location = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
     struct json send = json_object();
     bool is_cookie = slice_eq_cstr(location, "cookie");
+    /* An API key in a cookie is a Cookie header with one pair (RFC 6265 section 4.2). */
     set_text(im, &im->auth, "type", SLICE("api_key"));
     set_text(im, &send, "in", slice_eq_cstr(location, "query") ? SLICE("query") : SLICE("header"));
     set_text(im, &send, "name", is_cookie ? SLICE("Cookie") : name);
@@ -114,6 +122,8 @@ void import_security(struct import *im)
     const struct json *given = JSON_GET(im->integration, "auth");
     enum rank best = RANK_NONE;
     im->security = JSON_GET(im->document, "security");
+    /* The document's own requirements first; those of operations only where it has none that
+     * fit. */
     consider_list(im, im->security, &best);
     if (best == RANK_NONE)
         consider_operations(im, &best);
@@ -143,6 +153,8 @@ void import_security(struct import *im)
                         "without a credential; give integration.auth in the overrides");
         return;
     }
+    /* Relative URLs are legal (OpenAPI 3.1), but relative to a server that only the connection
+     * knows. */
     bool is_oauth = best == RANK_CODE || best == RANK_CLIENT;
     if (is_oauth &&
         (!is_address(json_get_str(&im->auth, SLICE("token_url"))) ||
@@ -166,6 +178,7 @@ struct scope_state {
 static void read_requirement(struct import_op *op, const struct json *item,
                              struct scope_state *state)
 {
+    /* Requirements are alternatives: one that is met is enough, and `{}` is always met. */
     if (item->type != JSON_OBJECT || item->count > 1)
         return;
     if (item->count == 0) {
@@ -202,5 +215,7 @@ struct json import_scopes(struct import_op *op)
         read_requirement(op, &security->as.items[i], &state);
     if (!state.is_met)
         import_weaken(op, "it wants a credential that the connection does not have");
+    /* A manifest's `scopes` mean any one of them. Where a requirement without a scope is met as
+     * well, checking scopes would refuse calls that the provider allows. */
     return state.is_met && !state.is_open ? state.scopes : json_array();
 }

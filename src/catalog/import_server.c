@@ -1,6 +1,7 @@
 /*
- * `servers` to base_url: the first server counts. Its variables, and the host of a relative URL,
- * are what a person gives when connecting.
+ * `servers` to base_url: the first server counts, since a manifest has one address. Its variables,
+ * and the host of a relative URL, are parameters that a person gives when connecting: they are per
+ * installation of the app, not per call.
  */
 #include "catalog/import_internal.h"
 
@@ -20,6 +21,7 @@ static slice first_url(const struct json *servers)
 
 static void add_param(struct import *im, slice name, struct json property)
 {
+    /* Members are set in this order, which the indices 1 and 2 below rely on. */
     struct json *schema = &im->connection_params;
     if (schema->type != JSON_OBJECT) {
         *schema = json_object();
@@ -32,7 +34,8 @@ static void add_param(struct import *im, slice name, struct json property)
     json_array_push(im->arena, &schema->as.members[2].value, json_string(name));
 }
 
-/* A variable with one value is that value; any other becomes a parameter of the connection. */
+/* A variable with one value is that value; any other becomes a parameter of the connection. Its
+ * default is only a suggestion there: guessed, it would send a credential to another host. */
 static void put_variable(struct import *im, const struct json *variables, slice name,
                          struct buf *out)
 {
@@ -58,6 +61,7 @@ static void put_variable(struct import *im, const struct json *variables, slice 
     if (json_is(JSON_GET(variable, "default"), JSON_STRING))
         json_object_set(im->arena, &property, SLICE("default"), *JSON_GET(variable, "default"));
     const struct json *known = JSON_GET(&im->connection_params, "properties");
+    /* A variable may occur twice, or two have one slug; they share the parameter. */
     if (!json_get(known, param))
         add_param(im, param, property);
     buf_printf(out, "${connection.params.%.*s}", SLICE_ARG(param));
@@ -126,6 +130,8 @@ int import_servers(struct import *im, struct err *err)
     if (result == OK && !buf_is_ok(&out))
         result = err_set(err, ERR_LIMIT, "servers/0/url is too long");
     buf_deinit(&out);
+    /* Given parameters replace those made here as a whole; the linter finds what base_url then
+     * misses. */
     if (params)
         im->connection_params = *params;
     const struct json *servers = JSON_GET(im->document, "servers");
@@ -141,6 +147,8 @@ slice import_server_prefix(struct import_op *op)
         servers = JSON_GET(op->path_item, "servers");
     if (!json_is(servers, JSON_ARRAY) || servers->count == 0)
         return SLICE_NONE;
+    /* Only what lies below the document's server can be expressed: its rest goes in front of the
+     * path. */
     slice url = first_url(servers), base = op->im->server_url;
     slice rest = slice_from(url, base.len);
     bool is_below = slice_starts_with(url, base) && (rest.len == 0 || rest.ptr[0] == '/') &&

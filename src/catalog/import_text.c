@@ -1,6 +1,9 @@
 /*
  * Words and ids. An id must be the same in every run, whatever else the document gains: it depends
  * on the operation's own name alone, and a name that is too long or taken gets a piece of its hash.
+ *
+ * It matters because ids are in callers' code, grants and stored flows: a document that gains an
+ * operation must not rename another one's action.
  */
 #include "catalog/import_internal.h"
 
@@ -16,7 +19,7 @@ static bool is_lower_or_digit(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* A new word begins: list|Pets, HTML|Page. */
+/* Whether a new word begins here: list|Pets, and the last capital of a run, HTML|Page. */
 static bool begins_word(slice text, size_t i)
 {
     if (i == 0 || !is_upper(text.ptr[i]))
@@ -39,6 +42,7 @@ slice import_slug(struct import *im, slice text)
             continue;
         if (wants_bar && out.len > 0)
             buf_append_char(&out, '_');
+        /* An id begins with a letter. */
         if (out.len == 0 && c >= '0' && c <= '9')
             buf_append_cstr(&out, "n");
         buf_append_char(&out, is_upper(c) ? (char)(c - 'A' + 'a') : c);
@@ -51,7 +55,7 @@ slice import_slug(struct import *im, slice text)
     return slug;
 }
 
-/* What a title says of any description. */
+/* Words and version numbers that any description's title has, which say nothing about the app. */
 static bool is_title_filler(slice word)
 {
     static const char *const fillers[] = {
@@ -71,7 +75,8 @@ static bool is_title_filler(slice word)
     return is_version;
 }
 
-/* The next word of letters and digits, lower case, in `word`; false at the end. */
+/* Puts the next word of letters and digits, in lower case, into `word`; false at the end. Other
+ * bytes separate words, those of UTF-8 too. */
 static bool next_title_word(slice *title, char word[SLUG_BYTES_MAX], size_t *len)
 {
     *len = 0;
@@ -111,7 +116,8 @@ slice import_title_id(struct import *im, slice title, size_t max)
     return id;
 }
 
-/* The slug cut to `max` bytes, ending in a hash of what it was made of. */
+/* The slug cut to `max` bytes, ending in a hash of what it was made of. 24 bits: two names of one
+ * document that share both the cut slug and the hash are reported as taken, not merged. */
 static slice hashed(struct import *im, slice slug, slice source, size_t max)
 {
     ASSERT(max > HASH_DIGITS + 1); /* a letter of the slug stays before the hash */
@@ -126,6 +132,7 @@ slice import_action_id(struct import_op *op)
 {
     struct import *im = op->im;
     ASSERT(im->prefix.len > 0 && im->prefix.len <= IMPORT_PREFIX_MAX);
+    /* What "prefix_" leaves of a tool name. */
     size_t max = CATALOG_TOOL_NAME_MAX - 1 - im->prefix.len;
     slice wanted = json_get_str(op->override, SLICE("action_id"));
     slice source =
@@ -155,6 +162,7 @@ slice import_clip(struct import *im, slice text, size_t max)
     text = slice_trim(text);
     bool is_cut = text.len > max;
     slice kept = slice_first_utf8(text, is_cut ? max - 3 : max);
+    /* At a blank of the second half; a text without one there is cut inside a word. */
     for (size_t end = kept.len; is_cut && end > kept.len / 2; end--)
         if (kept.ptr[end - 1] == ' ' || kept.ptr[end - 1] == '\n') {
             kept.len = end - 1;
@@ -179,6 +187,7 @@ slice import_literal(struct import *im, slice text)
     struct buf out;
     if (slice_find(text, SLICE("${")) < 0)
         return text;
+    /* Each "${" becomes "$${", so it grows by half at most. */
     buf_init(&out, 2 * text.len + 1);
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] == '$' && i + 1 < text.len && text.ptr[i + 1] == '{')

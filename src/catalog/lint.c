@@ -1,6 +1,10 @@
 /*
  * What a manifest must satisfy beyond its grammar (contrib/integrations/README.md): every
  * placeholder exists, every example validates, a GET does not write.
+ *
+ * It runs once, when a manifest is packed, after the grammar was found good: so each `when`, schema
+ * and template below is there and compiled. What it lets pass is never checked again at a request.
+ * Errors refuse the manifest; warnings are for its author (`sluice catalog lint`).
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +26,13 @@ enum {
     ROOT_SECOND = 256,
 };
 
+/* One linter walks the whole integration; reader.path and reader.about move along with it. */
 struct lint {
     struct reader reader; /* for its errors */
     const struct json *input_schema;
     const struct json *params_schema;
     unsigned roots;
-    bool is_reply_read; /* by an expression */
+    bool is_reply_read; /* by the expression that was checked last */
     const char *member;
     char pointer[POINTER_BYTES_MAX]; /* what member points to where it is put together */
 };
@@ -42,8 +47,9 @@ static const struct {
     {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_REPLY},
 };
 
-/* Whether an object schema that closes itself lacks the property. Combinators may bring further
- * properties: then nothing is said. */
+/* Whether an object schema that closes itself (additionalProperties false) lacks the property. An
+ * open one may have anything, and combinators (allOf, anyOf) may bring further properties that are
+ * not searched here: nothing is reported then, for a false alarm would refuse a good manifest. */
 static bool schema_lacks(const struct json *schema, slice property)
 {
     const struct json *closed = JSON_GET(schema, "additionalProperties");
@@ -54,6 +60,7 @@ static bool schema_lacks(const struct json *schema, slice property)
 static bool on_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
+    /* A path without a name (`@`, a literal) reads nothing by name. */
     if (count == 0)
         return true;
     unsigned bit = 0;
@@ -67,6 +74,8 @@ static bool on_path(void *user, const slice *names, size_t count)
     else if (bit == ROOT_INPUT && count > 1 && schema_lacks(lint->input_schema, names[1]))
         reader_error(&lint->reader, lint->member, "input_schema has no property \"%.*s\"",
                      SLICE_ARG(names[1]));
+    /* The credential is not under `connection`: only auth.send may name it (ROOT_CREDENTIAL), so
+     * that no action can copy it into a query, a body or a text for people. */
     else if (bit == ROOT_CONNECTION && count > 1 && !slice_eq_cstr(names[1], "params"))
         reader_error(&lint->reader, lint->member, "connection has \"params\" only");
     else if (bit == ROOT_CONNECTION && count > 2 &&
@@ -101,7 +110,8 @@ static void check_expr(struct lint *lint, const char *member, unsigned allowed,
         expr_root_names(expr, on_path, lint);
 }
 
-/* A pointer put together; what is too long for it names what is around it. */
+/* Builds a JSON Pointer for a message. One that is too long is cut to its first member, which still
+ * leads to the fault. */
 PRINTF_LIKE(2, 3)
 static const char *pointer_of(struct lint *lint, const char *fmt, ...)
 {
@@ -119,7 +129,7 @@ static void check_parts(struct lint *lint, const char *member, unsigned allowed,
 {
     for (size_t i = 0; i < parts->count; i++) {
         slice name = parts->items[i].name;
-        /* A pointer would have to write these otherwise. */
+        /* RFC 6901 would have to escape these two characters. */
         bool is_plain = slice_find_char(name, '/') < 0 && slice_find_char(name, '~') < 0;
         check_template(lint,
                        is_plain ? pointer_of(lint, "%s/%.*s", member, SLICE_ARG(name)) : member,
@@ -129,6 +139,7 @@ static void check_parts(struct lint *lint, const char *member, unsigned allowed,
 
 static void check_body(struct lint *lint, const struct catalog_request *request, unsigned allowed)
 {
+    /* RFC 9110 section 9.3.1: content in a GET has no meaning, and servers may refuse it. */
     if (slice_eq_cstr(request->method, "GET") && request->body_kind != BODY_NONE)
         reader_error(&lint->reader, "request/body", "a GET has none: use query");
     switch (request->body_kind) {
@@ -161,7 +172,8 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
     check_body(lint, request, allowed);
 }
 
-/* Faults of an alternative are reported for the whole request: what it shares with it is there. */
+/* Faults of an alternative are reported under the request itself, without the alternative's index:
+ * it was merged with that request (manifest_action.c), so most of what it has stands there. */
 static void check_instead(struct lint *lint, const struct catalog_request *request,
                           unsigned allowed)
 {
@@ -185,6 +197,7 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     check_expr(lint, "subject", visible, identity->subject);
     check_expr(lint, "label", visible, identity->label);
     if (identity->from == IDENTITY_REQUEST) {
+        /* No input, no files: the request is sent when a connection is made, not for a call. */
         check_request(lint, request, 0);
         if (request->instead_count > 0)
             reader_error(&lint->reader, "request/instead", "has no input to choose by here");
@@ -196,7 +209,9 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     lint->reader.path = NULL;
 }
 
-/* Whether a rule behind `first` with that `when` is never reached: it says the same, or more. */
+/* Whether a rule with condition `when`, behind one with condition `first`, is never reached.
+ * Compared as text: the same condition, the same with more behind "&&", or a `first` that holds for
+ * every error reply. Other cases are not decided. */
 static bool is_hidden_behind(slice when, slice first)
 {
     slice rest = slice_trim(slice_from(when, first.len));
@@ -208,6 +223,7 @@ static bool is_hidden_behind(slice when, slice first)
 
 static void check_order(struct lint *lint, const struct catalog_error_rules *rules)
 {
+    /* Rules are tried in order and the first match wins. Quadratic in at most CATALOG_RULES_MAX. */
     for (size_t i = 1; i < rules->count; i++)
         for (size_t j = 0; j < i; j++) {
             const struct catalog_error_rule *rule = &rules->items[i], *first = &rules->items[j];
@@ -250,6 +266,7 @@ static void check_examples(struct lint *lint, const struct catalog_action *actio
         return;
     }
     struct arena arena;
+    /* Validation's memory goes with each action; the report has copies of its texts. */
     arena_init(&arena, LINT_ARENA_BYTES_MAX);
     for (uint32_t i = 0; i < examples->count; i++) {
         const struct json *example = &examples->as.items[i];
@@ -299,6 +316,8 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
             &lint->reader, "input_schema",
             "\"additionalProperties\": false is missing: a misspelt input would pass for "
             "none at all");
+    /* A model fills the input in from these schemas and descriptions: what is missing here costs
+     * wrong calls, hence the warnings. */
     manifest_lint_schema(&lint->reader, "input_schema", schema);
     const struct json *properties = JSON_GET(schema, "properties");
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
@@ -313,14 +332,15 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
                          SLICE_ARG(action->pages.items[i].input));
 }
 
-/* A reply that is not the action's must not go for a success. acts: its request may have done
- * something. */
+/* A reply that is not the action's must not pass for a success: a proxy's login page is a 200, too.
+ * acts: the request may have changed something, so a wrong success would be believed. */
 static void check_reply(struct lint *lint, const struct catalog_reply *reply, bool acts,
                         unsigned visible)
 {
     for (size_t i = 0; i < reply->required_count; i++) {
         lint->is_reply_read = false;
         check_expr(lint, pointer_of(lint, "response/required/%zu", i), visible, reply->required[i]);
+        /* An expression over the input alone would hold for every reply. */
         if (!lint->is_reply_read)
             reader_error(&lint->reader, lint->member, "reads nothing of the reply");
     }
@@ -349,7 +369,9 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
                      "a DELETE is no read: side_effect_level must be delete, write or admin");
 }
 
-/* Once something was done, what comes later cannot say that nothing was. */
+/* Once a request has done something that lasts, a later one cannot say that nothing was done. The
+ * texts become the error of a run that stops half-way, which a caller needs to decide what to
+ * repeat. */
 static void check_done(struct lint *lint, const struct catalog_action *action, unsigned at)
 {
     const struct catalog_then *then = &action->then[at];
@@ -368,7 +390,8 @@ static void check_done(struct lint *lint, const struct catalog_action *action, u
         reader_error(&lint->reader, "done", "is false, and an earlier request has done something");
 }
 
-/* A host out of a reply is the other side's to choose. */
+/* The host of such a URL is chosen by the other side, so the URL has to come out of its reply; one
+ * made of the caller's input would let a caller send the request anywhere. */
 static void check_url(struct lint *lint, const struct catalog_request *request, unsigned earlier)
 {
     if (!request->url)
@@ -439,7 +462,7 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader, NULL, "display wants a title and a summary");
 }
 
-/* The id names the app wherever it is called, and its file is looked for by it. */
+/* The id names the app in every call, and people find its file by that name. */
 static void check_file_name(struct lint *lint, const struct catalog_integration *integration,
                             slice source)
 {
@@ -484,6 +507,8 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_remaining);
     check_expr(&lint, "limits", ROOT_REPLY, integration->limits.quota_reset);
     check_errors(&lint, &integration->errors, ROOT_INPUT | ROOT_REPLY, integration->auth.kind);
+    /* Actions are sorted by id here; source_index is the position in the file, which messages
+     * name. */
     struct reader_path actions = {NULL, SLICE("actions"), -1};
     for (size_t i = 0; i < integration->action_count; i++) {
         struct reader_path path = {&actions, SLICE_NONE, integration->actions[i].source_index};

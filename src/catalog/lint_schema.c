@@ -1,6 +1,7 @@
 /*
- * What an input_schema says that JSON Schema does not know: a keyword that is misspelt is no error
- * there, it holds for nothing.
+ * Keywords of an input_schema that JSON Schema does not know. The specification lets unknown
+ * keywords pass without effect (JSON Schema Core 2020-12, section 6.5), so "requried" would require
+ * nothing. Only warnings: a keyword may be another tool's.
  */
 #include "base/suggest.h"
 #include "catalog/manifest.h"
@@ -8,7 +9,7 @@
 
 enum { LINTED_DEPTH_MAX = 32 };
 
-/* Those that hold for nothing and are known. */
+/* Known keywords that only annotate. keyword_find knows those that constrain values. */
 static const char *const annotations[] = {
     "$comment", "$vocabulary", "contentEncoding", "contentMediaType",
     "default",  "deprecated",  "description",     "examples",
@@ -17,6 +18,7 @@ static const char *const annotations[] = {
 static void check_name(const struct reader *r, slice name)
 {
     struct suggest suggest;
+    /* "x-" is the convention for extensions, OpenAPI's among them. */
     if (keyword_find(name) != KW_COUNT || slice_starts_with(name, SLICE("x-")))
         return;
     suggest_begin(&suggest, name);
@@ -53,6 +55,8 @@ static void check_below(const struct reader *r, slice name, const struct json *v
 {
     struct reader below = *r;
     struct reader_path path = {r->path, name, -1};
+    /* Only where a keyword holds schemas are the members below keywords again: below "properties"
+     * they are names of inputs, and "default" holds a value. */
     enum keyword_holds holds = keyword_holds(keyword_find(name));
     below.path = &path;
     if (holds == HOLDS_SCHEMA)

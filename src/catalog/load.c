@@ -1,5 +1,9 @@
 /*
  * Sources to a snapshot: parse, read, lint, render, pack; and open the pack.
+ *
+ * A load is all or nothing: the first pass over all sources collects every fault, and only without
+ * one is a pack made. The parsed documents live in one arena that goes when the pack is complete;
+ * what remains of a manifest is in the pack.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,6 +33,7 @@ void catalog_report_deinit(struct catalog_report *report)
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...)
 {
+    /* Counted even where there is no room to store it, so that error_count decides alone. */
     ASSERT(report->count <= report->error_count + report->warning_count);
     if (is_warning)
         report->warning_count++;
@@ -49,9 +54,12 @@ void catalog_report_add(struct catalog_report *report, bool is_warning, slice so
 
 /* ---- one source ---- */
 
+/* Duplicate keys would let the checked value differ from the one that is read (RFC 8259 section 4
+ * leaves the choice to the parser). */
 static const struct json_limits manifest_limits = {.depth_max = 128, .refuse_dup_keys = true};
 
-/* The parser says "at byte 4000"; editors count lines. */
+/* The parser's message has a byte offset; editors count lines. The offset is read back from its
+ * text, which costs a scan, but only for a faulty file. */
 static void report_syntax(struct catalog_report *report, const struct catalog_source *source,
                           const struct err *err)
 {
@@ -91,6 +99,7 @@ static struct catalog_integration *read_source(struct arena *arena,
         manifest_lint(integration, source->name, report);
     if (!integration || report->error_count != errors)
         return NULL;
+    /* Only a good manifest is rendered: rendering relies on what lint has checked. */
     if (manifest_render(arena, integration) != OK) {
         catalog_report_add(report, false, source->name, SLICE_NONE, "out of memory");
         return NULL;
@@ -100,7 +109,8 @@ static struct catalog_integration *read_source(struct arena *arena,
 
 /* ---- all sources ---- */
 
-/* A later source replaces an earlier integration of the same id. */
+/* A later source replaces an earlier integration of the same id, so that an operator's manifest
+ * wins over the one compiled in. A linear search: at most CATALOG_INTEGRATIONS_MAX entries. */
 static void enter(struct manifest_set *set, struct catalog_integration *integration)
 {
     for (size_t i = 0; i < set->count; i++)
@@ -142,6 +152,8 @@ static int pack_sources(const struct catalog_source *sources, size_t count, stru
     if (!set.items)
         return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
+        /* Over the texts in their order: processes with the same files have the same ETag, whatever
+         * the machine. */
         hash = hash * 31 + hash_stable(sources[i].text.ptr, sources[i].text.len);
     (void)snprintf(etag, sizeof(etag), "\"%016llx\"", (unsigned long long)hash);
     read_all(&set, sources, count, arena, report);
@@ -151,6 +163,7 @@ static int pack_sources(const struct catalog_source *sources, size_t count, stru
     if (result == ERR_INVALID)
         catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE,
                            "the tool name %.*s exists twice", SLICE_ARG(twice));
+    /* A getter that ran out of memory may have left a member absent without a report. */
     return result == OK && arena->is_exhausted ? ERR_NOMEM : result;
 }
 
@@ -179,6 +192,7 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
     struct catalog *catalog = NULL;
     buf_init(&pack, PACK_BYTES_MAX);
     if (catalog_pack(sources, count, &pack, report) == OK) {
+        /* Not copied: the catalog owns these bytes until its last reference goes. */
         char *bytes = buf_take(&pack, &len);
         ASSERT(bytes && len >= sizeof(struct pack_header));
         catalog = catalog_open((const struct pack_header *)(const void *)bytes, bytes);
@@ -201,6 +215,8 @@ bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
         return false;
     }
     char *text = NULL;
+    /* The size first, so that a file over the limit is not read. One that shrinks meanwhile reads
+     * short and is reported. */
     long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     if (size >= 0 && (size_t)size <= bytes_max && fseek(file, 0, SEEK_SET) == 0)
         text = arena_alloc_text(arena, (size_t)size + 1);
@@ -225,6 +241,7 @@ size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_ma
 {
     struct dirent **entries = NULL;
     size_t read = 0;
+    /* Sorted, so that which of two files with one id wins does not depend on the file system. */
     int count = scandir(dir, &entries, is_manifest_name, alphasort);
     if (count < 0)
         catalog_report_add(report, false, slice_cstr(dir), SLICE_NONE,

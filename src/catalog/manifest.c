@@ -1,5 +1,9 @@
 /*
  * The integration level of a manifest (contrib/integrations/README.md "The file", auth).
+ *
+ * Reading goes on after a fault, so that one pass reports all of them: a member that is missing or
+ * wrong gets its default here, and the error refuses the manifest in the end. The same functions
+ * read the manifest when it is packed and read it again, from the pack, when it is looked up.
  */
 #include "catalog/manifest.h"
 
@@ -42,12 +46,14 @@ const char *catalog_level_name(enum catalog_level level)
     return level_names[level];
 }
 
+/* NULL only without memory, which the arena remembers. */
 static const struct expr_template *constant_template(struct reader *r, const char *text)
 {
     return expr_template_compile_text(r->arena, slice_cstr(text), NULL);
 }
 
-/* What needs no encoding in a path (RFC 3986 3.3). */
+/* Characters that a path may hold unencoded (RFC 3986 section 3.3). "//" is left out: an empty
+ * segment is most likely a mistake, and some servers collapse it. */
 static bool is_path_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -59,8 +65,9 @@ static bool is_path_text(slice text)
     return slice_find(text, SLICE("//")) < 0;
 }
 
-/* "/bot${credential.api_key}": whole segments before the path of each action, with one placeholder,
- * whose value will be encoded. */
+/* "/bot${credential.api_key}": whole segments in front of the path of each action, with one
+ * placeholder. The credential's value is percent-encoded when it is put in, so it cannot add
+ * segments or a query; text around it must need no encoding, since it goes as it is. */
 static void check_path_value(struct reader *r, slice text)
 {
     ptrdiff_t open = slice_find(text, SLICE("${"));
@@ -95,6 +102,8 @@ static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
         reader_finish(&r);
         return;
     }
+    /* Without "send": RFC 6750 section 2.1 for tokens. An API key has no standard place. AUTH_BASIC
+     * makes its own header (RFC 7617). */
     bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
     if (is_oauth || auth->kind == AUTH_BEARER) {
         auth->send_name = SLICE("Authorization");
@@ -119,7 +128,8 @@ static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
     reader_finish(&r);
 }
 
-/* {scope: what it is good for}. */
+/* An object: each scope with what it is good for, in words for the page where a person picks
+ * them. */
 static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
 {
     const struct json *object = reader_member(r, "optional_scopes");
@@ -151,6 +161,8 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     auth->login_hint = manifest_read_login_hint(r);
     auth->token_by_basic = reader_choice(r, "token_auth", token_auths, 0) == 1;
     auth->token_as_json = reader_choice(r, "token_body", token_bodies, 0) == 1;
+    /* PKCE by default (RFC 7636); a server that does not know it ignores the parameters, as RFC
+     * 6749 section 3.1 wants it. The member is for servers that refuse them. */
     auth->uses_pkce = reader_bool(r, "pkce", true);
     if (auth->kind == AUTH_OAUTH2 && auth->authorize_url.len == 0)
         reader_error(r, NULL, "oauth2 wants \"authorize_url\"");
@@ -168,6 +180,7 @@ static void read_auth(struct reader *parent, struct reader_path *path, const str
     int kind = reader_choice(&r, "type", auth_names, -1);
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
+    /* An error by then; any value will do for the rest of the pass. */
     auth->kind = kind < 0 ? AUTH_NONE : (enum catalog_auth_kind)kind;
     auth->name = reader_text(&r, "name");
     read_auth_oauth(&r, auth);
@@ -176,7 +189,8 @@ static void read_auth(struct reader *parent, struct reader_path *path, const str
     reader_finish(&r);
 }
 
-/* A connection remembers the type, so no two choices are of one. */
+/* A connection stores the type of its credential only (connection.auth_kind), so two choices of one
+ * type could not be distinguished later. */
 static void check_choice(struct reader *r, const struct catalog_integration *integration)
 {
     const struct catalog_auth *last = &integration->auths[integration->auth_count - 1];
@@ -238,6 +252,7 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
         action->integration = integration;
         manifest_read_action(r, &path, &array->as.items[i], action);
     }
+    /* Sorted for the finders, which search by halves; equal ids then are neighbours. */
     qsort(integration->actions, integration->action_count, sizeof(struct catalog_action),
           compare_actions);
     for (size_t i = 1; i < integration->action_count; i++)
@@ -246,6 +261,9 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
                          SLICE_ARG(integration->actions[i].action_id));
 }
 
+/* A path follows that begins with a slash. A text that begins with a placeholder cannot be
+ * checked here: the connection's value is, when a request is made. http:// is for private
+ * networks and tests. */
 void manifest_check_base_url(struct reader *r, slice text)
 {
     if (text.len > 0 && !slice_starts_with(text, SLICE("https://")) &&
@@ -265,7 +283,8 @@ static void check_integration(struct reader *r, const struct catalog_integration
     manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
 }
 
-/* A placeholder before the path. */
+/* Whether a placeholder stands in scheme or host, before the first slash of the path: then a
+ * connection's value decides where requests go. */
 static bool is_host_given(slice base)
 {
     ptrdiff_t scheme = slice_find(base, SLICE("://")), placeholder = slice_find(base, SLICE("${"));
@@ -294,6 +313,8 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->errors = manifest_read_errors(r, "errors");
 }
 
+/* The order of members in read_head matters where one is read by another: identity reads auth,
+ * and each action reads the integration's id. */
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report)

@@ -1,5 +1,9 @@
 /*
  * One action of a manifest (contrib/integrations/README.md "actions[]", request).
+ *
+ * A manifest is data from an operator or an import, and its requests carry a credential. So what
+ * decides where a request goes (scheme, host) is a constant, a connection's parameter or a host of
+ * a fixed list, and never the caller's input; path and query may hold input, encoded.
  */
 #include "catalog/manifest.h"
 
@@ -7,7 +11,7 @@ enum {
     DEADLINE_MS_MAX = 600000,
     FILES_MAX = 10,
     FILE_BYTES_MAX = 64 * 1024 * 1024,
-    HOST_BYTES_MAX = 253 + 6, /* with a port */
+    HOST_BYTES_MAX = 253 + 6, /* RFC 1035's name, ":" and a port */
 };
 
 static void read_body_raw(struct reader *r, struct catalog_request *request)
@@ -51,6 +55,7 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     struct reader r;
     if (!object || object->type == JSON_NULL || !reader_init(&r, parent, &path, object))
         return;
+    /* The first of these members counts; a second one is not read, so reader_finish reports it. */
     if (json_get(object, SLICE("json"))) {
         request->body_kind = BODY_JSON;
         request->body = reader_template(&r, "json");
@@ -67,7 +72,8 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     reader_finish(&r);
 }
 
-/* A credential goes there, so a caller's value is no part of it. */
+/* The request carries the credential, so no placeholder may be part of the address: with the
+ * caller's input in it, a caller could have the credential sent to a host of their own. */
 static void read_base_url(struct reader *r, struct catalog_request *request)
 {
     slice text = json_get_str(r->object, SLICE("base_url"));
@@ -82,7 +88,8 @@ static bool is_host_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':';
 }
 
-/* "*." stands for any name below what follows, which is not a whole top-level domain. */
+/* A host in lower case, maybe with a port. "*." stands for any name below what follows, which must
+ * have a point itself: "*.com" would allow any host. */
 static bool is_host_entry(slice text)
 {
     slice host = slice_starts_with(text, SLICE("*.")) ? slice_from(text, 2) : text;
@@ -94,7 +101,8 @@ static bool is_host_entry(slice text)
            (!is_wide || slice_find_char(host, '.') > 0);
 }
 
-/* The hosts that a URL may name besides that of the request before. */
+/* The hosts that a URL may name besides that of the request before. The list bounds what a provider
+ * that was taken over, or a reply that was forged, can make this server call. */
 static void read_hosts(struct reader *r, struct catalog_request *request)
 {
     request->hosts = reader_texts(r, "hosts");
@@ -110,7 +118,9 @@ static void read_hosts(struct reader *r, struct catalog_request *request)
                          i);
 }
 
-/* Out of an earlier reply, instead of base_url and path. */
+/* A URL out of an earlier reply, instead of base_url and path. It is bare by default: upload URLs
+ * are signed by themselves, and a credential must not follow a host that a reply has chosen.
+ * "credential": true says that this API needs it. */
 static void read_url(struct reader *r, struct catalog_request *request)
 {
     static const char *const others[] = {"base_url", "path"};
@@ -129,6 +139,7 @@ static void read_path(struct reader *r, struct catalog_request *request)
     request->path = reader_template(r, "path");
     if (text.len == 0 || text.ptr[0] != '/')
         reader_error(r, "path", "must be a string that begins with a slash");
+    /* A template may hold '?' inside an expression, so only a constant path is checked. */
     if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
         reader_error(r, "path", "must not hold a query; use \"query\"");
 }
@@ -137,6 +148,7 @@ static void read_request(struct reader *r, struct catalog_request *request, bool
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
     static const char *const nestings[] = {"repeat", "brackets", "indices", NULL};
+    /* No HEAD, OPTIONS or TRACE: an action returns a body. */
     int method = reader_choice(r, "method", methods, -1);
     if (!json_get(r->object, SLICE("method")))
         reader_error(r, "method", "is missing; say GET, POST, PUT, PATCH or DELETE");
@@ -151,7 +163,9 @@ static void read_request(struct reader *r, struct catalog_request *request, bool
     read_body(r, request);
 }
 
-/* The request with what the alternative says otherwise. */
+/* The request's members with those of the alternative in their place; "instead" itself is left out,
+ * so alternatives do not nest. Shallow: a member is replaced whole. The values are shared with the
+ * document, which is not changed. */
 static const struct json *merge_request(struct arena *arena, const struct json *request,
                                         const struct json *other)
 {
@@ -181,6 +195,8 @@ static void read_case(struct reader *parent, struct reader_path *path, const str
     const struct json *merged = merge_request(r.arena, parent->object, item);
     if (!merged)
         return;
+    /* Read as a whole request of its own, so that a call only picks one. Its faults are reported at
+     * the alternative's path. */
     r.object = merged;
     out->when = reader_expr(&r, "when");
     read_request(&r, &out->request, false);
@@ -262,13 +278,17 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     int level = reader_choice(r, "side_effect_level", levels, -1);
     if (!json_get(r->object, SLICE("side_effect_level")))
         reader_error(r, "side_effect_level", "is missing; say read, write, delete or admin");
+    /* Where it is unknown the strictest, although the error refuses the manifest. */
     action->level = level < 0 ? LEVEL_ADMIN : (enum catalog_level)level;
     bool is_read = action->level == LEVEL_READ;
     action->requires_confirmation = reader_bool(r, "requires_confirmation", !is_read);
+    /* A manifest cannot lower the guard of a write: whether a person is asked is the account's
+     * decision, not the author's. */
     if (!is_read && !action->requires_confirmation) {
         reader_error(r, "requires_confirmation", "can only be made stricter: this action writes");
         action->requires_confirmation = true;
     }
+    /* Decides whether a call whose reply was lost may be repeated; false is the safe default. */
     action->is_idempotent = reader_bool(r, "idempotent", is_read);
     action->idempotency_header = reader_text(r, "idempotency_header");
     action->gone = reader_text(r, "gone");
@@ -282,6 +302,8 @@ static void name_tool(struct reader *r, struct catalog_action *action)
     r->about = action->action_id;
     if (action->action_id.len > 0 && !reader_is_id(action->action_id, CATALOG_TOOL_NAME_MAX))
         reader_error(r, "action_id", "must match [a-z][a-z0-9_]*");
+    /* The tool name has to be unique over all integrations (pack.c) and short enough for model
+     * vendors. */
     slice prefix = action->integration->integration_id;
     action->tool_name =
         arena_printf(r->arena, "%.*s_%.*s", SLICE_ARG(prefix), SLICE_ARG(action->action_id));
@@ -305,12 +327,15 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     action->tags = reader_texts(&r, "tags");
     read_behaviour(&r, action);
     action->scopes = reader_texts(&r, "scopes");
+    /* Before the response: pages and the reply's kind are derived from schemas. */
     action->schema = reader_schema(&r, "input_schema", &action->input_schema);
     if (!action->input_schema)
         reader_error(&r, NULL, "member \"input_schema\" is missing");
     (void)reader_schema(&r, "output_schema", &action->output_schema);
     manifest_read_request(&r, &action->request, false);
     manifest_read_response(&r, action, &action->reply, !json_get(object, SLICE("then")));
+    /* After the first response, which must not have an output where more requests follow, and
+     * before files, which name one of the requests by number. */
     manifest_read_then(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
     read_files(&r, &action->files, action->then_count);

@@ -14,6 +14,8 @@ enum {
     RETRY_AFTER_S_MAX = 24 * 3600,
 };
 
+/* The codes that say something about a provider's reply. Those of sluice's own checks
+ * (confirmation, limits of the account) cannot be claimed by a manifest. */
 static bool is_error_code(slice code)
 {
     static const char *const codes[] = {
@@ -35,6 +37,8 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
     if (!reader_init(&r, parent, path, object))
         return;
     rule->source_index = at;
+    /* The rules of a part have the index of the text that names it; lint does not warn of their
+     * order. */
     rule->is_of_part = json_get(parent->object, SLICE("errors"))->as.items[at].type == JSON_STRING;
     rule->when = reader_expr(&r, "when");
     rule->on_success = reader_bool(&r, "on_success", false);
@@ -61,6 +65,8 @@ typedef void (*rule_fn)(struct reader *parent, struct reader_path *path, const s
 
 static const struct json *find_part(struct reader *r, slice name, const char *member)
 {
+    /* Parts are compiled in and were checked by the build, so duplicate keys are not searched
+     * for. */
     static const struct json_limits limits = {.depth_max = 32};
     for (size_t i = 0; i < embed_parts_count; i++) {
         slice file = slice_cstr(embed_parts[i].name);
@@ -91,7 +97,8 @@ static void report_no_part(struct reader *r, struct reader_path *path, slice nam
     buf_deinit(&names);
 }
 
-/* Each rule of the array at `name` in its turn, at most CATALOG_RULES_MAX with those of parts. */
+/* Calls `read` for each rule of the array at `name`, those of a part where a text names one, at
+ * most CATALOG_RULES_MAX in all: each error reply is matched against every rule. */
 static void read_rules(struct reader *r, const char *name, rule_fn read, void *out)
 {
     const struct json *array = reader_member(r, name);
@@ -118,7 +125,8 @@ static void read_rules(struct reader *r, const char *name, rule_fn read, void *o
         reader_error(r, name, "must be an array of at most %d rules", CATALOG_RULES_MAX);
 }
 
-/* How many there may be: those that are written and those of all parts that are named. */
+/* An upper bound for the array: one for each rule written here and CATALOG_RULES_MAX for each part,
+ * which is not parsed yet. */
 static size_t rule_room(struct reader *r, const char *name)
 {
     const struct json *array = json_get(r->object, slice_cstr(name));
@@ -171,7 +179,8 @@ static void read_rate_rules(struct reader *r, struct catalog_limits *limits)
         read_rules(r, "rate_limited", read_rate_rule, limits);
 }
 
-/* A 429 means "too fast" where the manifest says nothing else. */
+/* RFC 6585 section 4 and RFC 9110 section 10.2.3 (Retry-After), where the manifest says nothing
+ * else. */
 static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
 {
     struct catalog_rate_rule *rule = ARENA_NEW(r->arena, struct catalog_rate_rule);
@@ -193,6 +202,7 @@ static void read_quota(struct reader *parent, struct catalog_limits *limits)
     limits->quota_remaining = reader_expr(&r, "remaining");
     limits->quota_reset = reader_expr(&r, "reset");
     reader_finish(&r);
+    /* Remaining calls without a time at which they come back say nothing about when to go on. */
     if (!json_get(object, SLICE("remaining")) || !json_get(object, SLICE("reset")))
         reader_error(&r, NULL, "quota wants both \"remaining\" and \"reset\"");
 }
@@ -221,6 +231,7 @@ void manifest_read_limits(struct reader *parent, struct catalog_limits *limits)
         if (limits->burst > 0 && limits->rate_per_s <= 0)
             reader_error(&r, "burst", "has no meaning without \"rate_per_s\"");
     }
+    /* Outside of the block above: an integration without "limits" has the default rule, too. */
     if (limits->rate_rule_count == 0)
         default_rate_rules(parent, limits);
 }

@@ -1,11 +1,16 @@
 /*
  * As whom a connection acts: the manifest's `identity`, and how an authorization server is asked
  * for a certain login (contrib/integrations/README.md "identity", auth).
+ *
+ * An identity is read when a connection is made, so that a person sees which login it is, and a
+ * link that is for one email address refuses another. Email and subject identify; the label is for
+ * people only.
  */
 #include "catalog/manifest.h"
 
 enum { HINTS_MAX = 4 };
 
+/* The three members of struct catalog_identity. */
 static bool is_member(slice text)
 {
     return slice_eq_cstr(text, "email") || slice_eq_cstr(text, "subject") ||
@@ -34,7 +39,8 @@ static bool has_text(const struct json *array, const char *text)
     return false;
 }
 
-/* Where the three come from: said by `from`, else by what is there. */
+/* Where the three come from: the ID token where `from` says so, else the member `request`, else the
+ * reply to auth's test request. */
 static void read_source(struct reader *r, const struct catalog_integration *integration,
                         struct catalog_identity *identity)
 {
@@ -45,6 +51,7 @@ static void read_source(struct reader *r, const struct catalog_integration *inte
     if (has_request)
         manifest_read_request(r, &identity->request, false);
     else
+        /* Marks it as known, so that reader_finish does not report it as misspelt. */
         (void)reader_member(r, "request");
     identity->scopes = reader_texts(r, "scopes");
     identity->from = is_token ? IDENTITY_ID_TOKEN : has_request ? IDENTITY_REQUEST : IDENTITY_TEST;
@@ -68,6 +75,7 @@ static const struct expr *make_output(struct reader *r)
 {
     static const char *const names[] = {"email", "subject", "label"};
     struct buf text;
+    /* A maximum; expr_compile has a smaller one for its source, which the caller reports. */
     buf_init(&text, 64 * 1024);
     buf_append_char(&text, '{');
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -98,7 +106,7 @@ void manifest_read_identity(struct reader *parent, const struct catalog_integrat
     if (!json_get(object, SLICE("email")) && !json_get(object, SLICE("subject")))
         reader_error(&r, NULL, "wants \"email\" or \"subject\": a label alone tells nobody apart");
     if (!identity->email && !identity->subject) {
-        identity->from = IDENTITY_NONE; /* reported */
+        identity->from = IDENTITY_NONE; /* reported by reader_expr */
         return;
     }
     identity->output = make_output(&r);

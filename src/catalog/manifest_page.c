@@ -2,6 +2,10 @@
  * How the next page of a list is asked for (contrib/integrations/README.md "pagination"). The named
  * kinds become one expression an input, made of the manifest's own parts, so that whatever reads a
  * reply knows expressions alone.
+ *
+ * An input's expression gives the next page's value, or null on the last page, from the reply, the
+ * headers and the input of the page before. Parts of the manifest are compiled alone first, so that
+ * a fault is reported at its member, then put together as text, each in parentheses.
  */
 #include "catalog/manifest.h"
 
@@ -22,7 +26,8 @@ struct page_reader {
     char size_room[SLICE_U64_MAX + 3];
 };
 
-/* The text of an expression that compiles by itself; empty: there is none. */
+/* The text of an expression that compiles by itself; empty where there is none or it is faulty.
+ * Compiled only to check it: text like "a) || (b" must not change what surrounds it. */
 static slice read_part(struct page_reader *p, const char *name)
 {
     bool is_good = reader_expr(p->r, name) != NULL;
@@ -35,12 +40,14 @@ static slice read_size(struct page_reader *p)
     const struct json *value = json_get(p->r->object, SLICE("size"));
     if (!json_is_number(value))
         return read_part(p, "size");
+    /* A JMESPath literal; size_room lives as long as the reader, since the slice is used later. */
     unsigned size = (unsigned)reader_count(p->r, "size", 100000);
     int len = snprintf(p->size_room, sizeof(p->size_room), "`%u`", size);
     return slice_of(p->size_room, (size_t)len);
 }
 
-/* What a kind has no use for would do nothing, and what it needs must be there. */
+/* A member that a kind has no use for would have no effect, and one that it needs must be there: a
+ * list that stops early is not noticed, one that never stops costs max_pages calls. */
 static void check_members(struct page_reader *p)
 {
     static const struct {
@@ -80,7 +87,8 @@ static bool is_number_type(const struct json *type)
     return slice_eq_cstr(json_str(type), "integer") || slice_eq_cstr(json_str(type), "number");
 }
 
-/* Whether the input takes a number, which a URL gives as text. */
+/* Whether the input takes only a number. A URL's parameter is text and has to be converted, else
+ * the input would not validate on the next page. */
 static bool takes_number(const struct page_reader *p, slice input)
 {
     const struct json *property = json_get(JSON_GET(p->action->input_schema, "properties"), input);
@@ -114,7 +122,8 @@ static void put_input(struct buf *out, slice input)
     json_write(out, &name);
 }
 
-/* Conditions under which there is a next page, each with && behind it. */
+/* Conditions under which there is a next page, each followed by &&. JMESPath's && yields its left
+ * side where that is false, so the whole is null, false or empty on the last page. */
 static void put_conditions(const struct page_reader *p, struct buf *out)
 {
     if (p->more.len > 0)
@@ -126,7 +135,8 @@ static void put_conditions(const struct page_reader *p, struct buf *out)
         buf_printf(out, "(%.*s) && ", SLICE_ARG(p->items));
 }
 
-/* The number of this page, or how many items come before it. */
+/* The number of this page, or the number of items before it: the input, or the first one where the
+ * caller gave none. */
 static void put_position(const struct page_reader *p, struct buf *out, slice input)
 {
     buf_append_cstr(out, "to_number(not_null(");
@@ -146,12 +156,13 @@ static void put_counted(const struct page_reader *p, struct buf *out, slice inpu
     else
         buf_printf(&next, ", length((%.*s) || `[]`)])", SLICE_ARG(p->items));
     if (p->total.len > 0) {
-        /* Pages that are counted from 0 end at total - 1. */
+        /* Counted from 0, the last page's number is total - 1. */
         bool is_from_0 = p->kind == PAGE_KIND_PAGE ? p->first == 0 : true;
         buf_printf(out, "to_number(%.*s) %s %.*s && ", SLICE_ARG(p->total),
                    is_from_0 ? ">" : ">=", SLICE_ARG(buf_slice(&next)));
     }
     buf_append(out, buf_slice(&next));
+    /* A failed buffer must not pass for an empty expression. */
     out->is_failed = out->is_failed || !buf_is_ok(&next);
     buf_deinit(&next);
 }
@@ -160,6 +171,8 @@ static void put_from_url(const struct page_reader *p, struct buf *out, slice inp
 {
     ASSERT(p->kind == PAGE_KIND_LINK || (p->kind == PAGE_KIND_URL && p->next.len > 0));
     bool is_number = takes_number(p, input);
+    /* url_segment takes the segment of a path at the `*` of `tail`; url_query a parameter of the
+     * query. */
     bool is_tail = p->tail.len > 0 && name.len == 0;
     if (is_number)
         buf_append_cstr(out, "to_number(");
@@ -200,7 +213,7 @@ static void add_input(struct page_reader *p, slice input, slice name)
     buf_deinit(&text);
 }
 
-/* {input: parameter}; without it the input's own name is the parameter's. */
+/* "take" is {input: query parameter}; "input" alone means a parameter of the same name. */
 static void read_inputs(struct page_reader *p)
 {
     const struct json *take = reader_member(p->r, "take");
@@ -217,6 +230,8 @@ static void read_inputs(struct page_reader *p)
                          : "");
     if (p->tail.len > 0 && input.len == 0)
         reader_error(p->r, "tail", "wants \"input\": where the segment goes");
+    /* One more than the maximum: `input` next to a full `take` is an error, but both are stored
+     * before the manifest is refused. */
     p->action->pages.items =
         ARENA_ARRAY(p->r->arena, struct catalog_page_part, CATALOG_PAGE_INPUTS_MAX + 1);
     if (!p->action->pages.items)

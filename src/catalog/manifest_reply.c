@@ -1,5 +1,8 @@
 /*
  * What an action's reply is, and what is made of it (contrib/integrations/README.md "response").
+ *
+ * A 2xx is not enough for a success: a login page, a proxy's error and another API's reply are 2xx,
+ * too. `body`, `kind` and `required` say what the action's own reply cannot lack.
  */
 #include "catalog/manifest.h"
 
@@ -26,11 +29,13 @@ static void read_required(struct reader *r, struct catalog_reply *reply)
             reader_error(r, "required", "item %u: %s", i, err.text);
         if (!expr)
             continue;
+        /* Both arrays are indexed alike; what did not compile is in neither. */
         reply->required_texts[reply->required_count] = text;
         reply->required[reply->required_count++] = expr;
     }
 }
 
+/* false ends the walk: one path `body.x` is enough. */
 static bool on_member_of_body(void *user, const slice *names, size_t count)
 {
     bool *is_object = user;
@@ -80,7 +85,8 @@ static void read_reply(struct reader *r, struct catalog_reply *reply)
         reply->kind = (enum catalog_reply_kind)kind;
 }
 
-/* They are of the last reply. */
+/* Output and pages are read from the last reply, so an earlier response must not have them. Read
+ * all the same, so that the message is this one and not "unknown member". */
 static void refuse_output(struct reader *r)
 {
     static const char *const names[] = {"output", "pagination"};

@@ -1,6 +1,10 @@
 /*
- * A catalog on a pack: nothing of the pack is read but what is asked for. And the look-ups, which
- * compile what they find the first time.
+ * A catalog on a pack. Opening costs a head for each integration and reads nothing else, so the
+ * pages of a pack that is part of the program's file stay on disk until they are needed. Look-ups
+ * compile what they find the first time and keep it for the catalog's life: memory grows up to what
+ * is used, and a pointer that was given out stays valid until the last reference goes.
+ *
+ * Not for several threads: look-ups write through const pointers (catalog.h).
  */
 #include <libstemmer.h>
 #include <stdlib.h>
@@ -16,10 +20,11 @@ static const struct json_limits packed_limits = {.depth_max = 128};
 
 /* ---- opening ---- */
 
-/* What all reading of it relies on. A pack is never from outside: this build has made it. */
+/* What all reading of it relies on. Asserted and not reported: a pack is never from outside, this
+ * build has made it. Offsets inside of tables are checked by pack_text_of when they are used. */
 static void check_pack(const struct pack_header *pack)
 {
-    size_t buckets = pack->tables[PACK_BUCKETS].count - 1;
+    size_t buckets = pack->tables[PACK_BUCKETS].count - 1; /* one more start than buckets */
     ASSERT(memcmp(pack->magic, PACK_MAGIC, sizeof(pack->magic)) == 0);
     ASSERT((uintptr_t)pack % 8 == 0); /* its tables are read where they lie */
     for (size_t i = 0; i < PACK_TABLES; i++)
@@ -88,6 +93,7 @@ struct catalog *catalog_open(const struct pack_header *pack, char *owned)
         return NULL;
     }
     check_pack(pack);
+    /* From here on catalog_unref frees the pack as well, on failure too. */
     catalog->refs = 1;
     catalog->pack = pack;
     catalog->owned = owned;
@@ -125,6 +131,7 @@ void catalog_unref(struct catalog *catalog)
     ASSERT(catalog->refs > 0);
     if (--catalog->refs > 0)
         return;
+    /* NULL where catalog_open failed half-way. sb_stemmer_delete takes NULL. */
     if (catalog->search)
         sb_stemmer_delete(catalog->search->stemmer);
     arena_deinit(&catalog->arena);
@@ -142,6 +149,8 @@ static int open_heads(struct catalog_integration *integration)
         (const struct pack_action *)pack_table_of(pack, PACK_ACTIONS) + integration->action_first;
     if (integration->actions)
         return OK;
+    /* For all actions of the integration at once: they are searched by halves and listed
+     * together. */
     struct catalog_action *actions =
         ARENA_ARRAY(&catalog->arena, struct catalog_action, integration->action_count + 1);
     if (!actions)
@@ -176,7 +185,8 @@ int catalog_open_heads(const struct catalog *catalog)
 
 /* ---- compiling ---- */
 
-/* The text of a part is parsed and read as it was when it was packed, so only memory may lack. */
+/* The text of a part is parsed and read as it was when it was packed, so only memory can be
+ * missing. */
 static const struct json *parse_part(struct catalog *catalog, slice text)
 {
     catalog->arena.is_exhausted = false; /* as it may be since an earlier time */
@@ -190,7 +200,9 @@ static bool is_read(struct catalog *catalog, struct catalog_report *report)
     return is_good;
 }
 
-/* Into a copy: what has failed half-way is begun again the next time. */
+/* Compiles into a copy: where memory runs out half-way, the head stays as it was and the next
+ * look-up tries again. What the failed attempt took from the arena is lost until the catalog
+ * goes. */
 static bool open_integration(struct catalog_integration *integration)
 {
     struct catalog *catalog = integration->catalog;
@@ -204,6 +216,7 @@ static bool open_integration(struct catalog_integration *integration)
     catalog_report_init(&report);
     if (document)
         manifest_reread(&catalog->arena, document, &whole, &report);
+    /* is_read frees the report, so it must be called in any case. */
     whole.is_open = is_read(catalog, &report) && document;
     if (whole.is_open)
         *integration = whole;
@@ -215,6 +228,7 @@ static bool open_action(struct catalog_action *action)
     struct catalog *catalog = action->integration->catalog;
     if (action->is_open)
         return true;
+    /* First: manifest_reread_action asserts that the integration is open. */
     bool is_good = open_integration(catalog->integrations[action->integration->position]);
     const struct json *object = is_good ? parse_part(catalog, action->source) : NULL;
     struct catalog_action whole = *action;
@@ -238,6 +252,7 @@ static int by_integration_id(const void *id, const void *position)
 
 static struct catalog_integration *find_head(const struct catalog *catalog, slice id)
 {
+    /* bsearch must not get a null array, and a catalog of no manifests is legal. */
     if (catalog->integration_count == 0)
         return NULL;
     struct catalog_integration **found = bsearch(&id, catalog->integrations,
@@ -291,6 +306,7 @@ static slice short_id(const struct catalog_integration *integration, slice actio
 const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
                                                  slice action)
 {
+    /* An action id may itself begin with the integration's id, so the text as it is comes first. */
     struct catalog_action *found = find_by_id(integration, action);
     if (!found)
         found = find_by_id(integration, short_id(integration, action));
@@ -310,7 +326,8 @@ static int by_packed_id(const void *key, const void *position)
     return slice_cmp(sought->text, pack_text_of(sought->pack, action->action_id));
 }
 
-/* In the pack itself, so that no memory is needed. */
+/* Searched in the pack itself, so that no memory is needed: the answer "no such action" must not be
+ * given because memory ran out. */
 static bool is_packed(const struct catalog_integration *integration, slice id)
 {
     const struct sought sought = {integration->catalog->pack, id};
@@ -345,6 +362,8 @@ static const struct pack_action *find_packed_tool(const struct pack_header *pack
 
 static struct catalog_action *find_tool(const struct catalog *catalog, slice tool_name)
 {
+    /* By the whole name: where to cut "a_b_c" into integration and action is ambiguous, and the
+     * sorted table of unique names decides it. */
     const struct pack_action *packed = find_packed_tool(catalog->pack, tool_name);
     struct catalog_integration *integration = packed ? catalog->integrations[packed->integration]
                                                      : NULL;

@@ -1,5 +1,8 @@
 /*
- * Making a pack; see pack.h.
+ * Making a pack; pack.h has its layout. Tables are made in the arena while their texts go into
+ * one buffer; then both are put behind the header, in the order of enum pack_table. Texts come
+ * last, since documents, actions and the index all append to them. The bytes depend on the
+ * manifests and on this program, not on addresses or time, so that a build is reproducible.
  */
 #include "catalog/pack.h"
 
@@ -12,15 +15,19 @@
 struct pack_text pack_text_add(struct buf *texts, slice text)
 {
     ASSERT(texts->len <= PACK_BYTES_MAX && text.len <= PACK_BYTES_MAX); /* 32 bits hold both */
+    /* A buffer past its limit fails and stays so; make() checks it at the end, not each append. */
     struct pack_text added = {(uint32_t)texts->len, (uint32_t)text.len};
     buf_append(texts, text);
     return added;
 }
 
-/* All of an integration's document but its actions. */
+/* All of an integration's document but its actions, which are packed one by one: to look one action
+ * up, only its own JSON is parsed. */
 static struct pack_text add_document(struct buf *texts, const struct json *document)
 {
     size_t begin = texts->len;
+    /* Written again, not copied from the file: without white space, and without the member
+     * "actions". */
     struct json_writer w;
     ASSERT(json_is(document, JSON_OBJECT)); /* kept while the manifest is loaded */
     json_begin(&w, texts);
@@ -105,7 +112,8 @@ static int compare_tools(const void *a, const void *b)
     return slice_cmp(left->name, right->name);
 }
 
-/* Tool names are unique by construction unless ids overlap: gmail + send_x and gmail_send + x. */
+/* A tool name is integration id, "_", action id. Ids may overlap (gmail + send_x, gmail_send + x),
+ * so names have to be compared: sorted, equal ones are neighbours. */
 static int sort_tools(const struct manifest_set *set, struct arena *arena, uint32_t *numbers,
                       slice *twice)
 {
@@ -134,6 +142,8 @@ static void put_table(struct buf *out, struct pack_header *header, enum pack_tab
                       const void *items, size_t count, size_t item_bytes)
 {
     ASSERT(header->tables[table].at == 0 && count <= UINT32_MAX); /* each is put once */
+    /* Padding to 8 bytes: tables are read in place, and no struct in them has a larger
+     * alignment. */
     buf_append(out, slice_of("\0\0\0\0\0\0\0", (8 - out->len % 8) % 8));
     header->tables[table].at = (uint32_t)out->len;
     header->tables[table].count = (uint32_t)count;
@@ -154,7 +164,7 @@ static void put_index(struct buf *out, struct pack_header *header, const struct 
               sizeof(*index->bucket_starts));
 }
 
-/* The finders search by halves. */
+/* The finders search by halves. Strictly ascending: equal ids were refused before. */
 static void check_order(const struct manifest_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
@@ -190,6 +200,7 @@ static int make(const struct manifest_set *set, const char *etag, struct arena *
     }
     if (search_index_build(set, arena, texts, &index) != OK)
         return ERR_NOMEM;
+    /* Room for now; its offsets are known when all tables are in, and memcpy writes them below. */
     buf_append(out, slice_of((const char *)&header, sizeof(header)));
     put_table(out, &header, PACK_INTEGRATIONS, integrations, set->count, sizeof(*integrations));
     put_table(out, &header, PACK_ACTIONS, actions, count, sizeof(*actions));

@@ -1,7 +1,11 @@
 /*
  * A program of the build: checks manifests and writes their pack, which is compiled into sluice.
  *
- *   catalog-pack FILE.json... >catalog.pack
+ * catalog-pack FILE.json... >catalog.pack
+ *
+ * A fault in a manifest fails the build, with the same messages as at run time. It is compiled
+ * from the same sources as sluice, so both agree on the layout. For cross builds it would have
+ * to run on the target: the pack has the machine's own numbers.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +26,7 @@ static void print_errors(const struct catalog_report *report)
 
 int main(int argc, char **argv)
 {
+    /* Static because of their size: the report alone has CATALOG_PROBLEMS_MAX entries. */
     static struct catalog_report report;
     static struct catalog_source sources[CATALOG_INTEGRATIONS_MAX];
     struct arena arena;

@@ -1,5 +1,7 @@
 /*
- * Typed reading of a manifest; see reader.h.
+ * Typed reading of a manifest; see reader.h. Getters never stop the pass: they report and return a
+ * default, so that a file with ten faults is mended in one round. Names of members are string
+ * constants of the callers, which is why they are kept by pointer.
  */
 #include "catalog/reader.h"
 
@@ -76,12 +78,15 @@ bool reader_init(struct reader *r, const struct reader *parent, struct reader_pa
 
 const struct json *reader_member(struct reader *r, const char *name)
 {
+    /* The names are in the source, so the bound is a mistake of this program, never of a
+     * manifest. */
     ASSERT(r->known_count < READER_MEMBERS_MAX);
     r->known[r->known_count++] = name;
     return json_get(r->object, slice_cstr(name));
 }
 
-/* Levenshtein distance of two short names; NEAR_DISTANCE_MAX + 1 where it is more. */
+/* Levenshtein distance of two short names in one row of the matrix; NEAR_DISTANCE_MAX + 1 where a
+ * name is too long. At most NEAR_NAME_MAX^2 steps, and only for a member that is unknown. */
 static unsigned name_distance(slice a, slice b)
 {
     unsigned row[NEAR_NAME_MAX + 1];
@@ -131,6 +136,8 @@ void reader_finish(struct reader *r)
 {
     for (uint32_t i = 0; json_is(r->object, JSON_OBJECT) && i < r->object->count; i++) {
         slice name = json_str(&r->object->as.members[i].key);
+        /* An unknown member is an error, not a warning: misspelt, "requires_confirmation" would
+         * have no effect and nothing would show it. */
         if (is_known(r, name))
             continue;
         const char *near = nearest_known(r, name);
@@ -176,6 +183,7 @@ uint64_t reader_count(struct reader *r, const char *name, uint64_t max)
     int64_t number = 0;
     if (!value)
         return 0;
+    /* 0 means "not given" to most callers, as absence does, so it is a legal count. */
     if (!json_to_i64(value, &number) || number < 0 || (uint64_t)number > max) {
         reader_error(r, name, "must be a whole number from 0 to %llu", (unsigned long long)max);
         return 0;
@@ -201,6 +209,7 @@ int reader_choice(struct reader *r, const char *name, const char *const *names, 
     const struct json *value = reader_member(r, name);
     if (!value)
         return fallback;
+    /* The list is only for the message; it is built while the names are compared. */
     struct buf list;
     buf_init(&list, 1024);
     for (int i = 0; names[i]; i++) {
@@ -301,6 +310,8 @@ const struct schema *reader_schema(struct reader *r, const char *name, const str
     if (!*document)
         return NULL;
     struct err err;
+    /* Formats are asserted: JSON Schema 2020-12 only annotates by default, but a call with a bad
+     * date should fail here, not at the provider. */
     struct schema_options options = {.assert_formats = true};
     const struct schema *schema = schema_compile(r->arena, value, &options, &err);
     if (!schema)

@@ -1,5 +1,6 @@
 /*
- * The discovery endpoints' texts, rendered once at load (src/api/README.md "Catalog").
+ * The discovery endpoints' texts (src/api/README.md "Catalog"), rendered when a manifest is packed:
+ * they depend on the manifest alone, and a request for them copies bytes.
  */
 #include <stdio.h>
 
@@ -8,11 +9,13 @@
 
 enum { RENDER_BYTES_MAX = 4 * 1024 * 1024, SUMMARY_BYTES_MAX = 280 };
 
+/* Cut behind the last sentence that fits, else at a word, else at a character. */
 slice catalog_summary(slice description)
 {
     slice text = slice_first_utf8(description, SUMMARY_BYTES_MAX);
     if (text.len == description.len)
         return text;
+    /* ". " and not "." alone: "2.0" and "example.com" end no sentence. */
     for (size_t end = text.len; end > 1; end--)
         if (text.ptr[end - 1] == ' ' && text.ptr[end - 2] == '.')
             return slice_first(text, end - 1);
@@ -66,8 +69,8 @@ static void put_field_names(struct json_writer *w, const struct json *schema, bo
     json_close(w, ']');
 }
 
-/* Changes when the schema does, in value and not only in how it is written; the same in every
- * process and version of sluice. */
+/* Changes when the schema does in value, not only in spelling: members are sorted before they are
+ * hashed. The same in every process and version of sluice, so clients may cache by it. */
 static void put_schema_version(struct json_writer *w, const struct json *schema)
 {
     struct buf text;
@@ -83,7 +86,7 @@ static void put_schema_version(struct json_writer *w, const struct json *schema)
     buf_deinit(&text);
 }
 
-/* Those of the manifest, and what the action was proven with. */
+/* The manifest's own preconditions, then a note on what the action was proven with. */
 static void put_preconditions(struct json_writer *w, struct arena *arena,
                               const struct catalog_action *action)
 {
@@ -110,7 +113,7 @@ static void put_count(struct json_writer *w, const char *name, uint64_t count)
         json_put_null(w);
 }
 
-/* null: it takes none. A limit that is null is the server's. */
+/* "files" is null where the action takes none; a limit in it is null where the server's applies. */
 static void put_files(struct json_writer *w, const struct catalog_files *files)
 {
     static const char *const travels[] = {

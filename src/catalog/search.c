@@ -1,5 +1,16 @@
 /*
  * Answering a query: its words, their weights, a score for each document, the best of them.
+ *
+ * Ranking: search_query.c gives each word a role. A word widens to terms (itself, synonyms,
+ * prefixes, one typing mistake), each with a weight up to 1. Per word a document gets the best
+ * term's weight times its impact (BM25F without idf, made when the index was built), times the
+ * word's rarity (idf, bounded), times the role's weight. The sum over words, divided by what all
+ * words asked for could give, is the relevance. Bonuses and halvings for names, questions and
+ * connections follow in relevance_of and find_doc.
+ *
+ * Cost: one pass over the postings of the terms, at most SEARCH_EXPANSIONS_MAX for each of at
+ * most SEARCH_QUERY_WORDS_MAX words, and one over the documents. The constants come from
+ * measuring (tests/unit/catalog/test_search_quality.c), not from a formula.
  */
 #include "catalog/search.h"
 
@@ -8,14 +19,17 @@
 
 #include "catalog/search_index.h"
 
-/* How much a word counts by the part it plays (enum search_role). */
+/* How much a word counts by its role, in the order of enum search_role: none, payload, aside,
+ * core. */
 static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
-/* No word is worth more than one that so many of the documents have, and one that the catalog does
- * not know is worth so much: what is rare in a catalog is seldom what a sentence is about. */
+/* The cap on rarity: no word counts more than one that is in this share of the documents, and a
+ * word unknown to the catalog counts exactly so much. A rare word of a sentence is more often
+ * incidental than its subject. */
 static const float rarest_share = 0.06f;
-/* How much a document gains whose id or title is named whole. */
+/* What a document gains, in proportion, when all words of its id or of its title are in the
+ * query. */
 static const float name_bonus = 0.3f;
-/* What is connected comes first among near equals. */
+/* An app that the account has connected comes first among near equals. */
 static const float connected_bonus = 0.1f;
 
 enum {
@@ -82,8 +96,9 @@ static bool is_word(const struct query *q, slice text)
     return word && word->classes & WORD_FINDS && !(word->classes & WORD_STOP);
 }
 
-/* "spread sheet", "who am i": several parts that the catalog writes as one word, where they say
- * less by themselves. 1 when there is nothing to join. */
+/* "spread sheet", "who am i": up to JOINED_WORDS_MAX parts that the catalog writes as one word. Not
+ * where each of them is known by itself, since then they mean what they say. Returns how many parts
+ * are joined, 1 where none are. */
 static size_t join_parts(const struct query *q, size_t first, struct search_token *joined)
 {
     const struct search_part *parts = q->reading.parts;
@@ -121,8 +136,11 @@ static void expand(struct query *q, const struct search_token *token, unsigned u
 {
     slice text = token_text(token);
     q->word.count = 0;
+    /* Read from the word itself: its stem, by which terms are found, has lost it. */
     q->is_plural = search_text_is_plural(text);
     add_known(q, text, use);
+    /* The last word may be still being typed. A known word stands for itself and, at half weight,
+     * for what begins with it. A typing mistake is considered only where nothing else was found. */
     if (is_last && text.len >= PREFIX_BYTES_MIN)
         search_expand_prefix(q->index, text, q->word.count > 0 ? SEARCH_HALF : 1, &q->word);
     else if (q->word.count > 0)
@@ -140,14 +158,16 @@ static float smaller(float a, float b)
     return a < b ? a : b;
 }
 
-/* How rare a word is that so many documents have (BM25's idf, never negative). */
+/* BM25's idf for a word in so many documents; the "1 +" keeps it from going negative for words in
+ * over half of them. */
 static float rarity(const struct query *q, float docs)
 {
     float all = (float)q->index->doc_count;
     return logf(1 + (all - docs + 0.5f) / (docs + 0.5f));
 }
 
-/* A word is as rare as the most common of the terms that stand for it. */
+/* A word is as rare as the most common of the terms that may be written for it, and of the looser
+ * ones only where there are no others: a rare synonym must not raise a common word. */
 static float word_weight(const struct query *q)
 {
     float docs = 0, docs_near = 0;
@@ -161,6 +181,7 @@ static float word_weight(const struct query *q)
 
 /* ---- scores ---- */
 
+/* Postings ascend by document, so a search within one integration starts in the middle. */
 static const struct search_posting *first_posting(const struct query *q,
                                                   const struct search_term *term, size_t doc)
 {
@@ -176,7 +197,8 @@ static const struct search_posting *first_posting(const struct query *q,
     return postings + low;
 }
 
-/* The best of the terms that stand for the word counts, not their sum. */
+/* Adds one term's postings to the current word's best values. The best of the terms counts, not
+ * their sum: a document that has both "mail" and "email" is not twice as good. */
 static void score_term(struct query *q, const struct search_term *term, float term_weight,
                        bool may_name_app)
 {
@@ -185,6 +207,7 @@ static void score_term(struct query *q, const struct search_term *term, float te
         q->index->postings + term->posting_first + term->posting_count;
     const struct search_posting *posting = first_posting(q, term, q->doc_first);
     uint32_t verb = (uint32_t)(term - q->index->terms);
+    /* The query's command, and a word that some action's id begins with. */
     bool is_verb = q->is_command && term->is_verb && term->implied == SEARCH_NO_TERM;
     for (; posting < end && posting->doc < q->doc_end; posting++) {
         struct score *score = &q->scores[posting->doc - q->doc_first];
@@ -197,6 +220,8 @@ static void score_term(struct query *q, const struct search_term *term, float te
         if (is_verb && (posting->is_in_id || posting->is_in_title) &&
             q->index->docs[posting->doc].verb != verb)
             weight *= SEARCH_CLOSE; /* "List changes" changes nothing */
+        /* A document's first posting for this word: impact and weights are above 0, so best stays
+         * above. */
         if (score->best <= 0)
             q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
         score->best = larger(score->best, weight * posting->impact);
@@ -209,7 +234,8 @@ static void score_term(struct query *q, const struct search_term *term, float te
     }
 }
 
-/* role: how much the part counts that it plays. */
+/* Scores the expansion in q->word as one word of the query. role: how much its part counts. What is
+ * only payload is not asked for, so its absence lowers no document's relevance. */
 static void score_word(struct query *q, float role)
 {
     ASSERT(role > 0 && role <= 1); /* a part without a role is no word of the query */
@@ -230,7 +256,8 @@ static void score_word(struct query *q, float role)
     }
 }
 
-/* Of "createEvent", or of "freebusy" where both halves are words; 0 when there are none. */
+/* Splits "createEvent" at its humps, or "freebusy" where both halves are known words; how many
+ * parts there are, 0 where it cannot be split. */
 static size_t read_halves(const struct query *q, const struct search_token *token,
                           struct search_token parts[WORD_PARTS_MAX])
 {
@@ -250,7 +277,7 @@ static size_t read_halves(const struct query *q, const struct search_token *toke
     return count > 1 ? count : 0;
 }
 
-/* "comment on a page": the first word is a verb, and means to create one. */
+/* "comment on a page": the first word is a noun that is used as a verb, and means to create one. */
 static void score_implied(struct query *q, const struct search_part *part)
 {
     const struct search_term *term = part->term;
@@ -263,7 +290,9 @@ static void score_implied(struct query *q, const struct search_part *part)
     score_word(q, role_weights[part->role] * SEARCH_HALF);
 }
 
-/* A phrase or a sign: each of the things it means is a word. */
+/* A phrase (search_idioms.c) or a sign (search_parts.c) has words that stand for it:
+ * alternatives with blanks between, several things with commas between, each of which counts as a
+ * word. */
 static void score_means(struct query *q, const struct search_part *part)
 {
     slice things = part->means;
@@ -293,6 +322,7 @@ static void score_part(struct query *q, const struct search_part *part,
         score_means(q, part);
         return;
     }
+    /* Only for the first word that asks for something, and not while it may be half a word. */
     if (q->asked <= 0 && !is_last)
         score_implied(q, part);
     expand(q, token, part->use, is_last);
@@ -306,7 +336,8 @@ static void score_part(struct query *q, const struct search_part *part,
         score_word(q, role_weights[part->role]);
 }
 
-/* "a new branch off main": a thing that is named so is not there yet, and is to be made. */
+/* "a new branch off main": the query begins with a thing that does not exist yet, so it is to be
+ * created. */
 static void score_wish(struct query *q)
 {
     const struct search_part *first = q->reading.parts;
@@ -354,7 +385,8 @@ static bool may_be_found(const struct search_request *request, const struct sear
            (!request->allowed || request->allowed[doc->integration]);
 }
 
-/* Of a name's words, how many were said. */
+/* The share of a name's words that the query has, at most 1: expansions may count one word
+ * twice. */
 static float share(float said, unsigned words)
 {
     return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
@@ -367,7 +399,8 @@ struct found {
 };
 
 /* How much of what is asked for the document has, 1 being all of it in the strongest fields. A
- * question does not want to change anything; a query with an app's name does not want another. */
+ * question does not want to change anything, so writes count half; a query that names an app does
+ * not want another one. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
@@ -384,8 +417,8 @@ static float relevance_of(const struct query *q, size_t doc)
 }
 
 /* Score 0: it has nothing of the query. An exact tool name or integration id is above an exact
- * action id, and that above everything else. An integration stands behind its actions: who says
- * what to do wants an action. */
+ * action id, and that above all else: 200 and 100 are far above any sum of words. An integration
+ * ranks behind its actions where actions are wanted. */
 static struct found find_doc(const struct query *q, const struct search_request *request,
                              size_t doc)
 {
@@ -408,7 +441,8 @@ static bool is_before(struct found a, struct found b)
     return a.score != b.score ? a.score > b.score : a.doc < b.doc;
 }
 
-/* A heap whose root is the last of the best. */
+/* The `limit` best so far, as a binary heap whose root is the worst of them: a better document
+ * replaces the root. Ties go by document number, so that equal queries have equal answers. */
 static void sift_down(struct found *heap, size_t count, size_t at)
 {
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
@@ -451,6 +485,7 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
             sift_down(heap, count, 0);
         }
     }
+    /* Heap sort in place: the worst goes to the end. */
     for (size_t left = count; left > 1; left--) {
         struct found last = heap[0];
         heap[0] = heap[left - 1];
@@ -465,7 +500,7 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct search_hit **hits, size_t *count)
 {
-    /* Its numbers are of this index, not of that before a reload. */
+    /* Its numbers belong to this catalog's index, not to that of a catalog before a reload. */
     ASSERT(!request->within || request->within->catalog == catalog);
     struct search_index *index = catalog->search;
     struct query *q = ARENA_NEW(arena, struct query);
@@ -473,6 +508,7 @@ int catalog_search(const struct catalog *catalog, struct arena *arena,
     struct found *found = ARENA_ARRAY(arena, struct found, most + 1);
     *hits = ARENA_ARRAY(arena, struct search_hit, most + 1);
     *count = 0;
+    /* Made with the first search, since it cannot lie in a pack. */
     if (!index->stemmer)
         index->stemmer = sb_stemmer_new("english", "UTF_8");
     if (!q || !found || !*hits || !index->stemmer || catalog_open_heads(catalog) != OK)

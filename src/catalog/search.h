@@ -20,7 +20,7 @@
 #include "catalog/catalog.h"
 
 enum {
-    SEARCH_QUERY_BYTES_MAX = 512, /* what comes after is not looked at */
+    SEARCH_QUERY_BYTES_MAX = 512, /* what comes after is ignored */
     SEARCH_QUERY_WORDS_MAX = 64,
 };
 

@@ -1,5 +1,7 @@
 /*
- * One word of a query to the term that it is, and to those that stand for it.
+ * Widens one word of a query to the term that it is and to those that stand for it. All look-ups
+ * are binary searches in the pack's sorted tables or one bucket of remainders; nothing scans the
+ * words.
  */
 #include <stdlib.h>
 
@@ -9,7 +11,7 @@ enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6, SUBSTITUTION_BYTES_MIN = 6
 
 /* ---- look-ups ---- */
 
-/* What is looked for in a table of the index. */
+/* The key of a binary search, with the index that texts are relative to. */
 struct sought {
     const struct search_index *index;
     slice text;
@@ -56,6 +58,8 @@ static void add(struct search_expansion *out, const struct search_term *term, fl
     size_t i = 0;
     while (i < out->count && out->terms[i].term != term)
         i++;
+    /* Full: the word's own term and its synonyms come first, so what is lost is the least
+     * certain. */
     if (i == SEARCH_EXPANSIONS_MAX)
         return;
     if (i == out->count) {
@@ -76,7 +80,7 @@ void search_expand_term(const struct search_index *index, const struct search_te
             add(out, &index->terms[links[i].term], weight * links[i].weight);
 }
 
-/* The first of the sorted words that is not before this one. */
+/* Binary search: the position of the first word that is not before this one. */
 static size_t lower_bound(const struct search_index *index, slice word)
 {
     size_t low = 0, high = index->word_count;
@@ -115,8 +119,9 @@ static bool is_substitution(slice a, slice b)
     return differ == 1;
 }
 
-/* 0: they are two words. People seldom miss the first letter: "mount" is not a mistyped "count",
- * nor "tall" one of "tell": in a short word another letter is another word. */
+/* The weight of `other` for a mistyped `word`; 0: they are two words. People seldom mistype the
+ * first letter, and in a short word another letter is another word: "mount" is not a mistyped
+ * "count", nor "tall" one of "tell". */
 static float typo_weight_of(slice word, slice other)
 {
     bool is_at_start = word.ptr[0] != other.ptr[0];
@@ -130,6 +135,8 @@ static float typo_weight_of(slice word, slice other)
 static void try_remainder(const struct search_index *index, slice word, size_t skip,
                           struct search_expansion *out)
 {
+    /* Two words that are one mistake apart have equal remainders after at most one deletion on each
+     * side (SymSpell). Equal hashes are only candidates: typo_weight_of compares the words. */
     uint32_t hash = search_text_hash(word, skip);
     size_t bucket = hash & (index->bucket_count - 1);
     ASSERT(index->bucket_starts[bucket + 1] <= index->remainder_count);
@@ -147,6 +154,7 @@ void search_expand_typo(const struct search_index *index, slice word, struct sea
 {
     if (word.len < SEARCH_TYPO_BYTES_MIN || word.len > SEARCH_TYPO_BYTES_MAX)
         return;
+    /* Nothing left out: finds words that are longer by one letter, whose remainder is this word. */
     try_remainder(index, word, SIZE_MAX, out);
     for (size_t i = 0; i < word.len; i++)
         try_remainder(index, word, i, out);

@@ -1,8 +1,9 @@
 /*
- * Phrases that mean something else than their words: "get rid of", "let * know". `*` stands for up
- * to SEARCH_GAP_WORDS_MAX words. Words are compared by their stems; "don't" is "don t". What a
- * phrase means are words that stand for it, where there is more than one thing with a comma
- * between. Those with one first word stand together.
+ * Phrases that mean something else than their words: "get rid of", "let * know". `*` stands for
+ * 1 to SEARCH_GAP_WORDS_MAX words. Words are compared by their stems; "don't" is "don t".
+ * `means` are the words to search for instead, with commas between several things; with none the
+ * phrase says nothing. Sorted, because the index keeps the phrases of one first word as a range
+ * (search_index.c asserts it).
  */
 #include "catalog/search_index.h"
 

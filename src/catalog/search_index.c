@@ -1,6 +1,11 @@
 /*
  * Building the index: every field of every document to words, terms and postings, and these to
  * tables.
+ *
+ * It runs when a pack is made, so it may use pointers, maps and the heap; the tables that it leaves
+ * are numbers only. In the order of build(): classes first, since stop words are not entered; then
+ * documents; postings when all counts are known; links, which need the terms; then words and terms
+ * are sorted and numbered, and the remainders made of the sorted words.
  */
 #include "catalog/search_index.h"
 
@@ -10,10 +15,12 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-/* What a synonym has of the word's own weight. */
+/* A synonym's weight in proportion to the word's own. */
 static const float synonym_weights[] = {[SAME] = SEARCH_CLOSE, [NEAR] = SEARCH_HALF};
 
-/* How much a word counts in a field, and how much less in a long one (BM25F's w and b). */
+/* BM25F's w (how much a word counts in a field) and b (how much less in a long one). Names and tags
+ * are short and chosen with care, so they weigh most; names of inputs only hint at what an action
+ * does. */
 #define STRONG     3.5f
 #define HINT       0.2f
 #define SHORT_TEXT 0.3f
@@ -29,12 +36,14 @@ static const struct {
 };
 
 static const float saturation = 1.2f; /* BM25's k1 */
-/* Of the documents that have an app's name, how many are the app's own, at least. */
+/* A word names an app only where at least this share of the documents that have it are the app's
+ * own. */
 static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024 };
 
-/* As in search_index.h, with pointers while it grows. */
+/* As in search_index.h, with pointers while it grows. last_doc and last_entry are the entry that
+ * was made last for it: entry_of finds a document's entry without a search. */
 struct term {
     slice stem;
     struct search_posting *postings;
@@ -103,6 +112,8 @@ static struct term *term_new(struct builder *b, slice stem)
     return term;
 }
 
+/* The word, made where it is new, with the term of its stem. NULL: out of memory, which
+ * is_out_of_memory keeps, so callers may go on and build() fails at the end. */
 static struct word *word_of(struct builder *b, slice text)
 {
     ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX); /* longer ones are left out before */
@@ -195,18 +206,23 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
     struct search_doc *doc = &b->docs[entry->doc];
     if (field == FIELD_ID || field == FIELD_TITLE) {
         uint16_t *count = field == FIELD_ID ? &doc->id_word_count : &doc->title_word_count;
+        /* Distinct terms only: "list of lists" has one name word, and the query can have it
+         * once. */
         *count = (uint16_t)(*count + (entry->counts[field] == 0));
         if (search_text_is_plural(word))
             entry->is_many = true;
         else
             entry->is_one = true;
     }
+    /* The first word of an action's id that is no stop word is taken for its verb:
+     * "send_message". */
     if (field == FIELD_ID && doc->action != SEARCH_NO_ACTION && !b->verbs[entry->doc]) {
         b->verbs[entry->doc] = entry->term;
         entry->term->is_verb = true;
     }
     if (field == FIELD_INTEGRATION && !entry->term->is_generic)
         entry->term->is_app_name = true;
+    /* Saturates: BM25's k1 makes more repetitions worth nothing anyway. */
     if (entry->counts[field] < UINT8_MAX)
         entry->counts[field]++;
 }
@@ -215,6 +231,8 @@ static void put_text(struct builder *b, size_t doc, enum search_field field, sli
 {
     struct search_token token;
     uint32_t *length = &b->lengths[doc][field];
+    /* The bound keeps a long description from filling the index; a summary stands at its
+     * beginning. */
     while (*length < SEARCH_FIELD_WORDS_MAX &&
            search_text_next(&text, field == FIELD_INPUTS, &token)) {
         slice text_of_word = slice_of(token.text, token.len);
@@ -254,7 +272,7 @@ static bool is_id_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* "Call get_message first": what such a sentence says is true of another action. */
+/* "Call get_message first": a sentence that names another action is about that one. */
 static bool names_another(const struct catalog_action *action, slice sentence)
 {
     while (sentence.len > 0) {
@@ -277,6 +295,7 @@ static void put_description(struct builder *b, size_t doc, const struct catalog_
     slice text = action->description;
     while (text.len > 0) {
         size_t len = 0;
+        /* Up to the end of a sentence: a point or semicolon with a blank or nothing behind. */
         while (len < text.len && !((text.ptr[len] == '.' || text.ptr[len] == ';') &&
                                    (len + 1 == text.len || text.ptr[len + 1] == ' ')))
             len++;
@@ -327,6 +346,7 @@ static float impact_of(const struct builder *b, const struct entry *entry)
         if (entry->counts[field] == 0)
             continue;
         float penalty = search_fields[field].length_penalty;
+        /* Above 0: this document has a word in the field. */
         float average = (float)b->totals[field] / docs;
         float length = (float)b->lengths[entry->doc][field] / average;
         sum += search_fields[field].weight * (float)entry->counts[field] /
@@ -336,7 +356,8 @@ static float impact_of(const struct builder *b, const struct entry *entry)
     return sum / (saturation + sum);
 }
 
-/* How many documents this one stands for, were all integrations of one size. */
+/* How many documents this one counts for in idf, were all integrations of one size: else the
+ * words of an app with 500 actions would be common, and those of an app with five rare. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
     size_t size = 1 + b->set->items[b->docs[doc].integration]->action_count;
@@ -351,7 +372,8 @@ static bool names_app(const struct builder *b, const struct entry *entry)
             (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0));
 }
 
-/* "mail" is a part of one app's name, and what others are about: who says it names no app. */
+/* "mail" is a part of one app's name, and what other apps are about: a query with it names no
+ * app. */
 static void forget_common_name(struct term *term)
 {
     uint32_t named = 0;
@@ -362,8 +384,9 @@ static void forget_common_name(struct term *term)
         term->postings[i].is_in_app = 0;
 }
 
-/* One term's after the other's. Entries are in the order of documents, so each term's postings are
- * too. NULL: out of memory. */
+/* All postings in one array, one term's after the other's: a counting sort, for which posting_count
+ * was counted before. Entries are in the order of documents, so each term's postings are, too.
+ * NULL: out of memory. */
 static struct search_posting *make_postings(struct builder *b)
 {
     struct search_posting *all = ARENA_ARRAY(b->arena, struct search_posting, b->entry_count + 1);
@@ -426,6 +449,7 @@ static void link_to(struct builder *b, struct term *from, struct term *const *to
     from->links = links;
     for (size_t i = 0; i < count; i++)
         if (to[i] != from)
+            /* `to` has `from` itself where a group finds its own words. */
             links[from->link_count++] =
                 (struct link){to[i], synonym_weights[how & NEAR], how & (AS_VERB | AS_NOUN)};
 }
@@ -462,7 +486,8 @@ static int compare_terms(const void *a, const void *b)
     return slice_cmp((*left)->stem, (*right)->stem);
 }
 
-/* Those that find something, in order. */
+/* The words that find something, or have a class or begin a phrase, in order. Other words need
+ * no entry: a word of a query that is not found is stemmed instead. */
 static int make_words(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct word **sorted = ARENA_ARRAY(b->arena, struct word *, b->word_count + 1);
@@ -488,7 +513,9 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     return OK;
 }
 
-/* Terms in order, numbered, with what they point to. Postings stand as make_postings left them. */
+/* Terms sorted and numbered, with the ranges of postings and links that they own. Two passes: links
+ * name terms by number, so all numbers have to be known first. Postings stay as make_postings left
+ * them. */
 static int make_terms(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct term **sorted = ARENA_ARRAY(b->arena, struct term *, b->term_count + 1);
@@ -548,6 +575,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
     size_t total = 0, buckets = 16;
     for (size_t i = 0; i < index->word_count; i++)
         total += may_be_mistyped(&index->words[i]) ? index->words[i].text.len + 1 : 0;
+    /* A power of two, at most one remainder a bucket on average; a search masks the hash. */
     while (buckets < total)
         buckets *= 2;
     uint32_t *starts = ARENA_ARRAY(b->arena, uint32_t, buckets + 1);
@@ -609,6 +637,7 @@ static int build(struct builder *b, struct buf *texts, struct search_index *inde
 int search_index_build(const struct manifest_set *set, struct arena *arena, struct buf *texts,
                        struct search_index *index)
 {
+    /* The arena keeps what the pack is made of; maps, entries and lengths are only for building. */
     struct builder b = {.arena = arena, .set = set, .doc_count = set->count + set->action_count};
     ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* so many a posting can name */
     map_init(&b.words_by_text, SIZE_MAX);

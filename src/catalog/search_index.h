@@ -133,7 +133,7 @@ struct search_token {
 /* The next word of *text, which is moved behind it; false at the end. A word is letters, digits and
  * all bytes above 127; with splits_humps "threadId" is two. */
 bool search_text_next(slice *text, bool splits_humps, struct search_token *token);
-/* "messages", by its looks. */
+/* "messages", by its ending. */
 bool search_text_is_plural(slice word);
 /* English, ASCII words only, others as they are. Borrowed until the next call. */
 slice search_text_stem(struct sb_stemmer *stemmer, slice word);
@@ -160,7 +160,7 @@ enum search_class_flag {
     WORD_TIME = 2048,      /* a time or a number */
     WORD_TELLER = 4096,    /* behind a thing, what is known of it follows: "the mail she sent" */
     WORD_GENERIC = 8192,   /* in an app's name it names no app: "API" */
-    WORD_LOCATION = 16384, /* where something is kept: never said beside, as an app's name */
+    WORD_LOCATION = 16384, /* where something is kept: as an app's name, never an aside */
     WORD_FINDS = 32768,    /* a document or a synonym has it; set when the index is built */
     WORD_LETTER = 65536,   /* a person sends it: an app that it comes from is not where it is */
     WORD_INDEFINITE = 131072, /* a thing follows that there may not be yet */
@@ -213,7 +213,7 @@ enum { SEARCH_GAP_WORDS_MAX = 5 };
 enum search_role {
     ROLE_NONE,    /* says nothing, or is a part of something else */
     ROLE_PAYLOAD, /* what is reported, a time: it decides among equals only */
-    ROLE_ASIDE,   /* where, with what, and what is said beside the request */
+    ROLE_ASIDE,   /* where, with what, and what else the query says */
     ROLE_CORE,    /* what to do, to what */
 };
 

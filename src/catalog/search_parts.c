@@ -1,10 +1,12 @@
 /*
- * A query's text to parts: its words with what is known of them, and signs ("#general", "OPS-77",
- * an address), which have no words of their own. Where clauses and quotations begin and end.
+ * Cuts a query's text into parts: its words, with what is known of them, and signs ("#general",
+ * "OPS-77", an address), which have no words of their own; and finds where clauses and quotations
+ * begin and end. Bytes above 127 count as letters, so text in other scripts is cut at blanks.
  */
 #include "catalog/search_index.h"
 
-/* Typographical quotes and dashes as ASCII. Returns the length. */
+/* Typographical quotes and dashes (U+2013 to U+201E) as ASCII, so that the rest knows one form of
+ * each; other characters of that block become blanks. Returns the length. */
 static size_t copy_plain(slice text, char *out)
 {
     size_t len = 0;
@@ -62,8 +64,9 @@ static bool is_word_end(slice text, size_t at)
     return at >= text.len || !(is_letter(text.ptr[at]) || is_digit(text.ptr[at]));
 }
 
-/* How long the quotation is that begins here, with its marks; 0: none does, or it has no end. An
- * apostrophe is no mark: that begins a word, and ends one. */
+/* The length of the quotation that begins here, with its marks; 0 where none begins or it has no
+ * end. A single quote opens only at the begin of a word and closes only at the end of one, so that
+ * an apostrophe is no quotation. */
 static size_t quotation_len(slice text, size_t at)
 {
     char mark = text.ptr[at];
@@ -101,7 +104,7 @@ static bool is_issue_key(slice chunk)
            chunk.ptr[letters] == '-';
 }
 
-/* "B7" of a table; "Q3" is a quarter */
+/* "B7" is a cell of a table; "Q3" is a quarter of a year. */
 static bool is_cell(slice chunk)
 {
     size_t letters = 0, digits = 0;
@@ -152,11 +155,14 @@ static void know_word(const struct search_index *index, struct search_part *part
     part->term = word                  ? &index->terms[word->term]
                  : part->token.len > 0 ? search_index_find(index, text)
                                        : NULL;
+    /* A stop word counts as known only where it finds something itself. */
     part->is_known = search_term_finds(part->term) &&
                      (!(part->classes & WORD_STOP) || part->classes & WORD_FINDS);
 }
 
-/* What stands between the word before and this one. "Mr. Wu" is one sentence. */
+/* Reads what stands between the word before and this one. Marks count only next to a blank
+ * ("example.com" ends no sentence), and a point behind a short capitalized word is an abbreviation:
+ * "Mr. Wu" is one sentence. */
 static void read_gap(struct search_reading *r, struct search_part *part, slice gap)
 {
     const struct search_part *before = r->count > 0 ? part - 1 : NULL;
@@ -202,6 +208,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
         if (!search_text_next(&rest, false, &token))
             return;
         if (from != chunk.ptr || token.source.ptr != from)
+            /* Inside of a chunk the gap is what stands between its words: "and/or" is two parts. */
             gap = slice_of(from, (size_t)(token.source.ptr - from));
         struct search_part *part = add_part(r, gap);
         part->token = token;
@@ -211,7 +218,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
     }
 }
 
-/* From the word's first byte to the space behind it, without the marks at its end. */
+/* From the word's first byte to the blank behind it, without punctuation at its end. */
 static slice chunk_at(slice text, size_t at)
 {
     size_t end = at;

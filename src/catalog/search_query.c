@@ -1,17 +1,19 @@
 /*
- * Reading a query, which may be a sentence: what to do to what, where, and what is only told.
+ * Reading a query, which may be a sentence: what to do, to what, where, and what is merely
+ * passed on.
  *
  * A text is cut into words and clauses. Phrases are exchanged for what they mean. Of the clauses
- * the first that asks or demands something is the request; the others are said beside it. In a
- * clause, what stands before the first preposition is the core. Payload is what is handed on and
- * not wanted: what stands in quotes, behind "that", "about", a colon or a verb of saying, a name, a
- * number, a time. No grammar: a table of a few hundred words (search_words.c) and one pass.
+ * the first that asks or demands something is the request; the others are context. In a clause,
+ * what stands before the first preposition is the core. Payload is what is passed on and not
+ * wanted: what stands in quotes, behind "that", "about", a colon or a verb of saying, a name, a
+ * number, a time. No grammar: a table of a few hundred words (search_words.c) and one pass, so
+ * the cost is linear in the words. A wrong reading costs rank; no hit depends on it alone.
  */
 #include "catalog/search_index.h"
 
 enum clause { CLAUSE_STATEMENT, CLAUSE_REQUEST, CLAUSE_QUESTION };
 
-/* What is open while the parts are gone through. */
+/* What is open while the parts are read in order; most of it is reset with each clause. */
 struct state {
     const struct search_index *index;
     struct search_reading *reading;
@@ -40,10 +42,12 @@ static bool is_word(const struct search_part *part, const char *word)
 /* The same word, or one of its forms. */
 static bool is_form_of(const struct search_index *index, const struct search_part *part, slice word)
 {
+    /* A copy, since the stemmer's result lasts only until its next call. */
     char stem[SEARCH_WORD_BYTES_MAX];
     slice text = text_of(part);
     if (slice_eq(text, word))
         return true;
+    /* English forms keep their first letter; this spares most calls of the stemmer. */
     if (text.len == 0 || text.ptr[0] != word.ptr[0])
         return false;
     slice left = search_text_stem(index->stemmer, text);
@@ -52,8 +56,9 @@ static bool is_form_of(const struct search_index *index, const struct search_par
     return slice_eq(slice_of(stem, len), search_text_stem(index->stemmer, word));
 }
 
-/* How many words of the phrase are there, the first of which fits; 0: not all. taken: which parts
- * they are; *end: the part behind the last. */
+/* Matches a phrase whose first word fits at `first`. Returns the number of its words that were
+ * found, 0 unless all were. taken: which parts they are; *end: the part behind the last. A phrase
+ * does not reach into the next clause or into a quotation. */
 static size_t match(const struct search_index *index, const struct search_reading *r, size_t first,
                     const char *phrase, bool taken[SEARCH_QUERY_WORDS_MAX], size_t *end)
 {
@@ -103,8 +108,9 @@ static void take_phrase(struct search_reading *r, size_t first, size_t end,
     }
 }
 
-/* Of several phrases that fit, the one with most words of its own; of those the shortest: "let Ann
- * know in the morning" is no "let * in". */
+/* Of several phrases that fit, the one with most words of its own wins, and of those the shortest:
+ * "let Ann know in the morning" is "let * know", not "let * in". idiom_first and idiom_count bound
+ * the candidates to phrases with this first word. */
 static void take_phrases(const struct search_index *index, struct search_reading *r)
 {
     bool taken[SEARCH_QUERY_WORDS_MAX], best_taken[SEARCH_QUERY_WORDS_MAX];
@@ -149,7 +155,8 @@ static enum clause clause_at(const struct search_reading *r, size_t first)
     return CLAUSE_STATEMENT;
 }
 
-/* The first word of the clause that is the request; SIZE_MAX: no clause is more so than another. */
+/* The first word of the clause that is the request; SIZE_MAX: no clause demands or asks anything,
+ * and then all of them count alike. */
 static size_t find_request(struct search_reading *r)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -192,7 +199,7 @@ static void begin_clause(struct state *s, size_t at, size_t request)
 
 /* ---- payload ---- */
 
-/* Whether what is only told begins behind this word. */
+/* Whether payload begins behind this word. */
 static bool opens_payload(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts, *part = &parts[at];
@@ -220,7 +227,8 @@ static bool opens_payload(const struct state *s, size_t at)
     return is_word(part, "for") && s->verb_classes & WORD_THANKS;
 }
 
-/* "that the deploy is at five on slack": an app that is said to be the place is no payload. */
+/* "that the deploy is at five on slack": inside payload, an app behind a preposition is where to
+ * say it, and so part of the request. */
 static bool is_location(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts;
@@ -252,8 +260,9 @@ static bool has_digit(slice text)
     return false;
 }
 
-/* As a noun behind "the", "with", "Anna's" and behind a noun's adjective; as a verb where a clause
- * begins with it and a thing or a person follows. */
+/* How a word is used that may be both: as a noun behind a determiner, a preposition but "to", or a
+ * possessive "s"; as a verb where a clause begins with it and a thing or a person follows. 0:
+ * either. */
 static unsigned use_of(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts, *part = &parts[at];
@@ -271,7 +280,7 @@ static unsigned use_of(const struct state *s, size_t at)
     return 0;
 }
 
-/* "the mails from Jira": in whatever app they are. */
+/* "the mails from Jira": the app only sent them; they are in a mail app. */
 static bool is_sender(const struct state *s, size_t at)
 {
     const struct search_part *part = &s->reading->parts[at];
@@ -279,7 +288,8 @@ static bool is_sender(const struct state *s, size_t at)
            part[-2].classes & WORD_LETTER;
 }
 
-/* A word that says something. */
+/* Gives a role to a word that is neither a stop word nor payload. The first one of a clause is its
+ * command: verb_classes decides how the rest is read. */
 static void read_content(struct state *s, size_t at)
 {
     struct search_part *part = &s->reading->parts[at];
@@ -306,7 +316,8 @@ static void read_content(struct state *s, size_t at)
     s->has_things = s->has_things || !is_app_name(part);
 }
 
-/* "remind Ben tomorrow at nine to call": a time before what is said is when to say it. */
+/* "remind Ben tomorrow at nine to call": the time before what is said is when to say it, so a
+ * scheduled message is wanted. */
 static void read_sending_time(struct state *s, size_t at)
 {
     struct search_part *before = &s->reading->parts[at - 1];
@@ -317,7 +328,7 @@ static void read_sending_time(struct state *s, size_t at)
     before->role = ROLE_ASIDE;
 }
 
-/* Says that something is done inside of what follows. */
+/* Prepositions behind which the container of the object stands: "a row to the sheet". */
 static bool is_inside(const struct search_part *part)
 {
     return is_word(part, "in") || is_word(part, "into") || is_word(part, "to") ||
@@ -327,6 +338,8 @@ static bool is_inside(const struct search_part *part)
 static void read_part(struct state *s, size_t at)
 {
     struct search_part *part = &s->reading->parts[at];
+    /* The order of these checks is the precedence: a quotation, then open payload, then what opens
+     * it. */
     if (part->is_quoted) {
         part->role = part->is_known ? ROLE_PAYLOAD : ROLE_NONE;
         return;
@@ -360,7 +373,7 @@ static void read_part(struct state *s, size_t at)
         read_content(s, at);
 }
 
-/* Where nothing else is known, what seemed payload is all there is. */
+/* A query of payload only ("invoice 42", a quotation) is about it: then it is the core. */
 static void raise_payload(struct search_reading *r)
 {
     for (size_t i = 0; i < r->count; i++)

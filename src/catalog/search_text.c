@@ -1,5 +1,7 @@
 /*
- * Text to words: where they begin and end, their stems, and what one typing mistake is.
+ * Text to words: where they begin and end, their stems, and what one typing mistake is. Only ASCII
+ * letters are lowered and stemmed: a catalog's words are English, and other scripts are compared
+ * byte by byte, which needs no Unicode tables.
  */
 #include <libstemmer.h>
 
@@ -41,6 +43,7 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
     if (len == 0)
         return false;
     token->source = slice_first(*text, len);
+    /* Too long for any word of the index; source still spans it, so positions stay right. */
     token->len = len <= sizeof(token->text) ? len : 0;
     for (size_t i = 0; i < token->len; i++)
         token->text[i] = to_lower(text->ptr[i]);
@@ -52,6 +55,7 @@ bool search_text_is_plural(slice word)
 {
     if (word.len < 4 || word.ptr[word.len - 1] != 's')
         return false;
+    /* "address", "status", "analysis" are singular. */
     char before = word.ptr[word.len - 2];
     return before != 's' && before != 'u' && before != 'i';
 }
@@ -60,6 +64,7 @@ slice search_text_stem(struct sb_stemmer *stemmer, slice word)
 {
     ASSERT(stemmer && word.len <= SEARCH_WORD_BYTES_MAX);
     for (size_t i = 0; i < word.len; i++)
+        /* The stemmer's rules are English; on other bytes it could cut a character in two. */
         if (word.ptr[i] & 0x80)
             return word;
     const sb_symbol *stem = sb_stemmer_stem(stemmer, (const sb_symbol *)word.ptr, (int)word.len);
@@ -68,7 +73,7 @@ slice search_text_stem(struct sb_stemmer *stemmer, slice word)
 
 uint32_t search_text_hash(slice word, size_t skip)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a: the table is verified by comparing words */
+    uint32_t hash = 2166136261u; /* FNV-1a; search_expand.c compares the words themselves */
     for (size_t i = 0; i < word.len; i++)
         if (i != skip)
             hash = (hash ^ (uint8_t)word.ptr[i]) * 16777619u;
@@ -78,6 +83,7 @@ uint32_t search_text_hash(slice word, size_t skip)
 bool search_text_is_one_typo(slice a, slice b)
 {
     size_t head = 0, tail = 0;
+    /* a is the longer one from here on. */
     if (a.len < b.len) {
         slice other = a;
         a = b;
@@ -90,7 +96,9 @@ bool search_text_is_one_typo(slice a, slice b)
     while (tail < b.len - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail])
         tail++;
     if (a.len > b.len)
+        /* One letter more: all of b is in the common head and tail. */
         return head + tail == b.len;
+    /* Of equal length: one letter differs, or two neighbours are exchanged. */
     size_t apart = a.len - head - tail;
     return apart == 1 ||
            (apart == 2 && a.ptr[head] == b.ptr[head + 1] && a.ptr[head + 1] == b.ptr[head]);

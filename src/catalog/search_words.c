@@ -1,11 +1,14 @@
 /*
- * What is known of English words: what part they play in a sentence, and which stand for one
- * another. Data: a word more is a line here. Phrases are in search_idioms.c.
+ * What is known of English words: which part they play in a sentence, and which stand for one
+ * another. Data: a new word is one more in a line. Phrases are in search_idioms.c. Words are
+ * stemmed when the index is built, so regular forms need no entry, irregular ones do. Each line
+ * of synonyms shifts the ranking of many queries: tests/unit/catalog/test_search_quality.c
+ * measures it.
  */
 #include "catalog/search_index.h"
 
 const struct search_class search_classes[] = {
-    /* who asks, and how: they say nothing of what is wanted */
+    /* persons, auxiliaries, politeness: they say nothing of what is wanted */
     {"a an the another any anything each else every everything some something", WORD_STOP},
     {"also just please kindly maybe perhaps quickly now then again too quite still yet even",
      WORD_STOP},

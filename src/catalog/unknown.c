@@ -1,6 +1,7 @@
 /*
- * Ids of integrations, actions and tools that there are not: which one was meant, and the sentence
- * that says so. Read from the pack, so nothing is opened or compiled for a mistyped id.
+ * Unknown ids of integrations, actions and tools: the nearest known one, and the sentence that
+ * suggests it. Read from the pack, so a mistyped id opens and compiles nothing. Linear in the ids;
+ * base/suggest.h bounds the cost of each comparison.
  */
 #include "base/suggest.h"
 #include "catalog/catalog.h"
@@ -34,6 +35,7 @@ slice catalog_nearest_action(const struct catalog_integration *integration, slic
     if (by_id.best.len > 0 || by_tool.best.len == 0)
         return by_id.best;
     ASSERT(slice_starts_with(by_tool.best, integration->integration_id));
+    /* The answer is an action id in any case: without the prefix and its "_". */
     return slice_from(by_tool.best, integration->integration_id.len + 1);
 }
 
@@ -47,7 +49,8 @@ slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
     return suggest.best;
 }
 
-/* what: up to the name, which the caller chose. */
+/* what: the sentence up to the name. The name is the caller's text, so it is shortened and
+ * escaped. */
 static slice say(struct arena *arena, slice what, slice name, slice nearest)
 {
     slice excerpt = json_excerpt(name, arena);

@@ -1,7 +1,7 @@
 /*
  * change: notifies servers that an account's keys, connections or state were changed by another
- * process, so that they forget what they believe of it. A hint by NOTIFY: whoever misses one goes
- * on with what it knows for `cache-time` at most.
+ * process, so that they drop what they have cached of it. A hint by NOTIFY: a server that misses
+ * one goes on with what it has cached for `cache-time` at most.
  */
 #ifndef STORE_CHANGE_H
 #define STORE_CHANGE_H

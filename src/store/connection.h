@@ -151,7 +151,7 @@ int store_connection_delete_result(const struct pg_query *query) MUST_CHECK;
 /* connection_refresh.c: */
 
 /* As store_connection_status_set to reauth_required, and the audit event
- * connection.reauth_required in the same statement: one event a loss, whoever finds it. */
+ * connection.reauth_required in the same statement: one event a loss, however many find it. */
 struct connection_loss {
     struct uuid account_id;
     int64_t id, rev;

@@ -22,8 +22,8 @@ struct execution {
     size_t summary_bytes; /* set where one execution is read */
 };
 
-/* A larger summary is not read with its row but by itself, so that those who wait for small ones do
- * not wait for it, and whoever reads it knows its size beforehand. */
+/* A larger summary is not read with its row but by itself, so that queries for small ones do
+ * not wait for it, and its reader knows the size beforehand. */
 #define STORE_SUMMARY_INLINE_BYTES 65536
 
 /* Records the finished run of a plain read: no claim, one commit. Replayable. store_done_result. */

@@ -1,7 +1,7 @@
 /*
  * flow: where a flow stands, and the facts of what it did (sql/0002_flows.sql). Every change is
- * one statement, fenced by rev and, while it runs, by its owner: no row back means that another
- * else changed it (cancelled, adopted), and whoever held it in memory drops it.
+ * one statement, fenced by rev and, while it runs, by its owner: no row back means that it
+ * was changed elsewhere (cancelled, adopted), and a node that has it in memory drops it.
  *
  * Writes are here and in flow_take.c; what only reads is in store/flow_read.h.
  */
@@ -67,7 +67,7 @@ static inline int64_t flow_approval_ends_at(const struct flow *flow)
     return flow->waiting_for == FLOW_WAITS_APPROVAL ? flow_due_at(flow) : 0;
 }
 
-/* What a person is shown: when a wait or a retry goes on. An approval shows when it ends. */
+/* For people: when a wait or a retry goes on. Of an approval flow_approval_ends_at says more. */
 static inline int64_t flow_goes_on_at(const struct flow *flow)
 {
     return flow->waiting_for == FLOW_WAITS_APPROVAL ? 0 : flow_due_at(flow);
@@ -112,7 +112,7 @@ int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
  */
 struct flow_move {
     const struct flow *next;
-    struct uuid owner; /* who may: the fence */
+    struct uuid owner; /* the node that may move it: the fence */
     struct uuid op_token;
     /* It waits (or did, at that rev) and its time has come by the database's clock: the same
      * statement makes it run, owned by `owner`, and takes it from there to `next`. */
@@ -168,7 +168,7 @@ struct flow_take {
 /* Replayable. */
 void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_take *take);
-/* OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; look at the row to say why. */
+/* OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; load the row to say why. */
 int store_flow_take_result(const struct pg_query *query, struct flow *flow) MUST_CHECK;
 
 /* ---- endings from outside ---- */
@@ -192,8 +192,8 @@ struct flow_reject {
 void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_reject *reject);
 
-/* After a clean drain, store_node_leave makes a node's running flows anybody's at once: they are
- * found by store_flow_orphans, and their adoption does not count. */
+/* After a clean drain, store_node_leave makes a node's running flows free to be adopted at once:
+ * they are found by store_flow_orphans, and their adoption does not count. */
 
 /* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced ---- */
 

@@ -12,7 +12,7 @@ struct flow_explained {
     slice node_name;     /* of its owner; SLICE_NONE: that row is gone, or there is no owner */
     int64_t lease_until; /* of its owner; 0 likewise */
     int64_t nodes_alive;
-    int64_t now;         /* the database's clock, which leases are judged by */
+    int64_t now;         /* the database's clock, by which leases count */
     slice template_body; /* of its version */
     slice last_error;    /* JSON, of the attempt that failed last; SLICE_NONE: none has */
 };

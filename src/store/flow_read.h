@@ -16,7 +16,7 @@ struct flow_whole {
     struct flow_item *items; /* of the current step alone: by item, attempt, fact */
     size_t item_count;
 };
-/* with_items: for whoever runs it. Result in the op's arena. ERR_NOTFOUND. */
+/* with_items: for the node that runs it. Result in the op's arena. ERR_NOTFOUND. */
 void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      struct uuid account_id, struct uuid id, bool with_items);
 int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole) MUST_CHECK;
@@ -44,7 +44,7 @@ struct flow_listed {
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list,
                            size_t *count) MUST_CHECK;
 
-/* The revs of many watched flows in one look, for long polls and event streams on other nodes:
+/* The rev of a watched flow, for long polls and event streams on other nodes:
  * one query a flow, batched into one statement a turn. ERR_NOTFOUND. */
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id);

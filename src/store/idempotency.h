@@ -1,9 +1,9 @@
 /*
  * idempotency: claims. A claim is the intent of a run (every write, and reads with a key), written
- * before the provider is called: who does what, under which key. With a client's idempotency key
- * the row stays, bound to the finished execution, until it expires; without one the run claims a
- * key of its own, made of its id (it cannot meet a client's: those have no control characters), and
- * the row goes when the run ends.
+ * before the provider is called: which node runs which action, under which key. With a client's
+ * idempotency key the row stays, bound to the finished execution, until it expires; without one the
+ * run claims a key of its own, made of its id (it cannot meet a client's: those have no control
+ * characters), and the row goes when the run ends.
  */
 #ifndef STORE_IDEMPOTENCY_H
 #define STORE_IDEMPOTENCY_H
@@ -32,13 +32,13 @@ struct claim {
 enum claim_state {
     CLAIM_WON,       /* the key is ours, the intent is durable: call the provider */
     CLAIM_IN_FLIGHT, /* a live node runs it now: wait, load again */
-    CLAIM_DEAD,      /* its owner's lease has run out: recovery will end it; wait, look again */
+    CLAIM_DEAD,      /* its owner's lease has run out: recovery will end it; wait, load again */
     CLAIM_BOUND,     /* finished: compare the fingerprint, answer with the summary */
 };
 
 struct claim_outcome {
     enum claim_state state;
-    struct uuid execution_id; /* who holds the key */
+    struct uuid execution_id; /* the run that holds the key */
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     struct uuid owner; /* IN_FLIGHT, DEAD */
     /* BOUND, from store_claim_find: what it is bound to. has_execution is false after
@@ -57,7 +57,7 @@ struct claim_outcome {
 void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice key);
 /* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
- * one of any number of racers gets CLAIM_WON; the others learn who holds it. Replayable: the
+ * one of any number of racers gets CLAIM_WON; the others learn which run holds it. Replayable: the
  * execution id is the operation token. */
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);

@@ -58,7 +58,7 @@ static inline void store_submit(struct pg_pool *pool, struct pg_query *query, st
 /*
  * A page of a list by id (store.h). `columns` and `match`, the filter, are of row e; the first
  * column is the id. Two columns follow: is_match, false for a row that only says how far the page
- * has looked, and is_cut, true of that row: there it stopped. The parameters begin with
+ * has read, and is_cut, true of that row: there it stopped. The parameters begin with
  * STORE_PAGE_PARAMS.
  */
 #define STORE_PAGE_PARAMS                                             \
@@ -80,7 +80,7 @@ static inline void store_submit(struct pg_pool *pool, struct pg_query *query, st
 void store_page_params(struct pg_query *query, struct uuid account_id,
                        const struct store_page *page);
 /* How many of the rows match, and where the next page goes on (before that id): nil where this one
- * has looked through its whole range. */
+ * has read its whole range. */
 size_t store_page_end(const struct pg_query *query, struct uuid *next);
 
 /* A flow's whole row, as table alias t, in the order of store_flow_columns (store/flow.c). */

@@ -1,6 +1,6 @@
 /*
- * node: one row a process. Its id is an incarnation: drawn at start, never used again. The lease is
- * judged by the database's clock; once it has run out it cannot be renewed, so dead stays dead and
+ * node: one row a process. Its id is an incarnation: drawn at start, never used again. The lease
+ * counts by the database's clock; once it has run out it cannot be renewed, so dead stays dead and
  * what it owned may be taken over (src/README.md "A flow").
  */
 #ifndef STORE_NODE_H

@@ -20,7 +20,7 @@ const struct pg_stmt *store_stmt_at(size_t index);
 /*
  * Lists by id, newest first, go in pages: ids in [since, before), the key's own index walked
  * backward, so that partitions outside are pruned. A filter is applied to what is read: a page
- * looks at STORE_PAGE_ROWS rows at most, and says where it stopped.
+ * reads STORE_PAGE_ROWS rows at most, and says where it stopped.
  */
 enum { STORE_PAGE_ROWS = 1000, STORE_PAGE_COUNT_MAX = 200 };
 struct store_page {

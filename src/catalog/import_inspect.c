@@ -1,6 +1,6 @@
 /*
  * Questions about a schema as it stands in the document: may it be null, an array, a file; does it
- * show a value.
+ * have a sample value. The answers are approximate, and each caller takes the side that loses less.
  */
 #include "catalog/import_internal.h"
 
@@ -15,6 +15,7 @@ static bool has_type(const struct json *schema, const char *type)
     return slice_eq_cstr(json_str(value), type);
 }
 
+/* depth bounds branches that refer to themselves; beyond four levels the answer is no. */
 static bool may_be(struct import *im, const struct json *schema, const char *type, unsigned depth)
 {
     static const char *const branches[] = {"anyOf", "oneOf", "allOf"};
@@ -38,6 +39,7 @@ bool import_schema_may_be(struct import *im, const struct json *schema, const ch
 bool import_schema_is_nullable(struct import *im, const struct json *schema)
 {
     const struct json *target = import_resolve(im, schema);
+    /* 3.0 says nullable; 3.1 has the type "null". */
     if (im->is_30)
         return json_get_bool(target, SLICE("nullable"), false);
     return import_schema_may_be(im, schema, "null");
@@ -51,6 +53,7 @@ bool import_schema_is_read_only(struct import *im, const struct json *schema)
 const struct json *import_schema_sample(struct import *im, const struct json *schema)
 {
     schema = import_resolve(im, schema);
+    /* From what the author chose as typical to what is merely valid. */
     const struct json *example = JSON_GET(schema, "example");
     const struct json *examples = JSON_GET(schema, "examples");
     if (!example)
