@@ -123,8 +123,10 @@ static enum op_result step_seal(struct op *op)
     struct connect_keep *keep = keep_of(op);
     const struct connect_session *link = keep->in.link;
     struct vault_binding binding = {keep->row.account_id, keep->row.id};
-    if (vault_seal(keep->service->config.ring, &binding, keep->in.credential, &keep->sealed) != OK)
-        return stop(keep, CONNECT_KEEP_TOO_LARGE);
+    int status =
+        vault_seal(keep->service->config.ring, &binding, keep->in.credential, &keep->sealed);
+    if (status != OK)
+        return stop(keep, status == ERR_LIMIT ? CONNECT_KEEP_TOO_LARGE : CONNECT_KEEP_UNAVAILABLE);
     keep->row.sealed = buf_slice(&keep->sealed);
     if (!link)
         return op_jump(op, STEP_STORE);

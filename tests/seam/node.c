@@ -100,8 +100,11 @@ struct flow_template_set *seam_templates(const struct catalog *catalog,
 
 static void open_services(struct seam_node *node)
 {
-    struct connect_config connect = {
-        .pool = node->pool, .ring = node->ring, .http = node->http, .catalog = &node->catalog};
+    struct connect_config connect = {.pool = node->pool,
+                                     .ring = node->ring,
+                                     .http = node->http,
+                                     .catalog = &node->catalog,
+                                     .kept_max = node->tuning.connections_max};
     node->connect = connect_new(node->loop, &connect);
     node->node = exec_node_new(node->loop, node->pool);
     struct exec_config exec = {

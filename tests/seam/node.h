@@ -24,6 +24,7 @@ struct flow_template_set *seam_templates(const struct catalog *catalog,
 struct seam_tuning {
     size_t work_bytes;       /* that executions may take together; 0: any number */
     unsigned circuit_volume; /* executions before a circuit may open; 0: none ever opens */
+    size_t connections_max;  /* of an account; 0: any number */
 };
 
 struct seam_node {

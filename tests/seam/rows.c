@@ -436,9 +436,9 @@ static void put_connection(struct pg_query *query, const struct connection *row)
         pg_null(PG_TIME),
         pg_null(PG_TIME),
         pg_null(PG_TEXT),
-        pg_null(PG_TEXT),
-        pg_null(PG_TEXT),
-        pg_null(PG_TEXT),
+        pg_text(row->identity.email),
+        pg_text(row->identity.subject),
+        pg_text(row->identity.label),
     };
     ASSERT(ARRAY_LEN(cells) == query->stmt->column_count);
     seam_row(query, cells);
