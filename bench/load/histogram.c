@@ -14,7 +14,7 @@ static size_t index_of(uint64_t us)
     return (size_t)bucket * HISTOGRAM_PARTS + (size_t)(us >> bucket);
 }
 
-/* The smallest value of a place. */
+/* The smallest value that is counted at this index. */
 static uint64_t value_at(size_t index)
 {
     if (index < 2 * HISTOGRAM_PARTS)
@@ -56,12 +56,12 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
 uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 {
     double wanted = (double)histogram->total * percent / 100;
-    uint64_t seen = 0;
+    uint64_t reached = 0;
     if (histogram->total == 0)
         return 0;
     for (size_t i = 0; i < HISTOGRAM_COUNTS; i++) {
-        seen += histogram->counts[i];
-        if (seen > 0 && (double)seen >= wanted) {
+        reached += histogram->counts[i];
+        if (reached > 0 && (double)reached >= wanted) {
             uint64_t last = value_at(i + 1) - 1;
             return last < histogram->max_us ? last : histogram->max_us;
         }

@@ -24,7 +24,7 @@ void histogram_clear(struct histogram *histogram);
 /* What is longer than 60 s counts as 60 s in the buckets; max_us keeps the true value. */
 void histogram_record(struct histogram *histogram, uint64_t us);
 void histogram_merge(struct histogram *into, const struct histogram *from);
-/* The value that `percent` (0 to 100) of all are not above; 0 when it is empty. */
+/* The value that `percent` (0 to 100) of all values do not exceed; 0 when it is empty. */
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 double histogram_mean(const struct histogram *histogram);
 /* How many lie in [from_us, to_us). */

@@ -1,5 +1,5 @@
 /*
- * One load process: connections, and what makes them begin.
+ * One load process: its connections, and the closed or open loop that begins operations on them.
  */
 #include "load/load.h"
 
@@ -53,7 +53,7 @@ struct load {
 
 /* ---- operations ---- */
 
-/* splitmix64: which scenario is next is the same in every run. */
+/* splitmix64 with a fixed seed: the order of scenarios is the same in every run. */
 static uint64_t next_random(struct load *load)
 {
     uint64_t z = (load->random += 0x9e3779b97f4a7c15ull);
@@ -115,8 +115,8 @@ static void begin_due(struct load *load)
     }
 }
 
-/* In the measured time counts what has begun (or was due) and ended in it; in a closed loop also
- * what was begun before, since throughput is what ends. */
+/* Counts an operation that began (or was due) and ended in the measured time; in a closed loop also
+ * one that began before it, since throughput counts ends. */
 static void count(struct connection *connection, uint64_t now_ns, bool is_right)
 {
     struct load *load = connection->load;
@@ -184,8 +184,8 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
     if (status == 0)
         (void)err_set(&err, ERR_CLOSED, "%s", why);
     else
-        verdict = scenario_judge(&connection->scenario->steps[connection->step], status, body,
-                                 connection->values, &load->arena, &err);
+        verdict = scenario_check_reply(&connection->scenario->steps[connection->step], status, body,
+                                       connection->values, &load->arena, &err);
     arena_reset(&load->arena);
     if (verdict == SCENARIO_AGAIN) {
         send_step(connection);
@@ -208,8 +208,8 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
 
 /* ---- time ---- */
 
-/* The timer has run out `late` times since it was looked at. libuv's timers are of milliseconds,
- * which at thousands a second would be most of what is measured. */
+/* A timerfd, which has expired `late` times since it was read. libuv's timers have a resolution of
+ * milliseconds, which at thousands of operations a second would be most of the latency. */
 static void on_timer(void *owner, int events)
 {
     struct load *load = owner;
@@ -282,7 +282,7 @@ static void on_starting(struct timer *timer)
     load->cpu_s = used_cpu_s();
 }
 
-/* An open loop's operations that were due in the measured time are still waited for. */
+/* An open loop waits for all operations that were due in the measured time. */
 static bool is_anything_due(const struct load *load)
 {
     if (load->plan->options->rate <= 0)

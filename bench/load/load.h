@@ -1,8 +1,8 @@
 /*
  * load: what one load process does. Its connections begin operations in a closed loop (the next
  * when one has ended) or in an open loop (at a constant rate, whatever the server does; an
- * operation's latency then counts from when it was due, so that a stall is seen by all that it
- * held up: no coordinated omission).
+ * operation's latency then counts from when it was due, so that a stall counts for all operations
+ * that it delays: no coordinated omission).
  */
 #ifndef LOAD_LOAD_H
 #define LOAD_LOAD_H
@@ -18,7 +18,7 @@ struct load_part {
     struct histogram latencies;
 };
 
-/* What a process has to tell when it ends: shared memory, zeroed by the parent. */
+/* The results of a process, in shared memory that the parent has zeroed. */
 struct load_result {
     struct load_part parts[SCENARIOS_MAX];
     uint64_t dropped;       /* open loop: due, but more than LOAD_DUE_MAX were waiting */

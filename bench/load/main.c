@@ -1,5 +1,5 @@
 /*
- * sluice-bench: loads a sluice server and tells throughput and latencies. The parent prepares,
+ * sluice-bench: loads a sluice server and reports throughput and latencies. The parent prepares,
  * forks the load processes before any loop exists, watches, and reports.
  */
 #include <errno.h>
@@ -24,7 +24,7 @@ struct bench {
     pid_t pids[LOAD_PROCESSES_MAX];
     size_t running;
     struct report report;
-    bool is_hopeless; /* everything failed from the start on, so it was ended */
+    bool is_hopeless; /* every operation failed from the start, so the run was ended */
     /* while it runs */
     struct loop *loop;
     struct sampler sampler;
@@ -78,8 +78,9 @@ static void on_prepared(struct peer *peer, unsigned status, slice body, const ch
     if (status == 0)
         (void)err_set(&preparing->err, ERR_CLOSED, "%s", why);
     else
-        verdict = scenario_judge(&preparing->scenario->prepare[preparing->step], status, body,
-                                 preparing->scenario->values, &preparing->arena, &preparing->err);
+        verdict = scenario_check_reply(&preparing->scenario->prepare[preparing->step], status, body,
+                                       preparing->scenario->values, &preparing->arena,
+                                       &preparing->err);
     if (verdict == SCENARIO_GO_ON)
         advance(preparing);
     if (verdict != SCENARIO_WRONG && preparing->step < preparing->scenario->prepare_count) {
@@ -90,8 +91,8 @@ static void on_prepared(struct peer *peer, unsigned status, slice body, const ch
     loop_stop(preparing->bench->loop);
 }
 
-/* In a process of its own would be no use: what is captured stays here. Its loop is gone before
- * the load processes are forked. */
+/* Runs in the parent, since the load processes inherit the values that are captured. Its loop is
+ * freed before they are forked. */
 static int prepare(struct bench *bench, struct scenario *scenario, struct err *err)
 {
     struct preparing preparing = {.bench = bench, .scenario = scenario};
@@ -199,7 +200,7 @@ static void on_tick(struct timer *timer)
         const struct load_result *result = &bench->results[i];
         done += result->live_done;
         wrong += result->live_wrong;
-        /* of several processes the worst is shown */
+        /* the worst of all processes */
         second.p50_us = result->second_p50_us > second.p50_us ? result->second_p50_us
                                                               : second.p50_us;
         second.p99_us = result->second_p99_us > second.p99_us ? result->second_p99_us
@@ -217,7 +218,7 @@ static void on_tick(struct timer *timer)
     print_progress(bench, &second);
     if (done > 0 && done == wrong && bench->report.second_count == HOPELESS_S) {
         bench->is_hopeless = true;
-        stop_processes(bench); /* their end is seen by on_child */
+        stop_processes(bench); /* on_child notices their end */
     }
     sampler_ask(&bench->sampler);
     timer_start_in_ms(timer, 1000);
@@ -294,7 +295,7 @@ static int write_file(const char *path, const struct report *report,
     return is_written ? OK : err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Before the run, not after it. */
+/* Checked before the run, whose results would be lost otherwise. */
 static int check_writable(const char *path, struct err *err)
 {
     FILE *file = path ? fopen(path, "ae") : NULL;

@@ -112,7 +112,7 @@ static int read_key(struct load_options *options, const char *path, struct err *
     return OK;
 }
 
-/* Kept here and gone from the command line, where ps would show it. */
+/* Copies the key and overwrites it in argv, which ps prints. */
 static int take_key(struct load_options *options, char *key, struct err *err)
 {
     size_t len = strlen(key);

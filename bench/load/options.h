@@ -1,5 +1,5 @@
 /*
- * What a run of sluice-bench is told.
+ * The options of a run of sluice-bench.
  */
 #ifndef LOAD_OPTIONS_H
 #define LOAD_OPTIONS_H
@@ -11,7 +11,7 @@ enum { LOAD_PROCESSES_MAX = 64, LOAD_CONNECTIONS_MAX = 100000, LOAD_VARS_MAX = 3
 
 struct load_options {
     const char *base, *ca_file, *json_file, *html_file;
-    const char *key; /* not left where ps would show it */
+    const char *key; /* overwritten in argv, which ps prints */
     char key_text[256];
     uint64_t connections, processes, duration_s, warmup_s;
     double rate; /* operations a second, open loop; 0: closed loop */

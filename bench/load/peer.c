@@ -14,7 +14,7 @@
 
 /* ---- where to ---- */
 
-/* A load of failures to connect would tell less than this. */
+/* Tried once before the load: the error of a wrong address is clearer than a run of failures. */
 static int try_connect(const struct sockaddr_storage *address, socklen_t len, slice base,
                        struct err *err)
 {
@@ -71,7 +71,7 @@ static struct peer *peer_of(llhttp_t *parser)
 static int on_body(llhttp_t *parser, const char *at, size_t length)
 {
     struct peer *peer = peer_of(parser);
-    if (peer->keeps_body || parser->status_code >= 400) /* it tells what is wrong */
+    if (peer->keeps_body || parser->status_code >= 400) /* the body says what is wrong */
         buf_append(&peer->body, slice_of(at, length));
     return 0;
 }

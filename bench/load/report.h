@@ -1,5 +1,5 @@
 /*
- * What a run has found, as text, JSON and a page.
+ * The results of a run, as text, JSON and a page.
  */
 #ifndef LOAD_REPORT_H
 #define LOAD_REPORT_H

@@ -55,7 +55,7 @@ struct axis {
     bool is_log;
 };
 
-static double place(const struct axis *axis, double value)
+static double fraction(const struct axis *axis, double value)
 {
     if (axis->is_log)
         return (log(value) - log(axis->min)) / (log(axis->max) - log(axis->min));
@@ -64,13 +64,13 @@ static double place(const struct axis *axis, double value)
 
 static double x_at(const struct axis *axis, double value)
 {
-    return MARGIN_LEFT + place(axis, value) * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT);
+    return MARGIN_LEFT + fraction(axis, value) * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT);
 }
 
 static double y_at(const struct axis *axis, double value)
 {
     return CHART_HEIGHT - MARGIN_BOTTOM -
-           place(axis, value) * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM);
+           fraction(axis, value) * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM);
 }
 
 static void chart_begin(struct buf *out, const char *title, const char *unit)
@@ -81,7 +81,7 @@ static void chart_begin(struct buf *out, const char *title, const char *unit)
                title, unit, CHART_WIDTH, CHART_HEIGHT, title);
 }
 
-/* The least of 1, 2 and 5 times a power of ten by which `range` is gone in at most `parts`. */
+/* The smallest step of 1, 2 or 5 times a power of ten that divides `range` into at most `parts`. */
 static double nice_step(double range, int parts)
 {
     double power = pow(10, floor(log10(range / parts)));
@@ -89,7 +89,7 @@ static double nice_step(double range, int parts)
     return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
 }
 
-/* From 0 to the first mark that is not below `highest`. */
+/* From 0 to the first tick at or above `highest`. */
 static struct axis axis_up_to(double highest)
 {
     double step = nice_step(highest > 0 ? highest : 1, Y_MARKS);
@@ -115,7 +115,7 @@ static void x_label(struct buf *out, double x, const char *text)
                CHART_HEIGHT - MARGIN_BOTTOM + 16, text);
 }
 
-/* How many were how slow: bars over a logarithmic axis. */
+/* The number of operations by latency: bars over a logarithmic axis. */
 static void write_histogram(const struct histogram *h, struct buf *out)
 {
     double counts[BARS_MAX], highest = 1;
@@ -150,7 +150,7 @@ static void write_histogram(const struct histogram *h, struct buf *out)
     buf_append(out, SLICE("</svg>"));
 }
 
-/* Latency over the part of operations that are not above it, in nines. */
+/* Latency over percentile, with the percentiles in nines (90, 99, 99.9 ...). */
 static void write_percentiles(const struct histogram *h, struct buf *out)
 {
     const struct axis x = {.min = 1, .max = 10000, .is_log = true}; /* 1 / (1 - part) */

@@ -1,5 +1,5 @@
 /*
- * GET /metrics.
+ * Reads GET /metrics; see sampler.h.
  */
 #include "load/sampler.h"
 

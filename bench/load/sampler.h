@@ -1,6 +1,6 @@
 /*
- * sampler: what the server says of itself while it is under load, once a second, from its
- * GET /metrics. A server that does not answer there is measured all the same, without these.
+ * sampler: the server's own metrics while it is under load, once a second, from its GET /metrics. A
+ * server without /metrics is measured without these figures.
  */
 #ifndef LOAD_SAMPLER_H
 #define LOAD_SAMPLER_H
@@ -30,7 +30,7 @@ struct sampler {
 
 void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
                   slice key);
-/* Asks anew unless an answer is still awaited; the answer is in `last` some time later. */
+/* Sends a request unless one is under way; the reply is in `last` some time later. */
 void sampler_ask(struct sampler *sampler);
 void sampler_close(struct sampler *sampler);
 

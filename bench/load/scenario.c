@@ -147,7 +147,8 @@ static bool names_connection(const struct scenario_text *text)
     return false;
 }
 
-/* What prepare captures is one value for all, which a request for each connection has not. */
+/* A value that prepare captures is the same for all connections; a request that is made for each
+ * connection has no such value, so it may not capture one. */
 static int mark_each(struct scenario *scenario, struct err *err)
 {
     for (size_t i = 0; i < scenario->prepare_count; i++) {
@@ -203,8 +204,8 @@ static int read_file(const char *path, struct buf *out, struct err *err)
     if (!file)
         return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
     for (;;) {
-        char *place = buf_reserve(out, 4096);
-        size_t got = place ? fread(place, 1, 4096, file) : 0;
+        char *free_bytes = buf_reserve(out, 4096);
+        size_t got = free_bytes ? fread(free_bytes, 1, 4096, file) : 0;
         if (got == 0)
             break;
         buf_added(out, got);
@@ -363,9 +364,9 @@ bool scenario_reads_body(const struct scenario_step *step)
     return step->capture_count > 0 || step->until_pointer.ptr;
 }
 
-enum scenario_verdict scenario_judge(const struct scenario_step *step, unsigned status, slice body,
-                                     struct scenario_value *values, struct arena *arena,
-                                     struct err *why)
+enum scenario_verdict scenario_check_reply(const struct scenario_step *step, unsigned status,
+                                           slice body, struct scenario_value *values,
+                                           struct arena *arena, struct err *why)
 {
     if (status != step->expect) {
         slice text = slice_first(body, body.len < SAID_BYTES_MAX ? body.len : SAID_BYTES_MAX);

@@ -1,6 +1,6 @@
 /*
  * Scenarios as data (bench/scenarios/README.md): one operation is a list of requests, each
- * rendered once with places for what differs from run to run.
+ * rendered once, with gaps for the values that differ from run to run.
  */
 #ifndef LOAD_SCENARIO_H
 #define LOAD_SCENARIO_H
@@ -68,7 +68,7 @@ struct scenario {
 };
 
 /* name: one of those compiled in, or a file with a '/' or ".json" in it. err names the file and
- * the place. */
+ * the position in it. */
 int scenario_load(struct scenario *scenario, const char *name, struct err *err) MUST_CHECK;
 void scenario_deinit(struct scenario *scenario);
 /* A value given from outside; names that the scenario lacks are ignored. ERR_LIMIT, ERR_INVALID. */
@@ -92,9 +92,10 @@ void scenario_write(const struct scenario_step *step, const struct scenario_cont
 enum scenario_verdict { SCENARIO_GO_ON, SCENARIO_AGAIN, SCENARIO_WRONG };
 /* Whether the step needs the body of its reply. */
 bool scenario_reads_body(const struct scenario_step *step);
-/* Judges a reply and takes what is captured into values; why (a sentence) when it is wrong. */
-enum scenario_verdict scenario_judge(const struct scenario_step *step, unsigned status, slice body,
-                                     struct scenario_value *values, struct arena *arena,
-                                     struct err *why);
+/* Checks a reply against the step and stores what it captures in values; why (a sentence) when the
+ * reply is wrong. */
+enum scenario_verdict scenario_check_reply(const struct scenario_step *step, unsigned status,
+                                           slice body, struct scenario_value *values,
+                                           struct arena *arena, struct err *why);
 
 #endif

@@ -42,21 +42,21 @@ static int set_path(char out[CERT_PATH_MAX], const char *dir, const char *name, 
                                           : err_set(err, ERR_LIMIT, "the path %s is too long", dir);
 }
 
-/* Whole or not at all: written beside and renamed. */
+/* Whole or not at all: written to a temporary file and renamed. */
 static int write_file(const char *path, const char *text, mode_t mode, struct err *err)
 {
-    char beside[CERT_PATH_MAX + 16];
-    (void)snprintf(beside, sizeof(beside), "%s.%d", path, (int)getpid());
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    char part[CERT_PATH_MAX + 16];
+    (void)snprintf(part, sizeof(part), "%s.%d", path, (int)getpid());
+    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     size_t len = strlen(text);
     if (fd < 0)
-        return err_set(err, ERR_IO, "cannot create %s: %s", beside, strerror(errno));
+        return err_set(err, ERR_IO, "cannot create %s: %s", part, strerror(errno));
     bool is_ok = write(fd, text, len) == (ssize_t)len;
     is_ok &= close(fd) == 0;
-    if (is_ok && rename(beside, path) == 0)
+    if (is_ok && rename(part, path) == 0)
         return OK;
     int code = errno;
-    (void)unlink(beside);
+    (void)unlink(part);
     return err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(code));
 }
 
@@ -191,7 +191,7 @@ static bool is_lasting(const mbedtls_x509_crt *cert)
            !mbedtls_x509_time_is_future(&cert->valid_from);
 }
 
-/* Reads a CA that can still be used; false: make one. */
+/* Reads the CA if it is still valid; false: a new one has to be made. */
 static bool load_ca(const struct cert_files *files, mbedtls_x509_crt *ca,
                     mbedtls_pk_context *ca_key)
 {

@@ -2,7 +2,7 @@
  * The provider's certificates: a CA of its own (ECDSA P-256, 10 years) and a leaf for localhost,
  * 127.0.0.1 and ::1 (1 year, made again before it expires), kept in the data folder:
  *
- *   ca.pem    what clients are told to trust          ca.key   0600
+ *   ca.pem    the trust root for clients              ca.key   0600
  *   cert.pem  the leaf and the CA                     cert.key 0600
  */
 #ifndef PROVIDER_CERT_H

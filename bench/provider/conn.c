@@ -95,7 +95,7 @@ static void send_continue(struct conn *conn, const struct http_head *head)
     buf_append_cstr(&conn->host->out, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/* The chunked body behind the head, once it is whole; goes on where it stopped. */
+/* The chunked body after the head, once it is complete; continues the scan where it stopped. */
 static enum parse_result parse_chunked(struct conn *conn, slice rest, struct conn_request *request)
 {
     size_t used;
@@ -175,7 +175,7 @@ static void keep(struct conn *conn, slice bytes)
         conn_reset(conn);
         return;
     }
-    /* While a reply is late the client may send on, but not without end. */
+    /* A client may pipeline requests while a reply is late, up to a limit. */
     if (conn->state != CONN_READING && conn->in.len > CONN_PIPELINE_BYTES_MAX) {
         conn->is_read_stopped = true;
         stream_read_stop(conn->stream);
@@ -239,7 +239,7 @@ static void on_eof(struct stream *stream, void *owner, bool is_clean)
     struct conn *conn = owner;
     (void)is_clean;
     conn->has_eof = true;
-    /* A half-closed client still gets what is on its way. */
+    /* A client that has half-closed its side still gets the reply that is under way. */
     if (conn->state == CONN_READING || conn->state == CONN_ENDING || conn->state == CONN_HUNG)
         stream_close(stream);
 }

@@ -1,6 +1,6 @@
 /*
- * The provider's own HTTP/1.1 connections: a server that can be told to misbehave, which the real
- * one (src/http) can not and must not. Heads and chunked framing are checked by http/head.h.
+ * The provider's own HTTP/1.1 connections: a server that misbehaves on request, which the real one
+ * (src/http) must not be able to do. Heads and chunked framing are checked by http/head.h.
  *
  * One request at a time; pipelined ones are answered in order. Replies of one read go out in one
  * write. A reply that is late or comes in pieces is kept in the connection.
@@ -15,7 +15,7 @@
 
 enum {
     CONNS_MAX = 20000,
-    CONN_PIPELINE_BYTES_MAX = 1024 * 1024, /* kept while a reply is late, then reading rests */
+    CONN_PIPELINE_BYTES_MAX = 1024 * 1024, /* kept while a reply is late; then reading pauses */
     CONN_WRITE_BYTES_MAX = PROVIDER_REPLY_BYTES_MAX + 1024 * 1024,
     CONN_HEADERS_MAX = 100,
     CONN_ARENA_BYTES_MAX = 256 * 1024 * 1024,

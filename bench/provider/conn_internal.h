@@ -9,7 +9,7 @@
 
 enum conn_state {
     CONN_READING,   /* the next request may be worked on */
-    CONN_LATE,      /* a whole reply waits for the timer, or to be let go */
+    CONN_LATE,      /* a complete reply waits for the timer, or for conn_let_go */
     CONN_SLOW,      /* pieces of a reply go out by the timer */
     CONN_ENDLESS,   /* a body without end, as fast as it is taken */
     CONN_RESETTING, /* the timer resets it */
@@ -30,7 +30,7 @@ struct conn {
     bool is_read_stopped, has_eof;
     struct buf in; /* read and not yet used */
     struct http_chunk_scan chunk;
-    size_t chunk_at; /* how far the chunked body was looked at; 0: not begun */
+    size_t chunk_at; /* how far the chunked body was scanned; 0: not begun */
     struct buf held; /* a reply that is late or slow */
     size_t held_sent;
     struct fault fault; /* for slow */
@@ -53,14 +53,14 @@ void conn_run(struct conn *conn, struct conn_request *request);
 /* Head and body into out; is_whole adds Content-Length, else the length given in its place. */
 void conn_write_reply(struct conn *conn, struct buf *out, const struct provider_reply *reply,
                       bool has_body);
-/* {status, reason} as a plain JSON reply and no more requests after it. */
+/* {status, reason} as a plain JSON reply; the connection reads no further request. */
 void conn_refuse(struct conn *conn, unsigned status, const char *text);
 /* Sends what is in host->out; false: the connection is gone. */
 bool conn_flush(struct conn *conn);
 /* FIN after what is queued. */
 void conn_end(struct conn *conn);
 void conn_reset(struct conn *conn);
-/* What a fault makes of a reply that is ready. */
+/* Sends a reply that is ready, as the fault wants it: late, slow, cut off or not at all. */
 void conn_deliver(struct conn *conn, const struct provider_reply *reply, bool has_body,
                   const struct fault *fault);
 /* Replies that are held until the rules change go out. */

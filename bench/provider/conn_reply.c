@@ -78,7 +78,7 @@ void conn_end(struct conn *conn)
 
 void conn_reset(struct conn *conn)
 {
-    /* Replies to requests before this one were promised. */
+    /* Replies to earlier pipelined requests go out first. */
     struct buf *out = &conn->host->out;
     slice bytes = buf_slice(out);
     if (bytes.len && buf_is_ok(out) && stream_write(conn->stream, &bytes, 1) != OK)
@@ -120,8 +120,8 @@ static void start_endless(struct conn *conn, const struct provider_reply *reply)
         conn_more_endless(conn);
 }
 
-/* Writes until the kernel takes no more; a reader as fast as we are gets a pause each 4 MiB, so
- * that other connections have their turn. */
+/* Writes until the kernel takes no more. A reader that keeps up gets a pause each 4 MiB, so that
+ * other connections are served. */
 void conn_more_endless(struct conn *conn)
 {
     static char piece[ENDLESS_PIECE_BYTES];

@@ -1,7 +1,7 @@
 /*
- * Everything below /__control: faults, counters, the ledger, a look at the state, mail that comes
- * in, tokens. Only with the header `X-Control: 1`, which no provider's client sends by accident;
- * the listener is on the loopback.
+ * Everything below /__control: faults, counters, the ledger, the state, incoming mail, tokens. Only
+ * with the header `X-Control: 1`, which no provider's client sends by accident; the listener is on
+ * the loopback.
  */
 #include "base/clock.h"
 #include "provider/fault.h"
@@ -132,7 +132,7 @@ static void get_messages(struct provider *provider, const struct provider_reques
     json_close(&w, '}');
 }
 
-/* All pages and databases, last edited first, as Notion shows them. */
+/* All pages and databases, last edited first, as Notion lists them. */
 static void get_pages(struct provider *provider, const struct provider_request *request,
                       struct provider_reply *reply)
 {
@@ -197,8 +197,8 @@ static void post_mail(struct provider *provider, const struct provider_request *
     gmail_write_brief(&w, message);
 }
 
-/* {"token": "gmail=TOKEN,scope..."}, as --token has it: what an authorization server has just given
- * is good from now on. */
+/* {"token": "gmail=TOKEN,scope..."}, as --token has it: accepted from now on, like a token that an
+ * authorization server has just issued. */
 static void post_token(struct provider *provider, const struct provider_request *request,
                        struct provider_reply *reply)
 {
@@ -234,7 +234,7 @@ void control_handle(struct provider *provider, const struct provider_request *re
 {
     slice params[ROUTE_PARAMS_MAX];
     if (!slice_eq(request_header(request, SLICE("x-control")), SLICE("1"))) {
-        fail(reply, 403, "the control endpoint wants the header X-Control: 1");
+        fail(reply, 403, "the control endpoint requires the header X-Control: 1");
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {

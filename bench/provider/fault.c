@@ -58,7 +58,8 @@ static bool is_known(slice name, const char *const *names, size_t count)
     return false;
 }
 
-/* A typing mistake in a test's rule must not be a test that proves nothing. */
+/* An unknown member is an error: a misspelt rule would match nothing, and its test prove nothing.
+ */
 static int check_members(const struct json *object, const char *const *names, size_t count,
                          const char *where, struct err *err)
 {
@@ -118,7 +119,7 @@ static int read_slow(const struct json *action, struct fault *fault, struct err 
     int64_t bytes = json_get_i64(slow, SLICE("bytes"), 1);
     int64_t interval_ms = json_get_i64(slow, SLICE("interval_ms"), 100);
     if (bytes < 1 || interval_ms < 0)
-        return err_set(err, ERR_INVALID, "slow_body wants bytes > 0 and interval_ms");
+        return err_set(err, ERR_INVALID, "slow_body needs bytes > 0 and interval_ms");
     fault->kind = FAULT_SLOW_BODY;
     fault->slow_bytes = (uint64_t)bytes;
     fault->slow_interval_ms = (uint64_t)interval_ms;

@@ -1,6 +1,6 @@
 /*
- * Faults on request: rules set through PUT /__control/faults, looked at for each request in order;
- * the first that matches and has something left applies.
+ * Faults on request: rules set through PUT /__control/faults, tried in order for each request; the
+ * first that matches and is not used up applies.
  *
  *   {"rules": [{"match": {"method": "POST", "path_prefix": "/gmail/", "token": "ya29..."},
  *               "count": 2, "skip": 0, "probability": 1.0, "action": {...}}]}
@@ -8,7 +8,7 @@
  * Action, one kind, and latency_ms with any of them or alone:
  *   {"latency_ms": 200}                  wait, then answer as ever
  *   {"hold": true}                       wait for the next change of the rules (PUT, DELETE,
- * reset), then answer as ever, or with the status beside it
+ * reset), then answer as ever, or with the given status
  *   {"status": 429, "retry_after": 3, "body": {...} | "text", "executed": false}
  *   {"reset": "before" | "after" | "mid_body"}
  *   {"slow_body": {"bytes": 10, "interval_ms": 50}}
@@ -56,7 +56,7 @@ void faults_free(struct faults *faults);
 /* Replaces all rules by those of a document; nothing changes on an error. */
 int faults_set(struct faults *faults, const struct json *document, struct err *err) MUST_CHECK;
 void faults_clear(struct faults *faults);
-/* How often the rules have been replaced: whoever is held goes on when it is another number. */
+/* How often the rules have been replaced: replies that are held go out when the number changes. */
 uint64_t faults_changes(const struct faults *faults);
 /* The fault for this request, and uses it up; NULL: none. */
 const struct fault *faults_take(struct faults *faults, struct rng *rng,

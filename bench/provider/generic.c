@@ -58,7 +58,7 @@ static void echo(const struct provider_request *request, struct provider_reply *
     json_close(&w, '}');
 }
 
-/* n bytes, each the low byte of its place: any cut or mix-up shows. */
+/* n bytes, each the low byte of its offset, so that a gap or a wrong order can be detected. */
 static void bytes(uint64_t count, struct provider_reply *reply)
 {
     reply_text(reply, 200, SLICE("application/octet-stream"), SLICE_NONE);

@@ -4,7 +4,7 @@
  *
  * Each label keeps its messages in order of time, so that a list or search walks the shortest of
  * the labels that it needs and a mailbox full of sent mail does not slow down "is:unread". Past
- * GMAIL_MESSAGES_MAX the oldest message that came in through the API goes.
+ * GMAIL_MESSAGES_MAX the oldest message that came in through the API is removed.
  */
 #ifndef PROVIDER_GMAIL_H
 #define PROVIDER_GMAIL_H
@@ -61,7 +61,7 @@ struct gmail_label {
     slice id, name;
     bool is_user, is_deleted;
     bool is_hidden_in_list, is_hidden_on_messages; /* labelListVisibility, messageListVisibility */
-    unsigned number;                               /* place in gmail.labels */
+    unsigned number;                               /* index in gmail.labels */
     struct gmail_order order;
     char text[300]; /* holds id and name */
 };
@@ -70,7 +70,7 @@ struct gmail_thread {
     uint64_t id;
     char id_text[GMAIL_ID_TEXT_LEN + 1];
     struct gmail_order order;
-    uint64_t mark, mark_unread; /* last count of a label that saw it */
+    uint64_t mark, mark_unread; /* the last count of a label that counted it */
 };
 
 /* Texts prepared for search: lower case, every run of other bytes one space, a space at both
@@ -106,7 +106,7 @@ struct gmail {
     struct map messages, threads, message_ids, drafts_by_id;
     struct gmail_label *labels[GMAIL_LABELS_MAX];
     unsigned label_count;
-    struct buf label_list;       /* the body of labels.list; empty when it is to be made anew */
+    struct buf label_list;       /* the body of labels.list; empty when it has to be rebuilt */
     struct gmail_draft **drafts; /* oldest first */
     size_t draft_count, draft_cap;
     size_t api_messages; /* that came in through the API and are still there */
@@ -164,7 +164,7 @@ void gmail_settings_deinit(struct gmail *gmail);
 struct gmail_draft *gmail_draft_add(struct gmail *gmail, struct gmail_message *message,
                                     uint64_t number) MUST_CHECK;
 struct gmail_draft *gmail_draft_find(const struct gmail *gmail, slice id);
-/* Takes the draft away; its message stays. */
+/* Removes the draft; its message stays. */
 void gmail_draft_remove(struct gmail *gmail, struct gmail_draft *draft);
 
 /* ---- ordered sets (gmail_order.c) ---- */

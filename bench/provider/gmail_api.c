@@ -1,6 +1,7 @@
 /*
- * Gmail's front door: token, scopes, user, route, body; and Google's error shape. The order of the
- * checks is Google's: an unknown path is a 404 page, then the token, the scope, the user.
+ * The entry of Gmail requests: token, scopes, user, route, body; and Google's error shape. The
+ * order of the checks is Google's: an unknown path is a 404 page, then the token, the scope, the
+ * user.
  */
 #include "provider/gmail.h"
 #include "provider/route.h"

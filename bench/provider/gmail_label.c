@@ -1,6 +1,6 @@
 /*
- * users.labels and users.getProfile. A label's place in gmail.labels is its number for life; a
- * deleted one stays there, marked, so that numbers never move.
+ * users.labels and users.getProfile. A label's index in gmail.labels is its number; a deleted
+ * label stays there, marked, so that numbers never change.
  */
 #include "base/mem.h"
 #include "provider/gmail.h"
@@ -73,7 +73,7 @@ struct gmail_label *gmail_label_find(const struct gmail *gmail, slice id)
     return NULL;
 }
 
-/* As in a search: case is the same, and so are space, slash and dash. */
+/* Compared as in a search: without regard to case, and space, slash and dash are equal. */
 static bool is_same_name(slice a, slice b)
 {
     if (a.len != b.len)
@@ -110,7 +110,7 @@ static void make_list(struct gmail *gmail)
     json_close(&w, '}');
 }
 
-/* Made once between two changes: who lists often is not to be slowed by the emulator. */
+/* Cached between two changes: in benchmarks the emulator must not be the bottleneck. */
 void gmail_labels_list(struct gmail_request *request, struct provider_reply *reply)
 {
     struct gmail *gmail = request->gmail;

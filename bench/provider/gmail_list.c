@@ -1,7 +1,7 @@
 /*
- * Lists and searches: messages, threads, drafts. Newest first; a page token is the place of the
- * last message shown, so that a page is found by bisection and mail that comes in between disturbs
- * nothing.
+ * Lists and searches: messages, threads, drafts. Newest first; a page token is the position of
+ * the last message listed, so that the next page is found by bisection, and new mail does not shift
+ * it.
  */
 #include "provider/gmail.h"
 
@@ -18,7 +18,7 @@ struct listing {
     size_t label_count;
     bool shows_hidden;
     size_t max;
-    size_t start; /* items[0 .. start) are still to be looked at, from the end */
+    size_t start; /* items[0 .. start) are still to be scanned, from the end */
 };
 
 static bool bad_argument(struct provider_reply *reply, const char *text)
@@ -129,7 +129,7 @@ static bool is_listed(const struct listing *listing, const struct gmail_message 
     return gmail_query_matches(listing->query, message);
 }
 
-/* A thread stands where its newest listed message stands. */
+/* A thread is listed at the position of its newest listed message. */
 static bool is_thread_head(const struct listing *listing, const struct gmail_message *message)
 {
     const struct gmail_order *thread = &message->thread->order;
@@ -169,30 +169,30 @@ static void list(struct gmail_request *request, struct provider_reply *reply, bo
         return;
     struct json_writer w = reply_json(reply, 200);
     const struct gmail_message *last = NULL;
-    size_t shown = 0, more = 0;
+    size_t listed = 0, more = 0;
     json_open(&w, '{');
     /* Past the page it is only counted, and only as far as the estimate goes. */
-    for (size_t i = listing.start; i-- > 0 && !(more && shown + more >= ESTIMATE_MAX);) {
+    for (size_t i = listing.start; i-- > 0 && !(more && listed + more >= ESTIMATE_MAX);) {
         const struct gmail_message *message = listing.order->items[i];
         if (!is_listed(&listing, message) || (is_thread && !is_thread_head(&listing, message)))
             continue;
-        if (shown == listing.max) {
+        if (listed == listing.max) {
             more++;
             continue;
         }
-        if (!shown++) {
+        if (!listed++) {
             json_key(&w, is_thread ? "threads" : "messages");
             json_open(&w, '[');
         }
         write_item(&w, message, is_thread);
         last = message;
     }
-    if (shown)
+    if (listed)
         json_close(&w, ']');
     if (more)
         write_token(&w, last);
     json_key(&w, "resultSizeEstimate");
-    json_put_i64(&w, (int64_t)(shown + more < ESTIMATE_MAX ? shown + more : ESTIMATE_MAX));
+    json_put_i64(&w, (int64_t)(listed + more < ESTIMATE_MAX ? listed + more : ESTIMATE_MAX));
     json_close(&w, '}');
 }
 
@@ -241,25 +241,25 @@ void gmail_drafts_list(struct gmail_request *request, struct provider_reply *rep
         return;
     }
     struct json_writer w = reply_json(reply, 200);
-    size_t matches = 0, shown = 0;
+    size_t matches = 0, listed = 0;
     json_open(&w, '{');
     for (size_t i = gmail->draft_count; i-- > 0;) {
         if (!is_listed(&listing, gmail->drafts[i]->message) || matches++ < skip ||
-            shown == listing.max)
+            listed == listing.max)
             continue;
-        if (!shown++) {
+        if (!listed++) {
             json_key(&w, "drafts");
             json_open(&w, '[');
         }
         write_draft(&w, gmail->drafts[i]);
     }
-    if (shown)
+    if (listed)
         json_close(&w, ']');
-    if (matches > skip + shown) {
+    if (matches > skip + listed) {
         json_key(&w, "nextPageToken");
         struct buf text;
         buf_init(&text, 32);
-        buf_append_u64(&text, skip + shown);
+        buf_append_u64(&text, skip + listed);
         json_put_str(&w, buf_slice(&text));
         buf_deinit(&text);
     }

@@ -1,5 +1,5 @@
 /*
- * Whether a message matches a search, and which messages have to be looked at.
+ * Whether a message matches a search, and which list of messages has to be scanned.
  */
 #include "provider/gmail_query.h"
 

@@ -71,7 +71,7 @@ static slice take_word(struct parser *p)
     return word;
 }
 
-/* Whether the next word is this keyword, alone; takes it then. */
+/* Consumes the next word if it is this keyword. */
 static bool take_keyword(struct parser *p, slice keyword)
 {
     slice rest = p->rest;
@@ -358,7 +358,7 @@ static struct gmail_query *parse_value(struct parser *p, const struct operator_n
         return parse_list(p, op, c == '(' ? ')' : '}', depth + 1);
     }
     slice word = take_word(p);
-    if (!word.len) { /* a stray bracket */
+    if (!word.len) { /* a bracket without its counterpart */
         p->rest = slice_from(p->rest, 1);
         return NULL;
     }

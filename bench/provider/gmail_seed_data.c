@@ -1,5 +1,5 @@
 /*
- * The seeded mails, newest first. See gmail_seed.h for who relies on which.
+ * The seeded mails, newest first. gmail_seed.h says which tests and examples rely on which.
  */
 #include "provider/gmail_seed.h"
 

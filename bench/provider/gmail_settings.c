@@ -88,7 +88,7 @@ static void write_filter(struct json_writer *w, const struct gmail_filter *filte
     json_close(w, '}');
 }
 
-/* Its place, or answered with 404. */
+/* Its index; false: answered with 404. */
 static bool find_filter(struct gmail_request *request, unsigned *at, struct provider_reply *reply)
 {
     const struct gmail *gmail = request->gmail;

@@ -1,5 +1,5 @@
 /*
- * The mailbox itself: messages come and go, labels and threads follow.
+ * The mailbox: adding and removing messages, and the labels and threads that refer to them.
  */
 #include "base/mem.h"
 #include "provider/gmail.h"
@@ -236,7 +236,7 @@ static bool has_attachment(const struct mime_part *part)
     return false;
 }
 
-/* Everything that search looks at, prepared once. */
+/* All texts that a search scans, prepared once. */
 static void prepare_words(struct gmail_message *message, slice body)
 {
     struct arena *arena = &message->arena;
@@ -376,7 +376,7 @@ struct gmail_message *gmail_insert(struct gmail *gmail, const struct gmail_new_m
         evict_oldest(gmail);
     message->time_ms = new->time_ms;
     message->is_from_api = new->is_from_api;
-    /* Running out of memory in the middle of this leaves half a mailbox: not worth going on. */
+    /* Out of memory here would leave the mailbox inconsistent: the process ends instead. */
     ASSERT(enter(gmail, message, new));
     gmail->api_messages += new->is_from_api;
     if (message->time_ms > gmail->last_ms)

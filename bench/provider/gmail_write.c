@@ -79,7 +79,7 @@ void gmail_write_data(struct json_writer *w, slice bytes)
     buf_append_char(w->out, '"');
 }
 
-/* Google's ids are long and opaque; ours say where they belong: a prefix, message and part. */
+/* Google's ids are opaque; these consist of a prefix, the message's id and the part's. */
 static void write_attachment_id(struct json_writer *w, const struct gmail_message *message,
                                 const struct mime_part *part)
 {

@@ -1,5 +1,5 @@
 /*
- * See ledger.h. A ring of entries of fixed size that grows to its maximum and then turns.
+ * See ledger.h. A ring of entries of fixed size that grows to its maximum and then wraps.
  */
 #include "provider/ledger.h"
 
@@ -32,7 +32,7 @@ struct app_counter {
 
 struct ledger {
     struct entry *entries;
-    size_t count, cap, first; /* first: index of the oldest once the ring turns */
+    size_t count, cap, first; /* first: index of the oldest once the ring wraps */
     uint64_t seq;
     struct counter kinds[LEDGER_KINDS_MAX];
     size_t kind_count;

@@ -1,7 +1,7 @@
 /*
  * The ledger: one entry for each write that was carried out, so that a test can compare what a
- * client believes with what happened. Entries past LEDGER_ENTRIES_MAX push out the oldest; counts
- * go on.
+ * client believes with what happened. Entries past LEDGER_ENTRIES_MAX replace the oldest; counters
+ * count all.
  */
 #ifndef PROVIDER_LEDGER_H
 #define PROVIDER_LEDGER_H

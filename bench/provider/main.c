@@ -66,7 +66,7 @@ static int take_number(const char *name, const char *text, uint64_t max, uint64_
 {
     if (slice_to_u64(slice_cstr(text), max, out))
         return OK;
-    return err_set(err, ERR_INVALID, "%s wants a number up to %llu, not %s", name,
+    return err_set(err, ERR_INVALID, "%s must be a number up to %llu, not %s", name,
                    (unsigned long long)max, text);
 }
 
@@ -105,7 +105,7 @@ static int read_options(int argc, char **argv, struct options *options, struct e
         } else if (!strcmp(argv[i], "--die-with-parent")) {
             options->dies_with_parent = true;
         } else if (len >= sizeof(name) || (!equals && i + 1 == argc)) {
-            return err_set(err, ERR_INVALID, "%s wants a value, or is no option; see --help",
+            return err_set(err, ERR_INVALID, "%s needs a value, or is no option; see --help",
                            argv[i]);
         } else {
             memcpy(name, argv[i], len);
@@ -199,21 +199,21 @@ static void write_ready(struct buf *out, const struct app *app, const struct opt
 static int publish(const struct app *app, const struct options *options, struct err *err)
 {
     struct buf text;
-    char beside[CERT_PATH_MAX + 16];
+    char part[CERT_PATH_MAX + 16];
     buf_init(&text, 64 * 1024);
     write_ready(&text, app, options);
     FILE *file = stdout;
     if (options->ready_file) {
-        (void)snprintf(beside, sizeof(beside), "%.*s.%d", CERT_PATH_MAX, options->ready_file,
+        (void)snprintf(part, sizeof(part), "%.*s.%d", CERT_PATH_MAX, options->ready_file,
                        (int)getpid());
-        file = fopen(beside, "we");
+        file = fopen(part, "we");
     }
     bool is_ok = file && fwrite(text.ptr, 1, text.len, file) == text.len;
     buf_deinit(&text);
     if (!options->ready_file)
         return is_ok && fflush(stdout) == 0 ? OK : err_set(err, ERR_IO, "cannot write to stdout");
     is_ok &= file && fclose(file) == 0;
-    if (is_ok && rename(beside, options->ready_file) == 0)
+    if (is_ok && rename(part, options->ready_file) == 0)
         return OK;
     return err_set(err, ERR_IO, "cannot write %s: %s", options->ready_file, strerror(errno));
 }

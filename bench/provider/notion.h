@@ -1,12 +1,12 @@
 /*
  * The Notion-shaped workspace (API version 2026-03-11): pages, databases, data sources, blocks,
  * users, comments. Everything in memory; past NOTION_NODES_MAX the oldest object that the API made
- * goes, with what is inside it.
+ * is removed, with what is inside it.
  *
  * A node is a page, a database, a data source or a block. A page's children are its blocks,
  * sub-pages and databases in order; a database's children are its data sources; those of a data
- * source are its pages, the newest first. What a node shows (rich text, property values, schema)
- * is kept as the JSON that a reply holds, in the node's arena.
+ * source are its pages, the newest first. The content of a node (rich text, property values,
+ * schema) is kept as the JSON that a reply holds, in the node's arena.
  */
 #ifndef PROVIDER_NOTION_H
 #define PROVIDER_NOTION_H
@@ -57,7 +57,7 @@ struct notion_node {
     struct arena arena;     /* of the JSON below */
     size_t compact_bytes;   /* arena use after the last compaction */
     slice type;             /* block: "paragraph" ... */
-    struct json content;    /* block: what stands under its type */
+    struct json content;    /* block: the object under its type */
     struct json properties; /* page: property id -> value; source: name -> {id, name, type, ...} */
     struct json title, description; /* database, data source: rich text */
     struct json icon, cover;        /* null or object */
@@ -135,7 +135,8 @@ bool notion_node_enter(struct notion *notion, struct notion_node *node, struct n
 void notion_node_move(struct notion *notion, struct notion_node *node, struct notion_node *parent);
 /* With everything inside it. */
 void notion_node_free(struct notion *notion, struct notion_node *node);
-/* Makes room; between requests only, since any node that the API made may go. */
+/* Removes nodes past the maximum; between requests only, since it may free any node that the API
+ * made. */
 void notion_evict(struct notion *notion);
 /* Time and author of the last edit; gives back what former values took. */
 void notion_node_edited(struct notion *notion, struct notion_node *node, int64_t now_us,

@@ -1,5 +1,5 @@
 /*
- * Notion's front door: token, version, route, body; and its error shape.
+ * The entry of Notion requests: token, version, route, body; and its error shape.
  */
 #include "provider/notion.h"
 #include "provider/route.h"

@@ -279,7 +279,7 @@ void notion_blocks_update(struct notion_request *request)
 void notion_children_list(struct notion_request *request)
 {
     const struct notion_node *parent = find(request);
-    size_t size, shown = 0;
+    size_t size, listed = 0;
     slice cursor;
     if (!parent || !notion_page_read(request, true, &size, &cursor))
         return;
@@ -296,12 +296,12 @@ void notion_children_list(struct notion_request *request)
         const struct notion_node *child = LIST_ITEM(node, struct notion_node, sibling_link);
         if (child->is_archived)
             continue;
-        if (shown == size) {
+        if (listed == size) {
             next = child->id;
             break;
         }
         notion_write_block(&w, child, request->http->arena);
-        shown++;
+        listed++;
     }
     notion_list_close(request, &w, next, "block");
 }

@@ -1,6 +1,6 @@
 /*
- * Database filters: compiled against the schema (what does not fit is a validation_error before a
- * page is looked at), then run on each page.
+ * Database filters: compiled against the schema (a condition that does not fit is a
+ * validation_error), then run on each page.
  */
 #include "base/clock.h"
 #include "provider/notion_property.h"

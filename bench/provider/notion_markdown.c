@@ -1,7 +1,8 @@
 /*
  * A page's content as Markdown, and back: paragraphs, headings, lists, to-dos, quotes, code and
  * dividers, one tab a level below; bold, italic, struck, code and links within them. Sub-pages and
- * databases stand as <page> and <database>. What is something else goes to unknown_block_ids.
+ * databases are written as <page> and <database>; blocks of other types are listed in
+ * unknown_block_ids.
  */
 #include "provider/ledger.h"
 #include "provider/notion.h"

@@ -144,7 +144,7 @@ static bool read_parent(struct notion_request *request, struct notion_node **out
                           "instead was `undefined`.");
 }
 
-/* What stands in the new page: `children`, or what `markdown` says. */
+/* The content of the new page: `children`, or the blocks of `markdown`. */
 static bool read_children(struct notion_request *request, struct json *out)
 {
     const struct json *children = JSON_GET(request->body, "children");

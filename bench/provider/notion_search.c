@@ -20,7 +20,7 @@ static bool title_matches(slice title, slice query)
     return true;
 }
 
-/* Which kinds search shows; false: answered. */
+/* The kinds of objects to search for; false: answered. */
 static bool read_kind(struct notion_request *request, bool *pages, bool *sources)
 {
     const struct json *filter = JSON_GET(request->body, "filter");
@@ -43,7 +43,7 @@ static bool is_wanted(const struct notion_node *node, bool pages, bool sources)
 
 void notion_search(struct notion_request *request)
 {
-    size_t size, shown = 0;
+    size_t size, listed = 0;
     slice cursor;
     bool pages, sources;
     if (!notion_page_read(request, false, &size, &cursor) || !read_kind(request, &pages, &sources))
@@ -67,11 +67,11 @@ void notion_search(struct notion_request *request)
         if (!is_wanted(node, pages, sources) || notion_is_gone(node) ||
             !title_matches(notion_title(request->http->arena, node), query))
             continue;
-        if (shown == size) {
+        if (listed == size) {
             next = node->id;
         } else {
             notion_write_object(&w, node, request->http->arena);
-            shown++;
+            listed++;
         }
     }
     notion_list_close(request, &w, next, "page_or_data_source");

@@ -15,7 +15,7 @@ struct sort_key {
 
 struct sort_row {
     struct notion_node *page;
-    size_t place;
+    size_t index;
     const struct sort_rule *rules;
     size_t rule_count;
     struct sort_key keys[SORTS_MAX];
@@ -50,8 +50,8 @@ static bool read_rule(struct notion_request *request, const struct notion_node *
     return true;
 }
 
-/* Options sort by their place in the schema. */
-static double option_place(const struct json *schema, enum notion_type type, slice id)
+/* Options sort by their position in the schema. */
+static double option_index(const struct json *schema, enum notion_type type, slice id)
 {
     const struct json *options =
         JSON_GET(json_get(schema, slice_cstr(notion_type_name(type))), "options");
@@ -80,7 +80,7 @@ static struct sort_key draw_key(const struct sort_rule *rule, const struct notio
         return key;
     case NOTION_SELECT:
     case NOTION_STATUS:
-        key.number = option_place(rule->schema, rule->type, json_get_str(&value, SLICE("id")));
+        key.number = option_index(rule->schema, rule->type, json_get_str(&value, SLICE("id")));
         break;
     case NOTION_DATE:
         key.text = json_get_str(&value, SLICE("start"));
@@ -127,7 +127,7 @@ static int compare(const void *left, const void *right)
         if (order)
             return a->rules[i].is_falling ? -order : order;
     }
-    return (a->place > b->place) - (a->place < b->place);
+    return (a->index > b->index) - (a->index < b->index);
 }
 
 bool notion_sort_pages(struct notion_request *request, const struct notion_node *source,
@@ -150,7 +150,7 @@ bool notion_sort_pages(struct notion_request *request, const struct notion_node 
     }
     for (size_t i = 0; i < count; i++) {
         rows[i].page = pages[i];
-        rows[i].place = i;
+        rows[i].index = i;
         rows[i].rules = rules;
         rows[i].rule_count = sorts->count;
         for (uint32_t k = 0; k < sorts->count; k++)

@@ -109,7 +109,8 @@ void notion_sources_templates(struct notion_request *request)
     json_close(&w, '}');
 }
 
-/* Without sorts the pages come as they stand, the newest first, and a cursor is found at once. */
+/* Without sorts the pages are listed in their stored order, the newest first, and a cursor needs no
+ * search. */
 static void query_in_order(struct notion_request *request, const struct notion_node *source,
                            const struct notion_filter *filter, size_t size, slice cursor)
 {
@@ -119,18 +120,18 @@ static void query_in_order(struct notion_request *request, const struct notion_n
         return;
     }
     const char *next = NULL;
-    size_t shown = 0;
+    size_t listed = 0;
     struct json_writer w = notion_list_open(request);
     const struct list *link = start ? &start->sibling_link : source->children.next;
     for (; link != &source->children && !next; link = link->next) {
         const struct notion_node *page = LIST_ITEM(link, struct notion_node, sibling_link);
         if (page->is_archived || !notion_filter_matches(filter, page, request->http->arena))
             continue;
-        if (shown == size) {
+        if (listed == size) {
             next = page->id;
         } else {
             notion_write_page(&w, page, request->http->arena, request->http);
-            shown++;
+            listed++;
         }
     }
     notion_list_close(request, &w, next, "page_or_data_source");

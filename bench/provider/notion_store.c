@@ -42,14 +42,14 @@ bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1])
     size_t digits = 0, at = 0;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
-        bool is_dash_place = digits == 8 || digits == 12 || digits == 16 || digits == 20;
-        if (c == '-' && is_dash_place && text.len == UUID_TEXT_LEN && i && text.ptr[i - 1] != '-')
+        bool is_dash_next = digits == 8 || digits == 12 || digits == 16 || digits == 20;
+        if (c == '-' && is_dash_next && text.len == UUID_TEXT_LEN && i && text.ptr[i - 1] != '-')
             continue;
         if (c >= 'A' && c <= 'F')
             c = (char)(c + 32);
         if (digits == 32 || !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
             return false;
-        if (is_dash_place)
+        if (is_dash_next)
             out[at++] = '-';
         out[at++] = c;
         digits++;

@@ -49,7 +49,7 @@ struct json notion_text_make(struct arena *arena, slice text)
     return list;
 }
 
-/* What a reader sees of a mention. */
+/* The plain text of a mention. */
 static slice mention_text(const struct notion_request *request, const struct json *mention)
 {
     const struct notion_user *user =

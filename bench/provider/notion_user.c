@@ -79,7 +79,7 @@ void notion_users_list(struct notion_request *request)
         return;
     }
     struct json_writer w = notion_list_open(request);
-    for (size_t shown = 0; i < notion_user_count && shown < size; i++, shown++)
+    for (size_t listed = 0; i < notion_user_count && listed < size; i++, listed++)
         write_user(&w, &notion_users[i]);
     notion_list_close(request, &w, i < notion_user_count ? notion_users[i].id : NULL, "user");
 }
@@ -127,7 +127,7 @@ static void write_comment(struct json_writer *w, const struct notion_comment *co
 
 void notion_comments_list(struct notion_request *request)
 {
-    size_t size, shown = 0;
+    size_t size, listed = 0;
     slice cursor;
     slice id = request_query(request->http, SLICE("block_id"));
     const struct notion_node *node = notion_find(request->notion, id);
@@ -151,17 +151,17 @@ void notion_comments_list(struct notion_request *request)
         is_on |= slice_eq_cstr(cursor, comment->id);
         if (!is_on || strcmp(comment->block_id, node->id) != 0)
             continue;
-        if (shown == size) {
+        if (listed == size) {
             next = comment->id;
         } else {
             write_comment(&w, comment);
-            shown++;
+            listed++;
         }
     }
     notion_list_close(request, &w, next, "comment");
 }
 
-/* Room for one more; the oldest goes when there are too many. */
+/* Makes room for one more: past the maximum the oldest is removed. */
 static struct notion_comment *new_comment(struct notion *notion)
 {
     if (notion->comment_count == NOTION_COMMENTS_MAX) {
@@ -254,7 +254,7 @@ void notion_comments_create(struct notion_request *request)
     write_comment(&w, comment);
 }
 
-/* Its place among the comments, or comment_count: answered. */
+/* Its index among the comments; comment_count: answered. */
 static size_t find_comment(struct notion_request *request)
 {
     const struct notion *notion = request->notion;

@@ -11,7 +11,7 @@ static void write_id(struct json_writer *w, const char *key, const char *id)
     json_put_str(w, slice_of(id, UUID_TEXT_LEN));
 }
 
-/* Notion shows whole minutes. */
+/* Notion's times are whole minutes. */
 void notion_write_time(struct json_writer *w, const char *key, int64_t time_us)
 {
     char text[TIME_TEXT_LEN + 1];

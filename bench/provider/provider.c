@@ -1,5 +1,5 @@
 /*
- * The world as a whole: making it, and sending each request to the app that it is for.
+ * The provider's state as a whole, and the dispatch of each request to its app.
  */
 #include "provider/provider.h"
 

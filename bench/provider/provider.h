@@ -33,7 +33,7 @@ struct ledger;
 struct tokens;
 struct fault;
 
-/* Counts what determines everything that looks random: same seed, same values. */
+/* The generator of all that looks random: the same seed gives the same values. */
 struct rng {
     uint64_t state;
 };
@@ -77,7 +77,7 @@ struct provider_reply {
 typedef void (*provider_handler)(struct provider *provider, const struct provider_request *request,
                                  struct provider_reply *reply);
 
-/* A fresh world from the seed. false when out of memory. */
+/* The initial state, from the seed. false: out of memory. */
 bool provider_init(struct provider *provider, uint64_t seed, int64_t now_us) MUST_CHECK;
 void provider_deinit(struct provider *provider);
 /* Back to the state after init: POST /__control/reset. Faults are cleared, tokens stay. */

@@ -1,5 +1,5 @@
 /*
- * TLS as a server, for the emulated provider and for tests; the shipped binary has no use for it.
+ * TLS as a server, for the emulated provider and for tests; the shipped binary does not contain it.
  * Shares the engine of src/tls (handshakes on the thread pool, records in memory buffers). TLS 1.2
  * and 1.3, ALPN http/1.1, session tickets (keys rotate by themselves), RSA or ECDSA certificates.
  */

@@ -1,5 +1,5 @@
 /*
- * See token.h. A list: there are few tokens, and a wrong one is the rare case.
+ * See token.h. A list, since there are few tokens.
  */
 #include "provider/token.h"
 
@@ -122,7 +122,7 @@ int tokens_add(struct tokens *tokens, slice spec, struct err *err)
     if (slice_eq(app, SLICE("notion")))
         token.app = TOKEN_NOTION;
     else if (!slice_eq(app, SLICE("gmail")))
-        return err_set(err, ERR_INVALID, "--token wants gmail=TOKEN or notion=TOKEN");
+        return err_set(err, ERR_INVALID, "--token must be gmail=TOKEN or notion=TOKEN");
     if (!text.len || text.len > TOKEN_TEXT_MAX)
         return err_set(err, ERR_INVALID, "--token: a token has 1 to %d characters", TOKEN_TEXT_MAX);
     memcpy(token.text, text.ptr, text.len);

@@ -1,5 +1,6 @@
 /*
- * Which bearer tokens are good, and for what. Demo tokens are built in (README.md); --token adds.
+ * The bearer tokens that are accepted, and their scopes. Demo tokens are built in (README.md);
+ * --token adds.
  */
 #ifndef PROVIDER_TOKEN_H
 #define PROVIDER_TOKEN_H

@@ -1,7 +1,8 @@
-// One account beside another that asks for ten times its share. A share is as many requests at a time as
-// the other has; the median of who keeps to it is taken alone, beside one at its share, and beside one at
-// ten times that, in turn by slices, so that what the machine loses meanwhile meets all alike. The other
-// calls the same actions of apps with an emulated provider of their own: its line is not the server's.
+// Fairness between two accounts, of which one sends ten times its share. A share is as many requests at
+// a time as the other has. The median of the account that keeps to its share is measured alone, with the
+// other at its share, and with the other at ten times that, in short slices by turns, so that a slower
+// machine slows all three. The other
+// calls the same actions of apps with an emulated provider of their own: what waits there does not wait in the server.
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -11,7 +12,7 @@ import { root } from './stage.mjs';
 const SHARE = 8;
 const TIMES = 10;
 const SLICES = 3;
-const LEAD_S = 0.5; // by which the other begins before, and ends behind
+const LEAD_S = 0.5; // the other begins this much earlier, and ends this much later
 const middle = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
 const OTHERS = { gmail: 'https://gmail.googleapis.com', notion: 'https://api.notion.com' };
@@ -52,15 +53,15 @@ async function begin(stage) {
   return { provider, other, server, stop: () => provider.process.stop() };
 }
 
-// {ms, rate, other}: the median of who keeps to the share, both rates.
+// {ms, rate, other}: the median of the account that keeps to its share, and both rates.
 async function slice(stage, { server, other }, scenario, connections) {
   const seconds = Math.ceil(stage.options.seconds / 2);
   const name = `fairness_${connections}`;
   const load = connections && stage.load(await scenarioOfOther(stage, scenario), { server, key: other.key, connections, seconds: seconds + Math.ceil(2 * LEAD_S), warmup: 0, name: `${name}_other` });
   if (load) await pause(1000 * LEAD_S);
   const report = await stage.load(scenario, { server, connections: SHARE, seconds, warmup: 0, name });
-  const beside = load && (await load);
-  return { ms: report.latency_us.p50 / 1000, rate: report.per_second, other: beside ? beside.per_second : 0 };
+  const greedy = load && (await load);
+  return { ms: report.latency_us.p50 / 1000, rate: report.per_second, other: greedy ? greedy.per_second : 0 };
 }
 
 export async function measureFairness(stage, scenario) {
@@ -69,6 +70,6 @@ export async function measureFairness(stage, scenario) {
   const all = Object.fromEntries(cases.map(([name]) => [name, []]));
   for (let i = 0; i < SLICES; i++) for (const [name, connections] of cases) all[name].push(await slice(stage, stage.fairness, scenario, connections));
   const of = (name, what) => middle(all[name].map((one) => one[what]));
-  const told = cases.map(([name]) => `${name} ${of(name, 'ms').toFixed(2)} ms (${Math.round(of(name, 'rate'))}/s beside ${Math.round(of(name, 'other'))}/s)`);
-  return { value: of('beside_ten', 'ms'), base: of('beside_one', 'ms'), note: told.join(', ') };
+  const notes = cases.map(([name]) => `${name} ${of(name, 'ms').toFixed(2)} ms (${Math.round(of(name, 'rate'))}/s beside ${Math.round(of(name, 'other'))}/s)`);
+  return { value: of('beside_ten', 'ms'), base: of('beside_one', 'ms'), note: notes.join(', ') };
 }

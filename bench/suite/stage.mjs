@@ -1,4 +1,4 @@
-// What is measured and what it is measured with: a PostgreSQL of its own (fsync on), the emulated
+// The parts of a measurement: a PostgreSQL of its own (fsync on), the emulated
 // provider and the server on free ports, as the end-to-end tests start them; sluice-bench; pgbench.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -57,14 +57,14 @@ export class Stage {
     }
   }
 
-  // A figure that failed, and its server with it, is no reason for the next ones to fail.
+  // A figure whose server failed must not make the next ones fail.
   async revive() {
     if (this.server.process.isRunning) return;
     this.stack.forget(this.server);
     this.server = await this.serve();
   }
 
-  // What the figures before have left to be written is written, so that a commit waits for its own.
+  // A checkpoint writes what earlier figures have left in memory, so that commits do not wait for it.
   async settle() {
     await this.stack.cluster.sql('checkpoint');
     await must('sync', []);
@@ -123,12 +123,12 @@ values ('${this.account.id}', (lpad(to_hex((extract(epoch from clock_timestamp()
 `);
     const { home, bin } = this.stack.cluster;
     const args = ['-h', home, '-U', 'sluice', '-n', '-M', 'prepared', '-c', '32', '-j', '2', '-T', String(this.options.seconds), '-f', file, 'sluice'];
-    // it tells no rate of a time in which nothing was committed: the machine stood still
+    // pgbench prints no rate if nothing was committed, because the machine stood still: tried again
     for (let tries = 1; ; tries++) {
       const said = await must(join(bin, 'pgbench'), args);
       const rate = /^tps = ([0-9.]+)/m.exec(said)?.[1];
       if (rate) return Number(rate);
-      if (tries === 3) throw new Error(`pgbench told no rate:\n${said}`);
+      if (tries === 3) throw new Error(`pgbench printed no rate:\n${said}`);
     }
   }
 

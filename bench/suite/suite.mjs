@@ -54,8 +54,8 @@ function summarize(figure, samples) {
   return row;
 }
 
-// One after the other, so that what disturbs the machine for a while meets all alike. What fails is
-// told at the end, and the others go on.
+// Repetitions one after the other, so that a disturbance of the machine affects all figures alike. A
+// figure that fails is reported at the end; the others continue.
 async function measure(stage, wanted) {
   const samples = new Map(wanted.map((figure) => [figure, []]));
   const failures = [];
@@ -82,7 +82,7 @@ const stage = await Stage.start(options);
 const leave = () => stage.stop().finally(() => process.exit(130));
 process.once('SIGINT', leave).once('SIGTERM', leave);
 try {
-  // What fills the tables, or the machine's memory, comes last.
+  // Figures that fill the tables or the memory come last.
   const rows = [], failures = [];
   for (const isLast of [false, true]) {
     const part = await measure(stage, wanted.filter((figure) => Boolean(figure.isLast) === isLast));
@@ -95,7 +95,7 @@ try {
   print(rows);
   for (const failure of failures) console.log(`\nnot measured: ${failure}`);
   if (failures.length) process.exitCode = 1;
-  console.log(`\nwritten to ${join(options.out, 'report.json')}; the page of each figure's last run is beside it`);
+  console.log(`\nwritten to ${join(options.out, 'report.json')}; the page of each figure's last run is in the same folder`);
 } finally {
   await stage.stop();
 }

@@ -1,5 +1,5 @@
 // The longest turn of the loop while every call to the provider is a fresh TLS handshake: nginx in
-// its place closes each connection and resumes no session. Beside it a load of catalog requests.
+// front of it closes each connection and resumes no session. At the same time, a load of catalog requests.
 import { makeCertificates, startNginx } from '../../tests/e2e/support/nginx.mjs';
 import { metric } from './stage.mjs';
 

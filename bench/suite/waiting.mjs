@@ -5,7 +5,7 @@ import { until } from '../../tests/e2e/support/client.mjs';
 import { metric, residentKib } from './stage.mjs';
 
 const WAKE_SHARE = 1 / 8; // of them come due at a time, so that many wait meanwhile
-const SETTLE_S = 5; // from there on to the moment: the server's start, and its first looks
+const SETTLE_S = 5; // time for the server's start and its first scans
 const ROWS_PER_S = 20_000; // at least, that become due in an UPDATE
 const WAKE_MS = 120_000;
 const COMPLETED = 'sluice_flow_transitions_total{to="completed"}';
@@ -30,7 +30,7 @@ async function memoryKib(stage, server) {
   return residentKib(server);
 }
 
-// Filled up to as many as there should be, due in an hour: no timer holds them yet.
+// Copies up to the wanted number, due in an hour: servers hold no timers so far ahead.
 async function seed(stage) {
   const waiting = Number(await stage.sql(`select count(*) from sluice.flow where status = 'waiting'`)) - 1;
   stage.batches = (stage.batches ?? 0) + 1;
@@ -51,8 +51,8 @@ async function makeDue(stage, count) {
   return moment;
 }
 
-// All in one go, since each needs the other: {added_mib, ready_ms, wakes_per_s}. No other server is
-// there meanwhile, who would take some of them.
+// Measured together, since each needs the one before: {added_mib, ready_ms, wakes_per_s}. No other server
+// runs meanwhile: it would take some of the flows.
 export async function measureWaiting(stage) {
   if (stage.server.process.isRunning) await stage.end(stage.server);
   if (!stage.model) {

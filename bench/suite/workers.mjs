@@ -1,6 +1,6 @@
-// Two workers against one. Both servers are there at once and are loaded in turn, in short slices,
-// so that what the machine loses to others (a virtual machine's stolen time) meets both alike; and
-// who had how much of the processor meanwhile is told beside the ratio, since that is what limits it.
+// Two workers against one. Both servers run at once and are loaded by turns, in short slices, so that
+// time that the machine loses to others (a virtual machine's stolen time) affects both alike. The note
+// of the ratio has each process's share of the processor, since that is what limits it.
 //
 // On one machine's cores the load and PostgreSQL take what the workers could use: of one worker they
 // have a core for themselves, of two they take their share from them. So there are two figures: as it
@@ -64,7 +64,7 @@ async function slice(stage, server, scenario, cores) {
 }
 
 const percent = (share) => `${Math.round(100 * share)} %`;
-function tell(name, slices) {
+function describe(name, slices) {
   const mean = (of) => sum(slices.map(of)) / slices.length;
   const workers = slices[0].workers.map((_, i) => percent(mean((one) => one.workers[i] ?? 0)));
   return `${name} ${Math.round(mean((one) => one.rate)).toLocaleString('en')}/s (${workers.join(' and ')} of a core, database ${percent(mean((one) => one.database))}, load ${percent(mean((one) => one.load))})`;
@@ -86,5 +86,5 @@ export async function measureWorkers(stage, scenario, areConfined) {
     for (const server of Object.values(servers)) await stage.end(server);
   }
   const [one, two] = [1, 2].map((workers) => sum(slices[workers].map((each) => each.rate)));
-  return { value: two / one, note: `${tell('one', slices[1])}; ${tell('two', slices[2])}` };
+  return { value: two / one, note: `${describe('one', slices[1])}; ${describe('two', slices[2])}` };
 }

@@ -1,6 +1,6 @@
 /*
  * The queue of a budget; see budget_wait.h. It is run again at most once a turn, after memory came
- * back; each account that has some waiting gets one served before the next round.
+ * back; each account with waits gets one of them served before the next round begins.
  */
 #include "loop/budget_wait.h"
 
@@ -47,7 +47,7 @@ static bool try_take(struct budget_wait *wait)
            (wait->kind == BUDGET_IN_HAND && budget_use_overdraw(wait->use, wait->bytes));
 }
 
-/* A round that serves none ends it. */
+/* Serves one wait of each account in turn, until a whole round serves none. */
 static void run_queue(struct loop_task *task)
 {
     struct budget_queue *queue = CONTAINER_OF(task, struct budget_queue, task);

@@ -16,18 +16,18 @@ enum { BUDGET_WAIT_MS = 2000 };
 struct budget_queue {
     struct budget budget;
     struct loop *loop;
-    struct list turns; /* accounts with some that wait, next one first */
+    struct list turns; /* accounts with waits; the next to be served comes first */
     struct loop_task task;
     size_t waiting;
 };
 
 enum budget_kind {
     BUDGET_NEW,     /* work that begins */
-    BUDGET_IN_HAND, /* work that holds memory already: served past the whole, one at a time, so that
-                       those who all hold some cannot wait for one another */
+    BUDGET_IN_HAND, /* work that holds memory already: one at a time is served even past the
+                       budget's size, so that waits that all hold some memory do not deadlock */
 };
 
-/* Inside the struct of whoever waits. Zeroed before its first use. */
+/* Embedded in the struct that waits. Zeroed before its first use. */
 struct budget_wait {
     bool is_taken; /* out */
     /* private */
@@ -56,7 +56,7 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
 /* The same for an op, which is held until then: the caller returns OP_WAIT. */
 bool budget_wait_op(struct budget_wait *wait, struct op *op, struct budget_use *use, size_t bytes,
                     enum budget_kind kind, uint64_t wait_ms) MUST_CHECK;
-/* Ends a wait without its on_end; an op is let go. Harmless where none goes on. */
+/* Ends a wait without its on_end; the hold on an op is released. No effect if nothing waits. */
 void budget_wait_stop(struct budget_wait *wait);
 
 #endif

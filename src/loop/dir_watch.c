@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "loop/internal.h"
 
-/* In a block of its own: it ends on its thread, whatever became of the watch. */
+/* A block of its own, since the watch may be stopped while a pool thread still writes here. */
 struct dir_poll {
     struct work work;
     struct dir_watch *watch; /* NULL: it was stopped */
@@ -35,7 +35,7 @@ static void note_change(struct dir_watch *watch)
 static void on_event(uv_fs_event_t *uv, const char *name, int events, int status)
 {
     struct dir_watch *watch = uv->data;
-    (void)name; /* of a folder that went it is the folder's own */
+    (void)name; /* for a folder that was removed it is the folder's own name */
     (void)events;
     (void)status;
     loop_enter(loop_of(uv->loop));
@@ -96,7 +96,7 @@ static void on_settled(struct timer *timer)
 
 /* ---- changes found by polling ---- */
 
-/* true: the folder is another one, or its list of files is. */
+/* true: the path leads to another folder, or files were added, renamed or removed. */
 static bool take_stat(struct dir_watch *watch, const struct stat *st, int error)
 {
     bool was_there = watch->is_there;
@@ -128,7 +128,7 @@ static void on_polled(struct work *work)
             note_change(watch);
         } else if (watch->is_there && !watch->handle) {
             open_handle(watch);
-            if (watch->handle) /* what was written in place until now was missed */
+            if (watch->handle) /* files may have been rewritten while nothing watched */
                 note_change(watch);
         }
         timer_start_in_ms(&watch->poll, watch->poll_ms);

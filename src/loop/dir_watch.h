@@ -13,7 +13,7 @@
 
 enum {
     DIR_WATCH_SETTLE_MS = 200,      /* of quiet, before on_change */
-    DIR_WATCH_SETTLE_MS_MAX = 2000, /* after the first change, however restless the folder is */
+    DIR_WATCH_SETTLE_MS_MAX = 2000, /* after the first change, even if others follow */
     DIR_WATCH_POLL_MS = 5000,
 };
 
@@ -21,7 +21,7 @@ struct dir_poll;
 
 /* Embedded in its owner. */
 struct dir_watch {
-    /* From the loop. Something is different, or may be: it can come without a cause. */
+    /* From the loop. Files have changed, or may have: it can come without a change. */
     void (*on_change)(struct dir_watch *watch);
     uint32_t poll_ms; /* 0: DIR_WATCH_POLL_MS */
     /* ---- private ---- */
@@ -41,7 +41,7 @@ struct dir_watch {
  * that leads elsewhere) is found by a poll every poll_ms, on a pool thread. Where the kernel
  * refuses to watch, a warning goes to the log, and the poll finds new, renamed and removed files,
  * but not a file that was written in place. A network file system reports only this machine's
- * changes. A watch alone does not keep loop_run going, its look does. */
+ * changes. A watch alone does not keep loop_run going, a poll on a thread does. */
 void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *path);
 /* No callback follows. Harmless when it was not started. */
 void dir_watch_stop(struct dir_watch *watch);

@@ -114,8 +114,8 @@ static void run_ready(struct loop_task *task)
         query_end(LIST_ITEM(resolver->ready.next, struct dns_query, link));
 }
 
-/* Its answer is there; the op hears of it from the run queue, since dns_resolve may be what calls
- * and nothing completes before it returns. */
+/* The answer is there. The op is notified from the run queue: the caller may be dns_resolve, and no
+ * operation completes before it returns. */
 static void query_ready(struct dns_resolver *resolver, struct dns_query *query)
 {
     timer_stop(&query->timer);
@@ -176,7 +176,7 @@ static bool name_is_idle(const struct dns_name *name)
     return !name->flight && list_is_empty(&name->start_link) && list_is_empty(&name->queries);
 }
 
-/* Room for one more: the least recently used name without a waiting op goes. */
+/* Makes room for one more: evicts the least recently used name that no op waits for. */
 static bool make_room(struct dns_resolver *resolver)
 {
     if (resolver->names.count < resolver->config.cache_max)
@@ -323,7 +323,8 @@ static void start_flights(struct dns_resolver *resolver)
         while (!list_is_empty(&resolver->starts[kind]) && has_slot(resolver, kind)) {
             struct list *link = list_pop_front(&resolver->starts[kind]);
             struct dns_name *name = LIST_ITEM(link, struct dns_name, start_link);
-            if (list_is_empty(&name->queries)) /* all gave up before it began */
+            if (list_is_empty(
+                    &name->queries)) /* all queries were cancelled or timed out before it began */
                 continue;
             int rc = start_flight(name);
             if (rc == OK)
@@ -356,7 +357,7 @@ static bool answer_literal(struct dns_query *query, const char *text)
     return true;
 }
 
-/* Lower case into out; false where no resolver should be bothered. */
+/* Copies the name in lower case; false: it is no valid name, and no resolver needs to be asked. */
 static bool read_name(slice host, char out[DNS_NAME_MAX + 1])
 {
     if (host.len == 0 || host.len > DNS_NAME_MAX || host.ptr[0] == '.' || host.ptr[0] == '-')

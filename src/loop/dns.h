@@ -3,7 +3,7 @@
  * single flight per name, so that one slow resolver cannot starve others. At
  * most half of the pool's threads look up names; of these slots, names that were slow last time get
  * half at most, and one in four is kept for names that answered well before. A waiting query ends
- * at its own deadline while the look-up goes on for the cache.
+ * at its own deadline, while the lookup continues for the cache.
  */
 #ifndef LOOP_DNS_H
 #define LOOP_DNS_H
@@ -51,7 +51,7 @@ struct dns_config {
     unsigned negative_ttl_ms; /* 0: 2 s */
     size_t cache_max;         /* names, 0: 4096 */
     size_t queries_max;       /* waiting, 0: 10000 */
-    unsigned slow_ms;         /* from when on a look-up counts as slow, 0: 1000 */
+    unsigned slow_ms;         /* a lookup that takes longer counts as slow, 0: 1000 */
     dns_lookup *lookup;       /* NULL: dns_lookup_system */
 };
 

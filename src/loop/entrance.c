@@ -1,11 +1,11 @@
 /*
- * The entrance: while several accounts ask for something, the one that asks for more than the
- * others waits here, in a line of its account, and not in the queues behind, where it would delay
- * them. An account begins ENTRIES_A_TURN requests at most in a turn of the loop, a greedy one
- * ENTRIES_A_TURN_GREEDY, so that turns stay short, and has at most as many young ones under way as
- * the others have and wait for on average. A request is young until it ends, or for YOUNG_NS: one
- * that takes longer waits for something else than this process or its database. An account alone
- * passes, and pays nothing.
+ * The entrance: fairness between accounts before a request begins. While several accounts send
+ * requests, the one that sends more than the others waits here, in its account's line, and not in
+ * the queues of later stages, where it would delay the others. An account begins ENTRIES_A_TURN
+ * requests at most in a turn of the loop, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay
+ * short, and has at most as many young ones under way as the others have and wait for on average. A
+ * request is young until it ends, or for YOUNG_NS: one that takes longer waits for something else
+ * than this process or its database. An account alone passes, and pays nothing.
  */
 #include <string.h>
 
@@ -19,9 +19,9 @@ enum {
     ENTRIES_A_TURN_GREEDY = 2, /* of one with GREEDY times the others' mean, or more */
     GREEDY = 2,
     GREEDY_MIN = 32, /* and more than so many */
-    YOUNG_MAX = 16,  /* at least so many an account, whatever the others have */
+    YOUNG_MAX = 16,  /* an account may always have this many young ones */
     YOUNG_NS = 5 * 1000 * 1000,
-    ALONE_AFTER_NS = 20 * 1000 * 1000, /* without a change of accounts */
+    ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
     SPARES_MAX = 64,
 };
 
@@ -79,15 +79,15 @@ static struct entry_line *line_get(struct loop_entrance *entrance, slice account
     return NULL;
 }
 
-/* Until the turn is over, an empty line knows how many began in it. */
+/* An empty line is kept until the turn is over: it has the count of requests begun in it. */
 static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
 {
     if (line->waiting_count == 0 && line->young_count == 0)
         list_push_back(&entrance->quiet, &line->ring);
 }
 
-/* Oldest first, up to one of this turn: a turn in which many accounts come and go walks them once.
- */
+/* Frees quiet lines, oldest first, up to the first one of this turn: that stop keeps the walk
+ * linear in a turn with many accounts. */
 static void drop_quiet(struct loop_entrance *entrance)
 {
     LIST_EACH(&entrance->quiet, link)
@@ -166,7 +166,7 @@ static void entry_begin(struct loop_entrance *entrance, struct op_entry *entry)
     entrance->entries++;
 }
 
-/* Neither waits nor is young any more. */
+/* Removes the entry from its line, whether it waits or is young. */
 static void entry_leave(struct loop_entrance *entrance, struct op_entry *entry)
 {
     struct entry_line *line = entry->line;
@@ -195,7 +195,7 @@ static void grow_old(struct loop_entrance *entrance, uint64_t now_ns)
     }
 }
 
-/* ---- letting in ---- */
+/* ---- starting requests ---- */
 
 static void line_let_in(struct loop_entrance *entrance, struct entry_line *line)
 {
@@ -210,17 +210,18 @@ static void line_let_in(struct loop_entrance *entrance, struct entry_line *line)
     }
 }
 
-/* All lines in which some wait are full: until the first request is no young one any more. */
+/* Every line with waiting requests is full: sleeps until the oldest young request is young no more.
+ */
 static void entrance_sleep(struct loop_entrance *entrance)
 {
     if (entrance->waiting == 0)
         return;
-    ASSERT(!list_is_empty(&entrance->young)); /* else a line with none would be full */
+    ASSERT(!list_is_empty(&entrance->young)); /* a line without young requests is never full */
     struct op_entry *first = LIST_ITEM(entrance->young.next, struct op_entry, link);
     timer_start(&entrance->timer, first->began_ns + YOUNG_NS);
 }
 
-/* As soon as one that waits may begin: the lines in turn. */
+/* Runs when a waiting request may begin; serves the lines round robin. */
 static void on_turn(struct loop_task *task)
 {
     struct loop_entrance *entrance = CONTAINER_OF(task, struct loop_entrance, task);
@@ -272,7 +273,7 @@ void loop_entrance_deinit(struct loop *loop)
     map_deinit(&entrance->lines);
 }
 
-/* Whether others asked lately, or some wait. */
+/* Whether other accounts sent requests lately, or requests wait. */
 static bool is_shared(struct loop_entrance *entrance, slice account, uint64_t now_ns)
 {
     if (!slice_eq(account, slice_of(entrance->last, entrance->last_len))) {
@@ -285,7 +286,7 @@ static bool is_shared(struct loop_entrance *entrance, slice account, uint64_t no
     return now_ns < entrance->shared_until_ns || entrance->waiting > 0;
 }
 
-/* ---- doors ---- */
+/* ---- the interface ---- */
 
 enum op_result op_enter(struct op *op, struct op_entry *entry)
 {

@@ -47,9 +47,9 @@ struct loop_entrance {
     size_t entries, waiting; /* young and waiting; waiting alone */
     struct loop_task task;
     struct timer timer;
-    struct list quiet, spares; /* lines without entries; none */
+    struct list quiet, spares; /* lines without entries; unused blocks */
     size_t spare_count;
-    char last[UUID_TEXT_LEN]; /* the last account that asked */
+    char last[UUID_TEXT_LEN]; /* the account of the last request */
     size_t last_len;
     uint64_t shared_until_ns;
 };
@@ -109,7 +109,7 @@ void loop_turn_begin(struct loop *loop);
 void loop_enter(struct loop *loop);
 /* A step has run: the time since the last one is charged to it. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
-/* The tasks of this turn have had their time: what is left comes in the next. */
+/* The time for tasks of this turn is used up: the rest runs in the next turn. */
 bool loop_is_drain_over(const struct loop *loop);
 /* The same for what is read and accepted. */
 bool loop_is_reading_over(const struct loop *loop);

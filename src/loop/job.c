@@ -1,8 +1,8 @@
 /*
- * Jobs: the heavy parts of ops, on the threads of the pool. An account has few of them under way at
- * a time and the loop not many more, so that they leave the processors to the loop and to the
- * database, the memory that they take is that of a few, and an account with many of them lets the
- * others' go first. What waits is taken in turn by account.
+ * Jobs: the CPU-heavy parts of ops, on the threads of the pool. Both an account and the whole
+ * process have a small maximum under way, so that processors are left for the loop and the
+ * database, memory is needed for a few jobs only, and an account with many jobs does not delay
+ * those of others. Waiting jobs are started round robin by account.
  */
 #include <string.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ static struct job_line *line_get(struct loop_jobs *jobs, slice account)
     return NULL;
 }
 
-/* After each change of a line: in the ring, out of it, or gone. */
+/* After each change of a line: puts it into the ring, takes it out, or frees it. */
 static void line_settle(struct loop_jobs *jobs, struct job_line *line)
 {
     bool is_due = !list_is_empty(&line->jobs) && line->running < jobs->account_max;
@@ -82,11 +82,11 @@ static void job_run(struct work *work)
     job->run(job->op);
 }
 
-/* The op goes on; the job's memory is its own again. */
+/* Releases the op, whose arena the thread does not touch any more. */
 static void job_let_go(struct op *op)
 {
     op->job = NULL;
-    if (op->is_cancelled) /* its run was put off */
+    if (op->is_cancelled) /* op_cancel left its end to the job's */
         loop_task_queue(op->loop, &op->task);
     op_release(op);
 }
@@ -115,7 +115,7 @@ static int job_start(struct loop *loop, struct op_job *job)
     return OK;
 }
 
-/* Out of memory for a start: it is run here, rather than never. */
+/* A job that cannot be started for want of memory runs on the loop instead. */
 static void start_waiting(struct loop *loop)
 {
     struct loop_jobs *jobs = &loop->jobs;
@@ -132,7 +132,7 @@ static void start_waiting(struct loop *loop)
     }
 }
 
-/* ---- doors ---- */
+/* ---- the interface ---- */
 
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), const char *what)
 {

@@ -13,7 +13,7 @@
 
 enum {
     ACCEPTS_A_TURN_MAX = 128, /* then others get their turn; poll reports the rest again */
-    ACCEPTS_A_TURN_MIN = 8,   /* however much there was to read before */
+    ACCEPTS_A_TURN_MIN = 8,   /* even if reading has used up the turn's time */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
     LEFT_ACCEPTS_MAX = 4, /* of those that no other process took meanwhile */
@@ -59,8 +59,9 @@ static void accept_one(struct tcp_listener *listener, int fd)
     listener->on_accept(&tcp->base, listener->owner);
 }
 
-/* Without descriptors the backlog would be reported every turn: the spare one is given up to tell
- * one peer after the other (by closing) instead of letting them hang, and accepting rests. */
+/* Out of descriptors, poll would report the backlog every turn. The spare descriptor is closed to
+ * accept waiting peers one by one and close them, instead of letting them hang; then accepting
+ * pauses. */
 static void accept_rest(struct tcp_listener *listener, int cause)
 {
     size_t dropped = 0;
@@ -86,8 +87,8 @@ static bool accept_next(struct tcp_listener *listener)
 {
     if (listener->bound.fd < 0) /* on_accept has freed it */
         return false;
-    /* SOCK_NONBLOCK);|No fcntl calls are needed after this, and no other thread can exec
-     * with the descriptor open. */
+    /* With both flags no fcntl calls are needed, and no other thread can exec with the descriptor
+     * open. */
     int fd = accept4(listener->bound.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0) {
         accept_one(listener, fd);
@@ -126,8 +127,8 @@ static void on_rested(struct timer *timer)
         continue;
 }
 
-/* Within an eighth of the one that has the fewest: of few connections two more, so that a burst is
- * taken in steps of some, not one by one. */
+/* This process accepts while it has at most an eighth more connections than the one with the
+ * fewest, plus two, so that a burst is not handed around one by one. */
 static bool is_its_turn(const struct tcp_listener *listener)
 {
     const struct tcp_share *share = listener->share;
@@ -142,7 +143,8 @@ static bool is_its_turn(const struct tcp_listener *listener)
     return own <= fewest + 2 + fewest / 8;
 }
 
-/* One that is stuck, or gone, does not hinder the others: they only wait a little. */
+/* Waits for LEAVE_MS only: a process that is stuck or dead does not keep the others from accepting.
+ */
 static void leave_to_others(struct tcp_listener *listener)
 {
     listener->is_leaving = true;

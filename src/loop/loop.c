@@ -23,7 +23,7 @@ enum {
 #endif
 
 static unsigned threads_wanted = 4; /* libuv's own default */
-static bool has_abandoned;          /* a loop of this process, to threads that would not end */
+static bool has_abandoned;          /* a loop was left to pool threads that did not end */
 
 /* ---- tasks, hooks, garbage ---- */
 
@@ -351,7 +351,7 @@ static bool loop_is_ending(struct loop *loop)
 
 static void on_wait_over(struct timer *timer)
 {
-    (void)timer; /* that it is no longer armed says it */
+    (void)timer; /* loop_wait_for_work checks whether it is still armed */
 }
 
 bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms)

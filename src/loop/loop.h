@@ -64,7 +64,7 @@ void loop_hook_remove(struct loop_hook *hook);
 /* Something was queued for a hook that will take about so long: the drain ends as much earlier. */
 void loop_reserve(struct loop *loop, uint64_t about_ns);
 
-/* Something whose memory goes at the bottom of this turn, never where it dies. */
+/* An object whose memory is freed at the bottom of the turn, never where the object ends. */
 struct loop_garbage {
     struct list link;
     void (*free)(struct loop_garbage *garbage);
@@ -97,8 +97,8 @@ const struct loop_stats *loop_stats(const struct loop *loop);
 /* Whether more of each thousand turns begun than SLUICE_TURNS_OVER_MAX (0) took more thread CPU
  * time than SLUICE_TURN_CPU_MS_MAX allows, or one took ten times that (both of the environment,
  * read by loop_new; of all loops of this process). The log names each, and what its time went to; a
- * test run asserts 50 that way. A few are let pass where a virtual machine's
- * host may stop it, which is charged to whoever was running. */
+ * test run asserts 50 that way. A few are allowed, since a virtual machine's
+ * host may stop it, which is charged to the thread that was running. */
 bool loop_turn_limit_passed(void);
 
 /* ---- timers: an intrusive heap behind one uv_timer ---- */

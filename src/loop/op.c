@@ -55,7 +55,7 @@ static void op_collect(struct op *op)
     loop_garbage_add(op->loop, &op->garbage);
 }
 
-/* What a child leaves in its arena is for its parent, whose run may be several turns later: a drain
+/* A child's arena is kept until its parent has run, which may be several turns later, since a drain
  * ends when its time is up. */
 static void op_keep_for_parent(struct op *op)
 {
@@ -65,7 +65,7 @@ static void op_keep_for_parent(struct op *op)
     list_push_back(&op->parent->kept, &op->kept_link);
 }
 
-/* op has run since they ended. */
+/* Frees the ended children: op has run since, and has read their results. */
 static void op_let_children_go(struct op *op)
 {
     struct list *link;
@@ -133,7 +133,7 @@ static inline void op_show_jump(const struct op *op)
 }
 #endif
 
-/* The table says all ways: one that is missing there is a fault of the program. */
+/* The table names all jumps: one that is missing there is a bug. */
 static void op_name_next(struct op *op, size_t step)
 {
     ASSERT(step < op->class->step_count && op->step < op->class->step_count);

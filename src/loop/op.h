@@ -123,8 +123,9 @@ void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const ch
 /* Wakes early; releases the hold. Harmless when idle. */
 void op_sleep_stop(struct op_timer *timer);
 
-/* Where a request begins: OP_NEXT, or OP_WAIT until it is the turn of op->account_id, where others
- * ask, too (loop/entrance.c). entry: inside the op's struct. */
+/* Called where a request begins. OP_NEXT: it may start; OP_WAIT: it waits in the line of
+ * op->account_id, because other accounts send requests, too (loop/entrance.c). entry: inside the
+ * op's struct. */
 struct op_entry {
     struct op *op;
     struct entry_line *line;

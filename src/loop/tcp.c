@@ -15,7 +15,7 @@
 
 enum {
     TCP_PARTS_MAX = 64,
-    /* of one stream: then others have their turn, however fast its peer sends. libuv alone would
+    /* of one stream: then the others are read, even if its peer sends faster. libuv alone would
      * read up to 32 full buffers at a time */
     TCP_TURN_BYTES_MAX = 256 * 1024,
 };
@@ -56,7 +56,7 @@ static void on_uv_closed(uv_handle_t *handle)
 {
     struct tcp_stream *tcp = handle->data;
     loop_enter(tcp->base.loop);
-    tcp_drop_out(tcp); /* libuv has called back for the write that was flying */
+    tcp_drop_out(tcp); /* libuv has called back for the write in flight */
     struct err why = {.code = OK};
     if (tcp->fail_status)
         err_set(&why, (enum err_code)loop_err_from_uv(tcp->fail_status), "%s: %s", tcp->fail_what,
@@ -126,7 +126,7 @@ static int error_at_eof(struct tcp_stream *tcp)
     return -error;
 }
 
-/* Whoever has read much in this turn goes on in the next. */
+/* A stream that has read its share of this turn continues in the next. */
 static void rest_after(struct tcp_stream *tcp, size_t count)
 {
     uint64_t turn = loop_stats(tcp->base.loop)->turns;
@@ -200,7 +200,7 @@ static void tcp_shutdown_now(struct tcp_stream *tcp)
 
 static void on_written(uv_write_t *request, int status);
 
-/* Hands what waits to libuv. */
+/* Hands the waiting bytes to libuv. */
 static void tcp_fly(struct tcp_stream *tcp)
 {
     struct tcp_out *out = tcp->out;

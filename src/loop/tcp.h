@@ -14,11 +14,12 @@
 struct tcp_listener;
 
 /* How many connections each of the processes has that accept from the same sockets, in memory that
- * they share. Whoever wakes first would otherwise have them all, and keep them as long as clients
- * do: a listener that has clearly more than another leaves what comes to that one for 1 ms. */
+ * they share. Without it the process that wakes first would accept all, and keep them as long as
+ * the clients stay: a listener with clearly more than another leaves new ones to that one for 1 ms.
+ */
 struct tcp_share {
     _Atomic uint32_t *connections;
-    size_t count, self; /* self: whose this process's is */
+    size_t count, self; /* self: the index of this process */
 };
 
 struct tcp_listen_config {

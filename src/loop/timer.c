@@ -1,7 +1,7 @@
 /*
  * Timers: a 4-ary heap of (armed_ns, timer) behind one uv_timer. A timer that is moved later keeps
- * its position and is put right when that position comes up: the common case of a time-out that is
- * pushed on with every byte costs one store.
+ * its position and is moved to its new one when the old one comes up: the common case of a time-out
+ * that is extended with every byte costs one store.
  */
 #include "base/mem.h"
 #include "loop/internal.h"
@@ -180,7 +180,7 @@ void timer_stop(struct timer *timer)
 
 static void fire_spilled(struct loop *loop)
 {
-    size_t count = 0; /* those that spill meanwhile stand behind these */
+    size_t count = 0; /* timers that spill meanwhile are appended after these */
     for (struct timer *timer = loop->spilled; timer; timer = timer->spilled_next)
         count++;
     for (; count && loop->spilled; count--) {

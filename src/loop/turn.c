@@ -1,6 +1,6 @@
 /*
- * What a turn takes: when it began, whose step was the costliest, when its time for reading and for
- * tasks is over, and what is logged of it when it ends. Both times are short, so that a turn stays
+ * The time of a turn: when it began, which step was the costliest, when its time for reading and
+ * for tasks is over, and what is logged when it ends. Both times are short, so that a turn stays
  * below some two milliseconds however many sockets are ready and ops queued; what is left comes in
  * the next turn, which does not wait in poll. Shorter ones would make smaller batches of
  * statements: half of these times cost a twelfth of the executions.
@@ -22,8 +22,8 @@ static struct metric turn_metric = {
     .kind = METRIC_HISTOGRAM,
 };
 
-/* What a turn may never take, in limits: what a host that stops this machine is charged with was
- * below that. */
+/* A turn over so many limits is always a failure. Pauses that a virtual machine's host caused were
+ * measured to be shorter. */
 #define FAR_OVER 10
 
 /* Of all loops of this process; _max: of each thousand. */
@@ -147,7 +147,7 @@ static void loop_report_long_turn(const struct loop *loop, uint64_t cpu_ns)
               LOG_MS("memory_ms", parts_ns[PART_MEMORY]));
 }
 
-/* A stream passed over in this turn is read first in the next; else all are equal. */
+/* Ends the round unless streams were passed over: those are read first in the next turn. */
 static void loop_end_round(struct loop *loop)
 {
     loop->is_round_open = loop->has_passed_over;

@@ -16,8 +16,8 @@ struct work_request {
     struct work *work;
 };
 
-/* The loop goes first: next to busy threads of its own weight it would wait tens of milliseconds
- * for its core, and with it all that these threads are wanted for. */
+/* Pool threads run at a lower priority than the loop: among busy threads of equal weight the loop
+ * would wait tens of milliseconds for a core, and with it every request. */
 static void pool_thread_yield(void)
 {
     static _Thread_local bool is_done;
@@ -80,7 +80,7 @@ int work_start(struct loop *loop, struct work *work)
 
 static void on_first_run(uv_work_t *uv)
 {
-    (void)uv; /* that there is work makes the threads */
+    (void)uv; /* libuv makes the threads for the first work; there is nothing to do */
 }
 
 static void on_first_done(uv_work_t *uv, int status)

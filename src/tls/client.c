@@ -140,8 +140,8 @@ static void on_opened(struct tls_engine *engine)
     struct tls_client *client = client_of(engine);
     struct client_handshake *handshake = client->handshake;
     client->is_resumed = handshake->is_offered && !handshake->verify.is_called;
-    /* No peer gets here unverified: either a certificate was checked now, or the session goes back
-     * to a handshake in this context in which one was. */
+    /* No peer gets here unverified: a certificate was checked now, or the session that is resumed
+     * stems from a handshake in this context in which one was. */
     ASSERT(handshake->verify.is_called || client->is_resumed);
     if (handshake->verify.is_called) {
         int64_t until = clock_wall_us() / 1000000 + client->context->session_age_max_s;
@@ -180,7 +180,8 @@ static void on_explain(struct tls_engine *engine, int code, struct err *err)
     const struct tls_verify *verify = &client->handshake->verify;
     char text[160];
     metric_inc(&handshake_failures);
-    if (client->handshake->is_offered) /* whatever was wrong, do not try it again */
+    if (client->handshake
+            ->is_offered) /* the session may be the cause, so it is not offered again */
         tls_sessions_drop(&client->context->sessions, client_key(client));
     uint32_t flags = mbedtls_ssl_get_verify_result(&engine->ssl);
     bool is_cert = code == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED ||
@@ -249,7 +250,7 @@ static void client_offer(struct tls_client *client)
         buf_clear(offered);
 }
 
-/* What has to stand before the first byte: without a host name no handshake starts, ever. */
+/* All that is set before the first byte. Without a host name to verify no handshake starts. */
 static int client_setup(struct tls_client *client, size_t write_bytes_max, struct loop *loop,
                         struct err *err)
 {

@@ -36,7 +36,7 @@ static const uint16_t groups[] = {
 };
 
 /* ECDHE and AEAD only, AES first where the processor has instructions for it (all that matter
- * have). Said here as well, for an archive that was not built with our configuration. */
+ * have). Set here as well as in the build's configuration, for a distribution's own Mbed TLS. */
 static const int suites[] = {
     MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
     MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
@@ -164,7 +164,7 @@ static int conf_client(struct tls_context *context, const struct tls_config *con
     mbedtls_ssl_conf_session_tickets(conf, config->is_resumption_off
                                                ? MBEDTLS_SSL_SESSION_TICKETS_DISABLED
                                                : MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
-    /* without this the library keeps quiet about them (it is off by default since 3.6.1) */
+    /* Since 3.6.1 the library reports TLS 1.3 tickets only if this is set. */
     mbedtls_ssl_conf_tls13_enable_signal_new_session_tickets(
         conf, config->is_resumption_off ? MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_DISABLED
                                         : MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_ENABLED);

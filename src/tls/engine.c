@@ -96,7 +96,7 @@ static void on_under_closed(struct stream *under, void *owner, const struct err 
     (void)under;
     struct tls_engine *engine = owner;
     ASSERT(engine->state != TLS_CLOSED);
-    /* A close of our own has its reason already, and OK is one: the owner wanted it. */
+    /* A close that began here has its reason already; OK is one: the owner closed the stream. */
     if (engine->why.code == OK && engine->state != TLS_CLOSING)
         engine->why = *why;
     loop_task_cancel(&engine->wake);
@@ -153,8 +153,8 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
 {
     switch (code) {
     case MBEDTLS_ERR_SSL_WANT_READ:
-        /* The library also says so between a ticket's record and its handling, whether or not
-         * there is more to read: so it is asked once more before it is believed. */
+        /* The library also returns WANT_READ between a ticket's record and its handling, whether or
+         * not there is more to read: the read is repeated once. */
         if (engine_has_input(engine))
             return true;
         engine->is_asked_again = !engine->is_asked_again;
@@ -187,7 +187,7 @@ static void engine_pump(struct tls_engine *engine)
             continue;
         }
         engine->is_asked_again = false;
-        if (!tls_engine_flush(engine)) /* before anybody else writes into the shared scratch */
+        if (!tls_engine_flush(engine)) /* before another session writes into the shared scratch */
             break;
         if (engine->stream.events->on_read)
             engine->stream.events->on_read(&engine->stream, engine->stream.owner,
@@ -246,7 +246,8 @@ static void on_under_read(struct stream *under, void *owner, slice bytes)
         engine_keep(engine, &engine->in, rest);
 }
 
-/* What is buffered comes before anything new: else a reader that pauses often would pile it up. */
+/* Buffered bytes are delivered before new ones are read: otherwise a reader that pauses often would
+ * let the buffer grow. */
 static void on_wake(struct loop_task *task)
 {
     struct tls_engine *engine = CONTAINER_OF(task, struct tls_engine, wake);
@@ -371,7 +372,7 @@ static int engine_work_start(struct tls_engine *engine, struct err *err)
     return err_set(err, ERR_NOMEM, "no thread could be had for a TLS handshake");
 }
 
-/* Sends the thread off when there is something new for it to read. */
+/* Starts a thread for the next handshake steps if there are new bytes for it to read. */
 static void engine_handshake_step(struct tls_engine *engine)
 {
     if (engine->state != TLS_HANDSHAKE)
@@ -436,7 +437,7 @@ static void engine_close(struct stream *stream)
     struct tls_engine *engine = engine_of(stream);
     if (engine->state >= TLS_CLOSING)
         return;
-    /* politeness that costs no wait */
+    /* close_notify is sent if that needs no wait; the peer does not depend on it. */
     if (engine->state == TLS_OPEN && !engine->is_shut && stream_write_pending(engine->under) == 0 &&
         !tls_engine_send_close_notify(engine))
         return;
@@ -485,7 +486,7 @@ int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *ho
     buf_init(&engine->out, TLS_ARRIVING_BYTES_MAX);
     loop_task_init(&engine->wake, on_wake);
     if (mbedtls_ssl_setup(&engine->ssl, conf) != 0) {
-        /* 3.6.7 forgets conf when it fails late, and mbedtls_ssl_free then looks into it */
+        /* 3.6.7 clears conf when it fails late, but mbedtls_ssl_free reads through it */
         engine->ssl.MBEDTLS_PRIVATE(conf) = conf;
         return err_set(err, ERR_NOMEM, "out of memory for a TLS session");
     }

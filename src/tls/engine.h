@@ -42,12 +42,12 @@ struct tls_engine_hooks {
 };
 
 struct tls_engine {
-    struct stream stream; /* what the owner sees; first member */
+    struct stream stream; /* the owner's handle; first member */
     struct stream *under;
     const struct tls_engine_hooks *hooks;
     mbedtls_ssl_context ssl;
     enum tls_state state;
-    bool is_working; /* a pool thread is at it */
+    bool is_working; /* a pool thread uses the session */
     bool is_client;
     bool is_prepared;     /* hooks->prepare was called */
     bool is_reading;      /* the owner wants bytes */

@@ -1,7 +1,7 @@
 /*
  * The writing half of a TLS session: plain bytes into records, records to the stream below in few
  * large pieces. Open sessions share one buffer for records and one in which small parts are
- * gathered; both are empty whenever the loop is at another session. See engine.h.
+ * gathered; both are empty whenever another session runs. See engine.h.
  */
 #include "base/mem.h"
 #include "tls/engine.h"
@@ -75,8 +75,8 @@ static bool engine_encrypt(struct tls_engine *engine, slice bytes)
     return true;
 }
 
-/* Small parts share a record: head and body of a request leave as one. Whole records are
- * encrypted from where they lie. */
+/* Small parts are gathered into one record: head and body of a request leave together. Parts as
+ * large as a record are encrypted without a copy. */
 static bool engine_encrypt_parts(struct tls_engine *engine, const slice *parts, size_t count)
 {
     size_t held = 0, held_max = 0;

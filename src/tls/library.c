@@ -1,5 +1,5 @@
 /*
- * Mbed TLS as a whole: start and end of the library, and words for its codes.
+ * Mbed TLS as a library: start, end, and texts for its error codes and alerts.
  */
 #include <mbedtls/error.h>
 #include <mbedtls/platform.h>

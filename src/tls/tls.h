@@ -5,10 +5,10 @@
  *
  * A context holds the trust roots, the rules and the cache of sessions that can be resumed; it is
  * counted, so that a reload (SIGHUP) makes a new one while sessions under way keep the old.
- * Handshakes run on the thread pool: the loop never pays for public-key arithmetic. An open session
- * that rests keeps no buffers of ours; with Mbed TLS's own and the peer's certificate it costs
- * about 30 KiB. Mbed TLS 3.6 does not take a TLS 1.3 KeyUpdate: such a peer's session ends with an
- * error. Loop thread only.
+ * Handshakes run on the thread pool: the loop never pays for public-key arithmetic. An idle open
+ * session keeps no buffers here; with Mbed TLS's own and the peer's certificate it costs about 30
+ * KiB. Mbed TLS 3.6 does not take a TLS 1.3 KeyUpdate: such a peer's session ends with an error.
+ * Loop thread only.
  */
 #ifndef TLS_TLS_H
 #define TLS_TLS_H

@@ -79,7 +79,8 @@ static bool has_ip(const struct tls_verify *verify, const mbedtls_x509_crt *cert
     return false;
 }
 
-/* A name from the peer: only what a name may hold gets into a sentence. */
+/* A name from the peer's certificate goes into an error text: all but printable characters, and
+ * quotes, are replaced. */
 static size_t append_clean(char *out, size_t cap, const mbedtls_x509_buf *name)
 {
     size_t len = 0;

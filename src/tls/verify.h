@@ -1,6 +1,7 @@
 /*
- * Who the peer must be, what its certificate says, and the sentences that come of it. Owned by a
- * client session during its handshake; used on the pool thread, then on the loop. Internal.
+ * The expected name of the peer, what its certificate says, and the error texts for a mismatch.
+ * Owned by a client session during its handshake; used on the pool thread, then on the loop.
+ * Internal.
  */
 #ifndef TLS_VERIFY_H
 #define TLS_VERIFY_H

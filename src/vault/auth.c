@@ -1,7 +1,7 @@
 /*
- * The cache of keys. An entry is either known (found or not, until its time), or asked for: then an
- * op of this room looks it up, and checks wait in the entry's list. Entries in use are never
- * evicted.
+ * The cache of keys. An entry is either known (found or not, until it expires), or being loaded:
+ * then an op of this room runs the query, and checks wait in the entry's list. Entries in use are
+ * never evicted.
  */
 #include "vault/auth.h"
 
@@ -18,7 +18,7 @@ enum {
     FETCH_ARENA_MAX = 64 * 1024,
     TOUCH_EVERY_US = 60 * 1000 * 1000,
     GUARD_EVERY_MS = 250,
-    GUARD_TTL_MS = 30000, /* a guard believes for longer: a hint is the rule */
+    GUARD_TTL_MS = 30000, /* a guard's entry is valid for longer: changes are notified */
 };
 
 static struct metric hit_metric = {
@@ -35,7 +35,7 @@ struct entry {
     bool is_fetching;    /* op is live */
     bool is_stale;       /* flushed meanwhile */
     bool is_orphan;      /* auth is gone; freed with the op */
-    uint64_t until_ns;   /* believed until then; 0: ask */
+    uint64_t until_ns;   /* valid until then; 0: to be loaded */
     uint64_t learnt_ns;
     int status;
     struct vault_grant grant;
@@ -123,7 +123,7 @@ static void entry_answer_all(struct entry *entry)
     }
 }
 
-/* ---- looking up ---- */
+/* ---- loading ---- */
 
 static struct entry *entry_of(struct op *op)
 {
@@ -182,7 +182,7 @@ static enum op_result step_answer(struct op *op)
     struct vault_auth *auth = entry->auth;
     entry_learn(entry);
     bool is_known = entry->status == OK || entry->status == ERR_REFUSED;
-    if (is_known && entry->is_stale) { /* older than the change, after which some have asked */
+    if (is_known && entry->is_stale) { /* loaded before the change, and some checks came after it */
         entry->is_stale = false;
         return op_jump(op, 0);
     }
@@ -241,7 +241,7 @@ static void entry_fetch(struct entry *entry)
     op_start(&entry->op, &fetch_class, entry->auth->loop, NULL, FETCH_ARENA_MAX);
 }
 
-/* ---- doors ---- */
+/* ---- checks ---- */
 
 static bool refuse(struct vault_check *check, int status)
 {
@@ -301,8 +301,8 @@ void vault_auth_cancel(struct vault_check *check)
 
 /* ---- guards ---- */
 
-/* Whether the key is known to be refused; where that is not known it is asked for, and the answer
- * is there next time. */
+/* Whether the key is known to be refused. If it is not cached it is loaded, and the answer is there
+ * the next time. */
 static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
 {
     struct entry *entry = map_get(&auth->entries, caller_key(caller));
@@ -372,7 +372,8 @@ static void entry_distrust(struct entry *entry)
     entry->is_stale = true;
 }
 
-/* Of one that is looked up for the first time, or was refused, the account is not known. */
+/* The account is not known of a key that is being loaded for the first time, or that was refused.
+ */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id)
 {
     size_t pos = 0;

@@ -1,9 +1,9 @@
 /*
  * auth: from a bearer key to an account and its scopes, through a small cache: a hash that was
- * found is believed for ttl_ms, one that was not for 500 ms; look-ups of one hash fly once. Hints
- * of changes (store/change.h) empty it sooner. What is open for long for a key has a guard. A
- * dashboard session is checked with its key, in the same look-up: ended, it is refused as the key
- * would be.
+ * found is cached for ttl_ms, one that was not for 500 ms; concurrent checks of one hash share a
+ * query. Notifications of changes (store/change.h) drop entries sooner. A reply that stays open for
+ * long has a guard. A dashboard session is checked with its key, in the same query: if it was
+ * ended, it is refused as a revoked key is.
  */
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
@@ -24,7 +24,7 @@ struct vault_grant {
     uint32_t scopes; /* set of SCOPE_* */
 };
 
-/* Who is checked: a key, or a session that it opened. */
+/* The caller to check: a key, or a session that it opened. */
 struct vault_caller {
     uint8_t key_hash[API_KEY_HASH_LEN];
     uint8_t session_hash[SESSION_HASH_LEN]; /* zeros: no session */
@@ -45,7 +45,7 @@ struct vault_check {
 
 struct vault_auth *vault_auth_new(struct loop *loop,
                                   const struct vault_auth_config *config) MUST_CHECK;
-/* No check may be waiting (asserted). Look-ups of its own in flight are let go safely. */
+/* No check may be waiting (asserted). Its queries in flight are detached and free themselves. */
 void vault_auth_free(struct vault_auth *auth);
 /* text: the key as it was sent, or SLICE_NONE. true: answered from the cache, check is filled, op
  * is not held. false: op is held until the answer is there. */
@@ -57,8 +57,8 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
 /* For an op's on_cancel: lets go of op; harmless when not waiting. */
 void vault_auth_cancel(struct vault_check *check);
 /* What stays open for a key (an event stream, a long poll) is notified once when the key or the
- * session is refused. Within GUARD_EVERY_MS of the hint of the change; where hints are lost, within
- * GUARD_TTL_MS. */
+ * session is refused. Within GUARD_EVERY_MS of the notification of the change; if that is lost,
+ * within GUARD_TTL_MS. */
 struct vault_guard {
     void (*on_refused)(struct vault_guard *guard); /* the guard has stopped; from a timer */
     /* private */

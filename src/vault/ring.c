@@ -55,7 +55,7 @@ static int decode_key(slice word, struct buf *bytes, size_t number, struct err *
     return OK;
 }
 
-/* The id is part of the hash of the key, so that an operator need not think of names. */
+/* The id is derived from the key's hash, so that operators do not have to name keys. */
 static void name_key(struct vault_ring_key *key, slice bytes)
 {
     uint8_t hash[32];

@@ -370,7 +370,7 @@ test('options: plain, tokens, seed, help, mistakes', async () => {
   }
   const run = (...options) => spawnSync(program, options, { encoding: 'utf8' });
   assert.match(run('--help').stdout, /--die-with-parent/);
-  for (const [options, message] of [[[], /--data DIR is needed/], [['--port', '70000', '--plain'], /--port wants a number up to 65535/], [['--nope', 'x'], /no option --nope/], [['--data'], /wants a value/], [['--plain', '--token', 'slack=x'], /gmail=TOKEN or notion=TOKEN/], [['--plain', '--token', 'gmail=x,fly'], /no scope is called fly/], [['--plain', '--listen', '203.0.113.1'], /203\.0\.113\.1/]]) {
+  for (const [options, message] of [[[], /--data DIR is needed/], [['--port', '70000', '--plain'], /--port must be a number up to 65535/], [['--nope', 'x'], /no option --nope/], [['--data'], /needs a value/], [['--plain', '--token', 'slack=x'], /gmail=TOKEN or notion=TOKEN/], [['--plain', '--token', 'gmail=x,fly'], /no scope is called fly/], [['--plain', '--listen', '203.0.113.1'], /203\.0\.113\.1/]]) {
     const { status, stderr } = run(...options);
     assert.equal(status, 1, options.join(' '));
     assert.match(stderr, message);

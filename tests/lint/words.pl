@@ -17,7 +17,7 @@ close $words;
 
 my (%lines, %comment_lines, %asserts);
 for my $file (@files) {
-    my ($room) = $file =~ m{^src/([a-z]+)/} or next;
+    my ($room) = $file =~ m{^(?:src/)?([a-z]+)/} or next;
     open my $in, '<', $file or die "$file: $!\n";
     local $/;
     my $text = <$in>;

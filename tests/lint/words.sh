@@ -6,6 +6,6 @@ set -eu
 . "$(dirname "$0")/files.sh"
 
 # shellcheck disable=SC2046 # paths of ours hold no spaces
-found=$(perl tests/lint/words.pl tests/lint/words.txt $(c_files src))
+found=$(perl tests/lint/words.pl tests/lint/words.txt $(c_files src bench))
 printf '%s\n' "$found" | grep '^# room' || true
 verdict "words of names and comments" "$(printf '%s\n' "$found" | grep -v '^# room' || true)"
