@@ -285,7 +285,7 @@ static void put_header(struct import_op *op, const struct parameter *p)
         return;
     }
     if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
-        /* sluice sets it itself, from the caller's idempotency key, so it is no input. */
+        /* sluice sends a key of its own there (exec/attempt.c), so it is no input. */
         op->idempotency_header = p->name;
         return;
     }

@@ -77,8 +77,8 @@ int pg_line_join(struct pg_queue *queue, struct pg_query *query)
     const struct pg_pool *pool = query->pool;
     struct uuid tenant = tenant_of(query);
     struct pg_line *line = map_get(&queue->lines, key_of(&tenant));
-    /* The queue's limit is that of the pool: `waiting` counts all three queues, and so do the free
-     * entries, but a line only its own. */
+    /* queue_max is one limit for the pool's three queues together, so `waiting` counts them all; a
+     * tenant's own use is its line in this queue. */
     if (!share_allows(line ? line->count : 0, pool->waiting, pool->queue_max,
                       share_default(pool->queue_max)))
         return ERR_BUSY;

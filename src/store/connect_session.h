@@ -45,8 +45,8 @@ void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, str
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
 /* The same, taken until `until` by the first browser that asks, and by that one again (taken_by is
- * a random value of its page, so that a form sent twice is one). ERR_NOTFOUND for all others, and
- * past expires_at. */
+ * the hash of a random value of its page, so that a form sent twice is one). ERR_NOTFOUND for all
+ * others, and past expires_at. */
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid account_id,
                                 const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
