@@ -20,7 +20,7 @@ static long long seconds_of(uint64_t ms)
 
 static enum op_result stop_limited(struct exec *exec)
 {
-    uint64_t wait_ms = exec->gate.place.retry_after_ms;
+    uint64_t wait_ms = exec->gate.slot.retry_after_ms;
     exec->out.retry_after_ms = (int64_t)wait_ms;
     return exec_stop(exec, EXEC_OWN_RATE_LIMIT,
                      arena_printf(&exec->op.arena,
@@ -73,7 +73,7 @@ enum op_result exec_step_enter_limits(struct op *op)
     struct breaker_key circuit = breaker_key_of(exec);
     if (breaker_would_refuse(service->breaker, &circuit, now))
         return OP_NEXT; /* no use in waiting */
-    if (limits_enter(service->limits, &exec->gate.place, &key, until_ns, op) == LIMITS_QUEUED)
+    if (limits_enter(service->limits, &exec->gate.slot, &key, until_ns, op) == LIMITS_QUEUED)
         return OP_WAIT;
     return OP_NEXT;
 }
@@ -84,7 +84,7 @@ enum op_result exec_step_admit(struct op *op)
     ASSERT(!exec->gate.pass.member); /* what was taken before was given back */
     struct breaker_key key = breaker_key_of(exec);
     struct breaker_refusal refusal;
-    if (exec->gate.place.verdict == LIMITS_REFUSED)
+    if (exec->gate.slot.verdict == LIMITS_REFUSED)
         return stop_limited(exec);
     if (breaker_enter(exec->service->breaker, &exec->gate.pass, &key, loop_now_ns(op->loop),
                       &refusal))
@@ -96,7 +96,8 @@ enum op_result exec_step_admit(struct op *op)
 
 /* The reply did not say how long: what earlier ones said counts, then the manifest's default, which
  * holds for others as well. */
-static void learn_wait(struct exec *exec, const struct limits_key *key, struct limits_told *told)
+static void learn_wait(struct exec *exec, const struct limits_key *key,
+                       struct limits_feedback *feedback)
 {
     struct limits *limits = exec->service->limits;
     uint64_t known_ms = limits_closed_ms(limits, key);
@@ -104,27 +105,27 @@ static void learn_wait(struct exec *exec, const struct limits_key *key, struct l
     uint64_t wait_ms = known_ms > 0 ? known_ms : default_ms;
     if (wait_ms == 0)
         return;
-    exec->out.retry_after_ms = told->retry_after_ms = (int64_t)wait_ms;
+    exec->out.retry_after_ms = feedback->retry_after_ms = (int64_t)wait_ms;
     if (known_ms == 0)
-        limits_tell(limits, &exec->gate.place, key, told);
+        limits_learn(limits, &exec->gate.slot, key, feedback);
 }
 
-void exec_tell_limits(struct exec *exec)
+void exec_limits_learn(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     struct limits_key key = limits_key_of(exec);
     ASSERT(exec->out.attempts > 0);
     if (exec->attempt.request.is_bare)
         return; /* of a server that does not know the connection */
-    struct limits_told told = {
+    struct limits_feedback feedback = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
         .retry_after_ms = out->retry_after_ms,
         .remaining = out->quota_remaining,
         .reset_ms = out->quota_reset_ms,
     };
-    limits_tell(exec->service->limits, &exec->gate.place, &key, &told);
-    if (told.is_too_fast && out->retry_after_ms < 0)
-        learn_wait(exec, &key, &told);
+    limits_learn(exec->service->limits, &exec->gate.slot, &key, &feedback);
+    if (feedback.is_too_fast && out->retry_after_ms < 0)
+        learn_wait(exec, &key, &feedback);
 }
 
 /* Whether the origin is at fault; no vote where it was not asked, or not given its time. */
@@ -182,5 +183,5 @@ void exec_leave(struct exec *exec)
     if (is_called && exec->gate.pass.member && read_vote(exec, &is_failure))
         breaker_report(&exec->gate.pass, is_failure, loop_now_ns(exec->op.loop));
     breaker_leave(&exec->gate.pass);
-    limits_leave(&exec->gate.place, is_called);
+    limits_leave(&exec->gate.slot, is_called);
 }

@@ -146,7 +146,7 @@ enum op_result exec_step_call(struct op *op)
     if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome stands */
         return op_jump(op, EXEC_STEP_TAKE_PAGE);
     if (!is_first)
-        (void)limits_repeat(&exec->gate.place); /* the back-off was its wait */
+        (void)limits_repeat(&exec->gate.slot); /* the back-off was its wait */
     if (!exec->attempt.has_provider_key && exec->action->idempotency_header.len > 0 &&
         !add_provider_key(exec))
         return stop_unsent(exec, SLICE("Out of memory; nothing was sent, try again."));
@@ -195,7 +195,7 @@ static void count_call(const struct exec *exec)
 }
 
 /* Not each attempt: what became of the call in the end. */
-static void tell_use(const struct exec *exec)
+static void report_use(const struct exec *exec)
 {
     const struct exec_outcome *out = &exec->out;
     if (exec->connection.item)
@@ -321,7 +321,7 @@ enum op_result exec_step_check_reply(struct op *op)
                               !exec->attempt.is_any_byte_sent ||
                               (exec->in.is_recorded_by_caller && is_run_repeat_safe(exec));
     count_call(exec);
-    exec_tell_limits(exec);
+    exec_limits_learn(exec);
     if (exec_renews_after(exec))
         return op_jump(op, EXEC_STEP_RENEW_TOKEN);
     exec_excuse_token(exec);
@@ -334,7 +334,7 @@ enum op_result exec_step_check_reply(struct op *op)
         bool is_too_fast = exec->out.reason == EXEC_PROVIDER_RATE_LIMITED;
         if (is_too_fast && exec->out.retry_after_ms < 0 && !exec->in.is_recorded_by_caller)
             exec->out.retry_after_ms = EXEC_RETRY_AFTER_MS_DEFAULT;
-        tell_use(exec);
+        report_use(exec);
         return OP_NEXT;
     }
     op_log(op, LOG_INFO, "calling the provider again",

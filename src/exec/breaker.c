@@ -64,7 +64,7 @@ static void origin_open(struct breaker_origin *origin, const struct tally *sum, 
     uint64_t for_ms = circuit_open(&origin->circuit, config, now);
     origin->fresh_probe_ns = now + config->open_ms * 1000000ull / FRESH_PROBES;
     origin_clear(origin);
-    breaker_origin_show(origin, true);
+    breaker_origin_set_gauge(origin, true);
     log_event(LOG_WARN, "circuit opened", LOG_STR("origin", breaker_origin_name(origin)),
               LOG_INT("accounts", sum->accounts), LOG_INT("accounts_failing", sum->failing),
               LOG_INT("failed", sum->votes.failed), LOG_INT("succeeded", sum->votes.succeeded),
@@ -76,7 +76,7 @@ static void origin_close(struct breaker_origin *origin, uint64_t now)
     origin->circuit.is_open = false;
     origin->closed_ns = now;
     origin_clear(origin);
-    breaker_origin_show(origin, false);
+    breaker_origin_set_gauge(origin, false);
     log_event(LOG_INFO, "circuit closed", LOG_STR("origin", breaker_origin_name(origin)));
 }
 
@@ -102,7 +102,7 @@ static void member_open(struct breaker_member *member, uint64_t now)
         return;
     struct tally sum = breaker_origin_sum(origin);
     if (sum.failing == sum.accounts) /* it answers none */
-        breaker_origin_show(origin, true);
+        breaker_origin_set_gauge(origin, true);
 }
 
 static void member_close(struct breaker_member *member)
@@ -181,7 +181,7 @@ void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
     else if (origin && is_failure)
         check_origin(origin, now);
     if (origin && !is_failure && !origin->circuit.is_open && !member->circuit.is_open)
-        breaker_origin_show(origin, false);
+        breaker_origin_set_gauge(origin, false);
 }
 
 /* ---- passing ---- */
@@ -226,10 +226,10 @@ static uint64_t origin_refusal_ms(const struct breaker_member *member, uint64_t 
     if (!wants_origin_probe(member, now))
         return 0;
     const struct circuit *circuit = &origin->circuit;
-    bool is_place = circuit->probes < origin->breaker->config.probes_max && !member->is_probing;
+    bool is_slot_free = circuit->probes < origin->breaker->config.probes_max && !member->is_probing;
     bool is_due = now >= circuit->open_until_ns ||
                   (now >= origin->fresh_probe_ns && is_fresh(member, now));
-    if (is_due && is_place)
+    if (is_due && is_slot_free)
         return 0;
     return now < circuit->open_until_ns ? ms_until(circuit->open_until_ns, now) : PROBE_RETRY_MS;
 }
@@ -311,10 +311,10 @@ void breaker_leave(struct breaker_pass *pass)
 
 /* ---- the whole ---- */
 
-static void default_to(unsigned *value, unsigned otherwise)
+static void default_to(unsigned *value, unsigned default_value)
 {
     if (*value == 0)
-        *value = otherwise;
+        *value = default_value;
 }
 
 struct breaker *breaker_new(const struct breaker_config *config)
@@ -335,10 +335,10 @@ struct breaker *breaker_new(const struct breaker_config *config)
     own->origins_max = own->origins_max ? own->origins_max : ORIGINS_MAX_DEFAULT;
     own->members_max = own->members_max ? own->members_max : MEMBERS_MAX_DEFAULT;
     map_init(&breaker->origins, own->origins_max);
-    map_init(&breaker->members, own->members_max + BREAKER_SHELVES);
+    map_init(&breaker->members, own->members_max + BREAKER_SHARDS);
     list_init(&breaker->by_age);
-    for (size_t i = 0; i < BREAKER_SHELVES; i++)
-        list_init(&breaker->shelves[i].by_age);
+    for (size_t i = 0; i < BREAKER_SHARDS; i++)
+        list_init(&breaker->shards[i].by_age);
     return breaker;
 }
 

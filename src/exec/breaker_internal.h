@@ -9,7 +9,7 @@
 #include "base/metric.h"
 #include "exec/breaker.h"
 
-enum { BREAKER_SHELVES = 256 }; /* parts of the table of members, by account */
+enum { BREAKER_SHARDS = 256 }; /* parts of the table of members, by account */
 
 struct votes {
     uint32_t succeeded, failed;
@@ -52,7 +52,7 @@ struct breaker_member {
     struct member_key key;
     struct breaker *breaker;
     struct breaker_origin *origin; /* NULL: a host that the account's connection names */
-    struct list age_link;          /* in its shelf, least recently used first */
+    struct list age_link;          /* in its shard, least recently used first */
     struct list origin_link;
     struct circuit circuit;
     size_t passes;
@@ -64,7 +64,7 @@ struct breaker_member {
     bool is_counted, is_counted_failing; /* in the origin's tally of `half` */
 };
 
-struct shelf {
+struct shard {
     struct list by_age;
     size_t count;
 };
@@ -73,7 +73,7 @@ struct breaker {
     struct breaker_config config;
     struct map origins, members;
     struct list by_age; /* origins */
-    struct shelf shelves[BREAKER_SHELVES];
+    struct shard shards[BREAKER_SHARDS];
 };
 
 /* ---- breaker_table.c ---- */
@@ -90,7 +90,7 @@ bool breaker_is_share(const struct breaker *breaker, uint64_t part, uint64_t all
 bool breaker_member_is_failing(const struct breaker_member *member);
 slice breaker_origin_name(const struct breaker_origin *origin);
 /* The metric. */
-void breaker_origin_show(struct breaker_origin *origin, bool is_open);
+void breaker_origin_set_gauge(struct breaker_origin *origin, bool is_open);
 /* No pass is in. */
 void breaker_table_deinit(struct breaker *breaker);
 

@@ -113,10 +113,10 @@ static slice member_key(const struct member_key *key)
     return slice_of((const char *)key, sizeof(*key));
 }
 
-static struct shelf *shelf_of(struct breaker *breaker, const struct uuid *account_id)
+static struct shard *shard_of(struct breaker *breaker, const struct uuid *account_id)
 {
-    return &breaker->shelves[hash_bytes(account_id->bytes, sizeof(account_id->bytes)) %
-                             BREAKER_SHELVES];
+    return &breaker
+                ->shards[hash_bytes(account_id->bytes, sizeof(account_id->bytes)) % BREAKER_SHARDS];
 }
 
 static void member_free(struct breaker_member *member)
@@ -128,16 +128,16 @@ static void member_free(struct breaker_member *member)
     (void)map_remove(&breaker->members, member_key(&member->key));
     list_unlink(&member->origin_link);
     list_unlink(&member->age_link);
-    shelf_of(breaker, &member->key.account_id)->count--;
+    shard_of(breaker, &member->key.account_id)->count--;
     mem_free(member);
 }
 
 /* One with executions under way stays; where all have some, false. */
-static bool shelf_make_room(struct shelf *shelf, size_t members_max)
+static bool shard_make_room(struct shard *shard, size_t members_max)
 {
-    if (shelf->count < members_max)
+    if (shard->count < members_max)
         return true;
-    LIST_EACH(&shelf->by_age, node)
+    LIST_EACH(&shard->by_age, node)
     {
         struct breaker_member *member = LIST_ITEM(node, struct breaker_member, age_link);
         if (member->passes > 0)
@@ -165,9 +165,9 @@ static struct member_key make_key(const struct breaker_key *key)
 static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
                                          struct breaker_origin *origin)
 {
-    struct shelf *shelf = shelf_of(breaker, &key->account_id);
-    size_t most = (breaker->config.members_max + BREAKER_SHELVES - 1) / BREAKER_SHELVES;
-    struct breaker_member *member = shelf_make_room(shelf, most) ? mem_zalloc(sizeof(*member))
+    struct shard *shard = shard_of(breaker, &key->account_id);
+    size_t most = (breaker->config.members_max + BREAKER_SHARDS - 1) / BREAKER_SHARDS;
+    struct breaker_member *member = shard_make_room(shard, most) ? mem_zalloc(sizeof(*member))
                                                                  : NULL;
     if (!member)
         return NULL;
@@ -180,8 +180,8 @@ static struct breaker_member *member_new(struct breaker *breaker, const struct m
         mem_free(member);
         return NULL;
     }
-    shelf->count++;
-    list_push_back(&shelf->by_age, &member->age_link);
+    shard->count++;
+    list_push_back(&shard->by_age, &member->age_link);
     if (origin)
         list_push_back(&origin->members, &member->origin_link);
     return member;
@@ -194,7 +194,7 @@ slice breaker_origin_name(const struct breaker_origin *origin)
     return slice_of(origin->name, origin->name_len);
 }
 
-void breaker_origin_show(struct breaker_origin *origin, bool is_open)
+void breaker_origin_set_gauge(struct breaker_origin *origin, bool is_open)
 {
     struct buf label;
     if (!origin->gauge && !is_open)
@@ -215,7 +215,7 @@ static void origin_free(struct breaker_origin *origin)
     member_free(LIST_ITEM(node, struct breaker_member, origin_link));
     (void)map_remove(&origin->breaker->origins, breaker_origin_name(origin));
     list_unlink(&origin->age_link);
-    breaker_origin_show(origin, false);
+    breaker_origin_set_gauge(origin, false);
     mem_free(origin);
 }
 
@@ -271,9 +271,9 @@ struct breaker_member *breaker_member_get(struct breaker *breaker, const struct 
     struct breaker_member *member = map_get(&breaker->members, member_key(&of));
     if (!member)
         return member_new(breaker, &of, origin);
-    struct shelf *shelf = shelf_of(breaker, &of.account_id);
+    struct shard *shard = shard_of(breaker, &of.account_id);
     list_unlink(&member->age_link);
-    list_push_back(&shelf->by_age, &member->age_link);
+    list_push_back(&shard->by_age, &member->age_link);
     return member;
 }
 
@@ -285,8 +285,8 @@ struct breaker_member *breaker_member_find(struct breaker *breaker, const struct
 
 void breaker_table_deinit(struct breaker *breaker)
 {
-    for (size_t i = 0; i < BREAKER_SHELVES; i++)
-        LIST_EACH(&breaker->shelves[i].by_age, node)
+    for (size_t i = 0; i < BREAKER_SHARDS; i++)
+        LIST_EACH(&breaker->shards[i].by_age, node)
     member_free(LIST_ITEM(node, struct breaker_member, age_link));
     while (!list_is_empty(&breaker->by_age))
         origin_free(LIST_ITEM(breaker->by_age.next, struct breaker_origin, age_link));

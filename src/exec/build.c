@@ -453,11 +453,11 @@ static void append_part_head(struct buf *out, slice boundary, slice name,
 
 static void append_files(struct build *b, struct buf *out, slice boundary)
 {
-    slice otherwise = b->action->files.field.len > 0 ? b->action->files.field : SLICE("file");
+    slice default_field = b->action->files.field.len > 0 ? b->action->files.field : SLICE("file");
     if (b->action->files.travel != FILES_MULTIPART)
         return;
     for (size_t i = 0; i < b->file_count; i++) {
-        slice field = b->files[i].field.len > 0 ? b->files[i].field : otherwise;
+        slice field = b->files[i].field.len > 0 ? b->files[i].field : default_field;
         append_part_head(out, boundary, field, &b->files[i]);
         b->file_at[i] = out->len;
         buf_append_cstr(out, "\r\n");

@@ -136,7 +136,7 @@ static void hand_on(const struct exec *holder, struct exec *waiter)
                                                .summary_bytes = record->summary_bytes};
 }
 
-void exec_key_let_go(struct exec *exec)
+void exec_key_release(struct exec *exec)
 {
     list_unlink(&exec->key.waiter_link);
     if (!exec->key.is_holder)

@@ -77,7 +77,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     list_init(&service->all);
     list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
-    crowd_init(&service->crowd, config->executions_max, config->account_executions_max);
+    concurrency_init(&service->concurrency, config->executions_max, config->account_executions_max);
     exec_stored_init(&service->stored, config->loop, config->pool, config->work, STORED_MAX);
     struct limits_config limits = {
         .loop = config->loop,
@@ -96,7 +96,7 @@ void exec_service_free(struct exec_service *service)
 {
     if (!service)
         return;
-    crowd_deinit(&service->crowd);
+    concurrency_deinit(&service->concurrency);
     map_deinit(&service->in_flight);
     exec_stored_deinit(&service->stored);
     unsent_deinit(&service->unsent);
@@ -107,11 +107,11 @@ void exec_service_free(struct exec_service *service)
 
 size_t exec_service_active(const struct exec_service *service)
 {
-    return service->crowd.count;
+    return service->concurrency.count;
 }
 
 /* From the claim on a run has an id: before it is sent, and until the run has ended. */
-bool exec_service_carries(const struct exec_service *service, struct uuid execution_id)
+bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id)
 {
     LIST_EACH(&service->all, node)
     {
@@ -121,7 +121,7 @@ bool exec_service_carries(const struct exec_service *service, struct uuid execut
     return exec_releases_have(service, execution_id);
 }
 
-bool exec_service_gave_up(const struct exec_service *service, struct uuid execution_id)
+bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id)
 {
     return unsent_has(&service->unsent, execution_id);
 }
@@ -139,14 +139,14 @@ void exec_service_cancel_all(struct exec_service *service)
 
 static void count_active(struct exec *exec, bool is_active)
 {
-    struct crowd *crowd = &exec->service->crowd;
+    struct concurrency *inflight = &exec->service->concurrency;
     if (is_active)
-        exec->counted = crowd_enter(crowd, exec->in.account_id);
+        exec->counted = concurrency_enter(inflight, exec->in.account_id);
     else if (exec->counted)
-        crowd_leave(crowd, exec->counted);
+        concurrency_leave(inflight, exec->counted);
     if (!is_active)
         exec->counted = NULL;
-    metric_set(metric_series(&executions_active, SLICE_NONE), (double)crowd->count);
+    metric_set(metric_series(&executions_active, SLICE_NONE), (double)inflight->count);
 }
 
 static void count_end(const struct exec *exec)
@@ -169,7 +169,7 @@ static void on_end(struct op *op, enum op_end end)
     if (end == OP_ENDED_CANCELLED)
         exec->out.reason = EXEC_CANCELLED;
     exec_leave(exec);
-    exec_key_let_go(exec);
+    exec_key_release(exec);
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
@@ -187,7 +187,7 @@ static void on_cancel(struct op *op)
     budget_wait_stop(&exec->attempt.memory);
     connect_find_cancel(&exec->connection.lookup);
     connect_renew_cancel(&exec->connection.renewal);
-    limits_leave(&exec->gate.place, false);
+    limits_leave(&exec->gate.slot, false);
     op_sleep_stop(&exec->timer);
 }
 

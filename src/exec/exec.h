@@ -42,7 +42,7 @@ struct exec_config {
     bool is_limits_off;
     struct breaker_config breaker;
     size_t response_bytes_max, executions_max;
-    size_t account_executions_max; /* of one account alone (exec/crowd.h); 0: the default */
+    size_t account_executions_max; /* of one account alone (exec/concurrency.h); 0: the default */
     size_t file_bytes_max;         /* of one file, decoded; an action may take less */
     size_t output_bytes;           /* answered of an output where the caller names no limit */
     size_t output_bytes_max;       /* and what he can ask for at most */
@@ -55,9 +55,9 @@ void exec_service_free(struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* Whether a run that is under way, or what releases its claim, knows the claim of that execution.
  * False: it is in flight for nobody. */
-bool exec_service_carries(const struct exec_service *service, struct uuid execution_id);
+bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id);
 /* Its claim was given up before anything was sent. */
-bool exec_service_gave_up(const struct exec_service *service, struct uuid execution_id);
+bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id);
 /* For who reads a stored summary by itself. */
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* The last resort on the way down: cuts all that are under way. Their claims stay behind and are

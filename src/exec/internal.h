@@ -7,7 +7,7 @@
 
 #include "base/map.h"
 #include "exec/build.h"
-#include "exec/crowd.h"
+#include "exec/concurrency.h"
 #include "exec/exec.h"
 #include "exec/limits.h"
 #include "exec/reply.h"
@@ -30,7 +30,7 @@ struct exec_service {
     struct list all;      /* struct exec.all_link */
     struct list releases; /* record.c */
     struct unsent unsent;
-    struct crowd crowd; /* all under way, by account */
+    struct concurrency concurrency; /* all under way, by account */
     struct exec_stored_table stored;
 };
 
@@ -86,7 +86,7 @@ struct exec_connection {
 
 /* May it go out now (admit.c). */
 struct exec_gate {
-    struct limits_place place;
+    struct limits_slot slot;
     struct breaker_pass pass;
 };
 
@@ -121,9 +121,9 @@ struct exec {
     const struct catalog_integration *integration;
     const struct catalog_action *action;
     uint64_t deadline_ns;
-    struct crowd_account *counted; /* NULL: there was no place for it */
-    struct budget_use use;         /* what it takes, with its account */
-    struct list all_link;          /* in the service */
+    struct concurrency_account *counted; /* NULL: there was no place for it */
+    struct budget_use use;               /* what it takes, with its account */
+    struct list all_link;                /* in the service */
     /* what it waits for, one at a time */
     struct pg_query query;
     struct op_timer timer;
@@ -246,7 +246,7 @@ uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_afte
 /* attempt.c: until its deadline. */
 uint64_t exec_left_ms(const struct exec *exec);
 /* admit.c: what a reply says about the calls to come. */
-void exec_tell_limits(struct exec *exec);
+void exec_limits_learn(struct exec *exec);
 /* admit.c: gives back what admit took, with a vote on the origin where it was called; harmless
  * where nothing was taken. */
 void exec_leave(struct exec *exec);
@@ -259,7 +259,7 @@ static inline bool exec_is_claimed(const struct exec *exec)
 /* gate.c: lets go of the connection that was found, and of the set it is in. */
 void exec_connection_drop(struct exec *exec);
 /* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
-void exec_key_let_go(struct exec *exec);
+void exec_key_release(struct exec *exec);
 /* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need
  * not wait for a database that is away. */
 void exec_claim_release_later(struct exec *exec);

@@ -17,7 +17,7 @@ struct limits_bucket {
     char key[LIMITS_KEY_MAX];
     size_t key_len;
     struct list idle_link; /* in limits->idle while nobody is in; least recently used first */
-    struct list waiting;   /* struct limits_place.link, oldest first */
+    struct list waiting;   /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
     struct timer timer; /* for the queue */
     /* of the manifest; 0: not limited */
@@ -123,23 +123,23 @@ static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
         token_bucket_fill(&bucket->tokens, bucket->rate_per_s, bucket->burst, now);
 }
 
-/* The earliest time for the one who is `place`th in the queue (1: the first), as far as time alone
- * decides. The bucket is filled. */
-static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t place, uint64_t now)
+/* The earliest time for the one who is `position`th in the queue (1: the first), as far as time
+ * alone decides. The bucket is filled. */
+static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t position, uint64_t now)
 {
     uint64_t at = now;
     if (bucket->closed_until_ns > at)
         at = bucket->closed_until_ns;
-    if (bucket->quota_until_ns > at && bucket->quota_left < (int64_t)place)
+    if (bucket->quota_until_ns > at && bucket->quota_left < (int64_t)position)
         at = bucket->quota_until_ns;
     if (bucket->rate_per_s <= 0)
         return at;
     uint64_t filled =
-        now + token_bucket_wait_ns(&bucket->tokens, bucket->rate_per_s, (double)place);
+        now + token_bucket_wait_ns(&bucket->tokens, bucket->rate_per_s, (double)position);
     return filled > at ? filled : at;
 }
 
-static bool bucket_has_place(const struct limits_bucket *bucket)
+static bool bucket_has_slot(const struct limits_bucket *bucket)
 {
     return bucket->in_flight_max == 0 || bucket->in_flight < bucket->in_flight_max;
 }
@@ -162,18 +162,18 @@ static void queue_counted(struct limits *limits, size_t waiting)
 }
 
 /* Out of the queue; the op goes on with the verdict. */
-static void place_dequeue(struct limits_place *place, enum limits_verdict verdict)
+static void slot_dequeue(struct limits_slot *slot, enum limits_verdict verdict)
 {
-    struct limits_bucket *bucket = place->bucket;
-    struct op *op = place->op;
-    list_unlink(&place->link);
+    struct limits_bucket *bucket = slot->bucket;
+    struct op *op = slot->op;
+    list_unlink(&slot->link);
     bucket->waiting_count--;
     queue_counted(bucket->limits, bucket->limits->waiting - 1);
-    place->op = NULL;
-    place->verdict = verdict;
+    slot->op = NULL;
+    slot->verdict = verdict;
     if (verdict != LIMITS_FREE)
-        place->bucket = NULL;
-    metric_time(&waited_seconds, loop_now_ns(bucket->limits->config.loop) - place->entered_ns);
+        slot->bucket = NULL;
+    metric_time(&waited_seconds, loop_now_ns(bucket->limits->config.loop) - slot->entered_ns);
     op_release(op);
 }
 
@@ -182,10 +182,10 @@ static uint64_t ms_until(uint64_t at, uint64_t now)
     return at > now ? (at - now + 999999) / 1000000 : 0;
 }
 
-static void place_refuse(struct limits_place *place, uint64_t open_ns, uint64_t now)
+static void slot_refuse(struct limits_slot *slot, uint64_t open_ns, uint64_t now)
 {
     uint64_t wait_ms = ms_until(open_ns, now);
-    place->retry_after_ms = wait_ms > 0 ? wait_ms : IN_FLIGHT_RETRY_MS;
+    slot->retry_after_ms = wait_ms > 0 ? wait_ms : IN_FLIGHT_RETRY_MS;
     metric_inc(&refused_total);
 }
 
@@ -194,20 +194,20 @@ static void bucket_serve(struct limits_bucket *bucket)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop), next = UINT64_MAX;
     bucket_fill(bucket, now);
-    while (!list_is_empty(&bucket->waiting) && bucket_has_place(bucket) &&
+    while (!list_is_empty(&bucket->waiting) && bucket_has_slot(bucket) &&
            bucket_open_ns(bucket, 1, now) <= now) {
         bucket_take(bucket);
-        place_dequeue(LIST_ITEM(bucket->waiting.next, struct limits_place, link), LIMITS_FREE);
+        slot_dequeue(LIST_ITEM(bucket->waiting.next, struct limits_slot, link), LIMITS_FREE);
     }
     uint64_t open = bucket_open_ns(bucket, 1, now);
     LIST_EACH(&bucket->waiting, node)
     {
-        struct limits_place *place = LIST_ITEM(node, struct limits_place, link);
-        if (place->due_ns <= now || open > place->due_ns) {
-            place_refuse(place, open, now);
-            place_dequeue(place, LIMITS_REFUSED);
-        } else if (place->due_ns < next) {
-            next = place->due_ns;
+        struct limits_slot *slot = LIST_ITEM(node, struct limits_slot, link);
+        if (slot->due_ns <= now || open > slot->due_ns) {
+            slot_refuse(slot, open, now);
+            slot_dequeue(slot, LIMITS_REFUSED);
+        } else if (slot->due_ns < next) {
+            next = slot->due_ns;
         }
     }
     if (open > now && open < next)
@@ -222,21 +222,21 @@ static void on_due(struct timer *timer)
     bucket_serve(CONTAINER_OF(timer, struct limits_bucket, timer));
 }
 
-static enum limits_verdict place_enqueue(struct limits_bucket *bucket, struct limits_place *place,
-                                         uint64_t until_ns, struct op *op)
+static enum limits_verdict slot_enqueue(struct limits_bucket *bucket, struct limits_slot *slot,
+                                        uint64_t until_ns, struct op *op)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
     uint64_t open = bucket_open_ns(bucket, bucket->waiting_count + 1, now);
     if (open > until_ns || until_ns <= now || bucket->waiting_count >= LIMITS_WAITING_MAX) {
-        place_refuse(place, open, now);
+        slot_refuse(slot, open, now);
         bucket_settle(bucket);
-        return place->verdict = LIMITS_REFUSED;
+        return slot->verdict = LIMITS_REFUSED;
     }
-    place->bucket = bucket;
-    place->op = op;
-    place->entered_ns = now;
-    place->due_ns = until_ns;
-    list_push_back(&bucket->waiting, &place->link);
+    slot->bucket = bucket;
+    slot->op = op;
+    slot->entered_ns = now;
+    slot->due_ns = until_ns;
+    list_push_back(&bucket->waiting, &slot->link);
     bucket->waiting_count++;
     queue_counted(bucket->limits, bucket->limits->waiting + 1);
     op_hold(op, "its connection's limits");
@@ -250,13 +250,13 @@ static enum limits_verdict place_enqueue(struct limits_bucket *bucket, struct li
 
 /* ---- coming and going ---- */
 
-enum limits_verdict limits_enter(struct limits *limits, struct limits_place *place,
+enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns, struct op *op)
 {
     const struct catalog_limits *wanted = &key->action->integration->limits;
     char text[LIMITS_KEY_MAX];
-    *place = (struct limits_place){.verdict = LIMITS_FREE};
-    list_init(&place->link);
+    *slot = (struct limits_slot){.verdict = LIMITS_FREE};
+    list_init(&slot->link);
     bool is_wanted = wanted->rate_per_s > 0 || wanted->in_flight_max > 0;
     if (limits->config.is_off || (!is_wanted && limits->buckets.count == 0))
         return LIMITS_FREE;
@@ -269,21 +269,21 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_place *pla
     uint64_t now = loop_now_ns(limits->config.loop);
     bucket_configure(bucket, wanted, now);
     bucket_fill(bucket, now);
-    if (bucket->waiting_count > 0 || !bucket_has_place(bucket) ||
+    if (bucket->waiting_count > 0 || !bucket_has_slot(bucket) ||
         bucket_open_ns(bucket, 1, now) > now)
-        return place_enqueue(bucket, place, until_ns, op);
+        return slot_enqueue(bucket, slot, until_ns, op);
     bucket_take(bucket);
     bucket_settle(bucket);
-    place->bucket = bucket;
+    slot->bucket = bucket;
     return LIMITS_FREE;
 }
 
-uint64_t limits_repeat(struct limits_place *place)
+uint64_t limits_repeat(struct limits_slot *slot)
 {
-    struct limits_bucket *bucket = place->bucket;
+    struct limits_bucket *bucket = slot->bucket;
     if (!bucket)
         return 0;
-    ASSERT(!place->op);
+    ASSERT(!slot->op);
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
     bucket_fill(bucket, now);
     uint64_t open = bucket_open_ns(bucket, 1, now);
@@ -292,55 +292,56 @@ uint64_t limits_repeat(struct limits_place *place)
     return ms_until(open, now);
 }
 
-void limits_leave(struct limits_place *place, bool is_used)
+void limits_leave(struct limits_slot *slot, bool is_used)
 {
-    struct limits_bucket *bucket = place->bucket;
+    struct limits_bucket *bucket = slot->bucket;
     if (!bucket)
         return;
-    if (place->op) {
-        place_dequeue(place, LIMITS_REFUSED);
+    if (slot->op) {
+        slot_dequeue(slot, LIMITS_REFUSED);
     } else {
         ASSERT(bucket->in_flight > 0);
         bucket->in_flight--;
         if (!is_used && bucket->rate_per_s > 0)
             bucket->tokens.tokens += 1;
-        place->bucket = NULL;
+        slot->bucket = NULL;
     }
     bucket_serve(bucket);
 }
 
 /* ---- what providers say ---- */
 
-static void bucket_learn(struct limits_bucket *bucket, const struct limits_told *told)
+static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedback *feedback)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
-    if (told->is_too_fast && bucket->tokens.tokens > 0)
+    if (feedback->is_too_fast && bucket->tokens.tokens > 0)
         bucket->tokens.tokens = 0;
-    if (told->is_too_fast && told->retry_after_ms > 0) {
-        int64_t ms = told->retry_after_ms < LIMITS_CLOSED_MS_MAX ? told->retry_after_ms
-                                                                 : LIMITS_CLOSED_MS_MAX;
+    if (feedback->is_too_fast && feedback->retry_after_ms > 0) {
+        int64_t ms = feedback->retry_after_ms < LIMITS_CLOSED_MS_MAX ? feedback->retry_after_ms
+                                                                     : LIMITS_CLOSED_MS_MAX;
         uint64_t until = now + (uint64_t)ms * 1000000;
         if (until > bucket->closed_until_ns)
             bucket->closed_until_ns = until;
     }
-    if (told->remaining < 0 || told->reset_ms <= 0)
+    if (feedback->remaining < 0 || feedback->reset_ms <= 0)
         return;
-    int64_t ms = told->reset_ms < LIMITS_CLOSED_MS_MAX ? told->reset_ms : LIMITS_CLOSED_MS_MAX;
+    int64_t ms = feedback->reset_ms < LIMITS_CLOSED_MS_MAX ? feedback->reset_ms
+                                                           : LIMITS_CLOSED_MS_MAX;
     /* the provider may not have counted the others that are under way */
     int64_t others = bucket->in_flight > 0 ? (int64_t)bucket->in_flight - 1 : 0;
-    bucket->quota_left = told->remaining > others ? told->remaining - others : 0;
+    bucket->quota_left = feedback->remaining > others ? feedback->remaining - others : 0;
     bucket->quota_until_ns = now + (uint64_t)ms * 1000000;
 }
 
-void limits_tell(struct limits *limits, struct limits_place *place, const struct limits_key *key,
-                 const struct limits_told *told)
+void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
+                  const struct limits_feedback *feedback)
 {
-    struct limits_bucket *bucket = place->bucket;
+    struct limits_bucket *bucket = slot->bucket;
     char text[LIMITS_KEY_MAX];
-    bool is_closing = told->is_too_fast && told->retry_after_ms > 0;
-    bool is_quota = told->remaining >= 0 && told->reset_ms > 0;
-    ASSERT(!place->op);
-    if (limits->config.is_off || (!is_closing && !is_quota && !(told->is_too_fast && bucket)))
+    bool is_closing = feedback->is_too_fast && feedback->retry_after_ms > 0;
+    bool is_quota = feedback->remaining >= 0 && feedback->reset_ms > 0;
+    ASSERT(!slot->op);
+    if (limits->config.is_off || (!is_closing && !is_quota && !(feedback->is_too_fast && bucket)))
         return;
     if (!bucket) {
         slice name = make_key(key, text);
@@ -350,7 +351,7 @@ void limits_tell(struct limits *limits, struct limits_place *place, const struct
     }
     if (!bucket)
         return;
-    bucket_learn(bucket, told);
+    bucket_learn(bucket, feedback);
     bucket_serve(bucket);
 }
 

@@ -41,13 +41,13 @@ struct limits_key {
 
 enum limits_verdict {
     LIMITS_FREE,    /* go ahead; the place is taken */
-    LIMITS_QUEUED,  /* the op is held; afterwards limits_place.verdict is one of the others */
+    LIMITS_QUEUED,  /* the op is held; afterwards limits_slot.verdict is one of the others */
     LIMITS_REFUSED, /* retry_after_ms says when to come again */
 };
 
 /* A call's place in its connection's limits. Zero it before its first use: then limits_leave is
  * harmless from the start. */
-struct limits_place {
+struct limits_slot {
     /* out */
     enum limits_verdict verdict;
     uint64_t retry_after_ms;
@@ -64,26 +64,26 @@ struct limits *limits_new(const struct limits_config *config) MUST_CHECK;
 void limits_free(struct limits *limits);
 
 /* Never completes a wait before it returns. until_ns (loop clock) bounds the wait. */
-enum limits_verdict limits_enter(struct limits *limits, struct limits_place *place,
+enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns,
                                  struct op *op) MUST_CHECK;
 /* The same execution calls once more, in its place: a call more that counts. The milliseconds after
  * which its turn would be, for a caller that has not waited for another reason. */
-uint64_t limits_repeat(struct limits_place *place);
+uint64_t limits_repeat(struct limits_slot *slot);
 /* Gives the place back, and the token with it where no call went out. While queued: leaves the
  * queue and releases the op. Any number of times. */
-void limits_leave(struct limits_place *place, bool is_used);
+void limits_leave(struct limits_slot *slot, bool is_used);
 
 /* What a reply says about the next ones; -1: nothing. */
-struct limits_told {
+struct limits_feedback {
     bool is_too_fast;       /* it was refused for its rate */
     int64_t retry_after_ms; /* with is_too_fast */
     int64_t remaining;      /* calls that are left ... */
     int64_t reset_ms;       /* ... until then, from now */
 };
 /* For all who come later. place is the one that the call had. */
-void limits_tell(struct limits *limits, struct limits_place *place, const struct limits_key *key,
-                 const struct limits_told *told);
+void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
+                  const struct limits_feedback *feedback);
 
 /* Milliseconds until calls may go out again, as far as replies have said so; 0: none has. The pace
  * of rate_per_s does not count. */

@@ -15,8 +15,8 @@ enum {
     LEASE_MARGIN_MS = 1000, /* we stop writing that much before others may take over */
     RETRY_MS = 500,
     QUERY_TIMEOUT_MS = 3000,
-    STRAY_AGE_MS = 10 * 1000, /* most claims are gone by then, so that few are read */
-    STRAYS_EVERY_MS = 10 * 1000,
+    ORPHAN_AGE_MS = 10 * 1000, /* most claims are gone by then, so that few are read */
+    ORPHANS_EVERY_MS = 10 * 1000,
     NODE_ARENA_BYTES_MAX = 4 * 1024 * 1024,
 };
 
@@ -27,7 +27,7 @@ struct exec_node {
     struct uuid id;
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
-    uint64_t strays_due_ns;
+    uint64_t orphans_due_ns;
     struct pg_query query;
     struct op_timer timer;
     struct op *leaver; /* held until we have left */
@@ -42,8 +42,8 @@ enum node_step {
     NODE_RENEWED,
     NODE_RECOVER,
     NODE_RECOVERED,
-    NODE_FIND_STRAYS,
-    NODE_END_STRAYS,
+    NODE_FIND_ORPHANS,
+    NODE_END_ORPHANS,
     NODE_LEAVE,
     NODE_LEFT
 };
@@ -147,7 +147,8 @@ static enum op_result step_recover(struct op *op)
 /* Of what this process gave up it knows more than the row says, also under an earlier lease. */
 static void recover(struct exec_node *node, const struct claim *claim, enum recover_as as)
 {
-    bool is_unsent = node->service && exec_service_gave_up(node->service, claim->execution_id);
+    bool is_unsent = node->service &&
+                     exec_service_released_unsent(node->service, claim->execution_id);
     exec_recover_start(node->pool, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
 }
 
@@ -169,28 +170,28 @@ static enum op_result step_recovered(struct op *op)
         recover(node, &claims[i], RECOVER_DEAD);
     if (count == CLAIM_RECOVER_MAX)
         return wait_if_held(op, NODE_RECOVER);
-    return wait_if_held(op, NODE_FIND_STRAYS);
+    return wait_if_held(op, NODE_FIND_ORPHANS);
 }
 
 /* Claims of our own. A run knows its claim from before it is sent until it is gone or bound, so
  * what no run here knows is a stray, whatever its age. Rarely, and over the index of what is in
  * flight: a stray is rare, too, and nobody but a client who sends its key again waits for it. */
-static enum op_result step_find_strays(struct op *op)
+static enum op_result step_find_orphans(struct op *op)
 {
     struct exec_node *node = node_of(op);
     uint64_t now = loop_now_ns(op->loop);
-    if (!node->service || now < node->strays_due_ns)
+    if (!node->service || now < node->orphans_due_ns)
         return op_jump(op, NODE_REST);
-    node->strays_due_ns = now + STRAYS_EVERY_MS * 1000000ULL;
+    node->orphans_due_ns = now + ORPHANS_EVERY_MS * 1000000ULL;
     node->query.deadline_ns = query_deadline(node);
     store_claim_owned(node->pool, &node->query, op, node->id,
-                      clock_wall_us() - STRAY_AGE_MS * 1000LL);
+                      clock_wall_us() - ORPHAN_AGE_MS * 1000LL);
     return OP_WAIT;
 }
 
 /* One that its run ends in this very moment may be among them: the fence of the recovery finds it
  * gone. */
-static enum op_result step_end_strays(struct op *op)
+static enum op_result step_end_orphans(struct op *op)
 {
     struct exec_node *node = node_of(op);
     struct claim *claims = NULL;
@@ -198,8 +199,8 @@ static enum op_result step_end_strays(struct op *op)
     if (store_claim_recover_result(&node->query, &claims, &count) != OK)
         return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
-        if (!exec_service_carries(node->service, claims[i].execution_id))
-            recover(node, &claims[i], RECOVER_STRAY);
+        if (!exec_service_has_claim(node->service, claims[i].execution_id))
+            recover(node, &claims[i], RECOVER_ORPHAN);
     return wait_if_held(op, NODE_REST);
 }
 
@@ -235,9 +236,9 @@ static const struct op_step node_steps[] = {
     [NODE_RENEWED] = {"renewed", step_renewed, OP_TO(NODE_REGISTER) | OP_TO(NODE_HEARTBEAT)},
     [NODE_RECOVER] = {"recover", step_recover, 0},
     [NODE_RECOVERED] = {"recovered", step_recovered,
-                        OP_TO(NODE_RECOVER) | OP_TO(NODE_FIND_STRAYS) | OP_TO(NODE_REST)},
-    [NODE_FIND_STRAYS] = {"find_strays", step_find_strays, OP_TO(NODE_REST)},
-    [NODE_END_STRAYS] = {"end_strays", step_end_strays, OP_TO(NODE_REST)},
+                        OP_TO(NODE_RECOVER) | OP_TO(NODE_FIND_ORPHANS) | OP_TO(NODE_REST)},
+    [NODE_FIND_ORPHANS] = {"find_orphans", step_find_orphans, OP_TO(NODE_REST)},
+    [NODE_END_ORPHANS] = {"end_orphans", step_end_orphans, OP_TO(NODE_REST)},
     [NODE_LEAVE] = {"leave", step_leave, 0},
     [NODE_LEFT] = {"left", step_left, 0},
 };

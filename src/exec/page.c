@@ -153,9 +153,10 @@ static bool is_same_page(const struct exec *exec, const struct json *former)
 {
     const struct catalog_pages *pages = &exec->action->pages;
     for (size_t i = 0; i < pages->count; i++) {
-        const struct json *place = json_get(former, pages->items[i].input);
-        const struct json *next = json_get(&exec->out.page_next, pages->items[i].input);
-        if ((place || next) && !(place && next && json_equal(place, next)))
+        const struct json *former_cursor = json_get(former, pages->items[i].input);
+        const struct json *next_cursor = json_get(&exec->out.page_next, pages->items[i].input);
+        if ((former_cursor || next_cursor) &&
+            !(former_cursor && next_cursor && json_equal(former_cursor, next_cursor)))
             return false;
     }
     return true;
@@ -170,10 +171,10 @@ static struct json input_of_next(struct exec *exec)
     struct json input = json_object();
     for (uint32_t i = 0; i < given->count; i++) {
         slice key = json_str(&given->as.members[i].key);
-        bool is_place = false;
+        bool is_cursor = false;
         for (size_t j = 0; j < pages->count; j++)
-            is_place = is_place || slice_eq(key, pages->items[j].input);
-        if (!is_place)
+            is_cursor = is_cursor || slice_eq(key, pages->items[j].input);
+        if (!is_cursor)
             json_object_set(arena, &input, key, given->as.members[i].value);
     }
     for (uint32_t i = 0; i < next->count; i++)
@@ -214,7 +215,7 @@ enum op_result exec_step_next_page(struct op *op)
     }
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
-    uint64_t wait_ms = limits_repeat(&exec->gate.place);
+    uint64_t wait_ms = limits_repeat(&exec->gate.slot);
     if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
         return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");

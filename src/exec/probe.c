@@ -231,13 +231,13 @@ static slice text_of(struct exec_probe *probe, const struct json *value, size_t 
     return slice_is_name(text, characters_max) ? text : SLICE_NONE;
 }
 
-static void read_identity(struct exec_probe *probe, const struct json *told)
+static void read_identity(struct exec_probe *probe, const struct json *found)
 {
     struct connection_identity *identity = &probe->identity;
-    slice email = text_of(probe, JSON_GET(told, "email"), CONNECTION_EMAIL_MAX);
+    slice email = text_of(probe, JSON_GET(found, "email"), CONNECTION_EMAIL_MAX);
     identity->email = slice_find_char(email, '@') > 0 ? email : SLICE_NONE;
-    identity->subject = text_of(probe, JSON_GET(told, "subject"), CONNECTION_SUBJECT_MAX);
-    identity->label = text_of(probe, JSON_GET(told, "label"), CONNECTION_IDENTITY_LABEL_MAX);
+    identity->subject = text_of(probe, JSON_GET(found, "subject"), CONNECTION_SUBJECT_MAX);
+    identity->label = text_of(probe, JSON_GET(found, "label"), CONNECTION_IDENTITY_LABEL_MAX);
     if (connection_identity_is_known(identity)) {
         probe->label = connection_identity_text(identity);
         probe->identity_message = SLICE_NONE;
@@ -280,12 +280,12 @@ static enum op_result step_tested(struct op *op)
         return stop(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
                     outcome.message);
     (void)stop(probe, EXEC_PROBE_WORKS, SLICE_NONE);
-    const struct json *told = output_of(probe, &outcome);
+    const struct json *output = output_of(probe, &outcome);
     if (probe->integration->identity.from == IDENTITY_TEST) {
-        read_identity(probe, told);
+        read_identity(probe, output);
         return OP_DONE;
     }
-    probe->label = slice_first_utf8(json_str(told), EXEC_PROBE_LABEL_MAX);
+    probe->label = slice_first_utf8(json_str(output), EXEC_PROBE_LABEL_MAX);
     return OP_NEXT;
 }
 
@@ -303,15 +303,15 @@ static const struct json *read_claims(struct exec_probe *probe)
     struct expr_budget budget;
     (void)slice_split(&rest, '.');
     slice payload = slice_split(&rest, '.');
-    const struct json *told = NULL;
+    const struct json *parsed = NULL;
     buf_init(&text, PROBE_CLAIMS_BYTES_MAX);
     if (payload.len > 0 && decode_base64url(&text, payload) == OK && buf_is_ok(&text))
-        told = json_parse(arena, buf_slice(&text), &json_limits_provider, NULL);
+        parsed = json_parse(arena, buf_slice(&text), &json_limits_provider, NULL);
     buf_deinit(&text);
-    if (!told)
+    if (!parsed)
         return NULL;
     struct json root = json_object(), *result = ARENA_NEW(arena, struct json);
-    claims = *told;
+    claims = *parsed;
     json_object_set(arena, &root, SLICE("claims"), claims);
     expr_budget_init(&budget);
     return result && expr_eval(probe->integration->identity.output, &root, &root, &budget, arena,

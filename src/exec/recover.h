@@ -15,7 +15,7 @@
 
 enum recover_as {
     RECOVER_DEAD,   /* its process ended, or lost its lease, in the middle of it */
-    RECOVER_STRAY,  /* its process lives, and no run of it knows the claim */
+    RECOVER_ORPHAN, /* its process lives, and no run of it knows the claim */
     RECOVER_UNSENT, /* likewise, and it is known that nothing was sent */
 };
 

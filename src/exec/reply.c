@@ -119,21 +119,21 @@ static slice mask(struct reply *r, slice text)
 }
 
 /* The first one of a reply is told. */
-static void note_fault(struct reply *r, const char *place, const struct err *err)
+static void note_fault(struct reply *r, const char *member, const struct err *err)
 {
     if (r->out->manifest_fault.len == 0)
-        r->out->manifest_fault = arena_printf(r->arena, "%s: %s", place, err->text);
+        r->out->manifest_fault = arena_printf(r->arena, "%s: %s", member, err->text);
 }
 
 /* A template's text on one line, {NULL,0} when there is none or it fails. */
-static slice eval_text(struct reply *r, const char *place, const struct expr_template *tmpl)
+static slice eval_text(struct reply *r, const char *member, const struct expr_template *tmpl)
 {
     struct json value;
     struct err err;
     if (!tmpl)
         return SLICE_NONE;
     if (expr_template_eval(tmpl, &r->root, 0, &r->budget, r->arena, &value, &err) != OK) {
-        note_fault(r, place, &err);
+        note_fault(r, member, &err);
         return SLICE_NONE;
     }
     return reply_clean_text(mask(r, json_str(&value)), EXEC_MESSAGE_BYTES_MAX, r->arena);
@@ -254,7 +254,7 @@ static enum exec_reason reason_of_status(unsigned status, enum catalog_auth_kind
 }
 
 /* The reason that a rule's error_code stands for; the code itself is kept for the envelope. */
-static enum exec_reason reason_of_code(slice code, enum exec_reason otherwise)
+static enum exec_reason reason_of_code(slice code, enum exec_reason default_reason)
 {
     static const struct {
         const char *code;
@@ -272,7 +272,7 @@ static enum exec_reason reason_of_code(slice code, enum exec_reason otherwise)
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
         if (slice_eq_cstr(code, table[i].code))
             return table[i].reason;
-    return otherwise;
+    return default_reason;
 }
 
 /* What the provider says of it, quoted: `: "..."`, or a full stop where it says nothing. */
@@ -442,8 +442,8 @@ static void read_output(struct reply *r)
     /* About as long as what came: a common one need not grow from nothing. */
     (void)buf_reserve(&text, slice_first(r->call->body, OUTPUT_ROOM_BYTES).len);
     json_write(&text, &value);
-    slice shown = mask(r, buf_slice(&text));
-    out->output_json = shown.ptr == text.ptr ? arena_dup(r->arena, shown) : shown;
+    slice masked = mask(r, buf_slice(&text));
+    out->output_json = masked.ptr == text.ptr ? arena_dup(r->arena, masked) : masked;
     if (!buf_is_ok(&text) || !out->output_json.ptr) {
         out->reason = EXEC_REPLY_TOO_LARGE;
         out->message = arena_printf(r->arena, "%.*s %s.", SLICE_ARG(r->action->integration->name),

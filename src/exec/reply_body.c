@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/encode.h"
 
-enum { TYPE_SHOWN_BYTES_MAX = 80, PAGE_BLANKS_MAX = 4096 };
+enum { TYPE_QUOTED_BYTES_MAX = 80, PAGE_BLANKS_MAX = 4096 };
 
 /* ---- values ---- */
 
@@ -114,7 +114,7 @@ slice reply_body_misfit(const struct reply_body *found, const struct catalog_rep
         return SLICE_NONE;
     if (call->body.len == 0)
         return SLICE("with an empty body, not the JSON that the action returns");
-    if (!slice_is_utf8(media, NULL) || media.len == 0 || media.len > TYPE_SHOWN_BYTES_MAX)
+    if (!slice_is_utf8(media, NULL) || media.len == 0 || media.len > TYPE_QUOTED_BYTES_MAX)
         return SLICE("with a body that is not the JSON that the action returns");
     return arena_printf(arena, "with %.*s, not the JSON that the action returns", SLICE_ARG(media));
 }

@@ -21,7 +21,7 @@ static slice html_title(slice page)
 
 slice reply_error_text(const struct json *body)
 {
-    static const char *const places[] = {
+    static const char *const pointers[] = {
         "/error/message",   "/errors/0/message", "/message",        "/error_description",
         "/errors/0/detail", "/detail",           "/error/detail",   "/0/message",
         "/errorMessages/0", "/error_summary",    "/errors/0/title", "/title",
@@ -31,8 +31,8 @@ slice reply_error_text(const struct json *body)
         slice text = slice_trim(json_str(body));
         return slice_starts_with(text, SLICE("<")) ? html_title(text) : text;
     }
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        slice text = json_str(json_pointer(body, slice_cstr(places[i])));
+    for (size_t i = 0; i < ARRAY_LEN(pointers); i++) {
+        slice text = json_str(json_pointer(body, slice_cstr(pointers[i])));
         if (slice_trim(text).len > 0)
             return text;
     }

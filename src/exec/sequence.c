@@ -14,7 +14,7 @@
 /* Its limits count it, but where it goes to another server without the credential. */
 static uint64_t wait_of_limits(struct exec *exec)
 {
-    uint64_t wait_ms = exec->attempt.request.is_bare ? 0 : limits_repeat(&exec->gate.place);
+    uint64_t wait_ms = exec->attempt.request.is_bare ? 0 : limits_repeat(&exec->gate.slot);
     return wait_ms * 2 > exec_left_ms(exec) ? 0 : wait_ms;
 }
 

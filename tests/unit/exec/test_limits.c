@@ -12,7 +12,7 @@ static const uint64_t MS = 1000000;
 
 struct caller {
     struct op op;
-    struct limits_place place;
+    struct limits_slot place;
     struct limits_key key;
     uint64_t wait_ms;
     bool is_decided, is_ended;
@@ -102,14 +102,14 @@ static void turn_until(const bool *condition)
         assert_true(loop_turn(t.loop, true) || *condition);
 }
 
-static void tell(struct caller *caller, struct limits_told told)
+static void tell(struct caller *caller, struct limits_feedback told)
 {
-    limits_tell(t.limits, &caller->place, &caller->key, &told);
+    limits_learn(t.limits, &caller->place, &caller->key, &told);
 }
 
-static struct limits_told too_fast(int64_t retry_after_ms)
+static struct limits_feedback too_fast(int64_t retry_after_ms)
 {
-    return (struct limits_told){true, retry_after_ms, -1, -1};
+    return (struct limits_feedback){true, retry_after_ms, -1, -1};
 }
 
 /* ---- making and unmaking ---- */
@@ -295,28 +295,28 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     begin(*state, "{}", (struct limits_config){0});
     struct caller *first = come(1, 0);
     uint64_t began_ns = clock_mono_ns();
-    tell(first, (struct limits_told){false, -1, 2, 30000});
+    tell(first, (struct limits_feedback){false, -1, 2, 30000});
     struct caller *a = come(1, 0), *b = come(1, 0), *c = come(1, 0);
     assert_true(is_free(a) && is_free(b) && is_refused(c));
     assert_left_ms(c->place.retry_after_ms, 30000, began_ns);
     limits_leave(&b->place, true);
     /* one is left, but the other that is under way may not have been counted yet: none is sure */
     struct caller *own = come(2, 0);
-    tell(own, (struct limits_told){false, -1, 9, 30000});
+    tell(own, (struct limits_feedback){false, -1, 9, 30000});
     struct caller *second = come(2, 0), *third = come(2, 0);
     assert_true(is_free(second) && is_free(third));
-    tell(second, (struct limits_told){false, -1, 1, 30000});
+    tell(second, (struct limits_feedback){false, -1, 1, 30000});
     assert_true(is_refused(come(2, 0)));
     limits_leave(&second->place, true);
-    tell(third, (struct limits_told){false, -1, 5, 20});
+    tell(third, (struct limits_feedback){false, -1, 5, 20});
     struct caller *waiting[6];
     for (unsigned i = 0; i < 6; i++)
         waiting[i] = come(2, 60000);
     assert_true(is_free(waiting[4]));
     turn_until(&waiting[5]->is_decided); /* the quota is over after 20 ms */
     assert_true(is_free(waiting[5]));
-    tell(third, (struct limits_told){false, -1, -1, 20});
-    tell(third, (struct limits_told){false, -1, 0, -1}); /* half of it says nothing */
+    tell(third, (struct limits_feedback){false, -1, -1, 20});
+    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* half of it says nothing */
     assert_true(is_free(come(2, 0)));
 }
 
@@ -361,9 +361,9 @@ static void it_is_known_until_when_calls_are_refused(void **state)
     struct limits_key other = two->key;
     other.connection_id = 2;
     assert_int_equal(limits_closed_ms(t.limits, &other), 0);
-    tell(two, (struct limits_told){false, -1, 5, 90000});
+    tell(two, (struct limits_feedback){false, -1, 5, 90000});
     assert_left_ms((int64_t)limits_closed_ms(t.limits, &two->key), 40000, began);
-    tell(two, (struct limits_told){false, -1, 0, 90000});
+    tell(two, (struct limits_feedback){false, -1, 0, 90000});
     assert_left_ms((int64_t)limits_closed_ms(t.limits, &two->key), 90000, began);
 }
 

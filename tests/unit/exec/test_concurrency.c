@@ -1,7 +1,7 @@
 /*
  * Executions in flight: what one account takes leaves places for the others.
  */
-#include "exec/crowd.h"
+#include "exec/concurrency.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 
 enum { SIZE = 64 };
 
-static struct crowd crowd;
-static struct crowd_account *inside[SIZE];
+static struct concurrency concurrency;
+static struct concurrency_account *inside[SIZE];
 static size_t count;
 
 static struct uuid account_of(unsigned number)
@@ -28,7 +28,7 @@ static struct uuid account_of(unsigned number)
 
 static bool enter(unsigned number)
 {
-    struct crowd_account *account = crowd_enter(&crowd, account_of(number));
+    struct concurrency_account *account = concurrency_enter(&concurrency, account_of(number));
     if (account)
         inside[count++] = account;
     return account != NULL;
@@ -38,21 +38,21 @@ static int end(void **state)
 {
     (void)state;
     while (count > 0)
-        crowd_leave(&crowd, inside[--count]);
-    crowd_deinit(&crowd);
+        concurrency_leave(&concurrency, inside[--count]);
+    concurrency_deinit(&concurrency);
     return mem_live_blocks() == 0 ? 0 : -1;
 }
 
 static void one_alone_gets_its_share(void **state)
 {
     (void)state;
-    crowd_init(&crowd, SIZE, 0);
+    concurrency_init(&concurrency, SIZE, 0);
     for (unsigned i = 0; i < 56; i++)
         assert_true(enter(1));
     assert_false(enter(1));
     assert_true(enter(2));
-    crowd_leave(&crowd, inside[--count]);
-    crowd_leave(&crowd, inside[--count]);
+    concurrency_leave(&concurrency, inside[--count]);
+    concurrency_leave(&concurrency, inside[--count]);
     assert_true(enter(1)); /* what it gave back */
     assert_false(enter(1));
 }
@@ -60,7 +60,7 @@ static void one_alone_gets_its_share(void **state)
 static void several_that_take_all_they_get_leave_some(void **state)
 {
     (void)state;
-    crowd_init(&crowd, SIZE, 0);
+    concurrency_init(&concurrency, SIZE, 0);
     for (unsigned i = 0; i < SIZE; i++)
         for (unsigned number = 0; number < 3; number++)
             (void)enter(number);
@@ -71,7 +71,7 @@ static void several_that_take_all_they_get_leave_some(void **state)
 static void as_many_as_all_is_no_share(void **state)
 {
     (void)state;
-    crowd_init(&crowd, 4, 4);
+    concurrency_init(&concurrency, 4, 4);
     for (unsigned i = 0; i < 4; i++)
         assert_true(enter(1));
     assert_false(enter(1));
@@ -81,10 +81,10 @@ static void as_many_as_all_is_no_share(void **state)
 static void an_execution_costs_no_allocation(void **state)
 {
     (void)state;
-    crowd_init(&crowd, SIZE, 0);
+    concurrency_init(&concurrency, SIZE, 0);
     assert_true(enter(1));
     assert_true(enter(2));
-    crowd_leave(&crowd, inside[--count]);
+    concurrency_leave(&concurrency, inside[--count]);
     mem_fail_at(1, UINT64_MAX);
     assert_true(enter(3)); /* in what 2 left */
     assert_false(enter(4));
@@ -95,12 +95,12 @@ static void an_execution_costs_no_allocation(void **state)
 static void many_accounts_come_and_go(void **state)
 {
     (void)state;
-    crowd_init(&crowd, SIZE, 0);
+    concurrency_init(&concurrency, SIZE, 0);
     for (unsigned round = 0; round < 1000; round++) {
         for (unsigned i = 0; i < SIZE; i++)
             assert_true(enter(round * SIZE + i));
         while (count > 0)
-            crowd_leave(&crowd, inside[--count]);
+            concurrency_leave(&concurrency, inside[--count]);
     }
     assert_true(mem_live_blocks() <= SIZE + 1);
 }
@@ -114,5 +114,5 @@ int main(void)
         TEST(as_many_as_all_is_no_share), TEST(an_execution_costs_no_allocation),
         TEST(many_accounts_come_and_go),
     };
-    return cmocka_run_group_tests_name("exec/crowd", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("exec/concurrency", tests, NULL, NULL);
 }
