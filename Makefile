@@ -387,7 +387,7 @@ integration_lines = $(foreach f,$(integration_sources),integration $(f:tests/%.c
 cost_programs = $(COST_C:%.c=build/release/%)
 cost_lines = $(foreach f,$(COST_C),integration $(f:tests/unit/%.c=release/%) \
 	build/release/$(f:%.c=%)$(newline))
-docs_lines = $(foreach f,$(DOCS),$(if $(selected),integration docs/$(basename $(notdir $(f))) \
+docs_lines = $(foreach f,$(DOCS),$(if $(selected),docs docs/$(basename $(notdir $(f))) \
 	tests/docs/run.sh $(f)$(newline)))
 e2e_lines = $(foreach f,$(E2E),$(if $(selected),e2e $(f:tests/%=%) $(f)$(newline)))
 

@@ -9,8 +9,8 @@
 # skip). What was measured is shown, too: lines that begin with "figure: ".
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
-# lint, unit, fuzz and e2e run TEST_JOBS at a time (one more than there are processors, since they
-# wait half of the time); integration one by one, and so e2e tests that say "// Alone:" and why,
+# lint, unit, fuzz, docs and e2e run TEST_JOBS at a time (one more than there are processors, since
+# they wait half of the time); integration one by one, and so e2e tests that say "// Alone:" and why,
 # because they measure. TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes,
 # so that only what hangs is ended).
 set -eu
@@ -195,7 +195,7 @@ main()
     cp "$list" "$results/list"
     list=$results/list
     local jobs=${TEST_JOBS:-$(($(nproc) + 1))}
-    run_kinds "$jobs" "$results" '^(lint|unit|fuzz)$'
+    run_kinds "$jobs" "$results" '^(lint|unit|fuzz|docs)$'
     run_kinds 1 "$results" '^integration$'
     run_e2e "$jobs" "$results" no
     run_e2e 1 "$results" yes

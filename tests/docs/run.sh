@@ -9,10 +9,12 @@
 set -eu
 
 patch=${1:?usage: tests/docs/run.sh PATCH}
-root=$(cd "$(dirname "$0")/../.." && pwd)
-cd "$root"
+# shellcheck source=../lint/files.sh
+. "$(dirname "$0")/../lint/files.sh"
 # shellcheck source=rows.sh
 . tests/docs/rows.sh
+
+root=$PWD
 
 name=$(basename "$patch" .patch)
 tree=$root/build/docs/$name
@@ -47,9 +49,7 @@ copy_tree()
 {
     rm -rf "$tree"
     mkdir -p "$tree/build"
-    git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-        [ ! -f "$file" ] || printf '%s\0' "$file"
-    done | xargs -0 cp -a --parents -t "$tree"
+    all_files | tr '\n' '\0' | xargs -0 cp -a --parents -t "$tree"
     # Times are kept, so that nothing is built a second time.
     cp -a build/asan build/release build/gen build/list build/stamp build/sluice build/sluice-* \
         "$tree/build"
@@ -104,7 +104,7 @@ check_row()
     [ "$status" -ne 0 ] || build_and_test "$tests" || status=$?
     result "$name: it builds, and $tests pass" "$status"
     if [ "$status" -ne 0 ]; then
-        cat "$log"
+        sed 's/^/# /' "$log" # its "ok" lines are not this program's
         return
     fi
     apply -R
