@@ -4,6 +4,7 @@ use strict;
 use warnings;
 
 my ($list, @files) = @ARGV;
+my $share_least = 8; # in percent, of a room of src
 my (%is_name, @phrases, %is_free);
 open my $words, '<', $list or die "$list: $!\n";
 while (<$words>) {
@@ -54,7 +55,9 @@ for my $file (@files) {
     $comment_lines{$room} += keys %has_comment;
 }
 for my $room (sort keys %lines) {
+    my $share = 100 * $comment_lines{$room} / $lines{$room};
     printf "# room %-8s %4.1f %% comment lines, %4d asserts, %5d lines%s\n", $room,
-        100 * $comment_lines{$room} / $lines{$room}, $asserts{$room} // 0, $lines{$room},
-        $is_free{$room} ? ', names not converted' : '';
+        $share, $asserts{$room} // 0, $lines{$room}, $is_free{$room} ? ', names not converted' : '';
+    printf "src/$room: %.1f %% of the lines of its .c files are comments, at least $share_least %% are wanted\n",
+        $share if $room ne 'bench' && !$is_free{$room} && $share < $share_least;
 }

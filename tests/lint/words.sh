@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Names and comments keep to the glossary of contrib/CONTRIBUTING.md: words.txt has what is refused.
-# Also prints each room's share of comment lines in .c files, and its asserts.
+# Prints each room's share of comment lines in .c files, which has a minimum, and its asserts.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
