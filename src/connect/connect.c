@@ -71,39 +71,44 @@ void connect_set_unref(struct connect_set *set)
 }
 
 /* Which tokens it holds. Parsed in an arena of its own: in the set's they would stay as plain text
- * for as long as the set is cached. */
-static void read_tokens(struct connect_item *item)
+ * for as long as the set is cached. false: no memory. */
+static bool read_tokens(struct connect_item *item)
 {
     struct arena arena;
+    struct err err = {0};
     arena_init(&arena, TOKENS_ARENA_BYTES_MAX);
     const struct json *credential =
-        json_parse(&arena, secret_reveal(item->credential), &json_limits_provider, NULL);
+        json_parse(&arena, secret_reveal(item->credential), &json_limits_provider, &err);
     item->has_token = json_get_str(credential, SLICE("access_token")).len > 0;
     item->has_refresh_token = json_get_str(credential, SLICE("refresh_token")).len > 0;
     arena_deinit(&arena);
+    return credential || err.code != ERR_NOMEM;
 }
 
 /* A credential that does not open (its master key is not in this process's ring) is reported as
- * reauth_required. The row is left as it is: another process may still have the key. */
-static void open_credential(struct connect_service *service, struct connect_set *set,
+ * reauth_required. The row is left as it is: another process may still have the key. false: no
+ * memory, which says nothing of the credential. */
+static bool open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
 {
     struct vault_binding binding = {set->account_id, row->id};
     struct err err;
     if (row->sealed.len == 0)
-        return;
-    if (vault_open(service->config.ring, &binding, row->key_id, row->sealed, &item->credential,
-                   &err) == OK) {
-        read_tokens(item);
-        return;
-    }
+        return true;
+    int status = vault_open(service->config.ring, &binding, row->key_id, row->sealed,
+                            &item->credential, &err);
+    if (status == OK)
+        return read_tokens(item);
+    if (status == ERR_NOMEM)
+        return false;
     log_event(LOG_ERROR, "a stored credential does not open", LOG_INT("connection_id", row->id),
               LOG_STR("integration_id", set->integration_id), LOG_CSTR("cause", err.text));
     item->status = CONNECTION_REAUTH_REQUIRED;
     item->error = SLICE("the stored credential can no longer be opened");
+    return true;
 }
 
-static void fill_item(struct connect_service *service, struct connect_set *set,
+static bool fill_item(struct connect_service *service, struct connect_set *set,
                       const struct connection *row, struct connect_item *item)
 {
     *item = (struct connect_item){
@@ -119,9 +124,10 @@ static void fill_item(struct connect_service *service, struct connect_set *set,
     };
     if (row->scopes.ptr)
         item->scopes = arena_dup(&set->arena, row->scopes);
+    struct err err = {0};
     if (row->params.len > 0)
-        item->params = json_parse(&set->arena, row->params, &json_limits_provider, NULL);
-    open_credential(service, set, row, item);
+        item->params = json_parse(&set->arena, row->params, &json_limits_provider, &err);
+    return err.code != ERR_NOMEM && open_credential(service, set, row, item);
 }
 
 static struct connect_set *make_set(struct connect_service *service, const struct load *load,
@@ -136,9 +142,10 @@ static struct connect_set *make_set(struct connect_service *service, const struc
     set->integration_id =
         arena_dup(&set->arena, slice_of(load->integration_id, load->integration_len));
     set->items = ARENA_ARRAY(&set->arena, struct connect_item, count + 1);
-    for (size_t i = 0; set->items && i < count; i++)
-        fill_item(service, set, &rows[i], &set->items[set->count++]);
-    if (!set->arena.is_exhausted)
+    bool is_ok = set->items != NULL;
+    for (size_t i = 0; is_ok && i < count; i++)
+        is_ok = fill_item(service, set, &rows[i], &set->items[set->count++]);
+    if (is_ok && !set->arena.is_exhausted)
         return set;
     connect_set_unref(set);
     return NULL;

@@ -84,12 +84,15 @@ static int open_into(const struct vault_ring_key *key, const struct vault_bindin
     const unsigned char *text = nonce + NONCE_LEN;
     mbedtls_gcm_context gcm;
     /* GCM checks the tag over text and AAD: no byte of a changed value leaves this function. */
-    bool is_open = gcm_init(&gcm, key) &&
-                   mbedtls_gcm_auth_decrypt(&gcm, text_len, nonce, NONCE_LEN, aad, aad_len,
-                                            text + text_len, TAG_LEN, text, plain) == 0;
+    int rc = MBEDTLS_ERR_GCM_BAD_INPUT;
+    if (gcm_init(&gcm, key))
+        rc = mbedtls_gcm_auth_decrypt(&gcm, text_len, nonce, NONCE_LEN, aad, aad_len,
+                                      text + text_len, TAG_LEN, text, plain);
     mbedtls_gcm_free(&gcm);
-    if (is_open)
+    if (rc == 0)
         return OK;
+    if (rc != MBEDTLS_ERR_GCM_AUTH_FAILED) /* all else that can fail here is an allocation */
+        return err_set(err, ERR_NOMEM, "out of memory");
     return err_set(err, ERR_CRYPTO,
                    "the stored credentials do not open: they were sealed for another connection or "
                    "have been changed");

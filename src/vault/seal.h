@@ -46,7 +46,7 @@ struct vault_binding {
 int vault_seal(const struct vault_ring *ring, const struct vault_binding *binding, slice plain,
                struct buf *out) MUST_CHECK;
 /* ERR_NOTFOUND: no such key in the ring (err names the id); ERR_CRYPTO: it does not open here;
- * ERR_SYNTAX: not a sealed form. */
+ * ERR_SYNTAX: not a sealed form; ERR_NOMEM. */
 int vault_open(const struct vault_ring *ring, const struct vault_binding *binding, slice key_id,
                slice sealed, struct secret **plain, struct err *err) MUST_CHECK;
 
