@@ -85,6 +85,16 @@ static int append_pair(struct build *b, struct pairs *pairs, const struct json *
     return OK;
 }
 
+static int check_name(struct build *b, const struct buf *name)
+{
+    if (buf_is_ok(name))
+        return OK;
+    if (!name->is_over)
+        return err_set(b->err, ERR_NOMEM, "out of memory");
+    return err_set(b->err, ERR_INVALID, "%.*s: what is nested there has too long a name",
+                   SLICE_ARG(slice_first_utf8(buf_slice(name), 100)));
+}
+
 /* name[key]=value, and so on inside. */
 static int append_nested(struct build *b, struct pairs *pairs, slice key, const struct json *value)
 {
@@ -92,10 +102,9 @@ static int append_nested(struct build *b, struct pairs *pairs, slice key, const 
     buf_append_char(&pairs->name, '[');
     buf_append(&pairs->name, key);
     buf_append_char(&pairs->name, ']');
-    if (!buf_is_ok(&pairs->name))
-        return err_set(b->err, ERR_INVALID, "%.*s: what is nested there has too long a name",
-                       SLICE_ARG(slice_first_utf8(buf_slice(&pairs->name), 100)));
-    int result = append_value(b, pairs, value);
+    int result = check_name(b, &pairs->name);
+    if (result == OK)
+        result = append_value(b, pairs, value);
     pairs->name.len = len;
     return result;
 }
@@ -137,7 +146,9 @@ static int append_pairs(struct build *b, struct buf *out, char lead,
         struct json value;
         buf_clear(&pairs.name);
         buf_append(&pairs.name, parts->items[i].name);
-        result = eval(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
+        result = check_name(b, &pairs.name);
+        if (result == OK)
+            result = eval(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
         if (result == OK)
             result = append_value(b, &pairs, &value);
     }
@@ -611,5 +622,7 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
         (!b.request->is_bare && add_headers(&b, &action->integration->headers) != OK) ||
         add_headers(&b, &b.request->headers) != OK || build_body(&b) != OK)
         return (int)err->code;
-    return build_url(&b, credential);
+    int result = build_url(&b, credential);
+    /* a text that was left out for lack of memory would make another request of it */
+    return result == OK && arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : result;
 }

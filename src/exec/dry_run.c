@@ -55,7 +55,8 @@ static void append_part(const struct exec *exec, slice part, struct buf *out)
         buf_printf(out, "<%zu bytes in all>", part.len);
 }
 
-static void put_body(struct json_writer *w, const struct exec *exec)
+/* false: no memory. */
+static bool put_body(struct json_writer *w, const struct exec *exec)
 {
     const struct exec_built *built = &exec->attempt.request;
     struct buf text;
@@ -64,17 +65,23 @@ static void put_body(struct json_writer *w, const struct exec *exec)
         append_part(exec, built->body[i], &text);
     json_key(w, "body");
     json_put_str(w, built->body_count == 0 ? SLICE_NONE : text.len ? buf_slice(&text) : SLICE(""));
+    bool is_ok = buf_is_ok(&text);
     buf_deinit(&text);
+    return is_ok;
 }
 
-static void put_later(struct json_writer *w, struct exec *exec)
+/* false: no memory; whether they can be made was found out before. */
+static bool put_later(struct json_writer *w, struct exec *exec)
 {
     struct json later;
     struct err err;
-    if (exec->action->then_count == 0 || exec_preview(exec, &later, &err) != OK)
-        return;
+    if (exec->action->then_count == 0)
+        return true;
+    if (exec_preview(exec, &later, &err) != OK)
+        return false;
     json_key(w, "then");
     json_put(w, &later);
+    return true;
 }
 
 slice exec_render_dry_run(struct exec *exec)
@@ -93,11 +100,12 @@ slice exec_render_dry_run(struct exec *exec)
     json_put_str(&w, exec->attempt.request.method);
     put_url(&w, &exec->attempt.request, &exec->op.arena);
     put_headers(&w, &exec->attempt.request);
-    put_body(&w, exec);
+    bool is_whole = put_body(&w, exec);
     json_close(&w, '}');
-    put_later(&w, exec);
+    is_whole = put_later(&w, exec) && is_whole && !exec->op.arena.is_exhausted;
     json_close(&w, '}');
-    slice rendered = buf_is_ok(&text) ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
+    is_whole = is_whole && buf_is_ok(&text);
+    slice rendered = is_whole ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
     return rendered;
 }

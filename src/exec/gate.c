@@ -294,6 +294,12 @@ static enum op_result stop_gone(struct exec *exec)
                      SLICE_ARG(exec->out.integration_id)));
 }
 
+static enum op_result stop_short(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory; nothing was done, try again."),
+                     SLICE_NONE);
+}
+
 /* A later request of the action: what it is made of came from the app. */
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
@@ -358,15 +364,14 @@ enum op_result exec_build_request(struct exec *exec)
         credential = json_parse(&exec->op.arena, secret_reveal(connection->credential),
                                 &json_limits_provider, &err);
     if (connection && !credential)
-        return stop_reauth(exec);
+        return err.code == ERR_NOMEM ? stop_short(exec) : stop_reauth(exec);
     switch (build(exec, &scope, credential, &err)) {
     case OK:
         return OP_NEXT;
     case ERR_CRYPTO:
         return stop_reauth(exec);
     case ERR_NOMEM:
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
+        return stop_short(exec);
     default:
         return exec->progress.at > 0 ? stop_unbuilt_later(exec, &err) : stop_unbuilt(exec, &err);
     }
@@ -376,8 +381,10 @@ enum op_result exec_end_dry_run(struct exec *exec)
 {
     ASSERT(exec->in.is_dry_run && exec->out.attempts == 0);
     ASSERT(exec->key.state == EXEC_CLAIM_NONE && !exec->key.is_holder);
-    exec->out.is_dry_run = true;
     exec->summary_json = exec_render_dry_run(exec);
+    if (!exec->summary_json.ptr)
+        return stop_short(exec);
+    exec->out.is_dry_run = true;
     return OP_STOP;
 }
 

@@ -192,6 +192,37 @@ static inline enum exec_reason machine_end(struct machine *m)
     return reason;
 }
 
+/* ---- without memory ---- */
+
+static struct {
+    const char *from; /* the step of an execution from which on allocations count; NULL: off */
+    uint64_t at, hits;
+} machine_memory;
+
+static inline void machine_on_step(const struct op *op)
+{
+    if (machine_memory.from && strcmp(op->class->name, "exec") == 0 &&
+        strcmp(op_step_name(op), machine_memory.from) == 0) {
+        mem_fail_at(machine_memory.at, 1);
+        machine_memory.from = NULL;
+    }
+    if (machine_memory.at && strcmp(op->class->name, "seam_run") == 0 && op->step > 0) {
+        machine_memory.hits = mem_fail_hits(); /* what it keeps is the test's */
+        mem_fail_at(0, 0);
+        machine_memory.at = 0;
+    }
+}
+
+/* The next execution's n-th allocation from that step on fails; from there it may not wait. Whether
+ * it did, machine_memory.hits says at its end. */
+static inline void machine_fail_memory(const char *from, uint64_t n)
+{
+    machine_memory.from = from;
+    machine_memory.at = n;
+    machine_memory.hits = 0;
+    op_on_step = machine_on_step;
+}
+
 /* ---- connections ---- */
 
 /* A live row with that credential; what a test wants otherwise it sets in the row. */
