@@ -6,7 +6,11 @@
 set -eu
 
 build=$1
-find "$build/src" -name '*.gcno' -print0 | xargs -0 -r gcov -n 2>/dev/null | awk -v files="${FILES:-}" '
+find "$build/src" -name '*.gcno' | while read -r notes; do
+    source=${notes#"$build"/}
+    # what a renamed file left is no part of the tree
+    [ ! -e "${source%.gcno}.c" ] || printf '%s\0' "$notes"
+done | xargs -0 -r gcov -n 2>/dev/null | awk -v files="${FILES:-}" '
     /^File / {
         file = $2
         gsub(/\047/, "", file)
