@@ -58,7 +58,8 @@ static enum op_result stop_circuit(struct exec *exec, slice origin,
                     "account's calls lately: wait, then send it again unchanged."));
 }
 
-/* A wait takes half of the time that is left at most: the call needs some, too. */
+/* A wait takes half of the time that is left at most: the call needs some, too. The circuit is only
+ * asked here, and entered in admit: a probe's slot is not held through a wait. */
 enum op_result exec_step_enter_limits(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -78,6 +79,9 @@ enum op_result exec_step_enter_limits(struct op *op)
     return OP_NEXT;
 }
 
+/* What limits_enter decided, at once or after the wait, stands in the slot. A refusal by the
+ * circuit leaves the limits' slot taken, which on_end gives back with its token, since no call was
+ * made. */
 enum op_result exec_step_admit(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -177,6 +181,7 @@ enum op_result exec_change_origin(struct exec *exec)
     return stop_circuit(exec, key.origin, &refusal);
 }
 
+/* The vote first: breaker_leave empties the pass. */
 void exec_leave(struct exec *exec)
 {
     bool is_failure, is_called = exec->out.attempts > 0;

@@ -73,6 +73,7 @@ static bool is_ours(const struct exec *exec)
     return exec_node_may_write(node) && uuid_eq(exec_node_id(node), owner);
 }
 
+/* Unsigned: sent_boot_ns is never in the future, both are of clock_boot_ns. */
 static bool is_proven(const struct exec *exec, uint64_t ms_max)
 {
     if (!exec->in.is_recorded_by_caller)
@@ -135,6 +136,8 @@ enum op_result exec_step_call(struct op *op)
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
+    /* Both are checked here and again in may_send: here they spare a connection, there they decide.
+     */
     if (!is_ours(exec))
         return stop_unsent(
             exec,
@@ -150,6 +153,7 @@ enum op_result exec_step_call(struct op *op)
     if (!exec->attempt.has_provider_key && exec->action->idempotency_header.len > 0 &&
         !add_provider_key(exec))
         return stop_unsent(exec, SLICE("Out of memory; nothing was sent, try again."));
+    /* The manifest's total time-out is one call's; the run's deadline holds for all of them. */
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
@@ -170,6 +174,8 @@ enum op_result exec_step_call(struct op *op)
         .response_bytes_max = limits->response_bytes_max ? limits->response_bytes_max
                                                          : exec->service->config.response_bytes_max,
     };
+    /* Before it starts: exec_leave takes the call as made from here on, also when it is cancelled.
+     */
     exec->out.attempts++;
     exec->attempt.started_ns = now;
     if (http_call_start(exec->service->config.http, &exec->attempt.call, op) == OK)
@@ -234,8 +240,11 @@ static bool is_worth_retrying(const struct exec *exec)
 uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_after_ms)
 {
     uint64_t ceiling = EXEC_BACKOFF_MS_MAX;
+    /* 16 keeps the shift within its type; the ceiling is reached at 6. */
     if (attempts < 16 && (uint64_t)EXEC_BACKOFF_MS_MIN << attempts < ceiling)
         ceiling = (uint64_t)EXEC_BACKOFF_MS_MIN << attempts;
+    /* Never 0, which means "do not". Added to what the provider asked for, so that those which it
+     * sent back together do not return together. */
     uint64_t wait = 1 + random_below(ceiling);
     if (retry_after_ms > EXEC_BACKOFF_MS_MAX)
         return 0;
@@ -289,6 +298,8 @@ enum op_result exec_step_read_reply(struct op *op)
         return op_jump(op, EXEC_STEP_CALL);
     }
     ASSERT(exec->out.attempts > 0);
+    /* Whether the provider may have acted is a fact of the request, not of its last attempt: an
+     * attempt that found no connection says nothing of the one before. */
     exec->attempt.is_any_byte_sent = exec->attempt.is_any_byte_sent ||
                                      exec->attempt.call.is_any_byte_sent;
     exec->attempt.call.is_any_byte_sent = exec->attempt.is_any_byte_sent;
@@ -309,6 +320,9 @@ static enum op_result wait_for_memory(struct exec *exec)
                     : op_wait_then(&exec->op, EXEC_STEP_READ_REPLY);
 }
 
+/* The order: limits learn from every reply, also from one that is tried again; a refused token is
+ * renewed before a retry is weighed, since the same token would be refused again; only then is it
+ * decided whether this reply is the last. */
 enum op_result exec_step_check_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -26,8 +26,8 @@ struct exec_scope {
     const struct json *connection_params; /* NULL: empty */
     const struct exec_file *files;        /* decoded, checked (exec_files_check) */
     size_t file_count;
-    struct exec_progress *progress; /* NULL: the action's first request, its only one */
-    bool is_display_unused;         /* nobody will be shown the outcome's display: it is not made */
+    struct exec_progress *progress;  /* NULL: the action's first request, its only one */
+    bool is_display_unused;          /* the outcome has no reader of its display, so none is made */
     const struct catalog_auth *auth; /* the connection's; NULL: the integration's only one */
 };
 

@@ -2,7 +2,7 @@
  * Is the request one that may run as it is: its input against the schema, its files, and whether a
  * write was confirmed. All that is wrong is said at once, in the paths of what the caller sent.
  * What was not confirmed ends as that whatever else is wrong, and before its idempotency key is
- * looked at, so that nobody confirms what cannot run and nothing is learned about a key.
+ * loaded, so that no person confirms what cannot run and nothing is learned about a key.
  */
 #include "exec/internal.h"
 

@@ -1,7 +1,10 @@
 /*
  * Has it run? Idempotency keys (src/api/README.md "Executions"): the same key and request gives the
  * stored result, a run under way is waited for, another request under the key is refused. In this
- * process those who ask wait in a list of the run itself; across processes they look again.
+ * process later runs wait in a list of the first one; across processes they load the key again.
+ *
+ * The table of keys in flight only spares queries: what decides between two runs, here or
+ * elsewhere, is the statement that claims.
  */
 #include "exec/internal.h"
 
@@ -18,6 +21,9 @@ static int make_fingerprint(struct exec *exec)
 {
     struct buf text;
     buf_init(&text, FINGERPRINT_BYTES_MAX);
+    /* The format's version: fingerprints are stored for days, and one of another format must
+     * differ. For the same reason a member that came later (pages, files) adds nothing where it is
+     * not used. */
     buf_append(&text, SLICE("1\n"));
     buf_append(&text, exec->in.integration_id);
     buf_append_char(&text, '\n');
@@ -67,6 +73,7 @@ static enum op_result stop_database(struct exec *exec)
 
 /* ---- the table of this process ---- */
 
+/* The account first, which has a fixed length: no key of one account can equal another's. */
 static int make_table_key(struct exec *exec)
 {
     slice key = exec->in.idempotency_key;
@@ -104,7 +111,7 @@ static enum op_result replay(struct exec *exec)
 {
     struct claim_outcome *found = &exec->key.found;
     enum exec_reason parsed = exec_reason_parse(found->error_code);
-    found->has_execution = false; /* once: whoever looks again has to find it anew */
+    found->has_execution = false; /* once: the next load has to set it again */
     exec->out.is_replayed = true;
     exec->out.execution_id = found->execution_id;
     exec->out.reason = found->is_succeeded      ? EXEC_SUCCEEDED
@@ -172,12 +179,16 @@ static enum op_result wait_and_reload(struct exec *exec)
     uint64_t wait_ms = (uint64_t)WAIT_MS_MIN << (exec->key.waits < 5 ? exec->key.waits : 5);
     if (now >= exec->deadline_ns)
         return stop_waited(exec);
+    /* 50 ms, doubled up to 1 s: the other process cannot wake this one. */
     exec->key.waits++;
     op_sleep(&exec->op, &exec->timer, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX,
              "the same key in flight elsewhere");
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
+/* Before the checks of input and connection: a stored result is answered whatever has changed
+ * since. The holder stays in the table until its run has ended, so that every later run of this
+ * process waits in its list and sends no query. */
 enum op_result exec_step_load_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -299,6 +310,10 @@ void exec_claim_move(struct exec *exec, enum exec_claim to)
     exec->key.state = to;
 }
 
+/* After all that can refuse the run, right before the call: from here on a crash leaves a trace.
+ * Steps of flows have their intent in the flow's row, and a read without a key may be lost with the
+ * process. The lease is checked first, since a claim of an incarnation that has ended would be
+ * recovered at once. */
 enum op_result exec_step_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -333,6 +348,9 @@ enum op_result exec_step_claim(struct op *op)
     return OP_WAIT;
 }
 
+/* Three answers: it is ours, another run has the key, or none came. Without one the row may be
+ * there, so that the run releases it until it is certain that it is gone; it cannot be sent under
+ * it. */
 enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -349,6 +367,6 @@ enum op_result exec_step_check_claim(struct op *op)
         return stop_database(exec);
     if (exec->query.is_unknown) /* the first sending may yet find the key free */
         unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
-    exec_leave(exec); /* nobody should wait for the place of one who waits */
+    exec_leave(exec); /* a run that waits for another keeps no slot from others */
     return follow_other_run(exec);
 }

@@ -1,7 +1,7 @@
 /*
  * The result of a dry run, for both execution endpoints: the request as the provider would have had
  * it, and those behind it as far as they are known before a reply. The credential is masked; files,
- * and bodies that are no text, are told by their size.
+ * and bodies that are no text, are shown by their size.
  */
 #include "exec/internal.h"
 

@@ -32,12 +32,16 @@ static enum op_result stop_database(struct exec_enrol *enrol)
     return stop(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
-/* What a child left goes with it. */
+/* The texts of the probe lie in its own arena, which goes when it has ended; the outcome has to
+ * live as long as this op. SLICE_NONE stays so: it differs from an empty text in the database. */
 static slice keep_text(struct exec_enrol *enrol, slice text)
 {
     return text.ptr ? arena_dup(&enrol->op.arena, text) : SLICE_NONE;
 }
 
+/* Before the app is asked, whatever can refuse the credential without it: the connection to
+ * reconnect has gone, or the account has as many as it may. The former row also has the params that
+ * the probe needs and the identity that the new one is compared with. */
 static enum op_result step_load(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
@@ -78,7 +82,8 @@ static enum op_result stop_full(struct exec_enrol *enrol)
     return stop(enrol, EXEC_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
 }
 
-/* Before the app is asked for anything; what counts is what is found when it is stored. */
+/* A first check that spares the app a call. Two enrolments may pass it at the same time; the
+ * statement that stores counts once more (CONNECT_KEEP_FULL). */
 static enum op_result step_check_count(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
@@ -90,6 +95,7 @@ static enum op_result step_check_count(struct op *op)
     return status == OK ? OP_NEXT : stop_database(enrol);
 }
 
+/* A reconnect uses the params that are stored, since a host or a tenant is not changed by it. */
 static enum op_result step_probe(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
@@ -112,7 +118,8 @@ static enum op_result step_probe(struct op *op)
 
 enum match { MATCH_SAME, MATCH_OTHER, MATCH_UNKNOWN };
 
-/* All that is demanded has to be told. */
+/* For a link that names whom it is for: each member that it names must be known and equal. A
+ * mismatch wins over a gap, so that the message says which. */
 static enum match match_demand(const struct connection_identity *wanted,
                                const struct connection_identity *came)
 {
@@ -171,7 +178,8 @@ static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* An audit event: the holder of a link came as another. */
+/* The link may have been passed on, so its account learns of it. The event is written before the
+ * answer, and the refusal stands even where it cannot be (step_check_refusal). */
 static enum op_result audit_refusal(struct exec_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
@@ -223,7 +231,9 @@ static enum op_result refuse(struct exec_enrol *enrol, enum match match,
     return enrol->in.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }
 
-/* OP_NEXT: it may be connected. */
+/* OP_NEXT: it may be connected. A link's demand is checked first, and a link never changes an
+ * identity: its holder is not the account. A reconnect without a link may pass where an identity is
+ * unknown, since an app may have none and it is the account that asks. */
 static enum op_result check_identity(struct exec_enrol *enrol)
 {
     const struct connect_session *link = enrol->in.link;
@@ -244,6 +254,7 @@ static enum op_result check_identity(struct exec_enrol *enrol)
 
 /* ---- keeping ---- */
 
+/* The first that can be a label, from the person's own words to the app's name. */
 static slice label_of(struct exec_enrol *enrol)
 {
     const slice labels[] = {enrol->in.label, enrol->identity.label, enrol->identity.email,
@@ -283,6 +294,8 @@ static enum op_result keep(struct exec_enrol *enrol)
     return OP_WAIT;
 }
 
+/* After the probe has ended, whose fields are read here. An OUTAGE stores nothing: a credential
+ * that was never tried would fail in its first execution, far from the person who typed it. */
 static enum op_result step_keep(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
@@ -330,6 +343,7 @@ static enum op_result step_check_kept(struct op *op)
     UNREACHABLE("keeping has one of these ends");
 }
 
+/* OP_FAIL either way: result and message were set by refuse. */
 static enum op_result step_check_refusal(struct op *op)
 {
     if (store_done_result(&enrol_of(op)->query) != OK)

@@ -1,7 +1,7 @@
 /*
  * enrol: a credential that a person has just given, or a grant that an app has, becomes a
  * connection. The app is asked whether it takes the credential and as whom (probe.h); where only a
- * certain identity may be connected, or the connection is known as another one, that is judged
+ * certain identity may be connected, or the connection is known as another one, that is checked
  * before anything is stored (connect/keep.h).
  *
  * A failing identity request loses no grant: the connection is kept and its identity is not known,

@@ -9,7 +9,7 @@
 #include "exec/summary.h"
 
 enum {
-    LIMITS_IDLE_MAX = 20000, /* connections remembered beside those in use */
+    LIMITS_IDLE_MAX = 20000, /* connections remembered apart from those in use */
     STORED_MAX = 20000,      /* large summaries being read at a time */
 };
 
@@ -17,10 +17,12 @@ enum {
 #define TO(NAME)                OP_TO(EXEC_STEP_##NAME)
 #define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
-    /* the action */
+    /* the action; files are hashed before the key is loaded, whose fingerprint has the hashes. An
+     * unconfirmed write goes straight to CHECK_INPUT: it learns nothing about its key */
     STEP(FIND_ACTION, find_action, TO(CHECK_INPUT) | TO(ANSWER)),
     STEP(HASH_FILES, hash_files, 0),
-    /* has it run under this key */
+    /* has it run under this key: before the checks, since a stored result is answered even where
+     * the connection has gone meanwhile. A wait for another run ends at LOAD_KEY */
     STEP(LOAD_KEY, load_key,
          TO(LOAD_KEY) | TO(TAKE_STORED) | TO(CHECK_INPUT) | TO(FIT_OUTPUT) | TO(ANSWER)),
     STEP(CHECK_KEY, check_key,
@@ -28,7 +30,8 @@ static const struct op_step steps[EXEC_STEPS] = {
              TO(ANSWER)),
     STEP(READ_REPLAY, read_replay, TO(LOAD_KEY) | TO(TAKE_STORED) | TO(FIT_OUTPUT) | TO(ANSWER)),
     STEP(TAKE_STORED, take_stored, TO(LOAD_KEY) | TO(CHECK_FIT) | TO(ANSWER)),
-    /* may it run */
+    /* may it run; the request is built in CHECK_CONNECTION, with the credential, or once more in
+     * REBUILD_REQUEST with a renewed token */
     STEP(CHECK_INPUT, check_input, TO(ACCEPT_INPUT) | TO(ANSWER)),
     STEP(DECODE_FILES, decode_files, 0),
     STEP(ACCEPT_INPUT, accept_input, TO(ANSWER)),
@@ -37,12 +40,15 @@ static const struct op_step steps[EXEC_STEPS] = {
     STEP(RENEW_TOKEN, renew_token, TO(ENTER_LIMITS)),
     STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(TAKE_PAGE)),
     STEP(REBUILD_REQUEST, rebuild_request, TO(CALL) | TO(TAKE_PAGE) | TO(ANSWER)),
-    /* may it go out now, and the intent */
+    /* may it go out now, and the intent: the claim comes last, because a wait for the limits may be
+     * refused and a refusal must leave no row. CLAIM jumps over PROVE: the row that a flow's step
+     * is proven by was written a moment ago */
     STEP(ENTER_LIMITS, enter_limits, 0),
     STEP(ADMIT, admit, TO(ANSWER)),
     STEP(CLAIM, claim, TO(CALL) | TO(ANSWER)),
     STEP(CHECK_CLAIM, check_claim, TO(LOAD_KEY) | TO(READ_REPLAY) | TO(CALL) | TO(ANSWER)),
-    /* the call, its retries, its further requests and pages */
+    /* the call, its retries, its further requests and pages; CALL alone sends a request, and
+     * goes back to PROVE where the proof is too old to be good at the first byte */
     STEP(PROVE, prove, 0),
     STEP(PROVEN, proven, TO(RECORD) | TO(ANSWER)),
     STEP(CALL, call, TO(PROVE) | TO(TAKE_PAGE) | TO(RECORD)),
@@ -51,7 +57,8 @@ static const struct op_step steps[EXEC_STEPS] = {
     STEP(NEXT_REQUEST, next_request, TO(CALL)),
     STEP(TAKE_PAGE, take_page, 0),
     STEP(NEXT_PAGE, next_page, TO(CALL)),
-    /* what is kept, and the answer */
+    /* what is kept, and the answer: the record holds the whole output, so it is written before the
+     * answer's copy is cut */
     STEP(RECORD, record, TO(MARK_CONNECTION)),
     STEP(CHECK_RECORD, check_record, TO(RECORD) | TO(ANSWER)),
     STEP(MARK_CONNECTION, mark_connection, TO(FIT_OUTPUT)),
@@ -110,7 +117,9 @@ size_t exec_service_active(const struct exec_service *service)
     return service->concurrency.count;
 }
 
-/* From the claim on a run has an id: before it is sent, and until the run has ended. */
+/* A run has its id in key.claim before the claim is sent, and stays in `all` until it has ended, so
+ * that a claim in the database is never without its run here but as an orphan. Linear: housekeeping
+ * asks for the few claims that are older than ORPHAN_AGE_MS. */
 bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id)
 {
     LIST_EACH(&service->all, node)
@@ -168,16 +177,21 @@ static void on_end(struct op *op, enum op_end end)
     ASSERT(end != OP_ENDED_FAILED); /* every failure is an outcome, and is answered */
     if (end == OP_ENDED_CANCELLED)
         exec->out.reason = EXEC_CANCELLED;
+    /* The circuit's vote reads the call and the outcome, so it comes first. Waiters on the key are
+     * only woken here; they run later, with the copies of the row that they get now. */
     exec_leave(exec);
     exec_key_release(exec);
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
+    /* Last: count_end has named the integration, which lies in the catalog's memory. */
     exec_connection_drop(exec);
     catalog_unref(exec->catalog);
     exec->catalog = NULL;
 }
 
+/* Each of these is harmless where nothing of it is under way, so a cancel need not know at which
+ * step the run stands. */
 static void on_cancel(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -235,6 +249,9 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
              EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));
     exec->op.request_id = request->request_id;
     count_memory(exec);
+    /* The setting's, until find_action knows the action's own. A run past its account's share
+     * begins all the same: find_action refuses it, so that its caller gets an outcome as of any
+     * other. */
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
     count_active(exec, true);
     return exec;
@@ -262,8 +279,10 @@ void exec_cancel(struct exec *exec)
     op_cancel(&exec->op);
 }
 
-/* A run that nobody waits for is given up while nothing depends on it: before a provider can have
- * seen it, and a plain read at any time; one with a key may have its claim on the way. */
+/* A run whose client has gone is given up while nothing depends on it: before a provider can have
+ * seen it, and a plain read at any time. A read with a key may have its claim on the way, and a
+ * write after CLAIM may have been sent: both run to their record. Other requests with the same key
+ * wait for this run's result, so it goes on for them, too. */
 void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&

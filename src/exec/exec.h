@@ -54,11 +54,11 @@ struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHE
 void exec_service_free(struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* Whether a run that is under way, or what releases its claim, knows the claim of that execution.
- * False: it is in flight for nobody. */
+ * False: it is an orphan. */
 bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id);
 /* Its claim was given up before anything was sent. */
 bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id);
-/* For who reads a stored summary by itself. */
+/* For those that read a stored summary by its id. */
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* The last resort on the way down: cuts all that are under way. Their claims stay behind and are
  * recovered by another process. */
@@ -124,7 +124,8 @@ slice exec_summary_of(const struct exec *exec);
 struct op *exec_op_of(struct exec *exec);
 /* As op_cancel: at any time until the end, any number of times. */
 void exec_cancel(struct exec *exec);
-/* The client has gone: what nobody has seen yet is cancelled, the rest runs on to its record. */
+/* The client has gone: what no provider can have seen is cancelled, the rest runs on to its record.
+ */
 void exec_client_gone(struct exec *exec);
 
 #endif

@@ -14,7 +14,7 @@ enum {
     FIT_ARENA_BYTES_MAX = 64 * 1024 * 1024, /* long strings, sizes of members, pointers */
     FIT_BYTES_MAX = 512 * 1024 * 1024,
     FIT_DEPTH_MAX =
-        12, /* deeper, a part that does not fit is left out: each level is measured anew */
+        12, /* deeper, a part that does not fit is left out: each level is measured again */
     FIT_SHARE_MIN = 64,                /* less room than this for a member says nothing */
     FIT_ROUNDS_MAX = 16,               /* of sharing */
     FIT_ON_LOOP_BYTES_MAX = 64 * 1024, /* a larger summary is cut on a pool thread */

@@ -121,7 +121,7 @@ struct exec {
     const struct catalog_integration *integration;
     const struct catalog_action *action;
     uint64_t deadline_ns;
-    struct concurrency_account *counted; /* NULL: there was no place for it */
+    struct concurrency_account *counted; /* NULL: no slot was free */
     struct budget_use use;               /* what it takes, with its account */
     struct list all_link;                /* in the service */
     /* what it waits for, one at a time */
@@ -261,7 +261,7 @@ void exec_connection_drop(struct exec *exec);
 /* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
 void exec_key_release(struct exec *exec);
 /* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need
- * not wait for a database that is away. */
+ * not wait for an unreachable database. */
 void exec_claim_release_later(struct exec *exec);
 void exec_releases_cancel(struct exec_service *service);
 bool exec_releases_have(const struct exec_service *service, struct uuid execution_id);
@@ -280,7 +280,7 @@ void exec_settle(struct exec *exec);
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
 /* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
 slice exec_render_dry_run(struct exec *exec);
-/* record.c: an audit event on an op of its own, which nobody waits for. */
+/* record.c: an audit event on an op of its own, which no other op waits for. */
 void exec_audit_blocked(struct exec *exec);
 
 #endif

@@ -1,5 +1,9 @@
 /*
- * Buckets by connection; see limits.h. A bucket has one timer for its whole queue.
+ * Buckets by connection; see limits.h. A bucket has one timer for its whole queue, armed for the
+ * earlier of two times: when the first may go, or when the first of them has waited long enough.
+ *
+ * A bucket is in the idle list exactly while it has neither calls nor waiters, so that making room
+ * for another is O(1) and never frees one that a slot points to.
  */
 #include "exec/limits.h"
 
@@ -16,7 +20,7 @@ struct limits_bucket {
     struct limits *limits;
     char key[LIMITS_KEY_MAX];
     size_t key_len;
-    struct list idle_link; /* in limits->idle while nobody is in; least recently used first */
+    struct list idle_link; /* in limits->idle while it is empty; least recently used first */
     struct list waiting;   /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
     struct timer timer; /* for the queue */
@@ -74,6 +78,8 @@ static void bucket_free(struct limits_bucket *bucket)
 
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
 {
+    /* Without an idle one map_put refuses below; limits_new's caller has made buckets_max larger
+     * than the executions there can be. */
     if (limits->buckets.count >= limits->config.buckets_max && !list_is_empty(&limits->idle))
         bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, idle_link));
     struct limits_bucket *bucket = mem_zalloc(sizeof(*bucket));
@@ -93,7 +99,8 @@ static struct limits_bucket *bucket_new(struct limits *limits, slice key)
     return NULL;
 }
 
-/* What the manifest says now: it may have been loaded anew. */
+/* What the manifest says now: it may have been loaded again since, with other
+ * limits. The tokens keep their state, so that a reload gives no burst. */
 static void bucket_configure(struct limits_bucket *bucket, const struct catalog_limits *wanted,
                              uint64_t now)
 {
@@ -199,6 +206,8 @@ static void bucket_serve(struct limits_bucket *bucket)
         bucket_take(bucket);
         slot_dequeue(LIST_ITEM(bucket->waiting.next, struct limits_slot, link), LIMITS_FREE);
     }
+    /* All of the queue, at most LIMITS_WAITING_MAX: a reply may just have closed the connection
+     * past the bound of some, which are refused now and not when they time out. */
     uint64_t open = bucket_open_ns(bucket, 1, now);
     LIST_EACH(&bucket->waiting, node)
     {
@@ -278,6 +287,8 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     return LIMITS_FREE;
 }
 
+/* The in-flight count is the same before and after; bucket_take pays the token, of which there
+ * may then be less than none: the calls that come next wait for it. */
 uint64_t limits_repeat(struct limits_slot *slot)
 {
     struct limits_bucket *bucket = slot->bucket;
@@ -314,6 +325,7 @@ void limits_leave(struct limits_slot *slot, bool is_used)
 static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedback *feedback)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
+    /* The provider counts more strictly than the manifest, so that what was saved up is void. */
     if (feedback->is_too_fast && bucket->tokens.tokens > 0)
         bucket->tokens.tokens = 0;
     if (feedback->is_too_fast && feedback->retry_after_ms > 0) {

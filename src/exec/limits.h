@@ -3,13 +3,13 @@
  * "Executions"). What is known comes from the manifest's `limits` and from what the provider has
  * said since: a 429 with a time, the remaining quota of its headers.
  *
- * Who comes too early waits in the connection's queue, first in, first out, if his turn can come
- * within his bound; else he is refused at once, with the time after which it is worth coming again.
- * A connection without any limit costs one look at an empty map.
+ * A call that comes too early waits in the connection's queue, first in, first out, if its turn can
+ * come within its bound; else it is refused at once, with the time after which to try again. A
+ * connection without any limit costs one check of an empty map.
  *
- * Limits: buckets_max connections are remembered (the least recently used one that nobody is in
- * goes first), LIMITS_WAITING_MAX wait for one connection. A process counts for itself: several of
- * them together may be faster, and then learn from the provider's answers.
+ * Limits: buckets_max connections are remembered (of those without a call the
+ * least recently used goes first), LIMITS_WAITING_MAX wait for one connection. A process counts for
+ * itself: several of them together may be faster, and then learn from the provider's answers.
  */
 #ifndef EXEC_LIMITS_H
 #define EXEC_LIMITS_H
@@ -29,7 +29,7 @@ struct limits;
 struct limits_config {
     struct loop *loop;
     size_t buckets_max; /* at least as many as places that are taken at the same time */
-    bool is_off;        /* everybody may go at once */
+    bool is_off;        /* all calls may go at once */
 };
 
 /* Whose calls are counted together. */

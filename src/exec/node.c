@@ -1,5 +1,10 @@
 /*
  * The life of a node: register, then heartbeat and recovery in turn, until it leaves.
+ *
+ * All that this process may write rests on one rule: a lease is counted from before its heartbeat
+ * was sent, on the clock that goes on while the machine sleeps, and ends LEASE_MARGIN_MS before the
+ * database lets others take over. So this process has stopped writing when another one takes over,
+ * however long a packet was delayed or the process stood still.
  */
 #include "exec/node.h"
 
@@ -82,6 +87,9 @@ static enum op_result step_register(struct op *op)
     struct exec_node *node = node_of(op);
     if (node->is_leaving)
         return op_jump(op, NODE_LEAVE);
+    /* The claims that the last recovery has read lie in the arena; its children have copied them
+     * and have ended. The id is a new one each time: claims of the former incarnation are recovered
+     * by whichever node finds them, this one included. */
     arena_reset(&op->arena);
     node->id = uuid_v7();
     node->sent_boot_ns = clock_boot_ns();
@@ -90,6 +98,8 @@ static enum op_result step_register(struct op *op)
     return OP_WAIT;
 }
 
+/* Recovery follows at once, not after the first rest: a restart is when there is most to recover.
+ */
 static enum op_result step_registered(struct op *op)
 {
     struct exec_node *node = node_of(op);
@@ -99,6 +109,8 @@ static enum op_result step_registered(struct op *op)
     return op_jump(op, NODE_RECOVER);
 }
 
+/* NODE_HEARTBEAT_MS is a fifth of the lease, so that some lost heartbeats cost nothing. A leaver
+ * ends the sleep, and the heartbeat's step sends it on. */
 static enum op_result step_rest(struct op *op)
 {
     struct exec_node *node = node_of(op);
@@ -119,6 +131,8 @@ static enum op_result step_heartbeat(struct op *op)
     return OP_WAIT;
 }
 
+/* Only the database's answer extends the lease. Without one it runs out by the clock while
+ * heartbeats are tried again, and exec_node_may_write refuses from then on. */
 static enum op_result step_renewed(struct op *op)
 {
     struct exec_node *node = node_of(op);
@@ -127,6 +141,7 @@ static enum op_result step_renewed(struct op *op)
         renew(node);
         return OP_NEXT;
     case ERR_NOTFOUND:
+        /* Runs under way notice by the incarnation, which is_ours of attempt.c compares. */
         log_event(LOG_ERROR, "this server's lease had run out; it goes on as a new one",
                   LOG_CSTR("node", node->name));
         node->lease_until_boot_ns = 0;
@@ -136,6 +151,8 @@ static enum op_result step_renewed(struct op *op)
     }
 }
 
+/* Every node scans for claims of dead owners; two that find the same one race, and the owner that
+ * the claim names lets exactly one of them end it (exec/recover.h). */
 static enum op_result step_recover(struct op *op)
 {
     struct exec_node *node = node_of(op);
@@ -168,14 +185,16 @@ static enum op_result step_recovered(struct op *op)
         return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
         recover(node, &claims[i], RECOVER_DEAD);
+    /* A full list may have more behind it. */
     if (count == CLAIM_RECOVER_MAX)
         return wait_if_held(op, NODE_RECOVER);
     return wait_if_held(op, NODE_FIND_ORPHANS);
 }
 
 /* Claims of our own. A run knows its claim from before it is sent until it is gone or bound, so
- * what no run here knows is a stray, whatever its age. Rarely, and over the index of what is in
- * flight: a stray is rare, too, and nobody but a client who sends its key again waits for it. */
+ * what no run here knows is an orphan, whatever its age. Every ORPHANS_EVERY_MS alone, by the index
+ * of what is in flight: an orphan is rare, and only a client that sends its key again waits for it.
+ */
 static enum op_result step_find_orphans(struct op *op)
 {
     struct exec_node *node = node_of(op);
@@ -204,6 +223,8 @@ static enum op_result step_end_orphans(struct op *op)
     return wait_if_held(op, NODE_REST);
 }
 
+/* Our own lease ends before the row says so: from then on others may take over. A failed query is
+ * not repeated; the row's lease runs out by itself. */
 static enum op_result step_leave(struct op *op)
 {
     struct exec_node *node = node_of(op);
@@ -214,7 +235,8 @@ static enum op_result step_leave(struct op *op)
     return OP_WAIT;
 }
 
-/* Stays until exec_node_free: others still ask for our id. */
+/* The op stays until exec_node_free, since exec_node_id and exec_node_may_write are called as long
+ * as a run is under way. The hold that it waits on is released by cancel_node alone. */
 static enum op_result step_left(struct op *op)
 {
     struct exec_node *node = node_of(op);

@@ -46,7 +46,7 @@ enum exec_reason {
     EXEC_PARTLY_DONE,     /* of several requests an earlier one acted, a later one did not */
     EXEC_OUTCOME_UNKNOWN, /* a process died with the write under way */
     /* neither: nothing was stored, the client may come again */
-    EXEC_UNAVAILABLE,   /* database away or queue full: 503 */
+    EXEC_UNAVAILABLE,   /* database unreachable or queue full: 503 */
     EXEC_STILL_RUNNING, /* the same key is in flight past the deadline: 503 */
     EXEC_CANCELLED,     /* the client has gone before anything was sent */
     EXEC_INTERNAL,      /* a fault of ours: 500, "Internal error" */

@@ -35,7 +35,8 @@ static void append_items(struct arena *arena, struct json *all, const struct jso
         json_array_push(arena, all, more->as.items[i]);
 }
 
-/* all: an array, or an object whose arrays grow. false: they do not go together. */
+/* all: an array, or an object whose arrays grow; a member that is no array is the newest page's, a
+ * total or a cursor. false: they do not go together, or memory is out. */
 static bool append_page(struct arena *arena, struct json *all, const struct json *page)
 {
     if (all->type != page->type || (all->type != JSON_ARRAY && all->type != JSON_OBJECT))
@@ -69,6 +70,8 @@ static void take_success(struct exec *exec)
     struct exec_pages *pages = &exec->pages;
     struct arena *arena = &exec->op.arena;
     const struct json *page = NULL;
+    /* Counted before it is put behind the others: a page that does not go there was read all the
+     * same, and its bytes are in memory. */
     pages->read++;
     pages->bytes += exec->out.output_json.len;
     pages->is_ended = exec->out.page_next.type == JSON_NULL || pages->read >= pages_max(exec);
@@ -83,7 +86,9 @@ static void take_success(struct exec *exec)
         stop_pages(exec, SLICE("The pages so far are as large as they may be together."));
 }
 
-/* The pages so far are what the run gives. */
+/* The pages so far are what the run gives. `kept` is the outcome after the page before, so that the
+ * failure's reason and codes go with the page that failed; its attempts were made and are counted.
+ */
 static void take_failure(struct exec *exec)
 {
     ASSERT(exec->pages.read > 0); /* a first page that fails is the outcome */
@@ -94,6 +99,7 @@ static void take_failure(struct exec *exec)
     stop_pages(exec, why);
 }
 
+/* Once, behind the last page: the text of every page in between would be thrown away. */
 static void write_all(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -108,6 +114,7 @@ static void write_all(struct exec *exec)
     exec_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
 }
 
+/* May run on a pool thread: it touches the run's arena and outcome, and logs nothing. */
 static void take_page(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -122,7 +129,9 @@ static void take_page(struct op *op)
     exec->out.pages_stopped = pages->stopped;
 }
 
-/* After a reply that stands: no further attempt at this page follows. */
+/* After a reply that stands: no further attempt at this page follows. The log comes first, because
+ * take_page may run on a pool thread. A first page that fails is no list yet, and its failure is
+ * the outcome; PAGES_ON_LOOP_BYTES_MAX keeps the parsing of large ones off the loop. */
 enum op_result exec_step_take_page(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -148,7 +157,8 @@ enum op_result exec_step_take_page(struct op *op)
 
 /* ---- the next one ---- */
 
-/* Whether the next page is the one that `former` asked for. */
+/* Whether the next page is the one that `former` asked for. A provider that names the same cursor
+ * again would have it read until max_pages. */
 static bool is_same_page(const struct exec *exec, const struct json *former)
 {
     const struct catalog_pages *pages = &exec->action->pages;
@@ -162,7 +172,8 @@ static bool is_same_page(const struct exec *exec, const struct json *former)
     return true;
 }
 
-/* What was given, with the place of the next page and no other. */
+/* What was given, with the cursor of the next page. One that the caller gave is dropped even where
+ * the reply names none for it: some apps take an offset or a token, never both. */
 static struct json input_of_next(struct exec *exec)
 {
     const struct catalog_pages *pages = &exec->action->pages;
@@ -196,6 +207,10 @@ static bool build_next(struct exec *exec)
     return exec_build_request(exec) == OP_NEXT && !arena->is_exhausted;
 }
 
+/* exec_leave is called here for every action, paged or not: its calls are over, and neither the
+ * record nor the answer may keep others out of the limits. Another page stays inside: it is a call
+ * more of the same execution, which limits_repeat counts, and only the wait for its rate is slept
+ * here. */
 enum op_result exec_step_next_page(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -204,7 +219,7 @@ enum op_result exec_step_next_page(struct op *op)
         exec_leave(exec);
         return OP_NEXT;
     }
-    exec->pages.kept = exec->out;
+    exec->pages.kept = exec->out; /* build_next stops by setting the outcome */
     if (!build_next(exec)) {
         exec->out = exec->pages.kept;
         stop_pages(exec, SLICE("The provider's mark of the next page leads no further."));
@@ -213,9 +228,11 @@ enum op_result exec_step_next_page(struct op *op)
         exec_leave(exec);
         return OP_NEXT;
     }
+    /* EXEC_ATTEMPTS_MAX holds for each page; take_page adds them up again. */
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
     uint64_t wait_ms = limits_repeat(&exec->gate.slot);
+    /* With less time left than twice the wait it is not waited: the provider's own 429 decides. */
     if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
         return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");

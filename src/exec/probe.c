@@ -1,6 +1,10 @@
 /*
  * The test request and the identity's; see probe.h. They are built and read as an action's are, so
  * that the manifest's error rules and its headers hold here, too.
+ *
+ * At most three calls go out, one behind the other: for a token, the test, the identity. Nothing is
+ * repeated, and neither the limits of a connection nor circuits are consulted: a person waits and
+ * can ask again. PROBE_MS bounds each call by itself.
  */
 #include "exec/probe.h"
 
@@ -63,6 +67,8 @@ static enum op_result ask_for_token(struct exec_probe *probe)
     return stop_unmade(probe, status, SLICE("The request for a token cannot be made of it."));
 }
 
+/* With client credentials the test needs a token first; those of a stored connection may hold one
+ * already, which is then tested as it is. */
 static enum op_result step_begin(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
@@ -81,6 +87,8 @@ static enum op_result step_begin(struct op *op)
     return op_jump(op, STEP_TEST);
 }
 
+/* The token takes the credential's part for the requests that follow and is not handed out: the
+ * connection gets one of its own when it is first used (exec_needs_first_token). */
 static enum op_result step_token(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
@@ -124,6 +132,8 @@ static bool make_query(struct exec_probe *probe, struct err *err)
     return parts->items != NULL;
 }
 
+/* The body's kind matters only where something is read from it: a test endpoint may answer with 204
+ * or a text. */
 static bool make_test(struct exec_probe *probe, struct err *err)
 {
     const struct catalog_auth *auth = probe->auth;
@@ -176,6 +186,8 @@ static void begin_action(struct exec_probe *probe)
     };
 }
 
+/* UNTESTED is set before the identity is asked for, so that a failure there leaves it. A grant that
+ * is new came from the app a moment ago, and a test would say no more. */
 static enum op_result step_test(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
@@ -196,6 +208,8 @@ static enum op_result step_test(struct op *op)
 
 /* ---- a reply ---- */
 
+/* What says nothing about the credential. All other reasons refuse it, a reason that is added later
+ * included, so that no unknown failure passes as an outage to be tried again for ever. */
 static bool is_outage(enum exec_reason reason)
 {
     switch (reason) {
@@ -270,6 +284,8 @@ static void read_reply(struct exec_probe *probe, struct exec_outcome *outcome)
         outcome->message = SLICE("The app refused it.");
 }
 
+/* A refused credential ends here: the identity request would be refused with it. Where the test's
+ * reply names the identity as well, a second request is spared. */
 static enum op_result step_tested(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
@@ -332,6 +348,8 @@ static bool make_identity(struct exec_probe *probe, struct err *err)
     return true;
 }
 
+/* From the ID token nothing is sent. IDENTITY_TEST arrives here when the test was skipped, since
+ * step_tested has read its identity already where it was not. */
 static enum op_result step_identify(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
@@ -355,7 +373,7 @@ static enum op_result step_identify(struct op *op)
     return OP_DONE;
 }
 
-/* One that fails costs nothing but the knowledge. */
+/* The verdict stands as the test left it: a failing identity request refuses no credential. */
 static enum op_result step_identified(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);

@@ -1,7 +1,7 @@
 /*
  * probe: does the app take this credential, and as whom? The manifest's test request (auth.test)
- * and the one that tells the identity (identity), sent with a credential that is not stored yet, or
- * with one that is. Where the credential is an OAuth client's (client credentials), a token is
+ * and its identity request (identity), sent with a credential that is not stored yet, or with one
+ * that is. Where the credential is an OAuth client's (client credentials), a token is
  * asked for first. Of an identity that is not told the verdict knows nothing.
  *
  * An op embedded in a caller's op; addresses, overrides and limits are those of executions.

@@ -1,7 +1,8 @@
 /*
  * What is kept of a run: the execution with its summary, the end of its claim, the mark on a
  * connection that the provider refused, the audit event of a run that was blocked. A result that a
- * provider has acted on is recorded however long the database is away; nothing is answered before.
+ * provider has acted on is recorded however long the database is unreachable; nothing is answered
+ * before.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -45,6 +46,9 @@ static bool is_tried(const struct exec *exec)
     return exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
 }
 
+/* Entered again by record_again, so what it sets it sets once: the end's time, the summary, and
+ * exec_settle by its own flag. The connection's id is stored as it is now: a renewal may have
+ * dropped and found it again. A run with neither a try nor a claim has nothing to store. */
 enum op_result exec_step_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -73,7 +77,9 @@ enum op_result exec_step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* The provider may have acted: try until it is recorded. */
+/* The provider may have acted: try until it is recorded. RECORD_TRIES_MAX times RECORD_RETRY_MS are
+ * two minutes at least; after that another process, or the scan for orphans, ends the claim as
+ * unknown. */
 static enum op_result record_again(struct exec *exec)
 {
     ASSERT(exec_is_claimed(exec) && is_tried(exec));
@@ -112,6 +118,9 @@ static enum op_result check_unstored(struct exec *exec)
                      SLICE_NONE);
 }
 
+/* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after our lease
+ * ran out, and its record is the one that stands. Like OK it ends the claim. ERR_INVALID and
+ * ERR_LIMIT would come again however often it is tried. */
 enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -136,7 +145,9 @@ enum op_result exec_step_check_record(struct op *op)
     }
 }
 
-/* A refused credential is marked once, so that every later run says so without asking. */
+/* A refused credential is marked once, so that every later run says so without asking the app.
+ * After the record: a mark without one would lose the run. The cached set goes first, so that no
+ * run of this process finds the connection live while the statement is under way. */
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -164,6 +175,8 @@ enum op_result exec_step_mark_connection(struct op *op)
     return OP_WAIT;
 }
 
+/* The other processes drop their cached sets too. A mark that failed is made by the next refusal,
+ * so its result is not checked. */
 enum op_result exec_step_notify_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -172,10 +185,10 @@ enum op_result exec_step_notify_connection(struct op *op)
     return OP_NEXT;
 }
 
-/* ---- claims that must go although nobody waits ---- */
+/* ---- claims that are released in the background ---- */
 
-/* Our own claim with the database away: while this process lives nobody else would end it, so it is
- * tried until it is gone. The client was told 503 long before. */
+/* Our own claim while the database is unreachable: no other process ends it while this one lives,
+ * so its release is tried until it is gone. The client has had its 503 long before. */
 struct release {
     struct op op;
     struct pg_pool *pool;
@@ -234,11 +247,13 @@ static const struct op_class release_class = {
 
 void exec_claim_release_later(struct exec *exec)
 {
+    /* Remembered as unsent before anything can fail: should the claim be committed after its
+     * release, the scan for orphans frees its key instead of recording an unknown outcome. */
     exec_claim_move(exec, EXEC_CLAIM_ENDED);
     unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
     struct release *release = mem_zalloc(sizeof(*release));
     if (!release) {
-        op_log(&exec->op, LOG_ERROR, "a claim stays behind until the next look for strays",
+        op_log(&exec->op, LOG_ERROR, "a claim stays behind until the next scan for orphans",
                LOG_STR("integration_id", exec->out.integration_id));
         return;
     }

@@ -1,5 +1,8 @@
 /*
- * One claim's recovery. Many run side by side and share batches.
+ * One claim's recovery. Many run at the same time and share batches.
+ *
+ * Every end is one statement that is fenced by the claim's owner and execution id, so that it does
+ * not matter which process runs it, how often, or whether the run ends its claim at this moment.
  */
 #include "exec/recover.h"
 
@@ -32,6 +35,8 @@ static struct recovery *recovery_of(struct op *op)
     return CONTAINER_OF(op, struct recovery, op);
 }
 
+/* With a key the claim stays bound to the failed execution, so that the key's next use is answered
+ * with it; without one no later request can name it, and the row goes. */
 static enum op_result step_end_claim(struct op *op)
 {
     struct recovery *recovery = recovery_of(op);
@@ -44,8 +49,9 @@ static enum op_result step_end_claim(struct op *op)
     return OP_WAIT;
 }
 
-/* SQLSTATE 23505: the execution stands there already, since the claim was committed after its run
- * had been recorded. 23514: its day's partition is gone, and so is whoever would ask for it. */
+/* SQLSTATE 23505 (unique_violation): the execution stands there already, since the claim was
+ * committed after its run had been recorded. 23514 (check_violation): no partition takes the row,
+ * because housekeeping has removed the day of the id. In both the claim alone is left to end. */
 static bool can_not_be_recorded(const struct recovery *recovery)
 {
     const char *state = recovery->query.sqlstate;
@@ -53,6 +59,7 @@ static bool can_not_be_recorded(const struct recovery *recovery)
            (strcmp(state, "23505") == 0 || strcmp(state, "23514") == 0);
 }
 
+/* The jump back happens once at most: is_release then excludes it. */
 static enum op_result step_count(struct op *op)
 {
     struct recovery *recovery = recovery_of(op);
@@ -65,7 +72,7 @@ static enum op_result step_count(struct op *op)
     int status = recovery->is_release ? store_done_result(&recovery->query)
                                       : store_execution_finish_result(&recovery->query);
     if (status != OK)
-        return OP_FAIL; /* somebody else was first, or the next look tries again */
+        return OP_FAIL; /* another process was first, or the next scan tries again */
     metric_add(metric_series(&recovered_total, recovery->is_release
                                                    ? SLICE("as=\"released\"")
                                                    : SLICE("as=\"outcome_unknown\"")),
@@ -101,6 +108,8 @@ static const struct op_class recovery_class = {
     .free = free_recovery,
 };
 
+/* No attempt's number, status or output survives the process. `attempts` is 1 because a claim is
+ * recorded right before the call, so that the provider must be assumed to have had it. */
 static void fill_record(struct recovery *recovery)
 {
     const struct claim *claim = &recovery->claim;
@@ -137,6 +146,7 @@ void exec_recover_start(struct pg_pool *pool, const struct claim *claim, enum re
     recovery->as = as;
     recovery->is_release = !claim->is_write || as == RECOVER_UNSENT;
     op_start(&recovery->op, &recovery_class, parent->loop, parent, RECOVERY_ARENA_BYTES_MAX);
+    /* The caller's claim lies in the node's arena, which its next heartbeat resets. */
     struct arena *arena = &recovery->op.arena;
     recovery->claim = *claim;
     recovery->claim.integration_id = arena_dup(arena, claim->integration_id);

@@ -1,7 +1,7 @@
 /*
- * The end of a claim that no run carries: what a dead process left, and strays of this process.
+ * The end of a claim that no run carries: what a dead process left, and orphans of this process.
  *
- * A stray was committed when the run that sent it was gone. Its database connection had fallen
+ * An orphan was committed when the run that sent it was gone. Its database connection had fallen
  * silent and was given up; the run released the claim over another one, where there was nothing to
  * release yet; then the silent backend went on. No statement of the run can prevent that, so
  * housekeeping finds it (exec/node.c). The same may happen to the claim of a run that was sent a
@@ -24,7 +24,7 @@ enum recover_as {
  * A write may have happened: it ends as failed, outcome unknown, and its key stays bound to that
  * answer. Where its execution is recorded, or its day's are
  * removed already, only the claim goes. The owner that the claim names is
- * the fence. What fails is found by the next look. */
+ * the fence. What fails is found by the next scan. */
 void exec_recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
                         struct op *parent);
 

@@ -2,6 +2,9 @@
  * A fresh token for the call (connect/connect.h): ahead of its expiry, and once when the provider
  * says that it is not good any more. Then the connection is looked up again, and the request built
  * again with what is found.
+ *
+ * A renewal writes a new revision of the connection's row, maybe in another process; so what the
+ * run holds of the old one is dropped, never changed in place.
  */
 #include "base/clock.h"
 #include "exec/internal.h"
@@ -26,6 +29,8 @@ static bool has_run_out(const struct exec *exec)
     return expires_at > 0 && clock_wall_us() >= expires_at;
 }
 
+/* Once in a run, since a second refusal of a fresh token means the grant. A token that ran out
+ * while the call was under way is an exception; attempts bound that. */
 bool exec_renews_after(const struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.item || !is_grant(exec) ||
@@ -34,6 +39,8 @@ bool exec_renews_after(const struct exec *exec)
     return !exec->connection.is_renewed_after || has_run_out(exec);
 }
 
+/* Tokens of a life shorter than the way to the provider: marking the connection as refused would
+ * have a person reconnect what is sound. */
 void exec_excuse_token(struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.is_renewed_after ||
@@ -45,7 +52,7 @@ void exec_excuse_token(struct exec *exec)
     exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent =
         false; /* as good as not sent */
     exec->out.message = exec->out.display_summary =
-        SLICE("The connection's tokens ran out before the provider looked at them.");
+        SLICE("The connection's tokens ran out before the provider checked them.");
     exec->out.hint = SLICE("Nothing was done, and the connection stays as it is. Try again.");
 }
 
@@ -65,6 +72,9 @@ static bool wait_for_token(struct exec *exec)
 enum op_result exec_step_renew_token(struct op *op)
 {
     struct exec *exec = exec_of(op);
+    /* Two entries: ahead of the first call by the clock, and from check_reply after a refusal,
+     * which exec_renews_after has allowed. The refusal proves nothing about expires_at, so need is
+     * not asked. */
     if (exec->out.attempts > 0) { /* the provider refused the token */
         exec->connection.is_renewed_after = true;
         return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
@@ -75,7 +85,7 @@ enum op_result exec_step_renew_token(struct op *op)
                                   clock_wall_us())) {
         case CONNECT_EXPIRED:
             return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
-        case CONNECT_AGING:
+        case CONNECT_AGING: /* good for this call; the next one should not have to wait */
             connect_renew_in_background(connect, exec->in.account_id,
                                         exec->integration->integration_id, exec->connection.item);
             break;
@@ -140,6 +150,9 @@ static enum op_result go_on_unrenewed(struct exec *exec)
 
 /* ---- the connection as it is now ---- */
 
+/* GONE is reloaded as well: what the row says now (removed, or refused meanwhile) becomes the
+ * outcome in rebuild_request. The id is kept first, because the item goes with its set; by it, not
+ * by the caller's choice, the same connection is found where the default has changed. */
 enum op_result exec_step_reload_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -155,6 +168,9 @@ enum op_result exec_step_reload_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
+/* The refusal that led here is cleared before anything else may end the run: else its message would
+ * stand in the outcome of another failure. The new request has no provider key yet. A run that has
+ * called already is past limits and claim and goes back to CALL; the first time these follow. */
 enum op_result exec_step_rebuild_request(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -79,7 +79,7 @@ static void put_name(struct reply *r)
     json_object_set(r->arena, &r->root, SLICE("integration"), integration);
 }
 
-/* An error is told in JSON where a success would be a file, or a text. */
+/* An error comes as JSON where a success would be a file, or a text. */
 static enum catalog_reply_body body_of(const struct reply *r)
 {
     bool is_success = r->call->status >= 200 && r->call->status < 300;
@@ -118,7 +118,7 @@ static slice mask(struct reply *r, slice text)
     return reply_mask_secrets(text, r->built->secrets, r->built->secret_count, r->arena);
 }
 
-/* The first one of a reply is told. */
+/* The first one of a reply is reported: those after it are often its consequence. */
 static void note_fault(struct reply *r, const char *member, const struct err *err)
 {
     if (r->out->manifest_fault.len == 0)

@@ -24,7 +24,7 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
                      const struct exec_scope *scope, const struct exec_built *built,
                      struct arena *arena, struct exec_outcome *outcome);
 
-/* Title and summary anew, over an output that was put together from several replies. */
+/* Title and summary once more, over an output that was put together from several replies. */
 void exec_reply_display(const struct catalog_action *action, const struct json *input,
                         const struct json *output, struct arena *arena,
                         struct exec_outcome *outcome);

@@ -1,5 +1,5 @@
 /*
- * A ring of ids. It is written when a database connection is lost, and searched for strays, of
+ * A ring of ids. It is written when a database connection is lost, and searched for orphans, of
  * which there are few: no index.
  */
 #include "exec/unsent.h"
