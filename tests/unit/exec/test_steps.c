@@ -119,6 +119,12 @@ static int set_up_circuits(void **state)
     return set_up_as(state, (struct seam_tuning){.circuit_volume = 4});
 }
 
+/* There is memory for no large reply. */
+static int set_up_narrow(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){.work_bytes = LARGE / 2});
+}
+
 /* There is memory for little more than one reply. */
 static int set_up_bounded(void **state)
 {
@@ -459,6 +465,23 @@ static void a_replay_without_memory(void **state)
     }
 }
 
+/* A stored result that finds no memory in its time is not read, and may be asked for again. */
+static void a_replay_that_waits_for_memory_in_vain(void **state)
+{
+    struct bench *b = *state;
+    run_bound(b, "k", large_body());
+    want_plain(b, "get", "k");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    while (!seam_run_has_ended(&b->run)) {
+        assert_null(seam_query_named(b->node.pool, "execution_get_summary"));
+        seam_node_answer(&b->node, &b->store);
+        (void)seam_pass_timer(b->node.loop, 60000);
+    }
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
+    assert_true(seam_find_claim(&b->store, seam_account, SLICE("k"))->is_bound);
+}
+
 /* ---- may it go out ---- */
 
 static void the_lease_is_lost_before_and_after_the_claim(void **state)
@@ -481,6 +504,30 @@ static void the_lease_is_lost_before_and_after_the_claim(void **state)
     seam_settle(b->node.loop);
     assert_int_equal(end(b), EXEC_UNAVAILABLE);
     assert_int_equal(b->store.claims.count, 0);
+}
+
+/* Its client need not wait for it: it is tried until the claim is gone. */
+static void a_claim_that_cannot_be_released_at_once(void **state)
+{
+    struct bench *b = *state;
+    want_plain(b, "put", NULL);
+    seam_run_start(&b->run);
+    struct pg_query *own = query(b, "claim_own");
+    (void)seam_rows_do(&b->store, own);
+    seam_pass_ms(b->node.loop, 15000); /* no heartbeat is answered */
+    seam_query_done(own);
+    for (unsigned i = 0; i < 3; i++) {
+        seam_query_fail(query(b, "claim_release"), ERR_BUSY);
+        seam_settle(b->node.loop);
+        assert_true(seam_run_has_ended(&b->run));
+        assert_int_equal(b->run.out.reason, EXEC_UNAVAILABLE);
+        assert_int_equal(b->store.claims.count, 1);
+        seam_pass_ms(b->node.loop, 500);
+    }
+    answer(b, "claim_release");
+    assert_int_equal(b->store.claims.count, 0);
+    assert_int_equal(seam_call_count(b->node.http), 0);
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
 }
 
 static void a_circuit_opens(void **state)
@@ -831,6 +878,9 @@ static void every_step_and_jump_was_taken(void **state)
 {
     (void)state;
     assert_int_equal(seam_table_missing("exec"), 0);
+    assert_int_equal(seam_table_missing("stored"), 0);
+    assert_int_equal(seam_table_missing("claim_release"), 0);
+    assert_int_equal(seam_table_missing("audit"), 0);
 }
 
 int main(void)
@@ -845,6 +895,7 @@ int main(void)
         STEPS_TEST(what_the_key_had_is_gone),
         STEPS_TEST(a_replay_without_memory),
         STEPS_TEST(the_lease_is_lost_before_and_after_the_claim),
+        STEPS_TEST(a_claim_that_cannot_be_released_at_once),
         STEPS_TEST(requests_and_pages_follow_one_another),
         STEPS_TEST(a_proof_is_renewed_before_the_first_byte),
         STEPS_TEST(a_proof_that_cannot_be_renewed),
@@ -858,6 +909,8 @@ int main(void)
         STEPS_TEST(a_claim_lost_with_a_connection),
         cmocka_unit_test_setup_teardown(a_circuit_opens, set_up_circuits, tear_down),
         cmocka_unit_test_setup_teardown(a_large_reply_waits_for_memory, set_up_bounded, tear_down),
+        cmocka_unit_test_setup_teardown(a_replay_that_waits_for_memory_in_vain, set_up_narrow,
+                                        tear_down),
         cmocka_unit_test(each_wait_may_fail_and_be_cancelled),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
