@@ -361,7 +361,8 @@ static void set_credentials(struct asker *asker, struct pg_query *query)
     const struct pg_value cell = pg_i64(seam_i64(query, "rev") + 1);
     check_stored(asker, query);
     assert_int_equal(seam_i64(query, "id"), OLD);
-    assert_int_equal(seam_i64(query, "rev"), 1); /* the fence */
+    /* the fence */
+    assert_int_equal(seam_i64(query, "rev"), asker->machine->store.connections.items[0].rev);
     seam_row(query, &cell);
 }
 
@@ -629,6 +630,43 @@ static void a_connection_that_goes_while_the_app_is_asked(void **state)
     let_go(&asker);
 }
 
+/* Another writer was first, a renewal perhaps: the new grant wins over what that has stored. */
+static void a_connection_that_changes_while_it_is_stored(void **state)
+{
+    struct machine *m = *state;
+    struct asker asker;
+    begin(&asker, m, way_named("reconnected by the address, in any case"));
+    seam_query_done(query_at(&asker, "connection_credentials_set"));
+    m->store.connections.items[0].rev = 5;
+    (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
+    assert_int_equal(asker.out.result, EXEC_ENROLLED);
+    assert_true(asker.is_stored);
+    let_go(&asker);
+    begin(&asker, m, way_named("reconnected by the address, in any case"));
+    seam_query_done(query_at(&asker, "connection_credentials_set"));
+    m->store.connections.count = 0;
+    (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
+    assert_int_equal(asker.out.result, EXEC_ENROL_GONE);
+    assert_false(asker.is_stored);
+    let_go(&asker);
+}
+
+/* The app has a default connection already: this one is made without being it. */
+static void a_second_connection_is_not_the_default(void **state)
+{
+    struct asker asker;
+    begin(&asker, *state, way_named("a new connection"));
+    struct pg_query *query = query_at(&asker, "connection_insert");
+    assert_true(seam_param(query, "is_default")->as.i64 != 0);
+    memcpy(query->sqlstate, "23505", 6);
+    seam_query_fail(query, ERR_INVALID);
+    query = query_at(&asker, "connection_insert");
+    assert_true(seam_param(query, "is_default")->as.i64 == 0);
+    (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
+    assert_int_equal(asker.out.result, EXEC_ENROLLED);
+    let_go(&asker);
+}
+
 static void a_credential_that_is_too_large(void **state)
 {
     struct machine *m = *state;
@@ -724,6 +762,7 @@ static void every_step_and_jump_was_taken(void **state)
 {
     (void)state;
     assert_int_equal(seam_table_missing("enrol"), 0);
+    assert_int_equal(seam_table_missing("connect_keep"), 0);
 }
 
 #define ENROL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -737,6 +776,8 @@ int main(void)
                                         tear_down),
         ENROL_TEST(what_changed_in_between_is_found_when_it_is_stored),
         ENROL_TEST(a_connection_that_goes_while_the_app_is_asked),
+        ENROL_TEST(a_connection_that_changes_while_it_is_stored),
+        ENROL_TEST(a_second_connection_is_not_the_default),
         ENROL_TEST(a_credential_that_is_too_large),
         ENROL_TEST(each_wait_may_fail_and_be_cancelled),
         ENROL_TEST(each_allocation_may_fail),
