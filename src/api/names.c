@@ -3,14 +3,11 @@
  */
 #include "api/names.h"
 
+#include "base/ascii.h"
+
 static bool is_joint(char c)
 {
     return c == '-' || c == '_';
-}
-
-static char lower(char c)
-{
-    return (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
 }
 
 /* Equal but for case, hyphens and underscores. Compared in place and without a copy: a body may
@@ -25,7 +22,7 @@ static bool is_near(slice name, const char *own)
             own++;
         if (at == end || !*own)
             return at == end && !*own;
-        if (lower(*at++) != lower(*own++))
+        if (ascii_lower(*at++) != ascii_lower(*own++))
             return false;
     }
 }

@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "base/ascii.h"
+
 static const char base64_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 static const char base64url_digits[] =
@@ -167,15 +169,6 @@ void encode_hex(struct buf *out, slice bytes)
         buf_added(out, bytes.len * 2);
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 int decode_hex(struct buf *out, slice text)
 {
     if (text.len % 2)
@@ -185,7 +178,7 @@ int decode_hex(struct buf *out, slice text)
     if (!to)
         return no_room(out, len);
     for (size_t i = 0; i < text.len; i += 2) {
-        int high = hex_value(text.ptr[i]), low = hex_value(text.ptr[i + 1]);
+        int high = ascii_hex_value(text.ptr[i]), low = ascii_hex_value(text.ptr[i + 1]);
         if (high < 0 || low < 0)
             return ERR_SYNTAX;
         *to++ = (char)(high << 4 | low);
@@ -196,8 +189,7 @@ int decode_hex(struct buf *out, slice text)
 
 static bool is_unreserved(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '.' || c == '_' || c == '~';
+    return ascii_is_alnum(c) || c == '-' || c == '.' || c == '_' || c == '~';
 }
 
 void encode_percent(struct buf *out, slice bytes)
@@ -232,7 +224,7 @@ static int percent_char(slice text, size_t *at, bool plus_is_space)
         return c ? (unsigned char)c : -1;
     if (text.len - *at < 2)
         return -1;
-    int high = hex_value(text.ptr[*at]), low = hex_value(text.ptr[*at + 1]);
+    int high = ascii_hex_value(text.ptr[*at]), low = ascii_hex_value(text.ptr[*at + 1]);
     *at += 2;
     bool is_bad = high < 0 || low < 0 || (high | low) == 0;
     return is_bad ? -1 : high << 4 | low;

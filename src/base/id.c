@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/random.h>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/sha1.h"
@@ -187,17 +188,6 @@ void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1])
     out[UUID_TEXT_LEN] = '\0';
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool uuid_parse(slice text, struct uuid *id)
 {
     struct uuid parsed;
@@ -209,7 +199,7 @@ bool uuid_parse(slice text, struct uuid *id)
          * begins. */
         if (is_dash_at(at) && text.ptr[at++] != '-')
             return false;
-        int high = hex_value(text.ptr[at]), low = hex_value(text.ptr[at + 1]);
+        int high = ascii_hex_value(text.ptr[at]), low = ascii_hex_value(text.ptr[at + 1]);
         if (high < 0 || low < 0)
             return false;
         parsed.bytes[i] = (uint8_t)(high << 4 | low);

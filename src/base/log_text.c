@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 
 /* Room that fields leave for the end of the line. */
@@ -78,7 +79,7 @@ static bool is_bare(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
         char c = value.ptr[i];
-        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        bool is_word = ascii_is_alnum(c);
         if (!is_word && (c == '\0' || !strchr("_-./:@%+,~*()[]", c)))
             return false;
     }

@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "base/ascii.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -43,8 +44,8 @@ static slice series_labels(const struct metric_series *series)
 /* Label names of the text format: [a-zA-Z_][a-zA-Z0-9_]*, without a colon. */
 static bool is_name_char(char c, bool is_first)
 {
-    bool is_digit = c >= '0' && c <= '9';
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (is_digit && !is_first);
+    bool is_digit = ascii_is_digit(c);
+    return ascii_is_letter(c) || c == '_' || (is_digit && !is_first);
 }
 
 /* name="value" off the front of *text. */

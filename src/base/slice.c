@@ -3,17 +3,14 @@
  */
 #include "base/slice.h"
 
-static unsigned char lower(char c)
-{
-    return (unsigned char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-}
+#include "base/ascii.h"
 
 bool slice_eq_nocase(slice a, slice b)
 {
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; i++) {
-        if (a.ptr[i] != b.ptr[i] && lower(a.ptr[i]) != lower(b.ptr[i]))
+        if (a.ptr[i] != b.ptr[i] && ascii_lower(a.ptr[i]) != ascii_lower(b.ptr[i]))
             return false;
     }
     return true;
@@ -104,7 +101,7 @@ bool slice_to_u64(slice s, uint64_t max, uint64_t *value)
 bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value)
 {
     for (size_t i = 0; i < s.len; i++)
-        if (s.ptr[i] < '0' || s.ptr[i] > '9')
+        if (!ascii_is_digit(s.ptr[i]))
             return false;
     /* All digits, and yet refused: empty, or over max. */
     if (!slice_to_u64(s, max, value))

@@ -6,6 +6,7 @@
  */
 #include "base/suggest.h"
 
+#include "base/ascii.h"
 #include "base/assert.h"
 
 static struct suggest_name fold(slice name)
@@ -15,8 +16,7 @@ static struct suggest_name fold(slice name)
         char c = name.ptr[i];
         if (c == '_' || c == '-' || c == ' ' || c == '.')
             continue;
-        if (c >= 'A' && c <= 'Z')
-            c = (char)(c + ('a' - 'A'));
+        c = ascii_lower(c);
         folded.text[folded.len++] = c;
         /* 64 bits for 256 byte values: two may share one, which can only make names look nearer
          * than they are. */

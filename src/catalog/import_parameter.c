@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 
+#include "base/ascii.h"
 #include "catalog/import_internal.h"
 
 enum { PARAMETERS_MAX = 150, WIRE_NAME_MAX = 128 };
@@ -50,8 +51,7 @@ static slice clean_name(struct import_op *op, slice wire)
     size_t len = 0;
     for (size_t i = 0; out && i < wire.len && len < IMPORT_NAME_MAX; i++) {
         char c = wire.ptr[i];
-        bool is_fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '-' || c == '.';
+        bool is_fine = ascii_is_alnum(c) || c == '_' || c == '-' || c == '.';
         if (is_fine || (len > 0 && out[len - 1] != '_'))
             out[len++] = is_fine ? c : '_';
     }
@@ -123,7 +123,7 @@ slice import_input_path(struct import_op *op, const struct import_input *input)
     slice name = input->name;
     /* JMESPath's unquoted identifiers have letters, digits and '_' and do not begin with a digit.
      * clean_name has left nothing that would need escaping inside quotes. */
-    bool is_bare = !(name.ptr[0] >= '0' && name.ptr[0] <= '9');
+    bool is_bare = !ascii_is_digit(name.ptr[0]);
     for (size_t i = 0; i < name.len; i++)
         is_bare = is_bare && name.ptr[i] != '-' && name.ptr[i] != '.';
     return arena_printf(op->im->arena, is_bare ? "input.%.*s" : "input.\"%.*s\"", SLICE_ARG(name));

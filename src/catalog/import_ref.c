@@ -6,6 +6,7 @@
  * thousands of times.
  */
 #include "base/encode.h"
+#include "base/ascii.h"
 #include "catalog/import_internal.h"
 
 enum { REF_BYTES_MAX = 2048, DEF_NAME_MAX = 60 };
@@ -44,8 +45,7 @@ static slice make_name(struct import *im, slice text)
         return SLICE_NONE;
     for (size_t i = 0; i < last.len; i++) {
         char c = last.ptr[i];
-        bool is_fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '-' || c == '.';
+        bool is_fine = ascii_is_alnum(c) || c == '_' || c == '-' || c == '.';
         out[i] = is_fine ? c : '_';
     }
     slice base = last.len > 0 ? slice_of(out, last.len) : SLICE("schema");

@@ -7,25 +7,22 @@
  */
 #include "catalog/import_internal.h"
 
-enum { SLUG_BYTES_MAX = 200, HASH_DIGITS = 6 };
+#include "base/ascii.h"
 
-static bool is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
-}
+enum { SLUG_BYTES_MAX = 200, HASH_DIGITS = 6 };
 
 static bool is_lower_or_digit(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    return ascii_is_lower(c) || ascii_is_digit(c);
 }
 
 /* Whether a new word begins here: list|Pets, and the last capital of a run, HTML|Page. */
 static bool begins_word(slice text, size_t i)
 {
-    if (i == 0 || !is_upper(text.ptr[i]))
+    if (i == 0 || !ascii_is_upper(text.ptr[i]))
         return false;
-    bool before_lower = i + 1 < text.len && text.ptr[i + 1] >= 'a' && text.ptr[i + 1] <= 'z';
-    return is_lower_or_digit(text.ptr[i - 1]) || (is_upper(text.ptr[i - 1]) && before_lower);
+    bool before_lower = i + 1 < text.len && ascii_is_lower(text.ptr[i + 1]);
+    return is_lower_or_digit(text.ptr[i - 1]) || (ascii_is_upper(text.ptr[i - 1]) && before_lower);
 }
 
 slice import_slug(struct import *im, slice text)
@@ -36,16 +33,16 @@ slice import_slug(struct import *im, slice text)
     bool wants_bar = false;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
-        bool is_letter = is_upper(c) || is_lower_or_digit(c);
+        bool is_letter = ascii_is_upper(c) || is_lower_or_digit(c);
         wants_bar = wants_bar || !is_letter || begins_word(text, i);
         if (!is_letter)
             continue;
         if (wants_bar && out.len > 0)
             buf_append_char(&out, '_');
         /* An id begins with a letter. */
-        if (out.len == 0 && c >= '0' && c <= '9')
+        if (out.len == 0 && ascii_is_digit(c))
             buf_append_cstr(&out, "n");
-        buf_append_char(&out, is_upper(c) ? (char)(c - 'A' + 'a') : c);
+        buf_append_char(&out, ascii_lower(c));
         wants_bar = false;
     }
     slice slug = out.len > 0 ? arena_dup(im->arena, buf_slice(&out)) : SLICE_NONE;
@@ -71,7 +68,7 @@ static bool is_title_filler(slice word)
     size_t digits = word.len > 0 && word.ptr[0] == 'v' ? 1 : 0;
     bool is_version = word.len > digits;
     for (size_t i = digits; i < word.len; i++)
-        is_version = is_version && word.ptr[i] >= '0' && word.ptr[i] <= '9';
+        is_version = is_version && ascii_is_digit(word.ptr[i]);
     return is_version;
 }
 
@@ -83,8 +80,8 @@ static bool next_title_word(slice *title, char word[SLUG_BYTES_MAX], size_t *len
     ASSERT(title->len <= SLUG_BYTES_MAX); /* all of it may be one word */
     for (; title->len > 0; *title = slice_from(*title, 1)) {
         char c = title->ptr[0];
-        if (is_upper(c) || is_lower_or_digit(c))
-            word[(*len)++] = is_upper(c) ? (char)(c - 'A' + 'a') : c;
+        if (ascii_is_upper(c) || is_lower_or_digit(c))
+            word[(*len)++] = ascii_lower(c);
         else if (*len > 0)
             break;
     }

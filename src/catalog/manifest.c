@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#include "base/ascii.h"
+
 static const char *const auth_names[] = {
     "none", "oauth2", "oauth2_client_credentials", "api_key", "bearer", "basic", NULL};
 static const char *const level_names[] = {"read", "write", "delete", "admin", NULL};
@@ -58,8 +60,7 @@ static bool is_path_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-              slice_find_char(SLICE("/-._~!$&'()*+,;=:@"), c) >= 0))
+        if (!(ascii_is_alnum(c) || slice_find_char(SLICE("/-._~!$&'()*+,;=:@"), c) >= 0))
             return false;
     }
     return slice_find(text, SLICE("//")) < 0;

@@ -7,6 +7,8 @@
  */
 #include "catalog/manifest.h"
 
+#include "base/ascii.h"
+
 enum {
     DEADLINE_MS_MAX = 600000,
     FILES_MAX = 10,
@@ -85,7 +87,7 @@ static void read_base_url(struct reader *r, struct catalog_request *request)
 
 static bool is_host_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':';
+    return ascii_is_lower(c) || ascii_is_digit(c) || c == '.' || c == '-' || c == ':';
 }
 
 /* A host in lower case, maybe with a port. "*." stands for any name below what follows, which must

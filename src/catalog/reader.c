@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "base/ascii.h"
+
 enum { READER_MEMBERS_MAX = 40, NEAR_DISTANCE_MAX = 2, NEAR_NAME_MAX = 40 };
 
 /* ---- places ---- */
@@ -239,11 +241,11 @@ const struct json *reader_texts(struct reader *r, const char *name)
 
 bool reader_is_id(slice text, size_t max)
 {
-    if (text.len == 0 || text.len > max || text.ptr[0] < 'a' || text.ptr[0] > 'z')
+    if (text.len == 0 || text.len > max || !ascii_is_lower(text.ptr[0]))
         return false;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'))
+        if (!(ascii_is_lower(c) || ascii_is_digit(c) || c == '_'))
             return false;
     }
     return true;

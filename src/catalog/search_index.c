@@ -12,6 +12,7 @@
 #include <libstemmer.h>
 #include <stdlib.h>
 
+#include "base/ascii.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -269,7 +270,7 @@ static void put_integration(struct builder *b, size_t doc,
 
 static bool is_id_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    return ascii_is_lower(c) || ascii_is_digit(c) || c == '_';
 }
 
 /* "Call get_message first": a sentence that names another action is about that one. */

@@ -5,6 +5,8 @@
  */
 #include "catalog/search_index.h"
 
+#include "base/ascii.h"
+
 /* Typographical quotes and dashes (U+2013 to U+201E) as ASCII, so that the rest knows one form of
  * each; other characters of that block become blanks. Returns the length. */
 static size_t copy_plain(slice text, char *out)
@@ -44,24 +46,9 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
-}
-
 static bool is_word_end(slice text, size_t at)
 {
-    return at >= text.len || !(is_letter(text.ptr[at]) || is_digit(text.ptr[at]));
+    return at >= text.len || !ascii_is_alnum(text.ptr[at]);
 }
 
 /* The length of the quotation that begins here, with its marks; 0 where none begins or it has no
@@ -96,9 +83,9 @@ static bool has_suffix_of(slice chunk, const char *suffixes)
 static bool is_issue_key(slice chunk)
 {
     size_t letters = 0, digits = 0;
-    while (letters < chunk.len && is_upper(chunk.ptr[letters]))
+    while (letters < chunk.len && ascii_is_upper(chunk.ptr[letters]))
         letters++;
-    while (letters + 1 + digits < chunk.len && is_digit(chunk.ptr[letters + 1 + digits]))
+    while (letters + 1 + digits < chunk.len && ascii_is_digit(chunk.ptr[letters + 1 + digits]))
         digits++;
     return letters >= 2 && digits > 0 && letters + 1 + digits == chunk.len &&
            chunk.ptr[letters] == '-';
@@ -108,9 +95,9 @@ static bool is_issue_key(slice chunk)
 static bool is_cell(slice chunk)
 {
     size_t letters = 0, digits = 0;
-    while (letters < chunk.len && is_upper(chunk.ptr[letters]))
+    while (letters < chunk.len && ascii_is_upper(chunk.ptr[letters]))
         letters++;
-    while (letters + digits < chunk.len && is_digit(chunk.ptr[letters + digits]))
+    while (letters + digits < chunk.len && ascii_is_digit(chunk.ptr[letters + digits]))
         digits++;
     return letters > 0 && letters < 3 && digits > 0 && letters + digits == chunk.len &&
            chunk.ptr[0] != 'Q';
@@ -124,8 +111,8 @@ static bool is_sign(slice chunk, slice *means)
     if (chunk.len < 2)
         return false;
     if (chunk.ptr[0] == '#') {
-        *means = is_digit(chunk.ptr[1]) ? SLICE("issue ticket") : SLICE("channel");
-        return is_digit(chunk.ptr[1]) || is_letter(chunk.ptr[1]);
+        *means = ascii_is_digit(chunk.ptr[1]) ? SLICE("issue ticket") : SLICE("channel");
+        return ascii_is_alnum(chunk.ptr[1]);
     }
     if (is_issue_key(chunk) || is_cell(chunk)) {
         *means = is_cell(chunk) ? SLICE("cell range") : SLICE("issue ticket");
@@ -213,7 +200,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
         struct search_part *part = add_part(r, gap);
         part->token = token;
         part->is_quoted = is_quoted;
-        part->is_capital = is_upper(token.source.ptr[0]);
+        part->is_capital = ascii_is_upper(token.source.ptr[0]);
         know_word(index, part);
     }
 }
@@ -232,10 +219,9 @@ static slice chunk_at(slice text, size_t at)
 static bool may_begin(slice text, size_t at)
 {
     char c = text.ptr[at];
-    return is_letter(c) || is_digit(c) || c & 0x80 ||
+    return ascii_is_alnum(c) || c & 0x80 ||
            ((c == '#' || c == '@' || c == '/') && at + 1 < text.len &&
-            (is_letter(text.ptr[at + 1]) || is_digit(text.ptr[at + 1])) &&
-            (at == 0 || is_space(text.ptr[at - 1])));
+            ascii_is_alnum(text.ptr[at + 1]) && (at == 0 || is_space(text.ptr[at - 1])));
 }
 
 void search_parts_cut(const struct search_index *index, slice text, struct search_reading *out)

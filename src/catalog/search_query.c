@@ -11,6 +11,8 @@
  */
 #include "catalog/search_index.h"
 
+#include "base/ascii.h"
+
 enum clause { CLAUSE_STATEMENT, CLAUSE_REQUEST, CLAUSE_QUESTION };
 
 /* What is open while the parts are read in order; most of it is reset with each clause. */
@@ -255,7 +257,7 @@ static void read_payload(struct state *s, size_t at)
 static bool has_digit(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
-        if (text.ptr[i] >= '0' && text.ptr[i] <= '9')
+        if (ascii_is_digit(text.ptr[i]))
             return true;
     return false;
 }

@@ -5,29 +5,21 @@
  */
 #include <libstemmer.h>
 
+#include "base/ascii.h"
 #include "catalog/search_index.h"
-
-static bool is_upper(char c)
-{
-    return c >= 'A' && c <= 'Z';
-}
-
-static char to_lower(char c)
-{
-    return is_upper(c) ? (char)(c - 'A' + 'a') : c;
-}
 
 static bool is_word_char(char c)
 {
-    char l = to_lower(c);
-    return (l >= 'a' && l <= 'z') || (l >= '0' && l <= '9') || (c & 0x80);
+    char l = ascii_lower(c);
+    return ascii_is_lower(l) || ascii_is_digit(l) || (c & 0x80);
 }
 
 static size_t word_len(slice text, bool splits_humps)
 {
     size_t len = 0;
     while (len < text.len && is_word_char(text.ptr[len])) {
-        bool is_hump = len > 0 && is_upper(text.ptr[len]) && !is_upper(text.ptr[len - 1]);
+        bool is_hump = len > 0 && ascii_is_upper(text.ptr[len]) &&
+                       !ascii_is_upper(text.ptr[len - 1]);
         if (splits_humps && is_hump)
             break;
         len++;
@@ -46,7 +38,7 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
     /* Too long for any word of the index; source still spans it, so positions stay right. */
     token->len = len <= sizeof(token->text) ? len : 0;
     for (size_t i = 0; i < token->len; i++)
-        token->text[i] = to_lower(text->ptr[i]);
+        token->text[i] = ascii_lower(text->ptr[i]);
     *text = slice_from(*text, len);
     return true;
 }

@@ -3,6 +3,8 @@
  */
 #include "cmd/config_internal.h"
 
+#include "base/ascii.h"
+
 enum { CONFIG_ARENA_BYTES_MAX = 1024 * 1024 };
 
 const struct config_item *config_item_find(slice name)
@@ -29,7 +31,7 @@ static bool parse_scaled(slice text, const struct scale *scales, size_t count, u
                          uint64_t *value)
 {
     size_t digits = 0;
-    while (digits < text.len && text.ptr[digits] >= '0' && text.ptr[digits] <= '9')
+    while (digits < text.len && ascii_is_digit(text.ptr[digits]))
         digits++;
     uint64_t number, unit = 0;
     if (!slice_to_u64(slice_first(text, digits), UINT64_MAX, &number))

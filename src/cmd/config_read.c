@@ -3,11 +3,11 @@
  */
 #include "cmd/config_internal.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "base/suggest.h"
 
@@ -117,7 +117,7 @@ static const char *variable(const struct config_item *item, char name[ENV_NAME_M
     size_t len = (size_t)snprintf(name, ENV_NAME_MAX, "SLUICE_%s", item->name);
     ASSERT(len < ENV_NAME_MAX);
     for (char *c = name; *c; c++)
-        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+        *c = *c == '-' ? '_' : ascii_upper(*c);
     const char *value = getenv(name);
     /* An empty variable counts as unset, so that a container can clear one. */
     if (value && value[0])

@@ -5,6 +5,7 @@
  */
 #include "connect/oauth_token.h"
 
+#include "base/ascii.h"
 #include "base/encode.h"
 #include "base/mem.h"
 #include "http/message.h"
@@ -232,7 +233,7 @@ static const struct json *parse_form(slice text, struct arena *arena)
         buf_clear(&part);
         is_form = name.len > 0 && decode_percent(&part, value.ptr ? value : SLICE(""), true) == OK;
         for (size_t i = 0; i < name.len; i++)
-            is_form = is_form && ((name.ptr[i] >= 'a' && name.ptr[i] <= 'z') || name.ptr[i] == '_');
+            is_form = is_form && (ascii_is_lower(name.ptr[i]) || name.ptr[i] == '_');
         if (is_form)
             json_object_set(arena, object, name, json_string_dup(arena, buf_slice(&part)));
     }

@@ -4,6 +4,8 @@
  */
 #include "connect/oauth_token.h"
 
+#include "base/ascii.h"
+
 static const char OPENING[] = "${connection.params.";
 
 /* What a host, a port or a path segment may hold, and nothing that ends one of them: a customer
@@ -12,7 +14,7 @@ static bool is_plain(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
         char c = value.ptr[i];
-        bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        bool is_word = ascii_is_alnum(c);
         if (!is_word && c != '-' && c != '.' && c != '_')
             return false;
     }

@@ -4,6 +4,7 @@
  */
 #include "exec/reply.h"
 
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/encode.h"
 #include "exec/reply_body.h"
@@ -56,7 +57,7 @@ static struct json headers_object(struct reply *r)
             break;
         for (size_t j = 0; j < header.name.len; j++) {
             char c = header.name.ptr[j];
-            name[j] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+            name[j] = ascii_lower(c);
         }
         slice key = slice_of(name, header.name.len);
         slice earlier = json_get_str(&object, key);

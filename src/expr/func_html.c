@@ -8,6 +8,8 @@
  */
 #include "expr/func.h"
 
+#include "base/ascii.h"
+
 enum {
     REFERENCE_BYTES_MAX = 12, /* &#x0010FFFF; and no longer */
     LINES_BETWEEN_MAX = 2,    /* a blank line at most */
@@ -61,14 +63,11 @@ static uint32_t referred_to(slice text)
         return named(text);
     for (size_t i = is_hex ? 2 : 1; i < text.len; i++) {
         char c = text.ptr[i];
-        char lower = (char)(c | 0x20);
-        uint32_t digit = c >= '0' && c <= '9'           ? (uint32_t)(c - '0')
-                         : lower >= 'a' && lower <= 'f' ? (uint32_t)(lower - 'a') + 10
-                                                        : 16;
-        if (digit >= base)
+        int digit = ascii_hex_value(c);
+        if (digit < 0 || (uint32_t)digit >= base)
             return 0;
         /* Checked at each digit: with many digits point would overflow and wrap to a good one. */
-        point = point * base + digit;
+        point = point * base + (uint32_t)digit;
         if (point > 0x10FFFF)
             return 0;
     }
@@ -182,11 +181,6 @@ static enum tag_kind tag_kind(slice name)
 static bool is_white(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* Characters without a shape. Mails hold rows of them between spaces, so that a preview shows
@@ -388,7 +382,7 @@ static size_t read_markup(struct page *page, slice text)
         return 0;
     if (text.ptr[start] == '!' || text.ptr[start] == '?')
         return tag_len(text);
-    if (!is_letter(text.ptr[start]))
+    if (!ascii_is_letter(text.ptr[start]))
         /* "<3" and "a < b" are text. */
         return 0;
     size_t len = tag_len(text), end = start;

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/ascii.h"
+
 /* 2^53: up to here every whole double is exactly its integer. */
 static const double whole_max = 9007199254740992.0;
 
@@ -163,9 +165,8 @@ EXPR_FUNCTION(money)
     int64_t amount = 0;
     bool is_code = given.len == sizeof(code);
     for (size_t i = 0; i < sizeof(code) && is_code; i++) {
-        code[i] = given.ptr[i] >= 'a' && given.ptr[i] <= 'z' ? (char)(given.ptr[i] - 32)
-                                                             : given.ptr[i];
-        is_code = code[i] >= 'A' && code[i] <= 'Z';
+        code[i] = ascii_upper(given.ptr[i]);
+        is_code = ascii_is_upper(code[i]);
     }
     *out = json_null;
     /* An absent amount is no error, whatever the currency: optional fields of a reply often are. */

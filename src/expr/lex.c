@@ -4,14 +4,11 @@
  */
 #include "expr/lex.h"
 
+#include "base/ascii.h"
+
 static bool is_name_start(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
+    return ascii_is_letter(c) || c == '_';
 }
 
 /* The byte at offset i, NUL behind the end. No token but a quoted one can hold a NUL, and quoted
@@ -54,14 +51,14 @@ static struct expr_token name_or_number(struct expr_lexer *lexer)
 {
     size_t i = lexer->at + 1;
     if (is_name_start(lexer->source.ptr[lexer->at])) {
-        while (is_name_start(peek(lexer, i)) || is_digit(peek(lexer, i)))
+        while (is_name_start(peek(lexer, i)) || ascii_is_digit(peek(lexer, i)))
             i++;
         return token(lexer, EXPR_TOKEN_NAME, i - lexer->at);
     }
     /* A sign belongs to a number only: there is no subtraction in JMESPath. */
-    if (lexer->source.ptr[lexer->at] == '-' && !is_digit(peek(lexer, i)))
+    if (lexer->source.ptr[lexer->at] == '-' && !ascii_is_digit(peek(lexer, i)))
         return bad(lexer, "a '-' without a digit behind it");
-    while (is_digit(peek(lexer, i)))
+    while (ascii_is_digit(peek(lexer, i)))
         i++;
     return token(lexer, EXPR_TOKEN_NUMBER, i - lexer->at);
 }
@@ -121,7 +118,7 @@ struct expr_token expr_lex_next(struct expr_lexer *lexer)
     if (lexer->at == src.len)
         return token(lexer, EXPR_TOKEN_END, 0);
     char c = src.ptr[lexer->at];
-    if (is_name_start(c) || is_digit(c) || c == '-')
+    if (is_name_start(c) || ascii_is_digit(c) || c == '-')
         return name_or_number(lexer);
     switch (c) {
     case '[':

@@ -5,10 +5,11 @@
  */
 #include "expr/mime.h"
 
+#include "base/ascii.h"
+
 static bool is_atom_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("!#$%&'*+-/=?^_`{|}~", c));
+    return ascii_is_alnum(c) || (c && strchr("!#$%&'*+-/=?^_`{|}~", c));
 }
 
 /* dot-atom: runs of atom characters with single dots between them. */

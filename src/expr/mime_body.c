@@ -4,6 +4,7 @@
  * programs and relays treat a bare one differently, which is how messages are smuggled into SMTP.
  */
 #include "base/encode.h"
+#include "base/ascii.h"
 #include "expr/mime.h"
 
 /* Length of the line end at text[i], 0 when there is none: CRLF, a lone LF or a lone CR. */
@@ -90,8 +91,7 @@ static void put_text_base64(struct mime *mime, slice text)
 /* The digit in the standard alphabet, 0 when it is none. */
 static char base64_digit(char c)
 {
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
-        c == '/')
+    if (ascii_is_alnum(c) || c == '+' || c == '/')
         return c;
     return c == '-' ? '+' : c == '_' ? '/' : '\0';
 }

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
 #include "expr/parser.h"
 
 /* ---- errors and tokens ---- */
@@ -45,7 +46,7 @@ struct expr_node *expr_parser_unexpected(struct expr_parser *p, const char *want
         return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at,
                                 "the expression ends where %s should follow", wanted);
     slice excerpt = slice_first(tok->text, 40);
-    bool is_number = excerpt.len > 0 && excerpt.ptr[0] >= '0' && excerpt.ptr[0] <= '9';
+    bool is_number = excerpt.len > 0 && ascii_is_digit(excerpt.ptr[0]);
     /* The usual slip: `a == 1` without backticks. */
     if (is_number && strcmp(wanted, "an expression") == 0)
         return expr_parser_fail(p, EXPR_FAULT_SYNTAX, tok->at,

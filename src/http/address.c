@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "http/url.h"
 
@@ -252,7 +253,7 @@ static size_t host_normalize(slice host, char out[URL_HOST_MAX + 1])
         return 0;
     for (size_t i = 0; i < host.len; i++) {
         char c = host.ptr[i];
-        out[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+        out[i] = ascii_lower(c);
     }
     out[host.len] = '\0';
     return host.len;

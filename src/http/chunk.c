@@ -8,6 +8,8 @@
  */
 #include "http/head.h"
 
+#include "base/ascii.h"
+
 /* 60 bits: chunk_left * 16 below cannot overflow. */
 enum { SIZE_DIGITS_MAX = 15 };
 
@@ -49,18 +51,9 @@ static enum http_scan go(struct http_chunk_scan *scan, enum chunk_state state)
     return HTTP_SCAN_MORE;
 }
 
-static int hex_value(unsigned char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
 {
-    int digit = hex_value(c);
+    int digit = ascii_hex_value(c);
     if (digit >= 0) {
         /* Leading zeros count as digits, or a size could be as long as one likes. */
         if (++scan->digits > SIZE_DIGITS_MAX)

@@ -8,6 +8,7 @@
  */
 #include "http/head.h"
 
+#include "base/ascii.h"
 #include "http/head_internal.h"
 
 static bool bad(struct http_problem *problem, unsigned status, const char *text)
@@ -42,7 +43,7 @@ static bool read_version(slice text, struct http_head *out, struct http_problem 
     /* Fixed positions: the version has one form, of eight bytes and case-sensitive (RFC 9112
      * 2.3). */
     if (text.len != 8 || !slice_starts_with(text, SLICE("HTTP/")) || text.ptr[6] != '.' ||
-        text.ptr[5] < '0' || text.ptr[5] > '9' || text.ptr[7] < '0' || text.ptr[7] > '9')
+        !ascii_is_digit(text.ptr[5]) || !ascii_is_digit(text.ptr[7]))
         return bad(problem, 400, "the start line has no HTTP version");
     if (text.ptr[5] != '1' || text.ptr[7] > '1')
         return bad(problem, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
@@ -91,11 +92,10 @@ static size_t squeeze(slice name, char *out, size_t cap)
     size_t len = 0;
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        if (c >= 'A' && c <= 'Z')
-            c = (char)(c - 'A' + 'a');
+        c = ascii_lower(c);
         /* _ and - and other characters of a token are what CGI-like gateways map onto one
          * another. */
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')))
+        if (!(ascii_is_lower(c) || ascii_is_digit(c)))
             continue;
         if (len == cap)
             /* As many letters as the longest name of interest: a longer one is none of them. */

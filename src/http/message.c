@@ -6,6 +6,8 @@
 
 #include <stdint.h>
 
+#include "base/ascii.h"
+
 static const slice method_texts[HTTP_METHODS] = {
     [HTTP_METHOD_OTHER] = SLICE_INIT(""),        [HTTP_METHOD_GET] = SLICE_INIT("GET"),
     [HTTP_METHOD_HEAD] = SLICE_INIT("HEAD"),     [HTTP_METHOD_POST] = SLICE_INIT("POST"),
@@ -125,7 +127,7 @@ bool http_header_has_token(const struct http_header *headers, size_t count, slic
 
 static bool is_token_char(unsigned char c)
 {
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'))
+    if (ascii_is_alnum(c))
         return true;
     return c && memchr("!#$%&'*+-.^_`|~", c, 15);
 }

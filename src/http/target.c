@@ -4,19 +4,7 @@
  */
 #include "http/head_internal.h"
 
-static bool is_alnum(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
+#include "base/ascii.h"
 
 static bool is_port(slice text)
 {
@@ -33,7 +21,7 @@ static bool is_bracketed(slice text)
     /* Zone ids ("%25eth0", RFC 6874) are refused: they have no meaning outside the machine that
      * wrote them. */
     for (ptrdiff_t i = 1; i < end; i++)
-        if (hex_value(text.ptr[i]) < 0 && text.ptr[i] != ':' && text.ptr[i] != '.')
+        if (ascii_hex_value(text.ptr[i]) < 0 && text.ptr[i] != ':' && text.ptr[i] != '.')
             return false;
     slice rest = slice_from(text, (size_t)end + 1);
     return rest.len == 0 || (rest.ptr[0] == ':' && is_port(slice_from(rest, 1)));
@@ -51,7 +39,7 @@ bool http_is_authority(slice text)
     if (host.len == 0 || (text.ptr && !is_port(text)))
         return false;
     for (size_t i = 0; i < host.len; i++)
-        if (!is_alnum(host.ptr[i]) && host.ptr[i] != '.' && host.ptr[i] != '-' &&
+        if (!ascii_is_alnum(host.ptr[i]) && host.ptr[i] != '.' && host.ptr[i] != '-' &&
             host.ptr[i] != '_')
             return false;
     return true;
@@ -71,7 +59,8 @@ static bool is_target_text(slice text, const char **why)
         if (c != '%')
             continue;
         *why = "the request target has a broken escape";
-        if (i + 2 >= text.len || hex_value(text.ptr[i + 1]) < 0 || hex_value(text.ptr[i + 2]) < 0)
+        if (i + 2 >= text.len || ascii_hex_value(text.ptr[i + 1]) < 0 ||
+            ascii_hex_value(text.ptr[i + 2]) < 0)
             return false;
         /* %00 would cut the path for whatever handles it as a C string. */
         *why = "the request target has an escaped NUL";

@@ -8,19 +8,11 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+#include "base/ascii.h"
 
 static bool is_host_char(char c)
 {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
-}
-
-static bool is_hex(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+    return ascii_is_alnum(c) || c == '-' || c == '_';
 }
 
 /* pchar, "/" and "?" of RFC 3986 3.3 and 3.4; "%" is checked with what follows it. Beyond them "[",
@@ -44,8 +36,8 @@ static int check_target(slice target, struct err *err)
                            "percent-encoded",
                            (unsigned)(unsigned char)c, i);
         /* Both digits must be there: "%4" at the end is no escape. */
-        if (c == '%' &&
-            (i + 2 >= target.len || !is_hex(target.ptr[i + 1]) || !is_hex(target.ptr[i + 2])))
+        if (c == '%' && (i + 2 >= target.len || !ascii_is_hex(target.ptr[i + 1]) ||
+                         !ascii_is_hex(target.ptr[i + 2])))
             return err_set(err, ERR_SYNTAX, "a %% in the URL is not followed by two hex digits");
     }
     return OK;
@@ -84,12 +76,12 @@ static bool ends_in_number(slice host)
             last = slice_from(host, i + 1);
     if (last.len >= 2 && last.ptr[0] == '0' && (last.ptr[1] | 0x20) == 'x') {
         for (size_t i = 2; i < last.len; i++)
-            if (!is_hex(last.ptr[i]))
+            if (!ascii_is_hex(last.ptr[i]))
                 return false;
         return true;
     }
     for (size_t i = 0; i < last.len; i++)
-        if (!is_digit(last.ptr[i]))
+        if (!ascii_is_digit(last.ptr[i]))
             return false;
     return true;
 }
@@ -206,8 +198,7 @@ slice url_origin(const struct url *url, char out[URL_ORIGIN_MAX + 1])
     ASSERT(text.len <= URL_ORIGIN_MAX);
     /* Scheme and host ignore case (RFC 3986 6.2.2.1); the port has none. */
     for (size_t i = 0; i < text.len; i++)
-        if (out[i] >= 'A' && out[i] <= 'Z')
-            out[i] = (char)(out[i] + 32);
+        out[i] = ascii_lower(out[i]);
     out[text.len] = '\0';
     return text;
 }

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+#include "base/ascii.h"
+
 enum { CANONICAL_PLAIN_DIGITS = 20 };
 
 static void decimal_zero(struct json_decimal *decimal)
@@ -17,11 +19,6 @@ static void decimal_zero(struct json_decimal *decimal)
     decimal->digits = decimal->text;
     decimal->text_len = decimal->count = 0;
     decimal->point = 0;
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
 }
 
 /* Larger exponents all count as this one: 1e999999999999999999999 must not overflow int64. Two such
@@ -34,7 +31,7 @@ static int64_t exponent_of(const char *text, size_t len)
     bool is_negative = len > 0 && text[0] == '-';
     int64_t value = 0;
     /* Only a sign can stand there: the text is a checked number. */
-    for (size_t i = (len > 0 && !is_digit(text[0])) ? 1 : 0; i < len; i++) {
+    for (size_t i = (len > 0 && !ascii_is_digit(text[0])) ? 1 : 0; i < len; i++) {
         if (value <= POINT_MAX)
             value = value * 10 + (text[i] - '0');
     }
@@ -51,7 +48,7 @@ static void decimal_of_text(struct json_decimal *decimal, const char *text, size
     text += decimal->is_negative;
     const char *mantissa_end = text;
     const char *dot = NULL;
-    for (; mantissa_end < end && (is_digit(*mantissa_end) || *mantissa_end == '.');
+    for (; mantissa_end < end && (ascii_is_digit(*mantissa_end) || *mantissa_end == '.');
          mantissa_end++) {
         if (*mantissa_end == '.')
             dot = mantissa_end;

@@ -5,18 +5,9 @@
  */
 #include "json/schema_format.h"
 
+#include "base/ascii.h"
 #include "json/schema.h"
 #include "json/schema_regex.h"
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_hex(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
 
 /* RFC 9562 4, any version and variant. */
 static bool format_uuid(slice text)
@@ -25,7 +16,7 @@ static bool format_uuid(slice text)
         return false;
     for (size_t i = 0; i < text.len; i++) {
         bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
-        if (is_dash ? text.ptr[i] != '-' : !is_hex(text.ptr[i]))
+        if (is_dash ? text.ptr[i] != '-' : !ascii_is_hex(text.ptr[i]))
             return false;
     }
     return true;
@@ -49,7 +40,7 @@ static bool format_json_pointer(slice text)
 static bool format_relative_json_pointer(slice text)
 {
     size_t digits = 0;
-    while (digits < text.len && is_digit(text.ptr[digits]))
+    while (digits < text.len && ascii_is_digit(text.ptr[digits]))
         digits++;
     /* No leading zero: "01" is no number there. */
     if (digits == 0 || (digits > 1 && text.ptr[0] == '0'))

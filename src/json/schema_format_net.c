@@ -5,22 +5,14 @@
  */
 #include "json/schema_format.h"
 
+#include "base/ascii.h"
+
 /* RFC 1035 2.3.4: 255 bytes on the wire are 253 characters; a label has at most 63. */
 enum {
     HOSTNAME_BYTES_MAX = 253,
     LABEL_BYTES_MAX = 63,
     LOCAL_PART_BYTES_MAX = 64,
 };
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_alnum(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 /* ---- hostname ---- */
 
@@ -44,7 +36,7 @@ static bool is_label(slice label)
         label.ptr[label.len - 1] == '-')
         return false;
     for (size_t i = 0; i < label.len; i++) {
-        if (!is_alnum(label.ptr[i]) && label.ptr[i] != '-')
+        if (!ascii_is_alnum(label.ptr[i]) && label.ptr[i] != '-')
             return false;
     }
     /* "--" in the third and fourth position is reserved for A-labels. */
@@ -89,7 +81,7 @@ static bool is_u_label(slice label)
     size_t ascii = 0;
     for (size_t i = 0; i < label.len; i++) {
         unsigned char c = (unsigned char)label.ptr[i];
-        if (c < 0x80 && !is_alnum((char)c) && c != '-')
+        if (c < 0x80 && !ascii_is_alnum((char)c) && c != '-')
             return false;
         ascii += c < 0x80;
         /* Lead bytes from 0xC0 on count the characters that are not ASCII. */
@@ -136,7 +128,7 @@ static bool is_octet(slice text)
     if (text.len == 0 || text.len > 3 || (text.len > 1 && text.ptr[0] == '0'))
         return false;
     for (size_t i = 0; i < text.len; i++) {
-        if (!is_digit(text.ptr[i]))
+        if (!ascii_is_digit(text.ptr[i]))
             return false;
         value = value * 10 + (unsigned)(text.ptr[i] - '0');
     }
@@ -160,8 +152,7 @@ static bool is_hex_group(slice text)
     if (text.len == 0 || text.len > 4)
         return false;
     for (size_t i = 0; i < text.len; i++) {
-        char lower = (char)(text.ptr[i] | 0x20);
-        if (!is_digit(text.ptr[i]) && !(lower >= 'a' && lower <= 'f'))
+        if (!ascii_is_hex(text.ptr[i]))
             return false;
     }
     return true;
@@ -207,7 +198,7 @@ static bool is_atext(char c, bool is_idn)
 {
     if ((unsigned char)c >= 0x80)
         return is_idn;
-    return is_alnum(c) || (c && strchr("!#$%&'*+-/=?^_`{|}~", c));
+    return ascii_is_alnum(c) || (c && strchr("!#$%&'*+-/=?^_`{|}~", c));
 }
 
 static bool is_dot_atom(slice text, bool is_idn)

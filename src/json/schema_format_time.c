@@ -4,6 +4,8 @@
  */
 #include "json/schema_format.h"
 
+#include "base/ascii.h"
+
 /* Two digits at `at`, -1 when they are none. */
 static int two_digits(slice text, size_t at)
 {
@@ -76,7 +78,7 @@ bool format_time(slice text)
     size_t at = 8;
     if (char_at(text, at, '.')) {
         size_t first = ++at;
-        while (at < text.len && text.ptr[at] >= '0' && text.ptr[at] <= '9')
+        while (at < text.len && ascii_is_digit(text.ptr[at]))
             at++;
         if (at == first)
             return false;
@@ -102,7 +104,7 @@ static int read_components(slice *text, const char *units)
     size_t next = 0;
     while (text->len > 0 && text->ptr[0] != 'T') {
         size_t digits = 0;
-        while (digits < text->len && text->ptr[digits] >= '0' && text->ptr[digits] <= '9')
+        while (digits < text->len && ascii_is_digit(text->ptr[digits]))
             digits++;
         if (digits == 0 || digits == text->len)
             return -1;

@@ -5,31 +5,18 @@
  */
 #include "json/schema_format.h"
 
-static bool is_alpha(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_hex(char c)
-{
-    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
+#include "base/ascii.h"
 
 /* RFC 3986 2.2, 2.3 */
 static bool is_unreserved_or_sub(char c)
 {
-    return is_alpha(c) || is_digit(c) || (c && strchr("-._~!$&'()*+,;=", c));
+    return ascii_is_alnum(c) || (c && strchr("-._~!$&'()*+,;=", c));
 }
 
 static bool is_percent_triplet(slice text, size_t at)
 {
-    return at + 2 < text.len && text.ptr[at] == '%' && is_hex(text.ptr[at + 1]) &&
-           is_hex(text.ptr[at + 2]);
+    return at + 2 < text.len && text.ptr[at] == '%' && ascii_is_hex(text.ptr[at + 1]) &&
+           ascii_is_hex(text.ptr[at + 2]);
 }
 
 /* A code point of RFC 3987's ucschar, or of iprivate where that is allowed. */
@@ -92,7 +79,7 @@ static bool is_ip_literal(slice text)
     if (text.len == 0 || (text.ptr[0] != 'v' && text.ptr[0] != 'V'))
         return format_ipv6(text);
     size_t at = 1;
-    while (at < text.len && is_hex(text.ptr[at]))
+    while (at < text.len && ascii_is_hex(text.ptr[at]))
         at++;
     if (at == 1 || at + 1 >= text.len || text.ptr[at] != '.')
         return false;
@@ -104,7 +91,7 @@ static bool is_ip_literal(slice text)
 static bool is_port(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
-        if (!is_digit(text.ptr[i]))
+        if (!ascii_is_digit(text.ptr[i]))
             return false;
     }
     return true;
@@ -137,9 +124,9 @@ static bool is_authority(slice text, bool is_iri)
 static size_t scheme_len(slice text)
 {
     size_t at = 0;
-    while (at < text.len &&
-           (is_alpha(text.ptr[at]) || (at > 0 && (is_digit(text.ptr[at]) || text.ptr[at] == '+' ||
-                                                  text.ptr[at] == '-' || text.ptr[at] == '.'))))
+    while (at < text.len && (ascii_is_letter(text.ptr[at]) ||
+                             (at > 0 && (ascii_is_digit(text.ptr[at]) || text.ptr[at] == '+' ||
+                                         text.ptr[at] == '-' || text.ptr[at] == '.'))))
         at++;
     return at > 0 && at < text.len && text.ptr[at] == ':' ? at + 1 : 0;
 }
@@ -212,7 +199,7 @@ static size_t varname_len(slice text)
      * doubled. */
     bool after_char = false;
     while (at < text.len) {
-        if (is_alpha(text.ptr[at]) || is_digit(text.ptr[at]) || text.ptr[at] == '_') {
+        if (ascii_is_alnum(text.ptr[at]) || text.ptr[at] == '_') {
             at++;
         } else if (is_percent_triplet(text, at)) {
             at += 3;

@@ -8,6 +8,7 @@
  */
 #include "json/schema_regex.h"
 
+#include "base/ascii.h"
 #include "json/schema_regex_class.h"
 
 enum {
@@ -85,7 +86,7 @@ static int read_name(struct regex_in *in, slice *name)
         in->at++;
     *name = (slice){in->text.ptr + start, in->at - start};
     bool is_closed = in->at < in->text.len && in->text.ptr[in->at] == '>';
-    if (!is_closed || name->len == 0 || name->len > NAME_MAX_BYTES || regex_is_digit(*name->ptr))
+    if (!is_closed || name->len == 0 || name->len > NAME_MAX_BYTES || ascii_is_digit(*name->ptr))
         return regex_refuse(in, start, "a group's name is 1 to 32 letters, digits or _");
     in->at++;
     return OK;
@@ -165,7 +166,7 @@ static bool read_count(slice text, size_t *at, unsigned *value)
 {
     size_t start = *at;
     *value = 0;
-    for (; *at < text.len && regex_is_digit(text.ptr[*at]); ++*at) {
+    for (; *at < text.len && ascii_is_digit(text.ptr[*at]); ++*at) {
         /* Stops growing above the limit, so the number cannot overflow. */
         if (*value <= REPEAT_MAX)
             *value = *value * 10 + (unsigned)(text.ptr[*at] - '0');

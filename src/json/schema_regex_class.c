@@ -4,6 +4,8 @@
  */
 #include "json/schema_regex_class.h"
 
+#include "base/ascii.h"
+
 /* ECMA-262 WhiteSpace and LineTerminator, and what is left of Unicode without them. */
 #define SPACE_SET                                                                                 \
     "\\x{9}-\\x{d}\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
@@ -33,19 +35,9 @@ void regex_emit_number(const struct regex_in *in, const char *prefix, unsigned n
         buf_printf(in->out, "%s%u}", prefix, number);
 }
 
-bool regex_is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 bool regex_is_word(char c)
 {
-    return is_letter(c) || regex_is_digit(c) || c == '_';
+    return ascii_is_alnum(c) || c == '_';
 }
 
 uint32_t regex_next_code_point(struct regex_in *in)
@@ -63,14 +55,6 @@ uint32_t regex_next_code_point(struct regex_in *in)
 
 /* ---- escapes ---- */
 
-static int hex_value(char c)
-{
-    if (regex_is_digit(c))
-        return c - '0';
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* Exactly count hex digits at `at`. */
 static bool read_hex(slice text, size_t at, size_t count, uint32_t *value)
 {
@@ -78,7 +62,7 @@ static bool read_hex(slice text, size_t at, size_t count, uint32_t *value)
         return false;
     *value = 0;
     for (size_t i = 0; i < count; i++) {
-        int digit = hex_value(text.ptr[at + i]);
+        int digit = ascii_hex_value(text.ptr[at + i]);
         if (digit < 0)
             return false;
         *value = *value << 4 | (uint32_t)digit;
@@ -91,8 +75,8 @@ static size_t read_braced_hex(slice text, size_t at, uint32_t *value)
 {
     size_t start = at;
     *value = 0;
-    for (; at < text.len && hex_value(text.ptr[at]) >= 0; at++) {
-        *value = *value << 4 | (uint32_t)hex_value(text.ptr[at]);
+    for (; at < text.len && ascii_hex_value(text.ptr[at]) >= 0; at++) {
+        *value = *value << 4 | (uint32_t)ascii_hex_value(text.ptr[at]);
         /* Checked at each digit, before the next shift could lose bits. */
         if (*value > 0x10FFFF)
             return 0;
@@ -217,7 +201,7 @@ static int read_property(struct regex_in *in, struct regex_escape *escape)
 static int read_control(struct regex_in *in, struct regex_escape *escape)
 {
     char letter = in->at + 2 < in->text.len ? in->text.ptr[in->at + 2] : '\0';
-    if (!is_letter(letter))
+    if (!ascii_is_letter(letter))
         return regex_refuse(in, in->at, "\\c needs a letter");
     /* ECMA-262 CharacterEscape: the letter modulo 32. */
     *escape = (struct regex_escape){.kind = REGEX_CODE_POINT,
@@ -256,7 +240,7 @@ static uint32_t control_of(char letter)
 
 static int read_simple(struct regex_in *in, struct regex_escape *escape, char c)
 {
-    bool is_digit_next = in->at + 2 < in->text.len && regex_is_digit(in->text.ptr[in->at + 2]);
+    bool is_digit_next = in->at + 2 < in->text.len && ascii_is_digit(in->text.ptr[in->at + 2]);
     escape->letter = c;
     /* \0 is NUL only where no digit follows (there are no octal escapes in Unicode mode). Any
      * escaped ASCII punctuation stands for itself. */

@@ -35,7 +35,6 @@ int regex_refuse(const struct regex_in *in, size_t at, const char *why);
 void regex_emit(const struct regex_in *in, slice text);
 /* prefix, the number in that base, "}": "\\x{2d}" or "\\g{1}". */
 void regex_emit_number(const struct regex_in *in, const char *prefix, unsigned number, bool is_hex);
-bool regex_is_digit(char c);
 bool regex_is_word(char c);
 /* The code point at in->at, which moves behind it. */
 uint32_t regex_next_code_point(struct regex_in *in);

@@ -5,6 +5,7 @@
  */
 #include "json/schema_uri.h"
 
+#include "base/ascii.h"
 #include "base/encode.h"
 
 struct uri {
@@ -24,8 +25,8 @@ slice schema_uri_split(slice uri, slice *fragment)
 
 static bool is_scheme_char(char c, bool is_first)
 {
-    bool is_alpha = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-    return is_alpha || (!is_first && ((c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.'));
+    bool is_alpha = ascii_is_letter(c);
+    return is_alpha || (!is_first && (ascii_is_digit(c) || c == '+' || c == '-' || c == '.'));
 }
 
 static slice take(slice *text, size_t len)

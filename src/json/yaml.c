@@ -9,6 +9,7 @@
 
 #include <yaml.h>
 
+#include "base/ascii.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "json/number.h"
@@ -72,7 +73,7 @@ static bool is_one_of(slice text, const char *const names[3])
 static size_t digits_at(slice text, size_t at)
 {
     size_t end = at;
-    while (end < text.len && text.ptr[end] >= '0' && text.ptr[end] <= '9')
+    while (end < text.len && ascii_is_digit(text.ptr[end]))
         end++;
     return end - at;
 }
@@ -139,11 +140,8 @@ static bool read_based(slice text, struct json *value)
         return false;
     for (size_t i = 2; i < text.len; i++) {
         char c = text.ptr[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : base;
-        if (digit >= base)
+        int digit = ascii_hex_value(c);
+        if (digit < 0 || digit >= base)
             return false;
         number = number * (uint64_t)base + (uint64_t)digit;
     }

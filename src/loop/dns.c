@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "base/ascii.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -364,9 +365,8 @@ static bool read_name(slice host, char out[DNS_NAME_MAX + 1])
         return false;
     for (size_t i = 0; i < host.len; i++) {
         char c = host.ptr[i];
-        if (c >= 'A' && c <= 'Z')
-            c = (char)(c - 'A' + 'a');
-        bool is_good = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+        c = ascii_lower(c);
+        bool is_good = ascii_is_lower(c) || ascii_is_digit(c) || c == '-' || c == '_' ||
                        (c == '.' && (i == 0 || host.ptr[i - 1] != '.')) || c == ':';
         if (!is_good)
             return false;

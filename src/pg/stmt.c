@@ -26,6 +26,8 @@
 
 #include <stdio.h>
 
+#include "base/ascii.h"
+
 static const struct {
     const char *name;
     unsigned oid, array_oid; /* of pg_type.dat; built in, so fixed for ever */
@@ -60,7 +62,7 @@ struct expansion {
 /* Characters of parameters and markers: lower case only, as unquoted names of PostgreSQL are. */
 static bool is_word(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    return ascii_is_lower(c) || ascii_is_digit(c) || c == '_';
 }
 
 /* Takes the word that rest begins with; may be empty. */

@@ -11,11 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/clock.h"
 
 static bool is_host_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    return ascii_is_lower(c) || ascii_is_digit(c) || c == '-' || c == '_';
 }
 
 /* Labels of 1 to 63 letters, digits, hyphens (and underscores, which exist in practice). */
@@ -45,7 +46,7 @@ int tls_verify_init(struct tls_verify *verify, slice name, struct err *err)
         return err_set(err, ERR_INVALID, "a host name has at most %d characters", TLS_NAME_MAX);
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
-        verify->name[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+        verify->name[i] = ascii_lower(c);
     }
     if (inet_pton(AF_INET, verify->name, verify->ip) == 1)
         verify->ip_len = 4;

@@ -5,6 +5,7 @@
 
 #include <mbedtls/sha256.h>
 
+#include "base/ascii.h"
 #include "base/encode.h"
 #include "base/id.h"
 #include "base/mem.h"
@@ -20,8 +21,7 @@ void vault_sha256(slice bytes, uint8_t hash[32])
 
 static bool is_base64url(char c)
 {
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
+    return ascii_is_alnum(c) || c == '-' || c == '_';
 }
 
 bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN])

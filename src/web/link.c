@@ -3,6 +3,7 @@
  */
 #include "web/link.h"
 
+#include "base/ascii.h"
 #include "base/encode.h"
 #include "vault/key.h"
 
@@ -47,8 +48,7 @@ slice web_link_mark_of_state(slice state)
     if (state.len <= WEB_LINK_MARK_LEN || state.ptr[WEB_LINK_MARK_LEN] != '.')
         return SLICE_NONE;
     for (size_t i = 0; i < mark.len; i++)
-        if (!((mark.ptr[i] >= '0' && mark.ptr[i] <= '9') ||
-              (mark.ptr[i] >= 'a' && mark.ptr[i] <= 'f')))
+        if (!(ascii_is_digit(mark.ptr[i]) || (mark.ptr[i] >= 'a' && mark.ptr[i] <= 'f')))
             return SLICE_NONE;
     return mark;
 }

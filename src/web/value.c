@@ -3,6 +3,8 @@
  */
 #include "web/value.h"
 
+#include "base/ascii.h"
+
 static void write_cut(struct buf *out, slice text, size_t bytes_max)
 {
     /* Cut between characters, never within one. */
@@ -176,9 +178,9 @@ void value_write_text(struct buf *out, const struct json *value, size_t bytes_ma
 }
 
 /* ASCII only. A run of capitals is an abbreviation and stays as it is. */
-static bool is_upper(slice text, size_t i)
+static bool is_upper_at(slice text, size_t i)
 {
-    return i < text.len && text.ptr[i] >= 'A' && text.ptr[i] <= 'Z';
+    return i < text.len && ascii_is_upper(text.ptr[i]);
 }
 
 void value_write_name(struct buf *out, slice name)
@@ -188,15 +190,15 @@ void value_write_name(struct buf *out, slice name)
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
         /* A capital after a small letter begins a word: taskParent. */
-        bool is_word = is_upper(name, i) && i > 0 && !is_upper(name, i - 1);
+        bool is_word = is_upper_at(name, i) && i > 0 && !is_upper_at(name, i - 1);
         if (is_word)
             buf_append_char(&words, ' ');
         if (c == '_' || c == '-')
             c = ' ';
-        else if (i == 0 && c >= 'a' && c <= 'z')
-            c = (char)(c - 'a' + 'A');
-        else if (is_word && !is_upper(name, i + 1))
-            c = (char)(c - 'A' + 'a');
+        else if (i == 0 && ascii_is_lower(c))
+            c = ascii_upper(c);
+        else if (is_word && !is_upper_at(name, i + 1))
+            c = ascii_lower(c);
         buf_append_char(&words, c);
     }
     html_text(out, buf_is_ok(&words) ? buf_slice(&words) : name);
