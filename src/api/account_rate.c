@@ -33,7 +33,7 @@ static void account_free(struct account_rate *rate, struct account *account)
     mem_free(account);
 }
 
-static struct account *account_new(struct account_rate *rate, struct uuid id, uint64_t now_ns)
+static struct account *rate_account_new(struct account_rate *rate, struct uuid id, uint64_t now_ns)
 {
     if (rate->accounts.count >= ACCOUNT_RATE_ACCOUNTS_MAX)
         account_free(rate, LIST_ITEM(rate->by_age.next, struct account, age_link));
@@ -55,7 +55,7 @@ uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, ui
     struct account *account =
         map_get(&rate->accounts, slice_of(account_id.bytes, sizeof(account_id.bytes)));
     if (!account)
-        account = account_new(rate, account_id, now_ns);
+        account = rate_account_new(rate, account_id, now_ns);
     if (!account) /* no memory to count with, and most likely none for the request */
         return 0;
     list_unlink(&account->age_link);

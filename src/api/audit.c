@@ -7,13 +7,14 @@
 #include "api/listing.h"
 #include "store/audit.h"
 
-static void ask(struct api_request *request, struct listing *listing)
+static void load_events(struct api_request *request, struct listing *listing)
 {
     store_audit_list(request->api->config.pool, &request->query, &request->op,
                      request->grant.account_id, &listing->page, *(const slice *)listing->filter);
 }
 
-static int read(struct api_request *request, const void **items, size_t *count, struct uuid *next)
+static int read_events(struct api_request *request, const void **items, size_t *count,
+                       struct uuid *next)
 {
     struct audit_event *list;
     int status = store_audit_list_result(&request->query, &list, count, next);
@@ -22,13 +23,13 @@ static int read(struct api_request *request, const void **items, size_t *count, 
     return status;
 }
 
-static struct uuid id_of(const void *item)
+static struct uuid event_id_of(const void *item)
 {
     return ((const struct audit_event *)item)->id;
 }
 
 /* The time is in the id (UUIDv7). details is a JSON object that the event's writer has made. */
-static void put(struct json_writer *w, const void *item, struct arena *arena)
+static void put_event(struct json_writer *w, const void *item, struct arena *arena)
 {
     const struct audit_event *event = item;
     (void)arena;
@@ -45,9 +46,10 @@ static void put(struct json_writer *w, const void *item, struct arena *arena)
     json_close(w, '}');
 }
 
-static const struct listing_kind kind = {"events", ask, read, id_of, put};
+static const struct listing_kind kind = {"events", load_events, read_events, event_id_of,
+                                         put_event};
 
-static enum op_result begin(struct api_request *request)
+static enum op_result begin_event_list(struct api_request *request)
 {
     slice *wanted = ARENA_NEW(&request->op.arena, slice);
     if (!wanted)
@@ -61,6 +63,6 @@ const struct api_endpoint api_audit_list = {
     .route = "/api/audit",
     .scope = SCOPE_ADMIN,
     .query = &(const struct api_names){.own = {"limit", "cursor", "kind"}},
-    .begin = begin,
+    .begin = begin_event_list,
     .finish = listing_finish,
 };

@@ -45,7 +45,7 @@ static bool is_return_url(slice text)
 }
 
 /* The account, so that it is found by key, and 256 random bits; the hash is over all of it. */
-static bool draw(struct api_request *request, struct linking *linking)
+static bool draw_link_token(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = &linking->session;
     uint8_t bytes[CONNECT_SESSION_TOKEN_BYTES] = {CONNECT_SESSION_TOKEN_VERSION};
@@ -170,8 +170,8 @@ static bool differs(slice wanted, slice known, bool is_email)
 
 /* The one that is named, else the default, else the only one there is. OP_NEXT: found, or there is
  * none and the link makes the first. Rows are one connection by its id, of any app, or all that may
- * be chosen from (begin). */
-static enum op_result choose(struct api_request *request, struct linking *linking)
+ * be chosen from (begin_link). */
+static enum op_result choose_link_connection(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = &linking->session;
     const struct connection *chosen = NULL;
@@ -236,14 +236,14 @@ static enum op_result store(struct api_request *request, struct linking *linking
     session->key_id = request->grant.key_id;
     session->created_at = clock_wall_us();
     session->expires_at = session->created_at + LINK_MS * 1000LL;
-    if (!hash_key(request, session->key_hash) || !draw(request, linking))
+    if (!hash_key(request, session->key_hash) || !draw_link_token(request, linking))
         return api_reply_database(request, ERR_BUSY);
     linking->phase = PHASE_STORED;
     store_connect_session_insert(request->api->config.pool, &request->query, &request->op, session);
     return OP_WAIT;
 }
 
-static enum op_result audit(struct api_request *request, struct linking *linking)
+static enum op_result audit_link(struct api_request *request, struct linking *linking)
 {
     const struct connect_session *session = &linking->session;
     const struct audit_event event = {
@@ -285,7 +285,7 @@ static enum op_result on_counted(struct api_request *request, struct linking *li
     return store(request, linking);
 }
 
-static enum op_result begin(struct api_request *request)
+static enum op_result begin_link(struct api_request *request)
 {
     struct linking *linking = ARENA_NEW(&request->op.arena, struct linking);
     if (!linking)
@@ -312,7 +312,7 @@ static enum op_result begin(struct api_request *request)
     return OP_WAIT;
 }
 
-static enum op_result reply(struct api_request *request, const struct linking *linking)
+static enum op_result reply_link(struct api_request *request, const struct linking *linking)
 {
     char id[UUID_TEXT_LEN + 1];
     struct json_writer w;
@@ -332,12 +332,12 @@ static enum op_result reply(struct api_request *request, const struct linking *l
 
 /* After each wait. A link that is stored is answered also where its audit event is lost, which the
  * log has. */
-static enum op_result finish(struct api_request *request)
+static enum op_result finish_link(struct api_request *request)
 {
     struct linking *linking = request->state;
     ASSERT(linking);
     if (linking->phase == PHASE_CONNECTIONS) {
-        enum op_result result = choose(request, linking);
+        enum op_result result = choose_link_connection(request, linking);
         if (result != OP_NEXT)
             return result;
         return linking->session.connection_id ? store(request, linking)
@@ -347,11 +347,11 @@ static enum op_result finish(struct api_request *request)
         return on_counted(request, linking);
     int status = store_done_result(&request->query);
     if (linking->phase == PHASE_STORED)
-        return status == OK ? audit(request, linking) : api_reply_database(request, status);
+        return status == OK ? audit_link(request, linking) : api_reply_database(request, status);
     if (status != OK)
         op_log(&request->op, LOG_ERROR, "a link is not in the audit trail",
                LOG_STR("cause", request->query.message));
-    return reply(request, linking);
+    return reply_link(request, linking);
 }
 
 /* The link is made though the client has gone: its URL is in no answer, and it expires. */
@@ -367,7 +367,7 @@ const struct api_endpoint api_connect_session = {
     .members =
         &(const struct api_names){.own = {"integration_id", "force_reconnect", "connection_id",
                                           "email", "subject", "return_url"}},
-    .begin = begin,
-    .finish = finish,
+    .begin = begin_link,
+    .finish = finish_link,
     .on_gone = on_gone,
 };

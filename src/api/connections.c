@@ -12,7 +12,7 @@
 
 enum { PAGE_MAX = 100 }; /* and what a client gets that asks for no limit */
 
-static enum op_result begin_list(struct api_request *request)
+static enum op_result begin_connection_list(struct api_request *request)
 {
     struct connection_page *page = ARENA_NEW(&request->op.arena, struct connection_page);
     slice cursor = api_query_text(request, "cursor");
@@ -42,7 +42,7 @@ static void put_connection(struct json_writer *w, const struct connection *row)
     json_close(w, '}');
 }
 
-static enum op_result finish_list(struct api_request *request)
+static enum op_result finish_connection_list(struct api_request *request)
 {
     const struct connection_page *page = request->state;
     ASSERT(page);
@@ -75,8 +75,8 @@ const struct api_endpoint api_connections_list = {
     .route = "/api/connections",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id"}},
-    .begin = begin_list,
-    .finish = finish_list,
+    .begin = begin_connection_list,
+    .finish = finish_connection_list,
 };
 
 /* ---- one ---- */
@@ -95,7 +95,7 @@ static bool read_id(struct api_request *request, int64_t *id)
     return false;
 }
 
-static enum op_result begin_get(struct api_request *request)
+static enum op_result begin_connection_get(struct api_request *request)
 {
     int64_t id;
     if (!read_id(request, &id))
@@ -105,7 +105,7 @@ static enum op_result begin_get(struct api_request *request)
     return OP_WAIT;
 }
 
-static enum op_result finish_get(struct api_request *request)
+static enum op_result finish_connection_get(struct api_request *request)
 {
     struct json_writer w;
     struct connection row;
@@ -126,8 +126,8 @@ static enum op_result finish_get(struct api_request *request)
 const struct api_endpoint api_connections_get = {
     .route = "/api/connections/{id}",
     .scope = SCOPE_READ,
-    .begin = begin_get,
-    .finish = finish_get,
+    .begin = begin_connection_get,
+    .finish = finish_connection_get,
 };
 
 /* ---- changes ---- */
@@ -164,7 +164,7 @@ static struct changing *changing_new(struct api_request *request)
     return read_id(request, &it->id) ? it : NULL;
 }
 
-static enum op_result find(struct api_request *request, enum phase phase)
+static enum op_result load_connection(struct api_request *request, enum phase phase)
 {
     struct changing *it = request->state;
     ASSERT(it);
@@ -192,19 +192,19 @@ static enum op_result begin_change(struct api_request *request)
                                "default can only be set to true: make another one the default");
     if (!label && !is_default)
         return api_reply_error(request, 400, "nothing to change: send label, default or both");
-    return find(request, PHASE_FOUND);
+    return load_connection(request, PHASE_FOUND);
 }
 
-static enum op_result begin_delete(struct api_request *request)
+static enum op_result begin_connection_delete(struct api_request *request)
 {
     struct changing *it = changing_new(request);
     if (!it)
         return OP_DONE;
     it->is_delete = true;
-    return find(request, PHASE_FOUND);
+    return load_connection(request, PHASE_FOUND);
 }
 
-static enum op_result audit(struct api_request *request)
+static enum op_result audit_change(struct api_request *request)
 {
     struct changing *it = request->state;
     const struct audit_event event = {
@@ -224,7 +224,7 @@ static enum op_result audit(struct api_request *request)
     return OP_WAIT;
 }
 
-static enum op_result set_default(struct api_request *request)
+static enum op_result set_connection_default(struct api_request *request)
 {
     struct changing *it = request->state;
     it->is_default_wanted = false;
@@ -256,7 +256,7 @@ static enum op_result on_found(struct api_request *request)
         return OP_WAIT;
     }
     if (!it->label.ptr)
-        return set_default(request);
+        return set_connection_default(request);
     it->kind = SLICE("connection.renamed");
     it->phase = PHASE_LABELLED;
     store_connection_label_set(pool, &request->query, &request->op, account_id, it->id, it->label);
@@ -275,7 +275,7 @@ static enum op_result on_changed(struct api_request *request)
         return api_reply_error(request, 409, "Another connection was made the default meanwhile");
     if (status != OK)
         return api_reply_database(request, status);
-    return audit(request);
+    return audit_change(request);
 }
 
 static enum op_result on_audited(struct api_request *request)
@@ -286,7 +286,8 @@ static enum op_result on_audited(struct api_request *request)
                LOG_STR("cause", request->query.message));
     if (it->is_delete)
         return api_reply(request, 200, SLICE("{\"success\":true}"));
-    return it->is_default_wanted ? set_default(request) : find(request, PHASE_RELOADED);
+    return it->is_default_wanted ? set_connection_default(request)
+                                 : load_connection(request, PHASE_RELOADED);
 }
 
 static enum op_result finish_change(struct api_request *request)
@@ -303,7 +304,7 @@ static enum op_result finish_change(struct api_request *request)
     case PHASE_AUDITED:
         return on_audited(request);
     case PHASE_RELOADED:
-        return finish_get(request);
+        return finish_connection_get(request);
     }
     UNREACHABLE("a phase has its end");
 }
@@ -326,7 +327,7 @@ const struct api_endpoint api_connections_change = {
 const struct api_endpoint api_connections_delete = {
     .route = "/api/connections/{id}",
     .scope = SCOPE_ADMIN,
-    .begin = begin_delete,
+    .begin = begin_connection_delete,
     .finish = finish_change,
     .on_gone = on_gone,
 };

@@ -102,16 +102,17 @@ static bool is_match(const struct catalog *catalog, const struct catalog_integra
             supports(catalog, integration, filter->supports_action));
 }
 
-static enum connect_state state_of(const struct catalog_integration *integration,
-                                   const struct connection_app *apps, size_t count)
+static enum connect_state integration_state_of(const struct catalog_integration *integration,
+                                               const struct connection_app *apps, size_t count)
 {
     if (integration->auth.kind == AUTH_NONE)
         return CONNECT_CONNECTED;
     return connect_state_of(connect_app_of(apps, count, integration->integration_id));
 }
 
-static void put_integration(struct json_writer *w, const struct catalog_integration *integration,
-                            enum connect_state state)
+static void put_integration_state(struct json_writer *w,
+                                  const struct catalog_integration *integration,
+                                  enum connect_state state)
 {
     json_open(w, '{');
     json_key(w, "integration_id");
@@ -176,11 +177,11 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     json_key(w, "items");
     json_open(w, '[');
     for (size_t i = 0; i < count; i++) {
-        enum connect_state state = state_of(list[i], apps, app_count);
+        enum connect_state state = integration_state_of(list[i], apps, app_count);
         if (!is_match(catalog, list[i], filter, state))
             continue;
         if (total >= first && total < first + filter->page_size)
-            put_integration(w, list[i], state);
+            put_integration_state(w, list[i], state);
         total++;
     }
     json_close(w, ']');
@@ -377,7 +378,7 @@ static enum op_result finish_search(struct api_request *request)
     json_key(&w, "items");
     json_open(&w, '[');
     for (size_t i = 0; i < count; i++)
-        put_hit(&w, &hits[i], state_of(hits[i].integration, apps, app_count));
+        put_hit(&w, &hits[i], integration_state_of(hits[i].integration, apps, app_count));
     json_close(&w, ']');
     json_close(&w, '}');
     return reply_tagged(request, &text);

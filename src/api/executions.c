@@ -155,7 +155,7 @@ struct get {
     bool is_row_read, is_found;
 };
 
-static enum op_result begin_get(struct api_request *request)
+static enum op_result begin_execution_get(struct api_request *request)
 {
     struct get *get = ARENA_NEW(&request->op.arena, struct get);
     struct uuid id;
@@ -177,7 +177,7 @@ static enum op_result begin_get(struct api_request *request)
 }
 
 /* The row has its summary, or none because it is large: then a read of its own follows
- * (exec/stored.h), which is why finish_get runs twice. */
+ * (exec/stored.h), which is why finish_execution_get runs twice. */
 static enum op_result take_row(struct api_request *request, struct get *get)
 {
     struct execution execution;
@@ -206,7 +206,7 @@ static void take_stored(struct get *get)
     get->summary = get->stored.summary;
 }
 
-static enum op_result finish_get(struct api_request *request)
+static enum op_result finish_execution_get(struct api_request *request)
 {
     struct get *get = request->state;
     ASSERT(get);
@@ -236,7 +236,7 @@ const struct api_endpoint api_executions_get = {
     .route = "/api/executions/{id}",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes"}},
-    .begin = begin_get,
-    .finish = finish_get,
+    .begin = begin_execution_get,
+    .finish = finish_execution_get,
     .on_gone = gone_get,
 };

@@ -5,13 +5,14 @@
 #include "api/listing.h"
 #include "store/execution.h"
 
-static void ask(struct api_request *request, struct listing *listing)
+static void load_executions(struct api_request *request, struct listing *listing)
 {
     store_execution_list(request->api->config.pool, &request->query, &request->op,
                          request->grant.account_id, &listing->page, listing->filter);
 }
 
-static int read(struct api_request *request, const void **items, size_t *count, struct uuid *next)
+static int read_executions(struct api_request *request, const void **items, size_t *count,
+                           struct uuid *next)
 {
     struct execution *list;
     int status = store_execution_list_result(&request->query, &list, count, next);
@@ -20,7 +21,7 @@ static int read(struct api_request *request, const void **items, size_t *count, 
     return status;
 }
 
-static struct uuid id_of(const void *item)
+static struct uuid execution_id_of(const void *item)
 {
     return ((const struct execution *)item)->id;
 }
@@ -36,7 +37,7 @@ static void put_failure(struct json_writer *w, slice summary_text, struct arena 
         listing_put_text(w, "hint", json_get_str(summary, SLICE("hint")));
 }
 
-static void put(struct json_writer *w, const void *item, struct arena *arena)
+static void put_execution(struct json_writer *w, const void *item, struct arena *arena)
 {
     const struct execution *execution = item;
     slice connection_id = SLICE_NONE;
@@ -55,9 +56,10 @@ static void put(struct json_writer *w, const void *item, struct arena *arena)
     json_close(w, '}');
 }
 
-static const struct listing_kind kind = {"executions", ask, read, id_of, put};
+static const struct listing_kind kind = {"executions", load_executions, read_executions,
+                                         execution_id_of, put_execution};
 
-static enum op_result begin(struct api_request *request)
+static enum op_result begin_execution_list(struct api_request *request)
 {
     struct execution_filter *filter = ARENA_NEW(&request->op.arena, struct execution_filter);
     if (!filter)
@@ -77,6 +79,6 @@ const struct api_endpoint api_executions_list = {
     .route = "/api/executions",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "status"}},
-    .begin = begin,
+    .begin = begin_execution_list,
     .finish = listing_finish,
 };

@@ -48,7 +48,7 @@ static void on_change(struct flow_watch *watch)
 }
 
 /* Without memory a stream that has begun tries again at the next heartbeat. */
-static enum op_result start_load(struct api_request *request, struct stream_state *state)
+static enum op_result start_stream_load(struct api_request *request, struct stream_state *state)
 {
     state->is_notified = false;
     state->load = flow_load_start_view(request->api->config.flow, request->grant.account_id,
@@ -82,7 +82,7 @@ static enum op_result begin_events(struct api_request *request)
     };
     state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = state;
-    return start_load(request, state);
+    return start_stream_load(request, state);
 }
 
 static enum op_result end_stream(struct api_request *request, struct stream_state *state)
@@ -161,7 +161,7 @@ static enum op_result check_update(struct api_request *request, struct stream_st
 {
     struct flow_view *view = flow_watch_take_view(&state->watch);
     if (!view)
-        return start_load(request, state);
+        return start_stream_load(request, state);
     state->is_notified = false;
     bool is_newer = view->rev > state->watch.rev; /* than a load that was under way */
     enum op_result result = is_newer ? send_or_wait(request, state, view)

@@ -112,7 +112,8 @@ static void on_gone(struct api_request *request)
     (void)request;
 }
 
-static enum op_result refuse(struct api_request *request, const struct flow_command *command)
+static enum op_result refuse_command(struct api_request *request,
+                                     const struct flow_command *command)
 {
     switch (command->answer) {
     case FLOW_ANSWER_NOT_FOUND:
@@ -144,14 +145,14 @@ static enum op_result finish_command(struct api_request *request)
     const struct command *state = request->state;
     ASSERT(state);
     if (state->command.answer != FLOW_ANSWER_DONE)
-        return refuse(request, &state->command);
+        return refuse_command(request, &state->command);
     if (!state->command.view_json.ptr)
         return api_reply_error(request, 500, "Internal error");
     return reply_changed(request, state->command.rev, state->command.view_json);
 }
 
 /* A member that is a string, or absent (SLICE_NONE). false: answered. */
-static bool read_text(struct api_request *request, const char *name, slice *text)
+static bool read_body_text(struct api_request *request, const char *name, slice *text)
 {
     const struct json *value = json_get(request->body, slice_cstr(name));
     *text = json_str(value);
@@ -177,8 +178,8 @@ static enum op_result begin_start(struct api_request *request)
     static const struct json none = {.type = JSON_OBJECT};
     const struct json *input = JSON_GET(request->body, "input");
     struct flow_request in = {.kind = FLOW_COMMAND_START};
-    if (!read_text(request, "flowTemplate", &in.template_key) ||
-        !read_text(request, "triggerType", &in.trigger_type))
+    if (!read_body_text(request, "flowTemplate", &in.template_key) ||
+        !read_body_text(request, "triggerType", &in.trigger_type))
         return OP_DONE;
     if (in.template_key.len == 0)
         return api_reply_error(request, 400,
@@ -205,7 +206,7 @@ static enum op_result finish_start(struct api_request *request)
     struct json_writer w;
     char id[UUID_TEXT_LEN + 1];
     if (state->command.answer != FLOW_ANSWER_DONE)
-        return refuse(request, &state->command);
+        return refuse_command(request, &state->command);
     uuid_format(state->command.flow_id, id);
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
     json_begin(&w, &text);
@@ -240,8 +241,8 @@ static enum op_result begin_decision(struct api_request *request, enum flow_comm
 {
     struct flow_request in = {.kind = kind};
     const struct json *rev = JSON_GET(request->body, "rev");
-    if (!api_flow_id(request, &in.flow_id) || !read_text(request, "stepKey", &in.step_key) ||
-        !read_text(request, "note", &in.note))
+    if (!api_flow_id(request, &in.flow_id) || !read_body_text(request, "stepKey", &in.step_key) ||
+        !read_body_text(request, "note", &in.note))
         return OP_DONE;
     if (!flow_note_fits(in.note))
         return api_reply_error(request, 400, "note must have at most %d characters",
@@ -268,7 +269,7 @@ static enum op_result finish_decision(struct api_request *request)
     struct command *state = request->state;
     ASSERT(state);
     if (state->command.answer != FLOW_ANSWER_DONE)
-        return refuse(request, &state->command);
+        return refuse_command(request, &state->command);
     if (state->is_audited) {
         flow_decision_audited(&request->op, &request->query);
         return finish_command(request);
@@ -316,7 +317,7 @@ static enum op_result begin_resume(struct api_request *request)
     return begin_plain(request, FLOW_COMMAND_RESUME);
 }
 
-static enum op_result begin_cancel(struct api_request *request)
+static enum op_result begin_flow_cancel(struct api_request *request)
 {
     return begin_plain(request, FLOW_COMMAND_CANCEL);
 }
@@ -334,7 +335,7 @@ const struct api_endpoint api_flows_cancel = {
     .route = "/api/flows/{id}/cancel",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_OPTIONAL,
-    .begin = begin_cancel,
+    .begin = begin_flow_cancel,
     .finish = finish_command,
     .on_gone = on_gone,
 };

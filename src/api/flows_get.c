@@ -50,7 +50,7 @@ static void release(struct get *get)
     get->view = NULL;
 }
 
-static enum op_result start_load(struct api_request *request, struct get *get)
+static enum op_result start_view_load(struct api_request *request, struct get *get)
 {
     get->is_notified = false;
     get->load = flow_load_start_view(request->api->config.flow, request->grant.account_id, get->id,
@@ -95,7 +95,7 @@ static bool knows_enough(struct api_request *request, struct get *get)
     return true;
 }
 
-static enum op_result begin_get(struct api_request *request)
+static enum op_result begin_flow_get(struct api_request *request)
 {
     struct get *get = ARENA_NEW(&request->op.arena, struct get);
     uint64_t wait_s;
@@ -122,11 +122,12 @@ static enum op_result begin_get(struct api_request *request)
         get->guard.on_refused = on_refused;
         vault_guard_start(request->api->config.auth, &get->guard, &request->check.caller);
     }
-    return knows_enough(request, get) ? wait_for_change(request, get) : start_load(request, get);
+    return knows_enough(request, get) ? wait_for_change(request, get)
+                                      : start_view_load(request, get);
 }
 
 /* Whether the client asked for what comes after this revision. */
-static bool is_known(struct api_request *request, const struct get *get)
+static bool is_known_revision(struct api_request *request, const struct get *get)
 {
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
     int64_t rev = get->view->rev;
@@ -141,12 +142,12 @@ static bool may_wait(struct api_request *request, const struct get *get)
 {
     bool is_wanted = get->watch.is_until_settled
                          ? get->view->status != FLOW_RUNNING
-                         : flow_view_has_ended(get->view) || !is_known(request, get);
+                         : flow_view_has_ended(get->view) || !is_known_revision(request, get);
     return loop_now_ns(request->op.loop) < get->until_ns && !is_wanted &&
            !http_server_is_draining(request->exchange->server);
 }
 
-static enum op_result answer(struct api_request *request, struct get *get)
+static enum op_result reply_view(struct api_request *request, struct get *get)
 {
     enum op_result result = OP_DONE;
     if (!api_reply_not_modified(request, api_flow_etag(request, get->view->rev)))
@@ -178,12 +179,12 @@ static enum op_result answer_or_wait(struct api_request *request, struct get *ge
         if (!get->is_notified)
             return wait_for_change(request, get);
         if (!take_update(get))
-            return start_load(request, get);
+            return start_view_load(request, get);
     }
-    return answer(request, get);
+    return reply_view(request, get);
 }
 
-static enum op_result finish_get(struct api_request *request)
+static enum op_result finish_flow_get(struct api_request *request)
 {
     struct get *get = request->state;
     ASSERT(get);
@@ -192,7 +193,7 @@ static enum op_result finish_get(struct api_request *request)
         return api_reply_key_refused(request);
     }
     if (!get->load) /* it slept */
-        return take_update(get) ? answer_or_wait(request, get) : start_load(request, get);
+        return take_update(get) ? answer_or_wait(request, get) : start_view_load(request, get);
     int status = get->load->status;
     flow_view_unref(get->view);
     get->view = get->load->view ? flow_view_ref(get->load->view) : NULL;
@@ -218,8 +219,8 @@ const struct api_endpoint api_flows_get = {
     .route = "/api/flows/{id}",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"wait", "until"}},
-    .begin = begin_get,
-    .finish = finish_get,
+    .begin = begin_flow_get,
+    .finish = finish_flow_get,
     .on_gone = gone_get,
 };
 
@@ -264,7 +265,7 @@ static bool read_fields(struct api_request *request, bool *is_summary)
     return false;
 }
 
-static enum op_result begin_list(struct api_request *request)
+static enum op_result begin_flow_list(struct api_request *request)
 {
     struct flow_filter filter = {.account_id = request->grant.account_id,
                                  .template_key = api_query_text(request, "template")};
@@ -284,7 +285,7 @@ static enum op_result begin_list(struct api_request *request)
     return request->state ? OP_WAIT : api_reply_database(request, ERR_BUSY);
 }
 
-static enum op_result finish_list(struct api_request *request)
+static enum op_result finish_flow_list(struct api_request *request)
 {
     const struct flow_page *page = request->state;
     ASSERT(page);
@@ -302,6 +303,6 @@ const struct api_endpoint api_flows_list = {
     .route = "/api/flows",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor", "fields"}},
-    .begin = begin_list,
-    .finish = finish_list,
+    .begin = begin_flow_list,
+    .finish = finish_flow_list,
 };

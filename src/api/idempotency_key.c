@@ -6,7 +6,7 @@
 #include "store/idempotency.h"
 
 /* Neither C0, DEL nor C1 (C2 80 to C2 9F). */
-static bool is_printable(slice character)
+static bool is_key_character(slice character)
 {
     unsigned char c = (unsigned char)character.ptr[0];
     bool is_c1 = c == 0xC2 && (unsigned char)character.ptr[1] < 0xA0;
@@ -17,7 +17,7 @@ slice api_key_fault(slice key)
 {
     size_t count = 0;
     slice rest = key;
-    for (size_t len; (len = slice_utf8_first(rest)) > 0 && is_printable(rest); count++)
+    for (size_t len; (len = slice_utf8_first(rest)) > 0 && is_key_character(rest); count++)
         rest = slice_from(rest, len);
     if (rest.len == 0 && count > 0 && count <= IDEMPOTENCY_KEY_MAX)
         return SLICE_NONE;
@@ -27,7 +27,7 @@ slice api_key_fault(slice key)
 
 /* The text in the quotes, escapes undone. SLICE_NONE: not such a string, or no memory. Parameters
  * may follow and are ignored. Bytes above ASCII are accepted, as they are without quotes. */
-static slice unquote(struct api_request *request, slice value)
+static slice unquote_key(struct api_request *request, slice value)
 {
     char *room = arena_alloc_text(&request->op.arena, value.len);
     size_t len = 0, i = 1;
@@ -51,7 +51,7 @@ slice api_key_header(struct api_request *request, slice *key)
     if (!key->ptr)
         return SLICE_NONE;
     if (slice_starts_with(*key, SLICE("\"")))
-        *key = unquote(request, *key);
+        *key = unquote_key(request, *key);
     if (!key->ptr)
         return SLICE("The header Idempotency-Key is not a valid quoted string (RFC 8941 3.3.3)");
     return api_key_fault(*key);

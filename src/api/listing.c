@@ -49,7 +49,7 @@ bool listing_read_word(struct api_request *request, const char *name, slice *wor
 /* ---- pages of the store ---- */
 
 /* One more than what is still wanted: whether there is more is then known. */
-static enum op_result ask(struct api_request *request, struct listing *listing)
+static enum op_result load_page(struct api_request *request, struct listing *listing)
 {
     listing->page.count_max = listing->limit - listing->count + 1;
     listing->kind->ask(request, listing);
@@ -71,7 +71,7 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
         !read_cursor(request, listing))
         return OP_DONE;
     listing->limit = (size_t)limit;
-    return ask(request, listing);
+    return load_page(request, listing);
 }
 
 /* Whether the items suffice; else page is set to what is read next. next is the store's: nil where
@@ -100,7 +100,7 @@ static bool is_complete(struct listing *listing, struct uuid next)
     return listing->is_more;
 }
 
-static enum op_result reply(struct api_request *request, const struct listing *listing)
+static enum op_result reply_listing(struct api_request *request, const struct listing *listing)
 {
     struct json_writer w;
     struct buf text;
@@ -135,7 +135,8 @@ enum op_result listing_finish(struct api_request *request)
         return api_reply_database(request, status);
     listing->count += count;
     ASSERT(listing->count <= listing->limit + 1);
-    return is_complete(listing, next) ? reply(request, listing) : ask(request, listing);
+    return is_complete(listing, next) ? reply_listing(request, listing)
+                                      : load_page(request, listing);
 }
 
 /* ---- items ---- */

@@ -45,7 +45,8 @@ static slice value_of(struct api_request *request, const char *name)
 }
 
 /* Returns false, for a caller's return. What came is cut and escaped: it goes into a sentence. */
-static bool refuse(struct api_request *request, const char *name, const char *wanted, slice got)
+static bool refuse_parameter(struct api_request *request, const char *name, const char *wanted,
+                             slice got)
 {
     (void)api_reply_error(request, 400, "%s must be %s, got \"%.*s\"", name, wanted,
                           SLICE_ARG(json_excerpt(got, &request->op.arena)));
@@ -65,7 +66,7 @@ bool api_query_count(struct api_request *request, const char *name, uint64_t def
     *value = default_value;
     if (!text.ptr || slice_to_u64_capped(text, max, value))
         return true;
-    return refuse(request, name, "a whole number", text);
+    return refuse_parameter(request, name, "a whole number", text);
 }
 
 bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,
@@ -75,7 +76,7 @@ bool api_query_positive(struct api_request *request, const char *name, uint64_t 
     *value = default_value;
     if (!text.ptr || (slice_to_u64_capped(text, max, value) && *value > 0))
         return true;
-    return refuse(request, name, "a positive integer", text);
+    return refuse_parameter(request, name, "a positive integer", text);
 }
 
 bool api_query_clamped(struct api_request *request, const char *name, uint64_t default_value,
@@ -87,7 +88,7 @@ bool api_query_clamped(struct api_request *request, const char *name, uint64_t d
     if (!text.ptr)
         return true;
     if (!slice_to_u64_capped(is_negative ? slice_from(text, 1) : text, max, value))
-        return refuse(request, name, "a whole number", text);
+        return refuse_parameter(request, name, "a whole number", text);
     if (is_negative || *value < 1)
         *value = 1;
     return true;
@@ -99,5 +100,5 @@ bool api_query_bool(struct api_request *request, const char *name, bool *value)
     *value = false;
     if (!text.ptr || slice_to_bool(text, value))
         return true;
-    return refuse(request, name, "true, 1, yes, false, 0 or no", text);
+    return refuse_parameter(request, name, "true, 1, yes, false, 0 or no", text);
 }

@@ -35,7 +35,7 @@ slice api_etag_of(struct api_request *request, slice body)
 }
 
 /* The list of If-None-Match, by weak comparison (RFC 9110 13.1.2). */
-static bool is_known(slice known, slice etag)
+static bool lists_etag(slice known, slice etag)
 {
     while (known.len > 0) {
         slice one = slice_trim(slice_split(&known, ','));
@@ -49,7 +49,7 @@ static bool is_known(slice known, slice etag)
 
 bool api_has_etag(struct api_request *request, slice etag)
 {
-    return is_known(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
+    return lists_etag(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
 }
 
 bool api_reply_not_modified(struct api_request *request, slice etag)

@@ -93,7 +93,8 @@ enum op_result web_again_sign_in(struct web_request *request)
 }
 
 /* Renders the page at `path` with what was typed, without its secrets. */
-static enum op_result show(struct web_request *request, slice path, unsigned status, slice notice)
+static enum op_result show_again(struct web_request *request, slice path, unsigned status,
+                                 slice notice)
 {
     ASSERT(!request->again_notice.ptr); /* once: the page that is rendered takes no form */
     request->again_path = path;
@@ -125,13 +126,14 @@ enum op_result web_again_go_on(struct web_request *request, slice next)
     request->field_count = count;
     if (count == 0 && !has_secret)
         return web_reply_redirect(request, next, "");
-    return show(request, next, 0, has_secret ? secret_notice : notice);
+    return show_again(request, next, 0, has_secret ? secret_notice : notice);
 }
 
 enum op_result web_again_show(struct web_request *request)
 {
     wipe_secrets(request);
-    return show(request, page_of_form(request), 403,
-                SLICE("This form belongs to an earlier session, so nothing was done. What you "
-                      "typed is still here, except for secrets: check it and send it again."));
+    return show_again(
+        request, page_of_form(request), 403,
+        SLICE("This form belongs to an earlier session, so nothing was done. What you "
+              "typed is still here, except for secrets: check it and send it again."));
 }

@@ -123,7 +123,7 @@ static void write_credential(const struct form *form, enum catalog_auth_kind kin
     }
 }
 
-static bool is_required(const struct json *schema, slice name)
+static bool is_required_param(const struct json *schema, slice name)
 {
     const struct json *required = JSON_GET(schema, "required");
     for (size_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
@@ -147,7 +147,7 @@ static void write_params(const struct form *form, const struct json *schema)
         HTML(form->out,
              "<input id=\"{}-{}\" name=\"{}\" value=\"{}\" aria-describedby=\"hint-{}-{}\"", text,
              id, text, web_field(form->request, field), text, id);
-        buf_append(form->out, is_required(schema, name) ? SLICE(" required>") : SLICE(">"));
+        buf_append(form->out, is_required_param(schema, name) ? SLICE(" required>") : SLICE(">"));
         HTML(form->out, "<p class=\"hint\" id=\"hint-{}-{}\">{}</p>", text, id,
              json_get_str(&properties->as.members[i].value, SLICE("description")));
     }
@@ -192,9 +192,9 @@ static void write_choice(const struct form *form, const struct catalog_integrati
          slice_cstr(catalog_auth_name(auth->kind)));
 }
 
-static void write_form(struct web_request *request, const struct catalog_integration *app,
-                       const struct catalog_auth *auth, const struct connection *again,
-                       struct buf *out)
+static void write_connect_form(struct web_request *request, const struct catalog_integration *app,
+                               const struct catalog_auth *auth, const struct connection *again,
+                               struct buf *out)
 {
     struct form form = {.request = request, .out = out, .suffix = "new"};
     bool is_link = request->session.link_token.ptr != NULL;
@@ -259,10 +259,10 @@ void app_write_connect(struct web_request *request, const struct catalog_integra
                                              : &app->auths[0];
     /* Without a client the OAuth form could only fail; the caller says what to do about that. */
     if (has_client || first->kind != AUTH_OAUTH2)
-        write_form(request, app, first, again, out);
+        write_connect_form(request, app, first, again, out);
     for (size_t i = 0; i < app->auth_count; i++)
         if (&app->auths[i] != first && (has_client || app->auths[i].kind != AUTH_OAUTH2))
-            write_form(request, app, &app->auths[i], again, out);
+            write_connect_form(request, app, &app->auths[i], again, out);
 }
 
 enum op_result app_reply_connect(struct web_request *request, unsigned status,
@@ -374,7 +374,7 @@ static enum op_result begin_app(struct web_request *request)
     return OP_WAIT;
 }
 
-static void write_about(const struct catalog_integration *app, struct buf *out)
+static void write_app_about(const struct catalog_integration *app, struct buf *out)
 {
     HTML(out, "<p>{}</p><p class=\"soft\">{}", app->description, app->category);
     buf_printf(out, ", %zu actions", app->action_count);
@@ -448,7 +448,7 @@ static enum op_result finish_app(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_about(app->integration, &body);
+    write_app_about(app->integration, &body);
     write_connections(request, app, rows, count, choice_count > 0 ? &choice[0] : NULL, &body);
     write_connect_section(request, app, count, &body);
     /* Not offered where there is no client: write_no_client has that form already. */

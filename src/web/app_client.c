@@ -9,8 +9,8 @@
 /* ---- forms ---- */
 
 /* again: the connection whose page is returned to; 0: the app's page */
-static void write_form(struct web_request *request, const struct catalog_integration *app,
-                       slice client_id, int64_t again, bool is_wanted, struct buf *out)
+static void write_client_form(struct web_request *request, const struct catalog_integration *app,
+                              slice client_id, int64_t again, bool is_wanted, struct buf *out)
 {
     slice typed = web_field(request, "client_id"); /* when the form comes back with an error */
     HTML(out, "<form method=\"post\" action=\"/integrations/{}/client\">", app->integration_id);
@@ -58,7 +58,7 @@ void app_write_client_wanted(struct web_request *request, const struct catalog_i
          "</p>",
          app->name, app->integration_id);
     write_redirect_uri(request, out);
-    write_form(request, app, SLICE(""), again, true, out);
+    write_client_form(request, app, SLICE(""), again, true, out);
 }
 
 void app_write_client(struct web_request *request, const struct catalog_integration *app,
@@ -72,7 +72,7 @@ void app_write_client(struct web_request *request, const struct catalog_integrat
     HTML(out, "<details id=\"client\"><summary>{}</summary>",
          own ? SLICE("Change the client") : SLICE("Use an OAuth client of your own"));
     write_redirect_uri(request, out);
-    write_form(request, app, own ? own->client_id : SLICE(""), 0, false, out);
+    write_client_form(request, app, own ? own->client_id : SLICE(""), 0, false, out);
     if (own)
         web_button(request, out,
                    arena_printf(&request->op.arena, "/integrations/%.*s/client/delete",
@@ -194,7 +194,7 @@ const struct web_page web_app_client = {.route = "/integrations/{id}/client",
                                         .begin = begin_client,
                                         .finish = finish_client};
 
-static enum op_result begin_delete(struct web_request *request)
+static enum op_result begin_client_delete(struct web_request *request)
 {
     const struct client *it = client_new(request);
     if (!it)
@@ -227,5 +227,5 @@ static enum op_result finish_delete(struct web_request *request)
 const struct web_page web_app_client_delete = {.route = "/integrations/{id}/client/delete",
                                                .access = WEB_SESSION,
                                                .scope = SCOPE_ADMIN,
-                                               .begin = begin_delete,
+                                               .begin = begin_client_delete,
                                                .finish = finish_delete};

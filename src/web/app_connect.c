@@ -80,7 +80,7 @@ static const char *const *members_of(enum catalog_auth_kind kind)
 }
 
 /* The value becomes a header's value in the end, so it has no control characters. */
-static bool is_sendable(slice text)
+static bool is_header_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7F)
@@ -102,7 +102,7 @@ static bool read_credential(struct web_request *request, struct connecting *it)
         slice value = web_field(request, *name);
         /* Some apps take a token as the user name, with an empty password. */
         bool may_be_empty = strcmp(*name, "password") == 0;
-        is_whole = (value.len > 0 || may_be_empty) && is_sendable(value);
+        is_whole = (value.len > 0 || may_be_empty) && is_header_text(value);
         json_key(&w, *name);
         json_put_str(&w, value.ptr ? value : SLICE(""));
     }
@@ -117,7 +117,7 @@ static bool read_credential(struct web_request *request, struct connecting *it)
 
 /* Converted as the schema wants it: text where a string is allowed, JSON where the text parses as
  * such. */
-static struct json typed(struct arena *arena, const struct json *property, slice text)
+static struct json typed_param(struct arena *arena, const struct json *property, slice text)
 {
     slice type = json_get_str(property, SLICE("type"));
     const struct json *parsed =
@@ -154,7 +154,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
         /* An empty field is an absent parameter; the schema says whether it may be. */
         if (value.len > 0)
             json_object_set(arena, params, json_str(&member->key),
-                            typed(arena, &member->value, value));
+                            typed_param(arena, &member->value, value));
     }
     struct schema_report report;
     schema_report_init(&report, arena, SLICE(""));
@@ -176,7 +176,7 @@ static bool has_row(const struct connecting *it)
     return it->again == 0 || it->row.id == it->again;
 }
 
-static enum op_result refuse(struct web_request *request, unsigned status, slice problem)
+static enum op_result refuse_form(struct web_request *request, unsigned status, slice problem)
 {
     struct connecting *it = request->state;
     ASSERT(it->app && has_row(it));
@@ -213,7 +213,7 @@ static enum op_result begin_oauth(struct web_request *request)
     return OP_WAIT;
 }
 
-static enum op_result enrol(struct web_request *request)
+static enum op_result enrol_credential(struct web_request *request)
 {
     struct connecting *it = request->state;
     const struct web_config *config = &request->web->config;
@@ -273,19 +273,19 @@ static enum op_result connect_typed(struct web_request *request)
     if (it->auth->kind == AUTH_OAUTH2)
         return begin_oauth(request);
     if (!read_credential(request, it))
-        return refuse(request, 400, SLICE("Fill in the whole form; each field on one line."));
-    return enrol(request);
+        return refuse_form(request, 400, SLICE("Fill in the whole form; each field on one line."));
+    return enrol_credential(request);
 }
 
 static enum op_result connect_new_one(struct web_request *request)
 {
     slice problem = read_params(request, request->state);
-    return problem.ptr ? refuse(request, 400, problem) : connect_typed(request);
+    return problem.ptr ? refuse_form(request, 400, problem) : connect_typed(request);
 }
 
 /* The app and the link, if one is used, were checked. Loads what the form's own checks need: the
  * connection to reconnect, or the one that an earlier copy of this form has made. */
-static enum op_result start(struct web_request *request)
+static enum op_result start_connecting(struct web_request *request)
 {
     struct connecting *it = request->state;
     ASSERT(it->app && it->catalog && request->session.is_open);
@@ -361,11 +361,11 @@ static enum op_result begin_connect(struct web_request *request)
     it->label = web_field(request, "label");
     it->label = it->label.len > 0 ? it->label : SLICE_NONE;
     if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
-        /* refuse() would read `row` for a reconnect, and that is not loaded yet. */
+        /* refuse_form() would read `row` for a reconnect, and that is not loaded yet. */
         it->again = 0;
-        return refuse(request, 400, SLICE("A label has at most 200 characters, on one line."));
+        return refuse_form(request, 400, SLICE("A label has at most 200 characters, on one line."));
     }
-    return start(request);
+    return start_connecting(request);
 }
 
 /* ---- by a link: its row says what it is for, and the form's fields for that are ignored ---- */
@@ -408,7 +408,7 @@ static enum op_result on_link(struct web_request *request)
     it->catalog = catalog_ref(*request->web->config.catalog);
     it->is_link = true;
     it->again = it->link.connection_id;
-    return start(request);
+    return start_connecting(request);
 }
 
 /* ---- a connection to reconnect ---- */
@@ -464,9 +464,10 @@ static enum op_result on_enrolled(struct web_request *request)
             it->is_link ? "" : notice);
     if (done->result == EXEC_ENROL_LINK_USED)
         return web_reply_redirect(request, app_link_path(request), "");
-    return refuse(request, app_enrol_status(done->result),
-                  arena_printf(&request->op.arena, "%s%.*s", is_app ? "Nothing was stored. " : "",
-                               SLICE_ARG(done->message)));
+    return refuse_form(request, app_enrol_status(done->result),
+                       arena_printf(&request->op.arena, "%s%.*s",
+                                    is_app ? "Nothing was stored. " : "",
+                                    SLICE_ARG(done->message)));
 }
 
 /* The client was removed since the form was sent to the browser, or its secret cannot be decrypted.
@@ -503,7 +504,7 @@ static enum op_result on_sent(struct web_request *request)
     unsigned status = begin->outcome == OAUTH_UNAVAILABLE ? 503
                       : begin->outcome == OAUTH_FULL      ? 409
                                                           : 400;
-    return refuse(request, status, begin->message);
+    return refuse_form(request, status, begin->message);
 }
 
 static enum op_result finish_connect(struct web_request *request)

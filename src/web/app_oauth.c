@@ -115,13 +115,13 @@ static enum op_result reply_failed(struct web_request *request, unsigned status,
 
 /* ---- from the answer to the connection ---- */
 
-static slice keep_text(struct web_request *request, slice text)
+static slice keep_finish_text(struct web_request *request, slice text)
 {
     /* The texts are in the arena of oauth_finish's op, which ends before enrolling does. */
     return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
 }
 
-static enum op_result enrol(struct web_request *request)
+static enum op_result enrol_grant(struct web_request *request)
 {
     struct callback *it = request->state;
     const struct web_config *config = &request->web->config;
@@ -133,11 +133,11 @@ static enum op_result enrol(struct web_request *request)
         .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
         /* A connection id of 0 makes a new connection. */
         .connection_id = finish->connection_id,
-        .label = keep_text(request, finish->label),
-        .params = keep_text(request, finish->params),
+        .label = keep_finish_text(request, finish->label),
+        .params = keep_finish_text(request, finish->params),
         .credential = secret_reveal(finish->credential),
-        .id_token = keep_text(request, finish->id_token),
-        .scopes = keep_text(request, finish->scopes),
+        .id_token = keep_finish_text(request, finish->id_token),
+        .scopes = keep_finish_text(request, finish->scopes),
         .expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = finish->may_change_identity,
@@ -147,7 +147,7 @@ static enum op_result enrol(struct web_request *request)
         .address = web_client_address(request),
         .means = it->is_link ? SLICE("link") : SLICE("dashboard"),
     };
-    it->scopes_missing = keep_text(request, finish->scopes_missing);
+    it->scopes_missing = keep_finish_text(request, finish->scopes_missing);
     it->phase = PHASE_ENROLLED;
     exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
                      &request->op);
@@ -168,7 +168,7 @@ static enum op_result on_finished(struct web_request *request)
     const struct oauth_finish *finish = &it->finish;
     ASSERT(!it->is_link || it->link_query.stmt);
     int status = it->is_link ? app_link_result(&it->link_query, &request->link, &it->link) : OK;
-    it->integration_id = keep_text(request, finish->integration_id);
+    it->integration_id = keep_finish_text(request, finish->integration_id);
     /* No 502 for an app that is unreachable: proxies in front would replace the page with their
      * own. */
     if (finish->outcome != OAUTH_DONE)
@@ -178,7 +178,7 @@ static enum op_result on_finished(struct web_request *request)
         return web_reply_database(request, status);
     if (status == ERR_NOTFOUND || (it->is_link && !is_of_link(it)))
         return web_reply_redirect(request, app_link_path(request), "");
-    return enrol(request);
+    return enrol_grant(request);
 }
 
 static enum op_result on_enrolled(struct web_request *request)

@@ -45,8 +45,8 @@ static bool is_listed(const struct apps *apps, const struct catalog_integration 
 }
 
 /* An app is listed where its first hit stands, whether the hit is the app or one of its actions. */
-static bool find(struct web_request *request, struct apps *apps, slice query,
-                 const struct connection_app *own, size_t own_count)
+static bool search_apps(struct web_request *request, struct apps *apps, slice query,
+                        const struct connection_app *own, size_t own_count)
 {
     struct arena *arena = &request->op.arena;
     const struct search_request search = {
@@ -104,8 +104,8 @@ static void write_categories(const struct catalog *catalog, slice chosen, struct
     }
 }
 
-static void write_filter(struct web_request *request, const struct catalog *catalog,
-                         struct buf *out)
+static void write_app_filter(struct web_request *request, const struct catalog *catalog,
+                             struct buf *out)
 {
     HTML(out,
          "<form class=\"inline card\" method=\"get\" action=\"/integrations\" role=\"search\"><div>"
@@ -160,12 +160,12 @@ static enum op_result finish_apps(struct web_request *request)
     /* One more than there are apps: an empty catalog is no allocation of zero bytes. */
     apps->list = ARENA_ARRAY(&request->op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
-    if (!apps->list || (query.ptr && !find(request, apps, query, own, count)))
+    if (!apps->list || (query.ptr && !search_apps(request, apps, query, own, count)))
         return web_reply_database(request, ERR_NOMEM);
     if (!query.ptr)
         list_all(apps, own, count);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_filter(request, apps->catalog, &body);
+    write_app_filter(request, apps->catalog, &body);
     if (write_list(apps, web_query(request, "category"), own, count, &body) == 0)
         buf_append(&body, SLICE("<p>No app. Search for something else, or ask your operator to "
                                 "add one.</p>"));

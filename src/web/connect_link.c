@@ -74,7 +74,7 @@ static void on_cancel(struct web_request *request)
     pg_cancel(&it->shared);
 }
 
-static enum op_result load(struct web_request *request, bool is_taking)
+static enum op_result load_link(struct web_request *request, bool is_taking)
 {
     struct link *it = ARENA_NEW(&request->op.arena, struct link);
     const struct web_link *link = &request->link;
@@ -95,7 +95,7 @@ static enum op_result load(struct web_request *request, bool is_taking)
 
 static enum op_result begin_view(struct web_request *request)
 {
-    return load(request, false);
+    return load_link(request, false);
 }
 
 /* OP_NEXT: the link is valid for this request. */
@@ -113,8 +113,8 @@ static enum op_result check_link(struct web_request *request)
         return link_reply_over(request, LINK_UNKNOWN, link);
     if (!is_mine && link->used_at)
         return link_reply_over(request, LINK_USED, link);
-    /* Opening is still tried: if it is the same form sent twice, the statement in take() finds that
-     * this page has opened the link, and succeeds again. */
+    /* Opening is still tried: if it is the same form sent twice, the statement in take_link() finds
+     * that this page has opened the link, and succeeds again. */
     if (!is_mine && link->taken_at && !it->is_taking)
         return link_reply_over(request, LINK_TAKEN, link);
     /* A used link stays readable after its time for the browser that used it. */
@@ -125,7 +125,7 @@ static enum op_result check_link(struct web_request *request)
 
 /* The form offers OAuth only where a client exists, so the clients are loaded before the page is
  * rendered. */
-static enum op_result show(struct web_request *request)
+static enum op_result show_link(struct web_request *request)
 {
     struct link *it = request->state;
     const struct link_page *page = &it->page;
@@ -167,10 +167,10 @@ static enum op_result on_connection(struct web_request *request)
      * has lost its purpose. */
     if (!page->has_row && !page->link.used_at)
         return link_reply_over(request, LINK_GONE, &page->link);
-    return show(request);
+    return show_link(request);
 }
 
-static enum op_result take(struct web_request *request)
+static enum op_result take_link(struct web_request *request)
 {
     struct link *it = request->state;
     /* The form's random value identifies the page that was rendered: the same form sent twice opens
@@ -202,11 +202,11 @@ static enum op_result on_key(struct web_request *request)
     if (it->is_taking && request->session.is_open) /* the form was sent twice */
         return web_reply_redirect(request, app_link_path(request), "");
     if (it->is_taking)
-        return take(request);
+        return take_link(request);
     /* A used link is about the connection that it made, which replaces the one it was made for. */
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
-        return show(request);
+        return show_link(request);
     it->phase = PHASE_CONNECTION;
     store_connection_get(request->web->config.pool, &request->query, &request->op, link->account_id,
                          id);
@@ -237,7 +237,7 @@ static enum op_result on_link(struct web_request *request)
 
 static enum op_result begin_take(struct web_request *request)
 {
-    return load(request, true);
+    return load_link(request, true);
 }
 
 static enum op_result go_on(struct web_request *request)
@@ -300,7 +300,7 @@ static enum op_result on_taken(struct web_request *request)
     return OP_WAIT;
 }
 
-static enum op_result finish(struct web_request *request)
+static enum op_result finish_link_page(struct web_request *request)
 {
     const struct link *it = request->state;
     switch (it->phase) {
@@ -318,15 +318,17 @@ static enum op_result finish(struct web_request *request)
         web_audited(request);
         return go_on(request);
     }
-    UNREACHABLE("finish handles each phase");
+    UNREACHABLE("finish_link_page handles each phase");
 }
 
-const struct web_page web_connect_link = {
-    .route = "/connect/{token}", .access = WEB_LINK, .begin = begin_view, .finish = finish};
+const struct web_page web_connect_link = {.route = "/connect/{token}",
+                                          .access = WEB_LINK,
+                                          .begin = begin_view,
+                                          .finish = finish_link_page};
 const struct web_page web_connect_link_take = {.route = "/connect/{token}",
                                                .access = WEB_LINK,
                                                .begin = begin_take,
-                                               .finish = finish,
+                                               .finish = finish_link_page,
                                                /* The page has no session yet, and so no CSRF token;
                                                 * taking a link needs its secret address. */
                                                .takes_no_csrf = true};

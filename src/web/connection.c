@@ -124,7 +124,7 @@ static enum op_result begin_connection(struct web_request *request)
 
 /* ---- facts ---- */
 
-static void write_when(struct buf *out, const char *label, int64_t at, const char *none)
+static void write_connection_time(struct buf *out, const char *label, int64_t at, const char *none)
 {
     HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
     if (at != 0)
@@ -153,10 +153,10 @@ static void write_expiry(const struct page *page, struct buf *out)
     const struct connect_item *item = item_of(page);
     /* 0 means that the app did not say when the token expires. */
     if (page->row.expires_at == 0) {
-        write_when(out, "Token expires", 0, "not known, or never");
+        write_connection_time(out, "Token expires", 0, "not known, or never");
         return;
     }
-    write_when(out, "Token expires", page->row.expires_at, "");
+    write_connection_time(out, "Token expires", page->row.expires_at, "");
     if (!item || page->row.status != CONNECTION_LIVE)
         return;
     HTML(out, "<dt>Renewal</dt><dd>{}</dd>",
@@ -190,7 +190,7 @@ static void write_facts(const struct page *page, struct buf *out)
     const struct connection *row = &page->row;
     buf_append(out, SLICE("<dl class=\"card\">"));
     write_identity(page, out);
-    write_when(out, "Last use", row->last_used_at, "not used yet");
+    write_connection_time(out, "Last use", row->last_used_at, "not used yet");
     HTML(out, "<dt>Last error</dt><dd>{}", row->failure.len > 0 ? row->failure : SLICE("none"));
     if (row->failed_at != 0) {
         buf_append(out, SLICE("<br><span class=\"soft\">"));
@@ -202,14 +202,14 @@ static void write_facts(const struct page *page, struct buf *out)
     if (page->app && (auth_of(page)->kind == AUTH_OAUTH2 ||
                       auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS))
         write_expiry(page, out);
-    write_when(out, "Connected", row->created_at, "");
-    write_when(out, "Changed", row->updated_at, "");
+    write_connection_time(out, "Connected", row->created_at, "");
+    write_connection_time(out, "Changed", row->updated_at, "");
     buf_printf(out, "<dt>Id</dt><dd><code>%lld</code></dd></dl>", (long long)row->id);
 }
 
 /* ---- scopes ---- */
 
-static bool has_scope(slice granted, slice wanted)
+static bool is_scope_granted(slice granted, slice wanted)
 {
     while (granted.len > 0)
         if (slice_eq(slice_split(&granted, ' '), wanted))
@@ -230,13 +230,13 @@ static bool is_refused(const struct catalog_action *action, slice granted)
 {
     slice rest = action->scope_words;
     while (rest.len > 0)
-        if (has_scope(granted, slice_split(&rest, ' ')))
+        if (is_scope_granted(granted, slice_split(&rest, ' ')))
             /* An action without scopes is never refused for want of one. */
             return false;
     return action->scope_words.len > 0;
 }
 
-static void write_scope(slice scope, bool is_granted, struct buf *out)
+static void write_scope_row(slice scope, bool is_granted, struct buf *out)
 {
     HTML(out, "<li class=\"row\"><code>{}</code>", scope);
     buf_append(out, is_granted ? SLICE("<span class=\"badge ok\">granted</span></li>")
@@ -274,13 +274,13 @@ static void write_scopes(struct web_request *request, const struct page *page, s
     buf_append(out, SLICE("<ul class=\"list\">"));
     for (size_t i = 0; wanted && i < wanted->count; i++) {
         slice scope = json_str(&wanted->as.items[i]);
-        write_scope(scope, has_scope(granted, scope), out);
+        write_scope_row(scope, is_scope_granted(granted, scope), out);
     }
     /* The app may have granted more than was requested, by an earlier grant. */
     while (granted.len > 0) {
         slice scope = slice_split(&granted, ' ');
         if (scope.len > 0 && !is_listed(wanted, scope))
-            write_scope(scope, true, out);
+            write_scope_row(scope, true, out);
     }
     buf_append(out, SLICE("</ul>"));
     if (!app_scopes_missing(request, page->app, &page->row).ptr)
@@ -352,7 +352,7 @@ static void write_changes(struct web_request *request, const struct page *page, 
 
 /* ---- the page ---- */
 
-static enum op_result reply(struct web_request *request)
+static enum op_result reply_connection(struct web_request *request)
 {
     const struct page *page = request->state;
     const struct connection *row = &page->row;
@@ -382,7 +382,7 @@ static enum op_result finish_connection(struct web_request *request)
     struct page *page = request->state;
     /* The second call: the lookup has ended, and its set is held until on_end. */
     if (page->is_found)
-        return reply(request);
+        return reply_connection(request);
     int status = store_connection_get_result(&request->query, &page->row);
     if (status == ERR_NOTFOUND)
         return not_found(request);
@@ -394,7 +394,7 @@ static enum op_result finish_connection(struct web_request *request)
      * token. */
     return connect_find(request->web->config.connect, &page->lookup, request->session.account_id,
                         page->row.integration_id, page->row.id, &request->op)
-               ? reply(request)
+               ? reply_connection(request)
                : OP_WAIT;
 }
 

@@ -51,7 +51,7 @@ static enum op_result not_found(struct web_request *request)
                              SLICE("There is no such connection; it may have been removed."));
 }
 
-static enum op_result begin(struct web_request *request, enum doing_kind kind)
+static enum op_result begin_doing(struct web_request *request, enum doing_kind kind)
 {
     struct doing *it = ARENA_NEW(&request->op.arena, struct doing);
     if (!it)
@@ -75,7 +75,7 @@ static enum op_result begin(struct web_request *request, enum doing_kind kind)
 
 /* ---- changing ---- */
 
-static enum op_result change(struct web_request *request)
+static enum op_result change_connection(struct web_request *request)
 {
     struct doing *it = request->state;
     struct pg_pool *pool = request->web->config.pool;
@@ -216,7 +216,7 @@ static enum op_result on_found(struct web_request *request)
                : OP_WAIT;
 }
 
-static slice keep_text(struct web_request *request, slice text)
+static slice keep_identity_text(struct web_request *request, slice text)
 {
     return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
 }
@@ -239,9 +239,9 @@ static enum op_result on_tested(struct web_request *request)
         return reply_works(request);
     const struct connection_identity identity = {
         /* The probe's arena ends before the query is done, so the texts are copied. */
-        .email = keep_text(request, probe->identity.email),
-        .subject = keep_text(request, probe->identity.subject),
-        .label = keep_text(request, probe->identity.label),
+        .email = keep_identity_text(request, probe->identity.email),
+        .subject = keep_identity_text(request, probe->identity.subject),
+        .label = keep_identity_text(request, probe->identity.label),
     };
     store_connection_identity_set(request->web->config.pool, &request->query, &request->op,
                                   request->session.account_id, it->id, it->rev, &identity);
@@ -272,10 +272,10 @@ static enum op_result on_loaded(struct web_request *request)
     it->integration_id = arena_dup(&request->op.arena, row.integration_id);
     if (!it->integration_id.ptr)
         return web_reply_database(request, ERR_NOMEM);
-    return it->kind == TEST ? find_credential(request) : change(request);
+    return it->kind == TEST ? find_credential(request) : change_connection(request);
 }
 
-static enum op_result finish(struct web_request *request)
+static enum op_result finish_doing(struct web_request *request)
 {
     const struct doing *it = request->state;
     switch (it->phase) {
@@ -294,46 +294,46 @@ static enum op_result finish(struct web_request *request)
     case PHASE_KNOWN:
         return on_known(request);
     }
-    UNREACHABLE("finish handles each phase");
+    UNREACHABLE("finish_doing handles each phase");
 }
 
 static enum op_result begin_default(struct web_request *request)
 {
-    return begin(request, MAKE_DEFAULT);
+    return begin_doing(request, MAKE_DEFAULT);
 }
 
 static enum op_result begin_label(struct web_request *request)
 {
-    return begin(request, SET_LABEL);
+    return begin_doing(request, SET_LABEL);
 }
 
-static enum op_result begin_delete(struct web_request *request)
+static enum op_result begin_disconnection(struct web_request *request)
 {
-    return begin(request, DISCONNECT);
+    return begin_doing(request, DISCONNECT);
 }
 
 static enum op_result begin_test(struct web_request *request)
 {
-    return begin(request, TEST);
+    return begin_doing(request, TEST);
 }
 
 const struct web_page web_connection_default = {.route = "/connections/{id}/default",
                                                 .access = WEB_SESSION,
                                                 .scope = SCOPE_ADMIN,
                                                 .begin = begin_default,
-                                                .finish = finish};
+                                                .finish = finish_doing};
 const struct web_page web_connection_label = {.route = "/connections/{id}/label",
                                               .access = WEB_SESSION,
                                               .scope = SCOPE_ADMIN,
                                               .begin = begin_label,
-                                              .finish = finish};
+                                              .finish = finish_doing};
 const struct web_page web_connection_delete = {.route = "/connections/{id}/delete",
                                                .access = WEB_SESSION,
                                                .scope = SCOPE_ADMIN,
-                                               .begin = begin_delete,
-                                               .finish = finish};
+                                               .begin = begin_disconnection,
+                                               .finish = finish_doing};
 const struct web_page web_connection_test = {.route = "/connections/{id}/test",
                                              .access = WEB_SESSION,
                                              .scope = SCOPE_EXECUTE,
                                              .begin = begin_test,
-                                             .finish = finish};
+                                             .finish = finish_doing};

@@ -5,7 +5,7 @@
 
 enum { CONNECTIONS_A_PAGE = 50 };
 
-static enum op_result begin_list(struct web_request *request)
+static enum op_result begin_connections_page(struct web_request *request)
 {
     struct connection_page *page = ARENA_NEW(&request->op.arena, struct connection_page);
     if (!page)
@@ -48,7 +48,7 @@ void web_write_more_connections(struct web_request *request, slice integration_i
          integration_id, connect_cursor(last, &request->op.arena));
 }
 
-static enum op_result finish_list(struct web_request *request)
+static enum op_result finish_connections_page(struct web_request *request)
 {
     const struct connection_page *page = request->state;
     struct connection *list;
@@ -75,5 +75,5 @@ static enum op_result finish_list(struct web_request *request)
 const struct web_page web_connections = {.route = "/connections",
                                          .access = WEB_SESSION,
                                          .scope = SCOPE_READ,
-                                         .begin = begin_list,
-                                         .finish = finish_list};
+                                         .begin = begin_connections_page,
+                                         .finish = finish_connections_page};

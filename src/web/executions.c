@@ -18,14 +18,14 @@ struct list_page {
 /* A filter may match nothing in one scan's range of rows; a few more scans are made then. */
 enum { SCANS_MAX = 8 };
 
-static void ask(struct web_request *request, struct list_page *list)
+static void load_list_page(struct web_request *request, struct list_page *list)
 {
     ASSERT(list->scans < SCANS_MAX);
     store_execution_list(request->web->config.pool, &request->query, &request->op,
                          request->session.account_id, &list->page, &list->filter);
 }
 
-static enum op_result begin_list(struct web_request *request)
+static enum op_result begin_executions_page(struct web_request *request)
 {
     struct list_page *list = ARENA_NEW(&request->op.arena, struct list_page);
     slice before = web_query(request, "before"), status = web_query(request, "status");
@@ -43,7 +43,7 @@ static enum op_result begin_list(struct web_request *request)
     if (slice_eq_cstr(status, "succeeded") || slice_eq_cstr(status, "failed"))
         list->filter.status = status;
     request->state = list;
-    ask(request, list);
+    load_list_page(request, list);
     return OP_WAIT;
 }
 
@@ -67,7 +67,8 @@ static void write_apps(struct web_request *request, slice chosen, struct buf *ou
     }
 }
 
-static void write_filter(struct web_request *request, const struct list_page *list, struct buf *out)
+static void write_execution_filter(struct web_request *request, const struct list_page *list,
+                                   struct buf *out)
 {
     static const char *const statuses[] = {"succeeded", "failed"};
     buf_append(out, SLICE("<form class=\"inline card\" method=\"get\" action=\"/executions\"><div>"
@@ -128,7 +129,7 @@ static void write_older(const struct list_page *list, struct uuid next, struct b
          slice_cstr(id), list->filter.integration_id, list->filter.status);
 }
 
-static enum op_result finish_list(struct web_request *request)
+static enum op_result finish_executions_page(struct web_request *request)
 {
     struct list_page *list = request->state;
     struct execution *rows;
@@ -140,11 +141,11 @@ static enum op_result finish_list(struct web_request *request)
         return web_reply_database(request, status);
     if (count == 0 && !uuid_is_nil(next) && ++list->scans < SCANS_MAX) {
         list->page.before = next;
-        ask(request, list);
+        load_list_page(request, list);
         return OP_WAIT;
     }
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_filter(request, list, &body);
+    write_execution_filter(request, list, &body);
     if (count == 0)
         buf_append(&body, SLICE("<p>No executions.</p>"));
     buf_append(&body, SLICE("<ul class=\"list\">"));
@@ -158,8 +159,8 @@ static enum op_result finish_list(struct web_request *request)
 const struct web_page web_executions = {.route = "/executions",
                                         .access = WEB_SESSION,
                                         .scope = SCOPE_READ,
-                                        .begin = begin_list,
-                                        .finish = finish_list};
+                                        .begin = begin_executions_page,
+                                        .finish = finish_executions_page};
 
 /* ---- one ---- */
 

@@ -23,7 +23,8 @@ static enum op_result begin_flow(struct web_request *request)
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-static void write_when(struct buf *out, const struct json *of, const char *name, const char *label)
+static void write_flow_time(struct buf *out, const struct json *of, const char *name,
+                            const char *label)
 {
     int64_t at = 0;
     if (!time_parse(json_get_str(of, slice_cstr(name)), &at))
@@ -203,14 +204,15 @@ static void write_actions(struct web_request *request, const struct flow *flow, 
     html_block_end(out, "div", began);
 }
 
-static void write_about(struct web_request *request, const struct json *record, struct buf *out)
+static void write_flow_about(struct web_request *request, const struct json *record,
+                             struct buf *out)
 {
     size_t began = html_block_begin(out, "section", SLICE("flow-about"), "");
     HTML(out, "<h2>Details</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
          json_get_str(record, SLICE("templateKey")), json_get_str(record, SLICE("triggerType")));
-    write_when(out, record, "createdAt", "created");
-    write_when(out, record, "updatedAt", "changed");
-    write_when(out, record, "completedAt", "completed");
+    write_flow_time(out, record, "createdAt", "created");
+    write_flow_time(out, record, "updatedAt", "changed");
+    write_flow_time(out, record, "completedAt", "completed");
     HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>", request->match.params[0]);
     html_block_end(out, "section", began);
 }
@@ -238,7 +240,7 @@ static void write_flow(struct web_request *request, const struct flow_load *load
     buf_append(out, SLICE("</ol>"));
     /* Each block is compared by its hash, so its order here is the page's order, too. */
     write_actions(request, &load->whole.flow, out);
-    write_about(request, record, out);
+    write_flow_about(request, record, out);
     buf_append(out, SLICE("<details><summary>Inputs</summary>"));
     value_write_text(out, JSON_GET(record, "input"), PART_BYTES_MAX);
     buf_append(out, SLICE("</details></div>"));

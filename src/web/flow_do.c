@@ -174,7 +174,7 @@ static enum op_result finish_resume(struct web_request *request)
     return reply_done(request, "resumed");
 }
 
-static enum op_result begin_cancel(struct web_request *request)
+static enum op_result begin_cancel_command(struct web_request *request)
 {
     return begin_plain(request, FLOW_COMMAND_CANCEL);
 }
@@ -192,5 +192,5 @@ const struct web_page web_flow_resume = {.route = "/flows/{id}/resume",
 const struct web_page web_flow_cancel = {.route = "/flows/{id}/cancel",
                                          .access = WEB_SESSION,
                                          .scope = SCOPE_EXECUTE,
-                                         .begin = begin_cancel,
+                                         .begin = begin_cancel_command,
                                          .finish = finish_cancel};

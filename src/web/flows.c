@@ -23,7 +23,7 @@ static int status_of(slice text)
     return slice_eq_cstr(text, approval) ? FLOW_WAITING : -1;
 }
 
-static void write_filter(struct web_request *request, struct buf *out)
+static void write_flow_filter(struct web_request *request, struct buf *out)
 {
     slice wanted = web_query(request, "status");
     buf_append(out, SLICE("<form class=\"inline card\" method=\"get\" action=\"/flows\"><div>"
@@ -56,7 +56,7 @@ void web_write_flow_row(struct buf *out, const struct flow_row *flow)
     buf_append(out, SLICE("</li>"));
 }
 
-static enum op_result begin_list(struct web_request *request)
+static enum op_result begin_flows_page(struct web_request *request)
 {
     /* An unknown status filters nothing. */
     struct flow_filter filter = {
@@ -88,7 +88,7 @@ static void write_older(struct web_request *request, const struct flow_page *pag
          slice_of(last, UUID_TEXT_LEN), status_of(status) < 0 ? SLICE("") : status);
 }
 
-static enum op_result finish_list(struct web_request *request)
+static enum op_result finish_flows_page(struct web_request *request)
 {
     struct flow_page *page = request->state;
     struct buf body;
@@ -97,7 +97,7 @@ static enum op_result finish_list(struct web_request *request)
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     buf_append(&body, SLICE("<p class=\"actions\"><a class=\"button primary\" "
                             "href=\"/flows/new\">Start a flow</a></p>"));
-    write_filter(request, &body);
+    write_flow_filter(request, &body);
     if (page->count == 0)
         buf_append(&body, SLICE("<p>No flows.</p>"));
     buf_append(&body, SLICE("<ul class=\"list\">"));
@@ -111,8 +111,8 @@ static enum op_result finish_list(struct web_request *request)
 const struct web_page web_flows = {.route = "/flows",
                                    .access = WEB_SESSION,
                                    .scope = SCOPE_READ,
-                                   .begin = begin_list,
-                                   .finish = finish_list};
+                                   .begin = begin_flows_page,
+                                   .finish = finish_flows_page};
 
 /* ---- starting a flow ---- */
 
@@ -128,7 +128,7 @@ static const struct json *properties_of(const struct flow_template *tmpl)
     return json_is(properties, JSON_OBJECT) ? properties : NULL;
 }
 
-static bool is_required(const struct flow_template *tmpl, slice name)
+static bool is_required_input(const struct flow_template *tmpl, slice name)
 {
     const struct json *required = JSON_GET(tmpl->input_schema, "required");
     for (size_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
@@ -168,7 +168,7 @@ static void write_input(struct web_request *request, const struct flow_template 
     } else {
         HTML(out, "<label for=\"in-{}\">", name);
         value_write_name(out, name);
-        buf_append(out, is_required(tmpl, name)
+        buf_append(out, is_required_input(tmpl, name)
                             ? SLICE("</label>")
                             : SLICE(" <span class=\"soft\">(optional)</span></label>"));
         bool is_long = is_long_text(property);
@@ -177,7 +177,7 @@ static void write_input(struct web_request *request, const struct flow_template 
                        "aria-describedby=\"hint-{}\""
                      : "<input id=\"in-{}\" name=\"input.{}\" aria-describedby=\"hint-{}\"",
              name, name, name);
-        if (is_required(tmpl, name))
+        if (is_required_input(tmpl, name))
             buf_append(out, SLICE(" required"));
         /* HTML drops one line break after the tag, so it is not part of the text */
         HTML(out, is_long ? ">\n{}</textarea>" : " value=\"{}\">", given);
@@ -254,7 +254,7 @@ static slice plain_lines(struct arena *arena, slice text)
 
 /* Converted as the schema wants it: text where a string is allowed, JSON where the text parses as
  * such. Empty fields are left out. */
-static struct json typed(struct web_request *request, const struct json *property, slice text)
+static struct json typed_input(struct web_request *request, const struct json *property, slice text)
 {
     struct arena *arena = &request->op.arena;
     slice type = json_get_str(property, SLICE("type"));
@@ -284,7 +284,7 @@ static const struct json *read_input(struct web_request *request, const struct f
         if (text.len > 0)
             json_object_set(
                 arena, input, name,
-                typed(request, &properties->as.members[i].value, plain_lines(arena, text)));
+                typed_input(request, &properties->as.members[i].value, plain_lines(arena, text)));
     }
     /* json_object_set fails only for want of memory, which the arena remembers. */
     return arena->is_exhausted ? NULL : input;

@@ -47,7 +47,7 @@ static void write_state(const struct api_key *key, struct buf *out)
         web_badge(out, has_expired ? SLICE("expired") : SLICE("valid"));
 }
 
-static void write_when(struct buf *out, const char *label, int64_t at)
+static void write_key_time(struct buf *out, const char *label, int64_t at)
 {
     HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
     if (at != 0)
@@ -68,9 +68,9 @@ static void write_key(struct web_request *request, const struct api_key *key, st
         buf_append(out, SLICE(" <span class=\"badge\">you are signed in with it</span>"));
     HTML(out, "</h3><dl><dt>Begins with</dt><dd><code>{}</code></dd><dt>Scopes</dt><dd>{}</dd>",
          key->prefix, scopes_format(key->scopes, scopes));
-    write_when(out, "Created", key->created_at);
-    write_when(out, "Expires", key->expires_at);
-    write_when(out, "Last used", key->last_used_at);
+    write_key_time(out, "Created", key->created_at);
+    write_key_time(out, "Expires", key->expires_at);
+    write_key_time(out, "Last used", key->last_used_at);
     buf_append(out, SLICE("</dl>"));
     if (!key->revoked_at)
         HTML(out,
@@ -95,7 +95,7 @@ static void write_once(struct web_request *request, struct buf *out)
     mem_wipe(&fresh, sizeof(fresh));
 }
 
-static void write_form(struct web_request *request, struct buf *out)
+static void write_key_form(struct web_request *request, struct buf *out)
 {
     buf_append(out, SLICE("<section class=\"card\" aria-labelledby=\"new\"><h2 id=\"new\">New key"
                           "</h2><form method=\"post\" action=\"/keys\">"));
@@ -128,14 +128,14 @@ static void write_form(struct web_request *request, struct buf *out)
                           "</button></p></form></section>"));
 }
 
-static enum op_result begin_list(struct web_request *request)
+static enum op_result begin_keys_page(struct web_request *request)
 {
     store_api_key_list(request->web->config.pool, &request->query, &request->op,
                        request->session.account_id);
     return OP_WAIT;
 }
 
-static enum op_result finish_list(struct web_request *request)
+static enum op_result finish_keys_page(struct web_request *request)
 {
     struct api_key *keys;
     struct buf body;
@@ -144,7 +144,7 @@ static enum op_result finish_list(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_form(request, &body);
+    write_key_form(request, &body);
     buf_append(&body, SLICE("<h2>Keys</h2><ul class=\"list\">"));
     for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
         write_key(request, &keys[i], &body);
@@ -155,12 +155,12 @@ static enum op_result finish_list(struct web_request *request)
 const struct web_page web_keys = {.route = "/keys",
                                   .access = WEB_SESSION,
                                   .scope = SCOPE_ADMIN,
-                                  .begin = begin_list,
-                                  .finish = finish_list};
+                                  .begin = begin_keys_page,
+                                  .finish = finish_keys_page};
 
 /* ---- the audit trail ---- */
 
-static void audit(struct web_request *request, slice kind, const struct api_key *key)
+static void audit_key(struct web_request *request, slice kind, const struct api_key *key)
 {
     char id[UUID_TEXT_LEN + 1], scopes[33];
     uuid_format(key->id, id);
@@ -192,12 +192,12 @@ static void on_create_end(struct web_request *request)
     mem_wipe((char *)(uintptr_t)it->text.ptr, it->text.len);
 }
 
-static enum op_result refuse(struct web_request *request, slice problem)
+static enum op_result refuse_key(struct web_request *request, slice problem)
 {
     struct buf body;
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", problem);
-    write_form(request, &body);
+    write_key_form(request, &body);
     return web_reply_page(request, 400, SLICE("API keys"), &body);
 }
 
@@ -223,15 +223,18 @@ static enum op_result begin_create(struct web_request *request)
             key->scopes |= (uint32_t)choices[i].scope;
     key->name = web_field(request, "name");
     if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
-        return refuse(request, SLICE("A key needs a name of at most 200 characters, on one line."));
+        return refuse_key(request,
+                          SLICE("A key needs a name of at most 200 characters, on one line."));
     if (key->scopes == 0 || !web_may(request, key->scopes))
-        return refuse(request, SLICE("Choose at least one scope, of those that your own key has."));
+        return refuse_key(request,
+                          SLICE("Choose at least one scope, of those that your own key has."));
     if (!read_expiry(request, &key->expires_at))
-        return refuse(request, SLICE("Choose when the key expires."));
+        return refuse_key(request, SLICE("Choose when the key expires."));
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
-        return refuse(request, SLICE("This form is too old, or from another session; no key was "
-                                     "created. Check it and press the button again."));
+        return refuse_key(request,
+                          SLICE("This form is too old, or from another session; no key was "
+                                "created. Check it and press the button again."));
     request->state = it;
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
@@ -300,7 +303,7 @@ static enum op_result finish_create(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     it->phase = CREATION_STORED;
-    audit(request, SLICE("key.created"), &it->key);
+    audit_key(request, SLICE("key.created"), &it->key);
     return OP_WAIT;
 }
 
@@ -348,7 +351,7 @@ static enum op_result finish_revoke(struct web_request *request)
     key->revoked_at = clock_wall_us();
     vault_auth_forget(request->web->config.auth, account_id);
     connect_account_changed(request->web->config.connect, account_id);
-    audit(request, SLICE("key.revoked"), key);
+    audit_key(request, SLICE("key.revoked"), key);
     return OP_WAIT;
 }
 

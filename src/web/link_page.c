@@ -80,7 +80,7 @@ static void write_access(const struct catalog_integration *app, struct buf *out)
     buf_append(out, SLICE("</ul></details>"));
 }
 
-static void write_about(const struct link_page *page, struct buf *out)
+static void write_link_about(const struct link_page *page, struct buf *out)
 {
     const struct connect_session *link = &page->link;
     HTML(out,
@@ -131,7 +131,7 @@ static void write_button(struct web_request *request, struct buf *out)
 
 static void write_offer(struct web_request *request, const struct link_page *page, struct buf *out)
 {
-    write_about(page, out);
+    write_link_about(page, out);
     HTML(out,
          "<p>Continue only if you expected this link. What you connect can be used by {} until it "
          "is "
@@ -143,10 +143,11 @@ static void write_offer(struct web_request *request, const struct link_page *pag
 
 /* ---- opened by this browser ---- */
 
-static void write_form(struct web_request *request, const struct link_page *page, struct buf *out)
+static void write_link_form(struct web_request *request, const struct link_page *page,
+                            struct buf *out)
 {
     ASSERT(request->session.link_token.ptr); /* the dashboard's session has no access to it */
-    write_about(page, out);
+    write_link_about(page, out);
     write_promise(page, out);
     buf_append(out, SLICE("<div class=\"card\">"));
     if (page->lacks_client)
@@ -208,7 +209,7 @@ enum op_result link_reply_page(struct web_request *request, const struct link_pa
     if (page->link.used_at)
         write_done(page, &body);
     else if (request->session.is_open)
-        write_form(request, page, &body);
+        write_link_form(request, page, &body);
     else
         write_offer(request, page, &body);
     slice title = arena_printf(&request->op.arena, "%s %.*s", verb, SLICE_ARG(page->app->name));

@@ -12,7 +12,7 @@
 enum { HEAD_LEN = 16 + 8, BYTES_MAX = HEAD_LEN + ONCE_PLAIN_MAX + 256 };
 
 /* No connection has this id, so that the field cannot be unsealed as a credential. */
-static struct vault_binding binding_of(const struct web_request *request)
+static struct vault_binding once_binding_of(const struct web_request *request)
 {
     return (struct vault_binding){.account_id = request->session.account_id, .connection_id = -2};
 }
@@ -20,7 +20,7 @@ static struct vault_binding binding_of(const struct web_request *request)
 void once_write_field(struct web_request *request, slice plain, struct buf *out)
 {
     const struct vault_ring *ring = request->web->config.ring;
-    const struct vault_binding binding = binding_of(request);
+    const struct vault_binding binding = once_binding_of(request);
     int64_t now_ms = clock_wall_us() / 1000;
     struct buf text, sealed, token;
     ASSERT(request->session.is_open); /* the field is bound to its account and its key */
@@ -46,7 +46,7 @@ void once_write_field(struct web_request *request, slice plain, struct buf *out)
 }
 
 /* The id in the unsealed text. SLICE_NONE: another API key's, or too old. */
-static slice id_of(const struct web_request *request, slice text)
+static slice once_id_of(const struct web_request *request, slice text)
 {
     int64_t made_ms, now_ms = clock_wall_us() / 1000;
     /* Bound to the API key: signing in with another one makes the form worthless. */
@@ -58,7 +58,7 @@ static slice id_of(const struct web_request *request, slice text)
 
 slice once_read_field(struct web_request *request, char kind)
 {
-    const struct vault_binding binding = binding_of(request);
+    const struct vault_binding binding = once_binding_of(request);
     struct secret *plain = NULL;
     struct buf bytes;
     slice id = SLICE_NONE;
@@ -69,7 +69,7 @@ slice once_read_field(struct web_request *request, char kind)
         bytes.len > VAULT_KEY_ID_LEN &&
         vault_open(request->web->config.ring, &binding, slice_of(bytes.ptr, VAULT_KEY_ID_LEN),
                    slice_from(buf_slice(&bytes), VAULT_KEY_ID_LEN), &plain, NULL) == OK)
-        id = id_of(request, secret_reveal(plain));
+        id = once_id_of(request, secret_reveal(plain));
     /* The kind keeps an id of one form from being used in another one. */
     id = id.len > 0 && id.ptr[0] == kind ? arena_dup(&request->op.arena, id) : SLICE_NONE;
     secret_unref(plain);

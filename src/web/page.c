@@ -118,7 +118,7 @@ static void add_guards(struct web_request *request)
     web_header(request, "Cross-Origin-Opener-Policy", SLICE("same-origin"));
 }
 
-static enum op_result reply(struct web_request *request, unsigned status, slice body)
+static enum op_result reply_text(struct web_request *request, unsigned status, slice body)
 {
     /* A page answers once; a second reply would belong to another request. */
     ASSERT(!request->frame.is_answered);
@@ -222,7 +222,7 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
     web_header(request, "Content-Type", SLICE("text/html; charset=utf-8"));
     /* Pages hold an account's data, so that no cache may keep them. */
     web_header(request, "Cache-Control", SLICE("no-store"));
-    return reply(request, request->again_status ? request->again_status : status, text);
+    return reply_text(request, request->again_status ? request->again_status : status, text);
 }
 
 enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
@@ -253,7 +253,7 @@ static enum op_result redirect(struct web_request *request, slice url)
     web_header(request, "Location", url);
     web_header(request, "Cache-Control", SLICE("no-store"));
     /* 303: the browser follows with a GET, and a reload sends no form again. */
-    return reply(request, 303, SLICE(""));
+    return reply_text(request, 303, SLICE(""));
 }
 
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice)
@@ -277,7 +277,7 @@ enum op_result web_reply_asset(struct web_request *request, slice type, slice by
     web_header(request, "Content-Type", type);
     web_header(request, "Cache-Control", SLICE("public, max-age=31536000, immutable"));
     web_header(request, "X-Content-Type-Options", SLICE("nosniff"));
-    return reply(request, 200, bytes);
+    return reply_text(request, 200, bytes);
 }
 
 /* ---- shared markup ---- */

@@ -12,8 +12,8 @@ struct answer {
     slice action, label, keep, keep_label;
 };
 
-static enum op_result reply(struct web_request *request, slice title, const struct answer *answer,
-                            struct buf *body)
+static enum op_result ask_question(struct web_request *request, slice title,
+                                   const struct answer *answer, struct buf *body)
 {
     buf_append(body, SLICE("<div class=\"actions\">"));
     /* No label: there is nothing to confirm any more. */
@@ -134,8 +134,9 @@ static enum op_result finish_revoke(struct web_request *request)
                                      SLICE_ARG(request->match.params[0]));
         answer.label = SLICE("Revoke the key");
     }
-    return reply(request, arena_printf(&request->op.arena, "Revoke the key %.*s?", SLICE_ARG(name)),
-                 &answer, &body);
+    return ask_question(request,
+                        arena_printf(&request->op.arena, "Revoke the key %.*s?", SLICE_ARG(name)),
+                        &answer, &body);
 }
 
 const struct web_page web_key_revoke_ask = {.route = "/keys/{id}/revoke",
@@ -273,9 +274,9 @@ static enum op_result finish_disconnect(struct web_request *request)
     };
     buf_init(&body, WEB_PAGE_BYTES_MAX);
     write_disconnecting(it, &body);
-    return reply(request,
-                 arena_printf(&request->op.arena, "Disconnect %.*s?", SLICE_ARG(it->row.label)),
-                 &answer, &body);
+    return ask_question(
+        request, arena_printf(&request->op.arena, "Disconnect %.*s?", SLICE_ARG(it->row.label)),
+        &answer, &body);
 }
 
 const struct web_page web_connection_delete_ask = {.route = "/connections/{id}/delete",
@@ -286,7 +287,7 @@ const struct web_page web_connection_delete_ask = {.route = "/connections/{id}/d
 
 /* ---- a flow ---- */
 
-static enum op_result begin_cancel(struct web_request *request)
+static enum op_result begin_cancel_question(struct web_request *request)
 {
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
@@ -392,13 +393,13 @@ static enum op_result finish_cancel(struct web_request *request)
         answer.action = arena_printf(&request->op.arena, "%.*s/cancel", SLICE_ARG(path));
         answer.label = SLICE("Cancel the flow");
     }
-    return reply(request,
-                 arena_printf(&request->op.arena, "Cancel %.*s?", SLICE_ARG(load->tmpl->name)),
-                 &answer, &body);
+    return ask_question(
+        request, arena_printf(&request->op.arena, "Cancel %.*s?", SLICE_ARG(load->tmpl->name)),
+        &answer, &body);
 }
 
 const struct web_page web_flow_cancel_ask = {.route = "/flows/{id}/cancel",
                                              .access = WEB_SESSION,
                                              .scope = SCOPE_EXECUTE,
-                                             .begin = begin_cancel,
+                                             .begin = begin_cancel_question,
                                              .finish = finish_cancel};

@@ -11,7 +11,7 @@
 enum { HEAD_LEN = 16 + VAULT_KEY_ID_LEN };
 
 /* No connection has these ids, so that a cookie cannot be unsealed as a credential. */
-static struct vault_binding binding_of(struct uuid account_id, bool is_link)
+static struct vault_binding cookie_binding_of(struct uuid account_id, bool is_link)
 {
     return (struct vault_binding){.account_id = account_id, .connection_id = is_link ? -2 : -1};
 }
@@ -61,7 +61,8 @@ static void write_plain(const struct web_session *session, struct buf *out)
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena)
 {
-    const struct vault_binding binding = binding_of(session->account_id, session->link_token.ptr);
+    const struct vault_binding binding =
+        cookie_binding_of(session->account_id, session->link_token.ptr);
     struct buf plain, bytes, text;
     slice result = SLICE_NONE;
     ASSERT(!uuid_is_nil(session->account_id)); /* the seal is bound to it */
@@ -130,7 +131,7 @@ int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, st
     if (decode_base64url(&bytes, cookie) == OK && bytes.len > HEAD_LEN) {
         /* A forged id opens nothing: it is part of what the seal authenticates. */
         memcpy(session->account_id.bytes, bytes.ptr, 16);
-        const struct vault_binding binding = binding_of(session->account_id, is_link);
+        const struct vault_binding binding = cookie_binding_of(session->account_id, is_link);
         status = vault_open(ring, &binding, slice_of(bytes.ptr + 16, VAULT_KEY_ID_LEN),
                             slice_from(buf_slice(&bytes), HEAD_LEN), &plain, NULL);
     }
