@@ -153,7 +153,8 @@ static struct connect_set *make_set(struct connect_service *service, const struc
 
 /* ---- entries ---- */
 
-static size_t make_key(char key[KEY_MAX], struct uuid account_id, int64_t id, slice integration_id)
+static size_t make_entry_key(char key[KEY_MAX], struct uuid account_id, int64_t id,
+                             slice integration_id)
 {
     ASSERT(integration_id.len <= KEY_MAX - KEY_HEAD_LEN);
     memcpy(key, account_id.bytes, 16);
@@ -169,7 +170,7 @@ static uint32_t *epoch_of(struct connect_service *service, struct uuid account_i
                           slice integration_id)
 {
     char key[KEY_MAX];
-    size_t len = make_key(key, account_id, 0, integration_id);
+    size_t len = make_entry_key(key, account_id, 0, integration_id);
     uint64_t hash = hash_siphash13((uint64_t[2]){service->jitter, 1}, key, len);
     return &service->epochs[hash % CONNECT_EPOCHS];
 }
@@ -219,7 +220,7 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-static void answer(struct load *load, int status, struct connect_set *set)
+static void answer_lookups(struct load *load, int status, struct connect_set *set)
 {
     ASSERT((status == OK) == (set != NULL));
     LIST_EACH(&load->waiting, node)
@@ -267,7 +268,7 @@ static enum op_result step_answer(struct op *op)
         entry->epoch = load->epoch;
         entry->fresh_until_ns = loop_now_ns(service->loop) + service->ttl_ns;
     }
-    answer(load, status, set); /* a reference for each lookup; the load's own goes now */
+    answer_lookups(load, status, set); /* a reference for each lookup; the load's own goes now */
     connect_set_unref(set);
     return OP_DONE;
 }
@@ -276,7 +277,8 @@ static void on_load_end(struct op *op, enum op_end end)
 {
     struct load *load = CONTAINER_OF(op, struct load, op);
     (void)end;
-    answer(load, ERR_CLOSED, NULL); /* after step_answer none is left; after a cancel all are */
+    /* After step_answer none is left; after a cancel all are. */
+    answer_lookups(load, ERR_CLOSED, NULL);
     if (load->entry)
         load->entry->load = NULL;
     load->entry = NULL;
@@ -316,8 +318,8 @@ static void detach_load(struct entry *entry)
     entry->load = NULL;
 }
 
-static struct load *start_load(struct connect_service *service, struct entry *entry,
-                               struct uuid account_id, slice integration_id, int64_t id)
+static struct load *start_entry_load(struct connect_service *service, struct entry *entry,
+                                     struct uuid account_id, slice integration_id, int64_t id)
 {
     ASSERT(!entry->load); /* one at a time */
     struct load *load = mem_zalloc(sizeof(*load));
@@ -403,7 +405,7 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
                   struct uuid account_id, slice integration_id, int64_t id, struct op *op)
 {
     char bytes[KEY_MAX];
-    slice key = slice_of(bytes, make_key(bytes, account_id, id, integration_id));
+    slice key = slice_of(bytes, make_entry_key(bytes, account_id, id, integration_id));
     uint32_t epoch = *epoch_of(service, account_id, integration_id);
     *lookup = (struct connect_lookup){.status = ERR_NOMEM};
     list_init(&lookup->link);
@@ -423,8 +425,9 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
         return true; /* lookup->status is ERR_NOMEM, as set above */
     if (entry->load && entry->load->epoch != epoch)
         detach_load(entry);
-    struct load *load = entry->load ? entry->load
-                                    : start_load(service, entry, account_id, integration_id, id);
+    struct load *load = entry->load
+                            ? entry->load
+                            : start_entry_load(service, entry, account_id, integration_id, id);
     if (!load)
         return true;
     lookup->op = op;
@@ -506,7 +509,7 @@ struct tally {
 
 /* A default decides alone, also when it needs a new grant: a call must not act as another user of
  * the app because the usual connection is out of order. */
-static enum connect_state state_of(const struct tally *tally)
+static enum connect_state tally_state_of(const struct tally *tally)
 {
     if (tally->has_default)
         return tally->is_default_live ? CONNECT_CONNECTED : CONNECT_REAUTH_REQUIRED;
@@ -535,7 +538,7 @@ enum connect_state connect_set_state(const struct connect_set *set,
     *chosen = NULL; /* may become a default that is not live: the state then says so */
     for (size_t i = 0; i < set->count; i++)
         count_row(&tally, set->items[i].status, set->items[i].is_default);
-    enum connect_state state = state_of(&tally);
+    enum connect_state state = tally_state_of(&tally);
     for (size_t i = 0; i < set->count; i++) {
         const struct connect_item *item = &set->items[i];
         bool is_wanted = tally.has_default ? item->is_default : item->status == CONNECTION_LIVE;
@@ -549,10 +552,10 @@ enum connect_state connect_state_of(const struct connection_app *app)
 {
     if (!app)
         return CONNECT_NOT_CONNECTED;
-    return state_of(&(struct tally){.live = app->live,
-                                    .known = app->count,
-                                    .has_default = app->has_default,
-                                    .is_default_live = app->is_default_live});
+    return tally_state_of(&(struct tally){.live = app->live,
+                                          .known = app->count,
+                                          .has_default = app->has_default,
+                                          .is_default_live = app->is_default_live});
 }
 
 const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,

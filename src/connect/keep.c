@@ -40,7 +40,7 @@ static struct connect_keep *keep_of(struct op *op)
     return CONTAINER_OF(op, struct connect_keep, op);
 }
 
-static enum op_result stop(struct connect_keep *keep, enum connect_kept result)
+static enum op_result stop_keep(struct connect_keep *keep, enum connect_kept result)
 {
     ASSERT(result != CONNECT_KEPT);
     keep->result = result;
@@ -104,9 +104,9 @@ static enum op_result read_rev(struct connect_keep *keep)
     bool is_gone = status == ERR_NOTFOUND ||
                    (status == OK && !slice_eq(row.integration_id, keep->in.integration_id));
     if (is_gone)
-        return stop(keep, CONNECT_KEEP_GONE);
+        return stop_keep(keep, CONNECT_KEEP_GONE);
     if (status != OK)
-        return stop(keep, CONNECT_KEEP_UNAVAILABLE);
+        return stop_keep(keep, CONNECT_KEEP_UNAVAILABLE);
     keep->row.rev = row.rev;
     return OP_NEXT;
 }
@@ -126,7 +126,8 @@ static enum op_result step_seal(struct op *op)
     int status =
         vault_seal(keep->service->config.ring, &binding, keep->in.credential, &keep->sealed);
     if (status != OK)
-        return stop(keep, status == ERR_LIMIT ? CONNECT_KEEP_TOO_LARGE : CONNECT_KEEP_UNAVAILABLE);
+        return stop_keep(keep,
+                         status == ERR_LIMIT ? CONNECT_KEEP_TOO_LARGE : CONNECT_KEEP_UNAVAILABLE);
     keep->row.sealed = buf_slice(&keep->sealed);
     if (!link)
         return op_jump(op, STEP_STORE);
@@ -140,9 +141,9 @@ static enum op_result step_linked(struct op *op)
     struct connect_keep *keep = keep_of(op);
     int status = store_connect_session_use_result(&keep->query);
     if (status == ERR_NOTFOUND)
-        return stop(keep, CONNECT_KEEP_LINK_USED);
+        return stop_keep(keep, CONNECT_KEEP_LINK_USED);
     keep->has_link = true; /* also where the answer was lost: the statement may have run */
-    return status == OK ? OP_NEXT : stop(keep, CONNECT_KEEP_UNAVAILABLE);
+    return status == OK ? OP_NEXT : stop_keep(keep, CONNECT_KEEP_UNAVAILABLE);
 }
 
 /* ---- storing ---- */
@@ -175,7 +176,7 @@ static enum op_result step_store(struct op *op)
 static enum op_result retry_store(struct connect_keep *keep)
 {
     if (keep->tries++ >= STORE_TRIES_MAX)
-        return stop(keep, CONNECT_KEEP_UNAVAILABLE);
+        return stop_keep(keep, CONNECT_KEEP_UNAVAILABLE);
     op_sleep(&keep->op, &keep->timer, STORE_RETRY_MS, "the database, to store a connection");
     return op_wait_then(&keep->op, STEP_STORE);
 }
@@ -189,7 +190,7 @@ static enum op_result step_stored(struct op *op)
                                         : store_connection_insert_result(&keep->query, &is_own);
     /* with OK it is the count of connections, else the size of the statement (pg/pg.h) */
     if (!keep->in.connection_id && status == ERR_LIMIT && keep->query.status == OK)
-        return stop(keep, CONNECT_KEEP_FULL);
+        return stop_keep(keep, CONNECT_KEEP_FULL);
     keep->is_there = !is_own;
     if (status == OK)
         return op_jump(op, STEP_AUDIT);
@@ -203,7 +204,7 @@ static enum op_result step_stored(struct op *op)
         keep->row.is_default = false; /* the app has a default connection already */
         return op_jump(op, STEP_STORE);
     }
-    return status == ERR_INVALID ? stop(keep, CONNECT_KEEP_UNAVAILABLE) : retry_store(keep);
+    return status == ERR_INVALID ? stop_keep(keep, CONNECT_KEEP_UNAVAILABLE) : retry_store(keep);
 }
 
 static enum op_result step_reloaded(struct op *op)
@@ -217,7 +218,7 @@ static enum op_result step_reloaded(struct op *op)
 
 /* ---- the trail ---- */
 
-static void put(struct json_writer *w, const char *key, slice text)
+static void put_audit_text(struct json_writer *w, const char *key, slice text)
 {
     if (!text.ptr)
         return;
@@ -229,7 +230,7 @@ static void put_uuid(struct json_writer *w, const char *key, struct uuid id)
 {
     char text[UUID_TEXT_LEN + 1];
     uuid_format(id, text);
-    put(w, key, slice_cstr(text));
+    put_audit_text(w, key, slice_cstr(text));
 }
 
 void connect_write_link(struct json_writer *w, const struct connect_session *link)
@@ -242,9 +243,9 @@ void connect_write_link(struct json_writer *w, const struct connect_session *lin
 
 void connect_write_identity(struct json_writer *w, const struct connection_identity *identity)
 {
-    put(w, "email", identity->email);
-    put(w, "subject", identity->subject);
-    put(w, "label", identity->label);
+    put_audit_text(w, "email", identity->email);
+    put_audit_text(w, "subject", identity->subject);
+    put_audit_text(w, "label", identity->label);
 }
 
 static slice details_of(struct connect_keep *keep)
@@ -255,8 +256,8 @@ static slice details_of(struct connect_keep *keep)
     buf_init(&text, DETAILS_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    put(&w, "connection_id", slice_of_u64((uint64_t)keep->row.id, id));
-    put(&w, "integration_id", keep->in.integration_id);
+    put_audit_text(&w, "connection_id", slice_of_u64((uint64_t)keep->row.id, id));
+    put_audit_text(&w, "integration_id", keep->in.integration_id);
     if (connection_identity_is_known(&keep->in.identity)) {
         json_key(&w, "identity");
         json_open(&w, '{');
@@ -264,7 +265,7 @@ static slice details_of(struct connect_keep *keep)
         json_close(&w, '}');
     }
     connect_write_link(&w, keep->in.link);
-    put(&w, "by", keep->in.means);
+    put_audit_text(&w, "by", keep->in.means);
     json_close(&w, '}');
     slice details = buf_is_ok(&text) ? arena_dup(&keep->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);

@@ -38,7 +38,8 @@ const char *oauth_outcome_name(enum oauth_outcome outcome)
     return names[outcome];
 }
 
-static enum op_result stop(struct oauth_begin *begin, enum oauth_outcome outcome, slice message)
+static enum op_result stop_begin(struct oauth_begin *begin, enum oauth_outcome outcome,
+                                 slice message)
 {
     ASSERT(outcome != OAUTH_DONE);
     begin->outcome = outcome;
@@ -46,13 +47,13 @@ static enum op_result stop(struct oauth_begin *begin, enum oauth_outcome outcome
     return OP_FAIL;
 }
 
-static enum op_result stop_database(struct oauth_begin *begin)
+static enum op_result stop_begin_database(struct oauth_begin *begin)
 {
-    return stop(begin, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
+    return stop_begin(begin, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
 /* 256 random bits as text, BASE64URL_LEN(RANDOM_BYTES) + 1 bytes. */
-static void draw(char *out)
+static void draw_random_text(char *out)
 {
     uint8_t bytes[RANDOM_BYTES];
     random_kernel(bytes, sizeof(bytes));
@@ -73,8 +74,8 @@ static enum op_result step_find(struct op *op)
     if (begin->integration)
         begin->auth = catalog_auth_by(begin->integration, AUTH_OAUTH2);
     if (!begin->auth)
-        return stop(begin, OAUTH_UNSUPPORTED,
-                    SLICE("There is no such app, or it is not connected by OAuth."));
+        return stop_begin(begin, OAUTH_UNSUPPORTED,
+                          SLICE("There is no such app, or it is not connected by OAuth."));
     oauth_client_find(begin->service, &begin->lookup, op, in->account_id, in->integration_id);
     struct connect_config *config = &begin->service->config;
     if (in->connection_id != 0)
@@ -86,7 +87,7 @@ static enum op_result step_find(struct op *op)
 
 /* ---- what is stored until the way back ---- */
 
-static void write_scope(slice scope, slice separator, struct buf *out)
+static void append_scope(slice scope, slice separator, struct buf *out)
 {
     if (out->len > 0)
         buf_append(out, separator);
@@ -106,11 +107,11 @@ static void write_scopes(const struct oauth_begin *begin, slice separator, struc
 {
     const struct json *scopes = begin->auth->scopes, *optional = begin->auth->optional_scopes;
     for (uint32_t i = 0; scopes && i < scopes->count; i++)
-        write_scope(json_str(&scopes->as.items[i]), separator, out);
+        append_scope(json_str(&scopes->as.items[i]), separator, out);
     for (uint32_t i = 0; optional && i < optional->count; i++) {
         slice scope = json_str(&optional->as.members[i].key);
         if (has_word(begin->in.optional_scopes, scope))
-            write_scope(scope, separator, out);
+            append_scope(scope, separator, out);
     }
 }
 
@@ -194,7 +195,7 @@ static void put_scopes(const struct oauth_begin *begin, struct buf *url)
     buf_init(&scopes, OAUTH_URL_BYTES_MAX);
     write_scopes(begin, auth->scope_separator, &scopes);
     for (uint32_t i = 0; more && i < more->count; i++)
-        write_scope(json_str(&more->as.items[i]), auth->scope_separator, &scopes);
+        append_scope(json_str(&more->as.items[i]), auth->scope_separator, &scopes);
     if (scopes.len > 0)
         put_pair(url, SLICE("scope"), buf_slice(&scopes));
     url->is_failed = url->is_failed || !buf_is_ok(&scopes);
@@ -286,40 +287,42 @@ static enum op_result step_keep(struct op *op)
                                      begin->integration->integration_id, &client_id, &secret);
     secret_unref(secret); /* it opens, which is all that matters here; oauth_finish.c sends it */
     if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
-        return stop(begin, OAUTH_NO_CLIENT,
-                    arena_printf(&op->arena,
-                                 "This server has no usable OAuth client for %.*s; its operator "
-                                 "sets one with `sluice oauth-clients`.",
-                                 SLICE_ARG(begin->integration->name)));
+        return stop_begin(
+            begin, OAUTH_NO_CLIENT,
+            arena_printf(&op->arena,
+                         "This server has no usable OAuth client for %.*s; its operator "
+                         "sets one with `sluice oauth-clients`.",
+                         SLICE_ARG(begin->integration->name)));
     if (status != OK)
-        return stop_database(begin);
+        return stop_begin_database(begin);
     if (begin->in.connection_id != 0 && !is_reconnectable(begin, &status))
         return status == OK || status == ERR_NOTFOUND
-                   ? stop(begin, OAUTH_CONNECTION_UNKNOWN,
-                          SLICE("There is no such connection to reconnect."))
-                   : stop_database(begin);
+                   ? stop_begin(begin, OAUTH_CONNECTION_UNKNOWN,
+                                SLICE("There is no such connection to reconnect."))
+                   : stop_begin_database(begin);
     if (!find_server(begin))
-        return stop(begin, OAUTH_UNSUPPORTED,
-                    arena_printf(&op->arena,
-                                 "%.*s is signed in to at an address of your own: what the form "
-                                 "asks for is needed, and must be part of a host name.",
-                                 SLICE_ARG(begin->integration->name)));
+        return stop_begin(
+            begin, OAUTH_UNSUPPORTED,
+            arena_printf(&op->arena,
+                         "%.*s is signed in to at an address of your own: what the form "
+                         "asks for is needed, and must be part of a host name.",
+                         SLICE_ARG(begin->integration->name)));
     if (is_full(begin, &status))
-        return stop(begin, OAUTH_FULL, connect_say_full(begin->service, &op->arena));
+        return stop_begin(begin, OAUTH_FULL, connect_say_full(begin->service, &op->arena));
     if (status != OK)
-        return stop_database(begin);
+        return stop_begin_database(begin);
     slice prefix = begin->in.state_prefix;
     ASSERT(prefix.len <= OAUTH_STATE_PREFIX_MAX);
     if (prefix.len > 0)
         memcpy(begin->state, prefix.ptr, prefix.len);
-    draw(begin->state + prefix.len);
-    draw(begin->verifier);
+    draw_random_text(begin->state + prefix.len);
+    draw_random_text(begin->verifier);
     /* only hashes are stored: a reader of the table cannot finish what another person began */
     vault_sha256(slice_cstr(begin->state), begin->begun.state_hash);
     vault_sha256(begin->in.session_id, begin->begun.session_hash);
     begin->url = make_url(begin, client_id);
     if (!begin->url.ptr || seal_kept(begin) != OK)
-        return stop(begin, OAUTH_UNAVAILABLE, SLICE("The request would be too large."));
+        return stop_begin(begin, OAUTH_UNAVAILABLE, SLICE("The request would be too large."));
     begin->begun.sealed = buf_slice(&begin->sealed);
     store_oauth_begun_insert(begin->service->config.pool, &begin->query, op, &begin->begun);
     return OP_WAIT;
@@ -329,7 +332,7 @@ static enum op_result step_kept(struct op *op)
 {
     struct oauth_begin *begin = begin_of(op);
     if (store_done_result(&begin->query) != OK)
-        return stop_database(begin);
+        return stop_begin_database(begin);
     begin->outcome = OAUTH_DONE;
     begin->message = SLICE_NONE;
     return OP_DONE;

@@ -11,7 +11,7 @@
 /* Sealed data is bound to an account and a number, for connections their id. What is not a
  * connection gets 63 bits of a hash with the sign set: ids are positive, so none is equal to it,
  * and a sealed text that is copied into another kind of row does not open there. */
-static struct vault_binding binding_of(struct uuid account_id, const char *kind, slice name)
+static struct vault_binding oauth_binding_of(struct uuid account_id, const char *kind, slice name)
 {
     char room[1024];
     uint8_t hash[32];
@@ -25,13 +25,13 @@ static struct vault_binding binding_of(struct uuid account_id, const char *kind,
 
 struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id)
 {
-    return binding_of(account_id, "oauth_client", integration_id);
+    return oauth_binding_of(account_id, "oauth_client", integration_id);
 }
 
 struct vault_binding oauth_begun_binding(struct uuid account_id,
                                          const uint8_t state_hash[OAUTH_HASH_LEN])
 {
-    return binding_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
+    return oauth_binding_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
 }
 
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,

@@ -23,16 +23,17 @@ static struct oauth_finish *finish_of(struct op *op)
     return CONTAINER_OF(op, struct oauth_finish, op);
 }
 
-static enum op_result stop(struct oauth_finish *finish, enum oauth_outcome outcome, slice message)
+static enum op_result stop_finish(struct oauth_finish *finish, enum oauth_outcome outcome,
+                                  slice message)
 {
     finish->outcome = outcome;
     finish->message = message;
     return OP_FAIL;
 }
 
-static enum op_result stop_database(struct oauth_finish *finish)
+static enum op_result stop_finish_database(struct oauth_finish *finish)
 {
-    return stop(finish, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
+    return stop_finish(finish, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
 /* ---- the state ---- */
@@ -42,7 +43,7 @@ static enum op_result step_take(struct op *op)
     struct oauth_finish *finish = finish_of(op);
     uint8_t *session_hash = arena_alloc(&op->arena, OAUTH_HASH_LEN);
     if (!session_hash)
-        return stop(finish, OAUTH_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_finish(finish, OAUTH_UNAVAILABLE, SLICE("Out of memory."));
     vault_sha256(finish->in.state, finish->state_hash);
     vault_sha256(finish->in.session_id, session_hash);
     store_oauth_begun_take(finish->service->config.pool, &finish->query, op, finish->in.account_id,
@@ -85,7 +86,7 @@ static enum op_result check_answer(struct oauth_finish *finish)
     bool is_word = in->error.len > 0 && in->error.len <= ERROR_MAX && http_is_visible(in->error);
     slice sent_to = json_get_str(finish->asked, SLICE("authorize_url"));
     if (in->iss.ptr && !is_issuer(in->iss, sent_to.len > 0 ? sent_to : finish->auth->authorize_url))
-        return stop(
+        return stop_finish(
             finish, OAUTH_ISSUER_WRONG,
             arena_printf(&finish->op.arena,
                          "The answer that your browser brought did not come from %.*s. It was not "
@@ -93,20 +94,21 @@ static enum op_result check_answer(struct oauth_finish *finish)
                          "happens again, tell your operator.",
                          SLICE_ARG(app)));
     if (in->error.ptr && slice_eq_cstr(in->error, "access_denied"))
-        return stop(finish, OAUTH_DENIED,
-                    arena_printf(&finish->op.arena,
-                                 "%.*s was not connected: the permission was refused there "
-                                 "(access_denied). To connect it, try again and allow it.",
-                                 SLICE_ARG(app)));
+        return stop_finish(finish, OAUTH_DENIED,
+                           arena_printf(&finish->op.arena,
+                                        "%.*s was not connected: the permission was refused there "
+                                        "(access_denied). To connect it, try again and allow it.",
+                                        SLICE_ARG(app)));
     if (in->error.ptr)
-        return stop(finish, OAUTH_DENIED,
-                    arena_printf(&finish->op.arena, "%.*s was not connected: it answered %.*s.",
-                                 SLICE_ARG(app),
-                                 SLICE_ARG(is_word ? in->error : SLICE("an error"))));
+        return stop_finish(finish, OAUTH_DENIED,
+                           arena_printf(&finish->op.arena,
+                                        "%.*s was not connected: it answered %.*s.", SLICE_ARG(app),
+                                        SLICE_ARG(is_word ? in->error : SLICE("an error"))));
     if (in->code.len == 0 || in->code.len > OAUTH_TOKEN_BYTES_MAX)
-        return stop(finish, OAUTH_DENIED,
-                    arena_printf(&finish->op.arena, "%.*s was not connected: it gave no code.",
-                                 SLICE_ARG(app)));
+        return stop_finish(finish, OAUTH_DENIED,
+                           arena_printf(&finish->op.arena,
+                                        "%.*s was not connected: it gave no code.",
+                                        SLICE_ARG(app)));
     return OP_NEXT;
 }
 
@@ -118,17 +120,18 @@ static enum op_result step_taken(struct op *op)
     if (status == OK && begun.expires_at > clock_wall_us()) /* the sweep of old rows comes later */
         finish->asked = open_kept(finish, &begun);
     if (status != OK && status != ERR_NOTFOUND)
-        return stop_database(finish);
+        return stop_finish_database(finish);
     if (!finish->asked)
-        return stop(finish, OAUTH_STATE_UNKNOWN,
-                    SLICE("This was not begun here, was finished before, or took longer than ten "
-                          "minutes. Connect the app again."));
+        return stop_finish(
+            finish, OAUTH_STATE_UNKNOWN,
+            SLICE("This was not begun here, was finished before, or took longer than ten "
+                  "minutes. Connect the app again."));
     finish->integration_id = begun.integration_id;
     finish->integration = catalog_find_integration(finish->catalog, begun.integration_id);
     if (finish->integration)
         finish->auth = catalog_auth_by(finish->integration, AUTH_OAUTH2);
     if (!finish->integration || !finish->auth)
-        return stop(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
+        return stop_finish(finish, OAUTH_UNSUPPORTED, SLICE("There is no such app any more."));
     enum op_result result = check_answer(finish);
     if (result != OP_NEXT)
         return result;
@@ -169,8 +172,8 @@ static enum op_result send_code(struct oauth_finish *finish, slice client_id, sl
     if (oauth_request_make(&ask, &finish->request, &finish->call) == OK &&
         http_call_start(config->http, &finish->call, &finish->op) == OK)
         return OP_WAIT;
-    return stop(finish, OAUTH_EXCHANGE_REFUSED,
-                SLICE("The request to the app's authorization server cannot be made."));
+    return stop_finish(finish, OAUTH_EXCHANGE_REFUSED,
+                       SLICE("The request to the app's authorization server cannot be made."));
 }
 
 static enum op_result step_ask(struct op *op)
@@ -182,20 +185,20 @@ static enum op_result step_ask(struct op *op)
     int status = finish->connection_id != 0 ? store_connection_get_result(&finish->query, &row)
                                             : OK;
     if (status == ERR_NOTFOUND)
-        return stop(finish, OAUTH_CONNECTION_UNKNOWN,
-                    SLICE("The connection was removed meanwhile."));
+        return stop_finish(finish, OAUTH_CONNECTION_UNKNOWN,
+                           SLICE("The connection was removed meanwhile."));
     if (status != OK)
-        return stop_database(finish);
+        return stop_finish_database(finish);
     status = oauth_client_result(finish->service, &finish->lookup, finish->integration_id,
                                  &client_id, &secret);
     enum op_result result;
     if (status == OK)
         result = send_code(finish, client_id, secret_reveal(secret));
     else if (status == ERR_NOTFOUND || status == ERR_CRYPTO)
-        result = stop(finish, OAUTH_NO_CLIENT,
-                      SLICE("This server has no usable OAuth client for the app any more."));
+        result = stop_finish(finish, OAUTH_NO_CLIENT,
+                             SLICE("This server has no usable OAuth client for the app any more."));
     else
-        result = stop_database(finish);
+        result = stop_finish_database(finish);
     secret_unref(secret);
     return result;
 }
@@ -236,12 +239,14 @@ static enum op_result step_read(struct op *op)
     oauth_reply_read(&finish->call, &op->arena, reply);
     bool is_outage = reply->verdict == OAUTH_OUTAGE || reply->verdict == OAUTH_TIMEOUT;
     if (reply->verdict != OAUTH_GRANTED)
-        return stop(finish, is_outage ? OAUTH_EXCHANGE_OUTAGE : OAUTH_EXCHANGE_REFUSED,
-                    arena_printf(&op->arena, "%.*s could not be connected: %.*s.",
-                                 SLICE_ARG(finish->integration->name), SLICE_ARG(reply->message)));
+        return stop_finish(finish, is_outage ? OAUTH_EXCHANGE_OUTAGE : OAUTH_EXCHANGE_REFUSED,
+                           arena_printf(&op->arena, "%.*s could not be connected: %.*s.",
+                                        SLICE_ARG(finish->integration->name),
+                                        SLICE_ARG(reply->message)));
     read_grant(finish);
     if (!make_credential(finish))
-        return stop(finish, OAUTH_EXCHANGE_REFUSED, SLICE("The app's tokens are too large."));
+        return stop_finish(finish, OAUTH_EXCHANGE_REFUSED,
+                           SLICE("The app's tokens are too large."));
     finish->outcome = OAUTH_DONE;
     finish->message = SLICE_NONE;
     return OP_DONE;

@@ -19,8 +19,8 @@ enum {
 /* ---- the request ---- */
 
 /* An empty value is left out: write_body has the fields of all grants. */
-static void put_field(struct buf *out, bool as_json, struct json_writer *w, const char *name,
-                      slice value)
+static void put_parameter(struct buf *out, bool as_json, struct json_writer *w, const char *name,
+                          slice value)
 {
     if (value.len == 0)
         return;
@@ -51,7 +51,7 @@ static slice grant_name(enum oauth_grant grant)
 
 /* The manifest's scopes in its own separator, for client credentials alone: the other grants have
  * the scopes that a person has allowed. */
-static void write_scope(const struct oauth_ask *ask, struct buf *scope)
+static void write_client_scopes(const struct oauth_ask *ask, struct buf *scope)
 {
     const struct json *scopes = ask->auth->scopes;
     if (ask->grant != OAUTH_GRANT_CLIENT || !scopes)
@@ -71,17 +71,17 @@ static void write_body(const struct oauth_ask *ask, struct buf *out, slice scope
         json_begin(&w, out);
         json_open(&w, '{');
     }
-    put_field(out, as_json, &w, "grant_type", grant_name(ask->grant));
-    put_field(out, as_json, &w, "code", ask->code);
-    put_field(out, as_json, &w, "redirect_uri", ask->redirect_uri);
-    put_field(out, as_json, &w, "code_verifier", ask->verifier);
-    put_field(out, as_json, &w, "refresh_token", ask->refresh_token);
-    put_field(out, as_json, &w, "scope", scope);
+    put_parameter(out, as_json, &w, "grant_type", grant_name(ask->grant));
+    put_parameter(out, as_json, &w, "code", ask->code);
+    put_parameter(out, as_json, &w, "redirect_uri", ask->redirect_uri);
+    put_parameter(out, as_json, &w, "code_verifier", ask->verifier);
+    put_parameter(out, as_json, &w, "refresh_token", ask->refresh_token);
+    put_parameter(out, as_json, &w, "scope", scope);
     /* a public client has nothing for a Basic header, and is named in the body (RFC 6749 4.1.3) */
     if (!by_basic || ask->client_secret.len == 0)
-        put_field(out, as_json, &w, "client_id", ask->client_id);
+        put_parameter(out, as_json, &w, "client_id", ask->client_id);
     if (!by_basic)
-        put_field(out, as_json, &w, "client_secret", ask->client_secret);
+        put_parameter(out, as_json, &w, "client_secret", ask->client_secret);
     if (as_json)
         json_close(&w, '}');
 }
@@ -118,7 +118,7 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
     buf_init(&request->body, OAUTH_REQUEST_BYTES_MAX);
     buf_init(&request->authorization, OAUTH_REQUEST_BYTES_MAX);
     buf_init(&scope, SCOPES_BYTES_MAX);
-    write_scope(ask, &scope);
+    write_client_scopes(ask, &scope);
     write_body(ask, &request->body, buf_slice(&scope));
     bool is_ok = buf_is_ok(&scope) && buf_is_ok(&request->body), is_over = scope.is_over;
     buf_deinit(&scope);
@@ -189,7 +189,7 @@ slice oauth_scopes_normal(slice text, struct arena *arena)
     return normal;
 }
 
-static bool has_scope(slice granted, slice wanted)
+static bool has_granted_scope(slice granted, slice wanted)
 {
     slice scope;
     while (next_scope(&granted, &scope))
@@ -204,7 +204,7 @@ slice oauth_scopes_missing(const struct json *wanted, slice granted, struct aren
     buf_init(&out, SCOPES_BYTES_MAX);
     for (uint32_t i = 0; wanted && i < wanted->count; i++) {
         slice scope = json_str(&wanted->as.items[i]);
-        if (has_scope(granted, scope))
+        if (has_granted_scope(granted, scope))
             continue;
         if (out.len > 0)
             buf_append_char(&out, ' ');
@@ -257,7 +257,7 @@ static bool is_token(slice text)
 }
 
 /* A number, or a number in a string. What cannot be read is as if it were absent. */
-static int64_t read_seconds(const struct json *value)
+static int64_t read_expires_in(const struct json *value)
 {
     int64_t seconds = 0;
     if (!value)
@@ -275,7 +275,7 @@ static bool is_bound_type(slice type)
     return slice_eq_nocase(type, SLICE("mac")) || slice_eq_nocase(type, SLICE("dpop"));
 }
 
-static void fail(struct oauth_reply *reply, enum oauth_verdict verdict, slice message)
+static void fail_reply(struct oauth_reply *reply, enum oauth_verdict verdict, slice message)
 {
     reply->verdict = verdict;
     reply->message = message;
@@ -315,15 +315,16 @@ static void read_object(struct oauth_reply *reply, const struct json *object, st
     if (error && error->type != JSON_NULL) { /* first: some errors come with empty tokens */
         read_error(reply, json_str(error), arena);
     } else if (!is_token(access)) {
-        fail(reply, OAUTH_OUTAGE, SLICE("its authorization server's reply holds no access token"));
+        fail_reply(reply, OAUTH_OUTAGE,
+                   SLICE("its authorization server's reply holds no access token"));
     } else if (is_bound_type(json_get_str(object, SLICE("token_type")))) {
-        fail(reply, OAUTH_REFUSED,
-             SLICE("its authorization server gave a kind of token that sluice cannot send"));
+        fail_reply(reply, OAUTH_REFUSED,
+                   SLICE("its authorization server gave a kind of token that sluice cannot send"));
     } else {
         reply->verdict = OAUTH_GRANTED;
         reply->access_token = access;
         reply->refresh_token = is_token(refresh) ? refresh : SLICE_NONE;
-        reply->expires_in_s = read_seconds(json_get(object, SLICE("expires_in")));
+        reply->expires_in_s = read_expires_in(json_get(object, SLICE("expires_in")));
         reply->id_token = json_get_str(object, SLICE("id_token"));
         reply->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), arena);
     }
@@ -334,16 +335,16 @@ static void read_call(const struct http_call *call, struct arena *arena, struct 
     switch (call->result) {
     case HTTP_CALL_TIMEOUT:
     case HTTP_CALL_TIMEOUT_CONNECT:
-        fail(reply, OAUTH_TIMEOUT, SLICE("its authorization server did not answer in time"));
+        fail_reply(reply, OAUTH_TIMEOUT, SLICE("its authorization server did not answer in time"));
         return;
     case HTTP_CALL_ADDRESS_REFUSED:
-        fail(reply, OAUTH_REFUSED,
-             SLICE("the address of its authorization server is not allowed here"));
+        fail_reply(reply, OAUTH_REFUSED,
+                   SLICE("the address of its authorization server is not allowed here"));
         return;
     default:
-        fail(reply, OAUTH_OUTAGE,
-             arena_printf(arena, "its authorization server could not be asked (%s)",
-                          http_call_result_name(call->result)));
+        fail_reply(reply, OAUTH_OUTAGE,
+                   arena_printf(arena, "its authorization server could not be asked (%s)",
+                                http_call_result_name(call->result)));
     }
 }
 

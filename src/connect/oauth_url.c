@@ -10,7 +10,7 @@ static const char OPENING[] = "${connection.params.";
 
 /* What a host, a port or a path segment may hold, and nothing that ends one of them: a customer
  * types the value, and the client's secret goes to the address that it makes. */
-static bool is_plain(slice value)
+static bool is_address_part(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
         char c = value.ptr[i];
@@ -22,7 +22,7 @@ static bool is_plain(slice value)
 }
 
 /* false also for a placeholder of another kind, or one without an end. */
-static bool fill(slice text, const struct json *params, struct buf *out)
+static bool fill_placeholders(slice text, const struct json *params, struct buf *out)
 {
     ptrdiff_t at;
     while ((at = slice_find(text, SLICE("${"))) >= 0) {
@@ -32,7 +32,7 @@ static bool fill(slice text, const struct json *params, struct buf *out)
             return false;
         slice name = slice_of(rest.ptr + sizeof(OPENING) - 1, (size_t)end - (sizeof(OPENING) - 1));
         slice value = json_get_str(params, name);
-        if (!is_plain(value))
+        if (!is_address_part(value))
             return false;
         buf_append(out, slice_first(text, (size_t)at));
         buf_append(out, value);
@@ -48,7 +48,8 @@ slice oauth_url_make(slice text, const struct json *params, struct arena *arena)
     if (slice_find(text, SLICE("${")) < 0)
         return text;
     buf_init(&out, OAUTH_REQUEST_BYTES_MAX);
-    slice url = fill(text, params, &out) ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
+    slice url = fill_placeholders(text, params, &out) ? arena_dup(arena, buf_slice(&out))
+                                                      : SLICE_NONE;
     buf_deinit(&out);
     return url;
 }

@@ -77,7 +77,7 @@ static void drop_slot(struct connect_service *service, struct slot *slot)
 
 /* A slot without a failure is dropped. One of a grant that has ended goes, too:
  * the row is marked, so no renewal is asked for. */
-static void remember(struct renewer *renewer)
+static void remember_result(struct renewer *renewer)
 {
     struct slot *slot = renewer->slot;
     ASSERT(slot->running == renewer);
@@ -95,7 +95,7 @@ static void remember(struct renewer *renewer)
 
 void renewer_ended(struct renewer *renewer)
 {
-    remember(renewer);
+    remember_result(renewer);
     LIST_EACH(&renewer->waiting, node)
     {
         end_wait(LIST_ITEM(node, struct connect_renewal, link), renewer->result, renewer->message);

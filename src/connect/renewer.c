@@ -120,7 +120,8 @@ static void free_renewer(struct op *op)
 }
 
 /* Ends with a result, by way of STEP_RELEASE. */
-static enum op_result finish(struct renewer *renewer, enum connect_renewed result, slice message)
+static enum op_result finish_renewal(struct renewer *renewer, enum connect_renewed result,
+                                     slice message)
 {
     ASSERT(op_is_active(&renewer->op));
     renewer->result = result;
@@ -130,7 +131,8 @@ static enum op_result finish(struct renewer *renewer, enum connect_renewed resul
 
 static enum op_result no_database(struct renewer *renewer)
 {
-    return finish(renewer, CONNECT_RENEWAL_NO_DATABASE, SLICE("the database cannot be reached"));
+    return finish_renewal(renewer, CONNECT_RENEWAL_NO_DATABASE,
+                          SLICE("the database cannot be reached"));
 }
 
 /* ---- the row ---- */
@@ -145,7 +147,7 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-static const struct json *parse(struct renewer *renewer, const struct secret *secret)
+static const struct json *parse_credential(struct renewer *renewer, const struct secret *secret)
 {
     return json_parse(&renewer->op.arena, secret_reveal(secret), &json_limits_provider, NULL);
 }
@@ -160,7 +162,7 @@ static bool has_same(const struct json *a, const struct json *b, slice member)
  * keys) do not matter to a renewal. */
 static bool is_same_grant(struct renewer *renewer, const struct secret *a, const struct secret *b)
 {
-    const struct json *left = parse(renewer, a), *right = parse(renewer, b);
+    const struct json *left = parse_credential(renewer, a), *right = parse_credential(renewer, b);
     return has_same(left, right, SLICE("access_token")) &&
            has_same(left, right, SLICE("refresh_token"));
 }
@@ -196,10 +198,12 @@ static enum op_result step_loaded(struct op *op)
      * the tokens of another renewal, a new grant, or why there is none. */
     if (status == ERR_NOTFOUND || row.status != CONNECTION_LIVE || !open_row(renewer, &row) ||
         !is_same_grant(renewer, renewer->used, renewer->former))
-        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
-    slice refresh = json_get_str(parse(renewer, renewer->former), SLICE("refresh_token"));
+        return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
+    slice refresh =
+        json_get_str(parse_credential(renewer, renewer->former), SLICE("refresh_token"));
     if (renewer->auth->kind == AUTH_OAUTH2 && refresh.len == 0)
-        return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE, SLICE("the app gave no refresh token"));
+        return finish_renewal(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
+                              SLICE("the app gave no refresh token"));
     if (renewer->client.id.len > 0) /* known from a former round */
         return op_jump(op, STEP_CLAIM);
     return OP_NEXT;
@@ -211,7 +215,7 @@ static enum op_result step_loaded(struct op *op)
 static enum op_result step_find_client(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    const struct json *credential = parse(renewer, renewer->former);
+    const struct json *credential = parse_credential(renewer, renewer->former);
     slice id = json_get_str(credential, SLICE("client_id"));
     slice secret = json_get_str(credential, SLICE("client_secret"));
     if (id.len > 0) { /* a connection's own, of client credentials */
@@ -232,11 +236,12 @@ static enum op_result step_found_client(struct op *op)
     case OK:
         return OP_NEXT;
     case ERR_NOTFOUND:
-        return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
-                      SLICE("this server has no OAuth client for the app"));
+        return finish_renewal(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
+                              SLICE("this server has no OAuth client for the app"));
     case ERR_CRYPTO:
-        return finish(renewer, CONNECT_RENEWAL_IMPOSSIBLE,
-                      SLICE("the secret of this server's OAuth client can no longer be opened"));
+        return finish_renewal(
+            renewer, CONNECT_RENEWAL_IMPOSSIBLE,
+            SLICE("the secret of this server's OAuth client can no longer be opened"));
     default:
         return no_database(renewer);
     }
@@ -273,8 +278,8 @@ static enum op_result step_claimed(struct op *op)
         return no_database(renewer);
     /* another process holds the claim, or the row has changed: a load shows which */
     if (loop_now_ns(op->loop) > renewer->claim.until_ns)
-        return finish(renewer, CONNECT_RENEWAL_TIMEOUT,
-                      SLICE("another process has been renewing its token for too long"));
+        return finish_renewal(renewer, CONNECT_RENEWAL_TIMEOUT,
+                              SLICE("another process has been renewing its token for too long"));
     op_sleep(op, &renewer->timer, CLAIM_POLL_MS + random_below(CLAIM_POLL_MS),
              "another process's renewal");
     return op_wait_then(op, STEP_LOAD);
@@ -286,7 +291,7 @@ static enum op_result step_ask(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     unsigned timeout_ms = renewer->service->config.token_timeout_ms;
-    const struct json *credential = parse(renewer, renewer->former);
+    const struct json *credential = parse_credential(renewer, renewer->former);
     ASSERT(renewer->claim.is_held); /* no other process sends this token now */
     struct oauth_ask ask = {
         .auth = renewer->auth,
@@ -315,8 +320,8 @@ static enum op_result step_ask(struct op *op)
     if (oauth_request_make(&ask, &renewer->asked.request, &renewer->asked.call) == OK &&
         http_call_start(renewer->service->config.http, &renewer->asked.call, op) == OK)
         return OP_WAIT;
-    return finish(renewer, CONNECT_RENEWAL_REFUSED,
-                  SLICE("the request to its authorization server cannot be made"));
+    return finish_renewal(renewer, CONNECT_RENEWAL_REFUSED,
+                          SLICE("the request to its authorization server cannot be made"));
 }
 
 /* Seals what was given. false: out of memory, or larger than what can be sealed. */
@@ -327,8 +332,8 @@ static bool seal(struct renewer *renewer)
     struct buf text;
     buf_init(&text, VAULT_PLAIN_MAX);
     buf_init(&renewer->given.sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
-    bool is_ok = oauth_credential_write(parse(renewer, renewer->former), &renewer->given.reply,
-                                        &text) == OK &&
+    bool is_ok = oauth_credential_write(parse_credential(renewer, renewer->former),
+                                        &renewer->given.reply, &text) == OK &&
                  vault_seal(renewer->service->config.ring, &binding, buf_slice(&text),
                             &renewer->given.sealed) == OK;
     renewer->given.credential = is_ok ? secret_new(buf_slice(&text)) : NULL;
@@ -346,17 +351,18 @@ static enum op_result step_read(struct op *op)
     case OAUTH_GRANTED:
         if (seal(renewer))
             return OP_NEXT;
-        return finish(renewer, CONNECT_RENEWAL_REFUSED, SLICE("its new tokens are too large"));
+        return finish_renewal(renewer, CONNECT_RENEWAL_REFUSED,
+                              SLICE("its new tokens are too large"));
     case OAUTH_GONE:
         return op_jump(op, STEP_MARK);
     case OAUTH_REFUSED:
-        return finish(renewer, CONNECT_RENEWAL_REFUSED, renewer->given.reply.message);
+        return finish_renewal(renewer, CONNECT_RENEWAL_REFUSED, renewer->given.reply.message);
     case OAUTH_TIMEOUT:
-        return finish(renewer, CONNECT_RENEWAL_TIMEOUT, renewer->given.reply.message);
+        return finish_renewal(renewer, CONNECT_RENEWAL_TIMEOUT, renewer->given.reply.message);
     case OAUTH_OUTAGE:
         break;
     }
-    return finish(renewer, CONNECT_RENEWAL_OUTAGE, renewer->given.reply.message);
+    return finish_renewal(renewer, CONNECT_RENEWAL_OUTAGE, renewer->given.reply.message);
 }
 
 /* ---- what was given becomes durable ---- */
@@ -392,7 +398,7 @@ static enum op_result step_stored(struct op *op)
     int status = store_connection_set_result(&renewer->query, &rev);
     if (status == OK) {
         renewer->claim.is_held = false; /* it ended with that */
-        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
+        return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
     /* ERR_INVALID is the statement's own error, which no repetition mends */
     if (status == ERR_INVALID || renewer->tries++ >= STORE_TRIES_MAX) {
@@ -423,7 +429,7 @@ static enum op_result step_reloaded(struct op *op)
     if (status != OK && status != ERR_NOTFOUND && renewer->tries++ < STORE_TRIES_MAX)
         return retry_later(renewer, STEP_STORE); /* which finds the old revision gone once more */
     if (!is_ours)
-        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
+        return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     return op_jump(op, STEP_STORE);
 }
 
@@ -458,11 +464,11 @@ static enum op_result step_marked(struct op *op)
     if (status == ERR_NOTFOUND) { /* the row has changed, perhaps to a grant that has not ended */
         if (renewer->tries++ < STORE_TRIES_MAX)
             return op_jump(op, STEP_LOAD);
-        return finish(renewer, CONNECT_RENEWED, SLICE_NONE);
+        return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
     if (status != OK && status != ERR_INVALID && renewer->tries++ < STORE_TRIES_MAX)
         return retry_later(renewer, STEP_MARK);
-    return finish(renewer, CONNECT_RENEWAL_GONE, renewer->given.reply.message);
+    return finish_renewal(renewer, CONNECT_RENEWAL_GONE, renewer->given.reply.message);
 }
 
 /* Gives a claim back that no write of the row has ended, so that the next renewal need not wait for

@@ -5,48 +5,48 @@
 #include "base/clock.h"
 #include "connect/connect.h"
 
-static void put(struct json_writer *w, const char *key, slice text)
+static void put_row_text(struct json_writer *w, const char *key, slice text)
 {
     json_key(w, key);
     json_put_str(w, text);
 }
 
 /* 0 is written as null. */
-static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
+static void put_row_time(struct json_writer *w, const char *key, int64_t wall_us)
 {
     char text[TIME_TEXT_LEN + 1];
     time_format(wall_us, text);
-    put(w, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
+    put_row_text(w, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
 }
 
 void connect_write(struct json_writer *w, const struct connection *row)
 {
     char id[SLICE_U64_MAX];
-    put(w, "id", slice_of_u64((uint64_t)row->id, id));
-    put(w, "integration_id", row->integration_id);
-    put(w, "label", row->label);
+    put_row_text(w, "id", slice_of_u64((uint64_t)row->id, id));
+    put_row_text(w, "integration_id", row->integration_id);
+    put_row_text(w, "label", row->label);
     json_key(w, "default");
     json_put_bool(w, row->is_default);
-    put(w, "auth", row->auth_kind);
-    put(w, "status", slice_cstr(connection_status_name(row->status)));
-    put(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
-    put(w, "scopes", row->scopes);
-    put_time(w, "expires_at", row->expires_at);
-    put_time(w, "last_used_at", row->last_used_at);
-    put_time(w, "failed_at", row->failed_at);
-    put(w, "failure", row->failure);
+    put_row_text(w, "auth", row->auth_kind);
+    put_row_text(w, "status", slice_cstr(connection_status_name(row->status)));
+    put_row_text(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
+    put_row_text(w, "scopes", row->scopes);
+    put_row_time(w, "expires_at", row->expires_at);
+    put_row_time(w, "last_used_at", row->last_used_at);
+    put_row_time(w, "failed_at", row->failed_at);
+    put_row_text(w, "failure", row->failure);
     json_key(w, "identity");
     if (connection_identity_is_known(&row->identity)) {
         json_open(w, '{');
-        put(w, "email", row->identity.email);
-        put(w, "subject", row->identity.subject);
-        put(w, "label", row->identity.label);
+        put_row_text(w, "email", row->identity.email);
+        put_row_text(w, "subject", row->identity.subject);
+        put_row_text(w, "label", row->identity.label);
         json_close(w, '}');
     } else {
         json_put_null(w);
     }
-    put_time(w, "created_at", row->created_at);
-    put_time(w, "updated_at", row->updated_at);
+    put_row_time(w, "created_at", row->created_at);
+    put_row_time(w, "updated_at", row->updated_at);
 }
 
 /* The two columns that order the list. An integration's id holds no colon (catalog/manifest.c). */

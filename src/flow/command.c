@@ -51,7 +51,8 @@ static struct arena *answer_arena(const struct flow_command *command)
     return &command->op.parent->arena;
 }
 
-static enum op_result answer(struct flow_command *command, enum flow_answer how, slice message)
+static enum op_result answer_command(struct flow_command *command, enum flow_answer how,
+                                     slice message)
 {
     command->answer = how;
     command->message = message;
@@ -60,7 +61,7 @@ static enum op_result answer(struct flow_command *command, enum flow_answer how,
 
 static enum op_result unavailable(struct flow_command *command)
 {
-    return answer(command, FLOW_ANSWER_UNAVAILABLE, SLICE_NONE);
+    return answer_command(command, FLOW_ANSWER_UNAVAILABLE, SLICE_NONE);
 }
 
 /* message: SLICE_NONE where there was no memory for it. */
@@ -68,7 +69,7 @@ static enum op_result conflict(struct flow_command *command, slice message)
 {
     if (!message.ptr)
         return unavailable(command);
-    return answer(command, FLOW_ANSWER_CONFLICT, message);
+    return answer_command(command, FLOW_ANSWER_CONFLICT, message);
 }
 
 /* Bounded, because a client waits: under a steady race with other changes it gets a 503. */
@@ -93,7 +94,7 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
     buf_deinit(&text);
     ASSERT(whole->flow.rev > 0);
     command->rev = whole->flow.rev;
-    return answer(command, FLOW_ANSWER_DONE, SLICE_NONE);
+    return answer_command(command, FLOW_ANSWER_DONE, SLICE_NONE);
 }
 
 static enum op_result step_begin(struct op *op)
@@ -128,7 +129,7 @@ static enum op_result refuse_input(struct flow_command *command, const struct fl
     schema_report_write(&report, &text);
     slice message = arena_dup(answer_arena(command), buf_slice(&text));
     buf_deinit(&text);
-    return answer(command, FLOW_ANSWER_INVALID, message);
+    return answer_command(command, FLOW_ANSWER_INVALID, message);
 }
 
 static struct flow new_flow(const struct flow_command *command, const struct flow_template *tmpl)
@@ -153,7 +154,7 @@ static enum op_result repeated(struct flow_command *command)
 {
     if (command->tries == 0)
         return retry(command, COMMAND_START);
-    return answer(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
+    return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
 }
 
 /* Commands may use twice the slots that timers and adoption may: a person waits for a command,
@@ -173,7 +174,7 @@ static enum op_result step_start(struct op *op)
     struct flow_template *tmpl =
         flow_template_set_find(*service->config.templates, command->in.template_key);
     if (!tmpl)
-        return answer(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
+        return answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
     if (tmpl->schema && !schema_validate(tmpl->schema, command->in.input, NULL))
         return refuse_input(command, tmpl);
     command->input_json = flow_json_text(command->in.input, &command->op.arena, INPUT_BYTES_MAX);
@@ -207,7 +208,7 @@ static enum op_result step_started(struct op *op)
     command->run = NULL;
     if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id)) { /* the id is taken */
         flow_run_drop(run);
-        return answer(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
+        return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
     }
     if (status != OK) {
         if (status == ERR_CLOSED)
@@ -249,7 +250,7 @@ static enum op_result step_loaded(struct op *op)
     struct flow_command *command = command_of(op);
     int status = store_flow_load_result(&command->query, &command->whole);
     if (status == ERR_NOTFOUND)
-        return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+        return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
     if (status != OK)
         return unavailable(command);
     flow_template_unref(command->find.tmpl); /* of the try before */
@@ -546,7 +547,7 @@ static enum op_result step_changed(struct op *op)
         return retry(command, COMMAND_LOAD); /* and decide by the row as it is now */
     if (status == ERR_NOTFOUND) {
         if (command->tries > 0)
-            return answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+            return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
         return retry(command, COMMAND_CANCEL);
     }
     if (status == ERR_CLOSED && command->in.kind != FLOW_COMMAND_CANCEL)

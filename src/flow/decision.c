@@ -6,7 +6,7 @@
 
 enum { DETAILS_BYTES_MAX = 16 * 1024 }; /* a note of escapes takes six a character */
 
-static void put(struct json_writer *w, const char *key, slice text)
+static void put_decision_text(struct json_writer *w, const char *key, slice text)
 {
     if (!text.ptr)
         return;
@@ -35,10 +35,10 @@ static slice details(const struct flow_request *decision, slice by, struct arena
     buf_init(&text, DETAILS_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    put(&w, "flow_id", slice_cstr(id));
-    put(&w, "step_key", decision->step_key);
-    put(&w, "note", decision->note);
-    put(&w, "by", by);
+    put_decision_text(&w, "flow_id", slice_cstr(id));
+    put_decision_text(&w, "step_key", decision->step_key);
+    put_decision_text(&w, "note", decision->note);
+    put_decision_text(&w, "by", by);
     json_close(&w, '}');
     slice result = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);

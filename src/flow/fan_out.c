@@ -130,7 +130,7 @@ static enum op_result fail_item(struct flow_lane *lane)
 }
 
 /* The flow goes on elsewhere: the other lanes stop at their next item, too. */
-static enum op_result leave(struct flow_lane *lane)
+static enum op_result leave_fan(struct flow_lane *lane)
 {
     lane->fan->is_left = true;
     return OP_DONE;
@@ -143,7 +143,7 @@ static enum op_result step_take(struct op *op)
     struct flow_lane *lane = lane_of(op);
     struct flow_fan *fan = lane->fan;
     if (flow_run_is_leaving(lane->run))
-        return leave(lane);
+        return leave_fan(lane);
     while (fan->next < fan->count && fan->items[fan->next].state != ITEM_TO_DO)
         fan->next++;
     if (fan->is_stopped || fan->is_left || fan->next == fan->count)
@@ -177,7 +177,7 @@ static enum op_result step_begin(struct op *op)
     struct flow_lane *lane = lane_of(op);
     if (flow_run_is_leaving(lane->run)) {
         move_item(item_of(lane), ITEM_TO_DO);
-        return leave(lane);
+        return leave_fan(lane);
     }
     return insert(lane);
 }
@@ -195,7 +195,7 @@ static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
         return OP_NEXT;
     }
     if (status == ERR_NOTFOUND)
-        return leave(lane);
+        return leave_fan(lane);
     if ((status == ERR_INVALID || status == ERR_LIMIT) && lane->fact.fact == FLOW_ITEM_COMPLETED) {
         lane->error = (struct flow_error){
             .code = SLICE("execution_failed"),
@@ -271,10 +271,10 @@ static enum op_result step_called(struct op *op)
         run->progress.unsent++;
         /* With a durable intent the call is tried to its end, as in step_execute of run.c. */
         if (flow_run_is_leaving(run) && lane->fan->is_safe)
-            return leave(lane);
+            return leave_fan(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
     case FLOW_CALL_CANCELLED:
-        return leave(lane);
+        return leave_fan(lane);
     case FLOW_CALL_FAILED:
         break;
     }

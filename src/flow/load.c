@@ -127,8 +127,8 @@ static const struct op_class load_class = {
     .free = free_load,
 };
 
-static struct flow_load *start(struct flow_service *service, struct uuid account_id, struct uuid id,
-                               struct op *parent, bool wants_view)
+static struct flow_load *start_flow_load(struct flow_service *service, struct uuid account_id,
+                                         struct uuid id, struct op *parent, bool wants_view)
 {
     ASSERT(parent);
     struct flow_load *load = mem_zalloc(sizeof(*load));
@@ -146,13 +146,13 @@ static struct flow_load *start(struct flow_service *service, struct uuid account
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent)
 {
-    return start(service, account_id, id, parent, false);
+    return start_flow_load(service, account_id, id, parent, false);
 }
 
 struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
                                        struct uuid id, struct op *parent)
 {
-    return start(service, account_id, id, parent, true);
+    return start_flow_load(service, account_id, id, parent, true);
 }
 
 bool flow_load_has_ended(const struct flow_load *load)

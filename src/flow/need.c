@@ -21,8 +21,8 @@ static bool on_expr(void *user, const struct expr *expr, slice where)
 
 /* The connection that the step names: 0 for the default one, and for an expression that fails.
  * *is_open: it depends on outputs or items, which are not known yet. */
-static int64_t named(const struct flow_step_def *step, const struct json *input,
-                     struct arena *arena, bool *is_open)
+static int64_t named_connection(const struct flow_step_def *step, const struct json *input,
+                                struct arena *arena, bool *is_open)
 {
     struct expr_budget budget;
     struct json root = json_object(), value;
@@ -48,7 +48,7 @@ bool flow_has_need(const struct flow_need *need, const struct flow_listed *liste
         bool is_open;
         if (!action || !slice_eq(action->integration->integration_id, need->integration_id))
             continue;
-        int64_t id = named(step, input, arena, &is_open);
+        int64_t id = named_connection(step, input, arena, &is_open);
         if (is_open || id == need->connection_id || (id == 0 && need->is_default))
             return true;
     }

@@ -47,7 +47,7 @@ void flow_pinned_drop(struct flow_service *service, bool even_used)
 }
 
 /* One reference is the map's. Out of memory: it is loaded again next time. */
-static void keep(struct flow_service *service, struct flow_template *tmpl)
+static void keep_pinned(struct flow_service *service, struct flow_template *tmpl)
 {
     if (service->pinned.count >= PINNED_MAX)
         flow_pinned_drop(service, false);
@@ -57,7 +57,7 @@ static void keep(struct flow_service *service, struct flow_template *tmpl)
 }
 
 /* Without the catalog: a tool that is gone since then fails the call, not the whole flow. */
-static struct flow_template *compile(slice key, slice body)
+static struct flow_template *compile_stored(slice key, slice body)
 {
     struct catalog_report *report = mem_alloc(sizeof(*report));
     if (!report)
@@ -81,9 +81,9 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
     if (find->status != OK)
         return;
     struct flow_template *known = find_known(service, find->version); /* loaded twice at once */
-    find->tmpl = known ? flow_template_ref(known) : compile(key, body);
+    find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
     if (!find->tmpl)
         find->status = ERR_INVALID;
     else if (!known)
-        keep(service, find->tmpl);
+        keep_pinned(service, find->tmpl);
 }

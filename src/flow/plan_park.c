@@ -24,8 +24,8 @@ static bool evaluate_text(struct flow_run *run, const struct expr_template *tmpl
 }
 
 /* Seconds to microseconds. The comparison is written so that NaN fails it. */
-static bool read_seconds(struct flow_run *run, const struct json *value, const char *what,
-                         int64_t *out_us)
+static bool read_duration_us(struct flow_run *run, const struct json *value, const char *what,
+                             int64_t *out_us)
 {
     double seconds = json_to_double(value);
     if (!json_is_number(value) || !(seconds >= 0) || seconds > FLOW_SECONDS_MAX) {
@@ -55,7 +55,7 @@ static bool wait_end(struct flow_run *run, const struct flow_step_def *step, int
     struct json value;
     if (step->wait_for) {
         if (!evaluate_text(run, step->wait_for, "for", &value) ||
-            !read_seconds(run, &value, "for", wake_at))
+            !read_duration_us(run, &value, "for", wake_at))
             return false;
         *wake_at += run->plan.started_us;
         return true;
@@ -128,7 +128,7 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
 }
 
 /* All calls of a step; none where its condition is false already. */
-static bool put_step(struct approval *a, const struct flow_step_def *step)
+static bool put_approval_step(struct approval *a, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(a->run);
     struct json value;
@@ -164,7 +164,7 @@ static bool put_items(struct approval *a)
         const struct flow_step_def *step = &run->tmpl->steps[i];
         if (step->confirm != FLOW_CONFIRM_APPROVAL || step->confirm_step != run->plan.step)
             continue;
-        if (!put_step(a, step)) {
+        if (!put_approval_step(a, step)) {
             (void)err_prefix(&a->err, "step \"%.*s\"", SLICE_ARG(step->key));
             return false;
         }
@@ -205,7 +205,7 @@ void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step)
         (step->summary && !evaluate_text(run, step->summary, "summary", &summary)))
         return;
     if (step->expires_in && (!evaluate_text(run, step->expires_in, "expires_in", &expires) ||
-                             !read_seconds(run, &expires, "expires_in", &expires_us)))
+                             !read_duration_us(run, &expires, "expires_in", &expires_us)))
         return;
     park_until(run, step->expires_in ? run->plan.started_us + expires_us : 0);
     write_input(run, &title, &summary);

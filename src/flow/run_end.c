@@ -208,7 +208,7 @@ static void count_wake(const struct flow_run *run)
 
 /* Inputs and errors live in scratch arenas and would be gone: they are copied for views, up to
  * PUBLISHED_BYTES_MAX a run. false: past that, or out of memory. */
-static bool keep_text(struct flow_run *run, slice *text)
+static bool keep_step_text(struct flow_run *run, slice *text)
 {
     if (!text->ptr)
         return true;
@@ -235,7 +235,7 @@ static bool keep_finished(struct flow_run *run)
         run->published.step_cap = cap;
     }
     struct flow_step step = run->transition.finished;
-    if (!keep_text(run, &step.input) || !keep_text(run, &step.error))
+    if (!keep_step_text(run, &step.input) || !keep_step_text(run, &step.error))
         return false;
     whole->steps[whole->step_count++] = step;
     return true;
@@ -250,7 +250,7 @@ void flow_run_begin_publishing(struct flow_run *run)
 }
 
 /* Once run->whole could not be kept complete, watches get the revision alone, and load the flow. */
-static void publish(struct flow_run *run)
+static void publish_run(struct flow_run *run)
 {
     if (run->published.is_whole && flow_run_has_finished(run))
         run->published.is_whole = keep_finished(run);
@@ -274,7 +274,7 @@ void flow_run_recorded(struct flow_run *run)
     slice to = SLICE_JOIN(labels, SLICE("to=\""), slice_cstr(flow_status_name(run->flow.status)),
                           SLICE("\""));
     metric_add(metric_series(&transitions_total, to), 1);
-    publish(run);
+    publish_run(run);
     run->transition.finished = (struct flow_step){0};
     if (flow_due_at(&run->flow) != 0 && run->service->timers)
         flow_timers_arm(run->service->timers, &run->flow);

@@ -128,8 +128,8 @@ static bool finish_texts(struct flow_template *tmpl, const struct json *document
     return is_ok;
 }
 
-static void compile(struct flow_template *tmpl, slice name, slice text,
-                    const struct catalog *catalog, struct catalog_report *report)
+static void compile_text(struct flow_template *tmpl, slice name, slice text,
+                         const struct catalog *catalog, struct catalog_report *report)
 {
     struct reader top = {.report = report, .arena = &tmpl->arena, .source = name};
     struct reader_path root = {NULL, SLICE_NONE, -1};
@@ -163,7 +163,7 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
     }
     tmpl->refs = 1;
     arena_init(&tmpl->arena, TEMPLATE_ARENA_BYTES_MAX);
-    compile(tmpl, name, text, catalog, report);
+    compile_text(tmpl, name, text, catalog, report);
     if (report->error_count == errors)
         return tmpl;
     flow_template_unref(tmpl);

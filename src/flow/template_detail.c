@@ -4,7 +4,7 @@
  */
 #include "flow/template.h"
 
-static void put_text(struct json_writer *w, const char *key, slice text)
+static void put_detail_text(struct json_writer *w, const char *key, slice text)
 {
     json_key(w, key);
     json_put_str(w, text);
@@ -15,21 +15,21 @@ static void put_confirm(struct json_writer *w, const struct flow_template *tmpl,
 {
     char room[128];
     if (step->confirm == FLOW_CONFIRM_START)
-        put_text(w, "confirmed_by", SLICE("start"));
+        put_detail_text(w, "confirmed_by", SLICE("start"));
     else if (step->confirm == FLOW_CONFIRM_APPROVAL)
-        put_text(w, "confirmed_by",
-                 SLICE_JOIN(room, SLICE("approval:"), tmpl->steps[step->confirm_step].key));
+        put_detail_text(w, "confirmed_by",
+                        SLICE_JOIN(room, SLICE("approval:"), tmpl->steps[step->confirm_step].key));
 }
 
 static void put_call(struct json_writer *w, const struct flow_template *tmpl,
                      const struct flow_step_def *step, const struct catalog *catalog)
 {
     const struct catalog_action *action = catalog_find_tool(catalog, step->tool);
-    put_text(w, "tool", step->tool);
+    put_detail_text(w, "tool", step->tool);
     if (action) {
-        put_text(w, "title", action->title);
-        put_text(w, "integration_id", action->integration->integration_id);
-        put_text(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
+        put_detail_text(w, "title", action->title);
+        put_detail_text(w, "integration_id", action->integration->integration_id);
+        put_detail_text(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
     }
     put_confirm(w, tmpl, step);
     if (step->for_each) {
@@ -38,16 +38,16 @@ static void put_call(struct json_writer *w, const struct flow_template *tmpl,
     }
 }
 
-static void put_step(struct json_writer *w, const struct flow_template *tmpl,
-                     const struct flow_step_def *step, const struct catalog *catalog)
+static void put_step_detail(struct json_writer *w, const struct flow_template *tmpl,
+                            const struct flow_step_def *step, const struct catalog *catalog)
 {
     json_open(w, '{');
-    put_text(w, "key", step->key);
-    put_text(w, "type", slice_cstr(flow_step_type_name(step->type)));
+    put_detail_text(w, "key", step->key);
+    put_detail_text(w, "type", slice_cstr(flow_step_type_name(step->type)));
     if (step->type == FLOW_TOOL_CALL)
         put_call(w, tmpl, step, catalog);
     else if (step->type == FLOW_APPROVAL)
-        put_text(w, "title", step->title_text);
+        put_detail_text(w, "title", step->title_text);
     if (step->when) {
         json_key(w, "conditional");
         json_put_bool(w, true);
@@ -61,15 +61,15 @@ void flow_template_write_detail(struct buf *out, const struct flow_template *tmp
     struct json_writer w;
     json_begin(&w, out);
     json_open(&w, '{');
-    put_text(&w, "key", tmpl->key);
-    put_text(&w, "name", tmpl->name);
-    put_text(&w, "description", tmpl->description);
+    put_detail_text(&w, "key", tmpl->key);
+    put_detail_text(&w, "name", tmpl->name);
+    put_detail_text(&w, "description", tmpl->description);
     json_key(&w, "input_schema");
     json_put(&w, tmpl->input_schema);
     json_key(&w, "steps");
     json_open(&w, '[');
     for (size_t i = 0; i < tmpl->step_count; i++)
-        put_step(&w, tmpl, &tmpl->steps[i], catalog);
+        put_step_detail(&w, tmpl, &tmpl->steps[i], catalog);
     json_close(&w, ']');
     json_close(&w, '}');
 }

@@ -166,7 +166,7 @@ void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t ind
         check_same_when(&lint);
 }
 
-static bool is_required(const struct json *schema, const char *name)
+static bool is_required_member(const struct json *schema, const char *name)
 {
     const struct json *list = JSON_GET(schema, "required");
     for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count; i++)
@@ -195,7 +195,7 @@ void template_lint_input(struct reader *r, const struct flow_template *tmpl)
                            SLICE_ARG(json_str(&properties->as.members[i].key)));
     for (size_t i = 0; i < tmpl->step_count; i++)
         if (tmpl->steps[i].confirm == FLOW_CONFIRM_START &&
-            (!is_required(schema, "confirm") || !json_is(confirm, JSON_BOOL) ||
+            (!is_required_member(schema, "confirm") || !json_is(confirm, JSON_BOOL) ||
              !confirm->as.boolean)) {
             reader_error(r, "input",
                          "step \"%.*s\" is confirmed by the start, so a required property "

@@ -19,7 +19,7 @@ static void report_memory(struct catalog_report *report)
 
 /* A later template replaces an earlier one of the same key. Quadratic in at most SET_TEMPLATES_MAX
  * templates, at the start and at a reload. */
-static void enter(struct flow_template_set *set, struct flow_template *tmpl)
+static void put_template(struct flow_template_set *set, struct flow_template *tmpl)
 {
     for (size_t i = 0; i < set->count; i++)
         if (slice_eq(set->items[i]->key, tmpl->key)) {
@@ -37,7 +37,7 @@ static void read_sources(struct flow_template_set *set, const struct catalog_sou
         struct flow_template *tmpl =
             flow_template_compile(sources[i].name, sources[i].text, catalog, report);
         if (tmpl)
-            enter(set, tmpl);
+            put_template(set, tmpl);
     }
 }
 

@@ -32,7 +32,7 @@ static const struct expr_template *read_required(struct reader *r, const char *n
 }
 
 /* Seconds: a number, or a template that gives one. */
-static const struct expr_template *read_seconds(struct reader *r, const char *name)
+static const struct expr_template *read_duration(struct reader *r, const char *name)
 {
     const struct expr_template *tmpl = reader_template(r, name);
     struct json value;
@@ -146,7 +146,7 @@ static void read_wait(struct reader *r, struct flow_step_def *step)
 {
     struct json value;
     int64_t when;
-    step->wait_for = read_seconds(r, "for");
+    step->wait_for = read_duration(r, "for");
     step->wait_until = reader_template(r, "until");
     if (template_constant(r, "until", step->wait_until, &value) &&
         !time_parse(json_str(&value), &when))
@@ -160,7 +160,7 @@ static void read_approval(struct reader *r, struct flow_step_def *step)
     step->title = read_required(r, "title");
     step->title_text = json_get_str(r->object, SLICE("title"));
     step->summary = read_required(r, "summary");
-    step->expires_in = read_seconds(r, "expires_in");
+    step->expires_in = read_duration(r, "expires_in");
 }
 
 void template_read_step(struct reader *parent, struct reader_path *path, const struct json *object,

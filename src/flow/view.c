@@ -16,7 +16,7 @@ struct step_view {
     bool is_current;
 };
 
-static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
+static void put_view_time(struct json_writer *w, const char *key, int64_t wall_us)
 {
     char text[TIME_TEXT_LEN + 1];
     json_key(w, key);
@@ -28,7 +28,7 @@ static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
     json_put_str(w, slice_of(text, TIME_TEXT_LEN));
 }
 
-static void put_text(struct json_writer *w, const char *key, slice text)
+static void put_view_text(struct json_writer *w, const char *key, slice text)
 {
     json_key(w, key);
     json_put_str(w, text);
@@ -67,22 +67,22 @@ static void put_record(struct json_writer *w, const struct flow *flow, slice inp
     char id[UUID_TEXT_LEN + 1];
     uuid_format(flow->id, id);
     json_open(w, '{');
-    put_text(w, "id", slice_of(id, UUID_TEXT_LEN));
+    put_view_text(w, "id", slice_of(id, UUID_TEXT_LEN));
     json_key(w, "rev");
     json_put_i64(w, flow->rev);
-    put_text(w, "name", tmpl->name);
-    put_text(w, "templateKey", flow->template_key);
-    put_text(w, "status", slice_cstr(flow_status_name(flow->status)));
-    put_text(w, "triggerType", flow->trigger_type);
+    put_view_text(w, "name", tmpl->name);
+    put_view_text(w, "templateKey", flow->template_key);
+    put_view_text(w, "status", slice_cstr(flow_status_name(flow->status)));
+    put_view_text(w, "triggerType", flow->trigger_type);
     if (!is_summary) {
         json_key(w, "input");
         json_put_raw(w, input);
         put_context(w, tmpl, steps, count);
     }
-    put_text(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
-    put_time(w, "createdAt", flow->created_at);
-    put_time(w, "updatedAt", flow->updated_at);
-    put_time(w, "completedAt", flow->completed_at);
+    put_view_text(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
+    put_view_time(w, "createdAt", flow->created_at);
+    put_view_time(w, "updatedAt", flow->updated_at);
+    put_view_time(w, "completedAt", flow->completed_at);
     json_close(w, '}');
 }
 
@@ -168,15 +168,15 @@ static void put_times(struct json_writer *w, const struct flow *flow, const stru
         started = flow->updated_at;
     if (step->is_current && flow->updated_at > updated)
         updated = flow->updated_at;
-    put_time(w, "createdAt", flow->created_at);
-    put_time(w, "startedAt", started);
-    put_time(w, "completedAt",
-             step->last && step->last->is_completed ? step->last->finished_at : 0);
-    put_time(w, "updatedAt", updated);
+    put_view_time(w, "createdAt", flow->created_at);
+    put_view_time(w, "startedAt", started);
+    put_view_time(w, "completedAt",
+                  step->last && step->last->is_completed ? step->last->finished_at : 0);
+    put_view_time(w, "updatedAt", updated);
     if (step->is_current && flow_goes_on_at(flow))
-        put_time(w, "wakeAt", flow_goes_on_at(flow));
+        put_view_time(w, "wakeAt", flow_goes_on_at(flow));
     if (step->is_current && flow_approval_ends_at(flow))
-        put_time(w, "expiresAt", flow_approval_ends_at(flow));
+        put_view_time(w, "expiresAt", flow_approval_ends_at(flow));
 }
 
 /* A call that may be repeated has no row of its own while it runs, so its attempt follows from the
@@ -191,15 +191,16 @@ static int64_t attempt_count(const struct step_view *step, const struct flow *fl
     return flow->attempt > count ? flow->attempt : count;
 }
 
-static void put_step(struct json_writer *w, const struct flow_whole *whole,
-                     const struct flow_step_def *def, size_t index, const struct step_view *step)
+static void put_step_view(struct json_writer *w, const struct flow_whole *whole,
+                          const struct flow_step_def *def, size_t index,
+                          const struct step_view *step)
 {
     json_open(w, '{');
-    put_text(w, "stepKey", def->key);
+    put_view_text(w, "stepKey", def->key);
     json_key(w, "stepIndex");
     json_put_i64(w, (int64_t)index);
-    put_text(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
-    put_text(w, "status", slice_cstr(step->status));
+    put_view_text(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
+    put_view_text(w, "status", slice_cstr(step->status));
     put_documents(w, whole, step);
     json_key(w, "attemptCount");
     json_put_i64(w, attempt_count(step, &whole->flow));
@@ -226,7 +227,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
                 step.first = step.last;
         }
         step.status = step_status(&step, &whole->flow, i);
-        put_step(&w, whole, &tmpl->steps[i], i, &step);
+        put_step_view(&w, whole, &tmpl->steps[i], i, &step);
     }
     json_close(&w, ']');
     json_close(&w, '}');
