@@ -54,7 +54,7 @@ static int check_is_new(struct session *session, slice name)
                    SLICE_ARG(name), id);
 }
 
-static int create(struct session *session, struct command_call *call)
+static int create_account(struct session *session, struct command_call *call)
 {
     struct account account = {.account_id = uuid_v7(), .name = slice_cstr(call->argv[0])};
     if (output_name_check(account.name, "a name", ACCOUNT_NAME_MAX, &session->err) != OK ||
@@ -80,12 +80,12 @@ static int create(struct session *session, struct command_call *call)
 
 static int run_create(struct command_call *call)
 {
-    return session_run(call, create);
+    return session_run(call, create_account);
 }
 
 /* ---- list, show ---- */
 
-static int print_table(struct session *session, const struct account *list, size_t count)
+static int print_accounts(struct session *session, const struct account *list, size_t count)
 {
     struct output_table table;
     char id[UUID_TEXT_LEN + 1];
@@ -102,7 +102,7 @@ static int print_table(struct session *session, const struct account *list, size
                               &session->err);
 }
 
-static int list(struct session *session, struct command_call *call)
+static int list_accounts(struct session *session, struct command_call *call)
 {
     struct account *all;
     size_t count;
@@ -110,7 +110,7 @@ static int list(struct session *session, struct command_call *call)
         store_account_list_sync(session->sync, &session->arena, &all, &count, &session->err) != OK)
         return (int)session->err.code;
     if (!command_has(call, "json"))
-        return print_table(session, all, count);
+        return print_accounts(session, all, count);
     struct output_json json;
     output_json_begin(&json);
     json_open(&json.w, '[');
@@ -120,12 +120,12 @@ static int list(struct session *session, struct command_call *call)
     return output_json_end(&json, stdout, &session->err);
 }
 
-static int run_list(struct command_call *call)
+static int run_list_accounts(struct command_call *call)
 {
-    return session_run(call, list);
+    return session_run(call, list_accounts);
 }
 
-static int show(struct session *session, struct command_call *call)
+static int show_account(struct session *session, struct command_call *call)
 {
     struct account account;
     if (session_open_database(session) != OK ||
@@ -134,9 +134,9 @@ static int show(struct session *session, struct command_call *call)
     return print_one(session, call, &account);
 }
 
-static int run_show(struct command_call *call)
+static int run_show_account(struct command_call *call)
 {
-    return session_run(call, show);
+    return session_run(call, show_account);
 }
 
 /* ---- disable, enable ---- */
@@ -162,24 +162,24 @@ static int set_disabled(struct session *session, struct command_call *call, bool
     return result == OK ? print_one(session, call, &account) : result;
 }
 
-static int disable(struct session *session, struct command_call *call)
+static int disable_account(struct session *session, struct command_call *call)
 {
     return set_disabled(session, call, true);
 }
 
-static int enable(struct session *session, struct command_call *call)
+static int enable_account(struct session *session, struct command_call *call)
 {
     return set_disabled(session, call, false);
 }
 
 static int run_disable(struct command_call *call)
 {
-    return session_run(call, disable);
+    return session_run(call, disable_account);
 }
 
 static int run_enable(struct command_call *call)
 {
-    return session_run(call, enable);
+    return session_run(call, enable_account);
 }
 
 /* ---- export, erase ---- */
@@ -223,14 +223,14 @@ static const struct command_verb verbs[] = {
      .synopsis = "",
      .summary = "All accounts, oldest first.",
      COMMAND_OPTIONS(options),
-     .run = run_list},
+     .run = run_list_accounts},
     {.name = "show",
      .synopsis = "ACCOUNT",
      .summary = "One account.",
      COMMAND_OPTIONS(options),
      .args_min = 1,
      .args_max = 1,
-     .run = run_show},
+     .run = run_show_account},
     {.name = "disable",
      .synopsis = "ACCOUNT",
      .summary = "Refuse all keys of an account from now on; nothing is deleted.",

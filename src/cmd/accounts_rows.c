@@ -121,7 +121,7 @@ static int erase_rows(struct session *session, struct uuid account_id, uint64_t 
     }
 }
 
-static int disable(struct session *session, const struct account *account)
+static int disable_for_erasure(struct session *session, const struct account *account)
 {
     if (session_audit(session, account->account_id, "account.disabled", SLICE_NONE) != OK)
         return (int)session->err.code;
@@ -156,7 +156,7 @@ int accounts_erase(struct session *session, struct command_call *call)
                        "ever; `sluice accounts export` saves it first",
                        id, SLICE_ARG(account.name));
     /* Disabled first: from here on no new work begins, and the settling time can be counted. */
-    int result = disable(session, &account);
+    int result = disable_for_erasure(session, &account);
     uint64_t until_ns = clock_mono_ns() + settle_ms * 1000000;
     if (result == OK && settle_ms > 0)
         (void)fprintf(stderr, "waiting %llu s for running work to finish\n",

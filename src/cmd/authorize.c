@@ -52,7 +52,7 @@ static enum op_result step_start(struct op *op)
     return OP_WAIT;
 }
 
-static slice keep_text(struct op *op, slice text)
+static slice copy_child_text(struct op *op, slice text)
 {
     /* The texts are in a child op that ends with this turn. */
     return text.ptr ? arena_dup(&op->arena, text) : SLICE_NONE;
@@ -68,21 +68,21 @@ static enum op_result step_enrol(struct op *op)
         return OP_NEXT;
     const struct exec_enrol_request in = {
         .account_id = it->finish_request.account_id,
-        .integration_id = keep_text(op, finish->integration_id),
+        .integration_id = copy_child_text(op, finish->integration_id),
         .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
         .connection_id = finish->connection_id,
-        .label = keep_text(op, finish->label),
-        .params = keep_text(op, finish->params),
+        .label = copy_child_text(op, finish->label),
+        .params = copy_child_text(op, finish->params),
         .credential = secret_reveal(finish->credential),
-        .id_token = keep_text(op, finish->id_token),
-        .scopes = keep_text(op, finish->scopes),
+        .id_token = copy_child_text(op, finish->id_token),
+        .scopes = copy_child_text(op, finish->scopes),
         .expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = it->may_change_identity,
         .actor = it->caller.actor,
         .address = it->caller.address,
     };
-    it->finish.scopes_missing = keep_text(op, finish->scopes_missing);
+    it->finish.scopes_missing = copy_child_text(op, finish->scopes_missing);
     exec_enrol_start(it->connect, it->pool, it->out.client, it->session->catalog, &it->enrol, &in,
                      op);
     return OP_WAIT;
@@ -146,7 +146,7 @@ static const struct op_class authorize_class = {
     .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
 
 /* Runs one half to its end. OK: it succeeded; if not, the session's err has the message. */
-static int go(struct authorize *it, bool is_finishing)
+static int run_half(struct authorize *it, bool is_finishing)
 {
     it->is_finishing = is_finishing;
     it->is_freed = false;
@@ -278,13 +278,13 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
     buf_init(&it.values, OAUTH_URL_BYTES_MAX);
     int result = open_parts(&it);
     if (result == OK)
-        result = go(&it, false);
+        result = run_half(&it, false);
     if (result == OK)
         result = read_line(&it);
     if (result == OK)
         result = read_address(&it);
     if (result == OK)
-        result = go(&it, true);
+        result = run_half(&it, true);
     if (result == OK) /* servers have the old connection cached */
         result = store_change_notify_sync(session->sync, request->account_id, &session->err);
     close_parts(&it);

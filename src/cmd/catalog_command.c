@@ -27,7 +27,7 @@ struct lint {
 };
 
 /* A folder may change while it is read, so that the count is checked for each file. */
-static int read_text(struct lint *lint, FILE *file, const char *path)
+static int read_open_manifest(struct lint *lint, FILE *file, const char *path)
 {
     struct err *err = &lint->session->err;
     struct stat info;
@@ -49,12 +49,12 @@ static int read_text(struct lint *lint, FILE *file, const char *path)
     return OK;
 }
 
-static int read_file(struct lint *lint, const char *path)
+static int read_manifest_file(struct lint *lint, const char *path)
 {
     FILE *file = fopen(path, "re");
     if (!file)
         return err_set(&lint->session->err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    int result = read_text(lint, file, path);
+    int result = read_open_manifest(lint, file, path);
     (void)fclose(file);
     return result;
 }
@@ -79,7 +79,7 @@ static int read_folder(struct lint *lint, const char *path)
         if (entry->d_name[0] == '.' || !slice_ends_with(name, SLICE(".json")))
             continue;
         slice full = arena_printf(&lint->session->arena, "%s/%s", path, entry->d_name);
-        result = full.ptr ? read_file(lint, full.ptr)
+        result = full.ptr ? read_manifest_file(lint, full.ptr)
                           : err_set(err, ERR_NOMEM, "out of memory for %s", path);
     }
     (void)closedir(dir);
@@ -117,7 +117,7 @@ static int lint_sources(struct lint *lint)
     return result;
 }
 
-static int lint(struct session *session, struct command_call *call)
+static int lint_manifests(struct session *session, struct command_call *call)
 {
     struct lint lint = {.session = session};
     struct stat info;
@@ -128,31 +128,32 @@ static int lint(struct session *session, struct command_call *call)
     for (int i = 0; i < call->argc && result == OK; i++) {
         /* A path that cannot be read is reported by fopen, with its reason. */
         bool is_folder = stat(call->argv[i], &info) == 0 && S_ISDIR(info.st_mode);
-        result = is_folder ? read_folder(&lint, call->argv[i]) : read_file(&lint, call->argv[i]);
+        result = is_folder ? read_folder(&lint, call->argv[i])
+                           : read_manifest_file(&lint, call->argv[i]);
     }
     return result == OK ? lint_sources(&lint) : result;
 }
 
 static int run_lint(struct command_call *call)
 {
-    return session_run(call, lint);
+    return session_run(call, lint_manifests);
 }
 
 /* ---- list, show, search ---- */
 
-static int list(struct session *session, struct command_call *call)
+static int list_integrations(struct session *session, struct command_call *call)
 {
     if (session_open_catalog(session) != OK)
         return (int)session->err.code;
     return catalog_show_all(session, command_has(call, "json"));
 }
 
-static int run_list(struct command_call *call)
+static int run_list_integrations(struct command_call *call)
 {
-    return session_run(call, list);
+    return session_run(call, list_integrations);
 }
 
-static int show(struct session *session, struct command_call *call)
+static int show_catalog_entry(struct session *session, struct command_call *call)
 {
     if (session_open_catalog(session) != OK)
         return (int)session->err.code;
@@ -161,9 +162,9 @@ static int show(struct session *session, struct command_call *call)
                             command_has(call, "json"));
 }
 
-static int run_show(struct command_call *call)
+static int run_show_catalog_entry(struct command_call *call)
 {
-    return session_run(call, show);
+    return session_run(call, show_catalog_entry);
 }
 
 static int search(struct session *session, struct command_call *call)
@@ -214,14 +215,14 @@ static const struct command_verb verbs[] = {
      .synopsis = "",
      .summary = "The integrations.",
      COMMAND_OPTIONS(options),
-     .run = run_list},
+     .run = run_list_integrations},
     {.name = "show",
      .synopsis = "INTEGRATION [ACTION]",
      .summary = "An integration with its actions, or one action with its input and examples.",
      COMMAND_OPTIONS(options),
      .args_min = 1,
      .args_max = 2,
-     .run = run_show},
+     .run = run_show_catalog_entry},
     {.name = "search",
      .synopsis = "WORDS...",
      .summary =

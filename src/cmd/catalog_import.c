@@ -38,7 +38,8 @@ static int read_open(FILE *file, const char *path, size_t bytes_max, struct aren
     return OK;
 }
 
-static int read_text(struct session *session, const char *path, size_t bytes_max, slice *text)
+static int read_import_file(struct session *session, const char *path, size_t bytes_max,
+                            slice *text)
 {
     FILE *file = fopen(path, "re");
     if (!file)
@@ -146,9 +147,10 @@ static int import_openapi(struct session *session, struct command_call *call,
     slice overrides = command_option(call, "overrides");
     char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
     /* Read before the overrides: the document is the likelier one to be missing. */
-    int code = read_text(session, call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &options.document);
+    int code =
+        read_import_file(session, call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &options.document);
     if (code == OK && path)
-        code = read_text(session, path, IMPORT_OVERRIDES_BYTES_MAX, &options.overrides);
+        code = read_import_file(session, path, IMPORT_OVERRIDES_BYTES_MAX, &options.overrides);
     if (code != OK)
         return code;
     code = catalog_import_openapi(&options, result, &session->err);

@@ -68,7 +68,8 @@ void catalog_show_problems(const struct catalog_report *report)
 
 /* ---- integrations ---- */
 
-static void put_integration(struct output_json *json, const struct catalog_integration *integration)
+static void put_integration_json(struct output_json *json,
+                                 const struct catalog_integration *integration)
 {
     json_open(&json->w, '{');
     output_json_str(json, "integration_id", integration->integration_id);
@@ -115,7 +116,7 @@ int catalog_show_all(struct session *session, bool as_json)
         output_json_begin(&json);
         json_open(&json.w, '[');
         for (size_t i = 0; i < catalog->integration_count; i++)
-            put_integration(&json, whole(catalog, i));
+            put_integration_json(&json, whole(catalog, i));
         json_close(&json.w, ']');
         return output_json_end(&json, stdout, &session->err);
     }
@@ -195,7 +196,7 @@ static int show_integration(struct session *session, const struct catalog_integr
 
 /* ---- one action ---- */
 
-static bool is_required(const struct json *schema, slice name)
+static bool is_required_member(const struct json *schema, slice name)
 {
     const struct json *required = JSON_GET(schema, "required");
     for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
@@ -250,7 +251,7 @@ void catalog_show_input(struct session *session, const struct json *schema)
         output_text(stdout, name);
         (void)printf(" (%.*s", SLICE_ARG(type_text(session, &member->value)));
         output_text(stdout, choices_text(session, &member->value));
-        (void)printf("%s)\n", is_required(schema, name) ? "; required" : "");
+        (void)printf("%s)\n", is_required_member(schema, name) ? "; required" : "");
         slice description = json_get_str(&member->value, SLICE("description"));
         if (description.len > 0)
             catalog_show_text(session, 6, description);
@@ -334,7 +335,7 @@ static int show_json(struct session *session, const struct catalog_integration *
     if (action)
         json_put_raw(&json.w, action->detail_json);
     else
-        put_integration(&json, integration);
+        put_integration_json(&json, integration);
     return output_json_end(&json, stdout, &session->err);
 }
 

@@ -97,7 +97,7 @@ static int print_added(struct session *session, const struct command_call *call,
     return output_json_end(&json, stdout, &session->err);
 }
 
-static int add(struct session *session, struct command_call *call)
+static int add_connection(struct session *session, struct command_call *call)
 {
     struct credential_order order = {.is_default = false};
     slice path = command_option(call, "credential-file");
@@ -125,7 +125,7 @@ static int add(struct session *session, struct command_call *call)
 
 static int run_add(struct command_call *call)
 {
-    return session_run(call, add);
+    return session_run(call, add_connection);
 }
 
 /* ---- list ---- */
@@ -135,7 +135,7 @@ static slice id_text(struct session *session, int64_t id)
     return arena_printf(&session->arena, "%lld", (long long)id);
 }
 
-static int print_table(struct session *session, const struct connection *rows, size_t count)
+static int print_connections(struct session *session, const struct connection *rows, size_t count)
 {
     struct output_table table;
     output_table_begin(
@@ -172,8 +172,8 @@ static void put_connection(struct output_json *json, const struct connection *ro
     json_close(&json->w, '}');
 }
 
-static int load(struct session *session, const struct command_call *call, struct account *account,
-                struct connection **rows, size_t *count)
+static int load_connections(struct session *session, const struct command_call *call,
+                            struct account *account, struct connection **rows, size_t *count)
 {
     if (session_open_database(session) != OK ||
         session_find_account(session, slice_cstr(call->argv[0]), account) != OK)
@@ -182,16 +182,16 @@ static int load(struct session *session, const struct command_call *call, struct
                                       count, &session->err);
 }
 
-static int list(struct session *session, struct command_call *call)
+static int list_connections(struct session *session, struct command_call *call)
 {
     struct account account;
     struct connection *rows;
     size_t count;
-    int result = load(session, call, &account, &rows, &count);
+    int result = load_connections(session, call, &account, &rows, &count);
     if (result != OK)
         return result;
     if (!command_has(call, "json"))
-        return print_table(session, rows, count);
+        return print_connections(session, rows, count);
     struct output_json json;
     output_json_begin(&json);
     json_open(&json.w, '[');
@@ -201,17 +201,17 @@ static int list(struct session *session, struct command_call *call)
     return output_json_end(&json, stdout, &session->err);
 }
 
-static int run_list(struct command_call *call)
+static int run_list_connections(struct command_call *call)
 {
-    return session_run(call, list);
+    return session_run(call, list_connections);
 }
 
 /* ---- default, remove ---- */
 
 typedef int (*change_fn)(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err);
 
-static int change(struct session *session, const struct command_call *call, const char *kind,
-                  change_fn change_it, const char *done)
+static int change_connection(struct session *session, const struct command_call *call,
+                             const char *kind, change_fn change_it, const char *done)
 {
     struct account account;
     int64_t id;
@@ -236,25 +236,26 @@ static int change(struct session *session, const struct command_call *call, cons
     return OK;
 }
 
-static int set_default(struct session *session, struct command_call *call)
+static int set_default_connection(struct session *session, struct command_call *call)
 {
-    return change(session, call, "connection.default_set", store_connection_default_sync,
-                  "is the default now");
+    return change_connection(session, call, "connection.default_set", store_connection_default_sync,
+                             "is the default now");
 }
 
 static int run_default(struct command_call *call)
 {
-    return session_run(call, set_default);
+    return session_run(call, set_default_connection);
 }
 
-static int remove_one(struct session *session, struct command_call *call)
+static int remove_connection(struct session *session, struct command_call *call)
 {
-    return change(session, call, "connection.removed", store_connection_delete_sync, "removed");
+    return change_connection(session, call, "connection.removed", store_connection_delete_sync,
+                             "removed");
 }
 
 static int run_remove(struct command_call *call)
 {
-    return session_run(call, remove_one);
+    return session_run(call, remove_connection);
 }
 
 /* ---- authorize ---- */
@@ -350,7 +351,7 @@ static const struct command_verb verbs[] = {
      COMMAND_OPTIONS(list_options),
      .args_min = 1,
      .args_max = 1,
-     .run = run_list},
+     .run = run_list_connections},
     {.name = "default",
      .synopsis = "ACCOUNT CONNECTION",
      .summary = "Make it the connection of calls that name none.",

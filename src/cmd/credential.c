@@ -67,7 +67,7 @@ static const struct member *find_member(const struct shape *shape, slice name)
 
 /* The value becomes a header's value in the end: printable, without line ends. A password may be
  * empty. */
-static bool is_sendable(slice text)
+static bool is_header_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7f)
@@ -83,7 +83,8 @@ static bool is_span(slice name, const struct json *value)
            seconds <= EXPIRES_IN_S_MAX;
 }
 
-static int check_members(const struct shape *shape, const struct json *object, struct err *err)
+static int check_credential_members(const struct shape *shape, const struct json *object,
+                                    struct err *err)
 {
     for (uint32_t i = 0; i < object->count; i++) {
         const struct json_member *pair = &object->as.members[i];
@@ -99,7 +100,7 @@ static int check_members(const struct shape *shape, const struct json *object, s
         if (slice_eq_cstr(name, "expires_in"))
             return err_set(err, ERR_INVALID, "expires_in must be a number of seconds");
         bool may_be_empty = slice_eq_cstr(name, "password");
-        if (!value.ptr || (!is_sendable(value) && !(may_be_empty && value.len == 0)))
+        if (!value.ptr || (!is_header_text(value) && !(may_be_empty && value.len == 0)))
             return err_set(err, ERR_INVALID, "%.*s must be a string without control characters%s",
                            /* The message names the member, never its value. */
                            SLICE_ARG(name), may_be_empty ? "" : ", and not empty");
@@ -124,7 +125,7 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
     if (!json_is(object, JSON_OBJECT))
         return err_set(err, ERR_INVALID, "the credential must be a JSON object of %s",
                        shapes[kind].form);
-    if (check_members(&shapes[kind], object, err) != OK)
+    if (check_credential_members(&shapes[kind], object, err) != OK)
         return (int)err->code;
     /* expires_at wins if a file has both. */
     slice expiry = json_get_str(object, SLICE("expires_at"));

@@ -2,9 +2,9 @@
  * sluice dev: the service with all that it needs for a first try, in one process and its children
  * (README.md "Two commands").
  *
- * start() has the order. The two slow parts overlap: the provider makes its certificate while
- * PostgreSQL starts. At the end the server drains first, then the children are stopped. If this
- * process is killed, the children end with it (child.h).
+ * start_children() has the order. The two slow parts overlap: the provider makes its certificate
+ * while PostgreSQL starts. At the end the server drains first, then the children are stopped. If
+ * this process is killed, the children end with it (child.h).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -174,7 +174,7 @@ static int make_demo(struct dev *dev)
     return result;
 }
 
-static int start(struct dev *dev)
+static int start_children(struct dev *dev)
 {
     char listen_on[32];
     const char *data = dev->config->data_dir.len > 0 ? dev->config->data_dir.ptr : ".sluice";
@@ -253,7 +253,7 @@ static void stop_children(struct dev *dev)
     dev_folder_close(&dev->folder);
 }
 
-static int serve(struct dev *dev)
+static int run_server(struct dev *dev)
 {
     const struct server_events events = {
         .on_ready = on_ready, .is_going_on = is_going_on, .owner = dev};
@@ -269,7 +269,7 @@ static int serve(struct dev *dev)
     return dev->is_failed ? ERR_IO : result;
 }
 
-static int run(struct command_call *call)
+static int run_dev(struct command_call *call)
 {
     struct dev dev = {.call = call,
                       .config = call->config,
@@ -277,9 +277,9 @@ static int run(struct command_call *call)
                       .has_terminal = isatty(STDERR_FILENO)};
     catch_signals();
     dev_stages_init(&dev.stages, stderr);
-    int result = start(&dev);
+    int result = start_children(&dev);
     if (result == OK)
-        result = serve(&dev);
+        result = run_server(&dev);
     /* The progress line of a stage that failed is still open. */
     dev_stages_fail(&dev.stages);
     stop_children(&dev);
@@ -292,7 +292,7 @@ static const struct command_verb verbs[] = {{
     .synopsis = "",
     .summary = "Run the service on 127.0.0.1 with everything it needs: a private PostgreSQL, an "
                "emulated mail and notes provider, a demo account. Ctrl-C stops everything.",
-    .run = run,
+    .run = run_dev,
 }};
 
 const struct command dev_command = {

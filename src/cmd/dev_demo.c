@@ -93,7 +93,8 @@ static int store_key(struct dev_demo *demo, struct session *session, const struc
     return session_commit(session, store_api_key_create_sync(session->sync, &key, &session->err));
 }
 
-static int make_key(struct dev_demo *demo, struct session *session, const struct dev_folder *folder)
+static int make_demo_key(struct dev_demo *demo, struct session *session,
+                         const struct dev_folder *folder)
 {
     struct vault_key fresh;
     char line[VAULT_KEY_LEN + 2];
@@ -200,7 +201,7 @@ int dev_demo_make(struct dev_demo *demo, struct session *session, const struct d
     /* In this order: the key belongs to the account, connections need both. */
     if (find_account(demo, session) != OK)
         return (int)session->err.code;
-    if (!take_old_key(demo, session, folder) && make_key(demo, session, folder) != OK)
+    if (!take_old_key(demo, session, folder) && make_demo_key(demo, session, folder) != OK)
         return (int)session->err.code;
     return make_connections(demo, session, tokens);
 }

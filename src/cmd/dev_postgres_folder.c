@@ -137,7 +137,7 @@ static int choose_user(struct dev_postgres *pg, struct err *err)
 
 /* unix_socket_directories is a list with quoting rules: a path that would need quotes is not used.
  */
-static bool is_plain(const char *path)
+static bool is_unquoted_path(const char *path)
 {
     return path[strspn(
                path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-")] == '\0';
@@ -222,7 +222,7 @@ static int choose_folders(struct dev_postgres *pg, const struct dev_folder *fold
     if (dev_path_join(pg->cluster, pg->home, "postgres", err) != OK ||
         dev_path_join(pg->log, folder->path, "postgres.log", err) != OK)
         return (int)err->code;
-    if (strlen(pg->cluster) <= SOCKET_PATH_MAX && is_plain(pg->cluster)) {
+    if (strlen(pg->cluster) <= SOCKET_PATH_MAX && is_unquoted_path(pg->cluster)) {
         (void)snprintf(pg->sockets, DEV_PATH_MAX, "%s", pg->cluster);
         return OK;
     }

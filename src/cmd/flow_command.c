@@ -67,7 +67,7 @@ static int lint_paths(struct session *session, struct command_call *call,
     return OK;
 }
 
-static int lint(struct session *session, struct command_call *call)
+static int lint_templates(struct session *session, struct command_call *call)
 {
     if (session_open_catalog(session) != OK)
         return (int)session->err.code;
@@ -81,7 +81,7 @@ static int lint(struct session *session, struct command_call *call)
 
 static int run_lint(struct command_call *call)
 {
-    return session_run(call, lint);
+    return session_run(call, lint_templates);
 }
 
 /* ---- list, show ---- */
@@ -123,7 +123,7 @@ static int list_set(struct session *session, const struct flow_template_set *set
     return output_table_print(&table, stdout, "there are no templates", &session->err);
 }
 
-static int list(struct session *session, struct command_call *call)
+static int list_templates(struct session *session, struct command_call *call)
 {
     struct flow_template_set *set = load_set(session);
     int result = set ? list_set(session, set, command_has(call, "json")) : (int)session->err.code;
@@ -131,9 +131,9 @@ static int list(struct session *session, struct command_call *call)
     return result;
 }
 
-static int run_list(struct command_call *call)
+static int run_list_templates(struct command_call *call)
 {
-    return session_run(call, list);
+    return session_run(call, list_templates);
 }
 
 /* What a step does, in a few words. */
@@ -159,7 +159,7 @@ static slice step_text(struct session *session, const struct flow_template *tmpl
     return SLICE_NONE;
 }
 
-static int show_template(struct session *session, const struct flow_template *tmpl)
+static int print_template(struct session *session, const struct flow_template *tmpl)
 {
     static const char *const types[] = {"tool_call", "transform", "wait", "approval"};
     struct output_table table;
@@ -198,7 +198,7 @@ static int find_template(struct session *session, const struct flow_template_set
                    "there is no template \"%.*s\"; `sluice flow list` shows them", SLICE_ARG(key));
 }
 
-static int show(struct session *session, struct command_call *call)
+static int show_template(struct session *session, struct command_call *call)
 {
     const struct flow_template *found = NULL;
     struct flow_template_set *set = load_set(session);
@@ -211,20 +211,20 @@ static int show(struct session *session, struct command_call *call)
         output_text(stdout, found->body);
         (void)printf("\n");
     } else if (result == OK) {
-        result = show_template(session, found);
+        result = print_template(session, found);
     }
     flow_template_set_free(set);
     return result;
 }
 
-static int run_show(struct command_call *call)
+static int run_show_template(struct command_call *call)
 {
-    return session_run(call, show);
+    return session_run(call, show_template);
 }
 
 /* ---- explain ---- */
 
-static int explain(struct session *session, struct command_call *call)
+static int explain_flow(struct session *session, struct command_call *call)
 {
     if (session_open_database(session) != OK)
         return (int)session->err.code;
@@ -233,7 +233,7 @@ static int explain(struct session *session, struct command_call *call)
 
 static int run_explain(struct command_call *call)
 {
-    return session_run(call, explain);
+    return session_run(call, explain_flow);
 }
 
 /* ---- the table ---- */
@@ -251,14 +251,14 @@ static const struct command_verb verbs[] = {
      .synopsis = "",
      .summary = "The templates that flows can be started from.",
      COMMAND_OPTIONS(options),
-     .run = run_list},
+     .run = run_list_templates},
     {.name = "show",
      .synopsis = "TEMPLATE",
      .summary = "Print a template: its input and its steps.",
      COMMAND_OPTIONS(options),
      .args_min = 1,
      .args_max = 1,
-     .run = run_show},
+     .run = run_show_template},
     {.name = "explain",
      .synopsis = "FLOW",
      .summary = "Explain why a flow does not move: its owner, what it waits for, its last error.",

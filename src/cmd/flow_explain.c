@@ -119,7 +119,7 @@ static void why_waiting(struct explanation *e)
         why_until(e, "It waits");
 }
 
-static void explain(struct explanation *e)
+static void why_status(struct explanation *e)
 {
     switch (e->found.flow.status) {
     case FLOW_RUNNING:
@@ -259,7 +259,7 @@ int flow_explain(struct session *session, slice id_text, bool as_json)
     catalog_report_init(report);
     buf_init(&e.why, SENTENCE_BYTES_MAX);
     find_step(&e, report);
-    explain(&e);
+    why_status(&e);
     int result = as_json ? print_json(&e) : print(&e);
     buf_deinit(&e.why);
     flow_template_unref(e.tmpl);

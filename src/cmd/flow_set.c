@@ -20,8 +20,8 @@ static void log_problems(const struct catalog_report *report)
     }
 }
 
-static struct flow_template_set *load(const struct config *config, const struct catalog *catalog,
-                                      struct err *err)
+static struct flow_template_set *load_template_set(const struct config *config,
+                                                   const struct catalog *catalog, struct err *err)
 {
     struct catalog_report *report = mem_alloc(sizeof(*report));
     if (!report) {
@@ -50,7 +50,8 @@ static bool is_stored(const struct pg_rows *rows, struct uuid version)
 
 /* Stores the versions that the database does not have: a flow refers to its version's row, so the
  * row has to exist before the first start. */
-static int publish(const struct flow_template_set *set, struct pg_sync *sync, struct err *err)
+static int store_new_versions(const struct flow_template_set *set, struct pg_sync *sync,
+                              struct err *err)
 {
     struct arena arena;
     struct pg_rows stored;
@@ -68,8 +69,8 @@ static int publish(const struct flow_template_set *set, struct pg_sync *sync, st
 struct flow_template_set *flow_set_load(const struct config *config, const struct catalog *catalog,
                                         struct pg_sync *sync, struct err *err)
 {
-    struct flow_template_set *set = load(config, catalog, err);
-    if (set && publish(set, sync, err) != OK) {
+    struct flow_template_set *set = load_template_set(config, catalog, err);
+    if (set && store_new_versions(set, sync, err) != OK) {
         flow_template_set_free(set);
         return NULL;
     }

@@ -52,7 +52,7 @@ static int read_options(const struct command_call *call, struct api_key *key, st
     return read_expiry(command_option(call, "expires"), &key->expires_at, err);
 }
 
-static void put_key(struct output_json *json, const struct api_key *key, const char *secret)
+static void put_api_key(struct output_json *json, const struct api_key *key, const char *secret)
 {
     char id[UUID_TEXT_LEN + 1], scopes[33];
     uuid_format(key->id, id);
@@ -79,7 +79,7 @@ static int print_new(struct session *session, const struct command_call *call,
     if (command_has(call, "json")) {
         struct output_json json;
         output_json_begin(&json);
-        put_key(&json, key, secret);
+        put_api_key(&json, key, secret);
         return output_json_end(&json, stdout, &session->err);
     }
     uuid_format(key->id, id);
@@ -114,7 +114,7 @@ static int store_new(struct session *session, struct api_key *key, const struct 
     return session_commit(session, store_api_key_create_sync(session->sync, key, &session->err));
 }
 
-static int create(struct session *session, struct command_call *call)
+static int create_key(struct session *session, struct command_call *call)
 {
     struct account account;
     struct api_key key = {.name = SLICE_NONE};
@@ -137,19 +137,19 @@ static int create(struct session *session, struct command_call *call)
 
 static int run_create(struct command_call *call)
 {
-    return session_run(call, create);
+    return session_run(call, create_key);
 }
 
 /* ---- list ---- */
 
-static const char *state_of(const struct api_key *key)
+static const char *api_key_state(const struct api_key *key)
 {
     if (key->revoked_at)
         return "revoked";
     return key->expires_at && key->expires_at <= clock_wall_us() ? "expired" : "live";
 }
 
-static int print_table(struct session *session, const struct api_key *keys, size_t count)
+static int print_keys(struct session *session, const struct api_key *keys, size_t count)
 {
     struct output_table table;
     char id[UUID_TEXT_LEN + 1], scopes[33];
@@ -159,7 +159,7 @@ static int print_table(struct session *session, const struct api_key *keys, size
         uuid_format(keys[i].id, id);
         output_table_cell(&table, slice_cstr(id));
         output_table_cell(&table, keys[i].prefix);
-        output_table_cell(&table, slice_cstr(state_of(&keys[i])));
+        output_table_cell(&table, slice_cstr(api_key_state(&keys[i])));
         output_table_cell(&table, scopes_format(keys[i].scopes, scopes));
         output_table_time(&table, keys[i].created_at);
         output_table_time(&table, keys[i].expires_at);
@@ -170,7 +170,7 @@ static int print_table(struct session *session, const struct api_key *keys, size
         &table, stdout, "the account has no keys; `sluice keys create` makes one", &session->err);
 }
 
-static int list(struct session *session, struct command_call *call)
+static int list_keys(struct session *session, struct command_call *call)
 {
     struct account account;
     struct api_key *keys;
@@ -181,19 +181,19 @@ static int list(struct session *session, struct command_call *call)
                                 &session->err) != OK)
         return (int)session->err.code;
     if (!command_has(call, "json"))
-        return print_table(session, keys, count);
+        return print_keys(session, keys, count);
     struct output_json json;
     output_json_begin(&json);
     json_open(&json.w, '[');
     for (size_t i = 0; i < count; i++)
-        put_key(&json, &keys[i], NULL);
+        put_api_key(&json, &keys[i], NULL);
     json_close(&json.w, ']');
     return output_json_end(&json, stdout, &session->err);
 }
 
-static int run_list(struct command_call *call)
+static int run_list_keys(struct command_call *call)
 {
-    return session_run(call, list);
+    return session_run(call, list_keys);
 }
 
 /* ---- revoke ---- */
@@ -299,7 +299,7 @@ static const struct command_verb verbs[] = {
      COMMAND_OPTIONS(list_options),
      .args_min = 1,
      .args_max = 1,
-     .run = run_list},
+     .run = run_list_keys},
     {.name = "revoke",
      .synopsis = "ACCOUNT KEY",
      .summary = "Refuse a key from now on; KEY is its id or its prefix.",

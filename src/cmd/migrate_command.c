@@ -26,7 +26,7 @@ static int check(struct command_call *call, const char *url)
     return EXIT_OK;
 }
 
-static int run(struct command_call *call)
+static int run_migrate(struct command_call *call)
 {
     struct err err;
     unsigned applied = 0;
@@ -54,7 +54,7 @@ static const struct command_verb verbs[] = {{
     .synopsis = "",
     .summary = "Bring the database's schema to this program's version; safe to repeat.",
     COMMAND_OPTIONS(options),
-    .run = run,
+    .run = run_migrate,
 }};
 
 const struct command migrate_command = {

@@ -107,7 +107,7 @@ static int check_client(struct session *session, const struct command_call *call
     return OK;
 }
 
-static int set(struct session *session, struct command_call *call)
+static int set_oauth_client(struct session *session, struct command_call *call)
 {
     struct oauth_client client = {.created_at = 0};
     slice path = command_option(call, "client-secret-file");
@@ -129,12 +129,13 @@ static int set(struct session *session, struct command_call *call)
 
 static int run_set(struct command_call *call)
 {
-    return session_run(call, set);
+    return session_run(call, set_oauth_client);
 }
 
 /* ---- list ---- */
 
-static int print_table(struct session *session, const struct oauth_client *rows, size_t count)
+static int print_oauth_clients(struct session *session, const struct oauth_client *rows,
+                               size_t count)
 {
     struct output_table table;
     output_table_begin(&table, &session->arena,
@@ -152,7 +153,7 @@ static int print_table(struct session *session, const struct oauth_client *rows,
                               &session->err);
 }
 
-static int list(struct session *session, struct command_call *call)
+static int list_oauth_clients(struct session *session, struct command_call *call)
 {
     struct uuid account_id;
     struct oauth_client *rows;
@@ -162,7 +163,7 @@ static int list(struct session *session, struct command_call *call)
                                      &session->err) != OK)
         return (int)session->err.code;
     if (!command_has(call, "json"))
-        return print_table(session, rows, count);
+        return print_oauth_clients(session, rows, count);
     struct output_json json;
     output_json_begin(&json);
     json_open(&json.w, '[');
@@ -181,9 +182,9 @@ static int list(struct session *session, struct command_call *call)
     return output_json_end(&json, stdout, &session->err);
 }
 
-static int run_list(struct command_call *call)
+static int run_list_oauth_clients(struct command_call *call)
 {
-    return session_run(call, list);
+    return session_run(call, list_oauth_clients);
 }
 
 /* ---- delete ---- */
@@ -245,7 +246,7 @@ static const struct command_verb verbs[] = {
      .synopsis = "",
      .summary = "The OAuth clients for all accounts, or one account's own.",
      COMMAND_OPTIONS(list_options),
-     .run = run_list},
+     .run = run_list_oauth_clients},
     {.name = "delete",
      .synopsis = "INTEGRATION",
      .summary = "Delete an OAuth client. Tokens can then no longer be renewed.",

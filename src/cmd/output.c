@@ -12,7 +12,7 @@ enum { CELLS_FIRST = 64, LAST_COLUMNS_MIN = 24 };
 
 /* ---- text ---- */
 
-static bool is_printable(unsigned char c, bool keeps_lines)
+static bool is_terminal_safe(unsigned char c, bool keeps_lines)
 {
     return (c >= 0x20 && c != 0x7f) || (keeps_lines && (c == '\n' || c == '\t'));
 }
@@ -23,7 +23,7 @@ static size_t next_character(slice text, bool keeps_lines, bool *is_allowed)
 {
     size_t len = slice_utf8_first(text);
     unsigned char c = (unsigned char)text.ptr[0];
-    *is_allowed = len > 0 && is_printable(c, keeps_lines);
+    *is_allowed = len > 0 && is_terminal_safe(c, keeps_lines);
     /* U+0080 to U+009F are control characters too */
     if (len == 2 && c == 0xc2 && (unsigned char)text.ptr[1] < 0xa0)
         *is_allowed = false;

@@ -88,7 +88,7 @@ struct catalog *reload_first_catalog(const struct config *config)
     return catalog;
 }
 
-static void count(const char *result, bool is_outdated)
+static void count_reload(const char *result, bool is_outdated)
 {
     char text[32];
     int len = snprintf(text, sizeof(text), "result=\"%s\"", result);
@@ -106,7 +106,7 @@ static void keep_old(struct reload *reload)
     for (size_t i = report->count; i > 0; i--)
         if (!report->problems[i - 1].is_warning)
             first = &report->problems[i - 1];
-    count("refused", true);
+    count_reload("refused", true);
     log_event(LOG_ERROR, "the catalog was not reloaded, the old one stays in use",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
               LOG_INT("errors", report->error_count), LOG_STR("file", first->source),
@@ -130,7 +130,7 @@ static void swap_catalog(struct reload *reload)
     const struct catalog *catalog = reload->catalog;
     bool is_same = strcmp(old->etag, catalog->etag) == 0 &&
                    are_same(old_templates, reload->templates);
-    count(is_same ? "unchanged" : "swapped", false);
+    count_reload(is_same ? "unchanged" : "swapped", false);
     metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
     /* Editors touch files without changing them; only SIGHUP expects an answer in the log. */
     log_event(is_same && !reload->is_hup ? LOG_DEBUG : LOG_INFO,
@@ -216,7 +216,7 @@ static void drop_catalog(struct reload *reload)
 }
 
 /* Runs on a pool thread: it touches only the result members, which the loop reads afterwards. */
-static void load(struct op *op)
+static void load_files(struct op *op)
 {
     struct reload *reload = reload_of(op);
     const struct config *config = reload->config.config;
@@ -246,10 +246,10 @@ static enum op_result step_load(struct op *op)
     reload->published = 0;
     reload->is_unstored = false;
     catalog_report_init(&reload->report);
-    if (op_offload(op, &reload->job, load, "manifests and trust roots") == OK)
+    if (op_offload(op, &reload->job, load_files, "manifests and trust roots") == OK)
         return OP_WAIT;
     /* Without a thread the load runs on the loop: a slow turn is better than no reload. */
-    load(op);
+    load_files(op);
     return OP_NEXT;
 }
 

@@ -84,7 +84,7 @@ static int set_metrics_port(const struct worker *worker, struct config *config, 
     return OK;
 }
 
-static int serve(struct serving *serving, struct err *err)
+static int run_service(struct serving *serving, struct err *err)
 {
     struct config *config = serving->call->config;
     struct server_events events = {.on_ready = on_ready, .owner = serving};
@@ -107,7 +107,7 @@ static int serve(struct serving *serving, struct err *err)
     return server_run(config, &events, err);
 }
 
-static int run(struct command_call *call)
+static int run_serve(struct command_call *call)
 {
     const struct config *config = call->config;
     struct serving serving = {.call = call};
@@ -118,7 +118,7 @@ static int run(struct command_call *call)
         return command_misuse(call, "give master-key or master-key-file, not both");
     /* Before the listeners, so that the warning precedes the first refused connection. */
     warn_of_few_files(config);
-    int result = serve(&serving, &err);
+    int result = run_service(&serving, &err);
     if (config->ready_file.len > 0)
         ready_file_remove(config->ready_file.ptr);
     return result == OK ? EXIT_OK : command_fail(call, "%s", err.text);
@@ -127,7 +127,7 @@ static int run(struct command_call *call)
 static const struct command_verb verbs[] = {{
     .synopsis = "",
     .summary = "Serve the interface until SIGTERM or SIGINT; running requests are finished first.",
-    .run = run,
+    .run = run_serve,
 }};
 
 const struct command serve_command = {

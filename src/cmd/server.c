@@ -459,7 +459,7 @@ static int start_watching(struct server *server, struct err *err)
     return OK;
 }
 
-static int start(struct server *server, struct err *err)
+static int start_parts(struct server *server, struct err *err)
 {
     server->catalog = reload_first_catalog(server->config);
     if (!server->catalog)
@@ -475,7 +475,7 @@ static int start(struct server *server, struct err *err)
 }
 
 /* Turns the loop until all ops have ended; those on pool threads take a moment. */
-static void settle(struct server *server)
+static void wait_for_ops(struct server *server)
 {
     uint64_t until = clock_mono_ns() + SETTLE_TIMEOUT_MS * 1000000ULL;
     while (op_count(server->loop) > 0 && clock_mono_ns() < until)
@@ -523,7 +523,7 @@ static void free_parts(struct server *server)
     pg_pool_free(server->pool);
     outbound_close(&server->out);
     /* Ops end here; what they use is freed only below. */
-    settle(server);
+    wait_for_ops(server);
     web_free(server->front.web);
     api_free(server->front.api);
     flow_service_free(server->flow);
@@ -561,7 +561,7 @@ int server_run(const struct config *config, const struct server_events *events, 
     if (result == OK && !(server->loop = loop_new(err)))
         result = (int)err->code;
     if (result == OK) {
-        result = start(server, err);
+        result = start_parts(server, err);
         if (result == OK)
             loop_run(server->loop);
         /* Also after a failed start: free_parts frees what there is. */
