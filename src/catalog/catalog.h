@@ -390,6 +390,9 @@ const struct catalog_auth *catalog_auth_of(const struct catalog_integration *int
 const struct catalog_auth *catalog_auth_by(const struct catalog_integration *integration,
                                            enum catalog_auth_kind kind);
 
+/* Whether a stored credential of that type may have the member. */
+bool catalog_credential_has(enum catalog_auth_kind kind, slice member);
+
 /* What fits on a line or two: the description whole where it is short, else its first sentences. A
  * part of it, not a copy. */
 slice catalog_summary(slice description);

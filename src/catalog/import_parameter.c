@@ -11,6 +11,7 @@
 
 #include "base/ascii.h"
 #include "catalog/import_internal.h"
+#include "catalog/manifest.h"
 
 enum { PARAMETERS_MAX = 150, WIRE_NAME_MAX = 128 };
 
@@ -256,31 +257,18 @@ static bool is_ignored_header(slice name)
 {
     /* OpenAPI "Parameter Object": definitions of the first three shall be ignored; the others
      * belong to the HTTP client. */
-    static const char *const names[] = {"Accept",     "Content-Type",     "Authorization",
-                                        "Host",       "Content-Length",   "Connection",
-                                        "User-Agent", "Transfer-Encoding"};
+    static const char *const names[] = {"Accept", "Content-Type", "Authorization", "User-Agent"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (slice_eq_nocase(name, slice_cstr(names[i])))
             return true;
-    return false;
-}
-
-static bool is_token(slice name)
-{
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        /* A token of RFC 9110 section 5.6.2. Anything else could end the header's line. */
-        if (c <= ' ' || c >= 127 || strchr("\"(),/:;<=>?@[\\]{}", c))
-            return false;
-    }
-    return name.len > 0 && name.len <= WIRE_NAME_MAX;
+    return manifest_is_own_header(name);
 }
 
 static void put_header(struct import_op *op, const struct parameter *p)
 {
     if (is_ignored_header(p->name))
         return;
-    if (!is_token(p->name)) {
+    if (!manifest_is_header_name(p->name) || p->name.len > WIRE_NAME_MAX) {
         lose(op, p, "is no header's name");
         return;
     }

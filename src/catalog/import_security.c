@@ -8,6 +8,7 @@
  * person. An operation that wants another scheme is imported, with a line that says so.
  */
 #include "catalog/import_internal.h"
+#include "catalog/manifest.h"
 
 enum { SCOPES_MAX = 200 };
 
@@ -27,8 +28,13 @@ static enum rank rank_of(const struct json *scheme)
         return JSON_GET(flows, "authorizationCode")   ? RANK_CODE
                : JSON_GET(flows, "clientCredentials") ? RANK_CLIENT
                                                       : RANK_NONE;
-    if (slice_eq_cstr(type, "apiKey"))
-        return json_get_str(scheme, SLICE("name")).len > 0 ? RANK_KEY : RANK_NONE;
+    if (slice_eq_cstr(type, "apiKey")) {
+        slice name = json_get_str(scheme, SLICE("name"));
+        bool is_header = slice_eq_cstr(json_get_str(scheme, SLICE("in")), "header");
+        bool is_good = is_header ? manifest_is_header_name(name) && !manifest_is_own_header(name)
+                                 : name.len > 0;
+        return is_good ? RANK_KEY : RANK_NONE;
+    }
     if (slice_eq_cstr(type, "http"))
         return slice_eq_nocase(http, SLICE("bearer"))  ? RANK_BEARER
                : slice_eq_nocase(http, SLICE("basic")) ? RANK_BASIC
@@ -114,7 +120,7 @@ static void put_key(struct import *im, const struct json *scheme)
 
 static bool is_address(slice url)
 {
-    return slice_starts_with(url, SLICE("https://")) || slice_starts_with(url, SLICE("http://"));
+    return slice_starts_with(url, SLICE("https://"));
 }
 
 void import_security(struct import *im)
@@ -161,7 +167,7 @@ void import_security(struct import *im)
          (best == RANK_CODE && !is_address(json_get_str(&im->auth, SLICE("authorize_url")))))) {
         im->auth = json_object();
         set_text(im, &im->auth, "type", SLICE("bearer"));
-        import_note(im, "the addresses of the OAuth flow are not absolute: a token is asked for "
+        import_note(im, "the addresses of the OAuth flow are not https: a token is asked for "
                         "when connecting; give integration.auth in the overrides");
     }
     import_note(im, "the security scheme \"%.*s\" is used", SLICE_ARG(im->scheme_name));

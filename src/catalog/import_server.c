@@ -3,6 +3,8 @@
  * and the host of a relative URL, are parameters that a person gives when connecting: they are per
  * installation of the app, not per call.
  */
+#include <string.h>
+
 #include "catalog/import_internal.h"
 
 enum { VARIABLES_MAX = 20 };
@@ -88,6 +90,17 @@ static int expand(struct import *im, slice url, const struct json *variables, st
     return OK;
 }
 
+/* Descriptions often name http of what answers at https, too. */
+static slice over_https(struct import *im, slice url)
+{
+    static const char plain[] = "http://";
+    if (!slice_starts_with(url, slice_cstr(plain)))
+        return arena_dup(im->arena, url);
+    import_note(im, "servers/0/url is plain http: https is written; give base_url in the overrides "
+                    "where an operator allows the host over http");
+    return arena_printf(im->arena, "https://%.*s", SLICE_ARG(slice_from(url, strlen(plain))));
+}
+
 int import_servers(struct import *im, struct err *err)
 {
     const struct json *given = JSON_GET(im->integration, "base_url");
@@ -126,7 +139,7 @@ int import_servers(struct import *im, struct err *err)
             buf_append_char(&out, '/');
     }
     int result = expand(im, url, JSON_GET(server, "variables"), &out, err);
-    im->base_url = json_string(arena_dup(im->arena, buf_slice(&out)));
+    im->base_url = json_string(over_https(im, buf_slice(&out)));
     if (result == OK && !buf_is_ok(&out))
         result = err_set(err, ERR_LIMIT, "servers/0/url is too long");
     buf_deinit(&out);

@@ -137,6 +137,14 @@ static void check_parts(struct lint *lint, const char *member, unsigned allowed,
     }
 }
 
+static void check_headers(struct lint *lint, const char *member, unsigned allowed,
+                          const struct catalog_parts *headers)
+{
+    check_parts(lint, member, allowed, headers);
+    for (size_t i = 0; i < headers->count; i++)
+        manifest_lint_header(&lint->reader, member, headers->items[i].name);
+}
+
 static void check_body(struct lint *lint, const struct catalog_request *request, unsigned allowed)
 {
     /* RFC 9110 section 9.3.1: content in a GET has no meaning, and servers may refuse it. */
@@ -168,7 +176,7 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
 {
     check_template(lint, "request/path", allowed, request->path);
     check_parts(lint, "request/query", allowed, &request->query);
-    check_parts(lint, "request/headers", allowed, &request->headers);
+    check_headers(lint, "request/headers", allowed, &request->headers);
     check_body(lint, request, allowed);
 }
 
@@ -452,6 +460,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     check_reply(lint, &action->reply, catalog_request_acts(action, 0), ROOT_REPLY);
     if (action->then_count > 0)
         check_then(lint, action);
+    if (action->idempotency_header.len > 0)
+        manifest_lint_header(&lint->reader, "idempotency_header", action->idempotency_header);
     check_input_schema(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);
@@ -478,6 +488,15 @@ static void check_file_name(struct lint *lint, const struct catalog_integration 
                        SLICE_ARG(integration->integration_id), SLICE_ARG(name));
 }
 
+static void check_auth(struct lint *lint, const struct catalog_auth *auth)
+{
+    check_template(lint, "send/value", ROOT_CREDENTIAL, auth->send_value);
+    manifest_lint_send(&lint->reader, auth->kind == AUTH_NONE ? "send" : "send/value", auth);
+    if (auth->send_in == SEND_IN_HEADER && auth->send_name.len > 0)
+        manifest_lint_header(&lint->reader, "send/name", auth->send_name);
+    check_expr(lint, "test/label", ROOT_REPLY, auth->test_label);
+}
+
 void manifest_lint(const struct catalog_integration *integration, slice source,
                    struct catalog_report *report)
 {
@@ -486,16 +505,14 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     ASSERT(integration->base_url && integration->integration_id.len > 0);
     check_file_name(&lint, integration, source);
     check_template(&lint, "base_url", 0, integration->base_url);
-    check_parts(&lint, "headers", ROOT_INPUT, &integration->headers);
+    check_headers(&lint, "headers", ROOT_INPUT, &integration->headers);
+    struct reader_path auths = {NULL, SLICE("auth"), -1};
     for (size_t i = 0; i < integration->auth_count; i++) {
-        const struct catalog_auth *auth = &integration->auths[i];
-        bool is_one = integration->auth_count == 1;
-        check_template(&lint,
-                       is_one ? "auth/send/value" : pointer_of(&lint, "auth/%zu/send/value", i),
-                       ROOT_CREDENTIAL, auth->send_value);
-        check_expr(&lint, is_one ? "auth/test/label" : pointer_of(&lint, "auth/%zu/test/label", i),
-                   ROOT_REPLY, auth->test_label);
+        struct reader_path path = {&auths, SLICE_NONE, (ptrdiff_t)i};
+        lint.reader.path = integration->auth_count == 1 ? &auths : &path;
+        check_auth(&lint, &integration->auths[i]);
     }
+    lint.reader.path = NULL;
     check_identity(&lint, integration);
     for (size_t i = 0; i < integration->limits.rate_rule_count; i++) {
         const struct catalog_rate_rule *rule = &integration->limits.rate_rules[i];

@@ -165,10 +165,13 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     /* PKCE by default (RFC 7636); a server that does not know it ignores the parameters, as RFC
      * 6749 section 3.1 wants it. The member is for servers that refuse them. */
     auth->uses_pkce = reader_bool(r, "pkce", true);
-    if (auth->kind == AUTH_OAUTH2 && auth->authorize_url.len == 0)
+    if (auth->authorize_url.len > 0)
+        manifest_check_address(r, "authorize_url", auth->authorize_url);
+    else if (auth->kind == AUTH_OAUTH2)
         reader_error(r, NULL, "oauth2 wants \"authorize_url\"");
-    if ((auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS) &&
-        auth->token_url.len == 0)
+    if (auth->token_url.len > 0)
+        manifest_check_address(r, "token_url", auth->token_url);
+    else if (auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS)
         reader_error(r, NULL, "oauth2 wants \"token_url\"");
 }
 
@@ -262,16 +265,51 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
                          SLICE_ARG(integration->actions[i].action_id));
 }
 
+/* A text of which each character may stand in a URL's host and port. */
+static bool is_authority(slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!ascii_is_alnum(c) && slice_find_char(SLICE(".-_:[]"), c) < 0)
+            return false;
+    }
+    return text.len > 0;
+}
+
+void manifest_check_address(const struct reader *r, const char *name, slice text)
+{
+    if (slice_starts_with(text, SLICE("http://")))
+        reader_warning(r, name,
+                       "is plain http: a credential can be read on its way, and no call is made "
+                       "unless an operator allows the host (--allow-host); write https://");
+    else if (!slice_starts_with(text, SLICE("https://")))
+        reader_error(r, name, "must begin with https://");
+}
+
 /* A path follows that begins with a slash. A text that begins with a placeholder cannot be
  * checked here: the connection's value is, when a request is made. http:// is for private
  * networks and tests. */
-void manifest_check_base_url(struct reader *r, slice text)
+void manifest_check_base_url(const struct reader *r, slice text)
 {
-    if (text.len > 0 && !slice_starts_with(text, SLICE("https://")) &&
-        !slice_starts_with(text, SLICE("http://")) && !slice_starts_with(text, SLICE("${")))
-        reader_error(r, "base_url", "must begin with https://");
+    ptrdiff_t scheme = slice_find(text, SLICE("://"));
+    slice rest = slice_from(text, scheme < 0 ? 0 : (size_t)scheme + 3);
+    size_t len = 0;
+    if (!slice_starts_with(text, SLICE("${")))
+        manifest_check_address(r, "base_url", text);
     if (slice_ends_with(text, SLICE("/")))
         reader_error(r, "base_url", "must not end in a slash");
+    else if (scheme >= 0 && slice_find(text, SLICE("${")) < 0) {
+        while (len < rest.len && rest.ptr[len] != '/' && rest.ptr[len] != '?')
+            len++;
+        if (!is_authority(slice_first(rest, len)) || slice_find_char(rest, ' ') >= 0 ||
+            slice_find_char(rest, '#') >= 0)
+            reader_error(r, "base_url",
+                         "must be https://host[:port][/prefix], without a user, a blank or #");
+        else if (slice_find_char(rest, '?') >= 0)
+            reader_warning(r, "base_url",
+                           "holds a query, and the path of each request goes behind it; write it "
+                           "in \"query\"");
+    }
 }
 
 static void check_integration(struct reader *r, const struct catalog_integration *integration)
@@ -281,7 +319,8 @@ static void check_integration(struct reader *r, const struct catalog_integration
                      "must match [a-z][a-z0-9_]* and have at most %d characters", ID_MAX);
     if (!integration->base_url)
         reader_error(r, NULL, "member \"base_url\" is missing or faulty");
-    manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
+    else
+        manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
 }
 
 /* Whether a placeholder stands in scheme or host, before the first slash of the path: then a

@@ -34,7 +34,9 @@ void manifest_read_then(struct reader *parent, struct catalog_action *action);
 /* `met` and `checked` of an action. */
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);
 /* An integration's and a request's `base_url`: what is wrong with its text. */
-void manifest_check_base_url(struct reader *r, slice text);
+void manifest_check_base_url(const struct reader *r, slice text);
+/* Likewise of a URL that begins with its scheme. name: the member. */
+void manifest_check_address(const struct reader *r, const char *name, slice text);
 /* manifest_errors.c: `errors`, of an integration and of an action; `limits`. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
 void manifest_read_limits(struct reader *parent, struct catalog_limits *limits);
@@ -48,6 +50,15 @@ const struct json *manifest_read_login_hint(struct reader *r);
  * validate, a GET does not write. */
 void manifest_lint(const struct catalog_integration *integration, slice source,
                    struct catalog_report *report);
+
+/* lint_wire.c. A token (RFC 9110 5.6.2), which a header's name has to be. */
+bool manifest_is_header_name(slice name);
+/* Those that the client writes itself; it refuses a call that brings one. */
+bool manifest_is_own_header(slice name);
+void manifest_lint_header(const struct reader *r, const char *member, slice name);
+/* Whether `send` names what a credential of its type has. member: where its value stands. */
+void manifest_lint_send(const struct reader *r, const char *member,
+                        const struct catalog_auth *auth);
 
 /* lint_schema.c: warns of keywords that JSON Schema does not know. name: the schema's member. */
 void manifest_lint_schema(const struct reader *parent, const char *name, const struct json *schema);

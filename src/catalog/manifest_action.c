@@ -80,7 +80,8 @@ static void read_base_url(struct reader *r, struct catalog_request *request)
 {
     slice text = json_get_str(r->object, SLICE("base_url"));
     request->base_url = reader_template(r, "base_url");
-    manifest_check_base_url(r, text);
+    if (request->base_url)
+        manifest_check_base_url(r, text);
     if (request->base_url && !expr_template_is_constant(request->base_url))
         reader_error(r, "base_url", "must be one that is known: no ${...}");
 }

@@ -120,7 +120,13 @@ static void schemes_become_auth(void **state)
     import(b, SCHEMES("'s':{'type':'oauth2','flows':{'authorizationCode':{'authorizationUrl':"
                       "'/a','tokenUrl':'/t','scopes':{}}}}"));
     AT("/auth", "{'type':'bearer'}");
-    SAYS(NOTE, "are not absolute");
+    SAYS(NOTE, "are not https");
+    import(b, SCHEMES("'s':{'type':'oauth2','flows':{'clientCredentials':{'tokenUrl':"
+                      "'http://x.example.com/t','scopes':{}}}}"));
+    AT("/auth", "{'type':'bearer'}");
+    SAYS(NOTE, "are not https");
+    import(b, SCHEMES("'s':{'type':'apiKey','in':'header','name':'Api Key'}"));
+    AT("/auth", "{'type':'none'}");
     import(b, SCHEMES("'s':{'type':'mutualTLS'}"));
     AT("/auth", "{'type':'none'}");
 }
@@ -166,6 +172,9 @@ static void servers_become_base_url(void **state)
     import(b, SERVERS("[{'url':'/api'}]"));
     AT("/base_url", "'https://${connection.params.host}/api'");
     SAYS(NOTE, "no server with a host");
+    import(b, SERVERS("[{'url':'http://api.example.com/v1'}]"));
+    AT("/base_url", "'https://api.example.com/v1'");
+    SAYS(NOTE, "is plain http: https is written");
     FAULT(SERVERS("[{'url':'ftp://x'}]"), ERR_INVALID, "is no http address");
     FAULT(SERVERS("[{'url':'https://{x'}]"), ERR_INVALID, "a brace without its end");
 }

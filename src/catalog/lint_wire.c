@@ -1,0 +1,133 @@
+/*
+ * What of a manifest goes out under a name that the other side knows: headers, and the members of a
+ * credential. A wrong one would fail every call that has it, so it is found here.
+ */
+#include <string.h>
+
+#include "catalog/manifest.h"
+
+enum { CREDENTIAL_MEMBERS_MAX = 6 };
+
+/* ---- headers ---- */
+
+bool manifest_is_header_name(slice name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        /* A token of RFC 9110 section 5.6.2. Anything else could end the header's line. */
+        if (c <= ' ' || c >= 127 || strchr("\"(),/:;<=>?@[\\]{}", c))
+            return false;
+    }
+    return name.len > 0;
+}
+
+bool manifest_is_own_header(slice name)
+{
+    static const char *const names[] = {
+        "Host", "Content-Length", "Transfer-Encoding", "Connection", "Expect",
+        "TE",   "Trailer",        "Upgrade",           "Keep-Alive", "Proxy-Connection"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (slice_eq_nocase(name, slice_cstr(names[i])))
+            return true;
+    return false;
+}
+
+void manifest_lint_header(const struct reader *r, const char *member, slice name)
+{
+    slice excerpt = slice_first_utf8(name, 80);
+    if (!manifest_is_header_name(name))
+        reader_error(r, member,
+                     "\"%.*s\" is no header's name: write letters, digits, - and _ alone, without "
+                     "a blank or a colon",
+                     SLICE_ARG(excerpt));
+    else if (manifest_is_own_header(name))
+        reader_error(r, member, "sluice writes the header \"%.*s\" itself: leave it out",
+                     SLICE_ARG(excerpt));
+}
+
+/* ---- credentials ---- */
+
+/* The members that a stored credential may have (cmd/credential.c takes no others), and what `send`
+ * is meant to write of them. */
+static const struct {
+    const char *advice;
+    const char *members[CREDENTIAL_MEMBERS_MAX];
+} credentials[] = {
+    [AUTH_NONE] = {"nothing", {NULL}},
+    [AUTH_OAUTH2] = {"${credential.access_token}",
+                     {"access_token", "refresh_token", "expires_at", "expires_in", "scope",
+                      "token_type"}},
+    [AUTH_OAUTH2_CLIENT_CREDENTIALS] = {"${credential.access_token}",
+                                        {"access_token", "client_id", "client_secret", "expires_at",
+                                         "expires_in"}},
+    [AUTH_API_KEY] = {"${credential.api_key}", {"api_key"}},
+    [AUTH_BEARER] = {"${credential.token}", {"token"}},
+    [AUTH_BASIC] = {"${credential.username} and ${credential.password}", {"username", "password"}},
+};
+
+bool catalog_credential_has(enum catalog_auth_kind kind, slice member)
+{
+    ASSERT(kind < ARRAY_LEN(credentials));
+    for (size_t i = 0; i < CREDENTIAL_MEMBERS_MAX && credentials[kind].members[i]; i++)
+        if (slice_eq_cstr(member, credentials[kind].members[i]))
+            return true;
+    return false;
+}
+
+/* What one `${...}` reads of the credential. */
+struct credential_use {
+    enum catalog_auth_kind kind;
+    slice unknown; /* a member that the type does not have */
+    bool is_known; /* another that it has, or the whole */
+};
+
+static bool on_credential_path(void *user, const slice *names, size_t count)
+{
+    struct credential_use *use = user;
+    if (count == 0 || !slice_eq_cstr(names[0], "credential"))
+        return true;
+    if (count == 1 || catalog_credential_has(use->kind, names[1]))
+        use->is_known = true;
+    else if (use->unknown.len == 0)
+        use->unknown = names[1];
+    return true;
+}
+
+struct send_lint {
+    const struct reader *reader;
+    const char *member;
+    enum catalog_auth_kind kind;
+};
+
+static bool on_send_expr(void *user, const struct expr *expr, slice where)
+{
+    const struct send_lint *lint = user;
+    struct credential_use use = {.kind = lint->kind};
+    (void)where;
+    expr_root_names(expr, on_credential_path, &use);
+    if (use.unknown.len == 0)
+        return true;
+    slice name = slice_first_utf8(use.unknown, 80);
+    if (!use.is_known)
+        reader_error(lint->reader, lint->member,
+                     "a credential of type %s has no \"%.*s\": no request could be made; write %s",
+                     catalog_auth_name(lint->kind), SLICE_ARG(name),
+                     credentials[lint->kind].advice);
+    else
+        reader_warning(lint->reader, lint->member,
+                       "a credential of type %s has no \"%.*s\", which is null here; write %s",
+                       catalog_auth_name(lint->kind), SLICE_ARG(name),
+                       credentials[lint->kind].advice);
+    return true;
+}
+
+void manifest_lint_send(const struct reader *r, const char *member, const struct catalog_auth *auth)
+{
+    struct send_lint lint = {r, member, auth->kind};
+    if (!auth->send_value)
+        return;
+    if (auth->kind == AUTH_NONE)
+        reader_warning(r, member, "auth of type none sends nothing: leave \"send\" out");
+    else
+        expr_template_each_expr(auth->send_value, on_send_expr, &lint);
+}

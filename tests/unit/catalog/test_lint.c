@@ -1,0 +1,207 @@
+/*
+ * What the linter refuses because it can never work, and what it warns of because it does less than
+ * it says. Each case is a good manifest with one fault in it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "catalog/catalog.h"
+
+static const char good[] =
+    "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"A demo app.\","
+    "\"category\":\"notes\",\"base_url\":\"https://api.example.com\","
+    "\"auth\":{\"type\":\"bearer\"},\"actions\":[{\"action_id\":\"get_page\",\"title\":\"Get a "
+    "page\",\"description\":\"Reads one page.\",\"side_effect_level\":\"read\",\"input_schema\":{"
+    "\"type\":\"object\",\"required\":[\"id\"],\"additionalProperties\":false,\"properties\":{"
+    "\"id\":{\"type\":\"string\",\"description\":\"Page id\"},\"full\":{\"type\":\"boolean\","
+    "\"description\":\"All of it\"}}},\"request\":{\"method\":\"GET\",\"path\":\"/pages/"
+    "${input.id}\",\"query\":{\"full\":\"${input.full}\"}},\"response\":{\"kind\":\"any\"},"
+    "\"display\":{\"title\":\"A page\",\"summary\":\"It was read.\"}}]}";
+
+/* Where the cases put what is wrong. */
+#define AUTH     "{\"type\":\"bearer\"}"
+#define AT_TOP   "\"category\":"
+#define REQUEST  "\"method\":\"GET\","
+#define IN_QUERY "\"query\":"
+#define ACTION   "\"side_effect_level\":"
+#define BASE     "https://api.example.com"
+
+#define SEND(type, value)                                                                      \
+    "{\"type\":\"" type "\",\"token_url\":\"https://a.example/t\",\"authorize_url\":\"https:/" \
+    "/a.example/a\",\"send\":{\"in\":\"header\",\"name\":\"Authorization\",\"value\":\"" value \
+    "\"}}"
+#define ERRORS(rules) "\"errors\":[" rules "]," AT_TOP
+#define WHEN(text)    "{\"when\":\"" text "\"}"
+
+struct case_of {
+    const char *old, *new, *pointer, *phrase;
+};
+
+static int check_nothing_leaks(void **state)
+{
+    (void)state;
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static struct catalog *load(const struct case_of *c, struct catalog_report *report)
+{
+    char text[8192];
+    const char *at = strstr(good, c->old);
+    assert_non_null(at);
+    int len = snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - good), good, c->new,
+                       at + strlen(c->old));
+    assert_true(len > 0 && (size_t)len < sizeof(text));
+    struct catalog_source source = {SLICE("demo.json"), slice_cstr(text)};
+    catalog_report_init(report);
+    return catalog_load(&source, 1, report);
+}
+
+/* Each is said once, at its place; an error keeps the manifest out, a warning does not. phrase
+ * NULL: nothing is said. */
+static void check_cases(const struct case_of *cases, size_t count, bool is_error)
+{
+    size_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct case_of *c = &cases[i];
+        struct catalog_report report;
+        struct catalog *catalog = load(c, &report);
+        const struct catalog_problem *first = &report.problems[0];
+        bool is_right = !catalog == is_error && report.count == (c->phrase ? 1 : 0);
+        if (is_right && c->phrase)
+            is_right = first->is_warning == !is_error &&
+                       slice_eq_cstr(first->pointer, c->pointer) &&
+                       slice_find(first->text, slice_cstr(c->phrase)) >= 0;
+        if (!is_right)
+            print_error("case %zu (%s) was %s\n", i, c->new, catalog ? "loaded" : "refused");
+        for (size_t j = 0; !is_right && j < report.count; j++)
+            print_error("    %.*s: %.*s\n", SLICE_ARG(report.problems[j].pointer),
+                        SLICE_ARG(report.problems[j].text));
+        bad += !is_right;
+        catalog_unref(catalog);
+        catalog_report_deinit(&report);
+    }
+    assert_int_equal(bad, 0);
+}
+
+#define assert_refused(cases) check_cases((cases), ARRAY_LEN(cases), true)
+#define assert_warned(cases)  check_cases((cases), ARRAY_LEN(cases), false)
+
+static void a_credential_has_the_members_of_its_type(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {AUTH, SEND("bearer", "${credential.api_key}"), "/auth/send/value",
+         "a credential of type bearer has no \"api_key\": no request could be made; write "
+         "${credential.token}"},
+        {AUTH, SEND("api_key", "Key ${credential.apikey}"), "/auth/send/value",
+         "write ${credential.api_key}"},
+        {AUTH, SEND("oauth2", "Bearer ${credential.token}"), "/auth/send/value",
+         "write ${credential.access_token}"},
+        {AUTH, SEND("basic", "${credential.username}:${credential.token}"), "/auth/send/value",
+         "write ${credential.username} and ${credential.password}"},
+        {AUTH, SEND("oauth2_client_credentials", "${credential.token || credential.api_key}"),
+         "/auth/send/value", "\"token\""},
+    };
+    static const struct case_of warned[] = {
+        /* One of the two is there, so this works. */
+        {AUTH, SEND("bearer", "${credential.api_key || credential.token}"), "/auth/send/value",
+         "has no \"api_key\""},
+        {AUTH, SEND("none", "${credential.token}"), "/auth/send", "type none"},
+    };
+    static const struct case_of clean[] = {
+        {AUTH, SEND("oauth2", "${credential.token_type} ${credential.access_token}"), NULL, NULL},
+        {AUTH,
+         SEND("basic", "Basic ${base64(join(':', [credential.username, credential.password]))}"),
+         NULL, NULL},
+        {AUTH, SEND("oauth2_client_credentials", "${credential.access_token}"), NULL, NULL},
+        {AUTH, SEND("api_key", "${to_string(credential)}"), NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(warned);
+    assert_warned(clean);
+}
+
+static void a_header_has_a_name_that_can_be_sent(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {AT_TOP, "\"headers\":{\"X Version\":\"1\"}," AT_TOP, "/headers",
+         "\"X Version\" is no header's name"},
+        {AT_TOP, "\"headers\":{\"\":\"1\"}," AT_TOP, "/headers", "is no header's name"},
+        {AT_TOP, "\"headers\":{\"Host\":\"a\"}," AT_TOP, "/headers", "sluice writes"},
+        {REQUEST, REQUEST "\"headers\":{\"X-A:\":\"1\"},", "/actions/0/request/headers",
+         "\"X-A:\" is no header's name"},
+        {REQUEST, REQUEST "\"headers\":{\"content-length\":\"1\"},", "/actions/0/request/headers",
+         "sluice writes"},
+        {REQUEST,
+         REQUEST "\"instead\":[{\"when\":\"input.full\",\"headers\":{\"X/A\":\"${input.id}\"}}],",
+         "/actions/0/request/headers", "\"X/A\""},
+        {ACTION, "\"idempotency_header\":\"Idempotency Key\"," ACTION,
+         "/actions/0/idempotency_header", "\"Idempotency Key\" is no header's name"},
+        {AUTH,
+         "{\"type\":\"api_key\",\"send\":{\"in\":\"header\",\"name\":\"Api Key\",\"value\":\"${"
+         "credential.api_key}\"}}",
+         "/auth/send/name", "\"Api Key\" is no header's name"},
+    };
+    static const struct case_of clean[] = {
+        {AT_TOP, "\"headers\":{\"X-Api_Version.2\":\"1\"}," AT_TOP, NULL, NULL},
+        {AUTH,
+         "{\"type\":\"api_key\",\"send\":{\"in\":\"query\",\"name\":\"api key\",\"value\":\"${"
+         "credential.api_key}\"}}",
+         NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(clean);
+}
+
+#define OAUTH(authorize, token) \
+    "{\"type\":\"oauth2\",\"authorize_url\":\"" authorize "\",\"token_url\":\"" token "\"}"
+
+static void addresses_are_https(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {BASE, "", "/base_url", "must begin with https://"},
+        {BASE, "ftp://a.example", "/base_url", "must begin with https://"},
+
+        {BASE, "https://a b.example", "/base_url", "https://host[:port][/prefix]"},
+        {BASE, "https://me@a.example", "/base_url", "https://host[:port][/prefix]"},
+        {REQUEST, REQUEST "\"base_url\":\"https://a.example#x\",", "/actions/0/request/base_url",
+         "https://host[:port][/prefix]"},
+        {AUTH, OAUTH("a.example/a", "https://a.example/t"), "/auth/authorize_url",
+         "must begin with https://"},
+        {AUTH, OAUTH("https://a.example/a", "${connection.params.url}"), "/auth/token_url",
+         "must begin with https://"},
+    };
+    static const struct case_of warned[] = {
+        {BASE, "http://a.example", "/base_url", "write https://"},
+        {BASE, "https://a.example?v=1", "/base_url", "holds a query"},
+        {REQUEST, REQUEST "\"base_url\":\"http://a.example\",", "/actions/0/request/base_url",
+         "--allow-host"},
+        {AUTH, OAUTH("https://a.example/a", "http://a.example/t"), "/auth/token_url",
+         "write https://"},
+    };
+    static const struct case_of clean[] = {
+        {BASE, "https://a.example:8443/v1", NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(warned);
+    assert_warned(clean);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_credential_has_the_members_of_its_type, check_nothing_leaks),
+        cmocka_unit_test_teardown(a_header_has_a_name_that_can_be_sent, check_nothing_leaks),
+        cmocka_unit_test_teardown(addresses_are_https, check_nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
