@@ -47,9 +47,15 @@ static int teardown(void **state)
     return mem_live_blocks() == 0 ? 0 : -1;
 }
 
-/* Every action that `is_good` refuses is named; the test fails when there is one. */
-static void check_actions(const struct catalog *catalog,
-                          bool (*is_good)(const struct catalog_action *))
+/* What each action is measured by: its value, which has to be from min to max. */
+struct bar {
+    const char *name;
+    size_t (*value_of)(const struct catalog_action *);
+    size_t min, max;
+};
+
+/* Every action that fails the bar is named, with its value and the limit. */
+static void check_actions(const struct catalog *catalog, const struct bar *bar)
 {
     size_t bad = 0, seen = 0;
     assert_int_equal(catalog_open_heads(catalog), OK);
@@ -58,9 +64,12 @@ static void check_actions(const struct catalog *catalog,
             const struct catalog_action *action =
                 catalog_find_tool(catalog, catalog->integrations[i]->actions[j].tool_name);
             assert_ptr_equal(action, &catalog->integrations[i]->actions[j]);
-            if (is_good(action))
+            size_t value = bar->value_of(action);
+            if (value >= bar->min && value <= bar->max)
                 continue;
-            print_error("%.*s\n", SLICE_ARG(action->tool_name));
+            bool is_low = value < bar->min;
+            print_error("%.*s: %s is %zu, at %s %zu is wanted\n", SLICE_ARG(action->tool_name),
+                        bar->name, value, is_low ? "least" : "most", is_low ? bar->min : bar->max);
             bad++;
         }
     assert_int_equal(seen, catalog->action_count);
@@ -68,27 +77,27 @@ static void check_actions(const struct catalog *catalog,
     assert_int_equal(bad, 0);
 }
 
-static bool has_short_title(const struct catalog_action *action)
+static size_t title_bytes(const struct catalog_action *action)
 {
-    return action->title.len > 0 && action->title.len <= TITLE_MAX;
+    return action->title.len;
 }
 
-static bool has_telling_description(const struct catalog_action *action)
+static size_t description_bytes(const struct catalog_action *action)
 {
-    return action->description.len >= DESCRIPTION_MIN;
+    return action->description.len;
 }
 
-static bool has_example(const struct catalog_action *action)
+static size_t example_count(const struct catalog_action *action)
 {
-    return json_is(action->examples, JSON_ARRAY) && action->examples->count > 0;
+    return json_is(action->examples, JSON_ARRAY) ? action->examples->count : 0;
 }
 
-static bool asks_before_it_writes(const struct catalog_action *action)
+static size_t asks_before_it_writes(const struct catalog_action *action)
 {
     return action->level == LEVEL_READ || action->requires_confirmation;
 }
 
-static bool names_its_connection(const struct catalog_action *action)
+static size_t names_its_connection(const struct catalog_action *action)
 {
     const struct json *first = json_at(action->preconditions, 0);
     return slice_eq_cstr(json_get_str(first, SLICE("kind")), "connection");
@@ -96,27 +105,34 @@ static bool names_its_connection(const struct catalog_action *action)
 
 static void titles_fit_a_line(void **state)
 {
-    check_actions(((struct bench *)*state)->catalog, has_short_title);
+    static const struct bar bar = {"bytes of the title", title_bytes, 1, TITLE_MAX};
+    check_actions(((struct bench *)*state)->catalog, &bar);
 }
 
 static void descriptions_say_enough_to_choose_by(void **state)
 {
-    check_actions(((struct bench *)*state)->catalog, has_telling_description);
+    static const struct bar bar = {"bytes of the description", description_bytes, DESCRIPTION_MIN,
+                                   SIZE_MAX};
+    check_actions(((struct bench *)*state)->catalog, &bar);
 }
 
 static void every_action_has_an_example(void **state)
 {
-    check_actions(((struct bench *)*state)->catalog, has_example);
+    static const struct bar bar = {"examples", example_count, 1, SIZE_MAX};
+    check_actions(((struct bench *)*state)->catalog, &bar);
 }
 
 static void every_write_needs_confirmation(void **state)
 {
-    check_actions(((struct bench *)*state)->catalog, asks_before_it_writes);
+    static const struct bar bar = {"requires_confirmation of a write", asks_before_it_writes, 1, 1};
+    check_actions(((struct bench *)*state)->catalog, &bar);
 }
 
 static void every_action_says_what_must_be_connected(void **state)
 {
-    check_actions(((struct bench *)*state)->catalog, names_its_connection);
+    static const struct bar bar = {"first precondition of kind connection", names_its_connection, 1,
+                                   1};
+    check_actions(((struct bench *)*state)->catalog, &bar);
 }
 
 /* catalog_load refuses doubles, too; here they are counted without its maps. */
@@ -147,8 +163,9 @@ static size_t count_actions_without_page(slice name, const struct json *manifest
         const struct json *action = &actions->as.items[i];
         if (slice_starts_with(json_get_str(action, SLICE("docs_url")), SLICE("https://")))
             continue;
-        print_error("%.*s: %.*s\n", SLICE_ARG(name),
-                    SLICE_ARG(json_get_str(action, SLICE("action_id"))));
+        print_error("%.*s: %.*s: docs_url is \"%.*s\", one with https:// is wanted\n",
+                    SLICE_ARG(name), SLICE_ARG(json_get_str(action, SLICE("action_id"))),
+                    SLICE_ARG(json_get_str(action, SLICE("docs_url"))));
         bad++;
     }
     return bad;
