@@ -274,7 +274,7 @@ static bool take_memory(struct exec *exec)
     return false;
 }
 
-static void read_reply(struct op *op)
+static void read_attempt_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (!take_memory(exec))
@@ -304,9 +304,9 @@ enum op_result exec_step_read_reply(struct op *op)
                                      exec->attempt.call.is_any_byte_sent;
     exec->attempt.call.is_any_byte_sent = exec->attempt.is_any_byte_sent;
     if (exec->attempt.call.body.len > READ_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &exec->job, read_reply, "the reply to be read") == OK)
+        op_offload(op, &exec->job, read_attempt_reply, "the reply to be read") == OK)
         return OP_WAIT;
-    read_reply(op);
+    read_attempt_reply(op);
     return OP_NEXT;
 }
 

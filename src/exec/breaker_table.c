@@ -149,7 +149,7 @@ static bool shard_make_room(struct shard *shard, size_t members_max)
 }
 
 /* The integration is part of the name of a host that a connection gave. */
-static struct member_key make_key(const struct breaker_key *key)
+static struct member_key make_member_key(const struct breaker_key *key)
 {
     char text[CATALOG_TOOL_NAME_MAX + 1 + BREAKER_ORIGIN_MAX];
     slice scope =
@@ -220,7 +220,7 @@ static void origin_free(struct breaker_origin *origin)
 }
 
 /* One with executions under way stays; where all have some, false. */
-static bool make_room(struct breaker *breaker)
+static bool origins_make_room(struct breaker *breaker)
 {
     if (breaker->origins.count < breaker->config.origins_max)
         return true;
@@ -243,7 +243,7 @@ static struct breaker_origin *origin_find(struct breaker *breaker, slice name)
 static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
 {
     struct breaker_origin *origin = origin_find(breaker, name);
-    if (!origin && make_room(breaker) && (origin = mem_zalloc(sizeof(*origin)))) {
+    if (!origin && origins_make_room(breaker) && (origin = mem_zalloc(sizeof(*origin)))) {
         origin->breaker = breaker;
         name = slice_first(name, BREAKER_ORIGIN_MAX);
         memcpy(origin->name, name.ptr, name.len);
@@ -267,7 +267,7 @@ struct breaker_member *breaker_member_get(struct breaker *breaker, const struct 
     struct breaker_origin *origin = key->is_host_given ? NULL : origin_get(breaker, key->origin);
     if (!origin && !key->is_host_given)
         return NULL;
-    struct member_key of = make_key(key);
+    struct member_key of = make_member_key(key);
     struct breaker_member *member = map_get(&breaker->members, member_key(&of));
     if (!member)
         return member_new(breaker, &of, origin);
@@ -279,7 +279,7 @@ struct breaker_member *breaker_member_get(struct breaker *breaker, const struct 
 
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key)
 {
-    struct member_key of = make_key(key);
+    struct member_key of = make_member_key(key);
     return map_get(&breaker->members, member_key(&of));
 }
 

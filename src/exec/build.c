@@ -30,8 +30,8 @@ struct build {
     size_t file_at[EXEC_FILES_MAX]; /* multipart: where in the body's text each belongs */
 };
 
-static int eval(struct build *b, const struct expr_template *tmpl, unsigned flags,
-                struct json *value)
+static int eval_template(struct build *b, const struct expr_template *tmpl, unsigned flags,
+                         struct json *value)
 {
     return expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
 }
@@ -148,7 +148,7 @@ static int append_pairs(struct build *b, struct buf *out, char lead,
         buf_append(&pairs.name, parts->items[i].name);
         result = check_name(b, &pairs.name);
         if (result == OK)
-            result = eval(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
+            result = eval_template(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
         if (result == OK)
             result = append_value(b, &pairs, &value);
     }
@@ -181,7 +181,7 @@ static int add_headers(struct build *b, const struct catalog_parts *parts)
     for (size_t i = 0; i < parts->count; i++) {
         struct json value;
         slice text;
-        if (eval(b, parts->items[i].value, 0, &value) != OK)
+        if (eval_template(b, parts->items[i].value, 0, &value) != OK)
             return (int)b->err->code;
         if (value.type == JSON_NULL)
             continue;
@@ -313,7 +313,7 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
                            unsigned flags)
 {
     struct json value;
-    if (eval(b, tmpl, flags, &value) != OK)
+    if (eval_template(b, tmpl, flags, &value) != OK)
         return (int)b->err->code;
     ASSERT(value.type == JSON_STRING);
     buf_append(out, json_str(&value));
@@ -370,7 +370,7 @@ static int append_path(struct build *b, const struct json *credential, struct bu
 static int append_url(struct build *b, struct buf *url)
 {
     struct json value;
-    if (eval(b, b->request->url, 0, &value) != OK)
+    if (eval_template(b, b->request->url, 0, &value) != OK)
         return (int)b->err->code;
     return exec_progress_follow(b->progress, json_str(&value), b->request->hosts, url, b->err);
 }
@@ -403,7 +403,7 @@ static int build_url(struct build *b, const struct json *credential)
 static int body_json(struct build *b, struct buf *out)
 {
     struct json value;
-    if (eval(b, b->request->body, EXPR_DROP_NULL_MEMBERS, &value) != OK)
+    if (eval_template(b, b->request->body, EXPR_DROP_NULL_MEMBERS, &value) != OK)
         return (int)b->err->code;
     json_write(out, &value);
     return add_header(b, SLICE("Content-Type"), SLICE("application/json"));
@@ -420,7 +420,7 @@ static int body_raw(struct build *b, struct buf *out)
 {
     const struct catalog_request *request = b->request;
     struct json value;
-    if (eval(b, request->body, 0, &value) != OK)
+    if (eval_template(b, request->body, 0, &value) != OK)
         return (int)b->err->code;
     if (value.type != JSON_STRING)
         return err_set(b->err, ERR_INVALID, "the body must be a string, got %s",
@@ -482,7 +482,7 @@ static int append_field(struct build *b, struct buf *out, slice boundary,
     struct json value;
     const struct json *items = &value;
     uint32_t count = 1;
-    if (eval(b, part->value, 0, &value) != OK)
+    if (eval_template(b, part->value, 0, &value) != OK)
         return (int)b->err->code;
     if (value.type == JSON_ARRAY) {
         items = value.as.items;

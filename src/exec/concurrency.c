@@ -14,7 +14,7 @@ struct concurrency_account {
     struct list link; /* among the spare ones */
 };
 
-static slice key_of(const struct uuid *id)
+static slice concurrency_key(const struct uuid *id)
 {
     return slice_of((const char *)id->bytes, sizeof(id->bytes));
 }
@@ -55,7 +55,7 @@ static struct concurrency_account *account_new(struct concurrency *inflight, str
         return NULL;
     *account = (struct concurrency_account){.id = id};
     list_init(&account->link);
-    if (map_put(&inflight->accounts, key_of(&account->id), account, NULL) == OK)
+    if (map_put(&inflight->accounts, concurrency_key(&account->id), account, NULL) == OK)
         return account;
     account_give_back(inflight, account);
     return NULL;
@@ -63,7 +63,8 @@ static struct concurrency_account *account_new(struct concurrency *inflight, str
 
 struct concurrency_account *concurrency_enter(struct concurrency *inflight, struct uuid account_id)
 {
-    struct concurrency_account *account = map_get(&inflight->accounts, key_of(&account_id));
+    struct concurrency_account *account =
+        map_get(&inflight->accounts, concurrency_key(&account_id));
     if (!share_allows(account ? account->count : 0, inflight->count, inflight->size,
                       inflight->share))
         return NULL;
@@ -82,6 +83,6 @@ void concurrency_leave(struct concurrency *inflight, struct concurrency_account 
     inflight->count--;
     if (--account->count > 0)
         return;
-    (void)map_remove(&inflight->accounts, key_of(&account->id));
+    (void)map_remove(&inflight->accounts, concurrency_key(&account->id));
     account_give_back(inflight, account);
 }

@@ -20,7 +20,7 @@ static struct exec_enrol *enrol_of(struct op *op)
     return CONTAINER_OF(op, struct exec_enrol, op);
 }
 
-static enum op_result stop(struct exec_enrol *enrol, enum exec_enrolled result, slice message)
+static enum op_result stop_enrol(struct exec_enrol *enrol, enum exec_enrolled result, slice message)
 {
     enrol->result = result;
     enrol->message = message;
@@ -29,7 +29,7 @@ static enum op_result stop(struct exec_enrol *enrol, enum exec_enrolled result, 
 
 static enum op_result stop_database(struct exec_enrol *enrol)
 {
-    return stop(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
+    return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
 /* The texts of the probe lie in its own arena, which goes when it has ended; the outcome has to
@@ -46,9 +46,9 @@ static enum op_result step_load(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     if (!enrol->app && catalog_has_integration(enrol->catalog, enrol->in.integration_id))
-        return stop(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
     if (!enrol->app)
-        return stop(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
+        return stop_enrol(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
     size_t kept_max = connect_kept_max(enrol->connect);
     if (!enrol->in.connection_id) {
         if (!kept_max)
@@ -63,8 +63,8 @@ static enum op_result step_load(struct op *op)
 
 static enum op_result stop_gone(struct exec_enrol *enrol)
 {
-    return stop(enrol, EXEC_ENROL_GONE,
-                SLICE("The connection was removed meanwhile; nothing was changed."));
+    return stop_enrol(enrol, EXEC_ENROL_GONE,
+                      SLICE("The connection was removed meanwhile; nothing was changed."));
 }
 
 static enum op_result step_check_former(struct op *op)
@@ -79,7 +79,7 @@ static enum op_result step_check_former(struct op *op)
 
 static enum op_result stop_full(struct exec_enrol *enrol)
 {
-    return stop(enrol, EXEC_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
+    return stop_enrol(enrol, EXEC_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
 }
 
 /* A first check that spares the app a call. Two enrolments may pass it at the same time; the
@@ -205,8 +205,8 @@ static enum op_result audit_refusal(struct exec_enrol *enrol,
     return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
 }
 
-static enum op_result refuse(struct exec_enrol *enrol, enum match match,
-                             const struct connection_identity *wanted, const char *what)
+static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match,
+                                      const struct connection_identity *wanted, const char *what)
 {
     ASSERT(match != MATCH_SAME);
     struct arena *arena = &enrol->op.arena;
@@ -215,19 +215,20 @@ static enum op_result refuse(struct exec_enrol *enrol, enum match match,
     slice app = enrol->app->name, whom = name_of(wanted, is_by_subject, arena);
     slice came = name_of(&enrol->identity, is_by_subject, arena);
     if (match == MATCH_OTHER)
-        (void)stop(enrol, EXEC_ENROL_OTHER_IDENTITY,
-                   arena_printf(arena,
-                                "%s %.*s, and what came from %.*s is %.*s. Nothing was stored or "
-                                "changed: sign in to %.*s as %.*s, then try again.",
-                                what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came),
-                                SLICE_ARG(app), SLICE_ARG(whom)));
+        (void)stop_enrol(
+            enrol, EXEC_ENROL_OTHER_IDENTITY,
+            arena_printf(arena,
+                         "%s %.*s, and what came from %.*s is %.*s. Nothing was stored or "
+                         "changed: sign in to %.*s as %.*s, then try again.",
+                         what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came), SLICE_ARG(app),
+                         SLICE_ARG(whom)));
     else
-        (void)stop(enrol, EXEC_ENROL_UNKNOWN_IDENTITY,
-                   arena_printf(arena,
-                                "%s %.*s, and it could not be found out who came from %.*s. "
-                                "Nothing was stored or changed; try again. %.*s",
-                                what, SLICE_ARG(whom), SLICE_ARG(app),
-                                SLICE_ARG(enrol->probe.identity_message)));
+        (void)stop_enrol(enrol, EXEC_ENROL_UNKNOWN_IDENTITY,
+                         arena_printf(arena,
+                                      "%s %.*s, and it could not be found out who came from %.*s. "
+                                      "Nothing was stored or changed; try again. %.*s",
+                                      what, SLICE_ARG(whom), SLICE_ARG(app),
+                                      SLICE_ARG(enrol->probe.identity_message)));
     return enrol->in.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }
 
@@ -242,13 +243,13 @@ static enum op_result check_identity(struct exec_enrol *enrol)
         const struct connection_identity wanted = {.email = link->email, .subject = link->subject};
         enum match match = match_demand(&wanted, &enrol->identity);
         if (match != MATCH_SAME)
-            return refuse(enrol, match, &wanted, "This link is for");
+            return refuse_identity(enrol, match, &wanted, "This link is for");
     }
     if (enrol->in.may_change_identity && !link)
         return OP_NEXT;
     enum match match = match_former(former, &enrol->identity);
     if (match == MATCH_OTHER || (match == MATCH_UNKNOWN && link))
-        return refuse(enrol, match, former, "This connection acts as");
+        return refuse_identity(enrol, match, former, "This connection acts as");
     return OP_NEXT;
 }
 
@@ -265,7 +266,7 @@ static slice label_of(struct exec_enrol *enrol)
     return keep_text(enrol, enrol->app->name);
 }
 
-static enum op_result keep(struct exec_enrol *enrol)
+static enum op_result keep_connection(struct exec_enrol *enrol)
 {
     const struct exec_enrol_request *in = &enrol->in;
     enrol->label = label_of(enrol);
@@ -289,7 +290,7 @@ static enum op_result keep(struct exec_enrol *enrol)
         .means = in->means,
     };
     if (!enrol->label.ptr)
-        return stop(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
     connect_keep_start(enrol->connect, &enrol->keep, &request, &enrol->op);
     return OP_WAIT;
 }
@@ -302,9 +303,9 @@ static enum op_result step_keep(struct op *op)
     const struct exec_probe *probe = &enrol->probe;
     ASSERT(!op_is_active(&probe->op));
     if (probe->verdict == EXEC_PROBE_REFUSED || probe->verdict == EXEC_PROBE_OUTAGE)
-        return stop(enrol,
-                    probe->verdict == EXEC_PROBE_REFUSED ? EXEC_ENROL_REFUSED : EXEC_ENROL_OUTAGE,
-                    keep_text(enrol, probe->message));
+        return stop_enrol(
+            enrol, probe->verdict == EXEC_PROBE_REFUSED ? EXEC_ENROL_REFUSED : EXEC_ENROL_OUTAGE,
+            keep_text(enrol, probe->message));
     enrol->is_tested = probe->verdict == EXEC_PROBE_WORKS;
     enrol->identity = (struct connection_identity){
         .email = keep_text(enrol, probe->identity.email),
@@ -316,7 +317,7 @@ static enum op_result step_keep(struct op *op)
                LOG_STR("integration_id", enrol->in.integration_id),
                LOG_STR("cause", probe->identity_message));
     enum op_result result = check_identity(enrol);
-    return result == OP_NEXT ? keep(enrol) : result;
+    return result == OP_NEXT ? keep_connection(enrol) : result;
 }
 
 static enum op_result step_check_kept(struct op *op)
@@ -333,10 +334,10 @@ static enum op_result step_check_kept(struct op *op)
     case CONNECT_KEEP_FULL:
         return stop_full(enrol);
     case CONNECT_KEEP_LINK_USED:
-        return stop(enrol, EXEC_ENROL_LINK_USED,
-                    SLICE("This link has been used already, or its time is over."));
+        return stop_enrol(enrol, EXEC_ENROL_LINK_USED,
+                          SLICE("This link has been used already, or its time is over."));
     case CONNECT_KEEP_TOO_LARGE:
-        return stop(enrol, EXEC_ENROL_REFUSED, SLICE("The credential is too large."));
+        return stop_enrol(enrol, EXEC_ENROL_REFUSED, SLICE("The credential is too large."));
     case CONNECT_KEEP_UNAVAILABLE:
         return stop_database(enrol);
     }

@@ -41,8 +41,8 @@ static bool is_printable(slice text)
 }
 
 /* One fault more. */
-static void add(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static void add(struct buf *out, const char *fmt, ...)
+static void add_file_fault(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void add_file_fault(struct buf *out, const char *fmt, ...)
 {
     va_list args;
     if (out->len > 0)
@@ -55,8 +55,8 @@ static void add(struct buf *out, const char *fmt, ...)
 static void check_text(slice text, const char *member, size_t index, struct buf *out)
 {
     if (text.len > EXEC_FILE_NAME_MAX || !is_printable(text))
-        add(out, "/files/%zu/%s: must be at most %d bytes without control characters", index,
-            member, EXEC_FILE_NAME_MAX);
+        add_file_fault(out, "/files/%zu/%s: must be at most %d bytes without control characters",
+                       index, member, EXEC_FILE_NAME_MAX);
 }
 
 static void check_file(const struct exec_file *file, size_t index, size_t bytes_max,
@@ -64,19 +64,20 @@ static void check_file(const struct exec_file *file, size_t index, size_t bytes_
 {
     size_t size = exec_file_size(file->data);
     if (!file->data.ptr)
-        add(out, "/files/%zu: has no data", index);
+        add_file_fault(out, "/files/%zu: has no data", index);
     if (file->name.len == 0)
-        add(out, "/files/%zu: has no name", index);
+        add_file_fault(out, "/files/%zu: has no name", index);
     check_text(file->name, "name", index, out);
     check_text(file->field, "field", index, out);
     if (file->content_type.len > 0 &&
         (slice_find_char(file->content_type, '/') < 1 || !http_is_field_value(file->content_type)))
-        add(out, "/files/%zu/contentType: is no media type", index);
+        add_file_fault(out, "/files/%zu/contentType: is no media type", index);
     if (size > bytes_max)
-        add(out, "/files/%zu: has %zu bytes, at most %zu are taken", index, size, bytes_max);
+        add_file_fault(out, "/files/%zu: has %zu bytes, at most %zu are taken", index, size,
+                       bytes_max);
 }
 
-static size_t smaller(size_t limit, size_t wanted)
+static size_t smaller_limit(size_t limit, size_t wanted)
 {
     return wanted > 0 && wanted < limit ? wanted : limit;
 }
@@ -85,21 +86,21 @@ static void check_files(const struct catalog_action *action, const struct exec_f
                         size_t count, size_t file_bytes_max, struct buf *out)
 {
     const struct catalog_files *taken = &action->files;
-    size_t count_max = smaller(EXEC_FILES_MAX, taken->count_max);
+    size_t count_max = smaller_limit(EXEC_FILES_MAX, taken->count_max);
     bool is_whole_body = taken->travel == FILES_RAW;
     if (is_whole_body)
         count_max = 1;
     if (count == 0 && is_whole_body &&
         catalog_request_at(action, taken->at)->body_kind == BODY_NONE)
-        add(out, "%.*s sends a file, and none came", SLICE_ARG(action->title));
+        add_file_fault(out, "%.*s sends a file, and none came", SLICE_ARG(action->title));
     else if (count > 0 && taken->travel == FILES_NONE)
-        add(out, "%.*s takes no files", SLICE_ARG(action->title));
+        add_file_fault(out, "%.*s takes no files", SLICE_ARG(action->title));
     else if (count > count_max)
-        add(out, "%.*s takes at most %zu file%s, more came", SLICE_ARG(action->title), count_max,
-            count_max == 1 ? "" : "s");
+        add_file_fault(out, "%.*s takes at most %zu file%s, more came", SLICE_ARG(action->title),
+                       count_max, count_max == 1 ? "" : "s");
     else
         for (size_t i = 0; i < count; i++)
-            check_file(&files[i], i, smaller(file_bytes_max, taken->bytes_max), out);
+            check_file(&files[i], i, smaller_limit(file_bytes_max, taken->bytes_max), out);
 }
 
 slice exec_files_check(const struct catalog_action *action, const struct exec_file *files,

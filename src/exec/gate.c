@@ -337,8 +337,8 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
 
 /* The first request; and of those behind it what can be known to be wrong before the first is
  * sent. */
-static int build(struct exec *exec, const struct exec_scope *scope, const struct json *credential,
-                 struct err *err)
+static int build_and_preview(struct exec *exec, const struct exec_scope *scope,
+                             const struct json *credential, struct err *err)
 {
     int result =
         exec_build(exec->action, scope, credential, &exec->op.arena, &exec->attempt.request, err);
@@ -365,7 +365,7 @@ enum op_result exec_build_request(struct exec *exec)
                                 &json_limits_provider, &err);
     if (connection && !credential)
         return err.code == ERR_NOMEM ? stop_short(exec) : stop_reauth(exec);
-    switch (build(exec, &scope, credential, &err)) {
+    switch (build_and_preview(exec, &scope, credential, &err)) {
     case OK:
         return OP_NEXT;
     case ERR_CRYPTO:

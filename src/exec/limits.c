@@ -54,7 +54,7 @@ static void on_due(struct timer *timer);
 
 /* ---- buckets ---- */
 
-static slice make_key(const struct limits_key *key, char out[LIMITS_KEY_MAX])
+static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_MAX])
 {
     const struct catalog_integration *integration = key->action->integration;
     bool is_per_action = integration->limits.is_per_action;
@@ -269,7 +269,7 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     bool is_wanted = wanted->rate_per_s > 0 || wanted->in_flight_max > 0;
     if (limits->config.is_off || (!is_wanted && limits->buckets.count == 0))
         return LIMITS_FREE;
-    slice name = make_key(key, text);
+    slice name = make_bucket_key(key, text);
     struct limits_bucket *bucket = map_get(&limits->buckets, name);
     if (!bucket && is_wanted)
         bucket = bucket_new(limits, name);
@@ -356,7 +356,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
     if (limits->config.is_off || (!is_closing && !is_quota && !(feedback->is_too_fast && bucket)))
         return;
     if (!bucket) {
-        slice name = make_key(key, text);
+        slice name = make_bucket_key(key, text);
         bucket = map_get(&limits->buckets, name);
         if (!bucket)
             bucket = bucket_new(limits, name);
@@ -370,7 +370,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
 {
     char text[LIMITS_KEY_MAX];
-    const struct limits_bucket *bucket = map_get(&limits->buckets, make_key(key, text));
+    const struct limits_bucket *bucket = map_get(&limits->buckets, make_bucket_key(key, text));
     uint64_t now = loop_now_ns(limits->config.loop), until = 0;
     if (!bucket || limits->config.is_off)
         return 0;

@@ -43,7 +43,7 @@ static int fill_text(struct preview *p, slice text, struct json *out)
 }
 
 /* Leaves out what vanishes from a body, a query or the headers. */
-static int fill(struct preview *p, const struct json *from, struct json *out)
+static int fill_json(struct preview *p, const struct json *from, struct json *out)
 {
     int result = OK;
     *out = *from;
@@ -56,7 +56,7 @@ static int fill(struct preview *p, const struct json *from, struct json *out)
     for (uint32_t i = 0; i < from->count && result == OK; i++) {
         const struct json *item = is_array ? &from->as.items[i] : &from->as.members[i].value;
         struct json value;
-        result = fill(p, item, &value);
+        result = fill_json(p, item, &value);
         if (result != OK || (value.type == JSON_NULL && item->type != JSON_NULL))
             continue;
         if (is_array)
@@ -134,7 +134,7 @@ static int preview_one(struct preview *p, unsigned at, struct json *out)
         const struct json *member = json_get(source, slice_cstr(members[i]));
         if (!member || member->type == JSON_NULL)
             continue;
-        result = fill(p, member, &value);
+        result = fill_json(p, member, &value);
         json_object_set(p->arena, out, slice_cstr(members[i]), value);
     }
     if (action->files.travel != FILES_NONE && action->files.travel != FILES_BASE64 &&

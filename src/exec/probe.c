@@ -25,7 +25,8 @@ static struct exec_probe *probe_of(struct op *op)
     return CONTAINER_OF(op, struct exec_probe, op);
 }
 
-static enum op_result stop(struct exec_probe *probe, enum exec_probe_verdict verdict, slice message)
+static enum op_result stop_probe(struct exec_probe *probe, enum exec_probe_verdict verdict,
+                                 slice message)
 {
     probe->verdict = verdict;
     probe->message = message;
@@ -36,8 +37,9 @@ static enum op_result stop(struct exec_probe *probe, enum exec_probe_verdict ver
 static enum op_result stop_unmade(struct exec_probe *probe, int status, slice message)
 {
     if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
-        return stop(probe, EXEC_PROBE_OUTAGE, SLICE("This server is out of memory; try again."));
-    return stop(probe, EXEC_PROBE_REFUSED, message);
+        return stop_probe(probe, EXEC_PROBE_OUTAGE,
+                          SLICE("This server is out of memory; try again."));
+    return stop_probe(probe, EXEC_PROBE_REFUSED, message);
 }
 
 static uint64_t deadline_ns(const struct exec_probe *probe)
@@ -108,7 +110,7 @@ static enum op_result step_token(struct op *op)
     if (op->arena.is_exhausted)
         return stop_unmade(probe, ERR_NOMEM, message);
     bool is_outage = reply.verdict == OAUTH_OUTAGE || reply.verdict == OAUTH_TIMEOUT;
-    return stop(probe, is_outage ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED, message);
+    return stop_probe(probe, is_outage ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED, message);
 }
 
 /* ---- a request ---- */
@@ -194,9 +196,9 @@ static enum op_result step_test(struct op *op)
     struct err err = {0};
     bool is_untested = probe->auth->test_path.len == 0;
     if (is_untested || probe->in.is_identity_only) {
-        (void)stop(probe, EXEC_PROBE_UNTESTED,
-                   arena_printf(&op->arena, "%.*s has no request that could test it.",
-                                SLICE_ARG(probe->integration->name)));
+        (void)stop_probe(probe, EXEC_PROBE_UNTESTED,
+                         arena_printf(&op->arena, "%.*s has no request that could test it.",
+                                      SLICE_ARG(probe->integration->name)));
         return op_jump(op, STEP_IDENTIFY);
     }
     begin_action(probe);
@@ -231,7 +233,8 @@ static bool is_outage(enum exec_reason reason)
 }
 
 /* A text, or a number as its digits; SLICE_NONE where it is neither or is too long. */
-static slice text_of(struct exec_probe *probe, const struct json *value, size_t characters_max)
+static slice identity_text(struct exec_probe *probe, const struct json *value,
+                           size_t characters_max)
 {
     slice text = json_str(value);
     struct buf digits;
@@ -248,10 +251,10 @@ static slice text_of(struct exec_probe *probe, const struct json *value, size_t 
 static void read_identity(struct exec_probe *probe, const struct json *found)
 {
     struct connection_identity *identity = &probe->identity;
-    slice email = text_of(probe, JSON_GET(found, "email"), CONNECTION_EMAIL_MAX);
+    slice email = identity_text(probe, JSON_GET(found, "email"), CONNECTION_EMAIL_MAX);
     identity->email = slice_find_char(email, '@') > 0 ? email : SLICE_NONE;
-    identity->subject = text_of(probe, JSON_GET(found, "subject"), CONNECTION_SUBJECT_MAX);
-    identity->label = text_of(probe, JSON_GET(found, "label"), CONNECTION_IDENTITY_LABEL_MAX);
+    identity->subject = identity_text(probe, JSON_GET(found, "subject"), CONNECTION_SUBJECT_MAX);
+    identity->label = identity_text(probe, JSON_GET(found, "label"), CONNECTION_IDENTITY_LABEL_MAX);
     if (connection_identity_is_known(identity)) {
         probe->label = connection_identity_text(identity);
         probe->identity_message = SLICE_NONE;
@@ -275,7 +278,7 @@ static const struct json *output_of(struct exec_probe *probe, const struct exec_
     return NULL;
 }
 
-static void read_reply(struct exec_probe *probe, struct exec_outcome *outcome)
+static void read_probe_reply(struct exec_probe *probe, struct exec_outcome *outcome)
 {
     *outcome = (struct exec_outcome){.retry_after_ms = -1};
     exec_reply_read(&probe->action, &probe->call, &probe->scope, &probe->built, &probe->op.arena,
@@ -291,11 +294,11 @@ static enum op_result step_tested(struct op *op)
     struct exec_probe *probe = probe_of(op);
     struct exec_outcome outcome;
     ASSERT(probe->built.url.len > 0);
-    read_reply(probe, &outcome);
+    read_probe_reply(probe, &outcome);
     if (outcome.reason != EXEC_SUCCEEDED)
-        return stop(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
-                    outcome.message);
-    (void)stop(probe, EXEC_PROBE_WORKS, SLICE_NONE);
+        return stop_probe(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
+                          outcome.message);
+    (void)stop_probe(probe, EXEC_PROBE_WORKS, SLICE_NONE);
     const struct json *output = output_of(probe, &outcome);
     if (probe->integration->identity.from == IDENTITY_TEST) {
         read_identity(probe, output);
@@ -379,7 +382,7 @@ static enum op_result step_identified(struct op *op)
     struct exec_probe *probe = probe_of(op);
     struct exec_outcome outcome;
     ASSERT(probe->verdict == EXEC_PROBE_WORKS || probe->verdict == EXEC_PROBE_UNTESTED);
-    read_reply(probe, &outcome);
+    read_probe_reply(probe, &outcome);
     if (outcome.reason == EXEC_SUCCEEDED)
         read_identity(probe, output_of(probe, &outcome));
     else

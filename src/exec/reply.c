@@ -105,7 +105,7 @@ static void make_root(struct reply *r, const struct exec_scope *scope)
 }
 
 /* null when the expression fails: contrib/integrations/README.md "Templates and expressions". */
-static struct json eval(struct reply *r, const struct expr *expr)
+static struct json eval_or_null(struct reply *r, const struct expr *expr)
 {
     struct json value = json_null;
     struct err err;
@@ -173,10 +173,10 @@ static bool is_rate_limited(struct reply *r)
 {
     const struct catalog_limits *limits = &r->action->integration->limits;
     for (size_t i = 0; i < limits->rate_rule_count; i++) {
-        struct json is_match = eval(r, limits->rate_rules[i].when);
+        struct json is_match = eval_or_null(r, limits->rate_rules[i].when);
         if (!expr_is_true(&is_match))
             continue;
-        struct json wait = eval(r, limits->rate_rules[i].retry_after);
+        struct json wait = eval_or_null(r, limits->rate_rules[i].retry_after);
         r->out->retry_after_ms = wait_ms(&wait);
         return true;
     }
@@ -212,8 +212,8 @@ static void read_quota(struct reply *r)
     const struct catalog_limits *limits = &r->action->integration->limits;
     if (!limits->quota_remaining || !limits->quota_reset)
         return;
-    struct json remaining = eval(r, limits->quota_remaining);
-    struct json reset = eval(r, limits->quota_reset);
+    struct json remaining = eval_or_null(r, limits->quota_remaining);
+    struct json reset = eval_or_null(r, limits->quota_reset);
     r->out->quota_remaining = count_of(&remaining);
     r->out->quota_reset_ms = wait_ms(&reset);
 }
@@ -227,7 +227,7 @@ static const struct catalog_error_rule *find_rule(struct reply *r,
     for (size_t i = 0; i < rules->count; i++) {
         if (is_success && !rules->items[i].on_success)
             continue;
-        struct json is_match = eval(r, rules->items[i].when);
+        struct json is_match = eval_or_null(r, rules->items[i].when);
         if (expr_is_true(&is_match))
             return &rules->items[i];
     }
@@ -409,7 +409,7 @@ static void read_next(struct reply *r)
     const struct catalog_pages *pages = &r->action->pages;
     struct json all = json_object();
     for (size_t i = 0; i < pages->count; i++) {
-        struct json next = eval(r, pages->items[i].next);
+        struct json next = eval_or_null(r, pages->items[i].next);
         if (json_is_number(&next) || (next.type == JSON_STRING && next.count > 0))
             json_object_set(r->arena, &all, pages->items[i].input, next);
     }
@@ -460,7 +460,7 @@ static slice missing_member(struct reply *r)
 {
     const struct catalog_reply *wanted = r->wanted;
     for (size_t i = 0; i < wanted->required_count; i++) {
-        struct json value = eval(r, wanted->required[i]);
+        struct json value = eval_or_null(r, wanted->required[i]);
         if (value.type == JSON_NULL)
             return wanted->required_texts[i];
     }

@@ -215,7 +215,8 @@ static const struct op_class stored_class = {
 
 /* ---- asking ---- */
 
-static slice make_key(struct arena *arena, struct uuid account_id, const struct exec_fit *wanted)
+static slice make_stored_key(struct arena *arena, struct uuid account_id,
+                             const struct exec_fit *wanted)
 {
     size_t len = KEY_FIXED_LEN + wanted->pointer.len;
     char *text = arena_alloc_text(arena, len);
@@ -231,8 +232,8 @@ static slice make_key(struct arena *arena, struct uuid account_id, const struct 
 }
 
 /* NULL: out of memory, or too many at a time. */
-static struct exec_stored *start(struct exec_stored_table *table, struct uuid account_id,
-                                 const struct exec_fit *wanted, size_t bytes, slice key)
+static struct exec_stored *start_stored(struct exec_stored_table *table, struct uuid account_id,
+                                        const struct exec_fit *wanted, size_t bytes, slice key)
 {
     struct exec_stored *stored = mem_zalloc(sizeof(*stored));
     if (!stored)
@@ -264,10 +265,10 @@ void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read 
     *read = (struct exec_stored_read){.status = ERR_NOMEM};
     list_init(&read->link);
     loop_task_init(&read->task, on_task);
-    slice key = make_key(&op->arena, account_id, wanted);
+    slice key = make_stored_key(&op->arena, account_id, wanted);
     struct exec_stored *stored = key.ptr ? map_get(&table->map, key) : NULL;
     if (!stored && key.ptr)
-        stored = start(table, account_id, wanted, bytes, key);
+        stored = start_stored(table, account_id, wanted, bytes, key);
     if (!stored || !arena_on_free(&op->arena, on_reader_freed, read)) {
         if (stored && stored->refs == 0)
             op_cancel(&stored->op);
