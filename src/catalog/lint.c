@@ -328,6 +328,13 @@ static void check_input_schema(struct lint *lint, const struct catalog_action *a
      * wrong calls, hence the warnings. */
     manifest_lint_schema(&lint->reader, "input_schema", schema);
     const struct json *properties = JSON_GET(schema, "properties");
+    const struct json *required = JSON_GET(schema, "required");
+    bool is_by_name = !JSON_GET(schema, "patternProperties");
+    for (uint32_t i = 0; is_by_name && json_is(required, JSON_ARRAY) && i < required->count; i++)
+        if (schema_lacks(schema, json_str(&required->as.items[i])))
+            reader_error(&lint->reader, "input_schema/required",
+                         "\"%.*s\" is none of the properties: no input could be right",
+                         SLICE_ARG(json_str(&required->as.items[i])));
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
         if (!JSON_GET(&properties->as.members[i].value, "description"))
             reader_warning(&lint->reader, "input_schema/properties",
@@ -504,6 +511,8 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
                         .params_schema = integration->connection_params};
     ASSERT(integration->base_url && integration->integration_id.len > 0);
     check_file_name(&lint, integration, source);
+    if (integration->connection_params)
+        manifest_lint_schema(&lint.reader, "connection_params", integration->connection_params);
     check_template(&lint, "base_url", 0, integration->base_url);
     check_headers(&lint, "headers", ROOT_INPUT, &integration->headers);
     struct reader_path auths = {NULL, SLICE("auth"), -1};

@@ -196,12 +196,34 @@ static void addresses_are_https(void **state)
     assert_warned(clean);
 }
 
+static void a_required_input_exists(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {"\"required\":[\"id\"]", "\"required\":[\"idd\"]", "/actions/0/input_schema/required",
+         "\"idd\" is none of the properties"},
+    };
+    static const struct case_of clean[] = {
+        {"\"required\":[\"id\"],\"additionalProperties\":false",
+         "\"required\":[\"idd\"],\"additionalProperties\":false,\"patternProperties\":{\"^i\":{}}",
+         NULL, NULL},
+    };
+    static const struct case_of warned[] = {
+        {AT_TOP, "\"connection_params\":{\"type\":\"object\",\"propertes\":{}}," AT_TOP,
+         "/connection_params", "did you mean \"properties\"?"},
+    };
+    assert_refused(refused);
+    assert_warned(clean);
+    assert_warned(warned);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(a_credential_has_the_members_of_its_type, check_nothing_leaks),
         cmocka_unit_test_teardown(a_header_has_a_name_that_can_be_sent, check_nothing_leaks),
         cmocka_unit_test_teardown(addresses_are_https, check_nothing_leaks),
+        cmocka_unit_test_teardown(a_required_input_exists, check_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
