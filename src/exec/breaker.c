@@ -1,6 +1,6 @@
 /*
- * Circuits by account and origin, and by origin: when they open and close, and who may pass; see
- * breaker.h.
+ * Circuits by account and origin, and by origin: when they open and close, and which executions
+ * pass; see breaker.h.
  */
 #include "base/log.h"
 #include "base/mem.h"
@@ -15,7 +15,7 @@ enum {
     PROBES_MAX_DEFAULT = 3,
     ORIGINS_MAX_DEFAULT = 4096,
     MEMBERS_MAX_DEFAULT = 16384,
-    PROBE_RETRY_MS = 1000, /* for those who come while the probes are out */
+    PROBE_RETRY_MS = 1000, /* for executions that come while probes are under way */
     FRESH_PROBES = 4,      /* of accounts without a failure, in the first time that it is open */
 };
 
@@ -155,6 +155,7 @@ static void report_open(struct breaker_origin *origin, const struct breaker_pass
         origin_open(origin, &one, now);
 }
 
+/* Leaves first, which empties the pass: so it votes once, whatever is opened or closed below. */
 void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
 {
     struct breaker_pass pass = *given;
@@ -309,7 +310,7 @@ void breaker_leave(struct breaker_pass *pass)
     *pass = (struct breaker_pass){.member = NULL};
 }
 
-/* ---- the whole ---- */
+/* ---- making and freeing ---- */
 
 static void default_to(unsigned *value, unsigned default_value)
 {

@@ -22,7 +22,7 @@
  *
  * Limits: origins_max origins and members_max pairs of account and origin are remembered, the
  * least recently used one without executions goes first; an account displaces only itself and the
- * few that share its place in the table. The time comes from the caller (loop clock). Not for
+ * few that share its shard of the table. The time comes from the caller (loop clock). Not for
  * several threads.
  */
 #ifndef EXEC_BREAKER_H
@@ -46,8 +46,8 @@ struct breaker_config {
     unsigned accounts_min; /* that must have failed for the circuit of all, 3 */
     unsigned percent;      /* of executions, or of accounts, that must have failed, 50 */
     unsigned window_ms;    /* 10000 */
-    unsigned open_ms;      /* first time it opens, 5000; doubles each time ... */
-    unsigned open_ms_max;  /* ... up to this, 60000 */
+    unsigned open_ms;      /* first time it opens, 5000; doubles each time, */
+    unsigned open_ms_max;  /* up to this, 60000 */
     unsigned probes_max;   /* at the same time, 3 */
     size_t origins_max;    /* 4096 */
     size_t members_max;    /* 16384 */
@@ -85,7 +85,7 @@ void breaker_free(struct breaker *breaker);
 bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
                    const struct breaker_key *key, uint64_t now_ns,
                    struct breaker_refusal *refusal) MUST_CHECK;
-/* Whether enter would refuse, for those who would have to wait before they could ask. */
+/* Whether enter would refuse, for a caller that would have to wait before it could enter. */
 bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
 /* Whether one has opened since this pass went in: another attempt would do no good. */
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);

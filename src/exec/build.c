@@ -1,6 +1,6 @@
 /*
- * Building a request; see build.h. Every text that goes out is made here, so this is the place
- * where encodings and refusals are decided.
+ * Building a request; see build.h. Every text that goes out is made here, so encodings and
+ * refusals are decided in this file alone.
  */
 #include "exec/build.h"
 

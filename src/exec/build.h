@@ -48,14 +48,14 @@ struct exec_built {
     slice body[EXEC_BODY_PARTS_MAX];
     size_t body_count;
     size_t credential_index;         /* of the header that holds the credential; SIZE_MAX: none */
-    size_t secret_at, secret_len;    /* the credential's place in the url; len 0: not there */
+    size_t secret_at, secret_len;    /* where the credential is in the url; len 0: it is not */
     slice secrets[EXEC_SECRETS_MAX]; /* texts that no reply may show */
     size_t secret_count;
     bool is_bare; /* it carries no credential, so that a refusal is none of the credential */
     unsigned at;  /* which of the action's requests it is */
 };
 
-/* The request that scope->progress is at. ERR_INVALID: err is a sentence for the caller about his
+/* The request that scope->progress is at. ERR_INVALID: err is a sentence for the caller about the
  * input (an expression that fails, an empty path segment, a header that may not be sent); nothing
  * was sent. ERR_REFUSED: a URL out of a reply names a host that the manifest does not. ERR_LIMIT,
  * ERR_NOMEM. credential: JSON object with the members that auth.send names, opened by the caller;

@@ -127,7 +127,7 @@ static enum op_result replay(struct exec *exec)
 
 /* Who asked meanwhile for the same gets the same, without another query for the key; a large
  * summary is not copied for each, they share one reading. After anything but a success the key may
- * be free: then they look it up. */
+ * be free: then they load it. */
 static void hand_on(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;

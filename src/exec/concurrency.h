@@ -1,6 +1,6 @@
 /*
  * concurrency: how many executions each account has in flight, and whether it may have one more.
- * They are places as base/share.h means them: a slow app holds them for long.
+ * They are slots as base/share.h counts them: a slow app holds them for long.
  *
  * Limits: an entry is kept for an account while it has executions in flight, so there are at most
  * as many as these; some unused ones are kept, so that an execution costs no allocation. Not for
@@ -28,7 +28,7 @@ struct concurrency_account;
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share);
 /* None is in (asserted). */
 void concurrency_deinit(struct concurrency *inflight);
-/* NULL: this account has its share, all places are taken, or memory is out. Each other wants one
+/* NULL: this account has its share, all slots are taken, or memory is out. Each other wants one
  * concurrency_leave. */
 struct concurrency_account *concurrency_enter(struct concurrency *inflight,
                                               struct uuid account_id) MUST_CHECK;

@@ -133,8 +133,8 @@ static enum match match_demand(const struct connection_identity *wanted,
     return lacks ? MATCH_UNKNOWN : MATCH_SAME;
 }
 
-/* An address may change its owner or a user his address: the app's own id decides where there is
- * one. */
+/* An address may change its owner, and a user may change the address: the app's own id decides
+ * where there is one. */
 static enum match match_former(const struct connection_identity *former,
                                const struct connection_identity *came)
 {

@@ -4,7 +4,7 @@
  * go out now), claim.c (has it run), attempt.c (the call and its retries) and record.c (the
  * result).
  *
- * An execution lives in the arena of its caller's op. Whoever starts it keeps what struct
+ * An execution lives in the arena of its caller's op. Its starter keeps what struct
  * exec_request borrows until it has ended; an execution that a provider may have seen always runs
  * to its record, also when its client has gone (exec_client_gone).
  */
@@ -34,7 +34,7 @@ struct exec_config {
     struct pg_pool *pool;
     struct http_client *http;
     struct connect_service *connect;
-    struct catalog **catalog; /* the current snapshot; whoever swaps it keeps the pointer valid */
+    struct catalog **catalog; /* the current snapshot; a swap keeps the pointer valid */
     struct exec_node *node;
     struct budget_queue *work; /* what executions take counts there; NULL: nowhere */
     uint64_t timeout_ms, idempotency_ttl_ms;
@@ -45,7 +45,7 @@ struct exec_config {
     size_t account_executions_max; /* of one account alone (exec/concurrency.h); 0: the default */
     size_t file_bytes_max;         /* of one file, decoded; an action may take less */
     size_t output_bytes;           /* answered of an output where the caller names no limit */
-    size_t output_bytes_max;       /* and what he can ask for at most */
+    size_t output_bytes_max;       /* and the most that a caller can ask for */
 };
 
 /* NULL: out of memory. Everything in config outlives it. */
@@ -66,7 +66,7 @@ void exec_service_cancel_all(struct exec_service *service);
 
 /*
  * That a flow is still this process's to carry on. Its row is: at that revision, owned by that
- * incarnation. Whatever takes it away changes the revision, and whoever cancels it elsewhere waits
+ * incarnation. Whatever takes it away changes the revision, and a process that cancels it waits
  * for longer than EXEC_PROOF_MS before that is acknowledged; so what was proven by a statement is
  * good for that long, counted from before the statement was sent, on a clock that goes on while the
  * process stands still. An older proof is renewed by a query.
@@ -98,7 +98,7 @@ struct exec_request {
     int64_t connection_id; /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
     struct exec_file *files; /* their bytes are filled in */
     size_t file_count;
-    /* The caller's own rows are intent and record (a step of a flow): no key is looked up, nothing
+    /* The caller's own rows are intent and record (a step of a flow): no key is loaded, nothing
      * is claimed, stored, audited or rendered; out alone is the result. */
     bool is_recorded_by_caller;
     /* With it: what lets it send, which the caller changes as it learns more; nothing is sent

@@ -27,7 +27,7 @@ slice exec_file_type(const struct exec_file *file);
 size_t exec_file_size(slice data);
 /* All of them decoded. */
 size_t exec_files_size(const struct exec_file *files, size_t count);
-/* All that is wrong with these files for this action, by their place in what the caller sent
+/* All that is wrong with these files for this action, by their JSON Pointer in what the caller sent
  * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: nothing, as far as can be seen without
  * decoding. */
 slice exec_files_check(const struct catalog_action *action, const struct exec_file *files,

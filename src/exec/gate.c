@@ -250,7 +250,7 @@ static slice list_scopes(struct exec *exec)
     return list;
 }
 
-/* What a person ticks when he reconnects: the words of the first of them that is asked for only
+/* What a person ticks on reconnecting: the words of the first of them that is asked for only
  * then. SLICE_NONE: all are asked for anyhow. */
 static slice words_to_tick(const struct exec *exec)
 {
@@ -388,6 +388,9 @@ enum op_result exec_end_dry_run(struct exec *exec)
     return OP_STOP;
 }
 
+/* The order is the interface's: a missing connection is reported before a missing scope, and both
+ * before an operation that has gone. The request is built last, with the credential of what was
+ * found. */
 enum op_result exec_step_check_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);

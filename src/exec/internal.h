@@ -68,7 +68,7 @@ struct exec_key {
     bool is_holder; /* it is in that table */
     enum exec_claim state; /* of claim */
     unsigned waits;        /* for a run of another process */
-    struct list waiters;   /* key.waiter_link of those who wait for this one */
+    struct list waiters;   /* key.waiter_link of runs that wait for this one */
     struct list waiter_link;
     struct claim claim;             /* its fingerprint is of the request, as soon as name is made */
     struct claim_outcome found;     /* what the key has */
@@ -258,7 +258,7 @@ static inline bool exec_is_claimed(const struct exec *exec)
 }
 /* gate.c: lets go of the connection that was found, and of the set it is in. */
 void exec_connection_drop(struct exec *exec);
-/* claim.c: lets the next one have the key; wakes those who wait with the outcome. */
+/* claim.c: takes the key out of the table; wakes the waiters with the outcome. */
 void exec_key_release(struct exec *exec);
 /* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need
  * not wait for an unreachable database. */

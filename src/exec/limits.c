@@ -122,7 +122,7 @@ static void bucket_settle(struct limits_bucket *bucket)
     }
 }
 
-/* ---- who may go when ---- */
+/* ---- when a call may go ---- */
 
 static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
 {
@@ -130,7 +130,7 @@ static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
         token_bucket_fill(&bucket->tokens, bucket->rate_per_s, bucket->burst, now);
 }
 
-/* The earliest time for the one who is `position`th in the queue (1: the first), as far as time
+/* The earliest time for the call that is `position`th in the queue (1: the first), as far as time
  * alone decides. The bucket is filled. */
 static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t position, uint64_t now)
 {
@@ -380,7 +380,7 @@ uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *
     return ms_until(until, now);
 }
 
-/* ---- the whole ---- */
+/* ---- making and freeing ---- */
 
 struct limits *limits_new(const struct limits_config *config)
 {

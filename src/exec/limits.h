@@ -28,7 +28,7 @@ struct limits;
 
 struct limits_config {
     struct loop *loop;
-    size_t buckets_max; /* at least as many as places that are taken at the same time */
+    size_t buckets_max; /* at least as many as slots that are taken at the same time */
     bool is_off;        /* all calls may go at once */
 };
 
@@ -40,13 +40,13 @@ struct limits_key {
 };
 
 enum limits_verdict {
-    LIMITS_FREE,    /* go ahead; the place is taken */
+    LIMITS_FREE,    /* go ahead; the slot is taken */
     LIMITS_QUEUED,  /* the op is held; afterwards limits_slot.verdict is one of the others */
     LIMITS_REFUSED, /* retry_after_ms says when to come again */
 };
 
-/* A call's place in its connection's limits. Zero it before its first use: then limits_leave is
- * harmless from the start. */
+/* A call's slot in its connection's limits, or its position in the queue for one. Zero it before
+ * its first use: then limits_leave is harmless from the start. */
 struct limits_slot {
     /* out */
     enum limits_verdict verdict;
@@ -60,17 +60,17 @@ struct limits_slot {
 
 /* NULL: out of memory. */
 struct limits *limits_new(const struct limits_config *config) MUST_CHECK;
-/* No place may be taken (asserted). */
+/* No slot may be taken (asserted). */
 void limits_free(struct limits *limits);
 
 /* Never completes a wait before it returns. until_ns (loop clock) bounds the wait. */
 enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns,
                                  struct op *op) MUST_CHECK;
-/* The same execution calls once more, in its place: a call more that counts. The milliseconds after
+/* The same execution calls once more, in its slot: a call more that counts. The milliseconds after
  * which its turn would be, for a caller that has not waited for another reason. */
 uint64_t limits_repeat(struct limits_slot *slot);
-/* Gives the place back, and the token with it where no call went out. While queued: leaves the
+/* Gives the slot back, and the token with it where no call went out. While queued: leaves the
  * queue and releases the op. Any number of times. */
 void limits_leave(struct limits_slot *slot, bool is_used);
 
@@ -78,10 +78,10 @@ void limits_leave(struct limits_slot *slot, bool is_used);
 struct limits_feedback {
     bool is_too_fast;       /* it was refused for its rate */
     int64_t retry_after_ms; /* with is_too_fast */
-    int64_t remaining;      /* calls that are left ... */
-    int64_t reset_ms;       /* ... until then, from now */
+    int64_t remaining;      /* calls that are left */
+    int64_t reset_ms;       /* until the quota begins again, from now */
 };
-/* For all who come later. place is the one that the call had. */
+/* For all later calls. slot is the one that the call had. */
 void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
                   const struct limits_feedback *feedback);
 

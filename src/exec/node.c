@@ -175,7 +175,7 @@ static enum op_result wait_if_held(struct op *op, enum node_step next)
     return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
 }
 
-/* The recoveries run side by side and share batches; the node waits for all of them. */
+/* The recoveries run at the same time and share batches; the node waits for all of them. */
 static enum op_result step_recovered(struct op *op)
 {
     struct exec_node *node = node_of(op);

@@ -16,7 +16,7 @@ struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool) MUST_CH
 void exec_node_serve(struct exec_node *node, struct exec_service *service);
 /* The incarnation that owns new claims. */
 struct uuid exec_node_id(const struct exec_node *node);
-/* Whether the lease, counted from before the last heartbeat was sent, still runs: look right before
+/* Whether the lease, counted from before the last heartbeat was sent, still runs: ask right before
  * the first byte of every call that a provider may act on. */
 bool exec_node_may_write(const struct exec_node *node);
 /* Gives the lease up, so that others need not wait for it to run out; parent (may be NULL) is held

@@ -72,7 +72,7 @@ enum exec_advice {
     EXEC_ADVICE_NONE,      /* the app needs no connection */
 };
 
-/* Everything an envelope needs. Texts live in the arena of whoever made it. */
+/* Everything an envelope needs. Texts live in the arena of its maker. */
 struct exec_outcome {
     enum exec_reason reason;
     struct uuid execution_id; /* nil: none */
@@ -85,7 +85,7 @@ struct exec_outcome {
     bool is_hint_given;     /* by the manifest */
     slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
     int64_t retry_after_ms; /* -1: not known */
-    int64_t quota_remaining, quota_reset_ms; /* what the reply told of calls to come; -1 */
+    int64_t quota_remaining, quota_reset_ms; /* what the reply says of calls to come; -1: nothing */
     /* of an action with pages (exec/page.c): how many were read, what asks for the next (null:
      * there is none; else an object of inputs), and why it ended before the last one that was
      * wanted; else 0 */

@@ -2,7 +2,7 @@
  * probe: does the app take this credential, and as whom? The manifest's test request (auth.test)
  * and its identity request (identity), sent with a credential that is not stored yet, or with one
  * that is. Where the credential is an OAuth client's (client credentials), a token is
- * asked for first. Of an identity that is not told the verdict knows nothing.
+ * asked for first. The verdict does not depend on the identity.
  *
  * An op embedded in a caller's op; addresses, overrides and limits are those of executions.
  */
@@ -39,7 +39,7 @@ struct exec_probe {
     /* out, in the op's arena */
     enum exec_probe_verdict verdict;
     slice message; /* sentences unless it works; shows no secret */
-    slice label;   /* of the account there, as the app names it; SLICE_NONE: not told */
+    slice label;   /* of the account there, as the app names it; SLICE_NONE: not known */
     struct connection_identity identity;
     slice identity_message; /* sentences: why it is not known; SLICE_NONE when it is */
     /* private */

@@ -1,6 +1,6 @@
 /*
  * A fresh token for the call (connect/connect.h): ahead of its expiry, and once when the provider
- * says that it is not good any more. Then the connection is looked up again, and the request built
+ * says that it is not good any more. Then the connection is found again, and the request built
  * again with what is found.
  *
  * A renewal writes a new revision of the connection's row, maybe in another process; so what the
@@ -122,7 +122,7 @@ static enum op_result end_unrenewed(struct exec *exec)
     if (exec->connection.renewal.result == CONNECT_RENEWAL_REFUSED ||
         exec->connection.renewal.result == CONNECT_RENEWAL_IMPOSSIBLE) {
         exec->out.is_repeatable = false;
-        hint = SLICE("Nothing was done. The operator of this server has to look at the app's OAuth "
+        hint = SLICE("Nothing was done. The operator of this server has to check the app's OAuth "
                      "client (sluice oauth-clients).");
     }
     return end_run(exec, reason,

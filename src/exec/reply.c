@@ -295,7 +295,7 @@ static slice default_message(struct reply *r)
                         http_status_text(status), SLICE_ARG(provider_words(r)));
 }
 
-/* For whoever asks the provider about it. */
+/* So that the provider can be asked about this very call. */
 static slice with_request_id(struct reply *r, slice message)
 {
     slice id = r->out->provider_request_id;

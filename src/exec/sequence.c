@@ -2,7 +2,8 @@
  * The requests of one action, one behind the other (contrib/integrations/README.md "then"): at most
  * CATALOG_REQUESTS_MAX, each made of the input and the replies before it. The intent is recorded
  * before the first, the result behind the last; a process that dies between them leaves an unknown
- * outcome, as in a call. All of them share deadline, place in the limits and attempts' bound.
+ * outcome, as in a call. All of them share the deadline, the slot of the limits and the bound of
+ * attempts.
  *
  * Where a later request fails after an earlier one has acted, the run is failed, says what was
  * done, and its idempotency key stays bound.
@@ -38,6 +39,9 @@ enum op_result exec_step_next_request(struct op *op)
     return op_wait_then(op, EXEC_STEP_CALL);
 }
 
+/* For an action whose whole run can be repeated but whose later request cannot. The outcome is put
+ * back after the build, which may set one: the failure that led here is the run's if no retry
+ * follows. */
 bool exec_start_over(struct exec *exec)
 {
     ASSERT(exec->progress.at > 0 && exec->out.reason != EXEC_SUCCEEDED);

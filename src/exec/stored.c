@@ -26,7 +26,7 @@ struct exec_stored {
     struct op_job fitting;
     int status;
     slice summary, output;
-    size_t refs;         /* readers whose memory is there; those who wait, too */
+    size_t refs;         /* readers whose memory is there; those that wait included */
     struct list waiting; /* exec_stored_read.link */
     slice key;           /* in the table; SLICE_NONE: not any more */
     bool is_found, is_ready;
@@ -72,12 +72,14 @@ static void on_task(struct loop_task *task)
     wake(read);
 }
 
+/* The last reader ends the op: before the text is there by a cancel, afterwards by releasing the
+ * hold of step_announce, so that the text lives exactly as long as an answer may point into it. */
 static void unref(struct exec_stored *stored)
 {
     ASSERT(stored->refs > 0);
     if (--stored->refs > 0)
         return;
-    leave_table(stored);
+    leave_table(stored); /* a reader that comes later must not find a text that is going */
     if (stored->is_ready)
         op_release(&stored->op);
     else
@@ -118,6 +120,8 @@ static enum op_result step_ask(struct op *op)
                : OP_WAIT;
 }
 
+/* Out of memory budget is an answer, not a failure: ERR_BUSY goes to every reader, and is announced
+ * like a text, since readers may still join until then. */
 static enum op_result step_read(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);

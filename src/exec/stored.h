@@ -1,7 +1,8 @@
 /*
  * A stored summary that is too large to travel with its row (STORE_SUMMARY_INLINE_BYTES): read by
  * itself on the lane of large reads, cut on a pool thread where its reader wants a part, and shared
- * by all who want the same of it at a time. However many ask, one text is in memory.
+ * by all readers that want the same of it at a time. However many readers there are, one text is in
+ * memory.
  */
 #ifndef EXEC_STORED_H
 #define EXEC_STORED_H
@@ -27,7 +28,7 @@ void exec_stored_init(struct exec_stored_table *table, struct loop *loop, struct
 /* Nothing may be in use (asserted). */
 void exec_stored_deinit(struct exec_stored_table *table);
 
-/* One who asks, in the memory of its op. Zeroed before. */
+/* One reader, in the memory of its op. Zeroed before. */
 struct exec_stored_read {
     /* out: OK; ERR_NOTFOUND: no such execution, or (with `is_found`) nothing at the pointer;
      * ERR_BUSY: no memory for it in time, or as pg_query.status; ERR_NOMEM. */
