@@ -23,7 +23,7 @@ struct account_rate {
 
 static slice account_key(const struct account *account)
 {
-    return slice_of(account->id.bytes, sizeof(account->id.bytes));
+    return uuid_slice(&account->id);
 }
 
 static void account_free(struct account_rate *rate, struct account *account)
@@ -52,8 +52,7 @@ static struct account *rate_account_new(struct account_rate *rate, struct uuid i
 uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, uint64_t now_ns)
 {
     ASSERT(rate && now_ns > 0);
-    struct account *account =
-        map_get(&rate->accounts, slice_of(account_id.bytes, sizeof(account_id.bytes)));
+    struct account *account = map_get(&rate->accounts, uuid_slice(&account_id));
     if (!account)
         account = rate_account_new(rate, account_id, now_ns);
     if (!account) /* no memory to count with, and most likely none for the request */

@@ -20,11 +20,6 @@ enum {
     SHARE_OF_SIZE = 4,
 };
 
-static slice key_of(const struct uuid *id)
-{
-    return slice_of((const char *)id->bytes, sizeof(id->bytes));
-}
-
 void budget_init(struct budget *budget, size_t size, size_t share)
 {
     *budget = (struct budget){.size = size, .share = share ? share : size / SHARE_OF_SIZE};
@@ -57,7 +52,7 @@ static void account_free(struct budget *budget, struct budget_account *account)
     list_push_front(&budget->spares, &account->link);
 }
 
-static struct budget_account *account_new(struct budget *budget, struct uuid id)
+static struct budget_account *budget_account_new(struct budget *budget, struct uuid id)
 {
     struct list *node = list_pop_front(&budget->spares);
     budget->spare_count -= node != NULL;
@@ -69,7 +64,7 @@ static struct budget_account *account_new(struct budget *budget, struct uuid id)
     list_init(&account->link);
     list_init(&account->waiting);
     list_init(&account->turn);
-    if (map_put(&budget->accounts, key_of(&account->id), account, NULL) == OK)
+    if (map_put(&budget->accounts, uuid_slice(&account->id), account, NULL) == OK)
         return account;
     account_free(budget, account);
     return NULL;
@@ -82,7 +77,7 @@ static void account_unref(struct budget *budget, struct budget_account *account)
         return;
     /* Each use gave back what it was charged (budget_use_end), so the sum of none is 0. */
     ASSERT(atomic_load(&account->used) == 0);
-    (void)map_remove(&budget->accounts, key_of(&account->id));
+    (void)map_remove(&budget->accounts, uuid_slice(&account->id));
     account_free(budget, account);
 }
 
@@ -133,9 +128,9 @@ static void give_back(struct budget_use *use, size_t bytes)
 int budget_use_begin(struct budget_use *use, struct budget *budget, struct uuid account_id)
 {
     ASSERT(!use->budget);
-    struct budget_account *account = map_get(&budget->accounts, key_of(&account_id));
+    struct budget_account *account = map_get(&budget->accounts, uuid_slice(&account_id));
     if (!account)
-        account = account_new(budget, account_id);
+        account = budget_account_new(budget, account_id);
     if (!account)
         return ERR_NOMEM;
     account->refs++;

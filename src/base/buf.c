@@ -36,7 +36,7 @@ void buf_shrink(struct buf *buf, size_t keep_bytes)
 }
 
 /* Room for `want` bytes in all; want <= bytes_max. */
-static bool grow(struct buf *buf, size_t want)
+static bool grow_bytes(struct buf *buf, size_t want)
 {
     /* Doubling, so that appending n bytes one by one copies fewer than 2n in all. */
     size_t cap = buf->cap > BUF_CAP_MIN / 2 ? buf->cap * 2 : BUF_CAP_MIN;
@@ -60,7 +60,7 @@ char *buf_make_room(struct buf *buf, size_t len)
     if (buf->is_failed)
         return NULL;
     buf->is_over = len > buf->bytes_max - buf->len;
-    if (buf->is_over || !grow(buf, buf->len + len)) {
+    if (buf->is_over || !grow_bytes(buf, buf->len + len)) {
         buf->is_failed = true;
         return NULL;
     }

@@ -42,7 +42,7 @@ struct http_date {
 
 /* At least as many bytes as `count` off the front of *text, else an empty slice, which nothing
  * below takes. */
-static slice take(slice *text, size_t count)
+static slice take_chars(slice *text, size_t count)
 {
     if (text->len < count)
         return SLICE_NONE;
@@ -53,7 +53,7 @@ static slice take(slice *text, size_t count)
 
 static bool take_word(slice *text, slice word)
 {
-    return slice_eq(take(text, word.len), word);
+    return slice_eq(take_chars(text, word.len), word);
 }
 
 /* One of the names of the days, whole or its first three letters. */
@@ -64,7 +64,7 @@ static bool take_day_name(slice *text, bool is_whole)
         if (!is_whole)
             name = slice_first(name, 3);
         if (slice_starts_with(*text, name))
-            return take(text, name.len).len == name.len;
+            return take_chars(text, name.len).len == name.len;
     }
     return false;
 }
@@ -76,13 +76,13 @@ static bool parse_imf(slice text, struct http_date *date)
         return false;
     /* The parts are cut here and checked later (date_to_us): what is missing is an empty slice,
      * which is no day, month or year. */
-    date->day = take(&text, 2);
+    date->day = take_chars(&text, 2);
     bool is_right = take_word(&text, SLICE(" "));
-    date->month = take(&text, 3);
+    date->month = take_chars(&text, 3);
     is_right = is_right && take_word(&text, SLICE(" "));
-    date->year = take(&text, 4);
+    date->year = take_chars(&text, 4);
     is_right = is_right && take_word(&text, SLICE(" "));
-    date->time = take(&text, 8);
+    date->time = take_chars(&text, 8);
     return is_right && slice_eq(text, SLICE(" GMT"));
 }
 
@@ -91,13 +91,13 @@ static bool parse_rfc850(slice text, struct http_date *date)
 {
     if (!take_day_name(&text, true) || !take_word(&text, SLICE(", ")))
         return false;
-    date->day = take(&text, 2);
+    date->day = take_chars(&text, 2);
     bool is_right = take_word(&text, SLICE("-"));
-    date->month = take(&text, 3);
+    date->month = take_chars(&text, 3);
     is_right = is_right && take_word(&text, SLICE("-"));
-    date->year = take(&text, 2);
+    date->year = take_chars(&text, 2);
     is_right = is_right && take_word(&text, SLICE(" "));
-    date->time = take(&text, 8);
+    date->time = take_chars(&text, 8);
     return is_right && slice_eq(text, SLICE(" GMT"));
 }
 
@@ -106,11 +106,11 @@ static bool parse_asctime(slice text, struct http_date *date)
 {
     if (!take_day_name(&text, false) || !take_word(&text, SLICE(" ")))
         return false;
-    date->month = take(&text, 3);
+    date->month = take_chars(&text, 3);
     bool is_right = take_word(&text, SLICE(" "));
-    date->day = take(&text, 2);
+    date->day = take_chars(&text, 2);
     is_right = is_right && take_word(&text, SLICE(" "));
-    date->time = take(&text, 8);
+    date->time = take_chars(&text, 8);
     is_right = is_right && take_word(&text, SLICE(" "));
     date->year = text;
     return is_right && text.len == 4;

@@ -36,6 +36,11 @@ int64_t uuid_v7_wall_ms(struct uuid id);
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1]);
 /* Canonical form only, lower or upper case hex. */
 bool uuid_parse(slice text, struct uuid *id) MUST_CHECK;
+/* Its 16 bytes, as a key of a map; they last as long as *id. */
+static inline slice uuid_slice(const struct uuid *id)
+{
+    return slice_of(id->bytes, sizeof(id->bytes));
+}
 bool uuid_is_nil(struct uuid id);
 bool uuid_eq(struct uuid a, struct uuid b);
 int uuid_cmp(struct uuid a, struct uuid b);

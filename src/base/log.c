@@ -67,7 +67,7 @@ static void drain(void)
     buffer_len -= done;
 }
 
-static bool append(const struct log_text *line)
+static bool append_line(const struct log_text *line)
 {
     if (line->len > sizeof(buffer) - buffer_len)
         drain();
@@ -88,7 +88,7 @@ static void report_dropped(void)
         return;
     struct log_field count = LOG_INT("lines", missing);
     log_text_line(&line, style, LOG_WARN, "log lines dropped", &count, 1);
-    if (append(&line))
+    if (append_line(&line))
         dropped_reported += missing;
 }
 
@@ -127,7 +127,7 @@ void log_line(enum log_level level, const char *msg, const struct log_field *fie
     log_text_line(&line, style, level, msg, fields, count);
     /* In front of the new line, so that the gap is reported where it is. */
     report_dropped();
-    if (!append(&line))
+    if (!append_line(&line))
         dropped++;
     if (level >= LOG_WARN)
         flush_locked();

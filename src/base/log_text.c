@@ -34,7 +34,7 @@ const char *log_level_name(enum log_level level)
     return level_styles[level].name;
 }
 
-static void put(struct log_text *text, slice bytes)
+static void put_log_bytes(struct log_text *text, slice bytes)
 {
     if (text->is_full || bytes.len > sizeof(text->bytes) - END_LEN - text->len) {
         text->is_full = true;
@@ -47,7 +47,7 @@ static void put(struct log_text *text, slice bytes)
 
 static void put_cstr(struct log_text *text, const char *bytes)
 {
-    put(text, slice_cstr(bytes));
+    put_log_bytes(text, slice_cstr(bytes));
 }
 
 /* The code point of the first character, 1 to 3 bytes long. Longer ones are never unsafe, so any
@@ -92,20 +92,20 @@ static void put_char(struct log_text *text, slice rest, size_t len)
     char escape[8];
     unsigned c = len ? code_point(rest, len) : 0;
     if (len == 0) {
-        put(text, SLICE("\xEF\xBF\xBD"));
+        put_log_bytes(text, SLICE("\xEF\xBF\xBD"));
     } else if (c == '"' || c == '\\') {
         escape[0] = '\\';
         escape[1] = (char)c;
-        put(text, slice_of(escape, 2));
+        put_log_bytes(text, slice_of(escape, 2));
     } else if (c == '\n') {
-        put(text, SLICE("\\n"));
+        put_log_bytes(text, SLICE("\\n"));
     } else if (is_unsafe(c)) {
         /* Every unsafe code point has at most four digits of hex; the mask shows that to the
          * compiler, which checks that the text fits into escape. */
         snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffff);
         put_cstr(text, escape);
     } else {
-        put(text, slice_first(rest, len));
+        put_log_bytes(text, slice_first(rest, len));
     }
 }
 
@@ -122,18 +122,18 @@ static size_t plain_run(slice s, size_t max)
 static void put_string(struct log_text *text, slice value)
 {
     size_t start = text->len;
-    put(text, SLICE("\""));
+    put_log_bytes(text, SLICE("\""));
     while (value.len && !text->is_full) {
         /* Measured in output bytes: an escape makes six of one, and LOG_VALUE_MAX bounds what is
          * printed. */
         size_t used = text->len - start;
         if (used >= LOG_VALUE_MAX) {
-            put(text, SLICE("..."));
+            put_log_bytes(text, SLICE("..."));
             break;
         }
         size_t run = plain_run(value, LOG_VALUE_MAX - used);
         if (run) {
-            put(text, slice_first(value, run));
+            put_log_bytes(text, slice_first(value, run));
         } else {
             run = slice_utf8_first(value);
             put_char(text, value, run);
@@ -141,7 +141,7 @@ static void put_string(struct log_text *text, slice value)
         }
         value = slice_from(value, run);
     }
-    put(text, SLICE("\""));
+    put_log_bytes(text, SLICE("\""));
 }
 
 static void put_number(struct log_text *text, const struct log_field *field)
@@ -164,7 +164,7 @@ static void put_value(struct log_text *text, const struct log_field *field, bool
     switch (field->kind) {
     case LOG_FIELD_STR:
         if (is_text && field->str.len <= LOG_VALUE_MAX && is_bare(field->str))
-            put(text, field->str);
+            put_log_bytes(text, field->str);
         else
             put_string(text, field->str);
         break;
@@ -178,12 +178,13 @@ static void put_value(struct log_text *text, const struct log_field *field, bool
     }
 }
 
-static void put_field(struct log_text *text, struct log_style style, const struct log_field *field)
+static void put_log_field(struct log_text *text, struct log_style style,
+                          const struct log_field *field)
 {
     if (!style.is_text) {
-        put(text, SLICE(","));
+        put_log_bytes(text, SLICE(","));
         put_string(text, slice_cstr(field->key));
-        put(text, SLICE(":"));
+        put_log_bytes(text, SLICE(":"));
     } else {
         put_cstr(text, style.is_coloured ? " \x1b[2m" : " ");
         put_cstr(text, field->key);
@@ -198,21 +199,21 @@ static void put_head(struct log_text *text, struct log_style style, enum log_lev
     char time[TIME_TEXT_LEN + 1];
     time_format(clock_wall_us(), time);
     if (!style.is_text) {
-        put(text, SLICE("{\"time\":\""));
+        put_log_bytes(text, SLICE("{\"time\":\""));
         put_cstr(text, time);
-        put(text, SLICE("\",\"level\":\""));
+        put_log_bytes(text, SLICE("\",\"level\":\""));
         put_cstr(text, level_styles[level].name);
-        put(text, SLICE("\",\"msg\":"));
+        put_log_bytes(text, SLICE("\",\"msg\":"));
         put_string(text, slice_cstr(msg));
         return;
     }
-    put(text, slice_of(time + 11, 12)); /* 23:59:59.123 */
-    put(text, SLICE(" "));
+    put_log_bytes(text, slice_of(time + 11, 12)); /* 23:59:59.123 */
+    put_log_bytes(text, SLICE(" "));
     put_cstr(text, style.is_coloured ? level_styles[level].colour : "");
     put_cstr(text, level_styles[level].text);
     put_cstr(text, style.is_coloured ? "\x1b[0m " : " ");
     slice rest = slice_cstr(msg);
-    put(text, slice_first(rest, plain_run(rest, LOG_VALUE_MAX)));
+    put_log_bytes(text, slice_first(rest, plain_run(rest, LOG_VALUE_MAX)));
 }
 
 void log_text_line(struct log_text *text, struct log_style style, enum log_level level,
@@ -226,7 +227,7 @@ void log_text_line(struct log_text *text, struct log_style style, enum log_level
     ASSERT(!text->is_full);
     for (size_t i = 0; i < count && !text->is_full; i++) {
         size_t mark = text->len;
-        put_field(text, style, &fields[i]);
+        put_log_field(text, style, &fields[i]);
         /* A field is there whole or not at all; half an escape would make the line invalid JSON. */
         if (text->is_full)
             text->len = mark;

@@ -22,7 +22,7 @@ __attribute__((constructor)) static void draw_sip_key(void)
     random_kernel(sip_key, sizeof(sip_key));
 }
 
-static inline uint64_t rotl(uint64_t x, unsigned bits)
+static inline uint64_t rotate_left_64(uint64_t x, unsigned bits)
 {
     return (x << bits) | (x >> (64 - bits));
 }
@@ -30,15 +30,15 @@ static inline uint64_t rotl(uint64_t x, unsigned bits)
 static inline void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
-    v[1] = rotl(v[1], 13) ^ v[0];
-    v[0] = rotl(v[0], 32);
+    v[1] = rotate_left_64(v[1], 13) ^ v[0];
+    v[0] = rotate_left_64(v[0], 32);
     v[2] += v[3];
-    v[3] = rotl(v[3], 16) ^ v[2];
+    v[3] = rotate_left_64(v[3], 16) ^ v[2];
     v[0] += v[3];
-    v[3] = rotl(v[3], 21) ^ v[0];
+    v[3] = rotate_left_64(v[3], 21) ^ v[0];
     v[2] += v[1];
-    v[1] = rotl(v[1], 17) ^ v[2];
-    v[2] = rotl(v[2], 32);
+    v[1] = rotate_left_64(v[1], 17) ^ v[2];
+    v[2] = rotate_left_64(v[2], 32);
 }
 
 static inline void sip_word(uint64_t v[4], uint64_t word)
@@ -124,7 +124,7 @@ void *map_get(const struct map *map, slice key)
     return probe(map, key, hash_bytes(key.ptr, key.len))->value;
 }
 
-static bool grow(struct map *map)
+static bool grow_slots(struct map *map)
 {
     size_t cap = map->cap ? map->cap * 2 : MAP_CAP_MIN;
     struct map_slot *slots = mem_calloc(cap, sizeof(*slots));
@@ -153,7 +153,7 @@ int map_put(struct map *map, slice key, void *value, void **old)
         if (map->count >= map->count_max)
             return ERR_LIMIT;
         if (map->count >= map->cap / 4 * 3) {
-            if (!grow(map))
+            if (!grow_slots(map))
                 return ERR_NOMEM;
             /* The slot found before lies in the table that growing has freed. */
             slot = probe(map, key, hash);

@@ -141,7 +141,7 @@ void mem_keep(size_t bytes_max)
 
 /* ---- counting ---- */
 
-static void count(ptrdiff_t change)
+static void count_blocks(ptrdiff_t change)
 {
     if (kept.bytes_max)
         kept.live += change;
@@ -154,7 +154,7 @@ static void count(ptrdiff_t change)
 static void *counted(void *ptr)
 {
     if (ptr)
-        count(1);
+        count_blocks(1);
     return ptr;
 }
 
@@ -247,11 +247,11 @@ bool mem_block_begin(void)
 {
     if (!may_allocate(0))
         return false;
-    count(1);
+    count_blocks(1);
     return true;
 }
 
 void mem_block_end(void)
 {
-    count(-1);
+    count_blocks(-1);
 }

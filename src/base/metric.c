@@ -131,7 +131,7 @@ static struct metric_series *series_new(struct metric *metric, slice key)
 }
 
 /* Not the spare: what memory could not hold is asked for again next time. */
-static struct metric_series *remember(struct metric *metric, struct metric_series *series)
+static struct metric_series *remember_series(struct metric *metric, struct metric_series *series)
 {
     if (series != &spare)
         metric->recent = series;
@@ -158,10 +158,10 @@ struct metric_series *metric_series(struct metric *metric, slice labels)
         slice whole = slice_of(key, sizeof(family) + labels.len);
         struct metric_series *series = map_get(&series_by_key, whole);
         if (series)
-            return remember(metric, series);
+            return remember_series(metric, series);
         /* Labels are checked only when a series is made: those in the map have passed. */
         if (is_other || (metric->series_count < METRIC_SERIES_MAX && are_labels(labels)))
-            return remember(metric, series_new(metric, whole));
+            return remember_series(metric, series_new(metric, whole));
         is_other = true;
     }
 }

@@ -7,7 +7,7 @@
 
 #include "base/assert.h"
 
-static uint32_t rotl(uint32_t x, unsigned bits)
+static uint32_t rotate_left_32(uint32_t x, unsigned bits)
 {
     return (x << bits) | (x >> (32 - bits));
 }
@@ -41,13 +41,13 @@ static void compress(uint32_t state[5], const unsigned char *block)
     for (unsigned t = 0; t < 16; t++)
         w[t] = load_be32(block + 4 * (size_t)t);
     for (unsigned t = 16; t < 80; t++)
-        w[t] = rotl(w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16], 1);
+        w[t] = rotate_left_32(w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16], 1);
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
     for (unsigned t = 0; t < 80; t++) {
-        uint32_t next = rotl(a, 5) + round_mix(t, b, c, d) + e + w[t];
+        uint32_t next = rotate_left_32(a, 5) + round_mix(t, b, c, d) + e + w[t];
         e = d;
         d = c;
-        c = rotl(b, 30);
+        c = rotate_left_32(b, 30);
         b = a;
         a = next;
     }

@@ -9,7 +9,7 @@
 #include "base/ascii.h"
 #include "base/assert.h"
 
-static struct suggest_name fold(slice name)
+static struct suggest_name fold_name(slice name)
 {
     struct suggest_name folded = {.is_long = name.len > SUGGEST_NAME_MAX};
     for (size_t i = 0; i < name.len && !folded.is_long; i++) {
@@ -80,14 +80,14 @@ static unsigned distance(const struct suggest_name *a, const struct suggest_name
 
 unsigned suggest_distance(slice a, slice b, unsigned limit)
 {
-    const struct suggest_name left = fold(a), right = fold(b);
+    const struct suggest_name left = fold_name(a), right = fold_name(b);
     unsigned cells = 0;
     return distance(&left, &right, limit, &cells);
 }
 
 void suggest_begin(struct suggest *suggest, slice typed)
 {
-    *suggest = (struct suggest){.typed = fold(typed), .cells_left = SUGGEST_CELLS_MAX};
+    *suggest = (struct suggest){.typed = fold_name(typed), .cells_left = SUGGEST_CELLS_MAX};
     /* limit is the first distance that is too far: one more than the edits allowed. */
     suggest->limit = least(suggest->typed.len / 3 + 1, SUGGEST_DISTANCE_MAX) + 1;
 }
@@ -101,7 +101,7 @@ static bool starts_with(const struct suggest_name *name, const struct suggest_na
 void suggest_offer(struct suggest *suggest, slice name)
 {
     const struct suggest_name *typed = &suggest->typed;
-    const struct suggest_name offered = fold(name);
+    const struct suggest_name offered = fold_name(name);
     /* A name of n characters is no match at n edits: nothing of it would be left. */
     unsigned limit = least(suggest->limit, offered.len), found = limit, cells = 0;
     if (typed->len == 0 || limit == 0)

@@ -30,14 +30,14 @@ static void on_thread_end(void *head)
     }
 }
 
-static void make_key(void)
+static void make_thread_key(void)
 {
     has_key = pthread_key_create(&key, on_thread_end) == 0;
 }
 
 void *thread_block_new(size_t size)
 {
-    pthread_once(&once, make_key);
+    pthread_once(&once, make_thread_key);
     if (!has_key)
         return NULL;
     size_t total = sizeof(struct thread_block) + size;

@@ -118,8 +118,8 @@ static int read_document(struct import *im, slice text, struct err *err)
     return check_version(im, err);
 }
 
-static int check_members(const struct json *object, slice where, const char *const *names,
-                         size_t count, struct err *err)
+static int check_override_members(const struct json *object, slice where, const char *const *names,
+                                  size_t count, struct err *err)
 {
     if (object->type != JSON_OBJECT)
         return err_set(err, ERR_INVALID, "overrides: %.*s must be an object", SLICE_ARG(where));
@@ -157,7 +157,7 @@ static int check_operations(const struct json *operations, struct err *err)
     for (uint32_t i = 0; i < operations->count; i++) {
         slice name = slice_first_utf8(json_str(&operations->as.members[i].key), 200);
         const struct json *one = &operations->as.members[i].value;
-        int result = check_members(one, name, members, ARRAY_LEN(members), err);
+        int result = check_override_members(one, name, members, ARRAY_LEN(members), err);
         if (result != OK)
             return result;
         for (size_t j = 0; j < ARRAY_LEN(arrays); j++) {
@@ -189,12 +189,12 @@ static int read_overrides(struct import *im, slice text, struct err *err)
     const struct json *overrides = json_parse(im->arena, text, &override_limits, err);
     if (!overrides)
         return err_prefix(err, "overrides");
-    int result = check_members(overrides, SLICE("the file"), top, ARRAY_LEN(top), err);
+    int result = check_override_members(overrides, SLICE("the file"), top, ARRAY_LEN(top), err);
     im->integration = JSON_GET(overrides, "integration");
     im->operations = JSON_GET(overrides, "operations");
     if (result == OK && im->integration)
-        result = check_members(im->integration, SLICE("integration"), integration,
-                               ARRAY_LEN(integration), err);
+        result = check_override_members(im->integration, SLICE("integration"), integration,
+                                        ARRAY_LEN(integration), err);
     if (result == OK && im->operations)
         result = check_operations(im->operations, err);
     return result;
@@ -221,29 +221,30 @@ static int choose_prefix(struct import *im, slice given, struct err *err)
     return OK;
 }
 
-static void put(struct import *im, struct json *manifest, const char *name, struct json value)
+static void put_member(struct import *im, struct json *manifest, const char *name,
+                       struct json value)
 {
     json_object_set(im->arena, manifest, slice_cstr(name), value);
 }
 
-static void put_text(struct import *im, struct json *manifest, const char *name, slice found,
-                     const char *fallback)
+static void put_member_text(struct import *im, struct json *manifest, const char *name, slice found,
+                            const char *fallback)
 {
     const struct json *given = json_get(im->integration, slice_cstr(name));
     slice text = import_clip(im, found, INTEGRATION_TEXT_MAX);
     if (text.len == 0)
         text = slice_cstr(fallback);
     if (given)
-        put(im, manifest, name, *given);
+        put_member(im, manifest, name, *given);
     else if (text.len > 0)
-        put(im, manifest, name, json_string(text));
+        put_member(im, manifest, name, json_string(text));
 }
 
-static void put_given(struct import *im, struct json *manifest, const char *name)
+static void put_given_member(struct import *im, struct json *manifest, const char *name)
 {
     const struct json *given = json_get(im->integration, slice_cstr(name));
     if (given)
-        put(im, manifest, name, *given);
+        put_member(im, manifest, name, *given);
 }
 
 static struct json make_manifest(struct import *im, struct json actions)
@@ -252,22 +253,23 @@ static struct json make_manifest(struct import *im, struct json actions)
     slice title = json_get_str(info, SLICE("title")),
           about = json_get_str(info, SLICE("description"));
     struct json manifest = json_object();
-    put(im, &manifest, "integration_id", json_string(im->prefix));
-    put_text(im, &manifest, "name", slice_first_utf8(title, 100), "Imported");
-    put_text(im, &manifest, "description", about.len > 0 ? about : title, "Imported from OpenAPI.");
-    put_text(im, &manifest, "category", SLICE_NONE, "api");
-    put_given(im, &manifest, "tags");
-    put_text(im, &manifest, "docs_url",
-             json_get_str(JSON_GET(im->document, "externalDocs"), SLICE("url")), NULL);
+    put_member(im, &manifest, "integration_id", json_string(im->prefix));
+    put_member_text(im, &manifest, "name", slice_first_utf8(title, 100), "Imported");
+    put_member_text(im, &manifest, "description", about.len > 0 ? about : title,
+                    "Imported from OpenAPI.");
+    put_member_text(im, &manifest, "category", SLICE_NONE, "api");
+    put_given_member(im, &manifest, "tags");
+    put_member_text(im, &manifest, "docs_url",
+                    json_get_str(JSON_GET(im->document, "externalDocs"), SLICE("url")), NULL);
     /* The order is that of the format's description, since people read and edit the file. */
-    put(im, &manifest, "base_url", im->base_url);
-    put_given(im, &manifest, "headers");
+    put_member(im, &manifest, "base_url", im->base_url);
+    put_given_member(im, &manifest, "headers");
     if (im->connection_params.type == JSON_OBJECT)
-        put(im, &manifest, "connection_params", im->connection_params);
-    put(im, &manifest, "auth", im->auth);
-    put_given(im, &manifest, "limits");
-    put_given(im, &manifest, "errors");
-    put(im, &manifest, "actions", actions);
+        put_member(im, &manifest, "connection_params", im->connection_params);
+    put_member(im, &manifest, "auth", im->auth);
+    put_given_member(im, &manifest, "limits");
+    put_given_member(im, &manifest, "errors");
+    put_member(im, &manifest, "actions", actions);
     return manifest;
 }
 
@@ -386,7 +388,8 @@ static int check_manifest(struct import *im, struct err *err)
     return result;
 }
 
-static int run(struct import *im, const struct import_options *options, struct err *err)
+static int convert_document(struct import *im, const struct import_options *options,
+                            struct err *err)
 {
     struct json actions = json_array();
     int result = read_document(im, options->document, err);
@@ -427,7 +430,7 @@ int catalog_import_openapi(const struct import_options *options, struct import_r
     map_init(&im.def_names, REFS_MAX);
     map_init(&im.ids, IMPORT_OPERATIONS_MAX);
     map_init(&im.overridden, IMPORT_OPERATIONS_MAX);
-    int code = run(&im, options, err);
+    int code = convert_document(&im, options, err);
     map_deinit(&im.files);
     map_deinit(&im.refs);
     map_deinit(&im.def_names);

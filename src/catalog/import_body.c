@@ -7,7 +7,7 @@
 
 enum { FLATTEN_DEPTH_MAX = 8, MERGE_ARGS_MAX = EXPR_ARGS_MAX - 1 };
 
-/* Ascending by how much of it an action can express; choose() takes the largest. */
+/* Ascending by how much of it an action can express; choose_media() takes the largest. */
 enum media { MEDIA_NONE, MEDIA_BYTES, MEDIA_TEXT, MEDIA_MULTIPART, MEDIA_FORM, MEDIA_JSON };
 
 struct member {
@@ -360,7 +360,7 @@ static enum media media_of(slice type)
 }
 
 /* The content type that an action can express best; among several JSON types the plain one. */
-static const struct json_member *choose(const struct json *content, enum media *kind)
+static const struct json_member *choose_media(const struct json *content, enum media *kind)
 {
     const struct json_member *best = NULL;
     *kind = MEDIA_NONE;
@@ -411,7 +411,7 @@ void import_body(struct import_op *op)
         import_skip(op, "the reference to its body leads nowhere in this document and its folder");
         return;
     }
-    const struct json_member *chosen = choose(JSON_GET(request_body, "content"), &kind);
+    const struct json_member *chosen = choose_media(JSON_GET(request_body, "content"), &kind);
     /* The linter refuses a GET with a body (lint.c). */
     bool is_get = slice_eq_cstr(op->method, "GET");
     if (is_get || !chosen) {

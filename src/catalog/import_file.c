@@ -69,7 +69,7 @@ static slice join(struct import *im, slice base, slice relative)
     return arena_dup(im->arena, slice_of(out, len));
 }
 
-static slice decode(struct import *im, slice text)
+static slice decode_path(struct import *im, slice text)
 {
     struct buf out;
     buf_init(&out, PATH_BYTES_MAX);
@@ -117,7 +117,7 @@ static void make_absolute(struct import *im, slice base, struct json *value)
 
 /* ---- files ---- */
 
-static struct import_file *read_file(struct import *im, slice path)
+static struct import_file *read_import_file(struct import *im, slice path)
 {
     struct err err = {0};
     slice text = SLICE_NONE;
@@ -149,7 +149,7 @@ const struct json *import_file_root(struct import *im, slice reference)
     const struct import_folder *folder = im->folder;
     if (reference.len == 0)
         return im->document;
-    slice path = folder ? decode(im, reference) : SLICE_NONE;
+    slice path = folder ? decode_path(im, reference) : SLICE_NONE;
     path = path.len > 0 ? join(im, SLICE(""), path) : SLICE_NONE;
     if (path.len == 0)
         return NULL;
@@ -157,6 +157,6 @@ const struct json *import_file_root(struct import *im, slice reference)
         return im->document;
     struct import_file *file = map_get(&im->files, path);
     if (!file && im->files.count < FILES_MAX)
-        file = read_file(im, path);
+        file = read_import_file(im, path);
     return file ? file->root : NULL;
 }

@@ -22,7 +22,8 @@ static const struct {
 } levels[] = {
     {"GET", "read"}, {"POST", "write"}, {"PUT", "write"}, {"PATCH", "write"}, {"DELETE", "delete"}};
 
-static void set(struct import_op *op, struct json *object, const char *name, struct json value)
+static void set_member(struct import_op *op, struct json *object, const char *name,
+                       struct json value)
 {
     json_object_set(op->im->arena, object, slice_cstr(name), value);
 }
@@ -55,7 +56,7 @@ static void put_overrides(struct import_op *op, struct json *action)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const struct json *value = json_get(op->override, slice_cstr(names[i]));
         if (value)
-            set(op, action, names[i], *value);
+            set_member(op, action, names[i], *value);
     }
 }
 
@@ -103,10 +104,10 @@ static struct json make_display(struct import_op *op, slice title)
     struct json display = json_object();
     if (given)
         return *given;
-    set(op, &display, "title", json_string(import_literal(op->im, title)));
-    set(op, &display, "summary",
-        json_string(arena_printf(op->im->arena, "%.*s: answered with ${status}",
-                                 SLICE_ARG(import_literal(op->im, title)))));
+    set_member(op, &display, "title", json_string(import_literal(op->im, title)));
+    set_member(op, &display, "summary",
+               json_string(arena_printf(op->im->arena, "%.*s: answered with ${status}",
+                                        SLICE_ARG(import_literal(op->im, title)))));
     return display;
 }
 
@@ -115,12 +116,12 @@ static struct json make_display(struct import_op *op, slice title)
 static struct json make_input_schema(struct import_op *op)
 {
     struct json schema = json_object();
-    set(op, &schema, "type", json_string(SLICE("object")));
+    set_member(op, &schema, "type", json_string(SLICE("object")));
     if (op->required.count > 0)
-        set(op, &schema, "required", op->required);
-    set(op, &schema, "properties", op->properties);
+        set_member(op, &schema, "required", op->required);
+    set_member(op, &schema, "properties", op->properties);
     /* Closed: a misspelt input is an error, not a call without it. */
-    set(op, &schema, "additionalProperties", json_bool(false));
+    set_member(op, &schema, "additionalProperties", json_bool(false));
     import_schema_finish(op->schemas, &schema);
     if (op->schemas->is_over)
         import_skip(op, "its input has more than %d schemas", INPUT_NODES_MAX);
@@ -177,8 +178,8 @@ static void make_examples(struct import_op *op, const struct schema *schema, sli
     }
     if (!schema_validate(schema, &input, NULL) || !import_is_small(&input, OUTPUT_BYTES_MAX))
         return;
-    set(op, &item, "title", json_string(title));
-    set(op, &item, "input", input);
+    set_member(op, &item, "title", json_string(title));
+    set_member(op, &item, "input", input);
     json_array_push(op->im->arena, examples, item);
 }
 
@@ -187,14 +188,14 @@ static void make_examples(struct import_op *op, const struct schema *schema, sli
 static struct json make_request(struct import_op *op)
 {
     struct json request = json_object();
-    set(op, &request, "method", json_string(op->method));
-    set(op, &request, "path", json_string(op->path_template));
+    set_member(op, &request, "method", json_string(op->method));
+    set_member(op, &request, "path", json_string(op->path_template));
     if (op->query.count > 0)
-        set(op, &request, "query", op->query);
+        set_member(op, &request, "query", op->query);
     if (op->headers.count > 0)
-        set(op, &request, "headers", op->headers);
+        set_member(op, &request, "headers", op->headers);
     if (op->body.type == JSON_OBJECT)
-        set(op, &request, "body", op->body);
+        set_member(op, &request, "body", op->body);
     return request;
 }
 
@@ -234,28 +235,29 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
     slice title = make_title(op), id = import_action_id(op);
     slice docs = json_get_str(JSON_GET(op->node, "externalDocs"), SLICE("url"));
     struct json scopes = import_scopes(op), tags = make_tags(op), level = make_level(op);
-    set(op, action, "action_id", json_string(id));
-    set(op, action, "title", json_string(title));
-    set(op, action, "description", json_string(make_description(op, title)));
+    set_member(op, action, "action_id", json_string(id));
+    set_member(op, action, "title", json_string(title));
+    set_member(op, action, "description", json_string(make_description(op, title)));
     if (docs.len > 0)
-        set(op, action, "docs_url", json_string(docs));
+        set_member(op, action, "docs_url", json_string(docs));
     if (tags.count > 0)
-        set(op, action, "tags", tags);
-    set(op, action, "side_effect_level", level);
+        set_member(op, action, "tags", tags);
+    set_member(op, action, "side_effect_level", level);
     put_overrides(op, action);
     if (op->idempotency_header.len > 0 && !JSON_GET(op->override, "idempotency_header"))
-        set(op, action, "idempotency_header", json_string(op->idempotency_header));
+        set_member(op, action, "idempotency_header", json_string(op->idempotency_header));
     if (scopes.count > 0)
-        set(op, action, "scopes", scopes);
-    set(op, action, "input_schema", *input);
-    set(op, action, "output_schema", make_output_schema(op, scratch));
-    set(op, action, "request", make_request(op));
+        set_member(op, action, "scopes", scopes);
+    set_member(op, action, "input_schema", *input);
+    set_member(op, action, "output_schema", make_output_schema(op, scratch));
+    set_member(op, action, "request", make_request(op));
     if (!JSON_GET(op->override, "response"))
-        set(op, action, "response", import_response(op, !slice_eq_cstr(json_str(&level), "read")));
-    set(op, action, "display", make_display(op, title));
+        set_member(op, action, "response",
+                   import_response(op, !slice_eq_cstr(json_str(&level), "read")));
+    set_member(op, action, "display", make_display(op, title));
     make_examples(op, schema, title, &examples);
     if (examples.count > 0)
-        set(op, action, "examples", examples);
+        set_member(op, action, "examples", examples);
 }
 
 /* Reasons not even to begin. */

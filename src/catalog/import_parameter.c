@@ -142,7 +142,7 @@ struct json import_input_template(struct import_op *op, const struct import_inpu
 
 /* ---- how one travels ---- */
 
-static struct import_input *add(struct import_op *op, const struct parameter *p)
+static struct import_input *add_parameter_input(struct import_op *op, const struct parameter *p)
 {
     char location[16];
     struct import_input *input;
@@ -159,7 +159,7 @@ static struct import_input *add(struct import_op *op, const struct parameter *p)
 }
 
 /* Leaving out an optional parameter weakens; without a required one no call can succeed. */
-static void lose(struct import_op *op, const struct parameter *p, const char *why)
+static void drop_parameter(struct import_op *op, const struct parameter *p, const char *why)
 {
     if (p->is_required)
         import_skip(op, "the %.*s parameter \"%.*s\" is required and %s", SLICE_ARG(p->location),
@@ -189,10 +189,10 @@ static void put_members(struct import_op *op, const struct parameter *p, bool is
     const struct json *schema = import_resolve(op->im, p->schema);
     const struct json *properties = JSON_GET(schema, "properties");
     if (!json_is(properties, JSON_OBJECT) || properties->count == 0) {
-        lose(op, p, "is an object whose members are not described");
+        drop_parameter(op, p, "is an object whose members are not described");
         return;
     }
-    struct import_input *input = add(op, p);
+    struct import_input *input = add_parameter_input(op, p);
     slice path = input ? import_input_path(op, input) : SLICE_NONE;
     for (uint32_t i = 0; input && i < properties->count; i++) {
         slice member = json_str(&properties->as.members[i].key);
@@ -223,7 +223,7 @@ static void put_query(struct import_op *op, const struct parameter *p)
                                                                        : ",";
     /* `content` instead of `schema`: the value is a document, written as JSON text. */
     if (p->is_json) {
-        struct import_input *input = add(op, p);
+        struct import_input *input = add_parameter_input(op, p);
         slice path = input ? import_input_path(op, input) : SLICE_NONE;
         if (input)
             json_object_put(
@@ -236,10 +236,10 @@ static void put_query(struct import_op *op, const struct parameter *p)
         if (is_deep || p->is_exploded)
             put_members(op, p, is_deep);
         else
-            lose(op, p, "is an object in a form that cannot be written");
+            drop_parameter(op, p, "is an object in a form that cannot be written");
         return;
     }
-    struct import_input *input = add(op, p);
+    struct import_input *input = add_parameter_input(op, p);
     if (!input)
         return;
     bool is_array =
@@ -269,7 +269,7 @@ static void put_header(struct import_op *op, const struct parameter *p)
     if (is_ignored_header(p->name))
         return;
     if (!manifest_is_header_name(p->name) || p->name.len > WIRE_NAME_MAX) {
-        lose(op, p, "is no header's name");
+        drop_parameter(op, p, "is no header's name");
         return;
     }
     if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
@@ -278,10 +278,10 @@ static void put_header(struct import_op *op, const struct parameter *p)
         return;
     }
     if (import_schema_may_be(op->im, p->schema, "object") || p->is_json) {
-        lose(op, p, "is an object");
+        drop_parameter(op, p, "is an object");
         return;
     }
-    struct import_input *input = add(op, p);
+    struct import_input *input = add_parameter_input(op, p);
     bool may_be_array = import_schema_may_be(op->im, p->schema, "array");
     bool is_array =
         slice_eq_cstr(json_get_str(import_resolve(op->im, p->schema), SLICE("type")), "array");
@@ -311,7 +311,7 @@ static void put_path(struct import_op *op, const struct parameter *p)
     /* A path without one of its parts is another path, whatever the document says. */
     struct parameter required = *p;
     required.is_required = true;
-    (void)add(op, &required);
+    (void)add_parameter_input(op, &required);
 }
 
 /* ---- the list ---- */
@@ -334,9 +334,9 @@ static void read_parameter(struct import_op *op, const struct json *node)
         p.schema = JSON_GET(&content->as.members[0].value, "schema");
     }
     if (slice_eq_cstr(p.location, "cookie"))
-        lose(op, &p, "is a cookie");
+        drop_parameter(op, &p, "is a cookie");
     else if (!import_is_plain(p.name))
-        lose(op, &p, "has a name that cannot be written");
+        drop_parameter(op, &p, "has a name that cannot be written");
     else if (slice_eq_cstr(p.location, "path"))
         put_path(op, &p);
     else if (slice_eq_cstr(p.location, "query"))
@@ -344,7 +344,7 @@ static void read_parameter(struct import_op *op, const struct json *node)
     else if (slice_eq_cstr(p.location, "header"))
         put_header(op, &p);
     else
-        lose(op, &p, "is in a place that OpenAPI does not know");
+        drop_parameter(op, &p, "is in a place that OpenAPI does not know");
 }
 
 /* Whether a list has a parameter of the same name and place. */

@@ -178,7 +178,8 @@ static slice member_path(struct import *im, slice name)
 
 /* ---- the whole ---- */
 
-static void set(struct import *im, struct json *object, const char *name, const char *text)
+static void set_member_text(struct import *im, struct json *object, const char *name,
+                            const char *text)
 {
     json_object_set(im->arena, object, slice_cstr(name), json_string(slice_cstr(text)));
 }
@@ -188,7 +189,7 @@ static void describe_json(struct import_op *op, const struct replies *replies, b
 {
     struct import *im = op->im;
     bool is_list = is_all(im, replies, is_array), is_map = is_all(im, replies, is_object);
-    set(im, response, "kind", is_map ? "object" : is_list ? "array" : "any");
+    set_member_text(im, response, "kind", is_map ? "object" : is_list ? "array" : "any");
     slice name = is_write && is_map
                      ? pick_member(im, replies, replies->schemas[0], BRANCHES_DEPTH_MAX)
                      : SLICE_NONE;
@@ -210,13 +211,13 @@ struct json import_response(struct import_op *op, bool is_write)
     read_replies(op, &replies);
     int ways = replies.is_none + replies.is_json + replies.is_text + replies.is_bytes;
     if (ways != 1)
-        set(op->im, &response, "body", "any");
+        set_member_text(op->im, &response, "body", "any");
     else if (replies.is_json)
         describe_json(op, &replies, is_write, &response);
     else
-        set(op->im, &response, "body",
-            replies.is_none   ? "none"
-            : replies.is_text ? "text"
-                              : "bytes");
+        set_member_text(op->im, &response, "body",
+                        replies.is_none   ? "none"
+                        : replies.is_text ? "text"
+                                          : "bytes");
     return response;
 }

@@ -22,7 +22,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
 typedef bool keyword_fn(struct import_schema *s, const struct json *value, unsigned depth,
                         struct json *out);
 
-static void lose(struct import_schema *s, const char *what)
+static void report_loss(struct import_schema *s, const char *what)
 {
     if (s->op)
         import_weaken(s->op, "%s", what);
@@ -65,8 +65,8 @@ bool import_is_small(const struct json *value, size_t bytes_max)
     return size_left(value, bytes_max) > 0;
 }
 
-static bool keep_text(struct import_schema *s, const struct json *value, unsigned depth,
-                      struct json *out)
+static bool keep_clipped_text(struct import_schema *s, const struct json *value, unsigned depth,
+                              struct json *out)
 {
     (void)depth;
     *out = json_string(import_clip(s->im, json_str(value), TEXT_BYTES_MAX));
@@ -268,12 +268,12 @@ static const struct {
     const char *name;
     keyword_fn *keep;
 } keywords[] = {
-    {"title", keep_text},
-    {"description", keep_text},
+    {"title", keep_clipped_text},
+    {"description", keep_clipped_text},
     {"default", keep_value},
     {"examples", keep_examples},
     {"deprecated", keep_bool},
-    {"format", keep_text},
+    {"format", keep_clipped_text},
     {"type", keep_type},
     {"enum", keep_enum},
     {"const", keep_value},
@@ -289,8 +289,8 @@ static const struct {
     {"minProperties", keep_count},
     {"maxProperties", keep_count},
     {"dependentRequired", keep_name_map},
-    {"contentEncoding", keep_text},
-    {"contentMediaType", keep_text},
+    {"contentEncoding", keep_clipped_text},
+    {"contentMediaType", keep_clipped_text},
     {"properties", keep_map},
     {"patternProperties", keep_pattern_map},
     {"additionalProperties", keep_schema},
@@ -325,14 +325,14 @@ static void keep_keyword(struct import_schema *s, const struct json_member *memb
         } else if (s->op && keywords[i].keep == keep_pattern) {
             import_weaken(s->op, "the pattern %.*s is dropped: it can not be checked",
                           SLICE_ARG(slice_first_utf8(json_str(&member->value), 100)));
-        } else if (s->op && keywords[i].keep != keep_text) {
+        } else if (s->op && keywords[i].keep != keep_clipped_text) {
             import_weaken(s->op, "a schema's \"%.*s\" is dropped: its value is not allowed",
                           SLICE_ARG(name));
         }
         return;
     }
     if (slice_eq_cstr(name, "$dynamicRef") || slice_eq_cstr(name, "$recursiveRef"))
-        lose(s, "a schema's \"$dynamicRef\" is dropped");
+        report_loss(s, "a schema's \"$dynamicRef\" is dropped");
 }
 
 /* 3.0 has "exclusiveMinimum: true" next to minimum; in 2020-12 it is the number itself. */
@@ -455,7 +455,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
     if (s->is_over || !json_is(in, JSON_OBJECT))
         return out;
     if (depth > SCHEMA_DEPTH_LEVELS_MAX) {
-        lose(s, "a schema is nested too deep: what is below is not checked");
+        report_loss(s, "a schema is nested too deep: what is below is not checked");
         return out;
     }
     /* 3.0: siblings of a $ref are ignored ("Reference Object"), but authors put descriptions there.

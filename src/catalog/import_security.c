@@ -102,7 +102,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
                     names.count);
 }
 
-static void put_key(struct import *im, const struct json *scheme)
+static void put_api_key(struct import *im, const struct json *scheme)
 {
     slice location = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
     struct json send = json_object();
@@ -145,7 +145,7 @@ void import_security(struct import *im)
         put_oauth(im, scheme, best == RANK_CODE);
         break;
     case RANK_KEY:
-        put_key(im, scheme);
+        put_api_key(im, scheme);
         break;
     case RANK_BEARER:
         set_text(im, &im->auth, "type", SLICE("bearer"));

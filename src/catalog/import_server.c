@@ -69,8 +69,8 @@ static void put_variable(struct import *im, const struct json *variables, slice 
     buf_printf(out, "${connection.params.%.*s}", SLICE_ARG(param));
 }
 
-static int expand(struct import *im, slice url, const struct json *variables, struct buf *out,
-                  struct err *err)
+static int expand_server_url(struct import *im, slice url, const struct json *variables,
+                             struct buf *out, struct err *err)
 {
     unsigned count = 0;
     while (url.len > 0) {
@@ -138,7 +138,7 @@ int import_servers(struct import *im, struct err *err)
         if (url.len > 0 && url.ptr[0] != '/')
             buf_append_char(&out, '/');
     }
-    int result = expand(im, url, JSON_GET(server, "variables"), &out, err);
+    int result = expand_server_url(im, url, JSON_GET(server, "variables"), &out, err);
     im->base_url = json_string(over_https(im, buf_slice(&out)));
     if (result == OK && !buf_is_ok(&out))
         result = err_set(err, ERR_LIMIT, "servers/0/url is too long");

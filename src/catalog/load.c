@@ -111,7 +111,7 @@ static struct catalog_integration *read_source(struct arena *arena,
 
 /* A later source replaces an earlier integration of the same id, so that an operator's manifest
  * wins over the one compiled in. A linear search: at most CATALOG_INTEGRATIONS_MAX entries. */
-static void enter(struct manifest_set *set, struct catalog_integration *integration)
+static void add_or_replace(struct manifest_set *set, struct catalog_integration *integration)
 {
     for (size_t i = 0; i < set->count; i++)
         if (slice_eq(set->items[i]->integration_id, integration->integration_id)) {
@@ -133,7 +133,7 @@ static void read_all(struct manifest_set *set, const struct catalog_source *sour
     for (size_t i = 0; i < count; i++) {
         struct catalog_integration *integration = read_source(arena, &sources[i], report);
         if (integration)
-            enter(set, integration);
+            add_or_replace(set, integration);
     }
     qsort(set->items, set->count, sizeof(struct catalog_integration *), compare_integrations);
     for (size_t i = 0; i < set->count; i++)

@@ -86,7 +86,7 @@ static void read_base_url(struct reader *r, struct catalog_request *request)
         reader_error(r, "base_url", "must be one that is known: no ${...}");
 }
 
-static bool is_host_char(char c)
+static bool is_allowed_host_char(char c)
 {
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '.' || c == '-' || c == ':';
 }
@@ -98,7 +98,7 @@ static bool is_host_entry(slice text)
     slice host = slice_starts_with(text, SLICE("*.")) ? slice_from(text, 2) : text;
     bool is_wide = host.len < text.len;
     for (size_t i = 0; i < host.len; i++)
-        if (!is_host_char(host.ptr[i]))
+        if (!is_allowed_host_char(host.ptr[i]))
             return false;
     return host.len > 0 && host.len <= HOST_BYTES_MAX &&
            (!is_wide || slice_find_char(host, '.') > 0);

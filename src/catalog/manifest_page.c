@@ -48,7 +48,7 @@ static slice read_size(struct page_reader *p)
 
 /* A member that a kind has no use for would have no effect, and one that it needs must be there: a
  * list that stops early is not noticed, one that never stops costs max_pages calls. */
-static void check_members(struct page_reader *p)
+static void check_page_members(struct page_reader *p)
 {
     static const struct {
         const char *name;
@@ -263,7 +263,7 @@ void manifest_read_pages(struct reader *parent, struct catalog_action *action)
     action->pages.max = (unsigned)reader_count(&r, "max_pages", CATALOG_PAGES_MAX);
     if (p.tail.len > 0 && slice_find_char(p.tail, '*') < 0)
         reader_error(&r, "tail", "must hold a * where the value stands: \"/query/*\"");
-    check_members(&p);
+    check_page_members(&p);
     read_inputs(&p);
     reader_finish(&r);
 }

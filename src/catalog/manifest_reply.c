@@ -69,7 +69,7 @@ static void derive_kind(struct catalog_reply *reply, const struct catalog_action
         reply->is_kind_known = false;
 }
 
-static void read_reply(struct reader *r, struct catalog_reply *reply)
+static void read_reply_check(struct reader *r, struct catalog_reply *reply)
 {
     static const char *const bodies[] = {"json", "text", "bytes", "none", "any", NULL};
     static const char *const kinds[] = {"any", "object", "array", NULL};
@@ -109,7 +109,7 @@ void manifest_read_response(struct reader *parent, struct catalog_action *action
             action->output = reader_expr(&r, "output");
         else
             refuse_output(&r);
-        read_reply(&r, reply);
+        read_reply_check(&r, reply);
         if (is_last)
             manifest_read_pages(&r, action);
         reader_finish(&r);

@@ -25,8 +25,8 @@ static void write_path(struct buf *out, const struct reader_path *path)
 }
 
 PRINTF_LIKE(4, 0)
-static void say(const struct reader *r, bool is_warning, const char *name, const char *fmt,
-                va_list args)
+static void put_finding(const struct reader *r, bool is_warning, const char *name, const char *fmt,
+                        va_list args)
 {
     struct buf pointer, text;
     ASSERT(!name || name[0] != '/'); /* the slash is put before it here */
@@ -48,7 +48,7 @@ void reader_error(const struct reader *r, const char *name, const char *fmt, ...
 {
     va_list args;
     va_start(args, fmt);
-    say(r, false, name, fmt, args);
+    put_finding(r, false, name, fmt, args);
     va_end(args);
 }
 
@@ -56,7 +56,7 @@ void reader_warning(const struct reader *r, const char *name, const char *fmt, .
 {
     va_list args;
     va_start(args, fmt);
-    say(r, true, name, fmt, args);
+    put_finding(r, true, name, fmt, args);
     va_end(args);
 }
 
@@ -126,7 +126,7 @@ static const char *nearest_known(const struct reader *r, slice name)
     return best;
 }
 
-static bool is_known(const struct reader *r, slice name)
+static bool is_readable_member(const struct reader *r, slice name)
 {
     for (size_t i = 0; i < r->known_count; i++)
         if (slice_eq_cstr(name, r->known[i]))
@@ -140,7 +140,7 @@ void reader_finish(struct reader *r)
         slice name = json_str(&r->object->as.members[i].key);
         /* An unknown member is an error, not a warning: misspelt, "requires_confirmation" would
          * have no effect and nothing would show it. */
-        if (is_known(r, name))
+        if (is_readable_member(r, name))
             continue;
         const char *near = nearest_known(r, name);
         if (near)

@@ -47,7 +47,7 @@ static void put_item_members(struct json_writer *w, const struct catalog_action 
     json_put_str(w, slice_cstr(catalog_level_name(action->level)));
 }
 
-static bool is_required(const struct json *required, slice name)
+static bool is_required_input(const struct json *required, slice name)
 {
     for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
         if (slice_eq(json_str(&required->as.items[i]), name))
@@ -63,7 +63,7 @@ static void put_field_names(struct json_writer *w, const struct json *schema, bo
     json_open(w, '[');
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
         slice name = json_str(&properties->as.members[i].key);
-        if (is_required(required, name) == wants_required)
+        if (is_required_input(required, name) == wants_required)
             json_put_str(w, name);
     }
     json_close(w, ']');
@@ -169,7 +169,7 @@ static void put_detail(struct json_writer *w, struct arena *arena,
 }
 
 /* Copies what was written into the arena and empties the buffer. */
-static int keep(struct arena *arena, struct buf *out, slice *text)
+static int keep_rendered(struct arena *arena, struct buf *out, slice *text)
 {
     *text = buf_is_ok(out) ? arena_dup(arena, buf_slice(out)) : SLICE_NONE;
     buf_clear(out);
@@ -183,11 +183,11 @@ static int render_action(struct arena *arena, struct buf *out, struct catalog_ac
     json_open(&w, '{');
     put_item_members(&w, action);
     json_close(&w, '}');
-    if (keep(arena, out, &action->item_json) != OK)
+    if (keep_rendered(arena, out, &action->item_json) != OK)
         return ERR_NOMEM;
     json_begin(&w, out);
     put_detail(&w, arena, action);
-    return keep(arena, out, &action->detail_json);
+    return keep_rendered(arena, out, &action->detail_json);
 }
 
 int manifest_render(struct arena *arena, struct catalog_integration *integration)
@@ -201,7 +201,7 @@ int manifest_render(struct arena *arena, struct catalog_integration *integration
     for (size_t i = 0; i < integration->action_count; i++)
         json_put_str(&w, integration->actions[i].action_id);
     json_close(&w, ']');
-    result = keep(arena, &out, &integration->capabilities_json);
+    result = keep_rendered(arena, &out, &integration->capabilities_json);
     for (size_t i = 0; i < integration->action_count && result == OK; i++)
         result = render_action(arena, &out, &integration->actions[i]);
     buf_deinit(&out);

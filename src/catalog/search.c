@@ -90,7 +90,7 @@ static void make_id(struct query *q)
     q->id = slice_of(q->id_text, len);
 }
 
-static bool is_word(const struct query *q, slice text)
+static bool is_search_word(const struct query *q, slice text)
 {
     const struct search_word *word = search_index_word(q->index, text);
     return word && word->classes & WORD_FINDS && !(word->classes & WORD_STOP);
@@ -116,7 +116,7 @@ static size_t join_parts(const struct query *q, size_t first, struct search_toke
         }
         joined->len = len;
         joined->source = SLICE_NONE;
-        if (count == n && specific < n && is_word(q, token_text(joined)))
+        if (count == n && specific < n && is_search_word(q, token_text(joined)))
             return n;
     }
     *joined = parts[first].token;
@@ -132,7 +132,8 @@ static void add_known(struct query *q, slice word, unsigned use)
         search_expand_term(q->index, term, 1, use, &q->word);
 }
 
-static void expand(struct query *q, const struct search_token *token, unsigned use, bool is_last)
+static void expand_token(struct query *q, const struct search_token *token, unsigned use,
+                         bool is_last)
 {
     slice text = token_text(token);
     q->word.count = 0;
@@ -148,12 +149,12 @@ static void expand(struct query *q, const struct search_token *token, unsigned u
     search_expand_typo(q->index, text, &q->word);
 }
 
-static float larger(float a, float b)
+static float larger_weight(float a, float b)
 {
     return a > b ? a : b;
 }
 
-static float smaller(float a, float b)
+static float smaller_weight(float a, float b)
 {
     return a < b ? a : b;
 }
@@ -173,10 +174,10 @@ static float word_weight(const struct query *q)
     float docs = 0, docs_near = 0;
     for (size_t i = 0; i < q->word.count; i++) {
         float *most = q->word.terms[i].weight >= SEARCH_CLOSE ? &docs : &docs_near;
-        *most = larger(*most, q->word.terms[i].term->docs);
+        *most = larger_weight(*most, q->word.terms[i].term->docs);
     }
     docs = docs > 0 ? docs : docs_near;
-    return docs > 0 ? smaller(rarity(q, docs), q->weight_max) : q->weight_max;
+    return docs > 0 ? smaller_weight(rarity(q, docs), q->weight_max) : q->weight_max;
 }
 
 /* ---- scores ---- */
@@ -224,13 +225,13 @@ static void score_term(struct query *q, const struct search_term *term, float te
          * above. */
         if (score->best <= 0)
             q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
-        score->best = larger(score->best, weight * posting->impact);
+        score->best = larger_weight(score->best, weight * posting->impact);
         if (posting->is_in_app && may_name_app && term_weight >= SEARCH_CLOSE && !q->is_sender)
             score->is_app_named = q->is_app_named = true;
         if (posting->is_in_id)
-            score->best_id = larger(score->best_id, weight);
+            score->best_id = larger_weight(score->best_id, weight);
         if (posting->is_in_title)
-            score->best_title = larger(score->best_title, weight);
+            score->best_title = larger_weight(score->best_title, weight);
     }
 }
 
@@ -268,7 +269,7 @@ static size_t read_halves(const struct query *q, const struct search_token *toke
     for (size_t cut = HALF_BYTES_MIN; count == 1 && cut + HALF_BYTES_MIN <= token->len; cut++) {
         slice left = slice_first(token_text(token), cut);
         slice right = slice_from(token_text(token), cut);
-        if (!is_word(q, left) || !is_word(q, right))
+        if (!is_search_word(q, left) || !is_search_word(q, right))
             continue;
         (void)search_text_next(&left, false, &parts[0]);
         (void)search_text_next(&right, false, &parts[1]);
@@ -325,11 +326,11 @@ static void score_part(struct query *q, const struct search_part *part,
     /* Only for the first word that asks for something, and not while it may be half a word. */
     if (q->asked <= 0 && !is_last)
         score_implied(q, part);
-    expand(q, token, part->use, is_last);
+    expand_token(q, token, part->use, is_last);
     if (q->word.count == 0)
         count = read_halves(q, token, halves);
     for (size_t i = 0; i < count; i++) {
-        expand(q, &halves[i], 0, false);
+        expand_token(q, &halves[i], 0, false);
         score_word(q, role_weights[part->role]);
     }
     if (count == 0)
@@ -407,8 +408,8 @@ static float relevance_of(const struct query *q, size_t doc)
     const struct catalog_action *action = action_of(q, d);
     const struct score *got = &q->scores[doc - q->doc_first];
     float score = q->asked > 0 ? got->sum / q->asked : got->sum;
-    score *= 1 + name_bonus * larger(share(got->id, d->id_word_count),
-                                     share(got->title, d->title_word_count));
+    score *= 1 + name_bonus * larger_weight(share(got->id, d->id_word_count),
+                                            share(got->title, d->title_word_count));
     if (q->is_app_named && !got->is_app_named)
         score *= SEARCH_HALF;
     if (q->reading.is_question && action && action->level != LEVEL_READ)

@@ -53,7 +53,7 @@ const struct search_term *search_index_find(const struct search_index *index, sl
 
 /* ---- widening ---- */
 
-static void add(struct search_expansion *out, const struct search_term *term, float weight)
+static void add_term(struct search_expansion *out, const struct search_term *term, float weight)
 {
     size_t i = 0;
     while (i < out->count && out->terms[i].term != term)
@@ -74,10 +74,10 @@ void search_expand_term(const struct search_index *index, const struct search_te
 {
     ASSERT((size_t)term->link_first + term->link_count <= index->link_count);
     const struct search_link *links = index->links + term->link_first;
-    add(out, term, weight);
+    add_term(out, term, weight);
     for (uint32_t i = 0; i < term->link_count; i++)
         if (use == 0 || links[i].use == 0 || links[i].use == use)
-            add(out, &index->terms[links[i].term], weight * links[i].weight);
+            add_term(out, &index->terms[links[i].term], weight * links[i].weight);
 }
 
 /* Binary search: the position of the first word that is not before this one. */

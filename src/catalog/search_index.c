@@ -3,9 +3,9 @@
  * tables.
  *
  * It runs when a pack is made, so it may use pointers, maps and the heap; the tables that it leaves
- * are numbers only. In the order of build(): classes first, since stop words are not entered; then
- * documents; postings when all counts are known; links, which need the terms; then words and terms
- * are sorted and numbered, and the remainders made of the sorted words.
+ * are numbers only. In the order of build_index(): classes first, since stop words are not entered;
+ * then documents; postings when all counts are known; links, which need the terms; then words and
+ * terms are sorted and numbered, and the remainders made of the sorted words.
  */
 #include "catalog/search_index.h"
 
@@ -114,7 +114,7 @@ static struct term *term_new(struct builder *b, slice stem)
 }
 
 /* The word, made where it is new, with the term of its stem. NULL: out of memory, which
- * is_out_of_memory keeps, so callers may go on and build() fails at the end. */
+ * is_out_of_memory keeps, so callers may go on and build_index() fails at the end. */
 static struct word *word_of(struct builder *b, slice text)
 {
     ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX); /* longer ones are left out before */
@@ -228,7 +228,7 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
         entry->counts[field]++;
 }
 
-static void put_text(struct builder *b, size_t doc, enum search_field field, slice text)
+static void index_text(struct builder *b, size_t doc, enum search_field field, slice text)
 {
     struct search_token token;
     uint32_t *length = &b->lengths[doc][field];
@@ -249,23 +249,23 @@ static void put_text(struct builder *b, size_t doc, enum search_field field, sli
     }
 }
 
-static void put_texts(struct builder *b, size_t doc, enum search_field field,
-                      const struct json *texts)
+static void index_texts(struct builder *b, size_t doc, enum search_field field,
+                        const struct json *texts)
 {
     for (uint32_t i = 0; json_is(texts, JSON_ARRAY) && i < texts->count; i++)
-        put_text(b, doc, field, json_str(&texts->as.items[i]));
+        index_text(b, doc, field, json_str(&texts->as.items[i]));
 }
 
-static void put_integration(struct builder *b, size_t doc,
-                            const struct catalog_integration *integration)
+static void index_integration(struct builder *b, size_t doc,
+                              const struct catalog_integration *integration)
 {
-    put_text(b, doc, FIELD_ID, integration->integration_id);
-    put_text(b, doc, FIELD_TITLE, integration->name);
-    put_text(b, doc, FIELD_TAGS, integration->category);
-    put_texts(b, doc, FIELD_TAGS, integration->tags);
-    put_text(b, doc, FIELD_DESCRIPTION, integration->description);
+    index_text(b, doc, FIELD_ID, integration->integration_id);
+    index_text(b, doc, FIELD_TITLE, integration->name);
+    index_text(b, doc, FIELD_TAGS, integration->category);
+    index_texts(b, doc, FIELD_TAGS, integration->tags);
+    index_text(b, doc, FIELD_DESCRIPTION, integration->description);
     for (size_t i = 0; i < integration->action_count; i++)
-        put_text(b, doc, FIELD_INPUTS, integration->actions[i].action_id);
+        index_text(b, doc, FIELD_INPUTS, integration->actions[i].action_id);
 }
 
 static bool is_id_char(char c)
@@ -291,7 +291,7 @@ static bool names_another(const struct catalog_action *action, slice sentence)
     return false;
 }
 
-static void put_description(struct builder *b, size_t doc, const struct catalog_action *action)
+static void index_description(struct builder *b, size_t doc, const struct catalog_action *action)
 {
     slice text = action->description;
     while (text.len > 0) {
@@ -302,37 +302,37 @@ static void put_description(struct builder *b, size_t doc, const struct catalog_
             len++;
         slice sentence = slice_first(text, len);
         if (!names_another(action, sentence))
-            put_text(b, doc, FIELD_DESCRIPTION, sentence);
+            index_text(b, doc, FIELD_DESCRIPTION, sentence);
         text = slice_from(text, len + 1);
     }
 }
 
-static void put_action(struct builder *b, size_t doc, const struct catalog_action *action)
+static void index_action(struct builder *b, size_t doc, const struct catalog_action *action)
 {
     const struct catalog_integration *integration = action->integration;
     const struct json *properties = JSON_GET(action->input_schema, "properties");
-    put_text(b, doc, FIELD_ID, action->action_id);
-    put_text(b, doc, FIELD_TITLE, action->title);
-    put_texts(b, doc, FIELD_TAGS, action->tags);
-    put_description(b, doc, action);
-    put_text(b, doc, FIELD_INTEGRATION, integration->integration_id);
-    put_text(b, doc, FIELD_INTEGRATION, integration->name);
-    put_text(b, doc, FIELD_DOMAIN, integration->category);
-    put_texts(b, doc, FIELD_DOMAIN, integration->tags);
+    index_text(b, doc, FIELD_ID, action->action_id);
+    index_text(b, doc, FIELD_TITLE, action->title);
+    index_texts(b, doc, FIELD_TAGS, action->tags);
+    index_description(b, doc, action);
+    index_text(b, doc, FIELD_INTEGRATION, integration->integration_id);
+    index_text(b, doc, FIELD_INTEGRATION, integration->name);
+    index_text(b, doc, FIELD_DOMAIN, integration->category);
+    index_texts(b, doc, FIELD_DOMAIN, integration->tags);
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
-        put_text(b, doc, FIELD_INPUTS, json_str(&properties->as.members[i].key));
+        index_text(b, doc, FIELD_INPUTS, json_str(&properties->as.members[i].key));
 }
 
-static void put_documents(struct builder *b)
+static void index_documents(struct builder *b)
 {
     size_t doc = 0;
     for (uint32_t i = 0; i < b->set->count; i++) {
         const struct catalog_integration *integration = b->set->items[i];
         b->docs[doc] = (struct search_doc){i, SEARCH_NO_ACTION, SEARCH_NO_TERM, 0, 0};
-        put_integration(b, doc++, integration);
+        index_integration(b, doc++, integration);
         for (uint32_t j = 0; j < integration->action_count; j++) {
             b->docs[doc] = (struct search_doc){i, j, SEARCH_NO_TERM, 0, 0};
-            put_action(b, doc++, &integration->actions[j]);
+            index_action(b, doc++, &integration->actions[j]);
         }
     }
     ASSERT(doc == b->doc_count);
@@ -609,7 +609,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
 
 /* ---- all of it ---- */
 
-static int build(struct builder *b, struct buf *texts, struct search_index *index)
+static int build_index(struct builder *b, struct buf *texts, struct search_index *index)
 {
     b->stemmer = sb_stemmer_new("english", "UTF_8");
     b->docs = ARENA_ARRAY(b->arena, struct search_doc, b->doc_count + 1);
@@ -618,7 +618,7 @@ static int build(struct builder *b, struct buf *texts, struct search_index *inde
     if (!b->stemmer || !b->docs || !b->verbs || !b->lengths)
         return ERR_NOMEM;
     put_classes(b);
-    put_documents(b);
+    index_documents(b);
     if (b->is_out_of_memory)
         return ERR_NOMEM;
     struct search_posting *postings = make_postings(b);
@@ -643,7 +643,7 @@ int search_index_build(const struct manifest_set *set, struct arena *arena, stru
     ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* so many a posting can name */
     map_init(&b.words_by_text, SIZE_MAX);
     map_init(&b.terms_by_stem, SIZE_MAX);
-    int result = build(&b, texts, index);
+    int result = build_index(&b, texts, index);
     map_deinit(&b.words_by_text);
     map_deinit(&b.terms_by_stem);
     sb_stemmer_delete(b.stemmer);

@@ -9,7 +9,7 @@
 
 /* Typographical quotes and dashes (U+2013 to U+201E) as ASCII, so that the rest knows one form of
  * each; other characters of that block become blanks. Returns the length. */
-static size_t copy_plain(slice text, char *out)
+static size_t copy_straightened(slice text, char *out)
 {
     size_t len = 0;
     ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX); /* the room of out: nothing becomes longer */
@@ -228,7 +228,7 @@ void search_parts_cut(const struct search_index *index, slice text, struct searc
 {
     size_t gap = 0, quoted_end = 0;
     text = slice_first_utf8(text, SEARCH_QUERY_BYTES_MAX);
-    text = slice_of(out->text, copy_plain(text, out->text));
+    text = slice_of(out->text, copy_straightened(text, out->text));
     out->count = 0;
     for (size_t at = 0; at < text.len && out->count < SEARCH_QUERY_WORDS_MAX;) {
         if (at >= quoted_end && quotation_len(text, at) > 0)

@@ -31,14 +31,14 @@ struct state {
 
 /* ---- phrases ---- */
 
-static slice text_of(const struct search_part *part)
+static slice part_text(const struct search_part *part)
 {
     return slice_of(part->token.text, part->token.len);
 }
 
-static bool is_word(const struct search_part *part, const char *word)
+static bool is_part_word(const struct search_part *part, const char *word)
 {
-    return slice_eq_cstr(text_of(part), word);
+    return slice_eq_cstr(part_text(part), word);
 }
 
 /* The same word, or one of its forms. */
@@ -46,7 +46,7 @@ static bool is_form_of(const struct search_index *index, const struct search_par
 {
     /* A copy, since the stemmer's result lasts only until its next call. */
     char stem[SEARCH_WORD_BYTES_MAX];
-    slice text = text_of(part);
+    slice text = part_text(part);
     if (slice_eq(text, word))
         return true;
     /* English forms keep their first letter; this spares most calls of the stemmer. */
@@ -214,19 +214,19 @@ static bool opens_payload(const struct state *s, size_t at)
     if (part->classes & WORD_DETERMINER && s->verb_classes & WORD_ASKS && s->content > 1 &&
         !s->is_in_phrase && next->is_known)
         return true; /* "text the driver the new address" */
-    if (is_word(part, "that"))
+    if (is_part_word(part, "that"))
         return says || !is_behind_verb;
     if (part->classes & WORD_OPENS)
-        return says || !is_behind_verb || !is_word(part, "whether");
+        return says || !is_behind_verb || !is_part_word(part, "whether");
     if (part->classes & WORD_TELLER)
         return !is_behind_verb && parts[at - 1].is_content;
     if (part->classes & WORD_RELATIVE)
         return says || (!is_behind_verb &&
                         (parts[at - 1].is_content || parts[at - 1].classes & WORD_PREPOSITION));
-    if (is_word(part, "to"))
+    if (is_part_word(part, "to"))
         return s->verb_classes & WORD_ASKS && !(next->classes & WORD_DETERMINER) &&
                !next->is_capital && !next->is_name && !next->is_quoted;
-    return is_word(part, "for") && s->verb_classes & WORD_THANKS;
+    return is_part_word(part, "for") && s->verb_classes & WORD_THANKS;
 }
 
 /* "that the deploy is at five on slack": inside payload, an app behind a preposition is where to
@@ -271,8 +271,9 @@ static unsigned use_of(const struct state *s, size_t at)
     const struct search_part *next = at + 1 < s->reading->count ? part + 1 : NULL;
     if (!part->begins_clause) {
         const struct search_part *before = part - 1;
-        if (before->classes & WORD_DETERMINER || is_word(before, "s") || before->use == AS_NOUN ||
-            (before->classes & WORD_PREPOSITION && !is_word(before, "to")))
+        if (before->classes & WORD_DETERMINER || is_part_word(before, "s") ||
+            before->use == AS_NOUN ||
+            (before->classes & WORD_PREPOSITION && !is_part_word(before, "to")))
             return AS_NOUN;
     }
     if (s->content == 0 && next && !next->begins_clause &&
@@ -286,7 +287,7 @@ static unsigned use_of(const struct state *s, size_t at)
 static bool is_sender(const struct state *s, size_t at)
 {
     const struct search_part *part = &s->reading->parts[at];
-    return at > 1 && is_app_name(part) && is_word(part - 1, "from") &&
+    return at > 1 && is_app_name(part) && is_part_word(part - 1, "from") &&
            part[-2].classes & WORD_LETTER;
 }
 
@@ -303,7 +304,7 @@ static void read_content(struct state *s, size_t at)
     part->is_container = s->is_inside && !is_app_name(part) && !(s->verb_classes & WORD_SAYS);
     part->use = use_of(s, at);
     if (!part->is_known && part->means.len == 0)
-        part->is_name = part->is_name || is_name || is_recipient || has_digit(text_of(part));
+        part->is_name = part->is_name || is_name || is_recipient || has_digit(part_text(part));
     part->is_command = s->content == 0;
     if (s->content++ == 0) {
         s->verb = at;
@@ -323,7 +324,7 @@ static void read_content(struct state *s, size_t at)
 static void read_sending_time(struct state *s, size_t at)
 {
     struct search_part *before = &s->reading->parts[at - 1];
-    bool is_time = before->classes & WORD_TIME || (before->is_name && has_digit(text_of(before)));
+    bool is_time = before->classes & WORD_TIME || (before->is_name && has_digit(part_text(before)));
     if (!is_time || !(s->verb_classes & WORD_ASKS))
         return;
     before->means = SLICE("scheduled later");
@@ -333,8 +334,8 @@ static void read_sending_time(struct state *s, size_t at)
 /* Prepositions behind which the container of the object stands: "a row to the sheet". */
 static bool is_inside(const struct search_part *part)
 {
-    return is_word(part, "in") || is_word(part, "into") || is_word(part, "to") ||
-           is_word(part, "on") || is_word(part, "onto") || is_word(part, "inside");
+    return is_part_word(part, "in") || is_part_word(part, "into") || is_part_word(part, "to") ||
+           is_part_word(part, "on") || is_part_word(part, "onto") || is_part_word(part, "inside");
 }
 
 static void read_part(struct state *s, size_t at)
@@ -346,7 +347,7 @@ static void read_part(struct state *s, size_t at)
         part->role = part->is_known ? ROLE_PAYLOAD : ROLE_NONE;
         return;
     }
-    bool ends_name = part->classes & WORD_PREPOSITION || is_word(part, "and");
+    bool ends_name = part->classes & WORD_PREPOSITION || is_part_word(part, "and");
     if (s->payload == PAYLOAD_NAME && ends_name)
         s->payload = PAYLOAD_NONE;
     if (s->payload != PAYLOAD_NONE) {
@@ -363,7 +364,7 @@ static void read_part(struct state *s, size_t at)
         return;
     }
     if ((part->classes & WORD_PREPOSITION && s->content > 0) ||
-        (is_word(part, "and") && s->content > 1))
+        (is_part_word(part, "and") && s->content > 1))
         s->is_in_phrase = true;
     if (part->classes & WORD_PREPOSITION)
         s->is_inside = s->content > 1 && is_inside(part);

@@ -51,7 +51,7 @@ slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
 
 /* what: the sentence up to the name. The name is the caller's text, so it is shortened and
  * escaped. */
-static slice say(struct arena *arena, slice what, slice name, slice nearest)
+static slice make_unknown_text(struct arena *arena, slice what, slice name, slice nearest)
 {
     slice excerpt = json_excerpt(name, arena);
     if (nearest.len == 0)
@@ -62,19 +62,19 @@ static slice say(struct arena *arena, slice what, slice name, slice nearest)
 
 slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct arena *arena)
 {
-    return say(arena, SLICE("There is no integration"), id,
-               catalog_nearest_integration(catalog, id));
+    return make_unknown_text(arena, SLICE("There is no integration"), id,
+                             catalog_nearest_integration(catalog, id));
 }
 
 slice catalog_say_no_action(const struct catalog_integration *integration, slice action,
                             struct arena *arena)
 {
     slice what = arena_printf(arena, "%.*s has no action", SLICE_ARG(integration->name));
-    return say(arena, what, action, catalog_nearest_action(integration, action));
+    return make_unknown_text(arena, what, action, catalog_nearest_action(integration, action));
 }
 
 slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena)
 {
-    return say(arena, SLICE("There is no tool"), tool_name,
-               catalog_nearest_tool(catalog, tool_name));
+    return make_unknown_text(arena, SLICE("There is no tool"), tool_name,
+                             catalog_nearest_tool(catalog, tool_name));
 }

@@ -14,11 +14,6 @@ struct concurrency_account {
     struct list link; /* among the spare ones */
 };
 
-static slice concurrency_key(const struct uuid *id)
-{
-    return slice_of((const char *)id->bytes, sizeof(id->bytes));
-}
-
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share)
 {
     *inflight = (struct concurrency){.size = size, .share = share ? share : share_default(size)};
@@ -55,7 +50,7 @@ static struct concurrency_account *account_new(struct concurrency *inflight, str
         return NULL;
     *account = (struct concurrency_account){.id = id};
     list_init(&account->link);
-    if (map_put(&inflight->accounts, concurrency_key(&account->id), account, NULL) == OK)
+    if (map_put(&inflight->accounts, uuid_slice(&account->id), account, NULL) == OK)
         return account;
     account_give_back(inflight, account);
     return NULL;
@@ -63,8 +58,7 @@ static struct concurrency_account *account_new(struct concurrency *inflight, str
 
 struct concurrency_account *concurrency_enter(struct concurrency *inflight, struct uuid account_id)
 {
-    struct concurrency_account *account =
-        map_get(&inflight->accounts, concurrency_key(&account_id));
+    struct concurrency_account *account = map_get(&inflight->accounts, uuid_slice(&account_id));
     if (!share_allows(account ? account->count : 0, inflight->count, inflight->size,
                       inflight->share))
         return NULL;
@@ -83,6 +77,6 @@ void concurrency_leave(struct concurrency *inflight, struct concurrency_account 
     inflight->count--;
     if (--account->count > 0)
         return;
-    (void)map_remove(&inflight->accounts, concurrency_key(&account->id));
+    (void)map_remove(&inflight->accounts, uuid_slice(&account->id));
     account_give_back(inflight, account);
 }

@@ -43,7 +43,7 @@ static const struct {
               {"trade", 0x2122},  {"larr", 0x2190},   {"rarr", 0x2192},  {"ensp", 0x2002},
               {"emsp", 0x2003},   {"thinsp", 0x2009}, {"minus", 0x2212}};
 
-static uint32_t named(slice name)
+static uint32_t named_character(slice name)
 {
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         if (slice_eq_cstr(name, others[i].name))
@@ -60,7 +60,7 @@ static uint32_t referred_to(slice text)
     bool is_hex = text.len > 2 && (text.ptr[1] == 'x' || text.ptr[1] == 'X');
     uint32_t point = 0, base = is_hex ? 16 : 10;
     if (text.len < 2 || text.ptr[0] != '#')
-        return named(text);
+        return named_character(text);
     for (size_t i = is_hex ? 2 : 1; i < text.len; i++) {
         char c = text.ptr[i];
         int digit = ascii_hex_value(c);

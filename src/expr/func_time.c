@@ -91,7 +91,7 @@ static bool put_date(struct expr_text *text, const struct civil *c, char letter)
 }
 
 /* Conversions of the time of day, and the rest; false when there is none of that letter. */
-static bool put_time(struct expr_text *text, const struct civil *c, char letter)
+static bool put_clock_part(struct expr_text *text, const struct civil *c, char letter)
 {
     switch (letter) {
     case 'H':
@@ -159,7 +159,7 @@ int expr_time_put(struct expr_text *text, int64_t wall_us, slice format, char *b
             break;
         /* The byte behind '%' at the end of the format is reported as NUL. */
         *bad = (size_t)at + 1 < format.len ? format.ptr[at + 1] : '\0';
-        if (!put_date(text, &civil, *bad) && !put_time(text, &civil, *bad))
+        if (!put_date(text, &civil, *bad) && !put_clock_part(text, &civil, *bad))
             return ERR_INVALID;
         format = slice_from(format, (size_t)at + 2);
     }

@@ -7,14 +7,6 @@
 #include "expr/func.h"
 
 /* Up to the first `sep`; *s goes on behind it. Without one all of it. */
-static slice cut(slice *s, char sep)
-{
-    ptrdiff_t at = slice_find_char(*s, sep);
-    slice head = at < 0 ? *s : slice_first(*s, (size_t)at);
-    *s = at < 0 ? SLICE_NONE : slice_from(*s, (size_t)at + 1);
-    return head;
-}
-
 /* The text without its percent encoding; null where that is broken. */
 static int put_decoded(struct expr_run *run, slice text, bool plus_is_space, struct json *out)
 {
@@ -39,13 +31,13 @@ EXPR_FUNCTION(url_query)
     int rc = expr_run_scan(run, url.len);
     (void)call;
     *out = json_null;
-    slice rest = cut(&url, '#');
-    (void)cut(&rest, '?');
+    slice rest = slice_split(&url, '#');
+    (void)slice_split(&rest, '?');
     while (rc == OK && rest.len > 0) {
-        slice value = cut(&rest, '&');
+        slice value = slice_split(&rest, '&');
         struct json key = json_null;
         /* Names are decoded, too: "page%5Fid" is page_id. */
-        rc = put_decoded(run, cut(&value, '='), true, &key);
+        rc = put_decoded(run, slice_split(&value, '='), true, &key);
         if (rc == OK && key.type == JSON_STRING && slice_eq(json_str(&key), name))
             return put_decoded(run, value, true, out);
     }
@@ -62,7 +54,7 @@ EXPR_FUNCTION(url_segment)
     slice before = slice_first(tail, (size_t)star), after = slice_from(tail, (size_t)star + 1);
     int rc = expr_run_scan(run, url.len);
     *out = json_null;
-    slice rest = cut(&url, '#'), path = cut(&rest, '?');
+    slice rest = slice_split(&url, '#'), path = slice_split(&rest, '?');
     if (rc != OK || !slice_ends_with(path, after))
         return rc;
     path = slice_first(path, path.len - after.len);
@@ -84,7 +76,7 @@ EXPR_FUNCTION(url_segment)
 static bool has_relation(slice value, slice wanted)
 {
     while (value.len > 0)
-        if (slice_eq_nocase(cut(&value, ' '), wanted))
+        if (slice_eq_nocase(slice_split(&value, ' '), wanted))
             return true;
     return false;
 }

@@ -26,7 +26,7 @@ static struct expr_token token(struct expr_lexer *lexer, enum expr_token_kind ki
     return tok;
 }
 
-static struct expr_token bad(struct expr_lexer *lexer, const char *fault)
+static struct expr_token bad_token(struct expr_lexer *lexer, const char *fault)
 {
     struct expr_token tok = {EXPR_TOKEN_BAD, lexer->at, SLICE_NONE, fault};
     tok.text = slice_first(slice_from(lexer->source, lexer->at), 1);
@@ -43,7 +43,7 @@ static struct expr_token quoted(struct expr_lexer *lexer, enum expr_token_kind k
         /* A backslash at the very end goes past it, which the check below catches. */
         i += lexer->source.ptr[i] == '\\' ? 2 : 1;
     if (i >= lexer->source.len)
-        return bad(lexer, fault);
+        return bad_token(lexer, fault);
     return token(lexer, kind, i + 1 - lexer->at);
 }
 
@@ -57,7 +57,7 @@ static struct expr_token name_or_number(struct expr_lexer *lexer)
     }
     /* A sign belongs to a number only: there is no subtraction in JMESPath. */
     if (lexer->source.ptr[lexer->at] == '-' && !ascii_is_digit(peek(lexer, i)))
-        return bad(lexer, "a '-' without a digit behind it");
+        return bad_token(lexer, "a '-' without a digit behind it");
     while (ascii_is_digit(peek(lexer, i)))
         i++;
     return token(lexer, EXPR_TOKEN_NUMBER, i - lexer->at);
@@ -135,7 +135,7 @@ struct expr_token expr_lex_next(struct expr_lexer *lexer)
         return pair(lexer, '=', EXPR_TOKEN_GE, EXPR_TOKEN_GT);
     case '=':
         if (peek(lexer, lexer->at + 1) != '=')
-            return bad(lexer, "a single '=', comparison is '=='");
+            return bad_token(lexer, "a single '=', comparison is '=='");
         return token(lexer, EXPR_TOKEN_EQ, 2);
     case '"':
         return quoted(lexer, EXPR_TOKEN_QUOTED, "a '\"' that is never closed");
@@ -148,6 +148,6 @@ struct expr_token expr_lex_next(struct expr_lexer *lexer)
     }
     enum expr_token_kind kind = single_kind(c);
     if (kind == EXPR_TOKEN_BAD)
-        return bad(lexer, "a character that begins no token");
+        return bad_token(lexer, "a character that begins no token");
     return token(lexer, kind, 1);
 }

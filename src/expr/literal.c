@@ -8,7 +8,7 @@
 
 static const struct json_limits literal_limits = {EXPR_DEPTH_MAX, true};
 
-static slice unquote(slice token)
+static slice between_quotes(slice token)
 {
     ASSERT(token.len >= 2);
     return slice_of(token.ptr + 1, token.len - 2);
@@ -41,7 +41,7 @@ static int unescape(struct arena *arena, slice text, char quote, slice *out)
 }
 
 /* Parses text as JSON; ERR_NOMEM differs from ERR_SYNTAX. */
-static int parse(struct arena *arena, slice text, struct json *value)
+static int parse_literal_json(struct arena *arena, slice text, struct json *value)
 {
     struct err err = {OK, ""};
     const struct json *parsed = json_parse(arena, text, &literal_limits, &err);
@@ -51,7 +51,7 @@ static int parse(struct arena *arena, slice text, struct json *value)
     return OK;
 }
 
-static bool is_plain(slice text)
+static bool is_escape_free(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
         if (text.ptr[i] == '\\' || (unsigned char)text.ptr[i] < 0x20)
@@ -61,14 +61,14 @@ static bool is_plain(slice text)
 
 int expr_literal_name(struct arena *arena, slice token, slice *name, const char **why)
 {
-    slice text = unquote(token);
+    slice text = between_quotes(token);
     *name = text;
     /* Without backslash and control character the text between the quotes is the name itself. */
-    if (is_plain(text))
+    if (is_escape_free(text))
         return OK;
     struct json value = json_null;
     /* With the quotes: the whole token is a JSON string. */
-    int rc = parse(arena, token, &value);
+    int rc = parse_literal_json(arena, token, &value);
     *why = "a quoted name must be a JSON string";
     ASSERT(rc != OK || value.type == JSON_STRING);
     *name = json_str(&value);
@@ -78,7 +78,7 @@ int expr_literal_name(struct arena *arena, slice token, slice *name, const char 
 int expr_literal_raw(struct arena *arena, slice token, slice *text, const char **why)
 {
     *why = "out of memory";
-    return unescape(arena, unquote(token), '\'', text);
+    return unescape(arena, between_quotes(token), '\'', text);
 }
 
 static slice trim(slice text)
@@ -100,14 +100,14 @@ static int parse_legacy(struct arena *arena, slice text, struct json *value)
     slice in_quotes = arena_printf(arena, "\"%.*s\"", SLICE_ARG(text));
     if (!in_quotes.ptr)
         return ERR_NOMEM;
-    return parse(arena, in_quotes, value);
+    return parse_literal_json(arena, in_quotes, value);
 }
 
 int expr_literal_json(struct arena *arena, slice token, struct json *value, const char **why)
 {
     *why = "a literal in backticks must be JSON";
     slice text = SLICE_NONE;
-    int rc = unescape(arena, unquote(token), '`', &text);
+    int rc = unescape(arena, between_quotes(token), '`', &text);
     if (rc != OK)
         return rc;
     text = trim(text);
@@ -115,6 +115,6 @@ int expr_literal_json(struct arena *arena, slice token, struct json *value, cons
         *why = "an empty literal";
         return ERR_SYNTAX;
     }
-    rc = parse(arena, text, value);
+    rc = parse_literal_json(arena, text, value);
     return rc == ERR_SYNTAX ? parse_legacy(arena, text, value) : rc;
 }

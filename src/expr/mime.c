@@ -220,8 +220,8 @@ static void put_mixed(struct mime *mime, const struct json *body, const struct j
 /* ---- the message ---- */
 
 /* NULL when it is absent or null; the error is set when it is of another type. */
-static const struct json *member(struct mime *mime, const struct json *message, const char *name,
-                                 enum json_type type)
+static const struct json *message_member(struct mime *mime, const struct json *message,
+                                         const char *name, enum json_type type)
 {
     const struct json *value = json_get(message, slice_cstr(name));
     if (!value || value->type == JSON_NULL)
@@ -257,7 +257,7 @@ static void put_headers(struct mime *mime, const struct json *message)
     } addresses[] = {
         {"from", "From"}, {"to", "To"}, {"cc", "Cc"}, {"bcc", "Bcc"}, {"reply_to", "Reply-To"}};
     /* RFC 5322 3.6 leaves the order of fields open. */
-    put_date(mime, member(mime, message, "date", JSON_STRING));
+    put_date(mime, message_member(mime, message, "date", JSON_STRING));
     for (size_t i = 0; i < ARRAY_LEN(addresses); i++)
         mime_put_addresses(mime, addresses[i].field, addresses[i].name,
                            json_get(message, slice_cstr(addresses[i].name)));
@@ -274,12 +274,12 @@ EXPR_FUNCTION(mime_message)
     struct mime mime = {.run = run, .at = call->at};
     expr_text_init(&mime.text, run);
     put_headers(&mime, message);
-    const struct json *body = member(&mime, message, "body", JSON_STRING);
-    const struct json *html = member(&mime, message, "html", JSON_STRING);
-    const struct json *attachments = member(&mime, message, "attachments", JSON_ARRAY);
+    const struct json *body = message_member(&mime, message, "body", JSON_STRING);
+    const struct json *html = message_member(&mime, message, "html", JSON_STRING);
+    const struct json *attachments = message_member(&mime, message, "attachments", JSON_ARRAY);
     /* `text` is the other name of `body`, which wins. */
     if (!body)
-        body = member(&mime, message, "text", JSON_STRING);
+        body = message_member(&mime, message, "text", JSON_STRING);
     if (attachments && attachments->count > 0)
         put_mixed(&mime, body, html, attachments);
     else

@@ -143,7 +143,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice address)
 }
 
 /* The text in a quoted string, its backslashes taken out, in room; other text as it is. */
-static slice unquote(slice name, char room[MIME_NAME_MAX + 1])
+static slice unquote_name(slice name, char room[MIME_NAME_MAX + 1])
 {
     if (name.len < 2 || name.len > MIME_NAME_MAX || name.ptr[0] != '"' ||
         name.ptr[name.len - 1] != '"')
@@ -172,7 +172,7 @@ static void put_one(struct mailboxes *list, slice text)
     }
     slice address = slice_of(text.ptr + open + 1, text.len - (size_t)open - 2);
     slice name = slice_trim(slice_first(text, (size_t)open));
-    put_mailbox(list, unquote(name, room), slice_trim(address));
+    put_mailbox(list, unquote_name(name, room), slice_trim(address));
 }
 
 /* Where the mailbox at the start of text ends: a comma outside quotes and brackets, or the end. */

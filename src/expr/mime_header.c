@@ -31,7 +31,7 @@ static void begin_field(struct mime *mime, const char *field)
     mime->column = strlen(field) + 2;
 }
 
-static void fold(struct mime *mime)
+static void fold_line(struct mime *mime)
 {
     /* The space behind CRLF makes the next line part of this one (RFC 5322 2.2.3). */
     MIME_LIT(mime, "\r\n ");
@@ -42,7 +42,7 @@ void mime_put_word(struct mime *mime, slice word, bool with_space)
 {
     /* One column is kept for a comma behind the word. */
     if (with_space && mime->column + 1 + word.len >= MIME_COLUMNS_MAX) {
-        fold(mime);
+        fold_line(mime);
     } else if (with_space) {
         MIME_LIT(mime, " ");
         mime->column++;
@@ -64,7 +64,7 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space)
 {
     enum { FRAME = 12, ROOM_MIN = FRAME + 12 }; /* =?UTF-8?B?...?= around groups of four */
     if (with_space && mime->column + 1 + ROOM_MIN > MIME_COLUMNS_MAX) {
-        fold(mime);
+        fold_line(mime);
     } else if (with_space) {
         MIME_LIT(mime, " ");
         mime->column++;
@@ -85,7 +85,7 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space)
         mime->column += buf.len + FRAME;
         text = slice_from(text, piece.len);
         if (text.len > 0)
-            fold(mime);
+            fold_line(mime);
     }
 }
 

@@ -57,8 +57,8 @@ static void *fail_at(struct compiler *c, const struct position *position)
     return NULL;
 }
 
-static void *fail(struct compiler *c, const struct position *position, enum err_code code,
-                  const char *text)
+static void *fail_with(struct compiler *c, const struct position *position, enum err_code code,
+                       const char *text)
 {
     err_set(c->err, code, "%s", text);
     return fail_at(c, position);
@@ -69,12 +69,12 @@ static struct expr_template *node_new(struct compiler *c, const struct position 
 {
     struct expr_template *node = ARENA_NEW(c->arena, struct expr_template);
     if (!node)
-        return fail(c, position, ERR_NOMEM, "memory: no room to compile a template");
+        return fail_with(c, position, ERR_NOMEM, "memory: no room to compile a template");
     node->kind = kind;
     return node;
 }
 
-static void append(struct expr_template *parent, struct expr_template *kid)
+static void append_kid(struct expr_template *parent, struct expr_template *kid)
 {
     ASSERT(!kid->next);
     if (parent->last)
@@ -127,7 +127,7 @@ static struct expr_template *compile_placeholder(struct compiler *c,
     if (!node->expr)
         return fail_at(c, position);
     if (!node->where.ptr)
-        return fail(c, position, ERR_NOMEM, "memory: no room to compile a template");
+        return fail_with(c, position, ERR_NOMEM, "memory: no room to compile a template");
     *rest = slice_from(*rest, (size_t)end + 1);
     return node;
 }
@@ -179,7 +179,7 @@ static struct expr_template *compile_string(struct compiler *c, const struct pos
         }
         if (!part)
             return NULL;
-        append(node, part);
+        append_kid(node, part);
     }
     if (node && node->count == 1) {
         node = node->first; /* keeps its type; or a text that only had escapes */
@@ -202,7 +202,8 @@ static struct expr_template *compile_member(struct compiler *c, const struct pos
         position.key = SLICE("");
     /* A name from data could collide with another one, or replace it. */
     if (slice_find(position.key, SLICE("${")) >= 0)
-        return fail(c, &position, ERR_SYNTAX, "syntax: a member name cannot hold a placeholder");
+        return fail_with(c, &position, ERR_SYNTAX,
+                         "syntax: a member name cannot hold a placeholder");
     struct expr_template *kid = compile_value(c, &position, &member->value, depth);
     if (kid)
         kid->key = member->key;
@@ -214,7 +215,7 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
 {
     bool is_array = value->type == JSON_ARRAY, is_same = true;
     if (depth >= EXPR_DEPTH_MAX)
-        return fail(c, above, ERR_LIMIT, "limit: a template is nested over 64 deep");
+        return fail_with(c, above, ERR_LIMIT, "limit: a template is nested over 64 deep");
     struct expr_template *node =
         node_new(c, above, is_array ? EXPR_TEMPLATE_ARRAY : EXPR_TEMPLATE_OBJECT);
     for (uint32_t i = 0; node && i < value->count; i++) {
@@ -225,7 +226,7 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
         if (!kid)
             return NULL;
         is_same = is_same && kid->kind == EXPR_TEMPLATE_CONST && !kid->is_changed;
-        append(node, kid);
+        append_kid(node, kid);
     }
     /* Nothing in it changes, so one constant node stands for all of it, however large it is. */
     return node && is_same ? const_new(c, above, *value) : node;

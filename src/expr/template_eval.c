@@ -14,7 +14,7 @@ struct filling {
     struct err *err;
 };
 
-static int fill(struct filling *f, const struct expr_template *tmpl, struct json *out);
+static int fill_node(struct filling *f, const struct expr_template *tmpl, struct json *out);
 
 static int fill_value(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
@@ -135,7 +135,7 @@ static int fill_array(struct filling *f, const struct expr_template *tmpl, struc
     size_t count = 0;
     int rc = items ? OK : no_room(f);
     for (const struct expr_template *kid = tmpl->first; kid && rc == OK; kid = kid->next) {
-        rc = fill(f, kid, &items[count]);
+        rc = fill_node(f, kid, &items[count]);
         count += !is_dropped(f, kid, &items[count]);
     }
     if (rc == OK)
@@ -151,7 +151,7 @@ static int fill_object(struct filling *f, const struct expr_template *tmpl, stru
     for (const struct expr_template *kid = tmpl->first; kid && rc == OK; kid = kid->next) {
         members[count].key = kid->key;
         /* The next kid overwrites a member that was not counted. */
-        rc = fill(f, kid, &members[count].value);
+        rc = fill_node(f, kid, &members[count].value);
         count += !is_dropped(f, kid, &members[count].value);
     }
     if (rc == OK)
@@ -159,7 +159,7 @@ static int fill_object(struct filling *f, const struct expr_template *tmpl, stru
     return rc;
 }
 
-static int fill(struct filling *f, const struct expr_template *tmpl, struct json *out)
+static int fill_node(struct filling *f, const struct expr_template *tmpl, struct json *out)
 {
     switch (tmpl->kind) {
     case EXPR_TEMPLATE_CONST:
@@ -186,7 +186,7 @@ int expr_template_eval(const struct expr_template *tmpl, const struct json *root
     struct json value = json_null;
     ASSERT(tmpl && budget && arena && result);
     budget->fault = EXPR_FAULT_NONE;
-    int rc = fill(&filling, tmpl, &value);
+    int rc = fill_node(&filling, tmpl, &value);
     *result = rc == OK ? value : json_null;
     return rc;
 }

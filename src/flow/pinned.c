@@ -14,7 +14,7 @@ static struct flow_template *find_known(struct flow_service *service, struct uui
     for (size_t i = 0; set && i < set->count; i++)
         if (uuid_eq(set->items[i]->version, version))
             return set->items[i];
-    return map_get(&service->pinned, slice_of(version.bytes, sizeof(version.bytes)));
+    return map_get(&service->pinned, uuid_slice(&version));
 }
 
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
@@ -51,7 +51,7 @@ static void keep_pinned(struct flow_service *service, struct flow_template *tmpl
 {
     if (service->pinned.count >= PINNED_MAX)
         flow_pinned_drop(service, false);
-    slice key = slice_of(tmpl->version.bytes, sizeof(tmpl->version.bytes));
+    slice key = uuid_slice(&tmpl->version);
     if (map_put(&service->pinned, key, tmpl, NULL) == OK)
         (void)flow_template_ref(tmpl);
 }

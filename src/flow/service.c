@@ -85,7 +85,7 @@ void flow_service_free(struct flow_service *service)
 
 static slice id_key(const struct flow_run *run)
 {
-    return slice_of(run->flow.id.bytes, sizeof(run->flow.id.bytes));
+    return uuid_slice(&run->flow.id);
 }
 
 void flow_run_register(struct flow_run *run)
@@ -115,14 +115,14 @@ void flow_run_unregister(struct flow_run *run)
 
 void flow_run_cancel(struct flow_service *service, struct uuid id)
 {
-    struct flow_run *run = map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes)));
+    struct flow_run *run = map_get(&service->by_id, uuid_slice(&id));
     if (run)
         op_cancel(&run->op);
 }
 
 static struct flow_run *find_run(const struct flow_service *service, struct uuid id)
 {
-    return map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes)));
+    return map_get(&service->by_id, uuid_slice(&id));
 }
 
 bool flow_run_is_known(const struct flow_service *service, struct uuid id)
@@ -153,7 +153,7 @@ struct flow_view *flow_run_view(const struct flow_service *service, struct uuid 
 
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id)
 {
-    const struct flow_run *run = map_get(&service->by_id, slice_of(id.bytes, sizeof(id.bytes)));
+    const struct flow_run *run = map_get(&service->by_id, uuid_slice(&id));
     return run && (run->is_waking || run->flow.status == FLOW_RUNNING);
 }
 

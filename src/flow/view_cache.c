@@ -78,14 +78,9 @@ bool flow_view_has_ended(const struct flow_view *view)
 
 /* ---- the cache ---- */
 
-static slice view_key_of(const struct uuid *flow_id)
-{
-    return slice_of(flow_id->bytes, sizeof(flow_id->bytes));
-}
-
 static void evict(struct flow_view_cache *set, struct flow_view *view)
 {
-    (void)map_remove(&set->by_flow, view_key_of(&view->flow_id));
+    (void)map_remove(&set->by_flow, uuid_slice(&view->flow_id));
     list_unlink(&view->link);
     ASSERT(set->bytes >= view->text.len);
     set->bytes -= view->text.len;
@@ -96,7 +91,7 @@ static void evict(struct flow_view_cache *set, struct flow_view *view)
 struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
                                        struct uuid flow_id)
 {
-    struct flow_view *view = map_get(&set->by_flow, view_key_of(&flow_id));
+    struct flow_view *view = map_get(&set->by_flow, uuid_slice(&flow_id));
     if (!view || !uuid_eq(view->account_id, account_id))
         return NULL;
     list_unlink(&view->link);
@@ -111,7 +106,7 @@ void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view)
         return;
     while (set->bytes + view->text.len > CACHE_BYTES_MAX || set->by_flow.count >= CACHED_VIEWS_MAX)
         evict(set, LIST_ITEM(set->all.next, struct flow_view, link));
-    if (map_put(&set->by_flow, view_key_of(&view->flow_id), view, NULL) != OK)
+    if (map_put(&set->by_flow, uuid_slice(&view->flow_id), view, NULL) != OK)
         return; /* out of memory: the next request loads it again */
     list_push_back(&set->all, &flow_view_ref(view)->link);
     set->bytes += view->text.len;
@@ -119,7 +114,7 @@ void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view)
 
 void flow_view_cache_drop(struct flow_view_cache *set, struct uuid flow_id, int64_t before_rev)
 {
-    struct flow_view *view = map_get(&set->by_flow, view_key_of(&flow_id));
+    struct flow_view *view = map_get(&set->by_flow, uuid_slice(&flow_id));
     if (view && view->rev < before_rev)
         evict(set, view);
 }

@@ -39,13 +39,13 @@ void http_chunk_scan_init(struct http_chunk_scan *scan, uint64_t body_bytes_max)
     };
 }
 
-static enum http_scan bad(struct http_chunk_scan *scan, unsigned status, const char *text)
+static enum http_scan refuse_chunk(struct http_chunk_scan *scan, unsigned status, const char *text)
 {
     scan->problem = (struct http_problem){status, text};
     return HTTP_SCAN_BAD;
 }
 
-static enum http_scan go(struct http_chunk_scan *scan, enum chunk_state state)
+static enum http_scan enter_chunk_state(struct http_chunk_scan *scan, enum chunk_state state)
 {
     scan->state = (uint8_t)state;
     return HTTP_SCAN_MORE;
@@ -57,19 +57,19 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
     if (digit >= 0) {
         /* Leading zeros count as digits, or a size could be as long as one likes. */
         if (++scan->digits > SIZE_DIGITS_MAX)
-            return bad(scan, 400, "a chunk size is too long");
+            return refuse_chunk(scan, 400, "a chunk size is too long");
         scan->chunk_left = scan->chunk_left * 16 + (uint64_t)digit;
         return HTTP_SCAN_MORE;
     }
     if (scan->digits == 0 || (c != '\r' && c != ';'))
-        return bad(scan, 400, "a chunk size is no number");
+        return refuse_chunk(scan, 400, "a chunk size is no number");
     /* Checked when it is announced, before a byte of it is read. The subtraction cannot wrap:
      * body_bytes never passes its maximum. */
     if (scan->chunk_left > scan->body_bytes_max - scan->body_bytes)
-        return bad(scan, 413, "the body is too large");
+        return refuse_chunk(scan, 413, "the body is too large");
     scan->body_bytes += scan->chunk_left;
     scan->line_bytes = 0;
-    return go(scan, c == ';' ? IN_EXT : AFTER_SIZE_CR);
+    return enter_chunk_state(scan, c == ';' ? IN_EXT : AFTER_SIZE_CR);
 }
 
 /* Text of an extension or a trailer's value. */
@@ -77,29 +77,29 @@ static enum http_scan scan_text(struct http_chunk_scan *scan, unsigned char c, u
                                 enum chunk_state after_cr)
 {
     if (c == '\r')
-        return go(scan, after_cr);
+        return enter_chunk_state(scan, after_cr);
     /* A bare LF is below the space, so it is refused here; some parsers end the line with it. */
     if ((c < ' ' && c != '\t') || c == 0x7f)
-        return bad(scan, 400, "a control character in chunked framing");
+        return refuse_chunk(scan, 400, "a control character in chunked framing");
     if (++scan->line_bytes > bytes_max)
-        return bad(scan, 400, "chunk extensions or trailers are too long");
+        return refuse_chunk(scan, 400, "chunk extensions or trailers are too long");
     return HTTP_SCAN_MORE;
 }
 
 static enum http_scan scan_line_feed(struct http_chunk_scan *scan, unsigned char c)
 {
     if (c != '\n')
-        return bad(scan, 400, "a CR without LF in chunked framing");
+        return refuse_chunk(scan, 400, "a CR without LF in chunked framing");
     switch ((enum chunk_state)scan->state) {
     case AFTER_SIZE_CR:
         scan->line_bytes = 0;
         /* A chunk of size 0 is the last one (RFC 9112 7.1.1); trailers or the empty line follow. */
-        return go(scan, scan->chunk_left ? IN_DATA : AT_TRAILER);
+        return enter_chunk_state(scan, scan->chunk_left ? IN_DATA : AT_TRAILER);
     case AFTER_DATA_CR:
         scan->digits = 0;
-        return go(scan, IN_SIZE);
+        return enter_chunk_state(scan, IN_SIZE);
     case AFTER_TRAILER_CR:
-        return go(scan, AT_TRAILER);
+        return enter_chunk_state(scan, AT_TRAILER);
     default:
         ASSERT(scan->state == AFTER_LAST_CR);
         return HTTP_SCAN_DONE;
@@ -111,16 +111,16 @@ static enum http_scan scan_trailer(struct http_chunk_scan *scan, unsigned char c
     char name = (char)c;
     bool is_first = scan->state == AT_TRAILER;
     if (is_first && c == '\r')
-        return go(scan, AFTER_LAST_CR);
+        return enter_chunk_state(scan, AFTER_LAST_CR);
     if (!is_first && c == ':')
-        return go(scan, IN_VALUE);
+        return enter_chunk_state(scan, IN_VALUE);
     /* Also refuses white space at the line's begin, which would continue the line before (obsolete
      * folding, RFC 9112 5.2). */
     if (!http_is_token(slice_of(&name, 1)))
-        return bad(scan, 400, "a trailer's name is no token");
+        return refuse_chunk(scan, 400, "a trailer's name is no token");
     if (++scan->line_bytes > HTTP_TRAILER_BYTES_MAX)
-        return bad(scan, 400, "chunk extensions or trailers are too long");
-    return go(scan, IN_NAME);
+        return refuse_chunk(scan, 400, "chunk extensions or trailers are too long");
+    return enter_chunk_state(scan, IN_NAME);
 }
 
 static enum http_scan scan_byte(struct http_chunk_scan *scan, unsigned char c)
@@ -131,8 +131,8 @@ static enum http_scan scan_byte(struct http_chunk_scan *scan, unsigned char c)
     case IN_EXT:
         return scan_text(scan, c, HTTP_CHUNK_EXT_BYTES_MAX, AFTER_SIZE_CR);
     case AFTER_DATA:
-        return c == '\r' ? go(scan, AFTER_DATA_CR)
-                         : bad(scan, 400, "a chunk is longer than its size says");
+        return c == '\r' ? enter_chunk_state(scan, AFTER_DATA_CR)
+                         : refuse_chunk(scan, 400, "a chunk is longer than its size says");
     case AT_TRAILER:
     case IN_NAME:
         return scan_trailer(scan, c);
@@ -167,7 +167,7 @@ enum http_scan http_chunk_scan(struct http_chunk_scan *scan, slice bytes, size_t
         /* One byte of body a chunk, each with a long extension, costs much work for little
          * (CVE-2023-39326). The bound ends it. */
         if (++scan->overhead_bytes > scan->overhead_bytes_max && result == HTTP_SCAN_MORE)
-            result = bad(scan, 400, "too much chunked framing for its body");
+            result = refuse_chunk(scan, 400, "too much chunked framing for its body");
     }
     *used = at;
     return result;

@@ -21,8 +21,8 @@ static struct http_connection *connection_of(llhttp_t *parser)
     return parser->data;
 }
 
-static int refuse(struct http_connection *connection, enum http_call_result result,
-                  enum err_code code, const char *why)
+static int refuse_response(struct http_connection *connection, enum http_call_result result,
+                           enum err_code code, const char *why)
 {
     struct http_response *response = &connection->response;
     struct http_call *call = connection->call;
@@ -35,14 +35,14 @@ static int refuse(struct http_connection *connection, enum http_call_result resu
     return -1;
 }
 
-static int refuse_protocol(struct http_connection *connection, const char *why)
+static int refuse_response_protocol(struct http_connection *connection, const char *why)
 {
-    return refuse(connection, HTTP_CALL_PROTOCOL, ERR_SYNTAX, why);
+    return refuse_response(connection, HTTP_CALL_PROTOCOL, ERR_SYNTAX, why);
 }
 
-static int refuse_memory(struct http_connection *connection)
+static int refuse_response_memory(struct http_connection *connection)
 {
-    return refuse(connection, HTTP_CALL_OVERLOADED, ERR_NOMEM, "does not fit into memory");
+    return refuse_response(connection, HTTP_CALL_OVERLOADED, ERR_NOMEM, "does not fit into memory");
 }
 
 /* ---- scratch for heads ---- */
@@ -102,7 +102,7 @@ static int on_message_begin(llhttp_t *parser)
     if (!response->scratch)
         response->scratch = scratch_take(connection->client);
     if (!response->scratch)
-        return refuse_memory(connection);
+        return refuse_response_memory(connection);
     buf_clear(&response->scratch->text);
     buf_clear(&response->scratch->fields);
     response->is_value_open = false;
@@ -115,13 +115,13 @@ static int head_append(struct http_connection *connection, const char *at, size_
     struct buf *text = &connection->response.scratch->text;
     /* NUL is let through by some parsers and ends the text for others. */
     if (memchr(at, '\0', len))
-        return refuse_protocol(connection, "holds a NUL byte in its head");
+        return refuse_response_protocol(connection, "holds a NUL byte in its head");
     buf_append(text, slice_of(at, len));
     if (buf_is_ok(text))
         return 0;
     if (text->len + len > HTTP_CALL_RESPONSE_HEAD_MAX)
-        return refuse_protocol(connection, "has a head that is too large");
-    return refuse_memory(connection);
+        return refuse_response_protocol(connection, "has a head that is too large");
+    return refuse_response_memory(connection);
 }
 
 static int on_header_field(llhttp_t *parser, const char *at, size_t len)
@@ -136,10 +136,10 @@ static int on_header_field(llhttp_t *parser, const char *at, size_t len)
     if (response->is_value_open || field_count(scratch) == 0) {
         struct head_field field = {.name_at = (uint32_t)scratch->text.len};
         if (field_count(scratch) == HTTP_CALL_RESPONSE_HEADERS_MAX)
-            return refuse_protocol(connection, "has too many headers");
+            return refuse_response_protocol(connection, "has too many headers");
         buf_append(&scratch->fields, slice_of(&field, sizeof(field)));
         if (!buf_is_ok(&scratch->fields))
-            return refuse_memory(connection);
+            return refuse_response_memory(connection);
         response->is_value_open = false;
     }
     field_at(scratch, field_count(scratch) - 1)->name_len += (uint32_t)len;
@@ -182,7 +182,7 @@ static int head_copy(struct http_connection *connection)
     struct http_header *headers = ARENA_ARRAY(&call->owner->arena, struct http_header, count);
     if (!text.ptr || !headers)
         /* Nothing of it was assigned yet, so the call has no half of a head. */
-        return refuse_memory(connection);
+        return refuse_response_memory(connection);
     for (size_t i = 0; i < count; i++) {
         const struct head_field *field = field_at(scratch, i);
         headers[i].name = slice_of(text.ptr + field->name_at, field->name_len);
@@ -205,17 +205,17 @@ static int check_framing(struct http_connection *connection, const llhttp_t *par
     /* Stricter than RFC 9112 6.3, which lets a recipient repair some of these: a cached or smuggled
      * reply is the price of a wrong guess. */
     if (lengths > 1 || codings > 1 || (lengths && codings))
-        return refuse_protocol(connection, "says twice how long it is");
+        return refuse_response_protocol(connection, "says twice how long it is");
     if (lengths &&
         !slice_to_u64(http_header_get(headers, count, SLICE("content-length")), INT64_MAX, length))
-        return refuse_protocol(connection, "has a Content-Length that is no number");
+        return refuse_response_protocol(connection, "has a Content-Length that is no number");
     if (!codings)
         return 0;
     /* HTTP/1.0 knows no transfer codings (RFC 9112 6.1). */
     if (parser->http_minor == 0 ||
         !slice_eq_nocase(http_header_get(headers, count, SLICE("transfer-encoding")),
                          SLICE("chunked")))
-        return refuse_protocol(connection, "has a Transfer-Encoding other than chunked");
+        return refuse_response_protocol(connection, "has a Transfer-Encoding other than chunked");
     return 0;
 }
 
@@ -241,15 +241,15 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
     struct http_call *call = connection->call;
     /* Refused at the head, before memory is taken for an announced length. */
     if (length > call->response_bytes_max)
-        return refuse(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
-                      "is larger than the limit of this call");
+        return refuse_response(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
+                               "is larger than the limit of this call");
     if (!response_takes_body(connection, (size_t)length))
         return 0;
     response->is_length_known = true;
     response->body_cap = (size_t)length;
     /* The byte more is for the NUL behind the body, which response_end sets. */
     response->body = arena_alloc_text(&call->owner->arena, response->body_cap + 1);
-    return response->body ? 0 : refuse_memory(connection);
+    return response->body ? 0 : refuse_response_memory(connection);
 }
 
 /* 100 to 199: the real reply follows. */
@@ -257,9 +257,10 @@ static int on_interim(struct http_connection *connection, const llhttp_t *parser
 {
     /* Bytes behind a 101 are no HTTP any more (RFC 9110 15.2.2). */
     if (parser->status_code == 101)
-        return refuse_protocol(connection, "switches to a protocol that was not asked for");
+        return refuse_response_protocol(connection,
+                                        "switches to a protocol that was not asked for");
     if (++connection->response.interims > HTTP_CALL_INTERIM_MAX)
-        return refuse_protocol(connection, "is preceded by too many interim replies");
+        return refuse_response_protocol(connection, "is preceded by too many interim replies");
     return 0;
 }
 
@@ -270,9 +271,9 @@ static int on_headers_complete(llhttp_t *parser)
     struct http_call *call = connection->call;
     uint64_t length = UINT64_MAX;
     if (parser->http_major != 1 || parser->http_minor > 1)
-        return refuse_protocol(connection, "is not HTTP/1.1");
+        return refuse_response_protocol(connection, "is not HTTP/1.1");
     if (parser->status_code < 100 || parser->status_code > 599)
-        return refuse_protocol(connection, "has no valid status");
+        return refuse_response_protocol(connection, "has no valid status");
     response->is_head_done = true;
     if (parser->status_code < 200)
         return on_interim(connection, parser);
@@ -306,14 +307,14 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
     } else {
         buf_append(&response->body_buf, now);
         if (!buf_is_ok(&response->body_buf))
-            return refuse_memory(connection);
+            return refuse_response_memory(connection);
     }
     response->body_bytes += now.len;
     response_note_growth(connection);
     if (now.len == len)
         return 0;
-    return refuse(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
-                  "is larger than the limit of this call");
+    return refuse_response(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
+                           "is larger than the limit of this call");
 }
 
 static int on_message_complete(llhttp_t *parser)
@@ -376,9 +377,9 @@ size_t response_feed(struct http_connection *connection, slice bytes)
         size_t len = strlen(text);
         slice why = slice_first(slice_cstr(reason ? reason : "unknown"), sizeof(text) - len - 1);
         memcpy(text + len, why.ptr, why.len);
-        refuse_protocol(connection, text);
+        refuse_response_protocol(connection, text);
     } else if (is_overhead_too_much(response)) {
-        refuse_protocol(connection, "spends far more on its framing than on its body");
+        refuse_response_protocol(connection, "spends far more on its framing than on its body");
     }
     return bytes.len;
 }
@@ -409,7 +410,7 @@ void response_end(struct http_connection *connection)
          * result. */
         if (!call->body.ptr && !response->is_failed) {
             response->is_complete = false;
-            refuse_memory(connection);
+            refuse_response_memory(connection);
         }
     }
     buf_deinit(&response->body_buf);

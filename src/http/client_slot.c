@@ -48,7 +48,7 @@ static slice line_key(const struct http_line *line)
 
 static slice tenant_key(const struct http_tenant *tenant)
 {
-    return slice_of((const char *)tenant->key.bytes, sizeof(tenant->key.bytes));
+    return uuid_slice(&tenant->key);
 }
 
 /* One of the spare ones, by its ring, or a new one; zeroed. NULL: out of memory. */
@@ -89,7 +89,7 @@ static void tenant_collect(struct http_tenant *tenant)
 
 static struct http_tenant *tenant_get(struct http_client *client, struct uuid key)
 {
-    slice text = slice_of((const char *)key.bytes, sizeof(key.bytes));
+    slice text = uuid_slice(&key);
     struct http_tenant *tenant = map_get(&client->tenants, text);
     if (tenant)
         return tenant;
@@ -123,7 +123,7 @@ static void line_collect(struct http_line *line)
 }
 
 /* NULL: out of memory. */
-static struct http_line *line_get(struct http_origin *origin, struct uuid key)
+static struct http_line *tenant_line_get(struct http_origin *origin, struct uuid key)
 {
     struct http_client *client = origin->client;
     /* Its bytes are the key of the map: the struct has no padding. */
@@ -156,8 +156,7 @@ static struct http_line *line_get(struct http_origin *origin, struct uuid key)
 
 bool slot_allows_origin(struct http_client *client, struct uuid key)
 {
-    const struct http_tenant *tenant =
-        map_get(&client->tenants, slice_of((const char *)key.bytes, sizeof(key.bytes)));
+    const struct http_tenant *tenant = map_get(&client->tenants, uuid_slice(&key));
     size_t max = client->config.origins_max;
     return share_allows(tenant ? tenant->line_count : 0, client->origins.count, max,
                         share_default(max));
@@ -272,7 +271,7 @@ void slot_serve(struct http_origin *origin)
 bool slot_ask(struct http_call *call, struct http_origin *origin)
 {
     struct http_client *client = origin->client;
-    struct http_line *line = line_get(origin, call->tenant);
+    struct http_line *line = tenant_line_get(origin, call->tenant);
     if (!line) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the call");
         return false;

@@ -32,7 +32,7 @@ static bool is_alive(const struct http_conn *conn)
 
 /* ---- states ---- */
 
-static void enter(struct http_conn *conn, enum conn_state state)
+static void enter_conn_state(struct http_conn *conn, enum conn_state state)
 {
     conn->state = (uint8_t)state;
     conn->state_ns = conn_now(conn);
@@ -48,7 +48,7 @@ static void conn_linger(struct http_conn *conn)
     /* LINGER and CLOSED are the last states: one never leads back. */
     if (conn->state >= CONN_LINGER)
         return;
-    enter(conn, CONN_LINGER);
+    enter_conn_state(conn, CONN_LINGER);
     conn->progress_ns = conn->state_ns;
     http_conn_queue_flush(conn);
 }
@@ -203,7 +203,7 @@ static void begin_request(struct http_conn *conn, slice head)
         return;
     }
     conn->exchange = exchange;
-    enter(conn, exchange->is_body_done ? CONN_BUSY : CONN_BODY);
+    enter_conn_state(conn, exchange->is_body_done ? CONN_BUSY : CONN_BODY);
     /* Held: the handler may answer at once, and that reply may be the exchange's end. */
     http_exchange_ref(&exchange->pub);
     if (problem.status) {
@@ -285,7 +285,7 @@ static bool take_body(struct http_conn *conn, slice rest, size_t *used)
         return false;
     }
     if (conn->state == CONN_BODY)
-        enter(conn, CONN_BUSY);
+        enter_conn_state(conn, CONN_BUSY);
     /* Held over show_request, as in begin_request. */
     http_exchange_ref(&exchange->pub);
     show_request(exchange);
@@ -367,7 +367,7 @@ void http_conn_advance(struct http_conn *conn)
         if (exchange->is_close)
             conn_linger(conn);
         else
-            enter(conn, CONN_HEAD);
+            enter_conn_state(conn, CONN_HEAD);
         /* Still in the outbox: its bytes go out at the end of the turn, and http_conn_flush lets it
          * go. */
         if (list_is_empty(&exchange->out_link)) {
@@ -633,7 +633,7 @@ static struct http_conn *conn_new(struct http_server *server, struct stream *str
     /* A Unix socket has no address of this kind. */
     if (stream_peer(stream, (struct sockaddr *)&conn->peer, sizeof(conn->peer)) != OK)
         conn->peer.sin6_family = AF_UNIX;
-    enter(conn, CONN_HEAD);
+    enter_conn_state(conn, CONN_HEAD);
     return conn;
 }
 

@@ -28,7 +28,7 @@ void http_conn_addresses_init(struct http_server *server)
 }
 
 /* false: it is not counted. */
-static bool make_key(const struct http_conn *conn, char key[KEY_LEN])
+static bool make_address_key(const struct http_conn *conn, char key[KEY_LEN])
 {
     const struct address_policy *uncounted = conn->server->config.uncounted;
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC}, plain;
@@ -50,7 +50,7 @@ size_t http_conn_address_take(struct http_conn *conn)
 {
     struct map *map = &conn->server->addresses;
     char key[KEY_LEN];
-    if (!make_key(conn, key))
+    if (!make_address_key(conn, key))
         return 0;
     struct http_conn_address *address = map_get(map, slice_of(key, KEY_LEN));
     if (!address) {

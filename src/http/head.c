@@ -11,7 +11,7 @@
 #include "base/ascii.h"
 #include "http/head_internal.h"
 
-static bool bad(struct http_problem *problem, unsigned status, const char *text)
+static bool refuse_head(struct http_problem *problem, unsigned status, const char *text)
 {
     *problem = (struct http_problem){status, text};
     return false;
@@ -44,9 +44,9 @@ static bool read_version(slice text, struct http_head *out, struct http_problem 
      * 2.3). */
     if (text.len != 8 || !slice_starts_with(text, SLICE("HTTP/")) || text.ptr[6] != '.' ||
         !ascii_is_digit(text.ptr[5]) || !ascii_is_digit(text.ptr[7]))
-        return bad(problem, 400, "the start line has no HTTP version");
+        return refuse_head(problem, 400, "the start line has no HTTP version");
     if (text.ptr[5] != '1' || text.ptr[7] > '1')
-        return bad(problem, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return refuse_head(problem, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
     out->version_minor = (unsigned)(text.ptr[7] - '0');
     return true;
 }
@@ -57,9 +57,9 @@ static bool read_request_line(slice line, struct http_head *out, struct http_pro
     slice method = slice_split(&line, ' ');
     slice target = slice_split(&line, ' ');
     if (!http_is_token(method))
-        return bad(problem, 400, "the method is no token");
+        return refuse_head(problem, 400, "the method is no token");
     if (target.len == 0)
-        return bad(problem, 400, "the request line has no target");
+        return refuse_head(problem, 400, "the request line has no target");
     if (!read_version(line, out, problem))
         return false;
     out->method = http_method_parse(method);
@@ -77,7 +77,7 @@ static bool read_status_line(slice line, struct http_head *out, struct http_prob
     uint64_t value;
     /* Three digits (RFC 9112 4); a fourth one would be read as part of the text by others. */
     if (status.len != 3 || !slice_to_u64(status, 599, &value) || value < 100)
-        return bad(problem, 400, "the status line has no status");
+        return refuse_head(problem, 400, "the status line has no status");
     out->status = (unsigned)value;
     out->reason = line;
     return true;
@@ -132,12 +132,12 @@ static bool read_field(slice line, struct http_header *out, struct http_problem 
      * 5.1). */
     ptrdiff_t colon = slice_find_char(line, ':');
     if (colon < 0)
-        return bad(problem, 400, "a header line has no colon");
+        return refuse_head(problem, 400, "a header line has no colon");
     slice name = slice_first(line, (size_t)colon);
     if (!http_is_token(name))
-        return bad(problem, 400, "a header name is no token");
+        return refuse_head(problem, 400, "a header name is no token");
     if (resembles_framing(name))
-        return bad(problem, 400, "a header name looks like one that frames messages");
+        return refuse_head(problem, 400, "a header name looks like one that frames messages");
     *out = (struct http_header){name, slice_trim(slice_from(line, (size_t)colon + 1))};
     return true;
 }
@@ -148,7 +148,7 @@ static bool read_content_length(slice value, struct http_head *out, struct http_
 {
     /* 19 digits hold INT64_MAX; slice_to_u64 refuses signs, spaces and lists ("5, 5"). */
     if (value.len > 19 || !slice_to_u64(value, INT64_MAX, &out->content_length))
-        return bad(problem, 400, "Content-Length is no number");
+        return refuse_head(problem, 400, "Content-Length is no number");
     out->framing = HTTP_FRAMING_LENGTH;
     return true;
 }
@@ -161,19 +161,19 @@ static bool read_framing(struct http_head *out, struct http_problem *problem)
     /* The classic of request smuggling (CL.TE and TE.CL); RFC 9112 6.3 wants it treated as an
      * error. */
     if (lengths && codings)
-        return bad(problem, 400, "both Content-Length and Transfer-Encoding");
+        return refuse_head(problem, 400, "both Content-Length and Transfer-Encoding");
     if (lengths > 1)
-        return bad(problem, 400, "more than one Content-Length");
+        return refuse_head(problem, 400, "more than one Content-Length");
     if (codings > 1)
-        return bad(problem, 400, "more than one Transfer-Encoding");
+        return refuse_head(problem, 400, "more than one Transfer-Encoding");
     if (codings) {
         slice coding = http_header_get(headers, out->header_count, SLICE("Transfer-Encoding"));
         if (out->version_minor == 0)
-            return bad(problem, 400, "Transfer-Encoding in HTTP/1.0");
+            return refuse_head(problem, 400, "Transfer-Encoding in HTTP/1.0");
         /* Exactly this: "chunked, identity" or "xchunked" is chunked for some and not for
          * others. */
         if (!slice_eq_nocase(coding, SLICE("chunked")))
-            return bad(problem, 400, "a Transfer-Encoding other than chunked");
+            return refuse_head(problem, 400, "a Transfer-Encoding other than chunked");
         out->framing = HTTP_FRAMING_CHUNKED;
     }
     if (!lengths)
@@ -191,7 +191,7 @@ static bool read_response_framing(enum http_method request_method, struct http_h
         return false;
     /* 304 may carry the header fields of the 200 it stands for (RFC 9110 15.4.5). */
     if (has_none && out->status != 304 && out->framing == HTTP_FRAMING_CHUNKED)
-        return bad(problem, 400, "a body where the status allows none");
+        return refuse_head(problem, 400, "a body where the status allows none");
     if (has_none || request_method == HTTP_METHOD_HEAD)
         out->framing = HTTP_FRAMING_NONE;
     else if (out->framing == HTTP_FRAMING_NONE)
@@ -213,7 +213,7 @@ static bool read_connection(struct http_head *out, struct http_problem *problem)
      * 9110 7.6.1). */
     for (size_t i = 0; i < ARRAY_LEN(forbidden); i++)
         if (http_header_has_token(headers, count, name, forbidden[i]))
-            return bad(problem, 400, "Connection names a header that frames messages");
+            return refuse_head(problem, 400, "Connection names a header that frames messages");
     bool is_close = http_header_has_token(headers, count, name, SLICE("close"));
     bool is_asked = http_header_has_token(headers, count, name, SLICE("keep-alive"));
     /* By default HTTP/1.1 goes on and HTTP/1.0 ends (RFC 9112 9.3). */
@@ -229,12 +229,12 @@ static bool read_host(struct http_head *out, struct http_problem *problem)
 {
     size_t hosts = http_header_count(out->headers, out->header_count, SLICE("Host"));
     if (hosts > 1)
-        return bad(problem, 400, "more than one Host");
+        return refuse_head(problem, 400, "more than one Host");
     /* HTTP/1.1 must have it, 1.0 need not (RFC 9112 3.2). */
     if (hosts == 0)
-        return out->version_minor == 0 ? true : bad(problem, 400, "no Host");
+        return out->version_minor == 0 ? true : refuse_head(problem, 400, "no Host");
     out->host = http_header_get(out->headers, out->header_count, SLICE("Host"));
-    return http_is_authority(out->host) ? true : bad(problem, 400, "Host is no host");
+    return http_is_authority(out->host) ? true : refuse_head(problem, 400, "Host is no host");
 }
 
 /* Of these RFC 9110 5.3 allows one. Which of two counts is for each reader to guess: a proxy may
@@ -251,7 +251,7 @@ static bool check_singles(const struct http_head *out, struct http_problem *prob
     };
     for (size_t i = 0; i < ARRAY_LEN(singles); i++)
         if (http_header_count(out->headers, out->header_count, singles[i].name) > 1)
-            return bad(problem, 400, singles[i].text);
+            return refuse_head(problem, 400, singles[i].text);
     return true;
 }
 
@@ -276,9 +276,9 @@ static bool check_request(struct http_head *out, struct http_problem *problem)
         return false;
     /* After the framing was checked: a broken message is 400 whatever its method. */
     if (out->method == HTTP_METHOD_OTHER)
-        return bad(problem, 501, "the method is not known");
+        return refuse_head(problem, 501, "the method is not known");
     if (!http_target_read(out, &text))
-        return bad(problem, 400, text);
+        return refuse_head(problem, 400, text);
     read_expect(out);
     return true;
 }
@@ -299,7 +299,7 @@ bool http_head_check(slice head, enum http_head_kind kind, enum http_method requ
     /* Ends at the empty line, which the scan has found: line is empty only there. */
     for (line = take_line(&rest); line.len; line = take_line(&rest)) {
         if (out->header_count == headers_max)
-            return bad(problem, 431, "too many header fields");
+            return refuse_head(problem, 431, "too many header fields");
         if (!read_field(line, &headers[out->header_count++], problem))
             return false;
     }

@@ -28,7 +28,7 @@ void http_head_scan_init(struct http_head_scan *scan, enum http_head_kind kind,
     *scan = (struct http_head_scan){.limits = *limits, .kind = (uint8_t)kind};
 }
 
-static enum http_scan bad(struct http_head_scan *scan, unsigned status, const char *text)
+static enum http_scan refuse_scan(struct http_head_scan *scan, unsigned status, const char *text)
 {
     scan->problem = (struct http_problem){status, text};
     return HTTP_SCAN_BAD;
@@ -39,10 +39,10 @@ static enum http_scan bad_control(struct http_head_scan *scan, unsigned char c)
     /* A bare LF, which RFC 9112 2.2 lets a recipient take as a line's end; a parser that does and
      * one that does not see two different heads. */
     if (c == '\n')
-        return bad(scan, 400, "a line of the head ends without CR");
+        return refuse_scan(scan, 400, "a line of the head ends without CR");
     if (c == 0)
-        return bad(scan, 400, "a NUL byte in the head");
-    return bad(scan, 400, "a control character in the head");
+        return refuse_scan(scan, 400, "a NUL byte in the head");
+    return refuse_scan(scan, 400, "a control character in the head");
 }
 
 static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char c)
@@ -55,13 +55,13 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
     /* RFC 9112 3 lets a parser split at tabs; ours, and those in front of us, must agree on single
      * spaces. */
     if (c == '\t' && !is_response)
-        return bad(scan, 400, "a tab in the request line");
+        return refuse_scan(scan, 400, "a tab in the request line");
     if ((c < ' ' && c != '\t') || c == 0x7f)
         return bad_control(scan, c);
     if (is_response)
         return HTTP_SCAN_MORE;
     if (c > 0x7f)
-        return bad(scan, 400, "the request line has bytes that are not ASCII");
+        return refuse_scan(scan, 400, "the request line has bytes that are not ASCII");
     if (c == ' ') {
         scan->token_bytes = 0;
         /* Saturates, so that a line of spaces cannot wrap the counter back to 1. */
@@ -71,10 +71,10 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
     }
     scan->token_bytes++;
     if (scan->spaces == 0 && scan->token_bytes > METHOD_BYTES_MAX)
-        return bad(scan, 501, "the method is not known");
+        return refuse_scan(scan, 501, "the method is not known");
     /* Bounded as it comes, so that an over-long target is 414, not 431. */
     if (scan->spaces == 1 && scan->token_bytes > scan->limits.url_bytes_max)
-        return bad(scan, 414, "the request target is too long");
+        return refuse_scan(scan, 414, "the request target is too long");
     return HTTP_SCAN_MORE;
 }
 
@@ -85,9 +85,9 @@ static enum http_scan scan_start(struct http_head_scan *scan, unsigned char c)
         return HTTP_SCAN_MORE;
     }
     if (c == ' ')
-        return bad(scan, 400, "the start line begins with a space");
+        return refuse_scan(scan, 400, "the start line begins with a space");
     if (c == '\r')
-        return bad(scan, 400, "an empty line before the head");
+        return refuse_scan(scan, 400, "an empty line before the head");
     scan->state = IN_START;
     scan->lines = 0; /* counted empty lines until now */
     return scan_start_line(scan, c);
@@ -110,9 +110,9 @@ static enum http_scan scan_line_begin(struct http_head_scan *scan, unsigned char
     }
     /* Obsolete line folding (RFC 9112 5.2): some parsers join the lines, others see a new field. */
     if (c == ' ' || c == '\t')
-        return bad(scan, 400, "a header line begins with white space");
+        return refuse_scan(scan, 400, "a header line begins with white space");
     if (scan->lines > scan->limits.headers_max) /* the start line counts as one */
-        return bad(scan, 431, "too many header fields");
+        return refuse_scan(scan, 431, "too many header fields");
     scan->state = IN_LINE;
     return scan_line(scan, c);
 }
@@ -120,14 +120,14 @@ static enum http_scan scan_line_begin(struct http_head_scan *scan, unsigned char
 static enum http_scan scan_line_feed(struct http_head_scan *scan, unsigned char c)
 {
     if (c != '\n')
-        return bad(scan, 400, "a CR without LF in the head");
+        return refuse_scan(scan, 400, "a CR without LF in the head");
     if (scan->state == AFTER_LAST)
         return HTTP_SCAN_DONE;
     scan->lines++;
     if (scan->state == AFTER_EMPTY) {
         scan->state = AT_START;
         /* A client that sends only empty lines would be read for ever. */
-        return scan->lines > EMPTY_LINES_MAX ? bad(scan, 400, "empty lines before the head")
+        return scan->lines > EMPTY_LINES_MAX ? refuse_scan(scan, 400, "empty lines before the head")
                                              : HTTP_SCAN_MORE;
     }
     scan->state = AT_LINE;
@@ -181,6 +181,6 @@ enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *
     *used = at;
     /* All of the room was used, the head is not whole, and more bytes are here. */
     if (result == HTTP_SCAN_MORE && end < bytes.len)
-        return bad(scan, 431, "the head is too large");
+        return refuse_scan(scan, 431, "the head is too large");
     return result;
 }

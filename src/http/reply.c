@@ -31,19 +31,19 @@ static bool status_has_body(unsigned status)
     return status >= 200 && status != 204 && status != 304;
 }
 
-static char *put(char *at, slice text)
+static char *put_reply_text(char *at, slice text)
 {
     if (text.len)
         memcpy(at, text.ptr, text.len);
     return at + text.len;
 }
 
-static char *put_field(char *at, slice name, slice value)
+static char *put_reply_field(char *at, slice name, slice value)
 {
-    at = put(at, name);
-    at = put(at, SLICE(": "));
-    at = put(at, value);
-    return put(at, SLICE("\r\n"));
+    at = put_reply_text(at, name);
+    at = put_reply_text(at, SLICE(": "));
+    at = put_reply_text(at, value);
+    return put_reply_text(at, SLICE("\r\n"));
 }
 
 /* How the client finds the end of the body, and whether the connection goes on. */
@@ -54,17 +54,17 @@ static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
     /* No Content-Length with 1xx and 204 (RFC 9110 8.6). With 304 and HEAD it is that of the body
      * not sent. */
     if (exchange->is_streaming && exchange->is_chunked) {
-        at = put_field(at, SLICE("Transfer-Encoding"), SLICE("chunked"));
+        at = put_reply_field(at, SLICE("Transfer-Encoding"), SLICE("chunked"));
     } else if (!exchange->is_streaming && exchange->pub.status >= 200 &&
                exchange->pub.status != 204) {
-        at = put_field(at, SLICE("Content-Length"), slice_of_u64(body_len, number));
+        at = put_reply_field(at, SLICE("Content-Length"), slice_of_u64(body_len, number));
     }
     /* HTTP/1.0 closes by default and has to say keep-alive; HTTP/1.1 goes on by default (RFC 9112
      * 9.3). */
     if (exchange->is_close)
-        at = put_field(at, SLICE("Connection"), SLICE("close"));
+        at = put_reply_field(at, SLICE("Connection"), SLICE("close"));
     else if (is_old)
-        at = put_field(at, SLICE("Connection"), SLICE("keep-alive"));
+        at = put_reply_field(at, SLICE("Connection"), SLICE("keep-alive"));
     return at;
 }
 
@@ -93,20 +93,20 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
         return false;
     char digits[SLICE_U64_MAX];
     ASSERT(pub->status >= 100 && pub->status <= 999);
-    char *at = put(head, SLICE("HTTP/1.1 "));
-    at = put(at, slice_of_u64(pub->status, digits));
-    at = put(at, SLICE(" "));
-    at = put(at, slice_cstr(http_status_text(pub->status)));
-    at = put(at, SLICE("\r\n"));
-    at = put_field(at, SLICE("Date"), http_server_date(pub->server));
+    char *at = put_reply_text(head, SLICE("HTTP/1.1 "));
+    at = put_reply_text(at, slice_of_u64(pub->status, digits));
+    at = put_reply_text(at, SLICE(" "));
+    at = put_reply_text(at, slice_cstr(http_status_text(pub->status)));
+    at = put_reply_text(at, SLICE("\r\n"));
+    at = put_reply_field(at, SLICE("Date"), http_server_date(pub->server));
     if (pub->server->config.server_name.len)
-        at = put_field(at, SLICE("Server"), pub->server->config.server_name);
+        at = put_reply_field(at, SLICE("Server"), pub->server->config.server_name);
     if (pub->request_id.len)
-        at = put_field(at, SLICE("X-Request-Id"), pub->request_id);
+        at = put_reply_field(at, SLICE("X-Request-Id"), pub->request_id);
     for (size_t i = 0; i < count; i++)
-        at = put_field(at, headers[i].name, headers[i].value);
+        at = put_reply_field(at, headers[i].name, headers[i].value);
     at = put_framing(exchange, at, body_len);
-    at = put(at, SLICE("\r\n"));
+    at = put_reply_text(at, SLICE("\r\n"));
     ASSERT((size_t)(at - head) <= cap);
     exchange->out_head = slice_of(head, (size_t)(at - head));
     return true;
@@ -214,7 +214,7 @@ static void send_error(struct exchange *exchange, unsigned status, slice text)
 /* ---- by the handler ---- */
 
 /* The handler has had its one answer. true: the client is still there. The exchange is
- * held by one reference more until settle. */
+ * held by one reference more until settle_reply. */
 static bool claim(struct exchange *exchange)
 {
     ASSERT(!exchange->is_answered); /* exactly once */
@@ -224,7 +224,7 @@ static bool claim(struct exchange *exchange)
     return exchange->conn && !exchange->is_given_up && exchange->conn->state != CONN_CLOSED;
 }
 
-static void settle(struct exchange *exchange)
+static void settle_reply(struct exchange *exchange)
 {
     if (exchange->is_reply_due) {
         exchange->is_reply_due = false;
@@ -234,8 +234,8 @@ static void settle(struct exchange *exchange)
 }
 
 /* A reply that cannot be sent as it is becomes a 500. */
-static bool is_sendable(struct exchange *exchange, const struct http_header *headers, size_t count,
-                        size_t body_len)
+static bool is_reply_sendable(struct exchange *exchange, const struct http_header *headers,
+                              size_t count, size_t body_len)
 {
     /* The queue of the stream is sized by write_bytes_max (http_conn_accept), so a reply within it
      * always fits. */
@@ -256,12 +256,12 @@ void http_reply(struct http_exchange *pub, unsigned status, const struct http_he
     struct exchange *exchange = exchange_of(pub);
     ASSERT(status >= 200 && status <= 599);
     if (claim(exchange)) {
-        if (is_sendable(exchange, headers, count, body.len))
+        if (is_reply_sendable(exchange, headers, count, body.len))
             send_whole(exchange, status, headers, count, body);
         else
             send_error(exchange, 500, SLICE("Internal error"));
     }
-    settle(exchange);
+    settle_reply(exchange);
 }
 
 /* ---- a large body, piece by piece ---- */
@@ -323,7 +323,7 @@ void http_reply_large(struct http_exchange *pub, unsigned status, const struct h
     exchange->release = release;
     exchange->release_ctx = ctx;
     if (claim(exchange)) {
-        if (!is_sendable(exchange, headers, count, body.len))
+        if (!is_reply_sendable(exchange, headers, count, body.len))
             send_error(exchange, 500, SLICE("Internal error"));
         else if (has_body && body.len > 0)
             begin_large(exchange, status, headers, count, body);
@@ -333,7 +333,7 @@ void http_reply_large(struct http_exchange *pub, unsigned status, const struct h
     /* Not begun (no client, an error, no body): its owner gets the body back at once. */
     if (exchange->rest.len == 0)
         http_exchange_release(exchange);
-    settle(exchange);
+    settle_reply(exchange);
 }
 
 void http_reply_error(struct http_exchange *pub, unsigned status, slice text)
@@ -341,7 +341,7 @@ void http_reply_error(struct http_exchange *pub, unsigned status, slice text)
     struct exchange *exchange = exchange_of(pub);
     if (claim(exchange))
         send_error(exchange, status, text);
-    settle(exchange);
+    settle_reply(exchange);
 }
 
 void http_reply_begin(struct http_exchange *pub, unsigned status, const struct http_header *headers,
@@ -426,7 +426,7 @@ void http_reply_end(struct http_exchange *pub)
         http_exchange_finish(exchange);
         http_conn_advance(exchange->conn);
     }
-    settle(exchange);
+    settle_reply(exchange);
 }
 
 void http_reply_drop(struct http_exchange *pub)
@@ -443,7 +443,7 @@ void http_reply_drop(struct http_exchange *pub)
         exchange->is_complete = true;
     if (exchange->conn && !exchange->is_given_up)
         http_conn_cut(exchange->conn);
-    settle(exchange);
+    settle_reply(exchange);
 }
 
 /* ---- by the server ---- */

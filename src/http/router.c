@@ -30,7 +30,7 @@ static bool is_param(slice segment)
     return segment.len >= 3 && segment.ptr[0] == '{' && segment.ptr[segment.len - 1] == '}';
 }
 
-static int compile(const struct http_route *route, struct compiled *out, struct err *err)
+static int compile_route(const struct http_route *route, struct compiled *out, struct err *err)
 {
     slice rest = slice_cstr(route->pattern);
     out->route = route;
@@ -82,7 +82,7 @@ static int compile_all(struct http_router *router, const struct http_route *rout
                        struct err *err)
 {
     for (size_t i = 0; i < count; i++) {
-        int rc = compile(&routes[i], &router->routes[i], err);
+        int rc = compile_route(&routes[i], &router->routes[i], err);
         if (rc != OK)
             return rc;
     }

@@ -10,7 +10,7 @@
 
 #include "base/ascii.h"
 
-static bool is_host_char(char c)
+static bool is_url_host_char(char c)
 {
     return ascii_is_alnum(c) || c == '-' || c == '_';
 }
@@ -93,7 +93,7 @@ static int check_labels(slice host, struct err *err)
         char c = host.ptr[i];
         /* RFC 1035 2.3.4: labels of 1 to 63 bytes. An empty one is refused, but for the root's dot
          * at the end. */
-        if (c == '.' ? label == 0 : !is_host_char(c) || label == 63)
+        if (c == '.' ? label == 0 : !is_url_host_char(c) || label == 63)
             return err_set(err, ERR_SYNTAX, "the URL's host \"%.*s\" is no valid host name",
                            SLICE_ARG(slice_first(host, 80)));
         label = c == '.' ? 0 : label + 1;

@@ -129,7 +129,7 @@ static int refuse_depth(struct err *err, size_t depth_max, size_t offset)
                    depth_max, offset);
 }
 
-static int refuse_memory(struct err *err)
+static int refuse_json_memory(struct err *err)
 {
     return err_set(err, ERR_NOMEM, "not accepted: the JSON text needs more memory than allowed");
 }
@@ -142,7 +142,7 @@ static int check_large(const struct parser *parser, slice text)
     /* Cannot wrap: bytes_used never passes bytes_max. */
     size_t room = parser->arena->bytes_max - parser->arena->bytes_used;
     if (text.len > room || scan.values_max > (room - text.len) / sizeof(struct json))
-        return refuse_memory(parser->err);
+        return refuse_json_memory(parser->err);
     return OK;
 }
 
@@ -170,7 +170,7 @@ static void scratch_free(void *ctx, void *ptr)
 static int refuse_syntax(struct err *err, const yyjson_read_err *fault)
 {
     if (fault->code == YYJSON_READ_ERROR_MEMORY_ALLOCATION)
-        return refuse_memory(err);
+        return refuse_json_memory(err);
     return err_set(err, ERR_SYNTAX, "not valid JSON at byte %zu: %s", fault->pos,
                    fault->msg ? fault->msg : "unknown fault");
 }
@@ -181,7 +181,7 @@ static yyjson_doc *read_doc(struct parser *parser, slice text)
     /* Padding: yyjson reads a few bytes behind the text without a check of the end. */
     char *copy = arena_alloc_text(parser->arena, text.len + YYJSON_PADDING_SIZE);
     if (!copy) {
-        refuse_memory(parser->err);
+        refuse_json_memory(parser->err);
         return NULL;
     }
     memcpy(copy, text.ptr, text.len);
@@ -232,7 +232,7 @@ static int close_container(struct parser *parser, struct json *container)
     /* Only now all members are there, so the table can be sized once. */
     int code = json_dup_fold(&parser->dups, container, &key);
     if (code == ERR_NOMEM)
-        return refuse_memory(parser->err);
+        return refuse_json_memory(parser->err);
     if (code == ERR_INVALID && parser->refuse_dup_keys)
         return refuse_duplicate(parser, key);
     return OK;
@@ -252,7 +252,7 @@ static int open_container(struct parser *parser, struct json *slot, yyjson_val *
         size_t size = is_object ? sizeof(struct json_member) : sizeof(struct json);
         void *block = arena_alloc(parser->arena, count * size);
         if (!block)
-            return refuse_memory(parser->err);
+            return refuse_json_memory(parser->err);
         if (is_object)
             slot->as.members = block;
         else
@@ -325,7 +325,7 @@ static struct json *parse_with(struct parser *parser, slice text)
         return NULL;
     struct json *root = ARENA_NEW(parser->arena, struct json);
     int code = root ? build_tree(parser, yyjson_doc_get_root(doc), root)
-                    : refuse_memory(parser->err);
+                    : refuse_json_memory(parser->err);
     if (code == ERR_LIMIT)
         refuse_depth(parser->err, parser->depth_max,
                      scan_text(text, parser->depth_max).too_deep_at);

@@ -257,7 +257,8 @@ static int compile_all(struct schema_compiler *compiler)
 
 /* ---- the whole ---- */
 
-static struct schema *compile(struct schema_compiler *compiler, const struct json *document)
+static struct schema *compile_document(struct schema_compiler *compiler,
+                                       const struct json *document)
 {
     struct schema *schema = ARENA_NEW(compiler->arena, struct schema);
     if (!schema) {
@@ -291,7 +292,7 @@ struct schema *schema_compile(struct arena *arena, const struct json *document,
     /* Two kinds of keys for each wide object; the documents bound their number. */
     map_init(&compiler.by_member, SIZE_MAX);
     map_init(&compiler.by_json, count_max);
-    struct schema *schema = compile(&compiler, document);
+    struct schema *schema = compile_document(&compiler, document);
     map_deinit(&compiler.by_uri);
     map_deinit(&compiler.by_root);
     map_deinit(&compiler.by_member);

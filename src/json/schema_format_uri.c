@@ -37,7 +37,7 @@ static bool is_iri_char(uint32_t code_point, bool allows_private)
 }
 
 /* The sequence's length at `at`; the text is known to be UTF-8. */
-static size_t decode(slice text, size_t at, uint32_t *code_point)
+static size_t decode_code_point(slice text, size_t at, uint32_t *code_point)
 {
     const unsigned char *bytes = (const unsigned char *)text.ptr + at;
     size_t len = bytes[0] >= 0xF0 ? 4 : bytes[0] >= 0xE0 ? 3 : 2;
@@ -62,7 +62,7 @@ static bool is_component(slice text, const char *extra, bool is_iri, bool allows
         } else if (is_percent_triplet(text, at)) {
             at += 3;
         } else if (is_iri && (unsigned char)c >= 0x80) {
-            size_t len = decode(text, at, &code_point);
+            size_t len = decode_code_point(text, at, &code_point);
             if (len == 0 || !is_iri_char(code_point, allows_private))
                 return false;
             at += len;
@@ -132,7 +132,7 @@ static size_t scheme_len(slice text)
 }
 
 /* Cuts text at the first c: what is behind goes to *tail. */
-static slice cut(slice text, char c, slice *tail)
+static slice cut_at(slice text, char c, slice *tail)
 {
     ptrdiff_t at = slice_find_char(text, c);
     *tail = at < 0 ? SLICE_NONE : slice_from(text, (size_t)at + 1);
@@ -145,7 +145,7 @@ static bool is_rest(slice text, bool has_scheme, bool is_iri)
     slice fragment = SLICE_NONE;
     slice query = SLICE_NONE;
     /* Fragment first: "#" ends the query as well, and "?" may stand in a fragment. */
-    slice path = cut(cut(text, '#', &fragment), '?', &query);
+    slice path = cut_at(cut_at(text, '#', &fragment), '?', &query);
     if (!is_component(fragment, ":@/?", is_iri, false) ||
         !is_component(query, ":@/?", is_iri, true))
         return false;
@@ -159,7 +159,7 @@ static bool is_rest(slice text, bool has_scheme, bool is_iri)
     } else if (!has_scheme) {
         /* RFC 3986 4.2: a colon in the first segment would parse as a scheme. */
         slice none = SLICE_NONE;
-        if (slice_find_char(cut(path, '/', &none), ':') >= 0)
+        if (slice_find_char(cut_at(path, '/', &none), ':') >= 0)
             return false;
     }
     return is_component(path, ":@/", is_iri, false);

@@ -43,7 +43,7 @@ static void arena_free(void *ptr, void *arena)
     (void)arena;
 }
 
-static int refuse(struct err *err, int fault, size_t offset)
+static int refuse_pattern(struct err *err, int fault, size_t offset)
 {
     unsigned char text[128] = "";
     if (fault == PCRE2_ERROR_HEAP_FAILED)
@@ -65,13 +65,13 @@ static pcre2_code *compile_translated(struct arena *arena, slice text, struct er
     pcre2_general_context *general = pcre2_general_context_create(arena_malloc, arena_free, arena);
     pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
     if (!context) {
-        refuse(err, PCRE2_ERROR_HEAP_FAILED, 0);
+        refuse_pattern(err, PCRE2_ERROR_HEAP_FAILED, 0);
         return NULL;
     }
     pcre2_code *code =
         pcre2_compile((PCRE2_SPTR)text.ptr, text.len, options, &fault, &offset, context);
     if (!code)
-        refuse(err, arena->is_exhausted ? PCRE2_ERROR_HEAP_FAILED : fault, offset);
+        refuse_pattern(err, arena->is_exhausted ? PCRE2_ERROR_HEAP_FAILED : fault, offset);
     return code;
 }
 

@@ -60,7 +60,8 @@ static slice location_of(const struct schema_run *run, const struct schema_node 
 }
 
 /* A subschema that is applied twice says the same thing twice. */
-static bool is_known(const struct schema_report *report, const struct schema_violation *violation)
+static bool is_reported(const struct schema_report *report,
+                        const struct schema_violation *violation)
 {
     for (size_t i = 0; i < report->count; i++) {
         if (slice_eq(report->violations[i].pointer, violation->pointer) &&
@@ -92,7 +93,7 @@ bool schema_text_enter(struct schema_run *run, struct schema_text *text, const s
     (void)schema_spend(run, FUEL_VIOLATION);
     if (report->arena->is_exhausted || report->count == run->violations_max) {
         report->is_cut = true;
-    } else if (!is_known(report, &made)) {
+    } else if (!is_reported(report, &made)) {
         /* Last, since the search for the location is the most expensive part. */
         made.location = location_of(run, at->node, keyword);
         report->violations[report->count++] = made;

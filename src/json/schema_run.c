@@ -22,7 +22,7 @@ void schema_stop(struct schema_run *run, const char *reason)
     run->fuel = 0;
 }
 
-static bool enter(struct schema_run *run)
+static bool enter_node(struct schema_run *run)
 {
     if (run->stop_reason || !schema_spend(run, FUEL_NODE))
         return false;
@@ -313,7 +313,7 @@ bool schema_run_node(struct schema_run *run, const struct schema_node *node,
         return true;
     if (node->verdict == VERDICT_FALSE)
         return schema_report_forbidden(run, at, KW_COUNT);
-    if (!enter(run))
+    if (!enter_node(run))
         return false;
     const struct schema_scope scope = {at->scope, node->resource};
     struct schema_at here = *at;

@@ -29,7 +29,7 @@ static bool is_scheme_char(char c, bool is_first)
     return is_alpha || (!is_first && (ascii_is_digit(c) || c == '+' || c == '-' || c == '.'));
 }
 
-static slice take(slice *text, size_t len)
+static slice take_uri_part(slice *text, size_t len)
 {
     slice part = slice_first(*text, len);
     *text = slice_from(*text, len);
@@ -53,10 +53,10 @@ static struct uri take_apart(slice text)
     while (scheme < text.len && is_scheme_char(text.ptr[scheme], scheme == 0))
         scheme++;
     if (scheme > 0 && scheme < text.len && text.ptr[scheme] == ':')
-        uri.scheme = take(&text, scheme + 1);
+        uri.scheme = take_uri_part(&text, scheme + 1);
     if (slice_starts_with(text, SLICE("//")))
-        uri.authority = take(&text, 2 + span_until(slice_from(text, 2), "/?"));
-    uri.path = take(&text, span_until(text, "?"));
+        uri.authority = take_uri_part(&text, 2 + span_until(slice_from(text, 2), "/?"));
+    uri.path = take_uri_part(&text, span_until(text, "?"));
     uri.query = text;
     return uri;
 }

@@ -123,7 +123,7 @@ static bool copy_short(char *to, slice text)
 /* Copies while it checks, a word at a time, the last one over the one before; false: some byte is
  * not plain, and what was copied is of no use. Most strings are keys and short texts, for which
  * the call of a copying function would cost more than the copy. */
-static bool copy_plain(char *to, slice text)
+static bool copy_unescaped(char *to, slice text)
 {
     if (text.len < sizeof(uint64_t))
         return copy_short(to, text);
@@ -148,7 +148,7 @@ void json_write_str(struct buf *out, slice text)
     char *end = buf_reserve(out, text.len + 2);
     if (!end)
         return;
-    if (!copy_plain(end + 1, text)) {
+    if (!copy_unescaped(end + 1, text)) {
         write_escaped(out, text, run_end(text, 0));
         return;
     }

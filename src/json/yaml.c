@@ -42,18 +42,18 @@ struct reader {
     bool has_root;
 };
 
-static slice text_of(const yaml_char_t *text)
+static slice yaml_text(const yaml_char_t *text)
 {
     return text ? slice_cstr((const char *)text) : SLICE_NONE;
 }
 
-static int refuse(struct reader *reader, const yaml_mark_t *mark, const char *why)
+static int refuse_at(struct reader *reader, const yaml_mark_t *mark, const char *why)
 {
     return err_set(reader->err, ERR_SYNTAX, "not accepted: line %zu, column %zu: %s",
                    mark->line + 1, mark->column + 1, why);
 }
 
-static int refuse_memory(struct reader *reader)
+static int refuse_yaml_memory(struct reader *reader)
 {
     return err_set(reader->err, ERR_NOMEM,
                    "not accepted: the YAML text needs more memory than "
@@ -178,13 +178,13 @@ static int keep_anchor(struct reader *reader, slice name, const struct json *val
         return OK;
     /* A later anchor of the same name replaces the one before (YAML 1.2.2 7.1). */
     if (!anchor || map_put(&reader->anchors, name, anchor, NULL) != OK)
-        return refuse_memory(reader);
+        return refuse_yaml_memory(reader);
     *anchor = (struct anchor){*value, nodes};
     return OK;
 }
 
 /* A whole value: into its container, or as the root. */
-static int put(struct reader *reader, const yaml_mark_t *mark, struct json value, size_t nodes)
+static int put_node(struct reader *reader, const yaml_mark_t *mark, struct json value, size_t nodes)
 {
     reader->nodes += nodes;
     /* Before it is stored: an alias may be worth millions of nodes. */
@@ -201,12 +201,12 @@ static int put(struct reader *reader, const yaml_mark_t *mark, struct json value
     if (frame->value.type == JSON_ARRAY) {
         json_array_push(reader->arena, &frame->value, value);
     } else if (!frame->has_key) {
-        return refuse(reader, mark, "a key must be a scalar");
+        return refuse_at(reader, mark, "a key must be a scalar");
     } else {
         json_object_set(reader->arena, &frame->value, frame->key, value);
         frame->has_key = false;
     }
-    return reader->arena->is_exhausted ? refuse_memory(reader) : OK;
+    return reader->arena->is_exhausted ? refuse_yaml_memory(reader) : OK;
 }
 
 static bool is_key(const struct reader *reader)
@@ -219,52 +219,52 @@ static int take_key(struct reader *reader, const yaml_mark_t *mark, slice text, 
 {
     struct frame *frame = &reader->frames[reader->depth - 1];
     if (is_plain && slice_eq_cstr(text, "<<"))
-        return refuse(reader, mark, "merge keys (<<) are not read; write the members out");
+        return refuse_at(reader, mark, "merge keys (<<) are not read; write the members out");
     frame->key = arena_dup(reader->arena, text);
     frame->has_key = true;
-    return frame->key.ptr ? OK : refuse_memory(reader);
+    return frame->key.ptr ? OK : refuse_yaml_memory(reader);
 }
 
 static int take_scalar(struct reader *reader, const yaml_event_t *event)
 {
     slice text = slice_of((const char *)event->data.scalar.value, event->data.scalar.length);
-    slice tag = text_of(event->data.scalar.tag), anchor = text_of(event->data.scalar.anchor);
+    slice tag = yaml_text(event->data.scalar.tag), anchor = yaml_text(event->data.scalar.anchor);
     bool is_text = slice_eq_cstr(tag, YAML_STR_TAG);
     bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !is_text;
     if (tag.ptr && !is_text && !slice_eq_cstr(tag, "!"))
-        return refuse(reader, &event->start_mark, "of tags only !!str is read");
+        return refuse_at(reader, &event->start_mark, "of tags only !!str is read");
     /* A key is always text, whatever it looks like: "1: a" has the key "1". */
     if (is_key(reader))
         return take_key(reader, &event->start_mark, text, is_plain);
     struct json value = is_plain && !tag.ptr ? plain_value(reader, text)
                                              : json_string_dup(reader->arena, text);
     if (reader->arena->is_exhausted)
-        return refuse_memory(reader);
+        return refuse_yaml_memory(reader);
     slice name = anchor.ptr ? arena_dup(reader->arena, anchor) : SLICE_NONE;
     int code = keep_anchor(reader, name, &value, 1);
-    return code == OK ? put(reader, &event->start_mark, value, 1) : code;
+    return code == OK ? put_node(reader, &event->start_mark, value, 1) : code;
 }
 
 static int take_alias(struct reader *reader, const yaml_event_t *event)
 {
-    const struct anchor *anchor = map_get(&reader->anchors, text_of(event->data.alias.anchor));
+    const struct anchor *anchor = map_get(&reader->anchors, yaml_text(event->data.alias.anchor));
     if (!anchor)
-        return refuse(reader, &event->start_mark, "an alias of what stands nowhere before it");
+        return refuse_at(reader, &event->start_mark, "an alias of what stands nowhere before it");
     if (is_key(reader))
         return json_is(&anchor->value, JSON_STRING)
                    ? take_key(reader, &event->start_mark, json_str(&anchor->value), false)
-                   : refuse(reader, &event->start_mark, "a key must be text");
-    return put(reader, &event->start_mark, anchor->value, anchor->nodes);
+                   : refuse_at(reader, &event->start_mark, "a key must be text");
+    return put_node(reader, &event->start_mark, anchor->value, anchor->nodes);
 }
 
 static int open_container(struct reader *reader, const yaml_event_t *event, struct json value,
                           const yaml_char_t *anchor, const yaml_char_t *tag)
 {
-    slice name = text_of(anchor);
+    slice name = yaml_text(anchor);
     if (tag)
-        return refuse(reader, &event->start_mark, "of tags only !!str is read");
+        return refuse_at(reader, &event->start_mark, "of tags only !!str is read");
     if (is_key(reader))
-        return refuse(reader, &event->start_mark, "a key must be a scalar");
+        return refuse_at(reader, &event->start_mark, "a key must be a scalar");
     if (reader->depth == reader->depth_max)
         return err_set(reader->err, ERR_LIMIT, "not accepted: nested deeper than %zu levels",
                        reader->depth_max);
@@ -290,16 +290,16 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
     if (code == OK)
         code = keep_anchor(reader, frame.anchor, &frame.value, frame.nodes);
     if (code != OK)
-        return refuse_memory(reader);
+        return refuse_yaml_memory(reader);
     reader->nodes -= frame.nodes - 1; /* counted when they came */
-    return put(reader, &event->start_mark, frame.value, frame.nodes);
+    return put_node(reader, &event->start_mark, frame.value, frame.nodes);
 }
 
-static int take(struct reader *reader, const yaml_event_t *event)
+static int take_event(struct reader *reader, const yaml_event_t *event)
 {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
-        return reader->has_root ? refuse(reader, &event->start_mark, "a second document") : OK;
+        return reader->has_root ? refuse_at(reader, &event->start_mark, "a second document") : OK;
     case YAML_SCALAR_EVENT:
         return take_scalar(reader, event);
     case YAML_ALIAS_EVENT:
@@ -324,7 +324,7 @@ static int refuse_syntax(struct reader *reader)
 {
     const yaml_parser_t *parser = &reader->parser;
     if (parser->error == YAML_MEMORY_ERROR)
-        return refuse_memory(reader);
+        return refuse_yaml_memory(reader);
     return err_set(reader->err, ERR_SYNTAX, "not valid YAML at line %zu, column %zu: %s",
                    parser->problem_mark.line + 1, parser->problem_mark.column + 1,
                    parser->problem ? parser->problem : "unknown fault");
@@ -337,8 +337,8 @@ static int read_all(struct reader *reader)
         if (!yaml_parser_parse(&reader->parser, &event))
             return refuse_syntax(reader);
         goes_on = event.type != YAML_STREAM_END_EVENT;
-        /* After take: nothing of an event is kept, all texts were copied. */
-        int code = take(reader, &event);
+        /* After take_event: nothing of an event is kept, all texts were copied. */
+        int code = take_event(reader, &event);
         yaml_event_delete(&event);
         if (code != OK)
             return code;
@@ -355,7 +355,7 @@ struct json *yaml_parse(struct arena *arena, slice text, size_t depth_max, size_
     reader.frames = mem_calloc(depth_max, sizeof(reader.frames[0]));
     if (!root || !reader.frames || !yaml_parser_initialize(&reader.parser)) {
         mem_free(reader.frames);
-        (void)refuse_memory(&reader);
+        (void)refuse_yaml_memory(&reader);
         return NULL;
     }
     map_init(&reader.anchors, ANCHORS_MAX);

@@ -21,7 +21,7 @@ static struct budget_queue *queue_of(struct budget *budget)
 
 /* ---- the queue ---- */
 
-static void leave(struct budget_wait *wait)
+static void leave_queue(struct budget_wait *wait)
 {
     struct budget_queue *queue = wait->queue;
     struct budget_account *account = wait->use->account;
@@ -36,7 +36,7 @@ static void leave(struct budget_wait *wait)
 
 static void end(struct budget_wait *wait, bool is_taken)
 {
-    leave(wait);
+    leave_queue(wait);
     wait->is_taken = is_taken;
     wait->on_end(wait);
 }
@@ -128,7 +128,7 @@ void budget_wait_stop(struct budget_wait *wait)
 {
     if (!wait->queue)
         return;
-    leave(wait);
+    leave_queue(wait);
     if (wait->op)
         op_release(wait->op);
 }

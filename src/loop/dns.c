@@ -178,7 +178,7 @@ static bool name_is_idle(const struct dns_name *name)
 }
 
 /* Makes room for one more: evicts the least recently used name that no op waits for. */
-static bool make_room(struct dns_resolver *resolver)
+static bool evict_name(struct dns_resolver *resolver)
 {
     if (resolver->names.count < resolver->config.cache_max)
         return true;
@@ -218,7 +218,7 @@ static struct dns_name *name_get(struct dns_resolver *resolver, slice text, int 
     struct dns_name *name = map_get(&resolver->names, text);
     if (!name) {
         *status = ERR_BUSY;
-        if (!make_room(resolver))
+        if (!evict_name(resolver))
             return NULL;
         *status = ERR_NOMEM;
         name = name_new(resolver, text);
@@ -390,7 +390,7 @@ static void query_wait(struct dns_resolver *resolver, struct dns_query *query,
 }
 
 /* true: the answer, good or bad, is in query. false: it waits for a flight. */
-static bool ask(struct dns_resolver *resolver, struct dns_query *query)
+static bool start_query(struct dns_resolver *resolver, struct dns_query *query)
 {
     char text[DNS_NAME_MAX + 1];
     uint64_t now_ns = loop_now_ns(resolver->loop);
@@ -437,7 +437,7 @@ void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct 
     list_init(&query->link);
     timer_init(&query->timer, resolver->loop, on_query_due);
     op_hold(op, "dns");
-    if (ask(resolver, query))
+    if (start_query(resolver, query))
         query_ready(resolver, query);
 }
 

@@ -14,7 +14,7 @@ static const struct addrinfo *next_of(const struct addrinfo *from, int family)
     return from;
 }
 
-static void add(struct dns_addresses *out, const struct addrinfo *info)
+static void add_address(struct dns_addresses *out, const struct addrinfo *info)
 {
     ASSERT(out->count < DNS_ADDRESSES_MAX);
     ASSERT(info->ai_addrlen <= sizeof(out->list[0]));
@@ -33,7 +33,7 @@ static void interleave(const struct addrinfo *found, struct dns_addresses *out)
         const struct addrinfo *info = next[turn % 2];
         if (!info)
             continue;
-        add(out, info);
+        add_address(out, info);
         next[turn % 2] = next_of(info->ai_next, info->ai_family);
     }
 }

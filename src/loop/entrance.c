@@ -61,7 +61,7 @@ static void line_give_back(struct loop_entrance *entrance, struct entry_line *li
 }
 
 /* NULL: out of memory. */
-static struct entry_line *line_get(struct loop_entrance *entrance, slice account)
+static struct entry_line *entry_line_get(struct loop_entrance *entrance, slice account)
 {
     struct entry_line *line = map_get(&entrance->lines, account);
     if (line)
@@ -298,7 +298,7 @@ enum op_result op_enter(struct op *op, struct op_entry *entry)
         return OP_NEXT;
     grow_old(entrance, now_ns);
     drop_quiet(entrance);
-    struct entry_line *line = line_get(entrance, account);
+    struct entry_line *line = entry_line_get(entrance, account);
     if (!line)
         return OP_NEXT;
     *entry = (struct op_entry){.op = op, .line = line};

@@ -40,7 +40,7 @@ void loop_jobs_deinit(struct loop_jobs *jobs)
     map_deinit(&jobs->lines);
 }
 
-static struct job_line *line_get(struct loop_jobs *jobs, slice account)
+static struct job_line *job_line_get(struct loop_jobs *jobs, slice account)
 {
     struct job_line *line = map_get(&jobs->lines, account);
     if (line)
@@ -140,7 +140,7 @@ int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), co
     ASSERT(run && !op->job && !op->is_ended);
     *job = (struct op_job){.work = {.run = job_run, .done = job_done}, .op = op, .run = run};
     list_init(&job->link);
-    job->line = line_get(jobs, op->account_id);
+    job->line = job_line_get(jobs, op->account_id);
     if (!job->line)
         return ERR_NOMEM;
     int code = OK;

@@ -12,11 +12,6 @@
 
 enum { SPARES_MAX = 64 };
 
-static slice key_of(const struct uuid *tenant)
-{
-    return slice_of((const char *)tenant->bytes, sizeof(tenant->bytes));
-}
-
 void pg_queue_init(struct pg_queue *queue)
 {
     list_init(&queue->queries);
@@ -55,7 +50,7 @@ static struct pg_line *line_new(struct pg_queue *queue, struct uuid tenant)
     /* The key points into the line, so tenant is set before map_put. */
     list_init(&line->ring);
     list_init(&line->queries);
-    if (map_put(&queue->lines, key_of(&line->tenant), line, NULL) == OK) {
+    if (map_put(&queue->lines, uuid_slice(&line->tenant), line, NULL) == OK) {
         list_push_back(&queue->ring, &line->ring);
         return line;
     }
@@ -76,7 +71,7 @@ int pg_line_join(struct pg_queue *queue, struct pg_query *query)
 {
     const struct pg_pool *pool = query->pool;
     struct uuid tenant = tenant_of(query);
-    struct pg_line *line = map_get(&queue->lines, key_of(&tenant));
+    struct pg_line *line = map_get(&queue->lines, uuid_slice(&tenant));
     /* queue_max is one limit for the pool's three queues together, so `waiting` counts them all; a
      * tenant's own use is its line in this queue. */
     if (!share_allows(line ? line->count : 0, pool->waiting, pool->queue_max,
@@ -102,7 +97,7 @@ void pg_line_leave(struct pg_queue *queue, struct pg_query *query)
     if (--line->count > 0)
         return;
     /* An empty line has no turn. A new query of the tenant starts at the end of the ring. */
-    (void)map_remove(&queue->lines, key_of(&line->tenant));
+    (void)map_remove(&queue->lines, uuid_slice(&line->tenant));
     list_unlink(&line->ring);
     line_give_back(queue, line);
 }

@@ -60,7 +60,7 @@ struct expansion {
 };
 
 /* Characters of parameters and markers: lower case only, as unquoted names of PostgreSQL are. */
-static bool is_word(char c)
+static bool is_name_byte(char c)
 {
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '_';
 }
@@ -69,7 +69,7 @@ static bool is_word(char c)
 static slice take_word(struct expansion *x)
 {
     size_t len = 0;
-    while (len < x->rest.len && is_word(x->rest.ptr[len]))
+    while (len < x->rest.len && is_name_byte(x->rest.ptr[len]))
         len++;
     slice word = slice_first(x->rest, len);
     x->rest = slice_from(x->rest, len);
@@ -87,7 +87,7 @@ static slice take_table(struct expansion *x)
     return table;
 }
 
-static void put(struct expansion *x, const char *text)
+static void put_sql(struct expansion *x, const char *text)
 {
     buf_append_cstr(x->out, text);
 }
@@ -120,14 +120,14 @@ static void put_read(struct expansion *x, slice table)
      * modes. */
     buf_printf(x->out, "from input i, lateral (select * from %.*s k where ", SLICE_ARG(table));
     put_key_condition(x, "k");
-    put(x, " offset 0) t where true");
+    put_sql(x, " offset 0) t where true");
 }
 
 /* word: "from" of an UPDATE, "using" of a DELETE. */
 static void put_change(struct expansion *x, const char *word)
 {
     if (x->mode == PG_MODE_PIPE) {
-        put(x, "where ");
+        put_sql(x, "where ");
         put_key_condition(x, "t");
         return;
     }
@@ -166,13 +166,13 @@ static int expand_marker(struct expansion *x)
     bool is_set = x->mode == PG_MODE_SET;
     slice marker = take_word(x);
     if (slice_eq(marker, SLICE("row")))
-        put(x, is_set ? "select" : "values (");
+        put_sql(x, is_set ? "select" : "values (");
     else if (slice_eq(marker, SLICE("end")))
-        put(x, is_set ? "from input i" : ")");
+        put_sql(x, is_set ? "from input i" : ")");
     else if (slice_eq(marker, SLICE("from")))
-        put(x, is_set ? "from input i" : "");
+        put_sql(x, is_set ? "from input i" : "");
     else if (slice_eq(marker, SLICE("input")))
-        put(x, is_set ? "input i," : "");
+        put_sql(x, is_set ? "input i," : "");
     else if (!put_table_marker(x, marker))
         return err_set(x->err, ERR_SYNTAX, "statement %s: bad marker @%.*s", x->stmt->name,
                        SLICE_ARG(marker));
@@ -184,7 +184,7 @@ static int expand_param(struct expansion *x)
     slice name = take_word(x);
     if (slice_eq(name, SLICE("ord"))) {
         /* A lone query has ordinal 1, so that both modes return the same columns. */
-        put(x, x->mode == PG_MODE_SET ? "i.ord" : "1::bigint");
+        put_sql(x, x->mode == PG_MODE_SET ? "i.ord" : "1::bigint");
         return OK;
     }
     for (size_t i = 0; i < x->stmt->param_count; i++) {
@@ -200,24 +200,24 @@ static int expand_param(struct expansion *x)
 /* with input as (select * from unnest($1, $2) with ordinality as u(account_id, id, ord)) */
 static void put_input(struct expansion *x)
 {
-    put(x, "with input as (select * from unnest(");
+    put_sql(x, "with input as (select * from unnest(");
     for (size_t i = 0; i < x->stmt->param_count; i++)
         buf_printf(x->out, "%s$%zu", i ? ", " : "", i + 1);
-    put(x, ") with ordinality as u(");
+    put_sql(x, ") with ordinality as u(");
     for (size_t i = 0; i < x->stmt->param_count; i++)
         buf_printf(x->out, "%s, ", x->stmt->params[i].name);
-    put(x, "ord))");
+    put_sql(x, "ord))");
     /* Two WITH lists cannot follow each other; the template's becomes the rest of this one. */
     if (slice_starts_with(x->rest, SLICE("with "))) {
         x->rest = slice_from(x->rest, 4);
-        put(x, ",");
+        put_sql(x, ",");
     } else {
-        put(x, " ");
+        put_sql(x, " ");
     }
 }
 
 /* Copies the text up to the next parameter, marker or quote. */
-static void copy_plain(struct expansion *x)
+static void copy_sql(struct expansion *x)
 {
     size_t len = 0;
     while (len < x->rest.len && x->rest.ptr[len] != ':' && x->rest.ptr[len] != '@' &&
@@ -239,7 +239,7 @@ static void copy_quoted(struct expansion *x)
 
 static int expand_next(struct expansion *x)
 {
-    copy_plain(x);
+    copy_sql(x);
     if (x->rest.len == 0)
         return OK;
     if (x->rest.ptr[0] == '\'') {
@@ -248,7 +248,7 @@ static int expand_next(struct expansion *x)
     }
     /* A cast, not a parameter. */
     if (slice_starts_with(x->rest, SLICE("::"))) {
-        put(x, "::");
+        put_sql(x, "::");
         x->rest = slice_from(x->rest, 2);
         return OK;
     }

@@ -81,7 +81,7 @@ slice pg_value_encode(const struct pg_value *value, char scratch[8])
     ASSERT(!value->is_null);
     switch ((enum pg_type)value->type) {
     case PG_UUID:
-        return slice_of(value->as.uuid.bytes, sizeof(value->as.uuid.bytes));
+        return uuid_slice(&value->as.uuid);
     case PG_TIME:
         store_be64(scratch, (uint64_t)(value->as.i64 - PG_EPOCH_US));
         return slice_of(scratch, 8);

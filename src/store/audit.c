@@ -41,7 +41,7 @@ static const struct pg_stmt audit_list = {
 
 const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_list, NULL};
 
-static void fill(struct pg_value *params, const struct audit_event *event)
+static void fill_event_params(struct pg_value *params, const struct audit_event *event)
 {
     ASSERT(event->kind.ptr);
     params[0] = pg_uuid(event->account_id);
@@ -57,14 +57,14 @@ static void fill(struct pg_value *params, const struct audit_event *event)
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event)
 {
-    fill(query->params, event);
+    fill_event_params(query->params, event);
     store_submit(pool, query, op, &audit_insert);
 }
 
 int store_audit_insert_sync(struct pg_sync *sync, const struct audit_event *event, struct err *err)
 {
     struct pg_value params[ARRAY_LEN(insert_params)];
-    fill(params, event);
+    fill_event_params(params, event);
     return pg_sync_exec(sync, &audit_insert, params, NULL, NULL, err);
 }
 

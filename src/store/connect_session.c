@@ -153,7 +153,7 @@ void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, 
     store_submit(pool, query, op, &connect_session_insert);
 }
 
-static void put_key(struct pg_query *query, struct uuid account_id, const uint8_t *token_hash)
+static void put_token_key(struct pg_query *query, struct uuid account_id, const uint8_t *token_hash)
 {
     query->params[0] = pg_uuid(account_id);
     query->params[1] = pg_bytes(slice_of(token_hash, CONNECT_SESSION_HASH_LEN));
@@ -163,7 +163,7 @@ void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, str
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN])
 {
-    put_key(query, account_id, token_hash);
+    put_token_key(query, account_id, token_hash);
     store_submit(pool, query, op, &connect_session_get);
 }
 
@@ -172,7 +172,7 @@ void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, st
                                 const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                 const uint8_t taken_by[CONNECT_SESSION_HASH_LEN], int64_t until)
 {
-    put_key(query, account_id, token_hash);
+    put_token_key(query, account_id, token_hash);
     query->params[2] = pg_bytes(slice_of(taken_by, CONNECT_SESSION_HASH_LEN));
     query->params[3] = pg_time(clock_wall_us());
     query->params[4] = pg_time(until);
@@ -229,7 +229,7 @@ void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, str
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                int64_t connection_id)
 {
-    put_key(query, account_id, token_hash);
+    put_token_key(query, account_id, token_hash);
     query->params[2] = pg_i64(connection_id);
     query->params[3] = pg_time(clock_wall_us());
     store_submit(pool, query, op, &connect_session_use);
@@ -247,7 +247,7 @@ void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, s
                                  const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                  int64_t connection_id)
 {
-    put_key(query, account_id, token_hash);
+    put_token_key(query, account_id, token_hash);
     query->params[2] = pg_i64(connection_id);
     store_submit(pool, query, op, &connect_session_unuse);
 }

@@ -96,7 +96,7 @@ static const char no_connection_text[] =
 
 /* ---- the default ---- */
 
-static int set_default(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err)
+static int move_default(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err)
 {
     struct pg_value params[] = {pg_uuid(account_id), pg_i64(id), pg_time(clock_wall_us()),
                                 pg_uuid(uuid_v7())};
@@ -108,7 +108,7 @@ static int set_default(struct pg_sync *sync, struct uuid account_id, int64_t id,
 }
 
 /* Ends a transaction as rc says. */
-static int finish(struct pg_sync *sync, int rc, struct err *err)
+static int end_transaction(struct pg_sync *sync, int rc, struct err *err)
 {
     struct err ignored;
     if (rc == OK)
@@ -131,9 +131,9 @@ int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, 
         int rc = pg_sync_run(sync, "begin", err);
         if (rc != OK)
             return rc;
-        rc = set_default(sync, account_id, id, err);
+        rc = move_default(sync, account_id, id, err);
         bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
-        rc = finish(sync, rc, err);
+        rc = end_transaction(sync, rc, err);
         if (is_last)
             return rc;
     }
@@ -166,7 +166,7 @@ static int insert_in_transaction(struct pg_sync *sync, const struct connection *
     if (rc != OK)
         return rc;
     if (connection->is_default)
-        return set_default(sync, connection->account_id, connection->id, err);
+        return move_default(sync, connection->account_id, connection->id, err);
     struct pg_value values[] = {pg_uuid(connection->account_id), pg_i64(connection->id),
                                 pg_time(clock_wall_us()), pg_uuid(uuid_v7())};
     return pg_sync_exec(sync, &connection_default_if_none, values, NULL, NULL, err);
@@ -181,7 +181,7 @@ int store_connection_insert_sync(struct pg_sync *sync, const struct connection *
             return rc;
         rc = insert_in_transaction(sync, connection, count_max, err);
         bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
-        rc = finish(sync, rc, err);
+        rc = end_transaction(sync, rc, err);
         if (is_last)
             return rc;
     }

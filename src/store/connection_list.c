@@ -130,7 +130,7 @@ void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct 
 
 /* Room for LIST_PAGE_MAX more behind the first count of *list. Doubled, so that copies stay linear;
  * an older array stays in the arena until the command ends. */
-static bool make_room(struct arena *arena, struct connection **list, size_t count, size_t *room)
+static bool reserve_page(struct arena *arena, struct connection **list, size_t count, size_t *room)
 {
     if (count + LIST_PAGE_MAX <= *room)
         return true;
@@ -153,7 +153,7 @@ int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct
     *list = NULL;
     *count = 0;
     while (rows.count == LIST_PAGE_MAX) {
-        if (!make_room(arena, list, *count, &room))
+        if (!reserve_page(arena, list, *count, &room))
             return err_set(err, ERR_NOMEM, "the list of connections is too large");
         const struct pg_stmt *stmt = put_page(&page, account_id, params);
         int rc = pg_sync_exec(sync, stmt, params, arena, &rows, err);

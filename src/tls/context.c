@@ -73,7 +73,7 @@ static int read_fd(int fd, const char *path, struct buf *out, struct err *err)
     }
 }
 
-static int read_file(const char *path, struct buf *out, struct err *err)
+static int read_pem_file(const char *path, struct buf *out, struct err *err)
 {
     /* O_NONBLOCK: a FIFO named by mistake must not block the start. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -122,7 +122,7 @@ static int roots_load(struct tls_context *context, const char *path, struct err 
                        "with --ca-file");
     struct buf pem;
     buf_init(&pem, ROOT_FILE_BYTES_MAX);
-    int code = read_file(path, &pem, err);
+    int code = read_pem_file(path, &pem, err);
     if (code == OK)
         code = roots_parse(context, path, &pem, err);
     buf_deinit(&pem);

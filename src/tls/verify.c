@@ -14,7 +14,7 @@
 #include "base/ascii.h"
 #include "base/clock.h"
 
-static bool is_host_char(char c)
+static bool is_verified_name_char(char c)
 {
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '-' || c == '_';
 }
@@ -28,7 +28,7 @@ static bool is_host_name(const char *name)
             if (label == 0)
                 return false;
             label = 0;
-        } else if (!is_host_char(*p) || ++label > 63) {
+        } else if (!is_verified_name_char(*p) || ++label > 63) {
             return false;
         }
     }

@@ -243,7 +243,7 @@ static void entry_fetch(struct entry *entry)
 
 /* ---- checks ---- */
 
-static bool refuse(struct vault_check *check, int status)
+static bool refuse_check(struct vault_check *check, int status)
 {
     check->status = status;
     check->grant = (struct vault_grant){.scopes = 0};
@@ -257,7 +257,7 @@ bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice 
         return vault_auth_check_caller(auth, check, &caller, op);
     *check = (struct vault_check){.op = NULL};
     list_init(&check->link);
-    return refuse(check, ERR_REFUSED);
+    return refuse_check(check, ERR_REFUSED);
 }
 
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
@@ -276,7 +276,7 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
     if (!entry)
         entry = entry_new(auth, caller);
     if (!entry)
-        return refuse(check, ERR_BUSY);
+        return refuse_check(check, ERR_BUSY);
     metric_add(metric_series(&hit_metric, SLICE("result=\"miss\"")), 1);
     check->op = op;
     list_push_back(&entry->waiters, &check->link);

@@ -139,7 +139,7 @@ static int check_file(int fd, const char *path, struct err *err)
     return OK;
 }
 
-static int read_file(int fd, const char *path, struct buf *text, struct err *err)
+static int read_key_file(int fd, const char *path, struct buf *text, struct err *err)
 {
     for (;;) {
         char *room = buf_reserve(text, 1024);
@@ -170,7 +170,7 @@ struct vault_ring *vault_ring_from_file(const char *path, struct err *err)
     buf_init(&text, FILE_BYTES_MAX + 1024);
     /* one block from the start: growing would leave copies of the keys behind */
     if (check_file(fd, path, err) == OK && buf_reserve(&text, FILE_BYTES_MAX) &&
-        read_file(fd, path, &text, err) == OK)
+        read_key_file(fd, path, &text, err) == OK)
         ring = vault_ring_new(buf_slice(&text), err);
     if (text.ptr)
         mem_wipe(text.ptr, text.cap);

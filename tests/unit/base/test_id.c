@@ -126,6 +126,8 @@ static void refuses_other_text(void **state)
     assert_false(uuid_parse(SLICE_NONE, &id));
     assert_true(uuid_is_nil((struct uuid){{0}}));
     assert_false(uuid_is_nil(id));
+    assert_ptr_equal(uuid_slice(&id).ptr, id.bytes);
+    assert_int_equal(uuid_slice(&id).len, 16);
 }
 
 static void short_ids_grow_below_2_53(void **state)
