@@ -15,7 +15,7 @@ while (<$words>) {
 }
 close $words;
 
-my (%lines, %comment_lines, %asserts);
+my (%lines, %comment_lines, %asserts, %functions); # functions: name to file to line
 for my $file (@files) {
     my ($room) = $file =~ m{^(?:src/)?([a-z]+)/} or next;
     open my $in, '<', $file or die "$file: $!\n";
@@ -50,6 +50,11 @@ for my $file (@files) {
         $line += $count;
     }
     next if $file !~ /\.c$/;
+    # A definition begins in the first column and has its brace in a line of its own.
+    while ($file =~ m{^src/} && $text =~ /^[a-zA-Z_][\w ]*[ *](\w+)\([^;{}]*\)\n\{/mg) {
+        my ($name, $at) = ($1, 1 + (substr($text, 0, $-[1]) =~ tr/\n//));
+        $functions{$name}{$file} //= $at;
+    }
     $lines{$room} += $line - 1;
     $comment_lines{$room} += keys %has_comment;
 }
@@ -59,4 +64,12 @@ for my $room (sort keys %lines) {
         $share, $asserts{$room} // 0, $lines{$room};
     printf "src/$room: %.1f %% of the lines of its .c files are comments, at least $share_least %% are wanted\n",
         $share if $room ne 'bench' && $share < $share_least;
+}
+# A name that several files define does not say which function is meant: a backtrace shows no file.
+# Callbacks and steps of an op are named after their event, in every file.
+for my $name (sort grep { !/^(?:on_|step_)|^main$/ } keys %functions) {
+    my @defined_in = sort keys %{$functions{$name}};
+    next if @defined_in < ($name =~ /_/ ? 3 : 2);
+    printf "%s:%d: the function %s is defined in %d files: name what it does\n", $_,
+        $functions{$name}{$_}, $name, scalar @defined_in for @defined_in;
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Names and comments keep to the glossary of contrib/CONTRIBUTING.md: words.txt has what is refused.
+# A function's name is its own: not that of functions in other files of src.
 # Prints each room's share of comment lines in .c files, which has a minimum, and its asserts.
 set -eu
 # shellcheck source=files.sh
