@@ -83,7 +83,7 @@ test('claims that are committed after their connection was given up', async () =
 });
 
 // As such a commit leaves it: claims of the node that lives, and of one that is dead.
-test('strays are ended as what is known of them allows, runs under way are left alone', async () => {
+test('orphans are ended as what is known of them allows, runs under way are left alone', async () => {
   const ids = { recorded: (await send('recorded')).json.execution_id, dead: (await send('dead')).json.execution_id };
   const stored = await lines(`select id, summary from sluice.execution where id in ('${ids.recorded}', '${ids.dead}') order by id`);
   const held = await hold(stack.provider, { method: 'POST' });
@@ -91,7 +91,7 @@ test('strays are ended as what is known of them allows, runs under way are left 
   await held.reached(1);
   const [owner] = await lines(`select owner from sluice.idempotency_key where state = 'in_flight'`);
   const dead = '01900000-0000-7000-8000-00000000dead';
-  const stray = (id, key, is_write, who = owner) => `
+  const orphan = (id, key, is_write, who = owner) => `
     insert into sluice.idempotency_key (account_id, key, execution_id, fingerprint, state, owner, integration_id,
       action_id, connection_id, is_write, started_at, expires_at)
     select account_id, ${key}, '${id}', fingerprint, state, '${who}', integration_id, action_id, connection_id,
@@ -102,18 +102,18 @@ test('strays are ended as what is known of them allows, runs under way are left 
   const released = await recovered('released');
   await sql(`
     update sluice.idempotency_key set started_at = now() - interval '1 hour' where state = 'in_flight';
-    ${stray(ids.recorded, own(ids.recorded), true)}
-    ${stray(near(1), `'stray write'`, true)}
-    ${stray(near(2), `'stray read'`, false)}
-    ${stray('01900000-0000-7000-8000-000000000001', `'stray write of a day that is gone'`, true)}
+    ${orphan(ids.recorded, own(ids.recorded), true)}
+    ${orphan(near(1), `'orphan write'`, true)}
+    ${orphan(near(2), `'orphan read'`, false)}
+    ${orphan('01900000-0000-7000-8000-000000000001', `'orphan write of a day that is gone'`, true)}
     insert into sluice.node (node_id, name, started_at, lease_until) values ('${dead}', 'dead', now(), now());
-    ${stray(ids.dead, own(ids.dead), true, dead)}`);
+    ${orphan(ids.dead, own(ids.dead), true, dead)}`);
   await until('all but one are ended', async () => (await inFlight()).length === 1);
   assert.equal(await recovered('released'), released + 4);
   assert.equal(await recovered('outcome_unknown'), 1);
   const states = await lines(`select key, state, e.error_code from sluice.idempotency_key k left join sluice.execution e
-    on e.account_id = k.account_id and e.id = k.execution_id where key like 'stray%'`);
-  assert.deepEqual(states, ['stray write|bound|outcome_unknown']);
+    on e.account_id = k.account_id and e.id = k.execution_id where key like 'orphan%'`);
+  assert.deepEqual(states, ['orphan write|bound|outcome_unknown']);
   assert.deepEqual(await lines(`select id, summary from sluice.execution where id in ('${ids.recorded}', '${ids.dead}') order by id`), stored);
   await held.letGo();
   assert.equal((await long).status, 200);

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "seam/walk.h"
 
-enum { LOOKED_MS = 25000 }; /* strays are looked for in between */
+enum { SCANNED_MS = 25000 }; /* orphans are scanned for in between */
 
 struct bench {
     struct catalog *catalog;
@@ -92,7 +92,7 @@ static void a_claim_that_comes_after_its_release_is_released_again(void **state)
     seam_run_end(&b->run);
     pass(b, 1000);
     commit_late(b, &late);
-    pass(b, LOOKED_MS);
+    pass(b, SCANNED_MS);
     assert_int_equal(b->store.claims.count, 0);
     assert_int_equal(b->store.executions.count, 0); /* nothing was done, and nothing is said */
 }
@@ -107,7 +107,7 @@ static void a_claim_that_comes_after_its_record_leaves_the_record(void **state)
     assert_int_equal(b->run.out.reason, EXEC_SUCCEEDED);
     seam_run_end(&b->run);
     commit_late(b, &late);
-    pass(b, LOOKED_MS);
+    pass(b, SCANNED_MS);
     assert_int_equal(b->store.claims.count, 0);
     assert_int_equal(b->store.executions.count, 1);
     assert_true(b->store.executions.items[0].is_succeeded);
@@ -127,7 +127,7 @@ static void a_write_that_nothing_is_known_of_ends_as_unknown(void **state)
     seam_run_end(&b->run);
     b->store.claims.count = b->store.executions.count = 0;
     commit_late(b, &late);
-    pass(b, LOOKED_MS);
+    pass(b, SCANNED_MS);
     assert_true(seam_find_claim(&b->store, seam_account, SLICE("k1"))->is_bound);
     assert_int_equal(b->store.executions.count, 1);
     assert_true(slice_eq_cstr(b->store.executions.items[0].error_code,
@@ -142,7 +142,7 @@ static void a_run_under_way_keeps_its_claim(void **state)
     seam_settle(b->node.loop);
     struct http_call *call = seam_call(b->node.http, 0);
     assert_true(seam_call_send(call));
-    for (unsigned s = 0; s < LOOKED_MS / 1000; s++) { /* the call alone has no answer */
+    for (unsigned s = 0; s < SCANNED_MS / 1000; s++) { /* the call alone has no answer */
         seam_node_answer(&b->node, &b->store);
         seam_pass_ms(b->node.loop, 1000);
     }
