@@ -17,7 +17,7 @@ process.env.SLUICE_PROVIDER_BIN = release('sluice-provider');
 const { Stack } = await import('./support/stack.mjs');
 
 const IS_WHOLE = Number(process.env.SOAK_SECONDS ?? 0) > 0;
-const ROUNDS = 10; // one of them has to be within the limits of time: this machine has other work, too
+const ROUNDS = 10; // one of them has to be within the limits of time and share: this machine has other work, too
 const SECONDS = IS_WHOLE ? 4 : 1; // that are measured, of the other account alone and beside the attack
 const MIB = 1024 * 1024;
 const LARGE = 7 * MIB;
@@ -26,8 +26,11 @@ const RSS_OVER_IDLE_MAX = (512 + 128) * MIB; // memory-work, and what is not cou
 const RSS_LEFT_MAX = 64 * MIB;
 const COMES_BACK_MS = 30_000;
 const TURN_CPU_S_MAX = 0.05;
-const LATENCY_RATIO_MAX = 2;
+const LATENCY_RATIO_MAX = 2; // of the whole form: a busy machine's short seconds say nothing of latencies
 const CONNECTIONS = 32; // of the other account, each with a request under way
+// The other account's replies over an attacker's. A flood has 200 connections: first come, first served
+// gives the other account 0.4 to 1.0, turns by account 2.8.
+const SHARE_MIN = 1.5;
 
 const SCENARIOS = ['read_small', 'get_execution', 'search'];
 
@@ -80,14 +83,14 @@ async function longestTurn() {
   return Number(/^sluice_loop_turn_cpu_seconds_max (\S+)/m.exec(await server.metrics())[1]);
 }
 
-// The other account's work: {medians in ms by scenario, refused}.
+// The other account's work: {medians in ms by scenario, replies, refused}.
 async function work(seconds) {
   const json = join(stack.dir, 'victim.json');
   const end = await run(release('sluice-bench'), ['--base', server.base, '--scenario', SCENARIOS.join(','), '--connections', String(CONNECTIONS), '--duration', String(seconds),
     '--warmup', '0', '--json', json, '--quiet'], { env: { SLUICE_KEY: victim.key } });
   if (end.code === 1) throw new Error(end.stderr);
   const report = JSON.parse(await readFile(json, 'utf8'));
-  return { medians: report.scenarios.map((one) => one.latency_us.p50 / 1000), refused: report.failed, why: report.why };
+  return { medians: report.scenarios.map((one) => one.latency_us.p50 / 1000), replies: report.scenarios.reduce((sum, one) => sum + one.done, 0), refused: report.failed, why: report.why };
 }
 
 const mib = (bytes) => `${Math.round(bytes / MIB)} MiB`;
@@ -122,11 +125,13 @@ async function round(begin) {
 // begin(): promises of the attackers.
 async function isHarmless(t, begin) {
   const worst = (one) => Math.max(...one.beside.medians.map((ms, i) => ms / one.alone.medians[i]));
-  const isTimely = (one) => worst(one) <= LATENCY_RATIO_MAX && one.turn <= TURN_CPU_S_MAX;
+  const share = (one) => one.beside.replies / Math.max(1, ...one.counts.map((counts) => counts[200] ?? 0));
+  const isServed = (one) => (IS_WHOLE ? worst(one) <= LATENCY_RATIO_MAX : share(one) >= SHARE_MIN);
+  const isTimely = (one) => isServed(one) && one.turn <= TURN_CPU_S_MAX;
   for (let n = 1; ; n++) {
     const one = await round(begin);
     const medians = SCENARIOS.map((name, i) => `${name} ${one.alone.medians[i].toFixed(2)} to ${one.beside.medians[i].toFixed(2)} ms`);
-    const told = `peak ${mib(one.peak)}, left ${mib(one.left)}, longest turn ${(one.turn * 1000).toFixed(1)} ms, ${medians.join(', ')}; the attackers had ${JSON.stringify(one.counts)}`;
+    const told = `peak ${mib(one.peak)}, left ${mib(one.left)}, longest turn ${(one.turn * 1000).toFixed(1)} ms, ${medians.join(', ')}; ${one.beside.replies} replies; the attackers had ${JSON.stringify(one.counts)}`;
     t.diagnostic(told);
     assert.equal(one.alone.refused + one.beside.refused, 0, one.beside.why);
     assert.ok(one.peak <= RSS_OVER_IDLE_MAX, told);
