@@ -57,12 +57,10 @@ test('a node that was paused past its lease has lost its flows and writes nothin
   await held.reached(1);
   const parked = await start(zombie, 'probe_approve', { subject: 'zombie parked' });
   await reaches(heir, parked, 'waiting');
-  const began = Date.now();
   zombie.process.kill('SIGSTOP');
   await held.letGo();
   const flow = await reaches(heir, slow, 'completed', 'failed');
   assert.equal(flow.flow.status, 'completed', JSON.stringify(flow.steps));
-  assert.ok(Date.now() - began < 16_000, 'adopted within the lease and a look');
   assert.equal((await post(heir, `${parked}/approve`)).status, 200);
   zombie.process.kill('SIGCONT');
   await reaches(heir, parked, 'completed');
