@@ -172,7 +172,7 @@ build/list/%:
 # --- Dependencies --------------------------------------------------------------------------------
 
 # To build installs nothing on the machine: it says what is missing. What runs something installs.
-BUILD_GOALS := all asan lib install clean help build/%
+BUILD_GOALS := all asan lib install clean count help build/%
 SYSTEM_DEPS ?= $(if $(filter-out $(BUILD_GOALS),$(MAKECMDGOALS)),install,check)
 export SYSTEM_DEPS
 
@@ -353,6 +353,11 @@ install: $(call programs,release)
 .PHONY: clean
 clean:
 	find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
+
+## count: code lines (neither blank nor comment) a room, of the tree or of a commit (REV=)
+.PHONY: count
+count:
+	@tests/count.sh $(REV)
 
 ## help: list the targets
 .PHONY: help
