@@ -92,7 +92,8 @@ $(foreach r,$(ROOMS),$(eval SOURCES_$(r) := \
 ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 
 # What a room brings to the link besides its archive.
-LIBS_json := $(DEPS)/lib/libyyjson.a -lpcre2-8 -lyaml
+LIBS_json := $(DEPS)/lib/libyyjson.a -lyaml
+LIBS_schema := -lpcre2-8
 LIBS_loop := $(DEPS)/lib/libuv.a
 LIBS_tls := $(DEPS)/lib/libmbedtls.a
 LIBS_vault := $(DEPS)/lib/libmbedtls.a

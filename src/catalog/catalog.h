@@ -22,7 +22,7 @@
 #include "base/slice.h"
 #include "expr/expr.h"
 #include "json/json.h"
-#include "json/schema.h"
+#include "schema/schema.h"
 
 enum {
     CATALOG_TOOL_NAME_MAX = 64, /* what model vendors accept as a tool name */

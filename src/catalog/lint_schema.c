@@ -5,7 +5,7 @@
  */
 #include "base/suggest.h"
 #include "catalog/manifest.h"
-#include "json/schema_keyword.h"
+#include "schema/keyword.h"
 
 enum { LINTED_DEPTH_MAX = 32 };
 

@@ -19,7 +19,7 @@
 #include "base/map.h"
 #include "catalog/catalog.h"
 #include "expr/expr.h"
-#include "json/schema.h"
+#include "schema/schema.h"
 
 enum {
     FLOW_STEPS_MAX = 50,

@@ -2,7 +2,7 @@
  * Equality, order and hash: across number types, whatever the order of members, and at sizes where
  * a naive comparison would be quadratic.
  */
-#include "json_test.h"
+#include "support/json_test.h"
 
 static const char *const distinct[] = {
     "null",

@@ -1,7 +1,7 @@
 /*
  * json_parse: values, error places, depth, duplicate keys, hostile sizes, failing allocations.
  */
-#include "json_test.h"
+#include "support/json_test.h"
 
 static struct json *try_parse(struct arena *arena, slice text, const struct json_limits *limits,
                               struct err *err)

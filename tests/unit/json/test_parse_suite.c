@@ -2,7 +2,7 @@
  * JSONTestSuite: every y_ file parses and survives a round trip, every n_ file is refused, the i_
  * files (left to the implementation) do not crash. Read from the corpora; skipped without them.
  */
-#include "json_test.h"
+#include "support/json_test.h"
 
 #include <dirent.h>
 

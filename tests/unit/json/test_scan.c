@@ -5,7 +5,7 @@
 #include <dirent.h>
 
 #include "json/scan.h"
-#include "json_test.h"
+#include "support/json_test.h"
 
 static slice scan(struct arena *arena, const char *text, const char *pointer)
 {

@@ -1,7 +1,7 @@
 /*
  * Reading: members, pointers (the examples of RFC 6901 5), numbers as C types, type names.
  */
-#include "json_test.h"
+#include "support/json_test.h"
 
 static void test_get(void **state)
 {

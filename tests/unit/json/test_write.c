@@ -1,7 +1,7 @@
 /*
  * Writers: compact, pretty, canonical, strings, doubles, the streaming writer, and building.
  */
-#include "json_test.h"
+#include "support/json_test.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,486 @@
+/*
+ * schema_apply: compiling applicators (JSON Schema Core 10, 11): keywords that apply subschemas to
+ * the instance or to its parts. A keyword whose vocabulary the dialect lacks makes
+ * no op (Core 8.1.2).
+ */
+#include "schema/compile.h"
+
+static bool uses(const struct schema_compiler *compiler, enum schema_vocabulary vocabulary)
+{
+    return compiler->node->resource->vocabularies & vocabulary;
+}
+
+static const struct json *applicator(const struct schema_compiler *compiler, enum keyword keyword)
+{
+    return uses(compiler, VOCABULARY_APPLICATOR) ? compiler->keywords[keyword] : NULL;
+}
+
+static const struct json *validation(const struct schema_compiler *compiler, enum keyword keyword)
+{
+    return uses(compiler, VOCABULARY_VALIDATION) ? compiler->keywords[keyword] : NULL;
+}
+
+static int node_into(struct schema_compiler *compiler, const struct json *source,
+                     const struct schema_node **node)
+{
+    *node = NULL;
+    if (!source)
+        return OK;
+    /* The node may be compiled later: it is queued, so nesting in the schema is no recursion
+     * here. */
+    *node = schema_node_for(compiler, source, compiler->node->resource);
+    return *node ? OK : (int)compiler->err->code;
+}
+
+/* The nodes of a list of subschemas; *nodes stays NULL for none. */
+static int nodes_into(struct schema_compiler *compiler, enum keyword keyword,
+                      const struct json *list, const struct schema_node *const **nodes)
+{
+    if (list->type != JSON_ARRAY || list->count == 0)
+        return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-empty array of schemas");
+    const struct schema_node **made =
+        ARENA_ARRAY(compiler->arena, const struct schema_node *, list->count);
+    if (!made)
+        return schema_fail_memory(compiler);
+    for (uint32_t i = 0; i < list->count; i++) {
+        int code = node_into(compiler, &list->as.items[i], &made[i]);
+        if (code != OK)
+            return code;
+    }
+    *nodes = made;
+    return OK;
+}
+
+/* ---- objects ---- */
+
+struct property_table {
+    struct schema_property *properties;
+    uint32_t *slots;
+    uint32_t mask;
+    uint32_t count;
+};
+
+static int table_new(struct schema_compiler *compiler, struct property_table *table, uint32_t max)
+{
+    uint32_t slot_count = 4;
+    /* At most half full, so that a lookup of an unknown name ends soon. */
+    while (slot_count < max * 2)
+        slot_count *= 2;
+    table->properties = ARENA_ARRAY(compiler->arena, struct schema_property, max);
+    table->slots = ARENA_ARRAY(compiler->arena, uint32_t, slot_count);
+    table->mask = slot_count - 1;
+    table->count = 0;
+    return table->properties && table->slots ? OK : schema_fail_memory(compiler);
+}
+
+/* The property of that name, a new one when there is none yet. */
+static struct schema_property *table_enter(struct property_table *table, slice name)
+{
+    /* The process's SipHash key: property names of instances are chosen by clients. */
+    uint32_t at = (uint32_t)hash_bytes(name.ptr, name.len) & table->mask;
+    for (; table->slots[at]; at = (at + 1) & table->mask) {
+        struct schema_property *known = &table->properties[table->slots[at] - 1];
+        if (slice_eq(known->name, name))
+            return known;
+    }
+    struct schema_property *made = &table->properties[table->count++];
+    made->name = name;
+    table->slots[at] = table->count;
+    return made;
+}
+
+static int enter_properties(struct schema_compiler *compiler, struct property_table *table,
+                            const struct json *properties)
+{
+    for (uint32_t i = 0; properties && i < properties->count; i++) {
+        const struct json_member *member = &properties->as.members[i];
+        /* A property may have been entered by `required` alone; its node is NULL then. */
+        struct schema_property *property = table_enter(table, json_str(&member->key));
+        int code = node_into(compiler, &member->value, &property->node);
+        if (code != OK)
+            return code;
+    }
+    return OK;
+}
+
+static int enter_required(struct schema_compiler *compiler, struct property_table *table,
+                          const struct json *required, uint32_t *count)
+{
+    for (uint32_t i = 0; required && i < required->count; i++) {
+        const struct json *name = &required->as.items[i];
+        if (name->type != JSON_STRING)
+            return schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
+        struct schema_property *property = table_enter(table, json_str(name));
+        /* A name that is listed twice is required once, since found members are counted and not
+         * listed. */
+        *count += !property->is_required;
+        property->is_required = true;
+    }
+    return OK;
+}
+
+static int compile_patterns(struct schema_compiler *compiler, const struct json *source,
+                            struct schema_object *object)
+{
+    if (!source || source->count == 0)
+        return OK;
+    struct schema_pattern_property *patterns =
+        ARENA_ARRAY(compiler->arena, struct schema_pattern_property, source->count);
+    if (!patterns)
+        return schema_fail_memory(compiler);
+    for (uint32_t i = 0; i < source->count; i++) {
+        const struct json_member *member = &source->as.members[i];
+        /* The pattern's own sentence goes into an error that names the keyword and its location. */
+        struct err fault = {0};
+        patterns[i].pattern =
+            schema_pattern_compile(compiler->arena, json_str(&member->key), &fault);
+        if (!patterns[i].pattern)
+            return schema_fail(compiler, fault.code, KW_PATTERN_PROPERTIES, "%s", fault.text);
+        int code = node_into(compiler, &member->value, &patterns[i].node);
+        if (code != OK)
+            return code;
+    }
+    object->patterns = patterns;
+    object->pattern_count = source->count;
+    return OK;
+}
+
+static int check_map(struct schema_compiler *compiler, enum keyword keyword,
+                     const struct json *value)
+{
+    if (value && value->type != JSON_OBJECT)
+        return schema_fail(compiler, ERR_INVALID, keyword, "must be an object");
+    return OK;
+}
+
+static int fill_object(struct schema_compiler *compiler, struct schema_object *object)
+{
+    const struct json *properties = applicator(compiler, KW_PROPERTIES);
+    const struct json *required = validation(compiler, KW_REQUIRED);
+    struct property_table table;
+    int code = check_map(compiler, KW_PROPERTIES, properties);
+    if (code == OK && required && required->type != JSON_ARRAY)
+        code = schema_fail(compiler, ERR_INVALID, KW_REQUIRED, "must be an array of names");
+    if (code != OK)
+        return code;
+    /* properties and required share a table: one lookup a member answers both. The sum is of 32-bit
+     * counts and is bounded before it is used as a size. */
+    uint64_t max =
+        (properties ? properties->count : 0) + (uint64_t)(required ? required->count : 0);
+    if (max > SCHEMA_NODES_MAX)
+        return schema_fail(compiler, ERR_LIMIT, KW_PROPERTIES, "more than %d properties",
+                           SCHEMA_NODES_MAX);
+    code = table_new(compiler, &table, (uint32_t)max + 1); /* never an empty block */
+    if (code == OK)
+        code = enter_properties(compiler, &table, properties);
+    if (code == OK)
+        code = enter_required(compiler, &table, required, &object->required_count);
+    object->properties = table.properties;
+    object->property_count = table.count;
+    object->slots = table.slots;
+    object->slot_mask = table.mask;
+    return code;
+}
+
+static int compile_object(struct schema_compiler *compiler)
+{
+    const struct json *patterns = applicator(compiler, KW_PATTERN_PROPERTIES);
+    const struct json *additional = applicator(compiler, KW_ADDITIONAL_PROPERTIES);
+    if (!applicator(compiler, KW_PROPERTIES) && !validation(compiler, KW_REQUIRED) && !patterns &&
+        !additional)
+        return OK;
+    struct schema_object *object = ARENA_NEW(compiler->arena, struct schema_object);
+    if (!object)
+        return schema_fail_memory(compiler);
+    int code = fill_object(compiler, object);
+    if (code == OK)
+        code = check_map(compiler, KW_PATTERN_PROPERTIES, patterns);
+    if (code == OK)
+        code = compile_patterns(compiler, patterns, object);
+    if (code == OK)
+        code = node_into(compiler, additional, &object->additional);
+    if (code == OK)
+        schema_op_add(compiler, OP_OBJECT, TYPE_OBJECT)->as.object = object;
+    return code;
+}
+
+/* ---- dependencies ---- */
+
+static bool is_name_list(const struct json *value)
+{
+    if (value->type != JSON_ARRAY)
+        return false;
+    for (uint32_t i = 0; i < value->count; i++) {
+        if (value->as.items[i].type != JSON_STRING)
+            return false;
+    }
+    return true;
+}
+
+/* One op for all lists of names of a keyword, one for all its subschemas. */
+/* `dependencies` is the keyword of older drafts that 2020-12 split; it is read in both
+ * meanings. */
+static int compile_dependencies(struct schema_compiler *compiler, enum keyword keyword,
+                                const struct json *source, enum schema_op_kind kind)
+{
+    int code = check_map(compiler, keyword, source);
+    if (code != OK || !source || source->count == 0)
+        return code;
+    bool wants_names = kind == OP_DEPENDENT_REQUIRED;
+    struct schema_dependency *made =
+        ARENA_ARRAY(compiler->arena, struct schema_dependency, source->count);
+    if (!made)
+        return schema_fail_memory(compiler);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < source->count && code == OK; i++) {
+        const struct json *value = &source->as.members[i].value;
+        /* Of `dependencies` this call takes the lists or the schemas, the other call the rest. */
+        if (keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
+            continue;
+        if (wants_names && !is_name_list(value))
+            return schema_fail(compiler, ERR_INVALID, keyword, "must hold arrays of names");
+        made[count].name = json_str(&source->as.members[i].key);
+        made[count].keyword = (uint8_t)keyword;
+        if (wants_names)
+            made[count].required = value;
+        else
+            code = node_into(compiler, value, &made[count].node);
+        count++;
+    }
+    if (code != OK || count == 0)
+        return code;
+    struct schema_op *op = schema_op_add(compiler, kind, TYPE_OBJECT);
+    op->as.dependencies = made;
+    op->count = count;
+    return OK;
+}
+
+static int compile_dependent_names(struct schema_compiler *compiler)
+{
+    int code = compile_dependencies(compiler, KW_DEPENDENT_REQUIRED,
+                                    validation(compiler, KW_DEPENDENT_REQUIRED),
+                                    OP_DEPENDENT_REQUIRED);
+    if (code == OK)
+        code = compile_dependencies(compiler, KW_DEPENDENCIES,
+                                    applicator(compiler, KW_DEPENDENCIES), OP_DEPENDENT_REQUIRED);
+    return code;
+}
+
+static int compile_dependent_schemas(struct schema_compiler *compiler)
+{
+    int code = compile_dependencies(compiler, KW_DEPENDENT_SCHEMAS,
+                                    applicator(compiler, KW_DEPENDENT_SCHEMAS),
+                                    OP_DEPENDENT_SCHEMAS);
+    if (code == OK)
+        code = compile_dependencies(compiler, KW_DEPENDENCIES,
+                                    applicator(compiler, KW_DEPENDENCIES), OP_DEPENDENT_SCHEMAS);
+    return code;
+}
+
+/* ---- arrays ---- */
+
+static int compile_items(struct schema_compiler *compiler)
+{
+    const struct json *prefix = applicator(compiler, KW_PREFIX_ITEMS);
+    const struct json *rest = applicator(compiler, KW_ITEMS);
+    if (!prefix && !rest)
+        return OK;
+    struct schema_items *items = ARENA_NEW(compiler->arena, struct schema_items);
+    if (!items)
+        return schema_fail_memory(compiler);
+    int code = OK;
+    if (prefix) {
+        code = nodes_into(compiler, KW_PREFIX_ITEMS, prefix, &items->prefix);
+        items->prefix_count = prefix->count;
+    }
+    /* Older drafts had a list here; read as one schema it would silently check nothing. */
+    if (code == OK && rest && rest->type == JSON_ARRAY)
+        code = schema_fail(compiler, ERR_INVALID, KW_ITEMS,
+                           "must be one schema; a list of them is prefixItems since 2020-12");
+    if (code == OK)
+        code = node_into(compiler, rest, &items->rest);
+    if (code == OK)
+        schema_op_add(compiler, OP_ITEMS, TYPE_ARRAY)->as.items = items;
+    return code;
+}
+
+static int count_into(struct schema_compiler *compiler, enum keyword keyword,
+                      const struct json *value, uint64_t *count)
+{
+    int64_t number = 0;
+    if (!json_is_number(value) || !json_number_is_integer(value) || json_to_double(value) < 0)
+        return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-negative integer");
+    /* Beyond int64 no array is that long: the largest count stands for it. */
+    *count = json_to_i64(value, &number) ? (uint64_t)number : UINT64_MAX;
+    return OK;
+}
+
+static int compile_contains(struct schema_compiler *compiler)
+{
+    const struct json *source = applicator(compiler, KW_CONTAINS);
+    if (!source)
+        return OK;
+    struct schema_contains *contains = ARENA_NEW(compiler->arena, struct schema_contains);
+    if (!contains)
+        return schema_fail_memory(compiler);
+    /* Without minContains at least one item must match (Validation 6.4.5). */
+    contains->min = 1;
+    contains->max = UINT64_MAX;
+    const struct json *min = validation(compiler, KW_MIN_CONTAINS);
+    const struct json *max = validation(compiler, KW_MAX_CONTAINS);
+    contains->has_min = min != NULL;
+    int code = node_into(compiler, source, &contains->node);
+    if (code == OK && min)
+        code = count_into(compiler, KW_MIN_CONTAINS, min, &contains->min);
+    if (code == OK && max)
+        code = count_into(compiler, KW_MAX_CONTAINS, max, &contains->max);
+    if (code == OK)
+        schema_op_add(compiler, OP_CONTAINS, TYPE_ARRAY)->as.contains = contains;
+    return code;
+}
+
+/* ---- in place ---- */
+
+static int compile_ref(struct schema_compiler *compiler)
+{
+    const struct json *reference = compiler->keywords[KW_REF];
+    if (!reference)
+        return OK;
+    if (reference->type != JSON_STRING)
+        return schema_fail(compiler, ERR_INVALID, KW_REF, "must be a URI reference");
+    const struct json *source = NULL;
+    const struct schema_resource *resource = NULL;
+    slice anchor = SLICE_NONE;
+    int code =
+        schema_ref_resolve(compiler, KW_REF, json_str(reference), &source, &resource, &anchor);
+    if (code != OK)
+        return code;
+    const struct schema_node *node = schema_node_for(compiler, source, resource);
+    if (!node)
+        return compiler->err->code;
+    schema_op_add(compiler, OP_REF, TYPE_ANY)->as.node = node;
+    return OK;
+}
+
+static int compile_dynamic_ref(struct schema_compiler *compiler)
+{
+    const struct json *reference = compiler->keywords[KW_DYNAMIC_REF];
+    if (!reference)
+        return OK;
+    if (reference->type != JSON_STRING)
+        return schema_fail(compiler, ERR_INVALID, KW_DYNAMIC_REF, "must be a URI reference");
+    struct schema_dynamic_ref *made = ARENA_NEW(compiler->arena, struct schema_dynamic_ref);
+    if (!made)
+        return schema_fail_memory(compiler);
+    const struct json *source = NULL;
+    const struct schema_resource *resource = NULL;
+    int code = schema_ref_resolve(compiler, KW_DYNAMIC_REF, json_str(reference), &source, &resource,
+                                  &made->anchor);
+    if (code != OK)
+        return code;
+    made->target = schema_node_for(compiler, source, resource);
+    if (!made->target)
+        return compiler->err->code;
+    /* Dynamic anchors are collected only where a reference may need them. */
+    compiler->has_dynamic_ref |= made->anchor.len > 0;
+    schema_op_add(compiler, OP_DYNAMIC_REF, TYPE_ANY)->as.dynamic_ref = made;
+    return OK;
+}
+
+static int compile_list(struct schema_compiler *compiler, enum keyword keyword,
+                        enum schema_op_kind kind)
+{
+    const struct json *list = applicator(compiler, keyword);
+    if (!list)
+        return OK;
+    const struct schema_node *const *nodes = NULL;
+    int code = nodes_into(compiler, keyword, list, &nodes);
+    if (code != OK)
+        return code;
+    struct schema_op *op = schema_op_add(compiler, kind, TYPE_ANY);
+    op->as.nodes = nodes;
+    op->count = list->count;
+    return OK;
+}
+
+static int compile_one(struct schema_compiler *compiler, const struct json *source,
+                       enum schema_op_kind kind, unsigned types)
+{
+    const struct schema_node *node = NULL;
+    int code = node_into(compiler, source, &node);
+    if (code == OK && node)
+        schema_op_add(compiler, kind, types)->as.node = node;
+    return code;
+}
+
+static int compile_if(struct schema_compiler *compiler)
+{
+    const struct json *condition = applicator(compiler, KW_IF);
+    /* Without `if` the keywords then and else mean nothing (Core 10.2.2). */
+    if (!condition)
+        return OK;
+    struct schema_if *branches = ARENA_NEW(compiler->arena, struct schema_if);
+    if (!branches)
+        return schema_fail_memory(compiler);
+    int code = node_into(compiler, condition, &branches->condition);
+    if (code == OK)
+        code = node_into(compiler, applicator(compiler, KW_THEN), &branches->consequence);
+    if (code == OK)
+        code = node_into(compiler, applicator(compiler, KW_ELSE), &branches->alternative);
+    if (code == OK)
+        schema_op_add(compiler, OP_IF, TYPE_ANY)->as.branches = branches;
+    return code;
+}
+
+static int compile_unevaluated(struct schema_compiler *compiler)
+{
+    if (!uses(compiler, VOCABULARY_UNEVALUATED))
+        return OK;
+    int code = compile_one(compiler, compiler->keywords[KW_UNEVALUATED_ITEMS], OP_UNEVALUATED_ITEMS,
+                           TYPE_ARRAY);
+    if (code == OK)
+        code = compile_one(compiler, compiler->keywords[KW_UNEVALUATED_PROPERTIES],
+                           OP_UNEVALUATED_PROPERTIES, TYPE_OBJECT);
+    return code;
+}
+
+static int compile_in_place(struct schema_compiler *compiler)
+{
+    int code = compile_ref(compiler);
+    if (code == OK)
+        code = compile_dynamic_ref(compiler);
+    if (code == OK)
+        code = compile_list(compiler, KW_ALL_OF, OP_ALL_OF);
+    if (code == OK)
+        code = compile_list(compiler, KW_ANY_OF, OP_ANY_OF);
+    if (code == OK)
+        code = compile_list(compiler, KW_ONE_OF, OP_ONE_OF);
+    if (code == OK)
+        code = compile_one(compiler, applicator(compiler, KW_NOT), OP_NOT, TYPE_ANY);
+    if (code == OK)
+        code = compile_if(compiler);
+    return code;
+}
+
+int schema_compile_applicators(struct schema_compiler *compiler)
+{
+    /* This order is the order of the ops: cheap ones first, and unevaluated* last, since they need
+     * to know what all others have evaluated (Core 11). */
+    int code = compile_dependent_names(compiler);
+    if (code == OK)
+        code = compile_object(compiler);
+    if (code == OK)
+        code = compile_one(compiler, applicator(compiler, KW_PROPERTY_NAMES), OP_PROPERTY_NAMES,
+                           TYPE_OBJECT);
+    if (code == OK)
+        code = compile_items(compiler);
+    if (code == OK)
+        code = compile_contains(compiler);
+    if (code == OK)
+        code = compile_dependent_schemas(compiler);
+    if (code == OK)
+        code = compile_in_place(compiler);
+    if (code == OK)
+        code = compile_unevaluated(compiler);
+    return code;
+}

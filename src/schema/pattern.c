@@ -1,0 +1,219 @@
+/*
+ * schema_pattern: PCRE2 behind limits. Patterns come from manifests and templates, texts from
+ * clients: some pairs take exponential time (ReDoS). Each item of a pattern therefore costs fuel
+ * through a callout. Matching memory is a block per thread; only a match that backtracks very far
+ * goes to the heap, up to HEAP_KIB_MAX, and gives it back at once.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "schema/pattern.h"
+
+#include <pcre2.h>
+
+#include "base/mem.h"
+#include "base/thread_block.h"
+#include "schema/schema.h"
+#include "schema/regex.h"
+
+enum {
+    SPACE_BYTES = 192 * 1024,
+    HEAP_KIB_MAX = 4 * 1024,
+    /* What an item costs in steps of SCHEMA_FUEL, and a match before its first item. */
+    CALLOUT_FUEL = 15,
+    MATCH_FUEL = 60,
+    TRANSLATED_BYTES_MAX = 1024 * 1024,
+};
+
+struct schema_pattern {
+    pcre2_code *code;
+    slice source;
+    struct schema_regex_info info;
+};
+
+/* ---- compiling ---- */
+
+static void *arena_malloc(PCRE2_SIZE size, void *arena)
+{
+    return arena_alloc(arena, size);
+}
+
+static void arena_free(void *ptr, void *arena)
+{
+    /* Nothing is freed one by one: the arena goes as a whole. */
+    (void)ptr;
+    (void)arena;
+}
+
+static int refuse_pattern(struct err *err, int fault, size_t offset)
+{
+    unsigned char text[128] = "";
+    if (fault == PCRE2_ERROR_HEAP_FAILED)
+        return err_set(err, ERR_NOMEM, "pattern: out of memory");
+    pcre2_get_error_message(fault, text, sizeof(text));
+    return err_set(err, ERR_SYNTAX, "pattern near byte %zu: %s", offset, (const char *)text);
+}
+
+static pcre2_code *compile_translated(struct arena *arena, slice text, struct err *err)
+{
+    /* ECMA-262: $ only at the very end, [] matches nothing, an unset group matches the empty text.
+     * AUTO_CALLOUT puts the callout before each item. \C would match half a character. */
+    const uint32_t options = PCRE2_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_ALLOW_EMPTY_CLASS |
+                             PCRE2_MATCH_UNSET_BACKREF | PCRE2_AUTO_CALLOUT |
+                             PCRE2_NEVER_BACKSLASH_C;
+    int fault = 0;
+    PCRE2_SIZE offset = 0;
+    /* These contexts lie in the arena as well and need no freeing. */
+    pcre2_general_context *general = pcre2_general_context_create(arena_malloc, arena_free, arena);
+    pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
+    if (!context) {
+        refuse_pattern(err, PCRE2_ERROR_HEAP_FAILED, 0);
+        return NULL;
+    }
+    pcre2_code *code =
+        pcre2_compile((PCRE2_SPTR)text.ptr, text.len, options, &fault, &offset, context);
+    if (!code)
+        refuse_pattern(err, arena->is_exhausted ? PCRE2_ERROR_HEAP_FAILED : fault, offset);
+    return code;
+}
+
+struct schema_pattern *schema_pattern_compile(struct arena *arena, slice source, struct err *err)
+{
+    if (source.len > SCHEMA_PATTERN_BYTES_MAX) {
+        err_set(err, ERR_LIMIT, "pattern: longer than %d bytes", SCHEMA_PATTERN_BYTES_MAX);
+        return NULL;
+    }
+    struct schema_pattern *pattern = ARENA_NEW(arena, struct schema_pattern);
+    if (!pattern) {
+        err_set(err, ERR_NOMEM, "pattern: out of memory");
+        return NULL;
+    }
+    pattern->source = source;
+    struct buf translated;
+    buf_init(&translated, TRANSLATED_BYTES_MAX);
+    buf_append(&translated, SLICE("")); /* an empty pattern matches everything */
+    int code = schema_regex_translate(source, &translated, &pattern->info, err);
+    if (code == OK && !buf_is_ok(&translated))
+        code = err_set(err, ERR_NOMEM, "pattern: out of memory");
+    if (code == OK) {
+        slice text = translated.len ? buf_slice(&translated) : SLICE("");
+        pattern->code = compile_translated(arena, text, err);
+    }
+    buf_deinit(&translated);
+    return pattern->code ? pattern : NULL;
+}
+
+slice schema_pattern_source(const struct schema_pattern *pattern)
+{
+    return pattern->source;
+}
+
+/* ---- matching ---- */
+
+struct matcher {
+    _Alignas(16) char space[SPACE_BYTES];
+    size_t used;
+    size_t heap_blocks;
+    pcre2_match_context *context;
+    pcre2_match_data *data;
+};
+
+/* Only threads that validate have one. */
+static _Thread_local struct matcher *matcher;
+
+static void *matcher_malloc(PCRE2_SIZE size, void *unused)
+{
+    (void)unused;
+    /* PCRE2 stores pointers and sizes: blocks are aligned to 16. */
+    size_t rounded = (size + 15) & ~(size_t)15;
+    if (rounded >= size && rounded <= SPACE_BYTES - matcher->used) {
+        void *ptr = matcher->space + matcher->used;
+        matcher->used += rounded;
+        return ptr;
+    }
+    void *ptr = mem_alloc(size);
+    matcher->heap_blocks += ptr != NULL;
+    return ptr;
+}
+
+static void matcher_free(void *ptr, void *unused)
+{
+    (void)unused;
+    /* Blocks of the space are not freed one by one; matcher_prepare starts it over. */
+    if (!ptr || ((char *)ptr >= matcher->space && (char *)ptr < matcher->space + SPACE_BYTES))
+        return;
+    ASSERT(matcher->heap_blocks > 0);
+    matcher->heap_blocks--;
+    mem_free(ptr);
+}
+
+/* Restarts from the start of the block. */
+static bool matcher_prepare(void)
+{
+    if (!matcher && !(matcher = thread_block_new(sizeof(*matcher))))
+        return false;
+    ASSERT(matcher->heap_blocks == 0);
+    matcher->used = 0;
+    pcre2_general_context *general =
+        pcre2_general_context_create(matcher_malloc, matcher_free, NULL);
+    matcher->context = general ? pcre2_match_context_create(general) : NULL;
+    /* One pair of offsets: only whether it matches is asked. */
+    matcher->data = general ? pcre2_match_data_create(1, general) : NULL;
+    if (!matcher->context || !matcher->data)
+        return false;
+    pcre2_set_heap_limit(matcher->context, HEAP_KIB_MAX);
+    return true;
+}
+
+struct match_run {
+    uint64_t fuel;
+    size_t at;
+    size_t item_cost;
+    bool has_backreference;
+};
+
+/* Each item pays for the way from where the last one stood, for a fixed repeat that may have
+ * failed on its way, and for a comparison with an earlier group. */
+static int on_callout(pcre2_callout_block *block, void *arg)
+{
+    struct match_run *run = arg;
+    size_t at = block->current_position;
+    size_t way = at > run->at ? at - run->at : run->at - at;
+    uint64_t cost = CALLOUT_FUEL + way + run->item_cost;
+    /* A back reference may compare all text since the match began. */
+    if (run->has_backreference && at > block->start_match)
+        cost += at - block->start_match;
+    run->at = at;
+    if (cost > run->fuel)
+        return PCRE2_ERROR_CALLOUT;
+    run->fuel -= cost;
+    return 0;
+}
+
+enum schema_match schema_pattern_match(const struct schema_pattern *pattern, slice text,
+                                       uint64_t *fuel)
+{
+    /* Each byte of the text is a start that may be tried, before any callout. */
+    uint64_t fixed = MATCH_FUEL + text.len;
+    if (*fuel < fixed || ((!matcher || !matcher->data) && !matcher_prepare()))
+        return SCHEMA_MATCH_FUEL;
+    size_t repeat = pattern->info.repeat_min_max;
+    /* The fuel is a copy that the callout counts down; the caller's is set behind the match. */
+    struct match_run run = {*fuel - fixed, 0, repeat < text.len ? repeat : text.len,
+                            pattern->info.has_backreference};
+    pcre2_set_callout(matcher->context, on_callout, &run);
+    /* PCRE2 refuses a NULL subject, also of length 0. */
+    PCRE2_SPTR subject = (PCRE2_SPTR)(text.ptr ? text.ptr : "");
+    int result =
+        pcre2_match(pattern->code, subject, text.len, 0, 0, matcher->data, matcher->context);
+    *fuel = run.fuel;
+    /* The match data grew on the heap; kept, it would hold up to HEAP_KIB_MAX for each thread. */
+    if (matcher->heap_blocks > 0) {
+        pcre2_match_data_free(matcher->data);
+        matcher->data = NULL; /* prepared again by the next match */
+    }
+    if (result >= 0)
+        return SCHEMA_MATCH_YES;
+    bool is_limit = result == PCRE2_ERROR_CALLOUT || result == PCRE2_ERROR_MATCHLIMIT ||
+                    result == PCRE2_ERROR_DEPTHLIMIT || result == PCRE2_ERROR_HEAPLIMIT ||
+                    result == PCRE2_ERROR_NOMEMORY;
+    return is_limit ? SCHEMA_MATCH_FUEL : SCHEMA_MATCH_NO;
+}

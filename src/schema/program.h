@@ -1,0 +1,189 @@
+/*
+ * What schema_compile makes and schema_validate runs. A node is one subschema; its ops are its
+ * assertions and applicators in the order they run (cheap ones first, unevaluated* last). All of
+ * it lives in the arena of schema_compile and never changes afterwards.
+ */
+#ifndef SCHEMA_PROGRAM_H
+#define SCHEMA_PROGRAM_H
+
+#include "json/number.h"
+#include "schema/schema.h"
+#include "schema/format.h"
+#include "schema/pattern.h"
+
+/* Bits of instance types. A whole number has two. */
+enum schema_type {
+    TYPE_NULL = 1,
+    TYPE_BOOLEAN = 2,
+    TYPE_NUMBER = 4,
+    TYPE_STRING = 8,
+    TYPE_ARRAY = 16,
+    TYPE_OBJECT = 32,
+    TYPE_INTEGER = 64,
+    TYPE_ANY = 127,
+};
+
+enum schema_op_kind {
+    OP_CONST,
+    OP_ENUM,
+    OP_MULTIPLE_OF,
+    OP_MINIMUM,
+    OP_MAXIMUM,
+    OP_EXCLUSIVE_MINIMUM,
+    OP_EXCLUSIVE_MAXIMUM,
+    OP_MIN_LENGTH,
+    OP_MAX_LENGTH,
+    OP_PATTERN,
+    OP_FORMAT,
+    OP_MIN_ITEMS,
+    OP_MAX_ITEMS,
+    OP_UNIQUE_ITEMS,
+    OP_MIN_PROPERTIES,
+    OP_MAX_PROPERTIES,
+    OP_DEPENDENT_REQUIRED, /* and dependencies on lists of names */
+    OP_OBJECT,             /* properties, patternProperties, additionalProperties, required */
+    OP_PROPERTY_NAMES,
+    OP_DEPENDENT_SCHEMAS,
+    OP_ITEMS, /* prefixItems, items */
+    OP_CONTAINS,
+    OP_REF,
+    OP_DYNAMIC_REF,
+    OP_ALL_OF,
+    OP_ANY_OF,
+    OP_ONE_OF,
+    OP_NOT,
+    OP_IF,
+    OP_UNEVALUATED_ITEMS,
+    OP_UNEVALUATED_PROPERTIES,
+};
+
+struct schema_node;
+
+struct schema_property {
+    slice name;
+    const struct schema_node *node; /* NULL: only required */
+    bool is_required;
+};
+
+struct schema_pattern_property {
+    const struct schema_pattern *pattern;
+    const struct schema_node *node;
+};
+
+/* How one object's members are distributed over subschemas. */
+struct schema_object {
+    const struct schema_property *properties;
+    const uint32_t *slots; /* index + 1 into properties by hash of the name; 0 is free */
+    uint32_t slot_mask;
+    uint32_t property_count;
+    uint32_t required_count;
+    uint32_t pattern_count;
+    const struct schema_pattern_property *patterns;
+    const struct schema_node *additional; /* NULL: absent */
+};
+
+struct schema_items {
+    const struct schema_node *const *prefix;
+    uint32_t prefix_count;
+    const struct schema_node *rest; /* NULL: absent */
+};
+
+struct schema_contains {
+    const struct schema_node *node;
+    uint64_t min, max;
+    bool has_min;
+};
+
+struct schema_dependency {
+    slice name;
+    const struct schema_node *node; /* of dependentSchemas */
+    const struct json *required;    /* of dependentRequired: an array of strings */
+    uint8_t keyword;                /* enum keyword: the newer ones, or dependencies */
+};
+
+struct schema_dynamic_ref {
+    slice anchor;                     /* empty: this one behaves like $ref */
+    const struct schema_node *target; /* where it leads to without a dynamic scope */
+};
+
+struct schema_if {
+    const struct schema_node *condition, *consequence, *alternative; /* the last two may be NULL */
+};
+
+struct schema_op {
+    uint8_t kind;   /* enum schema_op_kind */
+    uint8_t types;  /* of instances that it is about */
+    uint32_t count; /* of nodes or dependencies, or the weight of a value to compare with */
+    union {
+        uint64_t limit;
+        const struct json *value;
+        const struct json_decimal *divisor;
+        const struct schema_pattern *pattern;
+        const struct schema_format *format;
+        const struct schema_node *node;
+        const struct schema_node *const *nodes;
+        const struct schema_object *object;
+        const struct schema_items *items;
+        const struct schema_contains *contains;
+        const struct schema_dependency *dependencies;
+        const struct schema_dynamic_ref *dynamic_ref;
+        const struct schema_if *branches;
+    } as;
+};
+
+enum schema_verdict { VERDICT_BY_OPS, VERDICT_TRUE, VERDICT_FALSE };
+
+struct schema_resource;
+
+struct schema_node {
+    const struct json *source; /* the subschema itself: for locations in messages */
+    const struct schema_resource *resource;
+    const struct schema_op *ops;
+    uint16_t op_count;
+    uint8_t verdict; /* enum schema_verdict */
+    uint8_t types;   /* allowed ones */
+    bool has_unevaluated;
+};
+
+struct schema_dynamic_anchor {
+    slice name;
+    const struct schema_node *node;
+};
+
+/* A subschema with an $id of its own, or a document's root. */
+struct schema_resource {
+    slice uri; /* absolute where anything made it so; without fragment */
+    const struct json *root;
+    const struct schema_document *document;
+    const struct schema_dynamic_anchor *dynamic_anchors;
+    uint32_t dynamic_anchor_count;
+    uint8_t vocabularies; /* enum schema_vocabulary */
+};
+
+struct schema_document {
+    slice uri; /* that it was found under; empty for the first one without a base */
+    const struct json *root;
+};
+
+struct schema {
+    const struct schema_node *root;
+    const struct schema_document *document; /* the one given to schema_compile */
+};
+
+enum schema_vocabulary {
+    VOCABULARY_APPLICATOR = 1,
+    VOCABULARY_UNEVALUATED = 2,
+    VOCABULARY_VALIDATION = 4,
+    VOCABULARY_FORMAT_ASSERTION = 8,
+    VOCABULARY_DEFAULT = 7,
+};
+
+/* Values, and a sixteenth of the bytes of strings, and the digits of a BIGNUM: what a comparison
+ * may cost, in fuel. */
+uint32_t schema_weight(const struct json *value);
+/* "#/properties/a": the JSON Pointer from root to target (found by identity), with more behind
+ * it; only "#" when it is not found within a bounded search. Appends. */
+void schema_location_write(struct buf *out, const struct json *root, const struct json *target,
+                           slice keyword);
+
+#endif

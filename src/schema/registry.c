@@ -1,0 +1,385 @@
+/*
+ * schema_registry: which subschema a URI means (JSON Schema Core 8.2, 9). A document is walked
+ * once, through keywords that hold subschemas only (an $id in an enum or in an unknown keyword is
+ * no identifier), and its resources and anchors are entered; references to other documents fetch
+ * those from the caller's resolver. Nothing is read from the network: a schema of a tenant could
+ * otherwise make the server send requests.
+ */
+#include "schema/compile.h"
+#include "schema/meta.h"
+#include "schema/uri.h"
+
+static slice address_key(const struct json *const *address)
+{
+    return (slice){(const char *)address, sizeof(*address)};
+}
+
+/* ---- dialects ---- */
+
+static const struct json *fetch(struct schema_compiler *compiler, slice uri)
+{
+    /* The built-in documents first: no resolver can put another meta-schema in their stead. */
+    slice built_in = schema_meta_find(uri);
+    if (built_in.ptr)
+        return json_parse(compiler->arena, built_in, &json_limits_provider, compiler->err);
+    const struct schema_options *options = compiler->options;
+    return options->resolve ? options->resolve(options->resolve_arg, uri) : NULL;
+}
+
+static unsigned vocabulary_bit(slice uri)
+{
+    static const struct {
+        slice name;
+        unsigned bit;
+    } known[] = {
+        {SLICE_INIT("core"), 0},
+        {SLICE_INIT("meta-data"), 0},
+        {SLICE_INIT("content"), 0},
+        {SLICE_INIT("format-annotation"), 0},
+        {SLICE_INIT("applicator"), VOCABULARY_APPLICATOR},
+        {SLICE_INIT("unevaluated"), VOCABULARY_UNEVALUATED},
+        {SLICE_INIT("validation"), VOCABULARY_VALIDATION},
+        {SLICE_INIT("format-assertion"), VOCABULARY_FORMAT_ASSERTION},
+    };
+    slice base = SLICE("https://json-schema.org/draft/2020-12/vocab/");
+    if (!slice_starts_with(uri, base))
+        return UINT32_MAX;
+    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
+        if (slice_eq(slice_from(uri, base.len), known[i].name))
+            return known[i].bit;
+    }
+    return UINT32_MAX;
+}
+
+/* Of a meta-schema that cannot be had, or lists no vocabularies, the usual ones are assumed: so
+ * schemas that name an older draft are read as 2020-12. */
+int schema_dialect_find(struct schema_compiler *compiler, slice uri, uint8_t *vocabularies)
+{
+    *vocabularies = VOCABULARY_DEFAULT;
+    uri = schema_uri_split(uri, NULL);
+    if (slice_eq(uri, SLICE(SCHEMA_META_URI)))
+        return OK;
+    const struct json *listed = json_get(fetch(compiler, uri), SLICE("$vocabulary"));
+    if (!json_is(listed, JSON_OBJECT))
+        return OK;
+    unsigned bits = 0;
+    for (uint32_t i = 0; i < listed->count; i++) {
+        slice name = json_str(&listed->as.members[i].key);
+        unsigned bit = vocabulary_bit(name);
+        bool is_required = json_is(&listed->as.members[i].value, JSON_BOOL) &&
+                           listed->as.members[i].value.as.boolean;
+        /* Core 8.1.2: an unknown vocabulary that is required makes the schema unusable; one that is
+         * not is ignored. */
+        if (bit == UINT32_MAX && is_required)
+            return schema_fail(compiler, ERR_INVALID, KW_SCHEMA,
+                               "needs the vocabulary \"%.*s\", which is not supported",
+                               SLICE_ARG(slice_first(name, 200)));
+        bits |= bit == UINT32_MAX ? 0 : bit;
+    }
+    *vocabularies = (uint8_t)bits;
+    return OK;
+}
+
+/* ---- entering ---- */
+
+struct scan_position {
+    struct compile_resource *resource;
+    const struct json *source;
+    size_t depth;
+};
+
+static int scan(struct schema_compiler *compiler, struct scan_position position);
+
+/* An error while scanning is reported with the subschema's own location. */
+static int fail_at(struct schema_compiler *compiler, const struct scan_position *position,
+                   enum err_code code, enum keyword keyword, const char *message)
+{
+    struct schema_node node = {.source = position->source,
+                               .resource = &position->resource->resource};
+    const struct schema_node *before = compiler->node;
+    compiler->node = &node;
+    schema_fail(compiler, code, keyword, "%s", message);
+    compiler->node = before;
+    return code;
+}
+
+static struct compile_resource *resource_new(struct schema_compiler *compiler,
+                                             const struct json *root, slice uri,
+                                             const struct schema_document *document)
+{
+    struct compile_resource *entry = ARENA_NEW(compiler->arena, struct compile_resource);
+    if (!entry)
+        return NULL;
+    entry->resource.uri = uri;
+    entry->resource.root = root;
+    entry->resource.document = document;
+    /* The list is for walking all resources; the map finds one by its root. */
+    entry->next = compiler->resources;
+    compiler->resources = entry;
+    if (map_put(&compiler->by_root, address_key(&entry->resource.root), entry, NULL) != OK)
+        return NULL;
+    return entry;
+}
+
+/* The first of two with the same URI counts. */
+static int enter_uri(struct schema_compiler *compiler, struct compile_resource *entry, slice uri)
+{
+    if (map_get(&compiler->by_uri, uri))
+        return OK;
+    if (map_put(&compiler->by_uri, uri, entry, NULL) != OK)
+        return schema_fail_memory(compiler);
+    return OK;
+}
+
+static int enter_anchor(struct schema_compiler *compiler, const struct scan_position *position,
+                        enum keyword keyword, const struct json *value)
+{
+    if (!json_is(value, JSON_STRING) || value->count == 0)
+        return fail_at(compiler, position, ERR_INVALID, keyword, "must be a name");
+    struct compile_anchor *anchor = ARENA_NEW(compiler->arena, struct compile_anchor);
+    if (!anchor)
+        return schema_fail_memory(compiler);
+    *anchor = (struct compile_anchor){json_str(value), position->source,
+                                      position->resource->anchors, keyword == KW_DYNAMIC_ANCHOR};
+    position->resource->anchors = anchor;
+    position->resource->dynamic_count += anchor->is_dynamic;
+    return OK;
+}
+
+static int set_dialect(struct schema_compiler *compiler, const struct scan_position *position,
+                       uint8_t inherited)
+{
+    const struct json *dialect = JSON_GET(position->source, "$schema");
+    position->resource->resource.vocabularies = inherited;
+    /* A subschema without $schema has the dialect around it. */
+    if (!dialect)
+        return OK;
+    if (!json_is(dialect, JSON_STRING))
+        return fail_at(compiler, position, ERR_INVALID, KW_SCHEMA, "must be a URI");
+    return schema_dialect_find(compiler, json_str(dialect),
+                               &position->resource->resource.vocabularies);
+}
+
+/* A subschema with an $id is a resource of its own; the root of a document is one already. */
+static int enter_id(struct schema_compiler *compiler, struct scan_position *position,
+                    const struct json *id)
+{
+    slice fragment = SLICE_NONE;
+    if (!json_is(id, JSON_STRING))
+        return fail_at(compiler, position, ERR_INVALID, KW_ID, "must be a URI reference");
+    slice reference = schema_uri_split(json_str(id), &fragment);
+    /* Core 8.2.1: an empty fragment is allowed and means nothing. */
+    if (fragment.len > 0)
+        return fail_at(compiler, position, ERR_INVALID, KW_ID,
+                       "must not have a fragment; use $anchor for that");
+    const struct schema_resource *outer = &position->resource->resource;
+    slice uri = schema_uri_resolve(compiler->arena, outer->uri, reference);
+    if (!uri.ptr)
+        return fail_at(compiler, position, ERR_LIMIT, KW_ID, "is too long");
+    /* The root has an entry under the URI that it was found under; its $id adds another one. */
+    if (position->source == outer->root) {
+        position->resource->resource.uri = uri;
+        return enter_uri(compiler, position->resource, uri);
+    }
+    struct compile_resource *entry = resource_new(compiler, position->source, uri, outer->document);
+    if (!entry)
+        return schema_fail_memory(compiler);
+    position->resource = entry;
+    int code = set_dialect(compiler, position, outer->vocabularies);
+    return code == OK ? enter_uri(compiler, entry, uri) : code;
+}
+
+static int scan_children(struct schema_compiler *compiler, const struct scan_position *position,
+                         enum keyword keyword, const struct json *value)
+{
+    struct scan_position child = {position->resource, value, position->depth + 1};
+    enum keyword_holds holds = keyword_holds(keyword);
+    if (holds == HOLDS_SCHEMA)
+        return scan(compiler, child);
+    int code = OK;
+    if (holds == HOLDS_LIST && value->type == JSON_ARRAY) {
+        for (uint32_t i = 0; i < value->count && code == OK; i++) {
+            child.source = &value->as.items[i];
+            code = scan(compiler, child);
+        }
+    } else if (holds == HOLDS_MAP && value->type == JSON_OBJECT) {
+        for (uint32_t i = 0; i < value->count && code == OK; i++) {
+            child.source = &value->as.members[i].value;
+            code = scan(compiler, child);
+        }
+    }
+    return code;
+}
+
+static int scan(struct schema_compiler *compiler, struct scan_position position)
+{
+    if (position.source->type != JSON_OBJECT)
+        return OK;
+    /* Recursion here is as deep as the document's subschemas, so it has a limit of its own. */
+    if (position.depth > SCHEMA_SCAN_DEPTH_MAX)
+        return fail_at(compiler, &position, ERR_LIMIT, KW_COUNT, "nested too deep");
+    /* First, since anchors and children below belong to the resource that the $id begins. */
+    const struct json *id = JSON_GET(position.source, "$id");
+    int code = id ? enter_id(compiler, &position, id) : OK;
+    for (uint32_t i = 0; i < position.source->count && code == OK; i++) {
+        const struct json_member *member = &position.source->as.members[i];
+        enum keyword keyword = keyword_find(json_str(&member->key));
+        if (keyword == KW_ANCHOR || keyword == KW_DYNAMIC_ANCHOR)
+            code = enter_anchor(compiler, &position, keyword, &member->value);
+        else
+            code = scan_children(compiler, &position, keyword, &member->value);
+    }
+    return code;
+}
+
+struct compile_resource *schema_document_add(struct schema_compiler *compiler,
+                                             const struct json *root, slice uri)
+{
+    /* Counted even where entering fails: a failure ends the compilation. */
+    if (compiler->document_count++ == SCHEMA_DOCUMENTS_MAX) {
+        schema_fail(compiler, ERR_LIMIT, KW_REF, "refers to more than %d documents",
+                    SCHEMA_DOCUMENTS_MAX);
+        return NULL;
+    }
+    struct schema_document *document = ARENA_NEW(compiler->arena, struct schema_document);
+    struct compile_resource *entry = document ? resource_new(compiler, root, uri, document) : NULL;
+    if (!entry) {
+        schema_fail_memory(compiler);
+        return NULL;
+    }
+    *document = (struct schema_document){uri, root};
+    struct scan_position position = {entry, root, 0};
+    bool is_entered = set_dialect(compiler, &position, VOCABULARY_DEFAULT) == OK &&
+                      enter_uri(compiler, entry, uri) == OK && scan(compiler, position) == OK;
+    return is_entered ? entry : NULL;
+}
+
+/* ---- references ---- */
+
+static int find_resource(struct schema_compiler *compiler, enum keyword keyword, slice uri,
+                         struct compile_resource **found)
+{
+    *found = map_get(&compiler->by_uri, uri);
+    if (*found)
+        return OK;
+    /* Cleared to see whether fetch itself has failed or just found nothing. */
+    compiler->err->code = OK;
+    const struct json *document = fetch(compiler, uri);
+    if (!document && compiler->err->code != OK)
+        return compiler->err->code;
+    if (!document)
+        return schema_fail(compiler, ERR_NOTFOUND, keyword,
+                           "there is no schema \"%.*s\" (nothing is fetched from the network)",
+                           SLICE_ARG(slice_first(uri, 200)));
+    *found = schema_document_add(compiler, document, uri);
+    return *found ? OK : (int)compiler->err->code;
+}
+
+/* Narrower objects are searched directly: entering each of their members would cost more. */
+enum { WIDE_MEMBERS_MIN = 64 };
+
+static slice member_key(struct arena *arena, const struct json *const *object, slice name)
+{
+    /* The address separates objects that have members of the same name. */
+    char *key = arena_alloc_text(arena, sizeof(*object) + name.len);
+    if (!key)
+        return SLICE_NONE;
+    memcpy(key, object, sizeof(*object));
+    if (name.len > 0)
+        memcpy(key + sizeof(*object), name.ptr, name.len);
+    return slice_of(key, sizeof(*object) + name.len);
+}
+
+/* So that many references into many definitions are not looked up one by one in each. */
+static bool enter_members(struct schema_compiler *compiler, const struct json *object)
+{
+    for (uint32_t i = 0; i < object->count; i++) {
+        struct json_member *member = &object->as.members[i];
+        slice key = member_key(compiler->arena, &object, json_str(&member->key));
+        if (!key.ptr || map_put(&compiler->by_member, key, &member->value, NULL) != OK)
+            return false;
+    }
+    /* The address alone says that this object has been entered. */
+    slice all = member_key(compiler->arena, &object, SLICE_NONE);
+    return all.ptr && map_put(&compiler->by_member, all, compiler, NULL) == OK;
+}
+
+/* One step of a pointer; token begins with its slash. */
+static const struct json *follow_token(struct schema_compiler *compiler, const struct json *value,
+                                       slice token)
+{
+    bool is_wide = value->type == JSON_OBJECT && value->count >= WIDE_MEMBERS_MIN;
+    /* A token with an escape, or an empty name, goes the general way. */
+    if (!is_wide || token.len < 2 || slice_find_char(token, '~') >= 0)
+        return json_pointer(value, token);
+    if (!map_get(&compiler->by_member, address_key(&value)) && !enter_members(compiler, value))
+        return json_pointer(value, token);
+    slice key = member_key(compiler->arena, &value, slice_from(token, 1));
+    return key.ptr ? map_get(&compiler->by_member, key) : NULL;
+}
+
+/* The innermost resource whose root is on the way of the pointer. */
+static int follow_pointer(struct schema_compiler *compiler, enum keyword keyword, slice pointer,
+                          struct compile_resource *from, const struct json **source,
+                          const struct schema_resource **resource)
+{
+    const struct json *value = from->resource.root;
+    *resource = &from->resource;
+    while (value && pointer.len > 0) {
+        ptrdiff_t slash = slice_find_char(slice_from(pointer, 1), '/');
+        slice token = slash < 0 ? pointer : slice_first(pointer, (size_t)slash + 1);
+        pointer = slice_from(pointer, token.len);
+        value = follow_token(compiler, value, token);
+        /* A pointer may lead through the root of another resource, to which what follows it
+         * belongs. */
+        const struct compile_resource *crossed =
+            value ? map_get(&compiler->by_root, address_key(&value)) : NULL;
+        if (crossed)
+            *resource = &crossed->resource;
+    }
+    if (!value)
+        return schema_fail(compiler, ERR_NOTFOUND, keyword, "leads nowhere in \"%.*s\"",
+                           SLICE_ARG(slice_first(from->resource.uri, 200)));
+    *source = value;
+    return OK;
+}
+
+static int follow_anchor(struct schema_compiler *compiler, enum keyword keyword, slice name,
+                         const struct compile_resource *from, const struct json **source,
+                         slice *dynamic)
+{
+    for (const struct compile_anchor *anchor = from->anchors; anchor; anchor = anchor->next) {
+        if (!slice_eq(anchor->name, name))
+            continue;
+        *source = anchor->source;
+        *dynamic = anchor->is_dynamic ? anchor->name : SLICE_NONE;
+        return OK;
+    }
+    return schema_fail(compiler, ERR_NOTFOUND, keyword, "there is no anchor \"%.*s\"",
+                       SLICE_ARG(slice_first(name, 200)));
+}
+
+int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, slice reference,
+                       const struct json **source, const struct schema_resource **resource,
+                       slice *anchor)
+{
+    slice fragment = SLICE_NONE;
+    *anchor = SLICE_NONE;
+    (void)schema_uri_split(reference, &fragment);
+    slice uri = schema_uri_resolve(compiler->arena, compiler->node->resource->uri, reference);
+    /* Decoded before it is read as a pointer: "%25" in a fragment is "%" (RFC 6901 6). */
+    slice decoded = schema_uri_decode(compiler->arena, fragment);
+    if (!uri.ptr)
+        return schema_fail(compiler, ERR_LIMIT, keyword, "is too long");
+    if (fragment.len > 0 && !decoded.ptr)
+        return schema_fail(compiler, ERR_INVALID, keyword, "has a broken %%-escape");
+    fragment = decoded;
+    struct compile_resource *found = NULL;
+    int code = find_resource(compiler, keyword, uri, &found);
+    if (code != OK)
+        return code;
+    if (fragment.len == 0 || fragment.ptr[0] == '/')
+        return follow_pointer(compiler, keyword, fragment, found, source, resource);
+    *resource = &found->resource;
+    return follow_anchor(compiler, keyword, fragment, found, source, anchor);
+}

@@ -1,0 +1,391 @@
+/*
+ * schema_report_parts: the wording of violations about the parts of objects and arrays, and about
+ * alternatives. Each function returns at once where no report is wanted (schema_is_over), before
+ * any text is made.
+ */
+#include "base/suggest.h"
+#include "schema/report.h"
+
+enum {
+    DESCRIPTION_BYTES_MAX = 120,
+    KNOWN_PRINTED_MAX = 12,
+    ALTERNATIVES_PRINTED_MAX = 4,
+    DETAIL_DEPTH_MAX = 3, /* alternatives inside alternatives */
+    REF_STEPS_MAX = 8,
+};
+
+/* ---- unknown and missing properties ---- */
+
+static struct schema_at member_at(const struct schema_at *at, uint32_t index,
+                                  struct schema_path *path)
+{
+    const struct json_member *member = &at->value->as.members[index];
+    *path = (struct schema_path){at->path, &member->key, index};
+    return (struct schema_at){&member->value, path, at->scope, NULL, at->node};
+}
+
+static void list_known(struct buf *out, const struct schema_node *node)
+{
+    slice names[KNOWN_PRINTED_MAX];
+    size_t total = schema_known_properties(node, names, ARRAY_LEN(names));
+    size_t printed = total < ARRAY_LEN(names) ? total : ARRAY_LEN(names);
+    if (printed == 0)
+        return;
+    buf_append(out, SLICE("; known here: "));
+    for (size_t i = 0; i < printed; i++) {
+        if (i > 0)
+            buf_append(out, SLICE(", "));
+        schema_text_quote(out, names[i]);
+    }
+    if (total > printed)
+        buf_printf(out, " and %zu more", total - printed);
+}
+
+bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, enum keyword keyword,
+                           uint32_t index)
+{
+    struct schema_text text;
+    struct schema_path path;
+    if (schema_is_over(run))
+        return false;
+    struct schema_at member = member_at(at, index, &path);
+    slice name = json_str(path.key);
+    slice meant = schema_suggest_property(at->node, name);
+    /* The name that is near is there already, so renaming would lose one of two values. */
+    if (meant.ptr && json_get(at->value, meant))
+        meant = SLICE_NONE; /* that one is there already */
+    schema_text_begin(&text);
+    buf_append(&text.message, SLICE("unknown property "));
+    schema_text_quote(&text.message, name);
+    buf_append(&text.hint, meant.ptr ? SLICE("rename ") : SLICE("remove "));
+    schema_text_quote(&text.hint, name);
+    if (meant.ptr) {
+        buf_append(&text.message, SLICE("; did you mean "));
+        schema_text_quote(&text.message, meant);
+        buf_append_char(&text.message, '?');
+        buf_append(&text.hint, SLICE(" to "));
+        schema_text_quote(&text.hint, meant);
+    } else {
+        list_known(&text.message, at->node);
+    }
+    return schema_text_enter(run, &text, &member, keyword_name(keyword));
+}
+
+/* The first sentence of a description. */
+static slice first_sentence(slice text)
+{
+    size_t len = 0;
+    while (len < text.len && len < DESCRIPTION_BYTES_MAX && text.ptr[len] != '\n' &&
+           !(text.ptr[len] == '.' && (len + 1 == text.len || text.ptr[len + 1] == ' ')))
+        len++;
+    /* Never through a character, as in shorten() of report_value.c. */
+    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
+        len--;
+    return slice_first(text, len);
+}
+
+/* A member of the instance that the schema does not know and whose name is near. */
+static slice misspelt_member(const struct schema_at *at, slice wanted)
+{
+    /* At most 100 members: a hint is not worth more comparisons. */
+    for (uint32_t i = 0; i < at->value->count && i < 100; i++) {
+        slice name = json_str(&at->value->as.members[i].key);
+        unsigned allowed = wanted.len / 3 > 2 ? 2 : (unsigned)(wanted.len / 3);
+        if (suggest_distance(name, wanted, allowed + 1) > allowed)
+            continue;
+        /* Near to the wanted name is not enough: it must be nearer to it than to any other known
+         * name. */
+        slice meant = schema_suggest_property(at->node, name);
+        if (slice_eq(meant, wanted))
+            return name;
+    }
+    return SLICE_NONE;
+}
+
+static void hint_missing(struct buf *hint, const struct schema_at *at,
+                         const struct schema_property *property)
+{
+    slice wrong = misspelt_member(at, property->name);
+    if (wrong.ptr) {
+        buf_append(hint, SLICE("rename "));
+        schema_text_quote(hint, wrong);
+        buf_append(hint, SLICE(" to "));
+        schema_text_quote(hint, property->name);
+        return;
+    }
+    buf_append(hint, SLICE("add "));
+    schema_text_quote(hint, property->name);
+    if (!property->node)
+        return;
+    slice type = json_get_str(property->node->source, SLICE("type"));
+    slice description = first_sentence(json_get_str(property->node->source, SLICE("description")));
+    if (type.len == 0 && description.len == 0)
+        return;
+    buf_printf(hint, " (%.*s%s%.*s)", SLICE_ARG(type),
+               type.len > 0 && description.len > 0 ? ": " : "", SLICE_ARG(description));
+}
+
+bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
+                           const struct schema_object *object)
+{
+    struct schema_text text;
+    for (uint32_t i = 0; i < object->property_count; i++) {
+        const struct schema_property *property = &object->properties[i];
+        if (schema_is_over(run))
+            return false;
+        /* The charge pays for json_get, which is linear in the members. */
+        if (!property->is_required || !schema_spend(run, at->value->count) ||
+            json_get(at->value, property->name))
+            continue;
+        schema_text_begin(&text);
+        buf_append(&text.message, SLICE("missing required property "));
+        schema_text_quote(&text.message, property->name);
+        hint_missing(&text.hint, at, property);
+        (void)schema_text_enter(run, &text, at, SLICE("required"));
+    }
+    return false;
+}
+
+bool schema_report_dependent(struct schema_run *run, const struct schema_at *at,
+                             const struct schema_dependency *dependency, slice missing)
+{
+    struct schema_text text;
+    if (schema_is_over(run))
+        return false;
+    schema_text_begin(&text);
+    buf_append(&text.message, SLICE("missing property "));
+    schema_text_quote(&text.message, missing);
+    buf_append(&text.message, SLICE(", which is required where "));
+    schema_text_quote(&text.message, dependency->name);
+    buf_append(&text.message, SLICE(" is present"));
+    buf_append(&text.hint, SLICE("add "));
+    schema_text_quote(&text.hint, missing);
+    return schema_text_enter(run, &text, at, keyword_name(dependency->keyword));
+}
+
+/* ---- items ---- */
+
+bool schema_report_unique(struct schema_run *run, const struct schema_at *at, uint32_t first,
+                          uint32_t second)
+{
+    struct schema_text text;
+    if (schema_is_over(run))
+        return false;
+    schema_text_begin(&text);
+    buf_printf(&text.message, "all items must differ, but items %u and %u are equal (", first + 1,
+               second + 1);
+    schema_text_value(&text.message, &at->value->as.items[first]);
+    buf_append_char(&text.message, ')');
+    buf_printf(&text.hint, "remove item %u", second + 1);
+    return schema_text_enter(run, &text, at, SLICE("uniqueItems"));
+}
+
+bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at,
+                              enum keyword keyword, uint32_t index, uint32_t allowed)
+{
+    struct schema_text text;
+    if (schema_is_over(run))
+        return false;
+    schema_text_begin(&text);
+    /* A list of fixed length: the message names the length. unevaluatedItems has no such number. */
+    if (keyword == KW_ITEMS)
+        buf_printf(&text.message, "must have at most %u item%s (got %u)", allowed,
+                   allowed == 1 ? "" : "s", at->value->count);
+    else
+        buf_printf(&text.message, "item %u is not allowed here", index + 1);
+    return schema_text_enter(run, &text, at, keyword_name(keyword));
+}
+
+bool schema_report_contains(struct schema_run *run, const struct schema_op *op,
+                            const struct schema_at *at, uint64_t got)
+{
+    struct schema_text text;
+    const struct schema_contains *contains = op->as.contains;
+    if (schema_is_over(run))
+        return false;
+    bool is_few = got < contains->min;
+    uint64_t limit = is_few ? contains->min : contains->max;
+    slice keyword = SLICE("contains");
+    if (!is_few)
+        keyword = SLICE("maxContains");
+    else if (contains->has_min)
+        keyword = SLICE("minContains");
+    schema_text_begin(&text);
+    buf_printf(&text.message, "at %s %llu of its items must match \"contains\" (%s%llu do%s)",
+               is_few ? "least" : "most", (unsigned long long)limit, is_few ? "" : "at least ",
+               (unsigned long long)got, got == 1 ? "es" : "");
+    return schema_text_enter(run, &text, at, keyword);
+}
+
+/* ---- what is not allowed at all ---- */
+
+bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
+                             enum keyword keyword)
+{
+    struct schema_text text;
+    if (schema_is_over(run))
+        return false;
+    schema_text_begin(&text);
+    if (keyword == KW_NOT)
+        buf_append(&text.message, SLICE("has a form that is ruled out by \"not\""));
+    else if (at->path && at->path->key) {
+        buf_append(&text.message, SLICE("property "));
+        schema_text_quote(&text.message, json_str(at->path->key));
+        buf_append(&text.message, SLICE(" is not allowed here"));
+    } else {
+        buf_append(&text.message, SLICE("is not allowed here"));
+    }
+    return schema_text_enter(run, &text, at, keyword_name(keyword));
+}
+
+/* ---- alternatives ---- */
+
+/* What is wrong according to one node, without the usual report. NULL when there is no memory for
+ * it, no room in depth, or nothing wrong. */
+static const struct schema_report *report_closer(struct schema_run *run,
+                                                 const struct schema_node *node,
+                                                 const struct schema_at *at)
+{
+    struct schema_report *outer = run->report;
+    struct schema_report *inner =
+        run->detail_depth < DETAIL_DEPTH_MAX ? ARENA_NEW(outer->arena, struct schema_report) : NULL;
+    if (!inner)
+        return NULL;
+    schema_report_init(inner, outer->arena, outer->prefix);
+    /* Evaluated members are not wanted: the outer run has decided that the instance is invalid. */
+    struct schema_at alone = *at;
+    alone.evaluated = NULL;
+    /* The run's state is exchanged for this one report and put back; fuel is shared, so details
+     * cannot cost more than the rest. */
+    size_t outer_max = run->violations_max;
+    run->report = inner;
+    run->violations_max = 1;
+    run->detail_depth++;
+    bool is_valid = schema_run_node(run, node, &alone);
+    run->detail_depth--;
+    run->violations_max = outer_max;
+    run->report = outer;
+    return !is_valid && inner->count > 0 ? inner : NULL;
+}
+
+/* The violation's pointer as seen from `at`; empty when it is the same value. */
+static slice relative_pointer(const struct schema_run *run, const struct schema_at *at,
+                              slice pointer)
+{
+    /* The prefix and one token for each level of the path are in front of what is relative. */
+    size_t depth = 0;
+    for (const struct schema_path *path = at->path; path; path = path->parent)
+        depth++;
+    pointer = slice_from(pointer, run->report->prefix.len);
+    for (; depth > 0 && pointer.len > 0; depth--) {
+        ptrdiff_t slash = slice_find_char(slice_from(pointer, 1), '/');
+        pointer = slash < 0 ? SLICE_NONE : slice_from(pointer, (size_t)slash + 1);
+    }
+    return pointer;
+}
+
+bool schema_report_property_name(struct schema_run *run, const struct schema_op *op,
+                                 const struct schema_at *at, const struct json *key)
+{
+    struct schema_text text;
+    if (schema_is_over(run))
+        return false;
+    const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
+    const struct schema_report *detail = report_closer(run, op->as.node, &name);
+    schema_text_begin(&text);
+    buf_append(&text.message, SLICE("the property name "));
+    schema_text_quote(&text.message, json_str(key));
+    buf_append(&text.message, detail ? SLICE(" ") : SLICE(" is not allowed"));
+    if (detail)
+        buf_append(&text.message, detail->violations[0].message);
+    return schema_text_enter(run, &text, at, SLICE("propertyNames"));
+}
+
+static unsigned allowed_types(const struct schema_node *node)
+{
+    unsigned types = node->types;
+    /* A $ref alone is followed, at most REF_STEPS_MAX times: references may go in circles. */
+    for (unsigned step = 0; step < REF_STEPS_MAX; step++) {
+        const struct schema_node *next = NULL;
+        for (uint32_t i = 0; i < node->op_count && !next; i++)
+            next = node->ops[i].kind == OP_REF ? node->ops[i].as.node : NULL;
+        if (!next)
+            break;
+        types &= next->types;
+        node = next;
+    }
+    return node->verdict == VERDICT_FALSE ? 0 : types;
+}
+
+/* The only alternative for a value of this type, as in "an object or null". */
+static const struct schema_node *only_candidate(const struct schema_op *op,
+                                                const struct json *value)
+{
+    unsigned types = schema_types_of(value);
+    const struct schema_node *candidate = NULL;
+    /* A whole number may be wanted as an integer. */
+    if (types & TYPE_NUMBER)
+        types |= TYPE_INTEGER;
+    for (uint32_t i = 0; i < op->count; i++) {
+        if (!(allowed_types(op->as.nodes[i]) & types))
+            continue;
+        if (candidate)
+            return NULL;
+        candidate = op->as.nodes[i];
+    }
+    return candidate;
+}
+
+static void word_alternative(struct schema_run *run, struct buf *out,
+                             const struct schema_node *node, const struct schema_at *at)
+{
+    const struct schema_report *detail = report_closer(run, node, at);
+    if (!detail) {
+        buf_append(out, SLICE("does not match"));
+        return;
+    }
+    slice pointer = relative_pointer(run, at, detail->violations[0].pointer);
+    if (pointer.len > 0) {
+        buf_append(out, pointer);
+        buf_append(out, SLICE(": "));
+    }
+    buf_append(out, detail->violations[0].message);
+}
+
+bool schema_report_none_match(struct schema_run *run, const struct schema_op *op,
+                              const struct schema_at *at)
+{
+    struct schema_text text;
+    if (schema_is_over(run))
+        return false;
+    const struct schema_node *candidate = only_candidate(op, at->value);
+    if (candidate) {
+        /* Its own violations say more than "matches none"; they go into the report directly. */
+        size_t before = run->report->count;
+        (void)schema_run_node(run, candidate, at);
+        if (run->report->count > before || run->stop_reason)
+            return false;
+    }
+    schema_text_begin(&text);
+    buf_printf(&text.message, "matches none of the %u allowed forms: ", op->count);
+    for (uint32_t i = 0; i < op->count && i < ALTERNATIVES_PRINTED_MAX; i++) {
+        buf_printf(&text.message, "%s(%u) ", i ? "; " : "", i + 1);
+        word_alternative(run, &text.message, op->as.nodes[i], at);
+    }
+    if (op->count > ALTERNATIVES_PRINTED_MAX)
+        buf_append(&text.message, SLICE("; ..."));
+    return schema_text_enter(run, &text, at, schema_op_keyword(op));
+}
+
+bool schema_report_several_match(struct schema_run *run, const struct schema_at *at, uint32_t first,
+                                 uint32_t second)
+{
+    struct schema_text text;
+    if (schema_is_over(run))
+        return false;
+    schema_text_begin(&text);
+    buf_printf(&text.message,
+               "must match exactly one of the allowed forms, but matches both (%u) and (%u)",
+               first + 1, second + 1);
+    return schema_text_enter(run, &text, at, SLICE("oneOf"));
+}

@@ -1,0 +1,151 @@
+/*
+ * One validation under way, shared by the schema_run*.c files. Everything is on the stack; the
+ * report is the only thing that outlives it.
+ */
+#ifndef SCHEMA_RUN_H
+#define SCHEMA_RUN_H
+
+#include "schema/keyword.h"
+#include "schema/program.h"
+
+/* Which members or items of one instance were evaluated, for unevaluated*. */
+struct evaluated_set {
+    uint64_t *bits;
+    uint32_t words;
+    bool is_heap;
+    uint64_t few; /* the bits of up to 64 members */
+};
+
+/* Where in the instance; the root has no path. */
+struct schema_path {
+    const struct schema_path *parent;
+    const struct json *key; /* NULL: an item */
+    uint32_t index;
+};
+
+/* The resources entered on the way here, for $dynamicRef. */
+struct schema_scope {
+    const struct schema_scope *outer;
+    const struct schema_resource *resource;
+};
+
+struct schema_at {
+    const struct json *value;
+    const struct schema_path *path;
+    const struct schema_scope *scope;
+    struct evaluated_set *evaluated; /* NULL: not needed */
+    const struct schema_node *node;
+};
+
+struct schema_run {
+    uint64_t fuel;
+    size_t depth;
+    struct schema_report *report; /* NULL: only yes or no, so the first "no" ends it */
+    const struct schema *schema;
+    const char *stop_reason; /* set once the check was cut short; all answers are then "no" */
+    bool is_known_invalid;   /* only the reasons are still wanted */
+    size_t violations_max;   /* of the report; past it the run goes on no further */
+    unsigned detail_depth;   /* reports inside reports, for the alternatives of anyOf */
+};
+
+enum {
+    FUEL_NODE = 10,
+    FUEL_OP = 3,
+    FUEL_MEMBER = 12,
+    FUEL_ITEM = 4,
+    FUEL_VIOLATION = 400, /* also one that is known already: its text was made */
+};
+
+void schema_stop(struct schema_run *run, const char *reason);
+
+/* false, and the run is stopped, when there is not enough. */
+static inline bool schema_spend(struct schema_run *run, uint64_t fuel)
+{
+    if (__builtin_expect(run->fuel < fuel, 0)) {
+        schema_stop(run, "it takes too many steps");
+        return false;
+    }
+    run->fuel -= fuel;
+    return true;
+}
+
+/* After a "no", further violations are not reported. */
+static inline bool schema_is_over(const struct schema_run *run)
+{
+    return !run->report || run->stop_reason || run->report->is_cut;
+}
+
+bool schema_run_node(struct schema_run *run, const struct schema_node *node,
+                     const struct schema_at *at);
+/* Without reporting. What it evaluates counts only when it succeeds. */
+bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
+                        const struct schema_at *at);
+/* A member or item of at->value. */
+bool schema_run_child(struct schema_run *run, const struct schema_node *node,
+                      const struct schema_at *at, const struct json *key, uint32_t index);
+bool schema_run_value(struct schema_run *run, const struct schema_op *op,
+                      const struct schema_at *at);
+bool schema_run_object(struct schema_run *run, const struct schema_op *op,
+                       const struct schema_at *at);
+bool schema_run_array(struct schema_run *run, const struct schema_op *op,
+                      const struct schema_at *at);
+unsigned schema_types_of(const struct json *value);
+bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pattern, slice text);
+
+/* ---- evaluated items and members ---- */
+
+/* false without memory: the run is then stopped. */
+bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count);
+void evaluated_deinit(struct evaluated_set *evaluated);
+void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from);
+
+static inline void evaluated_add(struct evaluated_set *evaluated, uint32_t index)
+{
+    ASSERT(index / 64 < evaluated->words);
+    evaluated->bits[index / 64] |= UINT64_C(1) << (index % 64);
+}
+
+static inline bool evaluated_has(const struct evaluated_set *evaluated, uint32_t index)
+{
+    return evaluated->bits[index / 64] >> (index % 64) & 1;
+}
+
+/* ---- report ---- each returns false, so that a check may return it; all do nothing when
+ * run->report is NULL. op may be NULL. */
+
+bool schema_report_type(struct schema_run *run, const struct schema_at *at);
+bool schema_report_value(struct schema_run *run, const struct schema_op *op,
+                         const struct schema_at *at);
+bool schema_report_count(struct schema_run *run, const struct schema_op *op,
+                         const struct schema_at *at, uint64_t got);
+bool schema_report_unique(struct schema_run *run, const struct schema_at *at, uint32_t first,
+                          uint32_t second);
+bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
+                           const struct schema_object *object);
+bool schema_report_dependent(struct schema_run *run, const struct schema_at *at,
+                             const struct schema_dependency *dependency, slice missing);
+bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, enum keyword keyword,
+                           uint32_t index);
+bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at,
+                              enum keyword keyword, uint32_t index, uint32_t allowed);
+bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
+                             enum keyword keyword);
+bool schema_report_property_name(struct schema_run *run, const struct schema_op *op,
+                                 const struct schema_at *at, const struct json *key);
+bool schema_report_contains(struct schema_run *run, const struct schema_op *op,
+                            const struct schema_at *at, uint64_t got);
+bool schema_report_none_match(struct schema_run *run, const struct schema_op *op,
+                              const struct schema_at *at);
+bool schema_report_several_match(struct schema_run *run, const struct schema_at *at, uint32_t first,
+                                 uint32_t second);
+void schema_report_stop(struct schema_run *run);
+
+/* ---- suggestions ---- */
+
+/* Of the property names that the node knows, the one that `name` most likely meant; SLICE_NONE
+ * when nothing is near. */
+slice schema_suggest_property(const struct schema_node *node, slice name);
+/* Up to max known names, for a list; returns how many there are in all. */
+size_t schema_known_properties(const struct schema_node *node, slice *names, size_t max);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * JSON Schema 2020-12. A schema is compiled once, when a manifest, template or catalog loads, into
+ * a program in the caller's arena; validating allocates nothing while the instance is valid
+ * (exceptions, each one block that is given back: uniqueItems on more than SCHEMA_UNIQUE_STACK
+ * items, unevaluated* on more than some 100,000 members, a pattern that backtracks very far).
+ * A program is immutable: any number of threads may validate with it at once.
+ *
+ * Work is bounded: every validation has SCHEMA_FUEL steps, shared by keywords, comparisons and
+ * patterns; a hostile schema, pattern or instance ends as a violation of keyword "limit".
+ * Patterns are ECMA-262 in Unicode mode, run by PCRE2 with that same fuel.
+ */
+#ifndef SCHEMA_SCHEMA_H
+#define SCHEMA_SCHEMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "json/json.h"
+
+enum {
+    SCHEMA_VIOLATIONS_MAX = 20,
+    SCHEMA_NODES_MAX = 100000, /* subschemas of one program, those of remote documents too */
+    SCHEMA_DOCUMENTS_MAX = 64, /* documents of one program */
+    SCHEMA_DEPTH_MAX = 2048,   /* subschemas inside one another while validating */
+    SCHEMA_PATTERN_BYTES_MAX = 8192,
+    SCHEMA_UNIQUE_STACK = 256,
+    SCHEMA_FUEL = 10 * 1000 * 1000,       /* one to three nanoseconds each, in a release build */
+    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* more, to find out all that is wrong */
+};
+
+struct schema;
+
+/* The document at an absolute URI without fragment, parsed and alive as long as the schema; NULL
+ * when there is none. Called while compiling only. Never fetch from the network here. */
+typedef const struct json *schema_resolve_fn(void *arg, slice uri);
+
+struct schema_options {
+    bool assert_formats; /* `format` asserts; otherwise it is ignored. Unknown formats pass */
+    slice base_uri;      /* of the document when it has no $id; may be empty */
+    schema_resolve_fn *resolve; /* NULL: only the document itself and the 2020-12 meta-schema */
+    void *resolve_arg;
+};
+
+/* Compiles. `document` and what resolve returns are borrowed: they must live as long as the
+ * program, which lives in the arena (nothing else to free). options may be NULL (all off).
+ * NULL on ERR_INVALID (a keyword has a wrong value; err names the location, e.g.
+ * `schema #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern),
+ * ERR_NOTFOUND ($ref leads nowhere), ERR_LIMIT, ERR_NOMEM. */
+struct schema *schema_compile(struct arena *arena, const struct json *document,
+                              const struct schema_options *options, struct err *err) MUST_CHECK;
+
+/* One thing wrong. All texts live in the report's arena or in the schema. */
+struct schema_violation {
+    slice pointer;  /* JSON Pointer of the value, behind report->prefix: "/input/maxResults" */
+    slice keyword;  /* "maximum"; "limit" when the check itself was cut short */
+    slice location; /* of the keyword: "#/properties/maxResults/maximum", with the document's URI
+                       before the # when that is not the root document */
+    slice message;  /* "must be at most 20 (got 50)": reads well behind "pointer: " */
+    slice hint; /* how to mend it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */
+};
+
+struct schema_report {
+    struct arena *arena;
+    slice prefix; /* put before every pointer: "/input", or empty */
+    struct schema_violation violations[SCHEMA_VIOLATIONS_MAX];
+    size_t count;
+    bool is_cut; /* there were more than SCHEMA_VIOLATIONS_MAX, or the arena is full */
+};
+
+/* prefix is borrowed. */
+void schema_report_init(struct schema_report *report, struct arena *arena, slice prefix);
+
+/* Whether the instance is valid. With a report, goes on after the first violation and adds all it
+ * finds; NULL only answers, faster. Instances nested deeper than SCHEMA_DEPTH_MAX are invalid. */
+bool schema_validate(const struct schema *schema, const struct json *instance,
+                     struct schema_report *report) MUST_CHECK;
+
+/* "pointer: message" of all violations, joined by "; ". The empty pointer is written as "input"
+ * would be by the caller's prefix, or as "(root)" when that is empty too. */
+void schema_report_write(const struct schema_report *report, struct buf *out);
+/* The hints, joined by "; "; writes nothing when there are none. */
+void schema_report_write_hints(const struct schema_report *report, struct buf *out);
+
+/* Whether `text` has that format ("date-time", "uuid", ...); true for formats that are not known,
+ * as the specification wants. For other rooms that check a text alone. */
+bool schema_format_is_known(slice format);
+bool schema_format_check(slice format, slice text);
+
+#endif

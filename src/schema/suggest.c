@@ -1,0 +1,114 @@
+/*
+ * schema_suggest: which property was meant: names that a schema knows, and how near a wrong one is
+ * to them. Bounded by names and depth: a suggestion is never worth more than the check.
+ */
+#include "base/suggest.h"
+#include "schema/run.h"
+
+enum {
+    NODES_DEEP_MAX = 6,
+    KNOWN_MAX = 500, /* names compared for one suggestion */
+    EDITS_MAX = 3,
+};
+
+struct name_walk {
+    slice names[KNOWN_MAX];
+    size_t count;
+};
+
+/* ---- the names a node knows ---- */
+
+static void walk_node(const struct schema_node *node, unsigned depth, struct name_walk *walk);
+
+static void walk_list(const struct schema_op *op, unsigned depth, struct name_walk *walk)
+{
+    for (uint32_t i = 0; i < op->count && walk->count < KNOWN_MAX; i++)
+        walk_node(op->as.nodes[i], depth, walk);
+}
+
+static void walk_properties(const struct schema_object *object, struct name_walk *walk)
+{
+    for (uint32_t i = 0; i < object->property_count && walk->count < KNOWN_MAX; i++) {
+        const struct schema_property *property = &object->properties[i];
+        /* A property whose schema is false is known only to be refused: no suggestion. */
+        if (!property->node || property->node->verdict != VERDICT_FALSE)
+            walk->names[walk->count++] = property->name;
+    }
+}
+
+static void walk_op(const struct schema_op *op, unsigned depth, struct name_walk *walk)
+{
+    switch (op->kind) {
+    case OP_OBJECT:
+        walk_properties(op->as.object, walk);
+        break;
+    case OP_REF:
+        walk_node(op->as.node, depth, walk);
+        break;
+    case OP_ALL_OF:
+    case OP_ANY_OF:
+    case OP_ONE_OF:
+        walk_list(op, depth, walk);
+        break;
+    case OP_IF:
+        if (op->as.branches->consequence)
+            walk_node(op->as.branches->consequence, depth, walk);
+        if (op->as.branches->alternative)
+            walk_node(op->as.branches->alternative, depth, walk);
+        break;
+    default:
+        break;
+    }
+}
+
+static void walk_node(const struct schema_node *node, unsigned depth, struct name_walk *walk)
+{
+    /* The depth also ends circles of references. */
+    for (uint32_t i = 0; i < node->op_count && depth < NODES_DEEP_MAX; i++)
+        walk_op(&node->ops[i], depth + 1, walk);
+}
+
+size_t schema_known_properties(const struct schema_node *node, slice *names, size_t max)
+{
+    struct name_walk walk;
+    walk.count = 0;
+    walk_node(node, 0, &walk);
+    size_t printed = 0;
+    for (size_t i = 0; i < walk.count && printed < max; i++) {
+        bool is_new = true;
+        for (size_t k = 0; k < printed; k++)
+            is_new &= !slice_eq(names[k], walk.names[i]);
+        if (is_new)
+            names[printed++] = walk.names[i];
+    }
+    /* A list that was not cut has its exact number; else duplicates among the rest are not counted
+     * out. */
+    return walk.count > printed && printed == max ? walk.count : printed;
+}
+
+/* ---- which one is meant ---- */
+
+/* One edit for every three characters: "to" is not near "cc". */
+static unsigned distance_allowed(slice name)
+{
+    size_t allowed = name.len / 3;
+    return allowed > EDITS_MAX ? EDITS_MAX : (unsigned)allowed;
+}
+
+slice schema_suggest_property(const struct schema_node *node, slice name)
+{
+    struct name_walk walk;
+    walk.count = 0;
+    walk_node(node, 0, &walk);
+    slice best = SLICE_NONE;
+    unsigned limit = distance_allowed(name) + 1;
+    for (size_t i = 0; i < walk.count && limit > 0; i++) {
+        unsigned distance = suggest_distance(walk.names[i], name, limit);
+        /* The name itself is no suggestion: it was refused where it stands. */
+        if (distance < limit && !slice_eq(walk.names[i], name)) {
+            best = walk.names[i];
+            limit = distance;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,172 @@
+/*
+ * schema_uri: RFC 3986 5.2, in strict form: a reference with a scheme is absolute even where it is
+ * the base's. The only normalization is the removal of dot segments, so URIs are compared as they
+ * are written.
+ */
+#include "schema/uri.h"
+
+#include "base/ascii.h"
+#include "base/encode.h"
+
+struct uri {
+    slice scheme;    /* with its ':' */
+    slice authority; /* with its '//' */
+    slice path;
+    slice query; /* with its '?' */
+};
+
+slice schema_uri_split(slice uri, slice *fragment)
+{
+    ptrdiff_t at = slice_find_char(uri, '#');
+    if (fragment)
+        *fragment = at < 0 ? SLICE_NONE : slice_from(uri, (size_t)at + 1);
+    return at < 0 ? uri : slice_first(uri, (size_t)at);
+}
+
+static bool is_scheme_char(char c, bool is_first)
+{
+    bool is_alpha = ascii_is_letter(c);
+    return is_alpha || (!is_first && (ascii_is_digit(c) || c == '+' || c == '-' || c == '.'));
+}
+
+static slice take_uri_part(slice *text, size_t len)
+{
+    slice part = slice_first(*text, len);
+    *text = slice_from(*text, len);
+    return part;
+}
+
+/* Bytes before the first of the characters in `stops`. */
+static size_t span_until(slice text, const char *stops)
+{
+    size_t len = 0;
+    /* strchr finds the NUL at the end of `stops`, too, so a NUL in the text is tested first. */
+    while (len < text.len && (!text.ptr[len] || !strchr(stops, text.ptr[len])))
+        len++;
+    return len;
+}
+
+static struct uri take_apart(slice text)
+{
+    struct uri uri = {0};
+    size_t scheme = 0;
+    while (scheme < text.len && is_scheme_char(text.ptr[scheme], scheme == 0))
+        scheme++;
+    if (scheme > 0 && scheme < text.len && text.ptr[scheme] == ':')
+        uri.scheme = take_uri_part(&text, scheme + 1);
+    if (slice_starts_with(text, SLICE("//")))
+        uri.authority = take_uri_part(&text, 2 + span_until(slice_from(text, 2), "/?"));
+    uri.path = take_uri_part(&text, span_until(text, "?"));
+    uri.query = text;
+    return uri;
+}
+
+/* 5.2.4, in place; returns the new length. */
+static size_t remove_dot_segments(char *path, size_t len)
+{
+    size_t out = 0;
+    for (size_t at = 0; at < len;) {
+        size_t end = at + 1;
+        while (end < len && path[end] != '/')
+            end++;
+        slice segment = {path + at, end - at};
+        bool is_last = end == len;
+        if (slice_eq(segment, SLICE("/.")) || slice_eq(segment, SLICE("/.."))) {
+            if (segment.len == 3) {
+                /* ".." removes the last segment of what was written; at the root there is none, and
+                 * nothing happens. */
+                while (out > 0 && path[--out] != '/')
+                    continue;
+            }
+            if (is_last)
+                path[out++] = '/';
+        } else {
+            memmove(path + out, path + at, segment.len);
+            out += segment.len;
+        }
+        at = end;
+    }
+    return out;
+}
+
+/* 5.2.3: the base's path up to its last '/', then the reference's. */
+static slice merge_paths(struct arena *arena, const struct uri *base, slice path)
+{
+    size_t keep = base->path.len;
+    while (keep > 0 && base->path.ptr[keep - 1] != '/')
+        keep--;
+    /* RFC 3986 5.2.3: an authority and no path make "/" the base. */
+    bool needs_root = base->authority.len > 0 && base->path.len == 0;
+    slice head = needs_root ? SLICE("/") : slice_first(base->path, keep);
+    return arena_printf(arena, "%.*s%.*s", SLICE_ARG(head), SLICE_ARG(path));
+}
+
+static slice assemble(struct arena *arena, const struct uri *uri, slice path)
+{
+    size_t total = uri->scheme.len + uri->authority.len + path.len + uri->query.len;
+    char *text = arena_alloc_text(arena, total + 1);
+    if (!text)
+        return SLICE_NONE;
+    size_t len = 0;
+    const slice heads[] = {uri->scheme, uri->authority};
+    for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
+        if (heads[i].len > 0)
+            memcpy(text + len, heads[i].ptr, heads[i].len);
+        len += heads[i].len;
+    }
+    if (path.len > 0)
+        memcpy(text + len, path.ptr, path.len);
+    /* Only absolute paths: a relative base keeps its dots, as there is nothing to remove them
+     * against. */
+    if (path.len > 0 && path.ptr[0] == '/')
+        len += remove_dot_segments(text + len, path.len);
+    else
+        len += path.len;
+    if (uri->query.len > 0)
+        memcpy(text + len, uri->query.ptr, uri->query.len);
+    len += uri->query.len;
+    text[len] = '\0';
+    return (slice){text, len};
+}
+
+slice schema_uri_resolve(struct arena *arena, slice base, slice reference)
+{
+    base = schema_uri_split(base, NULL);
+    reference = schema_uri_split(reference, NULL);
+    if (base.len > SCHEMA_URI_BYTES_MAX || reference.len > SCHEMA_URI_BYTES_MAX)
+        return SLICE_NONE;
+    /* The empty reference is the base document itself (RFC 3986 4.4). */
+    if (reference.len == 0)
+        return base.ptr ? base : SLICE("");
+    struct uri from = take_apart(base);
+    struct uri uri = take_apart(reference);
+    slice path = uri.path;
+    if (uri.scheme.len == 0) {
+        /* The first part that the reference has decides; all before it come from the base. */
+        uri.scheme = from.scheme;
+        if (uri.authority.len == 0) {
+            uri.authority = from.authority;
+            if (path.len == 0) {
+                path = from.path;
+                if (uri.query.len == 0)
+                    uri.query = from.query;
+            } else if (path.ptr[0] != '/') {
+                path = merge_paths(arena, &from, path);
+            }
+        }
+    }
+    return assemble(arena, &uri, path);
+}
+
+slice schema_uri_decode(struct arena *arena, slice fragment)
+{
+    if (slice_find_char(fragment, '%') < 0)
+        return fragment;
+    struct buf decoded;
+    buf_init(&decoded, SCHEMA_URI_BYTES_MAX);
+    slice copy = SLICE_NONE;
+    if (decode_percent(&decoded, fragment, false) == OK && buf_is_ok(&decoded))
+        copy = arena_dup(arena, buf_slice(&decoded));
+    buf_deinit(&decoded);
+    return copy;
+}
