@@ -198,6 +198,10 @@ static int basic_header(struct build *b, const struct json *credential, slice *v
 {
     slice user = json_get_str(credential, SLICE("username"));
     slice password = json_get_str(credential, SLICE("password"));
+    if (!user.ptr || !password.ptr)
+        return err_set(b->err, ERR_CRYPTO,
+                       "the connection has no \"%s\", which a Basic header is made of",
+                       user.ptr ? "password" : "username");
     struct buf pair, out;
     buf_init(&pair, 12 * 1024);
     buf_init(&out, 16 * 1024);
@@ -234,13 +238,52 @@ static void keep_secrets(struct build *b, const struct json *credential, slice s
     keep_secret(b, slice_from(sent, (size_t)(space + 1)));
 }
 
-/* The value that auth.send makes of the credential. Its errors never quote it. */
+struct lack {
+    const struct json *credential;
+    slice member; /* empty: it has all that was asked for so far */
+};
+
+static bool on_lack_path(void *user, const slice *names, size_t count)
+{
+    struct lack *lack = user;
+    if (count < 2 || !slice_eq_cstr(names[0], "credential"))
+        return true;
+    const struct json *value = json_get(lack->credential, names[1]);
+    if (!value || value->type == JSON_NULL)
+        lack->member = names[1];
+    return lack->member.len == 0;
+}
+
+static bool on_lack_expr(void *user, const struct expr *expr, slice where)
+{
+    struct lack *lack = user;
+    (void)where;
+    expr_root_names(expr, on_lack_path, lack);
+    return lack->member.len == 0;
+}
+
+/* Only names are written: a value of the credential is in no error. */
+static int refuse_credential(struct build *b, const struct json *credential)
+{
+    struct lack lack = {.credential = credential};
+    expr_template_each_expr(b->auth->send_value, on_lack_expr, &lack);
+    if (lack.member.len == 0)
+        return err_set(b->err, ERR_CRYPTO,
+                       "the connection's credential is not of the kind that \"send\" of the app's "
+                       "manifest makes a text of");
+    return err_set(b->err, ERR_CRYPTO,
+                   "the connection has no \"%.*s\", which \"send\" of the app's manifest asks for",
+                   SLICE_ARG(slice_first_utf8(lack.member, 40)));
+}
+
+/* The value that auth.send makes of the credential. */
 static int credential_text(struct build *b, const struct json *credential, slice *text)
 {
     const struct catalog_auth *auth = b->auth;
     if (!auth->send_value) {
         int made = basic_header(b, credential, text);
-        keep_secrets(b, credential, *text);
+        if (made == OK)
+            keep_secrets(b, credential, *text);
         return made;
     }
     struct json root = b->root, value;
@@ -254,8 +297,8 @@ static int credential_text(struct build *b, const struct json *credential, slice
         keep_secrets(b, credential, *text);
         return OK;
     }
-    return err_set(b->err, ERR_CRYPTO,
-                   "the stored credential lacks what this app needs; connect the app again");
+    return b->arena->is_exhausted ? err_set(b->err, ERR_NOMEM, "out of memory")
+                                  : refuse_credential(b, credential);
 }
 
 /* Behind base_url; its placeholder is encoded as a segment is, so a credential that holds a slash
@@ -299,8 +342,7 @@ static int add_credential(struct build *b, const struct json *credential, struct
     slice name = auth->send_name.len > 0 ? auth->send_name : SLICE("Authorization");
     if (add_header(b, name, text) != OK)
         return err_set(b->err, ERR_CRYPTO,
-                       "the stored credential holds characters that may not be sent; connect the "
-                       "app again");
+                       "the stored credential holds characters that may not be sent");
     for (size_t i = 0; i < b->out->header_count; i++)
         if (slice_eq_nocase(b->out->headers[i].name, name))
             b->out->credential_index = i;

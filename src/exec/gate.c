@@ -144,13 +144,11 @@ static enum op_result stop_ambiguous(struct exec *exec)
                      SLICE_ARG(exec->action->tool_name), SLICE_ARG(list_live(exec))));
 }
 
-static enum op_result stop_reauth(struct exec *exec)
+/* cause: a part of a sentence. */
+static enum op_result stop_unusable(struct exec *exec, slice cause)
 {
     slice others = list_live(exec), hint = SLICE("Reconnect the app, then send the same request "
                                                  "again.");
-    slice cause = exec->connection.item && exec->connection.item->error.len > 0
-                      ? exec->connection.item->error
-                      : SLICE("its grant has expired or was revoked");
     if (others.len > 0)
         hint = arena_printf(&exec->op.arena,
                             "Reconnect the app and send the same request again, or name another "
@@ -168,6 +166,24 @@ static enum op_result stop_reauth(struct exec *exec)
                      "The connection to %.*s no longer works (%.*s); nothing was done.",
                      SLICE_ARG(exec->integration->name), SLICE_ARG(cause)),
         hint);
+}
+
+static enum op_result stop_reauth(struct exec *exec)
+{
+    const struct connect_item *item = exec->connection.item;
+    return stop_unusable(exec, item && item->error.len > 0
+                                   ? item->error
+                                   : SLICE("its grant has expired or was revoked"));
+}
+
+/* The connection is live and no request can be made with it: a fault of the manifest, or of what
+ * was stored. It would last for ever, so the log has it, too. */
+static enum op_result stop_unsendable(struct exec *exec, slice cause)
+{
+    op_log(&exec->op, LOG_WARN, "a stored credential cannot be sent",
+           LOG_STR("integration_id", exec->out.integration_id),
+           LOG_INT("connection_id", exec->connection.item->id), LOG_STR("cause", cause));
+    return stop_unusable(exec, cause);
 }
 
 static const struct connect_item *find_item(const struct connect_set *set, int64_t id)
@@ -364,12 +380,14 @@ enum op_result exec_build_request(struct exec *exec)
         credential = json_parse(&exec->op.arena, secret_reveal(connection->credential),
                                 &json_limits_provider, &err);
     if (connection && !credential)
-        return err.code == ERR_NOMEM ? stop_short(exec) : stop_reauth(exec);
+        return err.code == ERR_NOMEM
+                   ? stop_short(exec)
+                   : stop_unsendable(exec, SLICE("its stored credential cannot be read"));
     switch (build_and_preview(exec, &scope, credential, &err)) {
     case OK:
         return OP_NEXT;
     case ERR_CRYPTO:
-        return stop_reauth(exec);
+        return stop_unsendable(exec, arena_dup(&exec->op.arena, slice_cstr(err.text)));
     case ERR_NOMEM:
         return stop_short(exec);
     default:

@@ -69,12 +69,23 @@ const queried = {
   actions: [action('none', { method: 'GET', query: { first: '1' } })],
 };
 
+// Not each token answer names its type, which this one wants.
+const typed = {
+  ...queried,
+  integration_id: 'typed',
+  name: 'Typed',
+  auth: {
+    type: 'oauth2', authorize_url: `${ORIGIN}/authorize`, token_url: `${ORIGIN}/token`,
+    send: { in: 'header', name: 'Authorization', value: '${credential.token_type} ${credential.access_token}' },
+  },
+};
+
 let stack, server, a, b;
 before(async () => {
   stack = await Stack.start();
   const dir = join(stack.dir, 'catalog');
   await mkdir(dir);
-  for (const manifest of [upload, longer, away, queried])
+  for (const manifest of [upload, longer, away, queried, typed])
     await writeFile(join(dir, `${manifest.integration_id}.json`), JSON.stringify(manifest));
   await copyFile(new URL('support/catalog/probe.json', import.meta.url).pathname, join(dir, 'probe.json'));
   stack.options = { env: { SLUICE_CATALOG: dir }, args: ['--origin-override', `${ORIGIN}=${stack.provider.url}`] };
@@ -87,6 +98,7 @@ before(async () => {
   a.readonly = await stack.connect(a.id, 'gmail', { access_token: 'ya29.demo-gmail-readonly' }, ['--label', 'second']);
   const args = [...stack.options.args, '--provider-response-bytes', '256k'];
   a.queried = await stack.connect(a.id, 'queried', { api_key: 's3cr3t key' }, [], stack.options);
+  await stack.connect(a.id, 'typed', { access_token: 's3cr3t token' }, [], stack.options);
   server = await stack.serve({ ...stack.options, args });
 });
 after(() => stack?.stopWell(assert));
@@ -409,6 +421,16 @@ test('files are part of what an idempotency key stands for', async () => {
   assert.deepEqual(again.json.canonical, first.canonical);
   for (const other of [body('two'), body('one', { name: 'y' }), body('one', { contentType: 'text/plain' }), body('one', { field: 'f' })])
     assertError(await tool('upload_put', other, key), [409, 'validation', 'idempotency_key_reused', false, 'validation_error']);
+});
+
+test('a member of the credential that is not there is named, to the caller and in the log', async () => {
+  const missing = 'the connection has no "token_type", which "send" of the app\'s manifest asks for';
+  const reply = assertError(await tool('typed_none', {}), [409, 'auth', 'reauth_required', false, 'reauth_required']);
+  assert.equal(reply.error.message, `The connection to Typed no longer works (${missing}); nothing was done.`);
+  await until('the log has it', () => server.log.includes('a stored credential cannot be sent'));
+  const line = JSON.parse(server.log.split('\n').find((one) => one.includes('a stored credential cannot be sent')));
+  assert.deepEqual([line.integration_id, line.cause], ['typed', missing]);
+  assert.ok(!server.log.includes('s3cr3t'));
 });
 
 test("a provider's own idempotency key is sent, and makes a write worth another try", async () => {

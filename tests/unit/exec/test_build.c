@@ -385,6 +385,32 @@ static void a_broken_credential_is_never_quoted(void **state)
     assert_null(strstr(b->err.text, "s3cr3t"));
 }
 
+static void a_credential_that_lacks_a_member_is_named(void **state)
+{
+    struct bench *b = *state;
+    static const struct {
+        const char *auth, *credential, *text;
+    } cases[] = {
+        {BEARER, "{\"other\":\"x\"}", "the connection has no \"token\", which \"send\""},
+        {BEARER, "{\"token\":null}", "the connection has no \"token\""},
+        {BEARER, "{\"token\":{}}", "is not of the kind that \"send\""},
+        {"{\"type\":\"oauth2\",\"authorize_url\":\"https://a.example/a\",\"token_url\":"
+         "\"https://a.example/t\",\"send\":{\"in\":\"header\",\"name\":\"A\",\"value\":"
+         "\"${credential.token_type} ${credential.access_token}\"}}",
+         "{\"access_token\":\"t\"}", "the connection has no \"token_type\""},
+        {"{\"type\":\"basic\"}", "{\"password\":\"p\"}",
+         "the connection has no \"username\", which a Basic header"},
+        {"{\"type\":\"basic\"}", "{\"username\":\"u\"}", "the connection has no \"password\""},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        assert_int_equal(build_with(b, cases[i].auth, cases[i].credential), ERR_CRYPTO);
+        if (!strstr(b->err.text, cases[i].text))
+            fail_msg("case %zu: %s", i, b->err.text);
+    }
+    assert_int_equal(
+        build_with(b, "{\"type\":\"basic\"}", "{\"username\":\"u\",\"password\":\"\"}"), OK);
+}
+
 static void expressions_that_fail_are_the_callers_fault(void **state)
 {
     struct bench *b = *state;
@@ -617,6 +643,7 @@ int main(void)
         BENCH_TEST(credentials_go_where_the_manifest_says),
         BENCH_TEST(a_credential_in_the_path_is_one_segment),
         BENCH_TEST(a_broken_credential_is_never_quoted),
+        BENCH_TEST(a_credential_that_lacks_a_member_is_named),
         BENCH_TEST(expressions_that_fail_are_the_callers_fault),
         BENCH_TEST(files_become_parts_that_are_not_copied),
         BENCH_TEST(a_multipart_file_needs_no_field_beside_it),

@@ -179,8 +179,8 @@ static const struct way ways[] = {
      .app = "both",
      .credential = "{}",
      .verdict = EXEC_PROBE_REFUSED,
-     .message = "The test request cannot be made: the stored credential lacks "
-                "what this app needs; connect the app again.",
+     .message = "The test request cannot be made: the connection has no \"token\", "
+                "which \"send\" of the app's manifest asks for.",
      .unknown = "This server is going down."},
     {.name = "works, and says who it is",
      .app = "both",
