@@ -106,6 +106,9 @@ LIBS_SYSTEM := -lpthread -ldl -lrt -lm
 # $(call archives,VARIANT,ROOM): the archives of the room and of all that it needs, as linked.
 archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(r).a) \
 	build/$(1)/libembed.a
+# What a room's tests need besides: how well is found what was imported.
+TESTS_SEE_catalog := openapi
+test_archives = $(foreach r,$(TESTS_SEE_$(2)),build/$(1)/lib$(r).a) $(call archives,$(1),$(2))
 # $(call libraries,ROOM)
 libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 
@@ -295,7 +298,7 @@ define ROOM_RULES
 build/$(1)/lib$(2).a: $(SOURCES_$(2):%.c=build/$(1)/%.o) build/list/sources-$(2)
 
 $(if $(PLAIN_$(2)),$(PLAIN_$(2):%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
-		build/$(1)/libunitsupport.a $(call archives,$(1),$(2)) build/list/ldflags-$(1)
+		build/$(1)/libunitsupport.a $(call test_archives,$(1),$(2)) build/list/ldflags-$(1)
 	$$(call link,$(1),$(2),-lcmocka))
 endef
 

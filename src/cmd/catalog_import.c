@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "catalog/import.h"
+#include "openapi/import.h"
 #include "cmd/output.h"
 
 enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* of all files that references name, together */

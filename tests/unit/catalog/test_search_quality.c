@@ -22,7 +22,7 @@
 
 #include "base/embed.h"
 #include "base/mem.h"
-#include "catalog/import.h"
+#include "openapi/import.h"
 #include "catalog/search.h"
 #include "catalog/search_index.h"
 

@@ -1,16 +1,15 @@
 /*
- * What the files of the importer share: import.c (the document and the manifest),
- * import_operation.c (one operation), import_parameter.c and import_body.c (its input and request),
- * import_schema.c and import_inspect.c (schemas), import_ref.c (references), import_file.c (other
- * files), import_security.c, import_server.c, import_text.c (ids and words). Private to the catalog
- * room.
+ * What the files of the importer share: import.c (the document and the manifest), operation.c (one
+ * operation), parameter.c and body.c (its input and request), response.c, schema.c and inspect.c
+ * (schemas), ref.c (references), file.c (other files), security.c, server.c, text.c (ids and
+ * words). Private to the room.
  */
-#ifndef CATALOG_IMPORT_INTERNAL_H
-#define CATALOG_IMPORT_INTERNAL_H
+#ifndef OPENAPI_INTERNAL_H
+#define OPENAPI_INTERNAL_H
 
 #include "base/map.h"
 #include "catalog/catalog.h"
-#include "catalog/import.h"
+#include "openapi/import.h"
 
 enum {
     IMPORT_PROPERTIES_MAX = 200, /* inputs of an action */
@@ -47,7 +46,7 @@ struct import {
     struct map overridden;              /* keys of `operations` that an operation had */
     uint64_t conversions;
     size_t lines_cap;
-    /* import_server.c, import_security.c */
+    /* server.c, security.c */
     slice server_url;  /* of the document, as it stands there, without a slash at its end */
     slice scheme_name; /* of the security scheme that was chosen; empty: none */
     const struct json *security; /* the document's own requirements, may be NULL */

@@ -9,8 +9,8 @@
  * cannot be read is entered as such, so it is tried and reported once.
  */
 #include "base/encode.h"
-#include "catalog/import_internal.h"
 #include "json/yaml.h"
+#include "openapi/internal.h"
 
 enum { PATH_BYTES_MAX = 1024, FILES_MAX = 1000, NODES_MAX = 4000000 };
 

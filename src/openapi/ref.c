@@ -1,13 +1,13 @@
 /*
- * References of an OpenAPI document: `file#/components/...`, the file relative (import_file.c), the
+ * References of an OpenAPI document: `file#/components/...`, the file relative (file.c), the
  * pointer percent-encoded RFC 6901.
  *
  * Targets are found once for each text of a $ref and kept, found or not: documents repeat them
  * thousands of times.
  */
-#include "base/encode.h"
 #include "base/ascii.h"
-#include "catalog/import_internal.h"
+#include "base/encode.h"
+#include "openapi/internal.h"
 
 enum { REF_BYTES_MAX = 2048, DEF_NAME_MAX = 60 };
 

@@ -10,8 +10,8 @@
 #include <stdio.h>
 
 #include "base/ascii.h"
-#include "catalog/import_internal.h"
 #include "catalog/manifest.h"
+#include "openapi/internal.h"
 
 enum { PARAMETERS_MAX = 150, WIRE_NAME_MAX = 128 };
 

@@ -3,7 +3,7 @@
  * says plainly which members there are; any other body is one input, `body`. Flat inputs are what
  * models fill in best, so flattening is worth some care, but only where it loses nothing.
  */
-#include "catalog/import_internal.h"
+#include "openapi/internal.h"
 
 enum { FLATTEN_DEPTH_MAX = 8, MERGE_ARGS_MAX = EXPR_ARGS_MAX - 1 };
 

@@ -7,8 +7,8 @@
  * token before a key, anything before a password; client credentials last, because they act for no
  * person. An operation that wants another scheme is imported, with a line that says so.
  */
-#include "catalog/import_internal.h"
 #include "catalog/manifest.h"
+#include "openapi/internal.h"
 
 enum { SCOPES_MAX = 200 };
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "catalog/import_internal.h"
+#include "openapi/internal.h"
 
 enum { VARIABLES_MAX = 20 };
 

@@ -2,7 +2,7 @@
  * Questions about a schema as it stands in the document: may it be null, an array, a file; does it
  * have a sample value. The answers are approximate, and each caller takes the side that loses less.
  */
-#include "catalog/import_internal.h"
+#include "openapi/internal.h"
 
 enum { TYPE_DEPTH_MAX = 4 };
 

@@ -5,7 +5,7 @@
  * It matters because ids are in callers' code, grants and stored flows: a document that gains an
  * operation must not rename another one's action.
  */
-#include "catalog/import_internal.h"
+#include "openapi/internal.h"
 
 #include "base/ascii.h"
 

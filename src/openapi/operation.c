@@ -3,7 +3,7 @@
  * could not make its call, or could make a wrong one; it is weakened where it works but does less
  * than was described. Each limit below keeps one operation from filling a manifest.
  */
-#include "catalog/import_internal.h"
+#include "openapi/internal.h"
 
 enum {
     INPUT_NODES_MAX = 5000,

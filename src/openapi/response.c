@@ -5,8 +5,8 @@
  * The result guards against wrong successes (manifest_reply.c), so it claims only what all 2xx
  * replies have in common; where they differ it is "any".
  */
-#include "catalog/import_internal.h"
 #include "catalog/reader.h"
+#include "openapi/internal.h"
 
 enum { SCHEMAS_MAX = 8, BRANCHES_DEPTH_MAX = 3 };
 

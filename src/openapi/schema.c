@@ -5,7 +5,7 @@
  * is malformed is dropped with a line in the report: dropping one only allows more, and the
  * provider checks again.
  */
-#include "catalog/import_internal.h"
+#include "openapi/internal.h"
 
 enum {
     SCHEMA_DEPTH_LEVELS_MAX = 40, /* subschemas inside one another; a manifest is 128 deep */

@@ -16,7 +16,7 @@
 
 #include "base/mem.h"
 #include "catalog/catalog.h"
-#include "catalog/import.h"
+#include "openapi/import.h"
 
 /* A document around the text of `paths` and more top-level members. ' stands for ". */
 #define DOCUMENT(version, paths, more)                                    \

@@ -7,13 +7,13 @@
  * word. The manifest is made as JSON text and then loaded as any other: so the linter decides
  * whether it is good, not the importer.
  */
-#include "catalog/import.h"
+#include "openapi/import.h"
 
 #include <stdarg.h>
 
 #include "base/mem.h"
-#include "catalog/import_internal.h"
 #include "catalog/reader.h"
+#include "openapi/internal.h"
 
 enum {
     IMPORT_ARENA_BYTES_MAX = 1024 * 1024 * 1024,
@@ -94,7 +94,7 @@ static int check_version(struct import *im, struct err *err)
     if (JSON_GET(im->document, "swagger"))
         return err_set(err, ERR_INVALID,
                        "this is Swagger 2.0; convert it to OpenAPI 3 first (swagger2openapi does)");
-    /* 3.0 has a dialect of JSON Schema of its own; 3.1 is JSON Schema 2020-12 (import_schema.c). */
+    /* 3.0 has a dialect of JSON Schema of its own; 3.1 is JSON Schema 2020-12 (schema.c). */
     im->is_30 = slice_starts_with(version, SLICE("3.0"));
     if (!im->is_30 && !slice_starts_with(version, SLICE("3.1")))
         return err_set(err, ERR_INVALID,

@@ -13,8 +13,8 @@
  * Everything is bounded: the limits below, and the linter's. Nothing is fetched: a $ref that leads
  * out of the document's folder is reported.
  */
-#ifndef CATALOG_IMPORT_H
-#define CATALOG_IMPORT_H
+#ifndef OPENAPI_IMPORT_H
+#define OPENAPI_IMPORT_H
 
 #include "base/arena.h"
 #include "base/err.h"
