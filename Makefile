@@ -115,7 +115,7 @@ libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations parts catalog templates scenarios web openapi
+EMBEDS := sql integrations parts catalog templates scenarios provider web openapi
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
 EMBED_parts := $(wildcard contrib/integrations/parts/*.json)
@@ -125,6 +125,7 @@ EMBED_templates := $(wildcard contrib/templates/*.json)
 ASSETS := $(wildcard src/web/assets/*)
 EMBED_web := $(ASSETS) $(ASSETS:src/web/assets/%=build/gen/web/%.gz)
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
+EMBED_provider := $(wildcard bench/provider/*.json)
 EMBED_openapi := src/api/openapi.json
 
 PROVIDER := $(wildcard bench/provider/*.c)

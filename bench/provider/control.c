@@ -142,7 +142,7 @@ static void get_pages(struct provider *provider, const struct provider_request *
     json_open(&w, '[');
     LIST_EACH(&provider->notion->recent, link)
     {
-        notion_write_object(&w, LIST_ITEM(link, struct notion_node, recent_link), request->arena);
+        notion_write(&w, LIST_ITEM(link, struct notion_node, recent_link), request->arena);
     }
     json_close(&w, ']');
     json_close(&w, '}');

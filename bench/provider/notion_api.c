@@ -1,6 +1,9 @@
 /*
- * The entry of Notion requests: token, version, route, body; and its error shape.
+ * The entry of Notion requests: token, version, route, object, body; its error shape, its lists,
+ * and the requests that make the first state.
  */
+#include "base/clock.h"
+#include "provider/ledger.h"
 #include "provider/notion.h"
 #include "provider/route.h"
 #include "provider/token.h"
@@ -9,55 +12,57 @@ static const struct notion_route {
     enum http_method method;
     const char *pattern;
     notion_handler run;
-    unsigned scopes; /* capability needed; 0: none */
+    unsigned scopes;       /* capability needed; 0: none */
+    enum notion_kind kind; /* of the object that the first parameter names; NOTION_KINDS: none */
 } routes[] = {
-    {HTTP_METHOD_POST, "v1/pages", notion_pages_create, SCOPE_INSERT_CONTENT},
-    {HTTP_METHOD_GET, "v1/pages/*", notion_pages_get, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_PATCH, "v1/pages/*", notion_pages_update, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_GET, "v1/pages/*/properties/*", notion_pages_property, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_POST, "v1/pages/*/move", notion_pages_move, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_GET, "v1/pages/*/markdown", notion_pages_markdown, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_PATCH, "v1/pages/*/markdown", notion_pages_markdown_update, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_POST, "v1/databases", notion_databases_create, SCOPE_INSERT_CONTENT},
-    {HTTP_METHOD_GET, "v1/databases/*", notion_databases_get, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_PATCH, "v1/databases/*", notion_databases_update, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_POST, "v1/data_sources", notion_sources_create, SCOPE_INSERT_CONTENT},
-    {HTTP_METHOD_GET, "v1/data_sources/*", notion_sources_get, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_PATCH, "v1/data_sources/*", notion_sources_update, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_POST, "v1/data_sources/*/query", notion_sources_query, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_GET, "v1/data_sources/*/templates", notion_sources_templates, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_POST, "v1/search", notion_search, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_GET, "v1/blocks/*", notion_blocks_get, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_PATCH, "v1/blocks/*", notion_blocks_update, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_DELETE, "v1/blocks/*", notion_blocks_delete, SCOPE_UPDATE_CONTENT},
-    {HTTP_METHOD_GET, "v1/blocks/*/children", notion_children_list, SCOPE_READ_CONTENT},
-    {HTTP_METHOD_PATCH, "v1/blocks/*/children", notion_children_append, SCOPE_INSERT_CONTENT},
-    {HTTP_METHOD_GET, "v1/users", notion_users_list, SCOPE_USERS},
-    {HTTP_METHOD_GET, "v1/users/me", notion_users_me, 0},
-    {HTTP_METHOD_GET, "v1/users/*", notion_users_get, SCOPE_USERS},
-    {HTTP_METHOD_GET, "v1/comments", notion_comments_list, SCOPE_COMMENTS},
-    {HTTP_METHOD_POST, "v1/comments", notion_comments_create, SCOPE_COMMENTS},
-    {HTTP_METHOD_GET, "v1/comments/*", notion_comments_get, SCOPE_COMMENTS},
-    {HTTP_METHOD_PATCH, "v1/comments/*", notion_comments_update, SCOPE_COMMENTS},
-    {HTTP_METHOD_DELETE, "v1/comments/*", notion_comments_delete, SCOPE_COMMENTS},
+    {HTTP_METHOD_POST, "v1/pages", notion_pages_create, SCOPE_INSERT_CONTENT, NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/pages/*", notion_pages_get, SCOPE_READ_CONTENT, NOTION_PAGE},
+    {HTTP_METHOD_PATCH, "v1/pages/*", notion_pages_update, SCOPE_UPDATE_CONTENT, NOTION_PAGE},
+    {HTTP_METHOD_GET, "v1/pages/*/properties/*", notion_pages_property, SCOPE_READ_CONTENT,
+     NOTION_PAGE},
+    {HTTP_METHOD_POST, "v1/pages/*/move", notion_pages_move, SCOPE_UPDATE_CONTENT, NOTION_PAGE},
+    {HTTP_METHOD_GET, "v1/pages/*/markdown", notion_pages_markdown, SCOPE_READ_CONTENT,
+     NOTION_PAGE},
+    {HTTP_METHOD_PATCH, "v1/pages/*/markdown", notion_pages_markdown_update, SCOPE_UPDATE_CONTENT,
+     NOTION_PAGE},
+    {HTTP_METHOD_POST, "v1/databases", notion_databases_create, SCOPE_INSERT_CONTENT, NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/databases/*", notion_get, SCOPE_READ_CONTENT, NOTION_DATABASE},
+    {HTTP_METHOD_PATCH, "v1/databases/*", notion_databases_update, SCOPE_UPDATE_CONTENT,
+     NOTION_DATABASE},
+    {HTTP_METHOD_POST, "v1/data_sources", notion_sources_create, SCOPE_INSERT_CONTENT,
+     NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/data_sources/*", notion_get, SCOPE_READ_CONTENT, NOTION_SOURCE},
+    {HTTP_METHOD_PATCH, "v1/data_sources/*", notion_sources_update, SCOPE_UPDATE_CONTENT,
+     NOTION_SOURCE},
+    {HTTP_METHOD_POST, "v1/data_sources/*/query", notion_sources_query, SCOPE_READ_CONTENT,
+     NOTION_SOURCE},
+    {HTTP_METHOD_GET, "v1/data_sources/*/templates", notion_sources_templates, SCOPE_READ_CONTENT,
+     NOTION_SOURCE},
+    {HTTP_METHOD_POST, "v1/search", notion_search, SCOPE_READ_CONTENT, NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/blocks/*", notion_blocks_get, SCOPE_READ_CONTENT, NOTION_BLOCK},
+    {HTTP_METHOD_PATCH, "v1/blocks/*", notion_blocks_update, SCOPE_UPDATE_CONTENT, NOTION_BLOCK},
+    {HTTP_METHOD_DELETE, "v1/blocks/*", notion_blocks_delete, SCOPE_UPDATE_CONTENT, NOTION_BLOCK},
+    {HTTP_METHOD_GET, "v1/blocks/*/children", notion_children_list, SCOPE_READ_CONTENT,
+     NOTION_BLOCK},
+    {HTTP_METHOD_PATCH, "v1/blocks/*/children", notion_children_append, SCOPE_INSERT_CONTENT,
+     NOTION_BLOCK},
+    {HTTP_METHOD_GET, "v1/users", notion_users_list, SCOPE_USERS, NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/users/me", notion_users_me, 0, NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/users/*", notion_users_get, SCOPE_USERS, NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/comments", notion_comments_list, SCOPE_COMMENTS, NOTION_KINDS},
+    {HTTP_METHOD_POST, "v1/comments", notion_comments_create, SCOPE_COMMENTS, NOTION_KINDS},
+    {HTTP_METHOD_GET, "v1/comments/*", notion_get, SCOPE_COMMENTS, NOTION_COMMENT},
+    {HTTP_METHOD_PATCH, "v1/comments/*", notion_comments_update, SCOPE_COMMENTS, NOTION_COMMENT},
+    {HTTP_METHOD_DELETE, "v1/comments/*", notion_comments_delete, SCOPE_COMMENTS, NOTION_COMMENT},
 };
 
-static void vfail(struct provider_reply *reply, struct rng *rng, unsigned status, const char *code,
-                  const char *fmt, va_list args) PRINTF_LIKE(5, 0);
+/* ---- errors ---- */
 
-static void vfail(struct provider_reply *reply, struct rng *rng, unsigned status, const char *code,
-                  const char *fmt, va_list args)
+static bool fail(struct notion *notion, struct provider_reply *reply, unsigned status, slice code,
+                 slice message)
 {
-    struct buf message;
-    char request_id[UUID_TEXT_LEN + 1];
-    struct uuid id;
-    for (int i = 0; i < 2; i++) {
-        uint64_t bits = rng_next(rng);
-        memcpy(id.bytes + 8 * i, &bits, 8);
-    }
-    uuid_format(id, request_id);
-    buf_init(&message, 8192);
-    buf_vprintf(&message, fmt, args);
+    char id[UUID_TEXT_LEN + 1];
+    notion_id_new(notion, id);
     struct json_writer w = reply_json(reply, status);
     json_open(&w, '{');
     json_key(&w, "object");
@@ -65,22 +70,12 @@ static void vfail(struct provider_reply *reply, struct rng *rng, unsigned status
     json_key(&w, "status");
     json_put_i64(&w, status);
     json_key(&w, "code");
-    json_put_str(&w, slice_cstr(code));
+    json_put_str(&w, code);
     json_key(&w, "message");
-    json_put_str(&w, buf_slice(&message));
+    json_put_str(&w, message);
     json_key(&w, "request_id");
-    json_put_str(&w, slice_of(request_id, UUID_TEXT_LEN));
+    json_put_str(&w, slice_of(id, UUID_TEXT_LEN));
     json_close(&w, '}');
-    buf_deinit(&message);
-}
-
-bool notion_fail(struct provider_reply *reply, struct rng *rng, unsigned status, const char *code,
-                 const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    vfail(reply, rng, status, code, fmt, args);
-    va_end(args);
     return false;
 }
 
@@ -88,77 +83,240 @@ bool notion_invalid(struct notion_request *request, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    vfail(request->reply, &request->notion->provider->rng, 400, "validation_error", fmt, args);
+    slice message = arena_vprintf(request->http->arena, fmt, args);
     va_end(args);
-    return false;
+    return fail(request->notion, request->reply, 400, SLICE("validation_error"), message);
 }
 
 bool notion_not_found(struct notion_request *request, const char *what, slice id)
 {
     char text[UUID_TEXT_LEN + 1];
-    if (!notion_id_read(id, text) && strcmp(what, "property") != 0)
+    bool is_property = !strcmp(what, "property");
+    if (!is_property && !notion_id_read(id, text))
         return notion_invalid(request,
                               "path failed validation: path.%s_id should be a valid uuid, instead "
                               "was `\"%.*s\"`.",
                               what, SLICE_ARG(slice_first(id, 80)));
-    if (!strcmp(what, "property"))
-        return notion_fail(request->reply, &request->notion->provider->rng, 404, "object_not_found",
-                           "Could not find property with ID: %.*s.",
-                           SLICE_ARG(slice_first(id, 80)));
-    return notion_fail(request->reply, &request->notion->provider->rng, 404, "object_not_found",
-                       "Could not find %s with ID: %s. Make sure the relevant pages and databases "
-                       "are shared with your integration.",
-                       what, text);
+    slice message = arena_printf(request->http->arena,
+                                 "Could not find %s with ID: %.*s. Make sure the relevant pages "
+                                 "and databases are shared with your integration.",
+                                 what,
+                                 SLICE_ARG(is_property ? slice_first(id, 80) : slice_cstr(text)));
+    return fail(request->notion, request->reply, 404, SLICE("object_not_found"), message);
 }
 
 void notion_error_plain(struct provider *provider, struct provider_reply *reply, unsigned status)
 {
-    static const struct {
-        unsigned status;
-        const char *code, *message;
-    } known[] = {
-        {400, "validation_error", "body failed validation."},
-        {401, "unauthorized", "API token is invalid."},
-        {403, "restricted_resource", "Insufficient permissions for this endpoint."},
-        {404, "object_not_found", "Could not find the object."},
-        {409, "conflict_error", "Conflict occurred while saving. Please try again."},
-        {429, "rate_limited", "You have been rate limited. Please try again in a few minutes."},
-        {500, "internal_server_error", "Unexpected error occurred."},
-        {502, "bad_gateway", "Bad gateway."},
-        {503, "service_unavailable", "Notion is unavailable, please try again later."},
-        {504, "gateway_timeout", "The request timed out."},
-        {529, "service_overload", "Notion is overloaded, please try again later."},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-        if (known[i].status == status) {
-            notion_fail(reply, &provider->rng, status, known[i].code, "%s", known[i].message);
-            return;
-        }
-    }
-    notion_fail(reply, &provider->rng, status, "internal_server_error", "%s",
-                http_status_text(status));
+    struct notion *notion = provider->notion;
+    char number[SLICE_U64_MAX];
+    const struct json *known =
+        json_get(JSON_GET(notion->data, "errors"), slice_of_u64(status, number));
+    slice code = json_str(json_at(known, 0)), message = json_str(json_at(known, 1));
+    fail(notion, reply, status, known ? code : SLICE("internal_server_error"),
+         known ? message : slice_cstr(http_status_text(status)));
 }
 
-static bool check_access(struct provider *provider, const struct provider_request *http,
-                         unsigned scopes, struct provider_reply *reply)
+bool notion_out_of_memory(struct notion_request *request)
 {
-    const struct token *token = tokens_find(provider->tokens, TOKEN_NOTION, request_bearer(http));
-    slice version = request_header(http, SLICE("notion-version"));
+    notion_error_plain(request->notion->provider, request->reply, 503);
+    return false;
+}
+
+/* ---- replies ---- */
+
+static bool has_children(const struct notion_node *node)
+{
+    LIST_EACH((struct list *)(uintptr_t)&node->children, link)
+    {
+        const struct notion_node *child = LIST_ITEM(link, struct notion_node, sibling_link);
+        if (!child->is_archived && child->kind != NOTION_SOURCE && child->kind != NOTION_COMMENT)
+            return true;
+    }
+    return false;
+}
+
+static struct json sources_of(const struct notion_node *database, struct arena *arena)
+{
+    struct json list = json_array();
+    LIST_EACH((struct list *)(uintptr_t)&database->children, link)
+    {
+        const struct notion_node *source = LIST_ITEM(link, struct notion_node, sibling_link);
+        struct json item = json_object();
+        if (source->is_archived)
+            continue;
+        json_object_set(arena, &item, SLICE("id"), *JSON_GET(&source->object, "id"));
+        json_object_set(arena, &item, SLICE("name"),
+                        json_string(notion_label(arena, &source->object)));
+        json_array_push(arena, &list, item);
+    }
+    return list;
+}
+
+void notion_write(struct json_writer *w, const struct notion_node *node, struct arena *arena)
+{
+    if (node->kind != NOTION_DATABASE && node->kind != NOTION_BLOCK) {
+        json_put(w, &node->object);
+        return;
+    }
+    struct json object = notion_copy(arena, &node->object);
+    if (node->kind == NOTION_DATABASE)
+        json_object_put(arena, &object, SLICE("data_sources"), sources_of(node, arena));
+    else
+        json_object_put(arena, &object, SLICE("has_children"), json_bool(has_children(node)));
+    json_put(w, &object);
+}
+
+void notion_write_block(struct json_writer *w, const struct notion_node *node, struct arena *arena)
+{
+    if (node->kind == NOTION_BLOCK) {
+        notion_write(w, node, arena);
+        return;
+    }
+    static const char *const kept[] = {"id",         "created_time",   "last_edited_time",
+                                       "created_by", "last_edited_by", "parent",
+                                       "in_trash"};
+    slice type = node->kind == NOTION_PAGE ? SLICE("child_page") : SLICE("child_database");
+    struct json object = json_object(), child = json_object();
+    json_object_set(arena, &object, SLICE("object"), json_string(SLICE("block")));
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+        json_object_set(arena, &object, slice_cstr(kept[i]),
+                        *json_get(&node->object, slice_cstr(kept[i])));
+    json_object_set(arena, &object, SLICE("has_children"), json_bool(has_children(node)));
+    json_object_set(arena, &object, SLICE("type"), json_string(type));
+    json_object_set(arena, &child, SLICE("title"), json_string(notion_label(arena, &node->object)));
+    json_object_set(arena, &object, type, child);
+    json_put(w, &object);
+}
+
+static bool is_wanted(const struct provider_request *http, slice id)
+{
+    for (size_t i = 0; i < http->query_count; i++)
+        if (slice_starts_with(http->query[i].name, SLICE("filter_properties")) &&
+            slice_eq(http->query[i].value, id))
+            return true;
+    return false;
+}
+
+void notion_write_page(struct json_writer *w, const struct notion_node *page,
+                       const struct provider_request *http)
+{
+    if (!request_query(http, SLICE("filter_properties")).ptr &&
+        !request_query(http, SLICE("filter_properties[]")).ptr) {
+        json_put(w, &page->object);
+        return;
+    }
+    struct json object = notion_copy(http->arena, &page->object), some = json_object();
+    const struct json *all = JSON_GET(&object, "properties");
+    for (uint32_t i = 0; i < all->count; i++)
+        if (is_wanted(http, json_get_str(&all->as.members[i].value, SLICE("id"))))
+            json_object_set(http->arena, &some, json_str(&all->as.members[i].key),
+                            all->as.members[i].value);
+    json_object_put(http->arena, &object, SLICE("properties"), some);
+    json_put(w, &object);
+}
+
+void notion_reply(struct notion_request *request, const struct notion_node *node)
+{
+    struct json_writer w = reply_json(request->reply, 200);
+    notion_write(&w, node, request->http->arena);
+}
+
+void notion_get(struct notion_request *request)
+{
+    notion_reply(request, request->node);
+}
+
+void notion_done(struct notion_request *request, const char *kind, const struct notion_node *node)
+{
+    if (!request->notion->seed)
+        ledger_add(request->notion->provider->ledger, request->http, kind,
+                   slice_of(node->id, UUID_TEXT_LEN),
+                   notion_label(request->http->arena, &node->object));
+    notion_reply(request, node);
+}
+
+bool notion_list_open(struct notion_request *request, const char *type, struct notion_list *list)
+{
+    bool is_query = request->http->method == HTTP_METHOD_GET;
+    const char *where = is_query ? "query" : "body";
+    int64_t size = NOTION_PAGE_MAX;
+    const struct json *input = JSON_GET(request->body, "page_size");
+    slice text = request_query(request->http, SLICE("page_size"));
+    *list = (struct notion_list){.type = type,
+                                 .cursor =
+                                     is_query ? request_query(request->http, SLICE("start_cursor"))
+                                              : json_get_str(request->body, SLICE("start_cursor"))};
+    if (is_query ? text.len && !slice_to_i64(text, &size) : input && !json_to_i64(input, &size))
+        size = -1;
+    if (size < 1 || size > NOTION_PAGE_MAX)
+        return notion_invalid(
+            request, "%s failed validation: %s.page_size should be %s `%d`, instead was `%lld`.",
+            where, where, size < 1 ? "≥" : "≤", size < 1 ? 1 : NOTION_PAGE_MAX, (long long)size);
+    list->size = (size_t)size;
+    list->w = reply_json(request->reply, 200);
+    json_open(&list->w, '{');
+    json_key(&list->w, "object");
+    json_put_str(&list->w, SLICE("list"));
+    json_key(&list->w, "results");
+    json_open(&list->w, '[');
+    return true;
+}
+
+bool notion_list_takes(struct notion_list *list, slice id)
+{
+    if (list->cursor.len && slice_eq(list->cursor, id))
+        list->cursor = SLICE_NONE;
+    if (list->cursor.len || list->next.len)
+        return false;
+    if (list->listed == list->size)
+        list->next = id;
+    else
+        list->listed++;
+    return !list->next.len;
+}
+
+bool notion_list_close(struct notion_request *request, struct notion_list *list)
+{
+    if (list->cursor.len)
+        return notion_invalid(request, "The start_cursor provided is invalid: %.*s",
+                              SLICE_ARG(slice_first(list->cursor, 80)));
+    json_close(&list->w, ']');
+    json_key(&list->w, "next_cursor");
+    json_put_str(&list->w, list->next);
+    json_key(&list->w, "has_more");
+    json_put_bool(&list->w, list->next.len > 0);
+    json_key(&list->w, "type");
+    json_put_str(&list->w, slice_cstr(list->type));
+    json_key(&list->w, list->type);
+    json_open(&list->w, '{');
+    json_close(&list->w, '}');
+    json_close(&list->w, '}');
+    return true;
+}
+
+/* ---- a request ---- */
+
+static bool check_access(struct notion_request *request, unsigned scopes)
+{
+    struct provider *provider = request->notion->provider;
+    const struct token *token =
+        tokens_find(provider->tokens, TOKEN_NOTION, request_bearer(request->http));
+    slice version = request_header(request->http, SLICE("notion-version"));
     if (!token || token->is_expired) {
-        notion_error_plain(provider, reply, 401);
+        notion_error_plain(provider, request->reply, 401);
         return false;
     }
     if (!version.len)
-        return notion_fail(reply, &provider->rng, 400, "missing_version",
-                           "Notion-Version header failed validation: Notion-Version header should "
-                           "be defined, instead was `undefined`.");
+        return fail(request->notion, request->reply, 400, SLICE("missing_version"),
+                    SLICE("Notion-Version header failed validation: Notion-Version header should "
+                          "be defined, instead was `undefined`."));
     if (!slice_eq(version, SLICE(NOTION_VERSION)))
-        return notion_fail(reply, &provider->rng, 400, "validation_error",
-                           "Notion-Version header failed validation: this emulator speaks "
-                           "`\"" NOTION_VERSION "\"` only, instead was `\"%.*s\"`.",
-                           SLICE_ARG(slice_first(version, 40)));
+        return notion_invalid(request,
+                              "Notion-Version header failed validation: this emulator speaks "
+                              "`\"" NOTION_VERSION "\"` only, instead was `\"%.*s\"`.",
+                              SLICE_ARG(slice_first(version, 40)));
     if (scopes && !(token->scopes & scopes)) {
-        notion_error_plain(provider, reply, 403);
+        notion_error_plain(provider, request->reply, 403);
         return false;
     }
     return true;
@@ -175,15 +333,30 @@ static bool read_body(struct notion_request *request)
         return true;
     const struct json *body = json_parse(http->arena, http->body, &json_limits_provider, &err);
     if (!body)
-        return notion_fail(request->reply, &request->notion->provider->rng, 400, "invalid_json",
-                           "Error parsing JSON body.");
-    if (!json_is(body, JSON_OBJECT))
-        return notion_invalid(request,
-                              "body failed validation: body should be an object, instead "
-                              "was `%s`.",
-                              json_type_name(body));
+        return fail(request->notion, request->reply, 400, SLICE("invalid_json"),
+                    SLICE("Error parsing JSON body."));
     request->body = body;
-    return true;
+    return json_is(body, JSON_OBJECT) ||
+           notion_invalid(request,
+                          "body failed validation: body should be an object, instead was `%s`.",
+                          json_type_name(body));
+}
+
+/* The object of the path. Pages and databases are blocks, too. false: answered. */
+static bool find_node(struct notion_request *request, enum notion_kind kind)
+{
+    if (kind == NOTION_KINDS)
+        return true;
+    struct notion_node *node = notion_find(request->notion, request->id);
+    bool is_container = node && node->kind <= NOTION_DATABASE;
+    request->node = node;
+    if (node && (node->kind == kind || (kind == NOTION_BLOCK && is_container)))
+        return true;
+    if (is_container)
+        return notion_invalid(request, "Provided ID %s is a %s, not a %s.", node->id,
+                              notion_kind_name(node->kind),
+                              kind == NOTION_SOURCE ? "data source" : notion_kind_name(kind));
+    return notion_not_found(request, notion_kind_name(kind), request->id);
 }
 
 void notion_handle(struct provider *provider, const struct provider_request *http,
@@ -196,17 +369,75 @@ void notion_handle(struct provider *provider, const struct provider_request *htt
         if (routes[i].method == http->method &&
             route_match(routes[i].pattern, http->segments, http->segment_count, params))
             route = &routes[i];
-    if (!route) {
-        notion_fail(reply, &provider->rng, 400, "invalid_request_url", "Invalid request URL.");
-        return;
-    }
-    if (!check_access(provider, http, route->scopes, reply))
-        return;
     struct notion_request request = {.notion = provider->notion,
                                      .http = http,
                                      .reply = reply,
                                      .id = params[0],
                                      .id2 = params[1]};
-    if (read_body(&request))
+    if (!route)
+        fail(request.notion, reply, 400, SLICE("invalid_request_url"),
+             SLICE("Invalid request URL."));
+    else if (check_access(&request, route->scopes) && read_body(&request) &&
+             find_node(&request, route->kind))
         route->run(&request);
+}
+
+/* ---- the first state ---- */
+
+/* One request of an entry whose expressions were evaluated. */
+static bool seed_one(struct notion *notion, const struct json *entry, int64_t now_us,
+                     struct arena *arena)
+{
+    struct buf body;
+    buf_init(&body, PROVIDER_REPLY_BYTES_MAX);
+    struct provider_reply reply = {.body = &body};
+    struct provider_request http = {.method = HTTP_METHOD_POST,
+                                    .arena = arena,
+                                    .now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) *
+                                                           INT64_C(3600000000)};
+    struct notion_request request = {
+        .notion = notion, .http = &http, .reply = &reply, .body = JSON_GET(entry, "body")};
+    slice path = json_get_str(entry, SLICE("path"));
+    notion->seed = entry;
+    notion->seed_ids = 0;
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+        if (routes[i].method == HTTP_METHOD_POST && slice_eq_cstr(path, routes[i].pattern))
+            routes[i].run(&request);
+    notion->seed = NULL;
+    buf_deinit(&body);
+    return reply.status == 200;
+}
+
+/* An entry, or one for each row of `each`. */
+static bool seed_entry(struct notion *notion, const struct json *entry, int64_t now_us,
+                       struct arena *arena)
+{
+    const struct json *rows = JSON_GET(entry, "each");
+    uint32_t count = rows ? rows->count : 1;
+    struct err err;
+    struct expr_template *all = expr_template_compile(arena, entry, &err);
+    for (uint32_t i = 0; all && i < count; i++) {
+        struct json scope = json_object(), one;
+        struct expr_budget budget;
+        expr_budget_init(&budget);
+        json_object_set(arena, &scope, SLICE("row"), rows ? *json_at(rows, i) : json_null);
+        json_object_set(arena, &scope, SLICE("now_s"), json_i64(now_us / 1000000));
+        if (expr_template_eval(all, &scope, 0, &budget, arena, &one, &err) != OK ||
+            !seed_one(notion, &one, now_us, arena))
+            return false;
+    }
+    return all != NULL;
+}
+
+bool notion_seed(struct notion *notion, int64_t now_us)
+{
+    const struct json *entries = JSON_GET(notion->data, "seed");
+    bool is_ok = true;
+    for (uint32_t i = 0; is_ok && i < entries->count; i++) {
+        struct arena arena;
+        arena_init(&arena, 1024 * 1024);
+        is_ok = seed_entry(notion, json_at(entries, i), now_us, &arena);
+        arena_deinit(&arena);
+    }
+    return is_ok;
 }

@@ -4,7 +4,6 @@
  * databases are written as <page> and <database>; blocks of other types are listed in
  * unknown_block_ids.
  */
-#include "provider/ledger.h"
 #include "provider/notion.h"
 
 enum { MARKDOWN_BYTES_MAX = 1024 * 1024 };
@@ -52,10 +51,8 @@ static void push_text(struct arena *arena, struct json *list, slice text, const 
 /* Where `what` begins in text, or text.len. */
 static size_t find_in(slice text, slice what)
 {
-    for (size_t i = 0; i + what.len <= text.len; i++)
-        if (!memcmp(text.ptr + i, what.ptr, what.len))
-            return i;
-    return text.len;
+    ptrdiff_t at = slice_find(text, what);
+    return at < 0 ? text.len : (size_t)at;
 }
 
 /* A span or link at the start of rest: pushes it and gives its length; 0: there is none. */
@@ -224,25 +221,20 @@ static void write_inline(struct writing *w, const struct json *rich_text)
 /* The line or lines of one block without its children; false: it has no form in Markdown. */
 static bool write_block(struct writing *w, const struct notion_node *block)
 {
-    const struct json *text = JSON_GET(&block->content, "rich_text");
-    if (slice_eq(block->type, SLICE("divider"))) {
-        buf_append_cstr(w->out, "---");
-        return true;
-    }
-    if (slice_eq(block->type, SLICE("code"))) {
-        buf_printf(w->out, "```%.*s\n",
-                   SLICE_ARG(json_get_str(&block->content, SLICE("language"))));
-        write_inline(w, text);
-        buf_append_cstr(w->out, "\n```");
-        return true;
-    }
-    if (!text)
+    slice type = json_get_str(&block->object, SLICE("type"));
+    const struct json *content = json_get(&block->object, type);
+    const struct json *text = JSON_GET(content, "rich_text");
+    bool is_code = slice_eq(type, SLICE("code")), is_line = slice_eq(type, SLICE("divider"));
+    bool is_checked = json_get_bool(content, SLICE("checked"), false);
+    if (!text && !is_line)
         return false;
-    bool is_checked = json_get_bool(&block->content, SLICE("checked"), false);
     for (size_t i = 0; i < ARRAY_LEN(marks); i++)
-        if (slice_eq_cstr(block->type, marks[i].type) && marks[i].is_checked == is_checked)
+        if (slice_eq_cstr(type, marks[i].type) && marks[i].is_checked == is_checked)
             buf_append_cstr(w->out, marks[i].mark);
+    if (is_code)
+        buf_printf(w->out, "```%.*s\n", SLICE_ARG(json_get_str(content, SLICE("language"))));
     write_inline(w, text);
+    buf_append_cstr(w->out, is_code ? "\n```" : is_line ? "---" : "");
     return true;
 }
 
@@ -252,13 +244,13 @@ static void write_level(struct writing *w, const struct notion_node *parent, uns
     {
         const struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
         size_t start = w->out->len;
-        if (node->is_archived || node->kind == NOTION_SOURCE)
+        if (node->is_archived || node->kind == NOTION_SOURCE || node->kind == NOTION_COMMENT)
             continue;
         for (unsigned i = 0; i < depth; i++)
             buf_append_char(w->out, '\t');
         const char *tag = node->kind == NOTION_PAGE ? "page" : "database";
         if (node->kind != NOTION_BLOCK) {
-            slice title = notion_title(w->arena, node);
+            slice title = notion_label(w->arena, &node->object);
             buf_printf(w->out, "<%s url=\"https://www.notion.so/%s\">%.*s</%s>\n", tag, node->id,
                        SLICE_ARG(title), tag);
         } else if (write_block(w, node)) {
@@ -308,34 +300,33 @@ static void reply_markdown(struct notion_request *request, const struct notion_n
 
 void notion_pages_markdown(struct notion_request *request)
 {
-    const struct notion_node *page = notion_find_page(request);
-    if (page)
-        reply_markdown(request, page);
+    reply_markdown(request, request->node);
 }
 
 /* ---- changing ---- */
 
-/* Checks all of it before anything is made; in requests of NOTION_CHILDREN_MAX blocks each. */
+/* In requests of NOTION_CHILDREN_MAX blocks each. */
 static bool append(struct notion_request *request, struct notion_node *page, slice text,
                    bool is_first)
 {
     struct arena *arena = request->http->arena;
     struct json all = notion_markdown_read(arena, text);
-    struct notion_node *made[NOTION_CHILDREN_MAX], *last = NULL;
-    for (uint32_t at = 0; at < all.count;) {
+    struct list *before = is_first ? page->children.next : NULL;
+    for (uint32_t at = 0; at < all.count; at += NOTION_CHILDREN_MAX) {
         struct json some = json_array();
-        size_t count = 0;
-        for (uint32_t i = 0; i < NOTION_CHILDREN_MAX && at < all.count; i++, at++)
-            json_array_push(arena, &some, *json_at(&all, at));
-        if (!notion_blocks_append(request, page, NULL, &some, "markdown", made, &count))
+        for (uint32_t i = at; i < at + NOTION_CHILDREN_MAX && i < all.count; i++)
+            json_array_push(arena, &some, *json_at(&all, i));
+        if (!notion_blocks_add(request, page, before, &some, "markdown", 1))
             return false;
-        for (size_t i = 0; is_first && i < count; i++) {
-            list_unlink(&made[i]->sibling_link);
-            list_push_front(last ? &last->sibling_link : &page->children, &made[i]->sibling_link);
-            last = made[i];
-        }
     }
     return true;
+}
+
+static bool archive(struct notion_request *request, struct notion_node *node)
+{
+    struct json object = notion_copy(request->http->arena, &node->object);
+    json_object_put(request->http->arena, &object, SLICE("in_trash"), json_bool(true));
+    return notion_node_set(request, node, &object);
 }
 
 /* Sub-pages and databases stay where the new text names them; else the deletion is to be allowed.
@@ -343,39 +334,36 @@ static bool append(struct notion_request *request, struct notion_node *page, sli
 static bool replace(struct notion_request *request, struct notion_node *page, slice text,
                     bool may_delete)
 {
-    struct list *link, *next;
-    for (link = page->children.next; link != &page->children; link = link->next) {
-        const struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
-        bool is_kept = node->kind == NOTION_BLOCK || node->is_archived ||
-                       find_in(text, slice_of(node->id, UUID_TEXT_LEN)) < text.len;
-        if (!is_kept && !may_delete)
+    LIST_EACH(&page->children, link)
+    {
+        struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
+        bool is_named = slice_find(text, slice_cstr(node->id)) >= 0;
+        if (node->kind > NOTION_DATABASE || node->is_archived || is_named)
+            continue;
+        if (!may_delete)
             return notion_invalid(request,
                                   "This would delete the page or database %s: set "
                                   "allow_deleting_content to true.",
                                   node->id);
+        if (!archive(request, node))
+            return false;
     }
-    for (link = page->children.next; link != &page->children; link = next) {
-        struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
-        next = link->next;
+    LIST_EACH(&page->children, block)
+    {
+        struct notion_node *node = LIST_ITEM(block, struct notion_node, sibling_link);
         if (node->kind == NOTION_BLOCK)
             notion_node_free(request->notion, node);
-        else if (find_in(text, slice_of(node->id, UUID_TEXT_LEN)) == text.len)
-            node->is_archived = true;
     }
     return append(request, page, text, false);
 }
 
-/* text with old in it replaced; *count says how often. */
-static slice exchange(struct arena *arena, slice text, slice old, slice new, bool is_all,
-                      size_t *count)
+/* The text with old in it replaced once, or wherever it is; *count says how often it was there. */
+static slice exchange(struct arena *arena, slice text, slice old, slice new, size_t *count)
 {
     struct buf out;
     buf_init(&out, 2 * MARKDOWN_BYTES_MAX);
     *count = 0;
-    while (old.len && (is_all || !*count)) {
-        size_t at = find_in(text, old);
-        if (at == text.len)
-            break;
+    for (size_t at = find_in(text, old); old.len && at < text.len; at = find_in(text, old)) {
         buf_append(&out, slice_first(text, at));
         buf_append(&out, new);
         text = slice_from(text, at + old.len);
@@ -398,19 +386,14 @@ static bool update(struct notion_request *request, struct notion_node *page,
                                        "content_updates should be an array of 1 to 100.");
     for (uint32_t i = 0; i < list->count; i++) {
         const struct json *one = json_at(list, i);
-        slice old = json_get_str(one, SLICE("old_str")), new = json_get_str(one, SLICE("new_str"));
         bool is_all = json_get_bool(one, SLICE("replace_all_matches"), false);
-        size_t count, more = 0;
-        slice changed = exchange(request->http->arena, text, old, new, is_all, &count);
-        if (count && !is_all &&
-            find_in(slice_from(text, find_in(text, old) + old.len), old) <
-                text.len - find_in(text, old) - old.len)
-            more = 1;
-        if (!count || more)
+        size_t count;
+        text = exchange(request->http->arena, text, json_get_str(one, SLICE("old_str")),
+                        json_get_str(one, SLICE("new_str")), &count);
+        if (!count || (count > 1 && !is_all))
             return notion_invalid(request,
                                   "content_updates[%u].old_str is found %s in the page's Markdown.",
                                   i, count ? "more than once" : "nowhere");
-        text = changed;
     }
     return replace(request, page, text,
                    json_get_bool(change, SLICE("allow_deleting_content"), false));
@@ -437,18 +420,12 @@ static bool apply(struct notion_request *request, struct notion_node *page)
 
 void notion_pages_markdown_update(struct notion_request *request)
 {
-    struct notion_node *page = notion_find_page(request);
-    if (!page)
+    struct notion_node *page = request->node;
+    if (!notion_is_editable(request, page) || !apply(request, page))
         return;
-    if (notion_is_gone(page)) {
-        notion_invalid(request, "Can't edit block that is archived. You must unarchive the block "
-                                "before editing.");
+    struct json object = notion_copy(request->http->arena, &page->object);
+    if (!notion_node_set(request, page, &object))
         return;
-    }
-    if (!apply(request, page))
-        return;
-    notion_node_edited(request->notion, page, request->http->now_us, NOTION_USER_BOT);
-    ledger_add(request->notion->provider->ledger, request->http, "notion.pages.markdown",
-               slice_of(page->id, UUID_TEXT_LEN), notion_title(request->http->arena, page));
+    notion_done(request, "notion.pages.markdown", page);
     reply_markdown(request, page);
 }

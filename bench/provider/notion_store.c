@@ -1,8 +1,33 @@
 /*
  * The tree of nodes: ids, order, memory.
  */
+#include "base/clock.h"
+#include "base/embed.h"
 #include "base/mem.h"
 #include "provider/notion.h"
+
+static const char *const kind_names[NOTION_KINDS] = {"page", "database", "data_source", "block",
+                                                     "comment"};
+
+const char *notion_kind_name(enum notion_kind kind)
+{
+    return kind_names[kind];
+}
+
+static bool load(struct notion *notion)
+{
+    struct err err = {0};
+    slice text = slice_of(embed_provider[0].data, embed_provider[0].len);
+    notion->data = json_parse(&notion->arena, text, &json_limits_request, &err);
+    for (size_t i = 0; i < NOTION_KINDS; i++) {
+        const struct json *shape =
+            json_get(JSON_GET(notion->data, "shapes"), slice_cstr(kind_names[i]));
+        notion->shapes[i] = shape ? expr_template_compile(&notion->arena, shape, &err) : NULL;
+        if (!notion->shapes[i])
+            return false;
+    }
+    return true;
+}
 
 struct notion *notion_new(struct provider *provider)
 {
@@ -10,17 +35,15 @@ struct notion *notion_new(struct provider *provider)
     if (!notion)
         return NULL;
     notion->provider = provider;
+    arena_init(&notion->arena, 1024 * 1024);
     map_init(&notion->nodes, (size_t)NOTION_NODES_MAX * 4);
     list_init(&notion->roots);
     list_init(&notion->recent);
     list_init(&notion->made);
-    return notion;
-}
-
-static void free_comment(struct notion_comment *comment)
-{
-    arena_deinit(&comment->arena);
-    mem_free(comment);
+    if (load(notion))
+        return notion;
+    notion_free(notion);
+    return NULL;
 }
 
 void notion_free(struct notion *notion)
@@ -29,11 +52,9 @@ void notion_free(struct notion *notion)
         return;
     while (!list_is_empty(&notion->roots))
         notion_node_free(notion, LIST_ITEM(notion->roots.next, struct notion_node, sibling_link));
-    for (size_t i = 0; i < notion->comment_count; i++)
-        free_comment(notion->comments[i]);
-    mem_free((void *)notion->comments);
     ASSERT(notion->nodes.count == 0);
     map_deinit(&notion->nodes);
+    arena_deinit(&notion->arena);
     mem_free(notion);
 }
 
@@ -61,6 +82,13 @@ bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1])
 void notion_id_new(struct notion *notion, char out[UUID_TEXT_LEN + 1])
 {
     struct uuid id;
+    slice seeded = json_str(json_at(JSON_GET(notion->seed, "ids"), notion->seed_ids));
+    if (seeded.len == UUID_TEXT_LEN) {
+        memcpy(out, seeded.ptr, UUID_TEXT_LEN);
+        out[UUID_TEXT_LEN] = 0;
+        notion->seed_ids++;
+        return;
+    }
     for (int i = 0; i < 2; i++) {
         uint64_t bits = rng_next(&notion->provider->rng);
         memcpy(id.bytes + 8 * i, &bits, 8);
@@ -81,36 +109,182 @@ struct notion_node *notion_find(const struct notion *notion, slice id)
     return notion_id_read(id, text) ? map_get(&notion->nodes, id_slice(text)) : NULL;
 }
 
-struct notion_node *notion_node_new(struct notion *notion, enum notion_kind kind, const char *id,
-                                    int64_t now_us)
+struct json notion_copy(struct arena *arena, const struct json *object)
 {
-    struct notion_node *node = mem_zalloc(sizeof(*node));
-    if (!node)
-        return NULL;
-    if (id[0]) {
-        ASSERT(strlen(id) == UUID_TEXT_LEN);
-        memcpy(node->id, id, UUID_TEXT_LEN + 1);
-    } else {
-        notion_id_new(notion, node->id);
+    struct json out = json_object();
+    for (uint32_t i = 0; json_is(object, JSON_OBJECT) && i < object->count; i++)
+        json_object_set(arena, &out, json_str(&object->as.members[i].key),
+                        object->as.members[i].value);
+    return out;
+}
+
+struct json notion_parent(struct arena *arena, const struct notion_node *parent)
+{
+    static const char *const keys[] = {"page_id", "database_id", "data_source_id", "block_id"};
+    struct json out = json_object();
+    slice key = parent ? slice_cstr(keys[parent->kind]) : SLICE("workspace");
+    json_object_set(arena, &out, SLICE("type"), json_string(key));
+    json_object_set(arena, &out, key, parent ? json_string(id_slice(parent->id)) : json_bool(true));
+    if (parent && parent->kind == NOTION_SOURCE)
+        json_object_set(arena, &out, SLICE("database_id"),
+                        json_string(id_slice(parent->parent->id)));
+    return out;
+}
+
+/* Notion's times are whole minutes. */
+static struct json time_value(struct arena *arena, int64_t time_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(time_us - time_us % 60000000, text);
+    return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
+}
+
+static struct json author(const struct notion *notion)
+{
+    slice by = json_get_str(notion->seed, SLICE("by"));
+    return json_string(by.len ? by : SLICE(NOTION_USER_BOT));
+}
+
+bool notion_shape(struct notion_request *request, enum notion_kind kind,
+                  const struct notion_node *parent, struct json *out)
+{
+    struct arena *arena = request->http->arena;
+    struct json scope = json_object();
+    struct expr_budget budget;
+    struct err err;
+    char id[UUID_TEXT_LEN + 1];
+    notion_id_new(request->notion, id);
+    json_object_set(arena, &scope, SLICE("id"), json_string_dup(arena, id_slice(id)));
+    json_object_set(arena, &scope, SLICE("now"), time_value(arena, request->http->now_us));
+    json_object_set(arena, &scope, SLICE("by"), author(request->notion));
+    json_object_set(arena, &scope, SLICE("parent"), notion_parent(arena, parent));
+    json_object_set(arena, &scope, SLICE("above"), parent ? parent->object : json_null);
+    expr_budget_init(&budget);
+    if (expr_template_eval(request->notion->shapes[kind], &scope, 0, &budget, arena, out, &err) !=
+        OK)
+        return notion_out_of_memory(request);
+    return true;
+}
+
+/* https://www.notion.so/Title-of-it-0123...: the title's words and the id without dashes. */
+static slice url_of(struct arena *arena, const char *id, slice title)
+{
+    char text[128];
+    size_t len = 0;
+    for (size_t i = 0; i < title.len && i < 80; i++) {
+        char c = title.ptr[i];
+        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (is_plain || (len && text[len - 1] != '-'))
+            text[len++] = is_plain ? c : '-';
     }
+    if (len && text[len - 1] != '-')
+        text[len++] = '-';
+    for (size_t i = 0; i < UUID_TEXT_LEN; i++)
+        if (id[i] != '-')
+            text[len++] = id[i];
+    return arena_printf(arena, "https://www.notion.so/%.*s", (int)len, text);
+}
+
+bool notion_node_keep(struct notion_request *request, struct notion_node *node, struct json *object)
+{
+    struct arena *arena = request->http->arena, fresh;
+    if (JSON_GET(object, "url"))
+        json_object_put(arena, object, SLICE("url"),
+                        json_string(url_of(arena, node->id, notion_label(arena, object))));
+    arena_init(&fresh, NOTION_NODE_BYTES_MAX);
+    const struct json *copy = arena->is_exhausted ? NULL : json_dup(&fresh, object);
+    if (!copy) {
+        arena_deinit(&fresh);
+        return notion_out_of_memory(request);
+    }
+    arena_deinit(&node->arena);
+    node->arena = fresh;
+    node->object = *copy;
+    node->is_archived = json_get_bool(copy, SLICE("in_trash"), false);
+    return true;
+}
+
+void notion_node_insert(struct notion_node *node, struct notion_node *parent, struct list *before)
+{
+    list_unlink(&node->sibling_link);
+    node->parent = parent;
+    if (before)
+        list_push_back(before, &node->sibling_link);
+    else if (parent->kind == NOTION_SOURCE)
+        list_push_front(&parent->children, &node->sibling_link);
+    else
+        list_push_back(&parent->children, &node->sibling_link);
+}
+
+struct notion_node *notion_node_add(struct notion_request *request, enum notion_kind kind,
+                                    struct notion_node *parent, struct json *object)
+{
+    struct notion *notion = request->notion;
+    struct notion_node *node = mem_zalloc(sizeof(*node));
+    if (!node) {
+        notion_out_of_memory(request);
+        return NULL;
+    }
+    memcpy(node->id, json_get_str(object, SLICE("id")).ptr, UUID_TEXT_LEN);
     node->kind = kind;
-    node->created_us = node->edited_us = now_us;
-    node->created_by = node->edited_by = NOTION_USER_BOT;
-    node->number = ++notion->numbers;
     list_init(&node->sibling_link);
     list_init(&node->children);
     list_init(&node->recent_link);
     list_init(&node->api_link);
     arena_init(&node->arena, NOTION_NODE_BYTES_MAX);
-    node->content = node->icon = node->cover = json_null;
-    node->properties = json_object();
-    node->title = node->description = json_array();
+    if (!notion_node_keep(request, node, object)) {
+        mem_free(node);
+        return NULL;
+    }
+    if (map_put(&notion->nodes, id_slice(node->id), node, NULL) != OK) {
+        arena_deinit(&node->arena);
+        mem_free(node);
+        notion_out_of_memory(request);
+        return NULL;
+    }
+    notion_node_insert(node, parent, parent ? NULL : &notion->roots);
+    if (kind <= NOTION_SOURCE)
+        list_push_front(&notion->recent, &node->recent_link);
+    if (!notion->seed)
+        list_push_back(&notion->made, &node->api_link);
     return node;
 }
 
-void notion_node_discard(struct notion_node *node)
+/* A block's edit is its page's, too. */
+bool notion_node_set(struct notion_request *request, struct notion_node *node, struct json *object)
 {
-    ASSERT(list_is_empty(&node->sibling_link) && list_is_empty(&node->children));
+    struct arena *arena = request->http->arena;
+    struct json by = json_object();
+    json_object_set(arena, &by, SLICE("object"), json_string(SLICE("user")));
+    json_object_set(arena, &by, SLICE("id"), author(request->notion));
+    json_object_put(arena, object, SLICE("last_edited_time"),
+                    time_value(arena, request->http->now_us));
+    if (node->kind != NOTION_COMMENT)
+        json_object_put(arena, object, SLICE("last_edited_by"), by);
+    if (!notion_node_keep(request, node, object))
+        return false;
+    if (node->kind == NOTION_BLOCK) {
+        struct notion_node *page = node->parent;
+        while (page->kind == NOTION_BLOCK)
+            page = page->parent;
+        struct json copy = notion_copy(arena, &page->object);
+        return notion_node_set(request, page, &copy);
+    }
+    if (node->kind <= NOTION_SOURCE) {
+        list_unlink(&node->recent_link);
+        list_push_front(&request->notion->recent, &node->recent_link);
+    }
+    return true;
+}
+
+void notion_node_free(struct notion *notion, struct notion_node *node)
+{
+    while (!list_is_empty(&node->children))
+        notion_node_free(notion, LIST_ITEM(node->children.next, struct notion_node, sibling_link));
+    list_unlink(&node->sibling_link);
+    list_unlink(&node->recent_link);
+    list_unlink(&node->api_link);
+    map_remove(&notion->nodes, id_slice(node->id));
     arena_deinit(&node->arena);
     mem_free(node);
 }
@@ -121,110 +295,18 @@ void notion_evict(struct notion *notion)
         notion_node_free(notion, LIST_ITEM(notion->made.next, struct notion_node, api_link));
 }
 
-static void link_below(struct notion *notion, struct notion_node *node, struct notion_node *parent,
-                       struct notion_node *after)
-{
-    struct list *siblings = parent ? &parent->children : &notion->roots;
-    node->parent = parent;
-    if (after)
-        list_push_front(&after->sibling_link, &node->sibling_link);
-    else if (parent && parent->kind == NOTION_SOURCE)
-        list_push_front(siblings, &node->sibling_link);
-    else
-        list_push_back(siblings, &node->sibling_link);
-    if (parent)
-        parent->child_count++;
-}
-
-bool notion_node_enter(struct notion *notion, struct notion_node *node, struct notion_node *parent,
-                       struct notion_node *after)
-{
-    if (map_put(&notion->nodes, id_slice(node->id), node, NULL) != OK)
-        return false;
-    link_below(notion, node, parent, after);
-    if (node->kind != NOTION_BLOCK)
-        list_push_front(&notion->recent, &node->recent_link);
-    if (node->is_from_api)
-        list_push_back(&notion->made, &node->api_link);
-    return true;
-}
-
-void notion_node_move(struct notion *notion, struct notion_node *node, struct notion_node *parent)
-{
-    list_unlink(&node->sibling_link);
-    if (node->parent)
-        node->parent->child_count--;
-    link_below(notion, node, parent, NULL);
-}
-
-void notion_node_free(struct notion *notion, struct notion_node *node)
-{
-    while (!list_is_empty(&node->children))
-        notion_node_free(notion, LIST_ITEM(node->children.next, struct notion_node, sibling_link));
-    list_unlink(&node->sibling_link);
-    list_unlink(&node->recent_link);
-    list_unlink(&node->api_link);
-    if (node->parent)
-        node->parent->child_count--;
-    map_remove(&notion->nodes, id_slice(node->id));
-    arena_deinit(&node->arena);
-    mem_free(node);
-}
-
-/* Values that were replaced stay in the arena; when they are more than half, all is copied over. */
-static void compact(struct notion_node *node)
-{
-    enum { SMALL_BYTES = 16 * 1024 };
-    if (node->arena.bytes_used < SMALL_BYTES + 2 * node->compact_bytes)
-        return;
-    struct arena fresh;
-    arena_init(&fresh, NOTION_NODE_BYTES_MAX);
-    struct json *const values[] = {&node->content,     &node->properties, &node->title,
-                                   &node->description, &node->icon,       &node->cover};
-    struct json copies[ARRAY_LEN(values)];
-    bool is_ok = true;
-    for (size_t i = 0; i < ARRAY_LEN(values); i++) {
-        const struct json *copy = json_dup(&fresh, values[i]);
-        is_ok &= copy != NULL;
-        copies[i] = copy ? *copy : json_null;
-    }
-    slice type = arena_dup(&fresh, node->type);
-    if (!is_ok || fresh.is_exhausted) {
-        arena_deinit(&fresh);
-        return;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(values); i++)
-        *values[i] = copies[i];
-    node->type = type;
-    arena_deinit(&node->arena);
-    node->arena = fresh;
-    node->compact_bytes = fresh.bytes_used;
-}
-
-struct notion_node *notion_node_page(struct notion_node *node)
-{
-    while (node->kind == NOTION_BLOCK && node->parent)
-        node = node->parent;
-    return node;
-}
-
-void notion_node_edited(struct notion *notion, struct notion_node *node, int64_t now_us,
-                        const char *by)
-{
-    node->edited_us = now_us;
-    node->edited_by = by;
-    compact(node);
-    struct notion_node *page = notion_node_page(node);
-    page->edited_us = now_us;
-    page->edited_by = by;
-    list_unlink(&page->recent_link);
-    list_push_front(&notion->recent, &page->recent_link);
-}
-
 bool notion_is_gone(const struct notion_node *node)
 {
     for (; node; node = node->parent)
         if (node->is_archived)
             return true;
     return false;
+}
+
+bool notion_is_editable(struct notion_request *request, const struct notion_node *node)
+{
+    bool returns = !json_get_bool(request->body, SLICE("in_trash"), true);
+    return returns || !notion_is_gone(node) ||
+           notion_invalid(request, "Can't edit block that is archived. You must unarchive the "
+                                   "block before editing.");
 }

@@ -26,6 +26,8 @@ extern const struct embed_file embed_web[];
 extern const size_t embed_web_count;
 extern const struct embed_file embed_scenarios[]; /* sluice-bench's */
 extern const size_t embed_scenarios_count;
+extern const struct embed_file embed_provider[]; /* sluice-provider's */
+extern const size_t embed_provider_count;
 extern const struct embed_file embed_openapi[];
 extern const size_t embed_openapi_count;
 
