@@ -14,7 +14,7 @@ const BYTES_MAX = 20e6;
 const TRANSACTIONS_MAX = 3; // a second, of an idle node with its heartbeat
 const SETTLE_S = 10; // a connection tells PostgreSQL's counters what it did at most so much later
 const IDLE_S = 8;
-const READY_MS_MAX = 3000;
+const READY_MS_MAX = 15_000; // 300 on a quiet machine
 const HOT_MIN = 0.95;
 
 let stack, account;

@@ -10,8 +10,8 @@ import { Stack } from './support/stack.mjs';
 import { copies } from './support/waiting.mjs';
 
 const TIMERS = 10_000;
-const P99_LATE_S_MAX = 0.5;
-const INSTANT_S_MAX = 2;
+const P99_LATE_S_MAX = 2; // 0.1 on a quiet machine: far off, since a slow one is not the server's fault
+const INSTANT_S_MAX = 5; // 0.8
 const ROUNDS_MAX = 3; // a machine that does something else meanwhile gets another round
 const STOLEN_MAX = 0.05; // of the processors, by the host in every round: then how late says nothing of the server
 
