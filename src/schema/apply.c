@@ -182,10 +182,11 @@ static int fill_object(struct schema_compiler *compiler, struct schema_object *o
     return code;
 }
 
-static int compile_object(struct schema_compiler *compiler)
+static int compile_object(struct schema_compiler *compiler, const struct schema_rule *rule,
+                          const struct json *patterns)
 {
-    const struct json *patterns = applicator(compiler, KW_PATTERN_PROPERTIES);
     const struct json *additional = applicator(compiler, KW_ADDITIONAL_PROPERTIES);
+    patterns = applicator(compiler, KW_PATTERN_PROPERTIES);
     if (!applicator(compiler, KW_PROPERTIES) && !validation(compiler, KW_REQUIRED) && !patterns &&
         !additional)
         return OK;
@@ -200,7 +201,7 @@ static int compile_object(struct schema_compiler *compiler)
     if (code == OK)
         code = node_into(compiler, additional, &object->additional);
     if (code == OK)
-        schema_op_add(compiler, OP_OBJECT, TYPE_OBJECT)->as.object = object;
+        schema_op_add(compiler, rule)->as.object = object;
     return code;
 }
 
@@ -217,16 +218,15 @@ static bool is_name_list(const struct json *value)
     return true;
 }
 
-/* One op for all lists of names of a keyword, one for all its subschemas. */
-/* `dependencies` is the keyword of older drafts that 2020-12 split; it is read in both
- * meanings. */
-static int compile_dependencies(struct schema_compiler *compiler, enum keyword keyword,
-                                const struct json *source, enum schema_op_kind kind)
+/* One op for all lists of names of a keyword, one for all its subschemas. `dependencies` is the
+ * keyword of older drafts that 2020-12 split: it has a rule for each of its meanings. */
+static int compile_dependencies(struct schema_compiler *compiler, const struct schema_rule *rule,
+                                const struct json *source)
 {
-    int code = check_map(compiler, keyword, source);
-    if (code != OK || !source || source->count == 0)
+    int code = check_map(compiler, rule->keyword, source);
+    if (code != OK || source->count == 0)
         return code;
-    bool wants_names = kind == OP_DEPENDENT_REQUIRED;
+    bool wants_names = rule->kind == KW_DEPENDENT_REQUIRED;
     struct schema_dependency *made =
         ARENA_ARRAY(compiler->arena, struct schema_dependency, source->count);
     if (!made)
@@ -234,13 +234,13 @@ static int compile_dependencies(struct schema_compiler *compiler, enum keyword k
     uint32_t count = 0;
     for (uint32_t i = 0; i < source->count && code == OK; i++) {
         const struct json *value = &source->as.members[i].value;
-        /* Of `dependencies` this call takes the lists or the schemas, the other call the rest. */
-        if (keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
+        /* Of `dependencies` this rule takes the lists or the schemas, the other one the rest. */
+        if (rule->keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
             continue;
         if (wants_names && !is_name_list(value))
-            return schema_fail(compiler, ERR_INVALID, keyword, "must hold arrays of names");
+            return schema_fail(compiler, ERR_INVALID, rule->keyword, "must hold arrays of names");
         made[count].name = json_str(&source->as.members[i].key);
-        made[count].keyword = (uint8_t)keyword;
+        made[count].keyword = rule->keyword;
         if (wants_names)
             made[count].required = value;
         else
@@ -249,40 +249,19 @@ static int compile_dependencies(struct schema_compiler *compiler, enum keyword k
     }
     if (code != OK || count == 0)
         return code;
-    struct schema_op *op = schema_op_add(compiler, kind, TYPE_OBJECT);
+    struct schema_op *op = schema_op_add(compiler, rule);
     op->as.dependencies = made;
     op->count = count;
     return OK;
 }
 
-static int compile_dependent_names(struct schema_compiler *compiler)
-{
-    int code = compile_dependencies(compiler, KW_DEPENDENT_REQUIRED,
-                                    validation(compiler, KW_DEPENDENT_REQUIRED),
-                                    OP_DEPENDENT_REQUIRED);
-    if (code == OK)
-        code = compile_dependencies(compiler, KW_DEPENDENCIES,
-                                    applicator(compiler, KW_DEPENDENCIES), OP_DEPENDENT_REQUIRED);
-    return code;
-}
-
-static int compile_dependent_schemas(struct schema_compiler *compiler)
-{
-    int code = compile_dependencies(compiler, KW_DEPENDENT_SCHEMAS,
-                                    applicator(compiler, KW_DEPENDENT_SCHEMAS),
-                                    OP_DEPENDENT_SCHEMAS);
-    if (code == OK)
-        code = compile_dependencies(compiler, KW_DEPENDENCIES,
-                                    applicator(compiler, KW_DEPENDENCIES), OP_DEPENDENT_SCHEMAS);
-    return code;
-}
-
 /* ---- arrays ---- */
 
-static int compile_items(struct schema_compiler *compiler)
+static int compile_items(struct schema_compiler *compiler, const struct schema_rule *rule,
+                         const struct json *rest)
 {
-    const struct json *prefix = applicator(compiler, KW_PREFIX_ITEMS);
-    const struct json *rest = applicator(compiler, KW_ITEMS);
+    const struct json *prefix = compiler->keywords[KW_PREFIX_ITEMS];
+    rest = compiler->keywords[KW_ITEMS];
     if (!prefix && !rest)
         return OK;
     struct schema_items *items = ARENA_NEW(compiler->arena, struct schema_items);
@@ -300,26 +279,13 @@ static int compile_items(struct schema_compiler *compiler)
     if (code == OK)
         code = node_into(compiler, rest, &items->rest);
     if (code == OK)
-        schema_op_add(compiler, OP_ITEMS, TYPE_ARRAY)->as.items = items;
+        schema_op_add(compiler, rule)->as.items = items;
     return code;
 }
 
-static int count_into(struct schema_compiler *compiler, enum keyword keyword,
-                      const struct json *value, uint64_t *count)
+static int compile_contains(struct schema_compiler *compiler, const struct schema_rule *rule,
+                            const struct json *source)
 {
-    int64_t number = 0;
-    if (!json_is_number(value) || !json_number_is_integer(value) || json_to_double(value) < 0)
-        return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-negative integer");
-    /* Beyond int64 no array is that long: the largest count stands for it. */
-    *count = json_to_i64(value, &number) ? (uint64_t)number : UINT64_MAX;
-    return OK;
-}
-
-static int compile_contains(struct schema_compiler *compiler)
-{
-    const struct json *source = applicator(compiler, KW_CONTAINS);
-    if (!source)
-        return OK;
     struct schema_contains *contains = ARENA_NEW(compiler->arena, struct schema_contains);
     if (!contains)
         return schema_fail_memory(compiler);
@@ -331,156 +297,124 @@ static int compile_contains(struct schema_compiler *compiler)
     contains->has_min = min != NULL;
     int code = node_into(compiler, source, &contains->node);
     if (code == OK && min)
-        code = count_into(compiler, KW_MIN_CONTAINS, min, &contains->min);
+        code = schema_count_read(compiler, KW_MIN_CONTAINS, min, &contains->min);
     if (code == OK && max)
-        code = count_into(compiler, KW_MAX_CONTAINS, max, &contains->max);
+        code = schema_count_read(compiler, KW_MAX_CONTAINS, max, &contains->max);
     if (code == OK)
-        schema_op_add(compiler, OP_CONTAINS, TYPE_ARRAY)->as.contains = contains;
+        schema_op_add(compiler, rule)->as.contains = contains;
     return code;
 }
 
 /* ---- in place ---- */
 
-static int compile_ref(struct schema_compiler *compiler)
+/* $ref and $dynamicRef: where the reference leads to. */
+static const struct schema_node *referred(struct schema_compiler *compiler, enum keyword keyword,
+                                          const struct json *reference, slice *anchor)
 {
-    const struct json *reference = compiler->keywords[KW_REF];
-    if (!reference)
-        return OK;
-    if (reference->type != JSON_STRING)
-        return schema_fail(compiler, ERR_INVALID, KW_REF, "must be a URI reference");
     const struct json *source = NULL;
     const struct schema_resource *resource = NULL;
-    slice anchor = SLICE_NONE;
-    int code =
-        schema_ref_resolve(compiler, KW_REF, json_str(reference), &source, &resource, &anchor);
-    if (code != OK)
-        return code;
-    const struct schema_node *node = schema_node_for(compiler, source, resource);
+    if (reference->type != JSON_STRING)
+        schema_fail(compiler, ERR_INVALID, keyword, "must be a URI reference");
+    else if (schema_ref_resolve(compiler, keyword, json_str(reference), &source, &resource,
+                                anchor) == OK)
+        return schema_node_for(compiler, source, resource);
+    return NULL;
+}
+
+static int compile_ref(struct schema_compiler *compiler, const struct schema_rule *rule,
+                       const struct json *reference)
+{
+    slice anchor;
+    const struct schema_node *node = referred(compiler, KW_REF, reference, &anchor);
     if (!node)
         return compiler->err->code;
-    schema_op_add(compiler, OP_REF, TYPE_ANY)->as.node = node;
+    schema_op_add(compiler, rule)->as.node = node;
     return OK;
 }
 
-static int compile_dynamic_ref(struct schema_compiler *compiler)
+static int compile_dynamic_ref(struct schema_compiler *compiler, const struct schema_rule *rule,
+                               const struct json *reference)
 {
-    const struct json *reference = compiler->keywords[KW_DYNAMIC_REF];
-    if (!reference)
-        return OK;
-    if (reference->type != JSON_STRING)
-        return schema_fail(compiler, ERR_INVALID, KW_DYNAMIC_REF, "must be a URI reference");
     struct schema_dynamic_ref *made = ARENA_NEW(compiler->arena, struct schema_dynamic_ref);
     if (!made)
         return schema_fail_memory(compiler);
-    const struct json *source = NULL;
-    const struct schema_resource *resource = NULL;
-    int code = schema_ref_resolve(compiler, KW_DYNAMIC_REF, json_str(reference), &source, &resource,
-                                  &made->anchor);
-    if (code != OK)
-        return code;
-    made->target = schema_node_for(compiler, source, resource);
+    made->target = referred(compiler, KW_DYNAMIC_REF, reference, &made->anchor);
     if (!made->target)
         return compiler->err->code;
     /* Dynamic anchors are collected only where a reference may need them. */
     compiler->has_dynamic_ref |= made->anchor.len > 0;
-    schema_op_add(compiler, OP_DYNAMIC_REF, TYPE_ANY)->as.dynamic_ref = made;
+    schema_op_add(compiler, rule)->as.dynamic_ref = made;
     return OK;
 }
 
-static int compile_list(struct schema_compiler *compiler, enum keyword keyword,
-                        enum schema_op_kind kind)
+static int compile_list(struct schema_compiler *compiler, const struct schema_rule *rule,
+                        const struct json *list)
 {
-    const struct json *list = applicator(compiler, keyword);
-    if (!list)
-        return OK;
     const struct schema_node *const *nodes = NULL;
-    int code = nodes_into(compiler, keyword, list, &nodes);
+    int code = nodes_into(compiler, rule->keyword, list, &nodes);
     if (code != OK)
         return code;
-    struct schema_op *op = schema_op_add(compiler, kind, TYPE_ANY);
+    struct schema_op *op = schema_op_add(compiler, rule);
     op->as.nodes = nodes;
     op->count = list->count;
     return OK;
 }
 
-static int compile_one(struct schema_compiler *compiler, const struct json *source,
-                       enum schema_op_kind kind, unsigned types)
+static int compile_one(struct schema_compiler *compiler, const struct schema_rule *rule,
+                       const struct json *source)
 {
     const struct schema_node *node = NULL;
     int code = node_into(compiler, source, &node);
-    if (code == OK && node)
-        schema_op_add(compiler, kind, types)->as.node = node;
+    if (code == OK)
+        schema_op_add(compiler, rule)->as.node = node;
     return code;
 }
 
-static int compile_if(struct schema_compiler *compiler)
+/* Without `if` the keywords then and else mean nothing (Core 10.2.2). */
+static int compile_if(struct schema_compiler *compiler, const struct schema_rule *rule,
+                      const struct json *condition)
 {
-    const struct json *condition = applicator(compiler, KW_IF);
-    /* Without `if` the keywords then and else mean nothing (Core 10.2.2). */
-    if (!condition)
-        return OK;
     struct schema_if *branches = ARENA_NEW(compiler->arena, struct schema_if);
     if (!branches)
         return schema_fail_memory(compiler);
     int code = node_into(compiler, condition, &branches->condition);
     if (code == OK)
-        code = node_into(compiler, applicator(compiler, KW_THEN), &branches->consequence);
+        code = node_into(compiler, compiler->keywords[KW_THEN], &branches->consequence);
     if (code == OK)
-        code = node_into(compiler, applicator(compiler, KW_ELSE), &branches->alternative);
+        code = node_into(compiler, compiler->keywords[KW_ELSE], &branches->alternative);
     if (code == OK)
-        schema_op_add(compiler, OP_IF, TYPE_ANY)->as.branches = branches;
+        schema_op_add(compiler, rule)->as.branches = branches;
     return code;
 }
 
-static int compile_unevaluated(struct schema_compiler *compiler)
-{
-    if (!uses(compiler, VOCABULARY_UNEVALUATED))
-        return OK;
-    int code = compile_one(compiler, compiler->keywords[KW_UNEVALUATED_ITEMS], OP_UNEVALUATED_ITEMS,
-                           TYPE_ARRAY);
-    if (code == OK)
-        code = compile_one(compiler, compiler->keywords[KW_UNEVALUATED_PROPERTIES],
-                           OP_UNEVALUATED_PROPERTIES, TYPE_OBJECT);
-    return code;
-}
-
-static int compile_in_place(struct schema_compiler *compiler)
-{
-    int code = compile_ref(compiler);
-    if (code == OK)
-        code = compile_dynamic_ref(compiler);
-    if (code == OK)
-        code = compile_list(compiler, KW_ALL_OF, OP_ALL_OF);
-    if (code == OK)
-        code = compile_list(compiler, KW_ANY_OF, OP_ANY_OF);
-    if (code == OK)
-        code = compile_list(compiler, KW_ONE_OF, OP_ONE_OF);
-    if (code == OK)
-        code = compile_one(compiler, applicator(compiler, KW_NOT), OP_NOT, TYPE_ANY);
-    if (code == OK)
-        code = compile_if(compiler);
-    return code;
-}
+/* Cheap ones first, and unevaluated* last, since they need to know what all others have evaluated
+ * (Core 11). */
+static const struct schema_rule rules[] = {
+    {KW_DEPENDENT_REQUIRED, KW_DEPENDENT_REQUIRED, TYPE_OBJECT, VOCABULARY_VALIDATION,
+     compile_dependencies},
+    {KW_DEPENDENCIES, KW_DEPENDENT_REQUIRED, TYPE_OBJECT, VOCABULARY_APPLICATOR,
+     compile_dependencies},
+    {KW_COUNT, KW_PROPERTIES, TYPE_OBJECT, VOCABULARY_DEFAULT, compile_object},
+    {KW_PROPERTY_NAMES, KW_PROPERTY_NAMES, TYPE_OBJECT, VOCABULARY_APPLICATOR, compile_one},
+    {KW_COUNT, KW_ITEMS, TYPE_ARRAY, VOCABULARY_APPLICATOR, compile_items},
+    {KW_CONTAINS, KW_CONTAINS, TYPE_ARRAY, VOCABULARY_APPLICATOR, compile_contains},
+    {KW_DEPENDENT_SCHEMAS, KW_DEPENDENT_SCHEMAS, TYPE_OBJECT, VOCABULARY_APPLICATOR,
+     compile_dependencies},
+    {KW_DEPENDENCIES, KW_DEPENDENT_SCHEMAS, TYPE_OBJECT, VOCABULARY_APPLICATOR,
+     compile_dependencies},
+    {KW_REF, KW_REF, TYPE_ANY, VOCABULARY_CORE, compile_ref},
+    {KW_DYNAMIC_REF, KW_DYNAMIC_REF, TYPE_ANY, VOCABULARY_CORE, compile_dynamic_ref},
+    {KW_ALL_OF, KW_ALL_OF, TYPE_ANY, VOCABULARY_APPLICATOR, compile_list},
+    {KW_ANY_OF, KW_ANY_OF, TYPE_ANY, VOCABULARY_APPLICATOR, compile_list},
+    {KW_ONE_OF, KW_ONE_OF, TYPE_ANY, VOCABULARY_APPLICATOR, compile_list},
+    {KW_NOT, KW_NOT, TYPE_ANY, VOCABULARY_APPLICATOR, compile_one},
+    {KW_IF, KW_IF, TYPE_ANY, VOCABULARY_APPLICATOR, compile_if},
+    {KW_UNEVALUATED_ITEMS, KW_UNEVALUATED_ITEMS, TYPE_ARRAY, VOCABULARY_UNEVALUATED, compile_one},
+    {KW_UNEVALUATED_PROPERTIES, KW_UNEVALUATED_PROPERTIES, TYPE_OBJECT, VOCABULARY_UNEVALUATED,
+     compile_one},
+};
 
 int schema_compile_applicators(struct schema_compiler *compiler)
 {
-    /* This order is the order of the ops: cheap ones first, and unevaluated* last, since they need
-     * to know what all others have evaluated (Core 11). */
-    int code = compile_dependent_names(compiler);
-    if (code == OK)
-        code = compile_object(compiler);
-    if (code == OK)
-        code = compile_one(compiler, applicator(compiler, KW_PROPERTY_NAMES), OP_PROPERTY_NAMES,
-                           TYPE_OBJECT);
-    if (code == OK)
-        code = compile_items(compiler);
-    if (code == OK)
-        code = compile_contains(compiler);
-    if (code == OK)
-        code = compile_dependent_schemas(compiler);
-    if (code == OK)
-        code = compile_in_place(compiler);
-    if (code == OK)
-        code = compile_unevaluated(compiler);
-    return code;
+    return schema_rules_compile(compiler, rules, ARRAY_LEN(rules));
 }

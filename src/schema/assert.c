@@ -5,13 +5,6 @@
  */
 #include "schema/compile.h"
 
-struct assert_rule {
-    uint8_t keyword; /* enum keyword */
-    uint8_t op;      /* enum schema_op_kind */
-    uint8_t types;
-    int (*compile)(struct schema_compiler *, const struct assert_rule *, const struct json *);
-};
-
 /* ---- type ---- */
 
 static unsigned type_bit(slice name)
@@ -56,17 +49,17 @@ static int compile_type(struct schema_compiler *compiler, struct schema_node *no
 
 /* ---- the rules ---- */
 
-static int compile_const(struct schema_compiler *compiler, const struct assert_rule *rule,
+static int compile_const(struct schema_compiler *compiler, const struct schema_rule *rule,
                          const struct json *value)
 {
-    struct schema_op *op = schema_op_add(compiler, rule->op, rule->types);
+    struct schema_op *op = schema_op_add(compiler, rule);
     op->as.value = value;
     /* What a comparison with the value may cost, computed once. */
     op->count = schema_weight(value);
     return OK;
 }
 
-static int compile_enum(struct schema_compiler *compiler, const struct assert_rule *rule,
+static int compile_enum(struct schema_compiler *compiler, const struct schema_rule *rule,
                         const struct json *value)
 {
     if (value->type != JSON_ARRAY)
@@ -74,7 +67,7 @@ static int compile_enum(struct schema_compiler *compiler, const struct assert_ru
     return compile_const(compiler, rule, value);
 }
 
-static int compile_bound(struct schema_compiler *compiler, const struct assert_rule *rule,
+static int compile_bound(struct schema_compiler *compiler, const struct schema_rule *rule,
                          const struct json *value)
 {
     if (!json_is_number(value))
@@ -82,7 +75,7 @@ static int compile_bound(struct schema_compiler *compiler, const struct assert_r
     return compile_const(compiler, rule, value);
 }
 
-static int compile_multiple_of(struct schema_compiler *compiler, const struct assert_rule *rule,
+static int compile_multiple_of(struct schema_compiler *compiler, const struct schema_rule *rule,
                                const struct json *value)
 {
     if (!json_is_number(value))
@@ -98,37 +91,43 @@ static int compile_multiple_of(struct schema_compiler *compiler, const struct as
     if (divisor->count > JSON_DIVISOR_DIGITS_MAX)
         return schema_fail(compiler, ERR_LIMIT, rule->keyword,
                            "more than %d digits are not supported", JSON_DIVISOR_DIGITS_MAX);
-    struct schema_op *op = schema_op_add(compiler, rule->op, rule->types);
+    struct schema_op *op = schema_op_add(compiler, rule);
     op->as.divisor = divisor;
     return OK;
 }
 
-static int compile_limit(struct schema_compiler *compiler, const struct assert_rule *rule,
-                         const struct json *value)
+int schema_count_read(struct schema_compiler *compiler, enum keyword keyword,
+                      const struct json *value, uint64_t *count)
 {
-    int64_t limit = 0;
-    struct json zero = json_i64(0);
-    bool is_fine = json_is_number(value) && json_number_is_integer(value) &&
-                   json_number_cmp(value, &zero) >= 0;
-    if (!is_fine)
-        return schema_fail(compiler, ERR_INVALID, rule->keyword, "must be a non-negative integer");
-    struct schema_op *op = schema_op_add(compiler, rule->op, rule->types);
-    /* A larger limit than int64 is one that no instance reaches. */
-    op->as.limit = json_to_i64(value, &limit) ? (uint64_t)limit : UINT64_MAX;
+    int64_t number = 0;
+    if (!json_is_number(value) || !json_number_is_integer(value) || json_to_double(value) < 0)
+        return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-negative integer");
+    /* Beyond int64 nothing is that long: the largest count stands for it. */
+    *count = json_to_i64(value, &number) ? (uint64_t)number : UINT64_MAX;
     return OK;
 }
 
-static int compile_unique(struct schema_compiler *compiler, const struct assert_rule *rule,
+static int compile_limit(struct schema_compiler *compiler, const struct schema_rule *rule,
+                         const struct json *value)
+{
+    uint64_t limit = 0;
+    int code = schema_count_read(compiler, rule->keyword, value, &limit);
+    if (code == OK)
+        schema_op_add(compiler, rule)->as.limit = limit;
+    return code;
+}
+
+static int compile_unique(struct schema_compiler *compiler, const struct schema_rule *rule,
                           const struct json *value)
 {
     if (value->type != JSON_BOOL)
         return schema_fail(compiler, ERR_INVALID, rule->keyword, "must be true or false");
     if (value->as.boolean)
-        (void)schema_op_add(compiler, rule->op, rule->types);
+        (void)schema_op_add(compiler, rule);
     return OK;
 }
 
-static int compile_pattern(struct schema_compiler *compiler, const struct assert_rule *rule,
+static int compile_pattern(struct schema_compiler *compiler, const struct schema_rule *rule,
                            const struct json *value)
 {
     if (value->type != JSON_STRING)
@@ -138,11 +137,11 @@ static int compile_pattern(struct schema_compiler *compiler, const struct assert
         schema_pattern_compile(compiler->arena, json_str(value), &fault);
     if (!pattern)
         return schema_fail(compiler, fault.code, rule->keyword, "%s", fault.text);
-    schema_op_add(compiler, rule->op, rule->types)->as.pattern = pattern;
+    schema_op_add(compiler, rule)->as.pattern = pattern;
     return OK;
 }
 
-static int compile_format(struct schema_compiler *compiler, const struct assert_rule *rule,
+static int compile_format(struct schema_compiler *compiler, const struct schema_rule *rule,
                           const struct json *value)
 {
     if (value->type != JSON_STRING)
@@ -154,39 +153,32 @@ static int compile_format(struct schema_compiler *compiler, const struct assert_
     /* A format that is not known passes (schema.h). */
     const struct schema_format *format = schema_format_find(json_str(value));
     if (is_asserted && format)
-        schema_op_add(compiler, rule->op, rule->types)->as.format = format;
+        schema_op_add(compiler, rule)->as.format = format;
     return OK;
 }
 
-static const struct assert_rule rules[] = {
-    {KW_CONST, OP_CONST, TYPE_ANY, compile_const},
-    {KW_ENUM, OP_ENUM, TYPE_ANY, compile_enum},
-    {KW_MULTIPLE_OF, OP_MULTIPLE_OF, TYPE_NUMBER, compile_multiple_of},
-    {KW_MINIMUM, OP_MINIMUM, TYPE_NUMBER, compile_bound},
-    {KW_MAXIMUM, OP_MAXIMUM, TYPE_NUMBER, compile_bound},
-    {KW_EXCLUSIVE_MINIMUM, OP_EXCLUSIVE_MINIMUM, TYPE_NUMBER, compile_bound},
-    {KW_EXCLUSIVE_MAXIMUM, OP_EXCLUSIVE_MAXIMUM, TYPE_NUMBER, compile_bound},
-    {KW_MIN_LENGTH, OP_MIN_LENGTH, TYPE_STRING, compile_limit},
-    {KW_MAX_LENGTH, OP_MAX_LENGTH, TYPE_STRING, compile_limit},
-    {KW_PATTERN, OP_PATTERN, TYPE_STRING, compile_pattern},
-    {KW_FORMAT, OP_FORMAT, TYPE_STRING, compile_format},
-    {KW_MIN_ITEMS, OP_MIN_ITEMS, TYPE_ARRAY, compile_limit},
-    {KW_MAX_ITEMS, OP_MAX_ITEMS, TYPE_ARRAY, compile_limit},
-    {KW_UNIQUE_ITEMS, OP_UNIQUE_ITEMS, TYPE_ARRAY, compile_unique},
-    {KW_MIN_PROPERTIES, OP_MIN_PROPERTIES, TYPE_OBJECT, compile_limit},
-    {KW_MAX_PROPERTIES, OP_MAX_PROPERTIES, TYPE_OBJECT, compile_limit},
+/* format belongs to vocabularies of its own. */
+static const struct schema_rule rules[] = {
+    {KW_CONST, KW_CONST, TYPE_ANY, VOCABULARY_VALIDATION, compile_const},
+    {KW_ENUM, KW_ENUM, TYPE_ANY, VOCABULARY_VALIDATION, compile_enum},
+    {KW_MULTIPLE_OF, KW_MULTIPLE_OF, TYPE_NUMBER, VOCABULARY_VALIDATION, compile_multiple_of},
+    {KW_MINIMUM, KW_MINIMUM, TYPE_NUMBER, VOCABULARY_VALIDATION, compile_bound},
+    {KW_MAXIMUM, KW_MAXIMUM, TYPE_NUMBER, VOCABULARY_VALIDATION, compile_bound},
+    {KW_EXCLUSIVE_MINIMUM, KW_EXCLUSIVE_MINIMUM, TYPE_NUMBER, VOCABULARY_VALIDATION, compile_bound},
+    {KW_EXCLUSIVE_MAXIMUM, KW_EXCLUSIVE_MAXIMUM, TYPE_NUMBER, VOCABULARY_VALIDATION, compile_bound},
+    {KW_MIN_LENGTH, KW_MIN_LENGTH, TYPE_STRING, VOCABULARY_VALIDATION, compile_limit},
+    {KW_MAX_LENGTH, KW_MAX_LENGTH, TYPE_STRING, VOCABULARY_VALIDATION, compile_limit},
+    {KW_PATTERN, KW_PATTERN, TYPE_STRING, VOCABULARY_VALIDATION, compile_pattern},
+    {KW_FORMAT, KW_FORMAT, TYPE_STRING, VOCABULARY_CORE, compile_format},
+    {KW_MIN_ITEMS, KW_MIN_ITEMS, TYPE_ARRAY, VOCABULARY_VALIDATION, compile_limit},
+    {KW_MAX_ITEMS, KW_MAX_ITEMS, TYPE_ARRAY, VOCABULARY_VALIDATION, compile_limit},
+    {KW_UNIQUE_ITEMS, KW_UNIQUE_ITEMS, TYPE_ARRAY, VOCABULARY_VALIDATION, compile_unique},
+    {KW_MIN_PROPERTIES, KW_MIN_PROPERTIES, TYPE_OBJECT, VOCABULARY_VALIDATION, compile_limit},
+    {KW_MAX_PROPERTIES, KW_MAX_PROPERTIES, TYPE_OBJECT, VOCABULARY_VALIDATION, compile_limit},
 };
 
 int schema_compile_asserts(struct schema_compiler *compiler, struct schema_node *node)
 {
     int code = compile_type(compiler, node);
-    for (size_t i = 0; i < ARRAY_LEN(rules) && code == OK; i++) {
-        const struct json *value = compiler->keywords[rules[i].keyword];
-        /* format belongs to vocabularies of its own. */
-        bool is_used = rules[i].keyword == KW_FORMAT ||
-                       node->resource->vocabularies & VOCABULARY_VALIDATION;
-        if (value && is_used)
-            code = rules[i].compile(compiler, &rules[i], value);
-    }
-    return code;
+    return code == OK ? schema_rules_compile(compiler, rules, ARRAY_LEN(rules)) : code;
 }

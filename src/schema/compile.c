@@ -121,15 +121,27 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
     return &made->node;
 }
 
-struct schema_op *schema_op_add(struct schema_compiler *compiler, enum schema_op_kind kind,
-                                unsigned types)
+struct schema_op *schema_op_add(struct schema_compiler *compiler, const struct schema_rule *rule)
 {
-    /* Each kind of op is made once, those of `dependencies` twice at most: fewer than
-     * SCHEMA_OPS_MAX. */
+    /* Each rule makes one op at most: fewer than SCHEMA_OPS_MAX. */
     ASSERT(compiler->op_count < SCHEMA_OPS_MAX);
     struct schema_op *op = &compiler->ops[compiler->op_count++];
-    *op = (struct schema_op){.kind = (uint8_t)kind, .types = (uint8_t)types};
+    *op = (struct schema_op){.kind = rule->kind, .types = rule->types};
     return op;
+}
+
+int schema_rules_compile(struct schema_compiler *compiler, const struct schema_rule *rules,
+                         size_t count)
+{
+    unsigned vocabularies = compiler->node->resource->vocabularies | VOCABULARY_CORE;
+    int code = OK;
+    for (size_t i = 0; i < count && code == OK; i++) {
+        bool is_compound = rules[i].keyword == KW_COUNT;
+        const struct json *value = is_compound ? NULL : compiler->keywords[rules[i].keyword];
+        if ((value || is_compound) && rules[i].vocabulary & vocabularies)
+            code = rules[i].compile(compiler, &rules[i], value);
+    }
+    return code;
 }
 
 uint32_t schema_weight(const struct json *value)
@@ -178,7 +190,7 @@ static int compile_keywords(struct schema_compiler *compiler, struct schema_node
     node->op_count = (uint16_t)compiler->op_count;
     /* unevaluated* are compiled last, so the last op shows whether there is one. */
     uint8_t last = ops[compiler->op_count - 1].kind;
-    node->has_unevaluated = last >= OP_UNEVALUATED_ITEMS;
+    node->has_unevaluated = last == KW_UNEVALUATED_ITEMS || last == KW_UNEVALUATED_PROPERTIES;
     return OK;
 }
 

@@ -62,12 +62,26 @@ int schema_fail_memory(struct schema_compiler *compiler);
 /* The node of a subschema, made and queued when it is new. NULL with err set. */
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,
                                     const struct schema_resource *resource) MUST_CHECK;
+/* What a keyword of the current node becomes. Of keyword KW_COUNT: several ones are read together,
+ * and `compile` gets NULL. */
+struct schema_rule {
+    uint8_t keyword, kind; /* enum keyword; kind is the op's */
+    uint8_t types;         /* of instances that the op is about */
+    uint8_t vocabulary;    /* enum schema_vocabulary: of which the dialect must have one */
+    int (*compile)(struct schema_compiler *, const struct schema_rule *, const struct json *);
+};
+
+/* Those of the node's keywords that have a rule, in the order of the rules. OK or an error. */
+int schema_rules_compile(struct schema_compiler *compiler, const struct schema_rule *rules,
+                         size_t count) MUST_CHECK;
 /* Room for an op, cleared; its kind and types are set. */
-struct schema_op *schema_op_add(struct schema_compiler *compiler, enum schema_op_kind kind,
-                                unsigned types);
+struct schema_op *schema_op_add(struct schema_compiler *compiler, const struct schema_rule *rule);
 /* The keywords of the current node. OK or an error. */
 int schema_compile_asserts(struct schema_compiler *compiler, struct schema_node *node) MUST_CHECK;
 int schema_compile_applicators(struct schema_compiler *compiler) MUST_CHECK;
+/* A keyword's count, cut to 64 bits. OK or an error. */
+int schema_count_read(struct schema_compiler *compiler, enum keyword keyword,
+                      const struct json *value, uint64_t *count) MUST_CHECK;
 
 /* ---- registry ---- */
 

@@ -9,6 +9,7 @@
 #include "json/number.h"
 #include "schema/schema.h"
 #include "schema/format.h"
+#include "schema/keyword.h"
 #include "schema/pattern.h"
 
 /* Bits of instance types. A whole number has two. */
@@ -21,40 +22,6 @@ enum schema_type {
     TYPE_OBJECT = 32,
     TYPE_INTEGER = 64,
     TYPE_ANY = 127,
-};
-
-enum schema_op_kind {
-    OP_CONST,
-    OP_ENUM,
-    OP_MULTIPLE_OF,
-    OP_MINIMUM,
-    OP_MAXIMUM,
-    OP_EXCLUSIVE_MINIMUM,
-    OP_EXCLUSIVE_MAXIMUM,
-    OP_MIN_LENGTH,
-    OP_MAX_LENGTH,
-    OP_PATTERN,
-    OP_FORMAT,
-    OP_MIN_ITEMS,
-    OP_MAX_ITEMS,
-    OP_UNIQUE_ITEMS,
-    OP_MIN_PROPERTIES,
-    OP_MAX_PROPERTIES,
-    OP_DEPENDENT_REQUIRED, /* and dependencies on lists of names */
-    OP_OBJECT,             /* properties, patternProperties, additionalProperties, required */
-    OP_PROPERTY_NAMES,
-    OP_DEPENDENT_SCHEMAS,
-    OP_ITEMS, /* prefixItems, items */
-    OP_CONTAINS,
-    OP_REF,
-    OP_DYNAMIC_REF,
-    OP_ALL_OF,
-    OP_ANY_OF,
-    OP_ONE_OF,
-    OP_NOT,
-    OP_IF,
-    OP_UNEVALUATED_ITEMS,
-    OP_UNEVALUATED_PROPERTIES,
 };
 
 struct schema_node;
@@ -111,7 +78,8 @@ struct schema_if {
 };
 
 struct schema_op {
-    uint8_t kind;   /* enum schema_op_kind */
+    uint8_t kind;   /* enum keyword; KW_PROPERTIES: of all that an object's members must be,
+                       KW_ITEMS: prefixItems as well, KW_DEPENDENT_*: dependencies as well */
     uint8_t types;  /* of instances that it is about */
     uint32_t count; /* of nodes or dependencies, or the weight of a value to compare with */
     union {
@@ -176,6 +144,7 @@ enum schema_vocabulary {
     VOCABULARY_VALIDATION = 4,
     VOCABULARY_FORMAT_ASSERTION = 8,
     VOCABULARY_DEFAULT = 7,
+    VOCABULARY_CORE = 16, /* in all */
 };
 
 /* Values, and a sixteenth of the bytes of strings, and the digits of a BIGNUM: what a comparison

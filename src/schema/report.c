@@ -71,24 +71,16 @@ static bool is_reported(const struct schema_report *report,
     return false;
 }
 
-void schema_text_begin(struct schema_text *text)
-{
-    buf_init(&text->message, TEXT_BYTES_MAX);
-    buf_init(&text->hint, TEXT_BYTES_MAX);
-}
-
-bool schema_text_enter(struct schema_run *run, struct schema_text *text, const struct schema_at *at,
-                       slice keyword)
+bool schema_report_enter(struct schema_run *run, const struct schema_at *at, slice keyword,
+                         slice message, slice hint)
 {
     struct schema_report *report = run->report;
     struct schema_violation made = {
         .pointer = pointer_of(report, at->path),
         .keyword = keyword,
-        .message = arena_dup(report->arena, buf_slice(&text->message)),
-        .hint = text->hint.len ? arena_dup(report->arena, buf_slice(&text->hint)) : SLICE_NONE,
+        .message = slice_first_utf8(message, TEXT_BYTES_MAX),
+        .hint = hint,
     };
-    buf_deinit(&text->message);
-    buf_deinit(&text->hint);
     /* Before the check whether it is new: the text was made, and making it is the cost. */
     (void)schema_spend(run, FUEL_VIOLATION);
     if (report->arena->is_exhausted || report->count == run->violations_max) {
@@ -103,17 +95,14 @@ bool schema_text_enter(struct schema_run *run, struct schema_text *text, const s
 
 void schema_report_stop(struct schema_run *run)
 {
-    struct schema_text text;
     const struct schema_at root = {.node = NULL};
-    if (!run->report || !run->stop_reason)
-        return;
-    schema_text_begin(&text);
-    if (run->is_known_invalid)
-        buf_printf(&text.message, "does not match its schema, and the reasons cannot be listed: %s",
-                   run->stop_reason);
-    else
-        buf_printf(&text.message, "cannot be checked: %s", run->stop_reason);
-    (void)schema_text_enter(run, &text, &root, SLICE("limit"));
+    const char *what = run->is_known_invalid
+                           ? "does not match its schema, and the reasons cannot be listed"
+                           : "cannot be checked";
+    if (run->report && run->stop_reason)
+        (void)schema_report_enter(
+            run, &root, SLICE("limit"),
+            arena_printf(run->report->arena, "%s: %s", what, run->stop_reason), SLICE_NONE);
 }
 
 /* ---- writing ---- */

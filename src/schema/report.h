@@ -1,24 +1,19 @@
 /*
- * Shared by the files that word violations: a text under construction.
+ * Shared by the files that word violations.
  */
 #ifndef SCHEMA_REPORT_H
 #define SCHEMA_REPORT_H
 
 #include "schema/run.h"
 
-struct schema_text {
-    struct buf message, hint;
-};
+/* Enters a violation and returns false. The texts lie in the report's arena; a long message is cut.
+ * hint: empty for none. */
+bool schema_report_enter(struct schema_run *run, const struct schema_at *at, slice keyword,
+                         slice message, slice hint);
 
-void schema_text_begin(struct schema_text *text);
-/* Enters and frees it; returns false. */
-bool schema_text_enter(struct schema_run *run, struct schema_text *text, const struct schema_at *at,
-                       slice keyword);
-
-/* A name or a string in quotes, shortened. */
-void schema_text_quote(struct buf *out, slice name);
+/* Both in the report's arena, as all texts of a report. A name or a string in quotes, shortened: */
+slice schema_text_quote(const struct schema_run *run, slice name);
 /* A value in a few words: "x", 5, true, null, an array of 3 items, an object. */
-void schema_text_value(struct buf *out, const struct json *value);
-slice schema_op_keyword(const struct schema_op *op);
+slice schema_text_value(const struct schema_run *run, const struct json *value);
 
 #endif

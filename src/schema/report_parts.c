@@ -24,51 +24,42 @@ static struct schema_at member_at(const struct schema_at *at, uint32_t index,
     return (struct schema_at){&member->value, path, at->scope, NULL, at->node};
 }
 
-static void list_known(struct buf *out, const struct schema_node *node)
+static slice known_text(const struct schema_run *run, const struct schema_node *node)
 {
-    slice names[KNOWN_PRINTED_MAX];
+    struct arena *arena = run->report->arena;
+    slice names[KNOWN_PRINTED_MAX], text = SLICE_NONE;
     size_t total = schema_known_properties(node, names, ARRAY_LEN(names));
     size_t printed = total < ARRAY_LEN(names) ? total : ARRAY_LEN(names);
-    if (printed == 0)
-        return;
-    buf_append(out, SLICE("; known here: "));
-    for (size_t i = 0; i < printed; i++) {
-        if (i > 0)
-            buf_append(out, SLICE(", "));
-        schema_text_quote(out, names[i]);
-    }
-    if (total > printed)
-        buf_printf(out, " and %zu more", total - printed);
+    for (size_t i = 0; i < printed; i++)
+        text = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(text), i > 0 ? ", " : "; known here: ",
+                            SLICE_ARG(schema_text_quote(run, names[i])));
+    return total == printed
+               ? text
+               : arena_printf(arena, "%.*s and %zu more", SLICE_ARG(text), total - printed);
 }
 
 bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, enum keyword keyword,
                            uint32_t index)
 {
-    struct schema_text text;
     struct schema_path path;
     if (schema_is_over(run))
         return false;
+    struct arena *arena = run->report->arena;
     struct schema_at member = member_at(at, index, &path);
-    slice name = json_str(path.key);
-    slice meant = schema_suggest_property(at->node, name);
+    slice name = schema_text_quote(run, json_str(path.key)), message, hint;
+    slice meant = schema_suggest_property(at->node, json_str(path.key));
     /* The name that is near is there already, so renaming would lose one of two values. */
-    if (meant.ptr && json_get(at->value, meant))
-        meant = SLICE_NONE; /* that one is there already */
-    schema_text_begin(&text);
-    buf_append(&text.message, SLICE("unknown property "));
-    schema_text_quote(&text.message, name);
-    buf_append(&text.hint, meant.ptr ? SLICE("rename ") : SLICE("remove "));
-    schema_text_quote(&text.hint, name);
-    if (meant.ptr) {
-        buf_append(&text.message, SLICE("; did you mean "));
-        schema_text_quote(&text.message, meant);
-        buf_append_char(&text.message, '?');
-        buf_append(&text.hint, SLICE(" to "));
-        schema_text_quote(&text.hint, meant);
+    if (meant.ptr && !json_get(at->value, meant)) {
+        meant = schema_text_quote(run, meant);
+        message = arena_printf(arena, "unknown property %.*s; did you mean %.*s?", SLICE_ARG(name),
+                               SLICE_ARG(meant));
+        hint = arena_printf(arena, "rename %.*s to %.*s", SLICE_ARG(name), SLICE_ARG(meant));
     } else {
-        list_known(&text.message, at->node);
+        message = arena_printf(arena, "unknown property %.*s%.*s", SLICE_ARG(name),
+                               SLICE_ARG(known_text(run, at->node)));
+        hint = arena_printf(arena, "remove %.*s", SLICE_ARG(name));
     }
-    return schema_text_enter(run, &text, &member, keyword_name(keyword));
+    return schema_report_enter(run, &member, keyword_name(keyword), message, hint);
 }
 
 /* The first sentence of a description. */
@@ -102,33 +93,27 @@ static slice misspelt_member(const struct schema_at *at, slice wanted)
     return SLICE_NONE;
 }
 
-static void hint_missing(struct buf *hint, const struct schema_at *at,
-                         const struct schema_property *property)
+static slice hint_missing(const struct schema_run *run, const struct schema_at *at,
+                          const struct schema_property *property)
 {
-    slice wrong = misspelt_member(at, property->name);
-    if (wrong.ptr) {
-        buf_append(hint, SLICE("rename "));
-        schema_text_quote(hint, wrong);
-        buf_append(hint, SLICE(" to "));
-        schema_text_quote(hint, property->name);
-        return;
-    }
-    buf_append(hint, SLICE("add "));
-    schema_text_quote(hint, property->name);
-    if (!property->node)
-        return;
-    slice type = json_get_str(property->node->source, SLICE("type"));
-    slice description = first_sentence(json_get_str(property->node->source, SLICE("description")));
+    struct arena *arena = run->report->arena;
+    slice name = schema_text_quote(run, property->name),
+          wrong = misspelt_member(at, property->name);
+    if (wrong.ptr)
+        return arena_printf(arena, "rename %.*s to %.*s", SLICE_ARG(schema_text_quote(run, wrong)),
+                            SLICE_ARG(name));
+    const struct json *source = property->node ? property->node->source : NULL;
+    slice type = json_get_str(source, SLICE("type"));
+    slice description = first_sentence(json_get_str(source, SLICE("description")));
     if (type.len == 0 && description.len == 0)
-        return;
-    buf_printf(hint, " (%.*s%s%.*s)", SLICE_ARG(type),
-               type.len > 0 && description.len > 0 ? ": " : "", SLICE_ARG(description));
+        return arena_printf(arena, "add %.*s", SLICE_ARG(name));
+    return arena_printf(arena, "add %.*s (%.*s%s%.*s)", SLICE_ARG(name), SLICE_ARG(type),
+                        type.len > 0 && description.len > 0 ? ": " : "", SLICE_ARG(description));
 }
 
 bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
                            const struct schema_object *object)
 {
-    struct schema_text text;
     for (uint32_t i = 0; i < object->property_count; i++) {
         const struct schema_property *property = &object->properties[i];
         if (schema_is_over(run))
@@ -137,11 +122,10 @@ bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
         if (!property->is_required || !schema_spend(run, at->value->count) ||
             json_get(at->value, property->name))
             continue;
-        schema_text_begin(&text);
-        buf_append(&text.message, SLICE("missing required property "));
-        schema_text_quote(&text.message, property->name);
-        hint_missing(&text.hint, at, property);
-        (void)schema_text_enter(run, &text, at, SLICE("required"));
+        slice message = arena_printf(run->report->arena, "missing required property %.*s",
+                                     SLICE_ARG(schema_text_quote(run, property->name)));
+        (void)schema_report_enter(run, at, SLICE("required"), message,
+                                  hint_missing(run, at, property));
     }
     return false;
 }
@@ -149,18 +133,15 @@ bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
 bool schema_report_dependent(struct schema_run *run, const struct schema_at *at,
                              const struct schema_dependency *dependency, slice missing)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
-    schema_text_begin(&text);
-    buf_append(&text.message, SLICE("missing property "));
-    schema_text_quote(&text.message, missing);
-    buf_append(&text.message, SLICE(", which is required where "));
-    schema_text_quote(&text.message, dependency->name);
-    buf_append(&text.message, SLICE(" is present"));
-    buf_append(&text.hint, SLICE("add "));
-    schema_text_quote(&text.hint, missing);
-    return schema_text_enter(run, &text, at, keyword_name(dependency->keyword));
+    struct arena *arena = run->report->arena;
+    slice name = schema_text_quote(run, missing);
+    slice message =
+        arena_printf(arena, "missing property %.*s, which is required where %.*s is present",
+                     SLICE_ARG(name), SLICE_ARG(schema_text_quote(run, dependency->name)));
+    return schema_report_enter(run, at, keyword_name(dependency->keyword), message,
+                               arena_printf(arena, "add %.*s", SLICE_ARG(name)));
 }
 
 /* ---- items ---- */
@@ -168,53 +149,46 @@ bool schema_report_dependent(struct schema_run *run, const struct schema_at *at,
 bool schema_report_unique(struct schema_run *run, const struct schema_at *at, uint32_t first,
                           uint32_t second)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
-    schema_text_begin(&text);
-    buf_printf(&text.message, "all items must differ, but items %u and %u are equal (", first + 1,
-               second + 1);
-    schema_text_value(&text.message, &at->value->as.items[first]);
-    buf_append_char(&text.message, ')');
-    buf_printf(&text.hint, "remove item %u", second + 1);
-    return schema_text_enter(run, &text, at, SLICE("uniqueItems"));
+    struct arena *arena = run->report->arena;
+    slice value = schema_text_value(run, &at->value->as.items[first]);
+    slice message = arena_printf(arena,
+                                 "all items must differ, but items %u and %u are equal (%.*s)",
+                                 first + 1, second + 1, SLICE_ARG(value));
+    return schema_report_enter(run, at, SLICE("uniqueItems"), message,
+                               arena_printf(arena, "remove item %u", second + 1));
 }
 
 bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at,
                               enum keyword keyword, uint32_t index, uint32_t allowed)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
-    schema_text_begin(&text);
+    struct arena *arena = run->report->arena;
     /* A list of fixed length: the message names the length. unevaluatedItems has no such number. */
-    if (keyword == KW_ITEMS)
-        buf_printf(&text.message, "must have at most %u item%s (got %u)", allowed,
-                   allowed == 1 ? "" : "s", at->value->count);
-    else
-        buf_printf(&text.message, "item %u is not allowed here", index + 1);
-    return schema_text_enter(run, &text, at, keyword_name(keyword));
+    slice message = keyword == KW_ITEMS
+                        ? arena_printf(arena, "must have at most %u item%s (got %u)", allowed,
+                                       allowed == 1 ? "" : "s", at->value->count)
+                        : arena_printf(arena, "item %u is not allowed here", index + 1);
+    return schema_report_enter(run, at, keyword_name(keyword), message, SLICE_NONE);
 }
 
 bool schema_report_contains(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at, uint64_t got)
 {
-    struct schema_text text;
     const struct schema_contains *contains = op->as.contains;
     if (schema_is_over(run))
         return false;
     bool is_few = got < contains->min;
-    uint64_t limit = is_few ? contains->min : contains->max;
-    slice keyword = SLICE("contains");
-    if (!is_few)
-        keyword = SLICE("maxContains");
-    else if (contains->has_min)
-        keyword = SLICE("minContains");
-    schema_text_begin(&text);
-    buf_printf(&text.message, "at %s %llu of its items must match \"contains\" (%s%llu do%s)",
-               is_few ? "least" : "most", (unsigned long long)limit, is_few ? "" : "at least ",
-               (unsigned long long)got, got == 1 ? "es" : "");
-    return schema_text_enter(run, &text, at, keyword);
+    slice keyword = !is_few             ? SLICE("maxContains")
+                    : contains->has_min ? SLICE("minContains")
+                                        : SLICE("contains");
+    slice message = arena_printf(
+        run->report->arena, "at %s %llu of its items must match \"contains\" (%s%llu do%s)",
+        is_few ? "least" : "most", (unsigned long long)(is_few ? contains->min : contains->max),
+        is_few ? "" : "at least ", (unsigned long long)got, got == 1 ? "es" : "");
+    return schema_report_enter(run, at, keyword, message, SLICE_NONE);
 }
 
 /* ---- what is not allowed at all ---- */
@@ -222,20 +196,15 @@ bool schema_report_contains(struct schema_run *run, const struct schema_op *op,
 bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
                              enum keyword keyword)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
-    schema_text_begin(&text);
+    slice message = SLICE("is not allowed here");
     if (keyword == KW_NOT)
-        buf_append(&text.message, SLICE("has a form that is ruled out by \"not\""));
-    else if (at->path && at->path->key) {
-        buf_append(&text.message, SLICE("property "));
-        schema_text_quote(&text.message, json_str(at->path->key));
-        buf_append(&text.message, SLICE(" is not allowed here"));
-    } else {
-        buf_append(&text.message, SLICE("is not allowed here"));
-    }
-    return schema_text_enter(run, &text, at, keyword_name(keyword));
+        message = SLICE("has a form that is ruled out by \"not\"");
+    else if (at->path && at->path->key)
+        message = arena_printf(run->report->arena, "property %.*s is not allowed here",
+                               SLICE_ARG(schema_text_quote(run, json_str(at->path->key))));
+    return schema_report_enter(run, at, keyword_name(keyword), message, SLICE_NONE);
 }
 
 /* ---- alternatives ---- */
@@ -287,18 +256,14 @@ static slice relative_pointer(const struct schema_run *run, const struct schema_
 bool schema_report_property_name(struct schema_run *run, const struct schema_op *op,
                                  const struct schema_at *at, const struct json *key)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
     const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
     const struct schema_report *detail = report_closer(run, op->as.node, &name);
-    schema_text_begin(&text);
-    buf_append(&text.message, SLICE("the property name "));
-    schema_text_quote(&text.message, json_str(key));
-    buf_append(&text.message, detail ? SLICE(" ") : SLICE(" is not allowed"));
-    if (detail)
-        buf_append(&text.message, detail->violations[0].message);
-    return schema_text_enter(run, &text, at, SLICE("propertyNames"));
+    slice why = detail ? detail->violations[0].message : SLICE("is not allowed");
+    slice message = arena_printf(run->report->arena, "the property name %.*s %.*s",
+                                 SLICE_ARG(schema_text_quote(run, json_str(key))), SLICE_ARG(why));
+    return schema_report_enter(run, at, SLICE("propertyNames"), message, SLICE_NONE);
 }
 
 static unsigned allowed_types(const struct schema_node *node)
@@ -308,7 +273,7 @@ static unsigned allowed_types(const struct schema_node *node)
     for (unsigned step = 0; step < REF_STEPS_MAX; step++) {
         const struct schema_node *next = NULL;
         for (uint32_t i = 0; i < node->op_count && !next; i++)
-            next = node->ops[i].kind == OP_REF ? node->ops[i].as.node : NULL;
+            next = node->ops[i].kind == KW_REF ? node->ops[i].as.node : NULL;
         if (!next)
             break;
         types &= next->types;
@@ -336,26 +301,20 @@ static const struct schema_node *only_candidate(const struct schema_op *op,
     return candidate;
 }
 
-static void word_alternative(struct schema_run *run, struct buf *out,
-                             const struct schema_node *node, const struct schema_at *at)
+static slice alternative_text(struct schema_run *run, const struct schema_node *node,
+                              const struct schema_at *at)
 {
     const struct schema_report *detail = report_closer(run, node, at);
-    if (!detail) {
-        buf_append(out, SLICE("does not match"));
-        return;
-    }
+    if (!detail)
+        return SLICE("does not match");
     slice pointer = relative_pointer(run, at, detail->violations[0].pointer);
-    if (pointer.len > 0) {
-        buf_append(out, pointer);
-        buf_append(out, SLICE(": "));
-    }
-    buf_append(out, detail->violations[0].message);
+    return arena_printf(run->report->arena, "%.*s%s%.*s", SLICE_ARG(pointer),
+                        pointer.len > 0 ? ": " : "", SLICE_ARG(detail->violations[0].message));
 }
 
 bool schema_report_none_match(struct schema_run *run, const struct schema_op *op,
                               const struct schema_at *at)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
     const struct schema_node *candidate = only_candidate(op, at->value);
@@ -366,26 +325,24 @@ bool schema_report_none_match(struct schema_run *run, const struct schema_op *op
         if (run->report->count > before || run->stop_reason)
             return false;
     }
-    schema_text_begin(&text);
-    buf_printf(&text.message, "matches none of the %u allowed forms: ", op->count);
-    for (uint32_t i = 0; i < op->count && i < ALTERNATIVES_PRINTED_MAX; i++) {
-        buf_printf(&text.message, "%s(%u) ", i ? "; " : "", i + 1);
-        word_alternative(run, &text.message, op->as.nodes[i], at);
-    }
+    struct arena *arena = run->report->arena;
+    slice message = arena_printf(arena, "matches none of the %u allowed forms: ", op->count);
+    for (uint32_t i = 0; i < op->count && i < ALTERNATIVES_PRINTED_MAX; i++)
+        message = arena_printf(arena, "%.*s%s(%u) %.*s", SLICE_ARG(message), i ? "; " : "", i + 1,
+                               SLICE_ARG(alternative_text(run, op->as.nodes[i], at)));
     if (op->count > ALTERNATIVES_PRINTED_MAX)
-        buf_append(&text.message, SLICE("; ..."));
-    return schema_text_enter(run, &text, at, schema_op_keyword(op));
+        message = arena_printf(arena, "%.*s; ...", SLICE_ARG(message));
+    return schema_report_enter(run, at, keyword_name(op->kind), message, SLICE_NONE);
 }
 
 bool schema_report_several_match(struct schema_run *run, const struct schema_at *at, uint32_t first,
                                  uint32_t second)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
-    schema_text_begin(&text);
-    buf_printf(&text.message,
-               "must match exactly one of the allowed forms, but matches both (%u) and (%u)",
-               first + 1, second + 1);
-    return schema_text_enter(run, &text, at, SLICE("oneOf"));
+    slice message =
+        arena_printf(run->report->arena,
+                     "must match exactly one of the allowed forms, but matches both (%u) and (%u)",
+                     first + 1, second + 1);
+    return schema_report_enter(run, at, SLICE("oneOf"), message, SLICE_NONE);
 }

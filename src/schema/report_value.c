@@ -26,32 +26,36 @@ static slice shorten(slice text, size_t max)
     return slice_first(text, len);
 }
 
-void schema_text_quote(struct buf *out, slice name)
+slice schema_text_quote(const struct schema_run *run, slice name)
 {
+    char room[6 * QUOTED_BYTES_MAX + 2]; /* each byte may become \u00xx */
+    struct buf text = {.ptr = room, .cap = sizeof(room), .bytes_max = sizeof(room)};
     slice printed = shorten(name, QUOTED_BYTES_MAX);
-    json_write_str(out, printed);
-    if (printed.len < name.len)
-        buf_append(out, SLICE("..."));
+    json_write_str(&text, printed);
+    return arena_printf(run->report->arena, "%.*s%s", SLICE_ARG(buf_slice(&text)),
+                        printed.len < name.len ? "..." : "");
 }
 
-void schema_text_value(struct buf *out, const struct json *value)
+slice schema_text_value(const struct schema_run *run, const struct json *value)
 {
-    if (value->type == JSON_STRING) {
-        schema_text_quote(out, json_str(value));
-    } else if (value->type == JSON_BIGNUM && value->count > NUMBER_BYTES_MAX) {
-        buf_append(out, (slice){value->as.text, NUMBER_BYTES_MAX});
-        buf_append(out, SLICE("..."));
-    } else if (value->type == JSON_ARRAY && value->count > 0) {
-        buf_printf(out, "an array of %u item%s", value->count, value->count == 1 ? "" : "s");
-    } else if (value->type == JSON_OBJECT && value->count > 0) {
-        buf_append(out, SLICE("an object"));
-    } else {
-        json_write(out, value);
-    }
+    struct arena *arena = run->report->arena;
+    char room[NUMBER_BYTES_MAX];
+    struct buf text = {.ptr = room, .cap = sizeof(room), .bytes_max = sizeof(room)};
+    if (value->type == JSON_STRING)
+        return schema_text_quote(run, json_str(value));
+    if (value->type == JSON_BIGNUM && value->count > NUMBER_BYTES_MAX)
+        return arena_printf(arena, "%.*s...", NUMBER_BYTES_MAX, value->as.text);
+    if (value->type == JSON_ARRAY && value->count > 0)
+        return arena_printf(arena, "an array of %u item%s", value->count,
+                            value->count == 1 ? "" : "s");
+    if (value->type == JSON_OBJECT && value->count > 0)
+        return SLICE("an object");
+    json_write(&text, value);
+    return arena_dup(arena, buf_slice(&text));
 }
 
 /* A value of the schema: as JSON where that is short. */
-static void append_wanted(struct buf *out, const struct json *value)
+static slice wanted_text(const struct schema_run *run, const struct json *value)
 {
     /* A buffer over the room itself: where the value does not fit, it fails instead of growing. */
     char room[WANTED_BYTES_MAX + 1];
@@ -59,68 +63,21 @@ static void append_wanted(struct buf *out, const struct json *value)
     if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
         json_write(&text, value);
     ASSERT(text.ptr == room);
-    if (text.len > 0 && buf_is_ok(&text))
-        buf_append(out, buf_slice(&text));
-    else
-        schema_text_value(out, value);
+    return text.len > 0 && buf_is_ok(&text) ? arena_dup(run->report->arena, buf_slice(&text))
+                                            : schema_text_value(run, value);
 }
 
-static void append_got(struct buf *out, const struct json *value)
+static slice list_text(const struct schema_run *run, const struct json *list)
 {
-    buf_append(out, SLICE(" (got "));
-    schema_text_value(out, value);
-    buf_append(out, SLICE(")"));
-}
-
-static void append_list(struct buf *out, const struct json *list)
-{
+    struct arena *arena = run->report->arena;
     uint32_t printed = list->count > ENUM_PRINTED_MAX ? ENUM_PRINTED_MAX : list->count;
-    for (uint32_t i = 0; i < printed; i++) {
-        if (i > 0)
-            buf_append(out, SLICE(", "));
-        append_wanted(out, &list->as.items[i]);
-    }
-    if (printed < list->count)
-        buf_printf(out, " and %u more", list->count - printed);
-}
-
-slice schema_op_keyword(const struct schema_op *op)
-{
-    static const uint8_t keywords[] = {
-        [OP_CONST] = KW_CONST,
-        [OP_ENUM] = KW_ENUM,
-        [OP_MULTIPLE_OF] = KW_MULTIPLE_OF,
-        [OP_MINIMUM] = KW_MINIMUM,
-        [OP_MAXIMUM] = KW_MAXIMUM,
-        [OP_EXCLUSIVE_MINIMUM] = KW_EXCLUSIVE_MINIMUM,
-        [OP_EXCLUSIVE_MAXIMUM] = KW_EXCLUSIVE_MAXIMUM,
-        [OP_MIN_LENGTH] = KW_MIN_LENGTH,
-        [OP_MAX_LENGTH] = KW_MAX_LENGTH,
-        [OP_PATTERN] = KW_PATTERN,
-        [OP_FORMAT] = KW_FORMAT,
-        [OP_MIN_ITEMS] = KW_MIN_ITEMS,
-        [OP_MAX_ITEMS] = KW_MAX_ITEMS,
-        [OP_UNIQUE_ITEMS] = KW_UNIQUE_ITEMS,
-        [OP_MIN_PROPERTIES] = KW_MIN_PROPERTIES,
-        [OP_MAX_PROPERTIES] = KW_MAX_PROPERTIES,
-        [OP_DEPENDENT_REQUIRED] = KW_DEPENDENT_REQUIRED,
-        [OP_OBJECT] = KW_PROPERTIES,
-        [OP_PROPERTY_NAMES] = KW_PROPERTY_NAMES,
-        [OP_DEPENDENT_SCHEMAS] = KW_DEPENDENT_SCHEMAS,
-        [OP_ITEMS] = KW_ITEMS,
-        [OP_CONTAINS] = KW_CONTAINS,
-        [OP_REF] = KW_REF,
-        [OP_DYNAMIC_REF] = KW_DYNAMIC_REF,
-        [OP_ALL_OF] = KW_ALL_OF,
-        [OP_ANY_OF] = KW_ANY_OF,
-        [OP_ONE_OF] = KW_ONE_OF,
-        [OP_NOT] = KW_NOT,
-        [OP_IF] = KW_IF,
-        [OP_UNEVALUATED_ITEMS] = KW_UNEVALUATED_ITEMS,
-        [OP_UNEVALUATED_PROPERTIES] = KW_UNEVALUATED_PROPERTIES,
-    };
-    ASSERT(op->kind < ARRAY_LEN(keywords));
-    return keyword_name(keywords[op->kind]);
+    slice text = SLICE("");
+    for (uint32_t i = 0; i < printed; i++)
+        text = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(text), i > 0 ? ", " : "",
+                            SLICE_ARG(wanted_text(run, &list->as.items[i])));
+    return printed == list->count
+               ? text
+               : arena_printf(arena, "%.*s and %u more", SLICE_ARG(text), list->count - printed);
 }
 
 /* ---- type ---- */
@@ -129,39 +86,37 @@ bool schema_report_type(struct schema_run *run, const struct schema_at *at)
 {
     static const char *const names[] = {"null",  "boolean", "number", "string",
                                         "array", "object",  "integer"};
-    struct schema_text text;
     if (!run->report)
         return false;
-    schema_text_begin(&text);
+    struct arena *arena = run->report->arena;
     unsigned left = at->node->types;
-    buf_append(&text.message, SLICE("must be "));
-    if (left == 0)
-        buf_append(&text.message, SLICE("of no type at all"));
+    slice text = left == 0 ? SLICE("of no type at all") : SLICE("");
     for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
         if (!(left & 1U << i))
             continue;
-        buf_append_cstr(&text.message, names[i]);
         left &= ~(1U << i);
         /* Exactly one bit is left. */
         bool is_last_but_one = left && !(left & (left - 1));
-        if (left)
-            buf_append(&text.message, is_last_but_one ? SLICE(" or ") : SLICE(", "));
+        text = arena_printf(arena, "%.*s%s%s", SLICE_ARG(text), names[i],
+                            is_last_but_one ? " or "
+                            : left          ? ", "
+                                            : "");
     }
-    buf_printf(&text.message, ", not %s", json_type_name(at->value));
+    text = arena_printf(arena, "must be %.*s, not %s", SLICE_ARG(text), json_type_name(at->value));
     /* A container is described by its type already. */
     if (at->value->type < JSON_ARRAY && at->value->type != JSON_NULL)
-        append_got(&text.message, at->value);
-    return schema_text_enter(run, &text, at, SLICE("type"));
+        text = arena_printf(arena, "%.*s (got %.*s)", SLICE_ARG(text),
+                            SLICE_ARG(schema_text_value(run, at->value)));
+    return schema_report_enter(run, at, SLICE("type"), text, SLICE_NONE);
 }
 
 /* ---- values ---- */
 
-static void word_enum(struct schema_text *text, const struct json *list, const struct json *value)
+/* Only what is one edit away is suggested, or equal but for its case: a wrong hint is worse than
+ * none. */
+static slice hint_enum(const struct schema_run *run, const struct json *list,
+                       const struct json *value)
 {
-    buf_append(&text->message, SLICE("must be one of "));
-    append_list(&text->message, list);
-    /* Only what is one edit away is suggested, or equal but for its case: a wrong hint is worse
-     * than none. */
     unsigned best = 2;
     const struct json *nearest = NULL;
     for (uint32_t i = 0; i < list->count && value->type == JSON_STRING; i++) {
@@ -176,71 +131,57 @@ static void word_enum(struct schema_text *text, const struct json *list, const s
         }
     }
     if (!nearest)
-        return;
-    buf_append(&text->hint, SLICE("use "));
-    schema_text_quote(&text->hint, json_str(nearest));
-    buf_append(&text->hint, SLICE(" instead of "));
-    schema_text_quote(&text->hint, json_str(value));
+        return SLICE_NONE;
+    return arena_printf(run->report->arena, "use %.*s instead of %.*s",
+                        SLICE_ARG(schema_text_quote(run, json_str(nearest))),
+                        SLICE_ARG(schema_text_quote(run, json_str(value))));
 }
 
-static void word_bound(struct schema_text *text, const struct schema_op *op)
-{
-    static const char *const words[] = {
-        [OP_MINIMUM - OP_MINIMUM] = "must be at least ",
-        [OP_MAXIMUM - OP_MINIMUM] = "must be at most ",
-        [OP_EXCLUSIVE_MINIMUM - OP_MINIMUM] = "must be greater than ",
-        [OP_EXCLUSIVE_MAXIMUM - OP_MINIMUM] = "must be less than ",
-    };
-    buf_append_cstr(&text->message, words[op->kind - OP_MINIMUM]);
-    schema_text_value(&text->message, op->as.value);
-}
-
-static void word_multiple_of(struct schema_text *text, const struct schema_at *at)
-{
-    buf_append(&text->message, SLICE("must be a multiple of "));
-    /* The decimal is taken apart; the source has the number as it was written. */
-    schema_text_value(&text->message, json_get(at->node->source, SLICE("multipleOf")));
-}
-
-static void word_value(struct schema_text *text, const struct schema_op *op,
+/* What the op wants, behind "must ". */
+static slice wish_text(const struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
+    static const char *const bounds[KW_COUNT] = {
+        [KW_MINIMUM] = "be at least",
+        [KW_MAXIMUM] = "be at most",
+        [KW_EXCLUSIVE_MINIMUM] = "be greater than",
+        [KW_EXCLUSIVE_MAXIMUM] = "be less than",
+    };
+    struct arena *arena = run->report->arena;
+    slice text;
     switch (op->kind) {
-    case OP_CONST:
-        buf_append(&text->message, SLICE("must be "));
-        append_wanted(&text->message, op->as.value);
-        break;
-    case OP_ENUM:
-        word_enum(text, op->as.value, at->value);
-        break;
-    case OP_MULTIPLE_OF:
-        word_multiple_of(text, at);
-        break;
-    case OP_PATTERN:
-        buf_append(&text->message, SLICE("must match the pattern "));
-        buf_append(&text->message, shorten(schema_pattern_source(op->as.pattern), 300));
-        break;
-    case OP_FORMAT:
-        buf_append(&text->message, SLICE("must have the format "));
-        buf_append(&text->message, op->as.format->name);
-        buf_printf(&text->message, ", such as %s", op->as.format->hint);
-        break;
+    case KW_CONST:
+        return arena_printf(arena, "be %.*s", SLICE_ARG(wanted_text(run, op->as.value)));
+    case KW_ENUM:
+        return arena_printf(arena, "be one of %.*s", SLICE_ARG(list_text(run, op->as.value)));
+    case KW_MULTIPLE_OF:
+        /* The decimal is taken apart; the source has the number as it was written. */
+        text = schema_text_value(run, json_get(at->node->source, SLICE("multipleOf")));
+        return arena_printf(arena, "be a multiple of %.*s", SLICE_ARG(text));
+    case KW_PATTERN:
+        text = shorten(schema_pattern_source(op->as.pattern), 300);
+        return arena_printf(arena, "match the pattern %.*s", SLICE_ARG(text));
+    case KW_FORMAT:
+        return arena_printf(arena, "have the format %.*s, such as %s",
+                            SLICE_ARG(op->as.format->name), op->as.format->hint);
     default:
-        word_bound(text, op);
-        break;
+        ASSERT(bounds[op->kind]);
+        return arena_printf(arena, "%s %.*s", bounds[op->kind],
+                            SLICE_ARG(schema_text_value(run, op->as.value)));
     }
 }
 
 bool schema_report_value(struct schema_run *run, const struct schema_op *op,
                          const struct schema_at *at)
 {
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
-    schema_text_begin(&text);
-    word_value(&text, op, at);
-    append_got(&text.message, at->value);
-    return schema_text_enter(run, &text, at, schema_op_keyword(op));
+    slice message = arena_printf(run->report->arena, "must %.*s (got %.*s)",
+                                 SLICE_ARG(wish_text(run, op, at)),
+                                 SLICE_ARG(schema_text_value(run, at->value)));
+    return schema_report_enter(run, at, keyword_name(op->kind), message,
+                               op->kind == KW_ENUM ? hint_enum(run, op->as.value, at->value)
+                                                   : SLICE_NONE);
 }
 
 /* ---- counts ---- */
@@ -249,29 +190,23 @@ bool schema_report_count(struct schema_run *run, const struct schema_op *op,
                          const struct schema_at *at, uint64_t got)
 {
     static const struct {
-        const char *verb, *noun;
-    } words[] = {
-        [OP_MIN_LENGTH] = {"must be at least", "character"},
-        [OP_MAX_LENGTH] = {"must be at most", "character"},
-        [OP_MIN_ITEMS] = {"must have at least", "item"},
-        [OP_MAX_ITEMS] = {"must have at most", "item"},
-        /* "propert" takes "y" or "ies" below. */
-        [OP_MIN_PROPERTIES] = {"must have at least", "propert"},
-        [OP_MAX_PROPERTIES] = {"must have at most", "propert"},
+        const char *verb, *one, *many;
+    } words[KW_COUNT] = {
+        [KW_MIN_LENGTH] = {"be at least", "character long", "characters long"},
+        [KW_MAX_LENGTH] = {"be at most", "character long", "characters long"},
+        [KW_MIN_ITEMS] = {"have at least", "item", "items"},
+        [KW_MAX_ITEMS] = {"have at most", "item", "items"},
+        [KW_MIN_PROPERTIES] = {"have at least", "property", "properties"},
+        [KW_MAX_PROPERTIES] = {"have at most", "property", "properties"},
     };
-    struct schema_text text;
     if (schema_is_over(run))
         return false;
-    ASSERT(op->kind < ARRAY_LEN(words) && words[op->kind].verb);
+    ASSERT(words[op->kind].verb);
     unsigned long long limit = op->as.limit;
-    bool is_property = op->types == TYPE_OBJECT;
-    const char *ending = is_property ? (limit == 1 ? "y" : "ies") : (limit == 1 ? "" : "s");
-    schema_text_begin(&text);
-    if (got == 0 && limit == 1)
-        buf_append(&text.message, SLICE("must not be empty"));
-    else
-        buf_printf(&text.message, "%s %llu %s%s%s (got %llu)", words[op->kind].verb, limit,
-                   words[op->kind].noun, ending, op->types == TYPE_STRING ? " long" : "",
-                   (unsigned long long)got);
-    return schema_text_enter(run, &text, at, schema_op_keyword(op));
+    slice message = SLICE("must not be empty");
+    if (got > 0 || limit != 1)
+        message = arena_printf(
+            run->report->arena, "must %s %llu %s (got %llu)", words[op->kind].verb, limit,
+            limit == 1 ? words[op->kind].one : words[op->kind].many, (unsigned long long)got);
+    return schema_report_enter(run, at, keyword_name(op->kind), message, SLICE_NONE);
 }

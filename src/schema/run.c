@@ -216,19 +216,19 @@ static bool run_dynamic_ref(struct schema_run *run, const struct schema_dynamic_
 static bool run_op(struct schema_run *run, const struct schema_op *op, const struct schema_at *at)
 {
     switch (op->kind) {
-    case OP_REF:
+    case KW_REF:
         return schema_run_node(run, op->as.node, at);
-    case OP_DYNAMIC_REF:
+    case KW_DYNAMIC_REF:
         return run_dynamic_ref(run, op->as.dynamic_ref, at);
-    case OP_ALL_OF:
+    case KW_ALL_OF:
         return run_all_of(run, op, at);
-    case OP_ANY_OF:
+    case KW_ANY_OF:
         return run_any_of(run, op, at);
-    case OP_ONE_OF:
+    case KW_ONE_OF:
         return run_one_of(run, op, at);
-    case OP_NOT:
+    case KW_NOT:
         return run_not(run, op, at);
-    case OP_IF:
+    case KW_IF:
         return run_if(run, op->as.branches, at);
     default:
         break;

@@ -177,18 +177,18 @@ bool schema_run_array(struct schema_run *run, const struct schema_op *op,
     ASSERT(at->value->type == JSON_ARRAY);
     uint32_t count = at->value->count;
     switch (op->kind) {
-    case OP_MIN_ITEMS:
+    case KW_MIN_ITEMS:
         return count >= op->as.limit || schema_report_count(run, op, at, count);
-    case OP_MAX_ITEMS:
+    case KW_MAX_ITEMS:
         return count <= op->as.limit || schema_report_count(run, op, at, count);
-    case OP_UNIQUE_ITEMS:
+    case KW_UNIQUE_ITEMS:
         return run_unique(run, at);
-    case OP_ITEMS:
+    case KW_ITEMS:
         return run_items(run, op->as.items, at);
-    case OP_CONTAINS:
+    case KW_CONTAINS:
         return run_contains(run, op, at);
     default:
-        ASSERT(op->kind == OP_UNEVALUATED_ITEMS);
+        ASSERT(op->kind == KW_UNEVALUATED_ITEMS);
         return run_unevaluated(run, op, at);
     }
 }

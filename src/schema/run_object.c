@@ -180,20 +180,20 @@ bool schema_run_object(struct schema_run *run, const struct schema_op *op,
     ASSERT(at->value->type == JSON_OBJECT);
     uint32_t count = at->value->count;
     switch (op->kind) {
-    case OP_MIN_PROPERTIES:
+    case KW_MIN_PROPERTIES:
         return count >= op->as.limit || schema_report_count(run, op, at, count);
-    case OP_MAX_PROPERTIES:
+    case KW_MAX_PROPERTIES:
         return count <= op->as.limit || schema_report_count(run, op, at, count);
-    case OP_OBJECT:
+    case KW_PROPERTIES:
         return run_properties(run, op->as.object, at);
-    case OP_PROPERTY_NAMES:
+    case KW_PROPERTY_NAMES:
         return run_property_names(run, op, at);
-    case OP_DEPENDENT_REQUIRED:
+    case KW_DEPENDENT_REQUIRED:
         return run_dependent_required(run, op, at);
-    case OP_DEPENDENT_SCHEMAS:
+    case KW_DEPENDENT_SCHEMAS:
         return run_dependent_schemas(run, op, at);
     default:
-        ASSERT(op->kind == OP_UNEVALUATED_PROPERTIES);
+        ASSERT(op->kind == KW_UNEVALUATED_PROPERTIES);
         return run_unevaluated(run, op, at);
     }
 }

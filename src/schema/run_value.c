@@ -53,13 +53,14 @@ static bool is_in_bound(struct schema_run *run, const struct schema_op *op,
         return false;
     int order = json_number_cmp(value, op->as.value);
     switch (op->kind) {
-    case OP_MINIMUM:
+    case KW_MINIMUM:
         return order >= 0;
-    case OP_MAXIMUM:
+    case KW_MAXIMUM:
         return order <= 0;
-    case OP_EXCLUSIVE_MINIMUM:
+    case KW_EXCLUSIVE_MINIMUM:
         return order > 0;
     default:
+        ASSERT(op->kind == KW_EXCLUSIVE_MAXIMUM);
         return order < 0;
     }
 }
@@ -105,7 +106,7 @@ static bool has_length(struct schema_run *run, const struct schema_op *op,
 {
     slice text = json_str(at->value);
     uint64_t limit = op->as.limit;
-    bool is_min = op->kind == OP_MIN_LENGTH;
+    bool is_min = op->kind == KW_MIN_LENGTH;
     if (is_min ? text.len / 4 >= limit && limit > 0 : text.len <= limit)
         return true;
     if (is_min && limit == 0)
@@ -141,26 +142,25 @@ bool schema_run_value(struct schema_run *run, const struct schema_op *op,
     uint32_t weight = 0;
     bool is_valid = false;
     switch (op->kind) {
-    case OP_CONST:
+    case KW_CONST:
         is_valid = is_equal(run, at->value, op->as.value, &weight);
         break;
-    case OP_ENUM:
+    case KW_ENUM:
         is_valid = is_in_enum(run, at->value, op->as.value);
         break;
-    case OP_MULTIPLE_OF:
+    case KW_MULTIPLE_OF:
         is_valid = is_multiple(run, op, at->value);
         break;
-    case OP_MIN_LENGTH:
-    case OP_MAX_LENGTH:
+    case KW_MIN_LENGTH:
+    case KW_MAX_LENGTH:
         return has_length(run, op, at);
-    case OP_PATTERN:
+    case KW_PATTERN:
         is_valid = schema_run_matches(run, op->as.pattern, json_str(at->value));
         break;
-    case OP_FORMAT:
+    case KW_FORMAT:
         is_valid = has_format(run, op->as.format, at->value);
         break;
     default:
-        ASSERT(op->kind >= OP_MINIMUM && op->kind <= OP_EXCLUSIVE_MAXIMUM);
         is_valid = is_in_bound(run, op, at->value);
         break;
     }

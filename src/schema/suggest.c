@@ -39,18 +39,18 @@ static void walk_properties(const struct schema_object *object, struct name_walk
 static void walk_op(const struct schema_op *op, unsigned depth, struct name_walk *walk)
 {
     switch (op->kind) {
-    case OP_OBJECT:
+    case KW_PROPERTIES:
         walk_properties(op->as.object, walk);
         break;
-    case OP_REF:
+    case KW_REF:
         walk_node(op->as.node, depth, walk);
         break;
-    case OP_ALL_OF:
-    case OP_ANY_OF:
-    case OP_ONE_OF:
+    case KW_ALL_OF:
+    case KW_ANY_OF:
+    case KW_ONE_OF:
         walk_list(op, depth, walk);
         break;
-    case OP_IF:
+    case KW_IF:
         if (op->as.branches->consequence)
             walk_node(op->as.branches->consequence, depth, walk);
         if (op->as.branches->alternative)
