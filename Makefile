@@ -85,7 +85,7 @@ $(error ROOM is one or more of: $(ROOMS))
 endif
 
 # A main file belongs to its program, so that tests can link all the rest.
-MAIN := src/cmd/main.c
+MAIN := src/cli/main.c
 PACK_MAIN := src/catalog/pack_main.c
 $(foreach r,$(ROOMS),$(eval SOURCES_$(r) := \
 	$(filter-out $(MAIN) $(PACK_MAIN),$(wildcard src/$(r)/*.c))))
@@ -262,9 +262,9 @@ build/$(1)/libunitsupport.a: $(UNIT_SUPPORT:%.c=build/$(1)/%.o) build/list/sourc
 build/$(1)/libintegrationsupport.a: $(INTEGRATION_SUPPORT:%.c=build/$(1)/%.o) \
 		build/list/sources-integrationsupport
 
-$(call program,$(1),sluice): $(MAIN:%.c=build/$(1)/%.o) $(call archives,$(1),cmd) \
+$(call program,$(1),sluice): $(MAIN:%.c=build/$(1)/%.o) $(call archives,$(1),dev) \
 		build/list/ldflags-$(1)
-	$$(call link,$(1),cmd)
+	$$(call link,$(1),dev)
 
 $(call program,$(1),sluice-provider): $(PROVIDER:%.c=build/$(1)/%.o) $(call archives,$(1),bench) \
 		build/list/ldflags-$(1) build/list/sources-provider
@@ -276,8 +276,8 @@ $(call program,$(1),sluice-bench): $(LOAD:%.c=build/$(1)/%.o) $(call archives,$(
 
 $(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
 		build/$(1)/libintegrationsupport.a build/$(1)/libunitsupport.a \
-		$(call archives,$(1),cmd) build/list/ldflags-$(1)
-	$$(call link,$(1),cmd,-lcmocka))
+		$(call archives,$(1),dev) build/list/ldflags-$(1)
+	$$(call link,$(1),dev,-lcmocka))
 
 # The seam's objects come before the archives, whose members of the same functions stay out.
 $(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \

@@ -7,8 +7,8 @@
  * microseconds and cannot fail but for lack of memory.
  *
  * Ownership: a snapshot is counted. Code that works with an action across turns holds a reference;
- * a reload makes a new snapshot next to the old one and swaps them (cmd/reload.c). One snapshot is
- * used by one thread at a time, since looking up compiles.
+ * a reload makes a new snapshot next to the old one and swaps them (server/reload.c). One snapshot
+ * is used by one thread at a time, since looking up compiles.
  */
 #ifndef CATALOG_CATALOG_H
 #define CATALOG_CATALOG_H

@@ -47,7 +47,7 @@ void manifest_lint_header(const struct reader *r, const char *member, slice name
 
 /* ---- credentials ---- */
 
-/* The members that a stored credential may have (cmd/credential.c takes no others), and what `send`
+/* The members that a stored credential may have (cli/credential.c takes no others), and what `send`
  * is meant to write of them. */
 static const struct {
     const char *advice;

@@ -1,6 +1,6 @@
 /*
  * kept: how many executions and audit events an account keeps. The oldest beyond that go, in bites
- * that the server takes by itself (cmd/keeper.h).
+ * that the server takes by itself (server/keeper.h).
  */
 #ifndef STORE_KEPT_H
 #define STORE_KEPT_H

@@ -1,8 +1,8 @@
 /*
  * Retention. The DDL is in functions of the schema (sql/0001_base.sql), called from here.
  *
- * Calls come from the housekeeping of each process (cmd/janitor.c), maybe from several at the same
- * time: each statement is harmless then.
+ * Calls come from the housekeeping of each process (server/janitor.c), maybe from several at the
+ * same time: each statement is harmless then.
  */
 #include "store/retention.h"
 

@@ -2,7 +2,7 @@
  * Every operator command against a real database: what it does, what it prints, and its sentence
  * when it cannot. Runs the real program.
  */
-#include "unit/cmd/testing.h"
+#include "unit/support/folder.h"
 
 #include <signal.h>
 

@@ -2,7 +2,7 @@
  * `sluice dev` from its first start to its end: what it makes, keeps, says and stops. Everything a
  * first user meets; as root and, where we are root, as another user too.
  */
-#include "unit/cmd/testing.h"
+#include "unit/support/folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
  * `sluice flow`: templates checked and shown, and why a flow does not move. Runs the real program.
  */
-#include "unit/cmd/testing.h"
+#include "unit/support/folder.h"
 
 #include "base/id.h"
 #include "integration/support/program.h"

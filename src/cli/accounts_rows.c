@@ -1,0 +1,173 @@
+/*
+ * Export and erasure of an account; see accounts_rows.h.
+ *
+ * Erasure works while servers run. The account is disabled first and servers are notified, so that
+ * no new request is accepted; writes under way are waited for, since their callers still expect a
+ * result. Work that had started may write rows for as long as an execution may take: until `settle`
+ * is over, rows that appear are erased, too. The account's own row is deleted last.
+ */
+#include "cli/accounts_rows.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "store/account_rows.h"
+
+enum { PATH_BYTES_MAX = 4096, SETTLE_MS = 45000, PAUSE_US = 200 * 1000 };
+
+/* ---- export ---- */
+
+static int put_line(void *owner, slice line, struct err *err)
+{
+    FILE *out = owner;
+    bool is_ok = fwrite(line.ptr, 1, line.len, out) == line.len && fputc('\n', out) != EOF;
+    return is_ok ? OK : err_set(err, ERR_IO, "cannot write: %s", strerror(errno));
+}
+
+static int export_to(struct session *session, struct uuid account_id, FILE *out)
+{
+    struct account_export export = {.on_line = put_line, .owner = out};
+    int result = store_account_export_sync(session->sync, account_id, &export, &session->err);
+    /* A full disk is often reported only here. */
+    if (result == OK && fflush(out) != 0)
+        result = err_set(&session->err, ERR_IO, "cannot write: %s", strerror(errno));
+    if (result == OK)
+        (void)fprintf(stderr, "%llu rows\n", (unsigned long long)export.rows);
+    return result;
+}
+
+/* The file is complete or does not exist, and only its owner may read it. */
+static int export_to_file(struct session *session, struct uuid account_id, const char *path)
+{
+    char part[PATH_BYTES_MAX];
+    /* The pid keeps two exports to one path from writing the same part. */
+    int len = snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid());
+    if (len < 0 || (size_t)len >= sizeof(part))
+        return err_set(&session->err, ERR_LIMIT, "the path %s is too long", path);
+    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!out) {
+        (void)err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+        if (fd >= 0)
+            (void)close(fd);
+        return ERR_IO;
+    }
+    int result = export_to(session, account_id, out);
+    /* The rename must not become durable before the content. */
+    if (result == OK && fsync(fd) != 0)
+        result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+    if (fclose(out) != 0 && result == OK)
+        result = err_set(&session->err, ERR_IO, "cannot write %s: %s", part, strerror(errno));
+    /* From here on the file is complete under its own name. */
+    if (result == OK && rename(part, path) != 0)
+        result = err_set(&session->err, ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    if (result != OK)
+        (void)unlink(part);
+    return result;
+}
+
+int accounts_export(struct session *session, struct command_call *call)
+{
+    struct account account;
+    slice path = command_option(call, "out");
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    if (!path.ptr)
+        return export_to(session, account.account_id, stdout);
+    return export_to_file(session, account.account_id, path.ptr);
+}
+
+/* ---- erase ---- */
+
+static bool is_over(uint64_t until_ns)
+{
+    /* The monotonic clock: settling must not depend on the wall clock's jumps. */
+    return clock_mono_ns() >= until_ns;
+}
+
+static int wait_for_writes(struct session *session, struct uuid account_id, uint64_t until_ns)
+{
+    uint64_t count;
+    for (;;) {
+        int result = store_account_claims_sync(session->sync, account_id, &count, &session->err);
+        if (result != OK || count == 0 || is_over(until_ns))
+            /* Writes that take longer than `settle` are given up; their rows are erased as they
+             * appear. */
+            return result;
+        (void)usleep(PAUSE_US);
+    }
+}
+
+/* Erases until nothing appears any more. */
+static int erase_rows(struct session *session, struct uuid account_id, uint64_t until_ns,
+                      uint64_t *rows)
+{
+    for (;;) {
+        uint64_t count = 0;
+        /* Checked before the pass: the last pass begins after the time is over, so that it finds
+         * everything. */
+        bool is_last = is_over(until_ns);
+        int result =
+            store_account_erase_rows_sync(session->sync, account_id, &count, &session->err);
+        *rows += count;
+        if (result != OK || (is_last && count == 0))
+            return result;
+        /* Nothing was found, but running work may still write. */
+        if (count == 0)
+            (void)usleep(PAUSE_US);
+    }
+}
+
+static int disable_for_erasure(struct session *session, const struct account *account)
+{
+    if (session_audit(session, account->account_id, "account.disabled", SLICE_NONE) != OK)
+        return (int)session->err.code;
+    return session_commit(session, store_account_disable_sync(session->sync, account->account_id,
+                                                              true, &session->err));
+}
+
+static int read_settle(struct session *session, const struct command_call *call, uint64_t *ms)
+{
+    slice text = command_option(call, "settle");
+    *ms = SETTLE_MS;
+    /* Without the option, longer than the default execution-timeout. */
+    if (!text.ptr || config_parse_ms(text, ms))
+        return OK;
+    return err_set(&session->err, ERR_INVALID, "settle must be a time such as 45s, got \"%.*s\"",
+                   SLICE_ARG(text));
+}
+
+int accounts_erase(struct session *session, struct command_call *call)
+{
+    struct account account;
+    char id[UUID_TEXT_LEN + 1];
+    uint64_t settle_ms, rows = 0;
+    if (read_settle(session, call, &settle_ms) != OK || session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    uuid_format(account.account_id, id);
+    /* Asked for after the account was found, so that the message can name it. */
+    if (!command_has(call, "yes"))
+        return err_set(&session->err, ERR_REFUSED,
+                       "nothing was erased: --yes is needed to erase all of account %s (%.*s), for "
+                       "ever; `sluice accounts export` saves it first",
+                       id, SLICE_ARG(account.name));
+    /* Disabled first: from here on no new work begins, and the settling time can be counted. */
+    int result = disable_for_erasure(session, &account);
+    uint64_t until_ns = clock_mono_ns() + settle_ms * 1000000;
+    if (result == OK && settle_ms > 0)
+        (void)fprintf(stderr, "waiting %llu s for running work to finish\n",
+                      (unsigned long long)((settle_ms + 999) / 1000));
+    if (result == OK)
+        result = wait_for_writes(session, account.account_id, until_ns);
+    if (result == OK)
+        result = erase_rows(session, account.account_id, until_ns, &rows);
+    if (result == OK)
+        result = store_account_delete_sync(session->sync, account.account_id, &session->err);
+    if (result == OK)
+        (void)printf("erased account %s and %llu rows\n", id, (unsigned long long)rows);
+    return result;
+}

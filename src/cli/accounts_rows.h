@@ -1,0 +1,13 @@
+/*
+ * `sluice accounts export` and `sluice accounts erase`: all that is stored of one account.
+ */
+#ifndef CLI_ACCOUNTS_ROWS_H
+#define CLI_ACCOUNTS_ROWS_H
+
+#include "cli/session.h"
+
+/* Bodies for session_run; options out, yes, settle. */
+int accounts_export(struct session *session, struct command_call *call);
+int accounts_erase(struct session *session, struct command_call *call);
+
+#endif

@@ -1,0 +1,294 @@
+/*
+ * Authorizing from a terminal; see authorize.h. One loop runs both halves: it turns until the
+ * authorize URL is known, is not turned while the person is at the app (read_line blocks), and
+ * turns again to exchange the code.
+ */
+#include "cli/authorize.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/encode.h"
+#include "cli/output.h"
+#include "exec/enrol.h"
+#include "server/outbound.h"
+#include "store/change.h"
+
+enum { SESSION_BYTES = 32, SETTLE_MS = 5000, ARENA_BYTES_MAX = 1024 * 1024 };
+
+struct authorize {
+    struct op op;
+    struct session *session;
+    struct loop *loop;
+    struct outbound out;
+    struct pg_pool *pool;
+    struct connect_service *connect;
+    struct oauth_begin_request begin_request;
+    struct oauth_finish_request finish_request;
+    struct oauth_begin begin;
+    struct oauth_finish finish;
+    struct exec_enrol enrol;
+    struct audit_event caller; /* actor and address, for the audit trail */
+    bool may_change_identity;
+    uint8_t session_id[SESSION_BYTES];
+    bool is_finishing, is_freed;
+    struct buf line, values; /* the address that was pasted, and the values of its query */
+};
+
+/* ---- one op for each half ---- */
+
+static struct authorize *authorize_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct authorize, op);
+}
+
+static enum op_result step_start(struct op *op)
+{
+    struct authorize *it = authorize_of(op);
+    if (it->is_finishing)
+        oauth_finish_start(it->connect, &it->finish, &it->finish_request, op);
+    else
+        oauth_begin_start(it->connect, &it->begin, &it->begin_request, op);
+    return OP_WAIT;
+}
+
+static slice copy_child_text(struct op *op, slice text)
+{
+    /* The texts are in a child op that ends with this turn. */
+    return text.ptr ? arena_dup(&op->arena, text) : SLICE_NONE;
+}
+
+/* Stores the grant with the identity that the app reports. */
+static enum op_result step_enrol(struct op *op)
+{
+    struct authorize *it = authorize_of(op);
+    const struct oauth_finish *finish = &it->finish;
+    /* The first half, and a grant that was refused, have nothing to store. */
+    if (!it->is_finishing || finish->outcome != OAUTH_DONE)
+        return OP_NEXT;
+    const struct exec_enrol_request in = {
+        .account_id = it->finish_request.account_id,
+        .integration_id = copy_child_text(op, finish->integration_id),
+        .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
+        .connection_id = finish->connection_id,
+        .label = copy_child_text(op, finish->label),
+        .params = copy_child_text(op, finish->params),
+        .credential = secret_reveal(finish->credential),
+        .id_token = copy_child_text(op, finish->id_token),
+        .scopes = copy_child_text(op, finish->scopes),
+        .expires_at = finish->expires_at,
+        .is_grant = true,
+        .may_change_identity = it->may_change_identity,
+        .actor = it->caller.actor,
+        .address = it->caller.address,
+    };
+    it->finish.scopes_missing = copy_child_text(op, finish->scopes_missing);
+    exec_enrol_start(it->connect, it->pool, it->out.client, it->session->catalog, &it->enrol, &in,
+                     op);
+    return OP_WAIT;
+}
+
+/* The connection's id goes to stdout for scripts; remarks go to stderr. */
+static void print_connection(const struct authorize *it)
+{
+    const struct exec_enrol *enrol = &it->enrol;
+    (void)printf("connection %lld%s\n", (long long)enrol->connection_id,
+                 it->finish.connection_id ? " has a new grant" : "");
+    if (connection_identity_is_known(&enrol->identity)) {
+        (void)fprintf(stderr, "acts as ");
+        output_text(stderr, connection_identity_text(&enrol->identity));
+        (void)fputc('\n', stderr);
+    }
+    /* The connection works, but actions that need these scopes will be refused. */
+    if (it->finish.scopes_missing.ptr) {
+        (void)fprintf(stderr, "not granted: ");
+        output_text(stderr, it->finish.scopes_missing);
+        (void)fputc('\n', stderr);
+    }
+    if (it->finish.is_refresh_token_missing)
+        (void)fprintf(stderr, "the app gave no refresh token: reconnect it when its access token "
+                              "expires\n");
+}
+
+/* The results of a child op are valid until the end of this turn, so they are printed here. */
+static enum op_result step_print(struct op *op)
+{
+    struct authorize *it = authorize_of(op);
+    bool is_begun = !it->is_finishing && it->begin.outcome == OAUTH_DONE;
+    bool is_granted = it->is_finishing && it->finish.outcome == OAUTH_DONE;
+    slice message = is_granted         ? it->enrol.message
+                    : it->is_finishing ? it->finish.message
+                                       : it->begin.message;
+    /* The tokens are stored, or enrolling has failed and they are discarded. */
+    if (it->is_finishing)
+        secret_unref(it->finish.credential);
+    if (is_begun) {
+        (void)printf("%.*s\n", SLICE_ARG(it->begin.url));
+        (void)fflush(stdout);
+    } else if (is_granted && it->enrol.result == EXEC_ENROLLED) {
+        print_connection(it);
+    } else {
+        bool may_insist = is_granted && it->enrol.result == EXEC_ENROL_OTHER_IDENTITY;
+        (void)err_set(&it->session->err, ERR_REFUSED, "%.*s%s", SLICE_ARG(message),
+                      may_insist ? " To allow another identity, add --any-identity." : "");
+    }
+    return OP_DONE;
+}
+
+static void on_freed(struct op *op)
+{
+    authorize_of(op)->is_freed = true;
+}
+
+static const struct op_step steps[] = {
+    {"start", step_start, 0}, {"enrol", step_enrol, 0}, {"print", step_print, 0}};
+static const struct op_class authorize_class = {
+    .name = "authorize", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
+
+/* Runs one half to its end. OK: it succeeded; if not, the session's err has the message. */
+static int run_half(struct authorize *it, bool is_finishing)
+{
+    it->is_finishing = is_finishing;
+    it->is_freed = false;
+    it->session->err.code = OK;
+    op_start(&it->op, &authorize_class, it->loop, NULL, ARENA_BYTES_MAX);
+    /* on_freed comes last, after the op's own end: then the struct may be reused. */
+    while (!it->is_freed)
+        (void)loop_turn(it->loop, true);
+    return (int)it->session->err.code;
+}
+
+/* ---- the address that the browser ended at ---- */
+
+static int read_line(struct authorize *it)
+{
+    struct err *err = &it->session->err;
+    int c;
+    (void)fprintf(stderr,
+                  "Open that address in a browser, then paste the address that it ends at here:\n");
+    while ((c = getchar()) != EOF && c != '\n')
+        buf_append_char(&it->line, (char)c);
+    if (!buf_is_ok(&it->line) || it->line.len == 0)
+        return err_set(err, ERR_INVALID, "no address was entered");
+    return OK;
+}
+
+/* Decodes a parameter's value into `values`, which is reserved for the whole query and so never
+ * moves. */
+static int read_value(struct authorize *it, slice text, slice *value)
+{
+    size_t start = it->values.len;
+    if (decode_percent(&it->values, text, true) != OK)
+        return err_set(&it->session->err, ERR_INVALID, "the address has a broken escape");
+    *value = slice_of(it->values.ptr + start, it->values.len - start);
+    return OK;
+}
+
+static int read_address(struct authorize *it)
+{
+    struct oauth_finish_request *request = &it->finish_request;
+    struct {
+        const char *name;
+        slice *value;
+    } const wanted[] = {{"state", &request->state},
+                        {"code", &request->code},
+                        {"iss", &request->iss},
+                        {"error", &request->error}};
+    slice query = slice_trim(buf_slice(&it->line));
+    ptrdiff_t mark = slice_find_char(query, '?');
+    /* All values together are shorter than the query, so that one reservation is enough. */
+    if (mark < 0 || !buf_reserve(&it->values, query.len))
+        return err_set(&it->session->err, ERR_INVALID,
+                       "the address has no query; it should hold a code and a state");
+    query = slice_from(query, (size_t)mark + 1);
+    /* A fragment is not part of the query; some apps append one. */
+    query = slice_split(&query, '#');
+    while (query.len > 0) {
+        slice value = slice_split(&query, '&'), name = slice_split(&value, '=');
+        /* Other parameters are the app's own. */
+        for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+            if (slice_eq_cstr(name, wanted[i].name) &&
+                read_value(it, value.ptr ? value : SLICE(""), wanted[i].value) != OK)
+                return ERR_INVALID;
+    }
+    return OK;
+}
+
+/* ---- the parts ---- */
+
+static int open_parts(struct authorize *it)
+{
+    struct session *session = it->session;
+    struct err *err = &session->err;
+    it->loop = loop_new(err);
+    if (!it->loop)
+        return (int)err->code;
+    if (outbound_open(&it->out, it->loop, session->config, err) != OK)
+        return (int)err->code;
+    /* One writer and one reader are enough: a single op runs at a time. */
+    struct pg_pool_config pool = {.conninfo = session->config->database_url.ptr,
+                                  .dns = it->out.dns,
+                                  .writers = 1,
+                                  .readers = 1};
+    it->pool = pg_pool_new(it->loop, &pool, err);
+    struct connect_config connect = {
+        .pool = it->pool,
+        .ring = session->ring,
+        .http = it->out.client,
+        .catalog = &session->catalog,
+        .token_timeout_ms = (unsigned)session->config->token_timeout_ms,
+        .kept_max = session->config->account_kept_connections,
+    };
+    it->connect = it->pool ? connect_new(it->loop, &connect) : NULL;
+    if (it->pool && !it->connect)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    return it->pool ? OK : (int)err->code;
+}
+
+static void close_parts(struct authorize *it)
+{
+    if (!it->loop)
+        /* The pool goes first, so that connections close while the loop still turns. */
+        return;
+    pg_pool_free(it->pool);
+    outbound_close(&it->out);
+    uint64_t until = clock_mono_ns() + SETTLE_MS * 1000000ULL;
+    while (op_count(it->loop) > 0 && clock_mono_ns() < until)
+        (void)loop_turn(it->loop, false);
+    connect_free(it->connect);
+    loop_free(it->loop);
+    outbound_free(&it->out);
+}
+
+int authorize_run(struct session *session, const struct oauth_begin_request *request)
+{
+    struct authorize it = {.session = session,
+                           .begin_request = *request,
+                           .caller = {.account_id = request->account_id},
+                           .may_change_identity = request->may_change_identity};
+    /* A session of this one run: the state that comes back must have been issued here. */
+    random_kernel(it.session_id, sizeof(it.session_id));
+    it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
+    session_fill_operator(session, &it.caller);
+    it.finish_request = (struct oauth_finish_request){
+        .account_id = request->account_id,
+        .session_id = it.begin_request.session_id,
+    };
+    buf_init(&it.line, OAUTH_URL_BYTES_MAX);
+    buf_init(&it.values, OAUTH_URL_BYTES_MAX);
+    int result = open_parts(&it);
+    if (result == OK)
+        result = run_half(&it, false);
+    if (result == OK)
+        result = read_line(&it);
+    if (result == OK)
+        result = read_address(&it);
+    if (result == OK)
+        result = run_half(&it, true);
+    if (result == OK) /* servers have the old connection cached */
+        result = store_change_notify_sync(session->sync, request->account_id, &session->err);
+    close_parts(&it);
+    buf_deinit(&it.line);
+    buf_deinit(&it.values);
+    return result;
+}

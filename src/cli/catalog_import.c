@@ -1,0 +1,174 @@
+/*
+ * sluice catalog import; see catalog_import.h. The document's folder is opened once: files that it
+ * refers to are read below it and nowhere else.
+ */
+#include "cli/catalog_import.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "cli/output.h"
+#include "openapi/import.h"
+
+enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* of all files that references name, together */
+
+const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
+    {"id", "ID", "the integration's id; derived from the description's title by default"},
+    {"overrides", "FILE",
+     "what the description does not say; contrib/integrations/README.md has the format"},
+    {"output", "FILE", "the manifest's file; stdout by default"},
+};
+
+static int read_open(FILE *file, const char *path, size_t bytes_max, struct arena *arena,
+                     slice *text, struct err *err)
+{
+    struct stat info;
+    if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
+        return err_set(err, ERR_INVALID, "%s is not a file", path);
+    if (info.st_size > (off_t)bytes_max)
+        return err_set(err, ERR_LIMIT, "%s is over %zu bytes", path, bytes_max);
+    size_t len = (size_t)info.st_size;
+    char *bytes = arena_alloc_text(arena, len + 1);
+    if (!bytes)
+        return err_set(err, ERR_NOMEM, "out of memory for %s", path);
+    if (fread(bytes, 1, len, file) != len)
+        return err_set(err, ERR_IO, "cannot read %s", path);
+    *text = slice_of(bytes, len);
+    return OK;
+}
+
+static int read_import_file(struct session *session, const char *path, size_t bytes_max,
+                            slice *text)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return err_set(&session->err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    int result = read_open(file, path, bytes_max, &session->arena, text, &session->err);
+    (void)fclose(file);
+    return result;
+}
+
+/* One line each, then the totals. output_text keeps control characters of the file from the
+ * terminal. */
+static void print_report(const struct import_result *result)
+{
+    for (size_t i = 0; i < result->line_count; i++) {
+        const struct import_line *line = &result->lines[i];
+        (void)fprintf(stderr, "%s: ", import_kind_name(line->kind));
+        if (line->operation.len > 0) {
+            output_text(stderr, line->operation);
+            (void)fputs(": ", stderr);
+        }
+        output_text(stderr, line->text);
+        (void)fputc('\n', stderr);
+    }
+    (void)fprintf(stderr, "%zu operations: %zu imported (%zu of them weakened), %zu skipped\n",
+                  result->total, result->imported, result->weakened, result->skipped);
+}
+
+static int write_manifest(struct session *session, slice path, slice text)
+{
+    if (!path.ptr) {
+        (void)fwrite(text.ptr, 1, text.len, stdout);
+        return OK; /* command_main checks stdout at the end */
+    }
+    char *name = arena_cstr(&session->arena, path);
+    FILE *file = name ? fopen(name, "we") : NULL;
+    if (!file)
+        return err_set(&session->err, ERR_IO, "cannot write %.*s: %s", SLICE_ARG(path),
+                       strerror(errno));
+    bool is_written = fwrite(text.ptr, 1, text.len, file) == text.len;
+    /* fclose writes what is buffered, so that a full disk is reported here. */
+    is_written = fclose(file) == 0 && is_written;
+    return is_written ? OK : err_set(&session->err, ERR_IO, "cannot write %.*s", SLICE_ARG(path));
+}
+
+/* ---- other files of the description ---- */
+
+struct folder {
+    char root[PATH_MAX], name[PATH_MAX]; /* without links; the document's own */
+    size_t bytes_left;                   /* of all files together */
+};
+
+static int read_below(struct folder *folder, const char *path, struct arena *arena, slice *text,
+                      struct err *err)
+{
+    char real[PATH_MAX];
+    size_t root_len = strlen(folder->root);
+    if (!realpath(path, real))
+        /* realpath resolves links, so that the check below is made on the file that is read. */
+        return err_set(err, ERR_IO, "%s", strerror(errno));
+    /* References are confined to the document's own folder, since a description may come from
+     * anyone. */
+    if (strncmp(real, folder->root, root_len) != 0 || real[root_len] != '/')
+        return err_set(err, ERR_INVALID, "it is a link that leads out of the folder");
+    FILE *file = fopen(real, "re");
+    if (!file)
+        return err_set(err, ERR_IO, "%s", strerror(errno));
+    int result = read_open(file, real, folder->bytes_left, arena, text, err);
+    (void)fclose(file);
+    if (result == OK)
+        folder->bytes_left -= text->len;
+    return result;
+}
+
+static int read_from_folder(void *ctx, slice path, struct arena *arena, slice *text,
+                            struct err *err)
+{
+    struct folder *folder = ctx;
+    slice full = arena_printf(arena, "%s/%.*s", folder->root, SLICE_ARG(path));
+    return full.ptr ? read_below(folder, full.ptr, arena, text, err)
+                    : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+/* false: there is no such document; reading it will say why. */
+static bool open_folder(struct folder *folder, const char *path)
+{
+    folder->bytes_left = FOLDER_BYTES_MAX;
+    if (!realpath(path, folder->root))
+        return false;
+    char *name = strrchr(folder->root, '/');
+    /* An absolute path from realpath has at least one slash. */
+    (void)snprintf(folder->name, sizeof(folder->name), "%s", name + 1);
+    *name = '\0';
+    return true;
+}
+
+static int import_openapi(struct session *session, struct command_call *call,
+                          struct import_result *result)
+{
+    struct folder files;
+    bool has_folder = open_folder(&files, call->argv[1]);
+    struct import_folder folder = {.read = read_from_folder, .ctx = &files};
+    folder.name = has_folder ? slice_cstr(files.name) : SLICE_NONE;
+    struct import_options options = {.integration_id = command_option(call, "id"),
+                                     .folder = has_folder ? &folder : NULL};
+    slice overrides = command_option(call, "overrides");
+    char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
+    /* Read before the overrides: the document is the likelier one to be missing. */
+    int code =
+        read_import_file(session, call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &options.document);
+    if (code == OK && path)
+        code = read_import_file(session, path, IMPORT_OVERRIDES_BYTES_MAX, &options.overrides);
+    if (code != OK)
+        return code;
+    code = catalog_import_openapi(&options, result, &session->err);
+    /* ERR_NOTFOUND: nothing could be imported; the report says why, line by line. */
+    if (code == OK || code == ERR_NOTFOUND)
+        print_report(result);
+    return code == OK ? write_manifest(session, command_option(call, "output"), result->manifest)
+                      : code;
+}
+
+int catalog_import(struct session *session, struct command_call *call)
+{
+    struct import_result result = {.total = 0};
+    if (strcmp(call->argv[0], "openapi") != 0)
+        return err_set(&session->err, ERR_INVALID,
+                       "\"%s\" cannot be imported; the one kind known is openapi", call->argv[0]);
+    int code = import_openapi(session, call, &result);
+    catalog_import_free(&result);
+    return code;
+}

@@ -1,0 +1,27 @@
+/*
+ * Integrations and actions as text for a person, or as JSON for a script.
+ */
+#ifndef CLI_CATALOG_SHOW_H
+#define CLI_CATALOG_SHOW_H
+
+#include "cli/session.h"
+
+/* session->catalog is open. */
+int catalog_show_all(struct session *session, bool as_json) MUST_CHECK;
+/* action: SLICE_NONE for the integration itself. ERR_NOTFOUND names the nearest. */
+int catalog_show_one(struct session *session, slice integration, slice action,
+                     bool as_json) MUST_CHECK;
+/* The integrations and actions that fit the query (catalog/search.h), best first. None is no error.
+ */
+int catalog_show_found(struct session *session, slice query, bool as_json) MUST_CHECK;
+/* The problems of a load, one line each. */
+void catalog_show_problems(const struct catalog_report *report);
+/* A text that may hold anything, wrapped. */
+void catalog_show_text(struct session *session, int indent, slice text);
+/* The properties of an input schema. */
+void catalog_show_input(struct session *session, const struct json *schema);
+/* ERR_NOTFOUND names the nearest. */
+int catalog_find_or_suggest(struct session *session, slice id,
+                            const struct catalog_integration **found) MUST_CHECK;
+
+#endif

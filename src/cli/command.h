@@ -1,0 +1,74 @@
+/*
+ * Commands of the binary: main.c has the table, command.c reads a command line and runs what it
+ * names, command_help.c prints the help.
+ *
+ * `sluice accounts create NAME`: accounts is a command, create one of its verbs. A command without
+ * verbs (serve) has a single one without a name.
+ */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "config/config.h"
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct command;
+struct command_verb;
+
+/* One command line, read. */
+struct command_call {
+    const struct command *command;
+    const struct command_verb *verb;
+    struct config *config;
+    struct config_args args; /* args.values belong to verb->options */
+    int argc;                /* positional ones */
+    char **argv;
+    char *const *line; /* the whole command line, from the program on */
+};
+
+struct command_verb {
+    const char *name;                    /* NULL: the command is its own verb */
+    const char *synopsis;                /* positional arguments: "ACCOUNT ID"; "" for none */
+    const char *summary;                 /* one sentence */
+    const struct config_option *options; /* may be NULL */
+    size_t option_count;
+    const char
+        *needs; /* an option that is required; the verb itself reports it missing. NULL: none */
+    int args_min, args_max;
+    /* Returns an exit code; has printed its own errors, by command_fail. */
+    int (*run)(struct command_call *call);
+};
+
+struct command {
+    const char *name;
+    const char *summary; /* one line for the list */
+    const char *help;    /* paragraphs for --help, separated by \n; may be NULL */
+    unsigned scopes;     /* of settings that it reads (config/config.h) */
+    const struct command_verb *verbs;
+    size_t verb_count;
+};
+
+#define COMMAND_VERBS(array)   .verbs = (array), .verb_count = ARRAY_LEN(array)
+#define COMMAND_OPTIONS(array) .options = (array), .option_count = ARRAY_LEN(array)
+
+/* Reads argv (argv[0] is the program) and runs; returns the exit code. `count`: entries of the
+ * table. `help`, --help, -h, `version` and --version are understood, too. stdout is flushed: output
+ * that cannot be written fails the command. */
+int command_main(const struct command *const *commands, size_t count, int argc, char **argv);
+
+/* The value of an option, SLICE_NONE when it was not given; name is one of verb->options
+ * (asserted). */
+slice command_option(const struct command_call *call, const char *name);
+bool command_has(const struct command_call *call, const char *name);
+/* Print "sluice accounts create: sentence" to stderr and return EXIT_FAILED; the second is for
+ * wrong use, points to --help and returns EXIT_USAGE. */
+int command_fail(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
+int command_misuse(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* command_help.c: to stdout or stderr. */
+void command_help_all(FILE *out, const struct command *const *commands, size_t count);
+/* verb NULL: of the whole command. */
+void command_help(FILE *out, const struct command *command, const struct command_verb *verb);
+extern const char command_version[];
+
+#endif

@@ -1,0 +1,12 @@
+/*
+ * The commands, each in a file of its own name; main.c puts them into one table.
+ */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/command.h"
+
+extern const struct command serve_command, dev_command, migrate_command, accounts_command,
+    keys_command, connections_command, catalog_command, oauth_clients_command, flow_command;
+
+#endif

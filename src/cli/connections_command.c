@@ -1,0 +1,377 @@
+/*
+ * sluice connections: an account's connections to apps, for operators and scripts. People connect
+ * their apps in the dashboard.
+ */
+#include "base/mem.h"
+#include "cli/authorize.h"
+#include "cli/catalog_show.h"
+#include "cli/commands.h"
+#include "cli/credential.h"
+#include "cli/output.h"
+
+/* ---- add ---- */
+
+/* Normalized to single spaces; SLICE_NONE when not given. */
+static int read_scopes(struct session *session, slice text, slice *scopes)
+{
+    struct buf out;
+    *scopes = SLICE_NONE;
+    if (!text.ptr)
+        return OK;
+    buf_init(&out, 16 * 1024);
+    while (text.len > 0) {
+        slice one = slice_trim(slice_split(&text, ' '));
+        for (size_t i = 0; i < one.len; i++)
+            /* Scopes are compared word by word later, so anything else could never match. */
+            if ((unsigned char)one.ptr[i] <= 0x20 || (unsigned char)one.ptr[i] >= 0x7f) {
+                buf_deinit(&out);
+                return err_set(&session->err, ERR_INVALID,
+                               "scopes are words of printable ASCII, separated by spaces");
+            }
+        if (out.len > 0 && one.len > 0)
+            buf_append_char(&out, ' ');
+        buf_append(&out, one);
+    }
+    bool is_ok = buf_is_ok(&out);
+    if (is_ok)
+        *scopes = arena_dup(&session->arena, buf_slice(&out));
+    buf_deinit(&out);
+    return is_ok && scopes->ptr ? OK : err_set(&session->err, ERR_LIMIT, "the scopes are too long");
+}
+
+/* The way to connect that --auth names; by default the first of the manifest. */
+static int read_auth(struct session *session, const struct command_call *call,
+                     struct credential_order *order)
+{
+    slice wanted = command_option(call, "auth");
+    order->auth = catalog_auth_of(order->integration, wanted);
+    /* catalog_auth_of falls back to the app's first way; a name that is not one of its ways is an
+     * error. */
+    if (!wanted.ptr || slice_eq_cstr(wanted, catalog_auth_name(order->auth->kind)))
+        return OK;
+    struct buf names;
+    buf_init(&names, 256);
+    for (size_t i = 0; i < order->integration->auth_count; i++)
+        buf_printf(&names, "%s%s", i ? " or " : "",
+                   catalog_auth_name(order->integration->auths[i].kind));
+    (void)err_set(&session->err, ERR_INVALID, "--auth: %.*s is connected by %.*s",
+                  SLICE_ARG(order->integration->name), SLICE_ARG(buf_slice(&names)));
+    buf_deinit(&names);
+    return ERR_INVALID;
+}
+
+static int read_order(struct session *session, const struct command_call *call,
+                      struct credential_order *order)
+{
+    struct account account;
+    slice label = command_option(call, "label");
+    /* What needs no database is checked first, so that mistakes are reported without one. */
+    if (session_open_catalog(session) != OK ||
+        catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order->integration) != OK ||
+        read_auth(session, call, order) != OK ||
+        read_scopes(session, command_option(call, "scopes"), &order->scopes) != OK)
+        return (int)session->err.code;
+    order->label = label.ptr ? label : order->integration->name;
+    order->params = command_option(call, "params");
+    order->is_default = command_has(call, "default");
+    if (session_open_ring(session) != OK || session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    order->account_id = account.account_id;
+    return OK;
+}
+
+static int print_added(struct session *session, const struct command_call *call, int64_t id)
+{
+    if (!command_has(call, "json")) {
+        (void)printf("connection %lld\n", (long long)id);
+        return OK;
+    }
+    struct output_json json;
+    char text[24];
+    (void)snprintf(text, sizeof(text), "%lld", (long long)id);
+    output_json_begin(&json);
+    json_open(&json.w, '{');
+    output_json_str(&json, "id", slice_cstr(text));
+    output_json_str(&json, "integration_id", slice_cstr(call->argv[1]));
+    json_close(&json.w, '}');
+    return output_json_end(&json, stdout, &session->err);
+}
+
+static int add_connection(struct session *session, struct command_call *call)
+{
+    struct credential_order order = {.is_default = false};
+    slice path = command_option(call, "credential-file");
+    struct buf text;
+    int64_t id = 0;
+    if (read_order(session, call, &order) != OK)
+        return (int)session->err.code;
+    ASSERT(order.integration);
+    if (!path.ptr)
+        return err_set(&session->err, ERR_INVALID,
+                       "--credential-file is missing: a file, or - for stdin, with a JSON object "
+                       "of %s",
+                       credential_form(order.auth->kind));
+    /* One byte more than allowed, so that a file that is too long is recognized. */
+    buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
+    int result = credential_read(path.ptr, &text, &session->err);
+    order.credential = buf_slice(&text);
+    if (result == OK)
+        result = credential_connect(session, &order, &id);
+    /* The buffer has the credential in clear text. */
+    mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    return result == OK ? print_added(session, call, id) : result;
+}
+
+static int run_add(struct command_call *call)
+{
+    return session_run(call, add_connection);
+}
+
+/* ---- list ---- */
+
+static slice id_text(struct session *session, int64_t id)
+{
+    return arena_printf(&session->arena, "%lld", (long long)id);
+}
+
+static int print_connections(struct session *session, const struct connection *rows, size_t count)
+{
+    struct output_table table;
+    output_table_begin(
+        &table, &session->arena,
+        "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|ACTS AS|LABEL");
+    /* Times are printed in UTC; 0 is printed as "-". */
+    for (size_t i = 0; i < count; i++) {
+        output_table_cell(&table, id_text(session, rows[i].id));
+        output_table_cell(&table, rows[i].integration_id);
+        output_table_cell(&table, rows[i].is_default ? SLICE("yes") : SLICE("no"));
+        output_table_cell(&table, slice_cstr(connection_status_name(rows[i].status)));
+        output_table_time(&table, rows[i].created_at);
+        output_table_time(&table, rows[i].last_used_at);
+        output_table_time(&table, rows[i].expires_at);
+        output_table_cell(&table, rows[i].key_id);
+        output_table_cell(&table, connection_identity_is_known(&rows[i].identity)
+                                      ? connection_identity_text(&rows[i].identity)
+                                      : SLICE("-"));
+        output_table_cell(&table, rows[i].label);
+    }
+    return output_table_print(
+        &table, stdout, "the account has no connections; `sluice connections add` creates one",
+        &session->err);
+}
+
+static void put_connection(struct output_json *json, const struct connection *row)
+{
+    json_open(&json->w, '{');
+    connect_write(&json->w, row);
+    /* The members of the API's answer first, then those that only an operator needs. */
+    json_key(&json->w, "params");
+    json_put_raw(&json->w, row->params);
+    output_json_str(json, "master_key_id", row->key_id);
+    json_close(&json->w, '}');
+}
+
+static int load_connections(struct session *session, const struct command_call *call,
+                            struct account *account, struct connection **rows, size_t *count)
+{
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), account) != OK)
+        return (int)session->err.code;
+    return store_connection_list_sync(session->sync, &session->arena, account->account_id, rows,
+                                      count, &session->err);
+}
+
+static int list_connections(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct connection *rows;
+    size_t count;
+    int result = load_connections(session, call, &account, &rows, &count);
+    if (result != OK)
+        return result;
+    if (!command_has(call, "json"))
+        return print_connections(session, rows, count);
+    struct output_json json;
+    output_json_begin(&json);
+    json_open(&json.w, '[');
+    for (size_t i = 0; i < count; i++)
+        put_connection(&json, &rows[i]);
+    json_close(&json.w, ']');
+    return output_json_end(&json, stdout, &session->err);
+}
+
+static int run_list_connections(struct command_call *call)
+{
+    return session_run(call, list_connections);
+}
+
+/* ---- default, remove ---- */
+
+typedef int (*change_fn)(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err);
+
+static int change_connection(struct session *session, const struct command_call *call,
+                             const char *kind, change_fn change_it, const char *done)
+{
+    struct account account;
+    int64_t id;
+    if (!slice_to_i64(slice_cstr(call->argv[1]), &id) || id <= 0)
+        return err_set(
+            &session->err, ERR_INVALID,
+            "CONNECTION must be a number, got \"%s\"; `sluice connections list` shows them",
+            call->argv[1]);
+    slice details = arena_printf(&session->arena, "{\"connection_id\":\"%lld\"}", (long long)id);
+    if (!details.ptr)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    /* The event opens the transaction that session_commit ends. */
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
+        session_audit(session, account.account_id, kind, details) != OK)
+        return (int)session->err.code;
+    /* An unknown connection fails here, and takes the event with it. */
+    int result = change_it(session->sync, account.account_id, id, &session->err);
+    if (session_commit(session, result) != OK)
+        return (int)session->err.code;
+    (void)printf("connection %lld %s\n", (long long)id, done);
+    return OK;
+}
+
+static int set_default_connection(struct session *session, struct command_call *call)
+{
+    return change_connection(session, call, "connection.default_set", store_connection_default_sync,
+                             "is the default now");
+}
+
+static int run_default(struct command_call *call)
+{
+    return session_run(call, set_default_connection);
+}
+
+static int remove_connection(struct session *session, struct command_call *call)
+{
+    return change_connection(session, call, "connection.removed", store_connection_delete_sync,
+                             "removed");
+}
+
+static int run_remove(struct command_call *call)
+{
+    return session_run(call, remove_connection);
+}
+
+/* ---- authorize ---- */
+
+static int authorize(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct oauth_begin_request request = {.redirect_uri = command_option(call, "redirect-uri"),
+                                          .label = command_option(call, "label"),
+                                          .params = command_option(call, "params")};
+    const struct catalog_integration *integration;
+    slice former = command_option(call, "reconnect");
+    request.optional_scopes = command_option(call, "optional-scopes");
+    request.may_change_identity = command_has(call, "any-identity");
+    if (session_open_catalog(session) != OK ||
+        catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &integration) != OK)
+        return (int)session->err.code;
+    ASSERT(integration);
+    /* It cannot be derived: the app compares it with what was registered, character by character.
+     */
+    if (!request.redirect_uri.ptr)
+        return err_set(&session->err, ERR_INVALID,
+                       "--redirect-uri is missing: the one that is registered with the app");
+    if (former.ptr && (!slice_to_i64(former, &request.connection_id) || request.connection_id <= 0))
+        return err_set(&session->err, ERR_INVALID,
+                       "--reconnect must be the number of a connection");
+    if (request.label.ptr &&
+        output_name_check(request.label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
+        return (int)session->err.code;
+    /* Params of a connection that is reconnected stay as they are. */
+    if ((!former.ptr && credential_params_check(session, integration, request.params) != OK) ||
+        session_open_ring(session) != OK || session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    request.account_id = account.account_id;
+    request.integration_id = integration->integration_id;
+    return authorize_run(session, &request);
+}
+
+static int run_authorize(struct command_call *call)
+{
+    return session_run(call, authorize);
+}
+
+/* ---- the table ---- */
+
+static const struct config_option add_options[] = {
+    {"credential-file", "FILE",
+     "a JSON object, or - for stdin; oauth2: access_token, refresh_token, expires_at or "
+     "expires_in, "
+     "as a token endpoint answers; oauth2_client_credentials: client_id, client_secret; bearer: "
+     "token; api_key: api_key; basic: username, password"},
+    {"label", "TEXT", "distinguishes connections of one app; the app's name by default"},
+    {"default", NULL,
+     "use it for calls that name no connection; the first connection is always the default"},
+    {"auth", "TYPE",
+     "oauth2, basic ...: if the app has several ways to connect; its first by default"},
+    {"params", "JSON", "what the integration needs besides the credential"},
+    {"scopes", "LIST", "the scopes that were granted, separated by spaces"},
+    {"json", NULL, "print JSON, for scripts"},
+};
+static const struct config_option authorize_options[] = {
+    {"redirect-uri", "URI", "as registered with the app; no server has to listen there"},
+    {"label", "TEXT", "distinguishes connections of one app; the app's name by default"},
+    {"params", "JSON", "what the integration needs besides the grant"},
+    {"optional-scopes", "LIST", "the app's optional scopes to request, separated by spaces"},
+    {"reconnect", "CONNECTION", "give this one a new grant instead of adding another"},
+    {"any-identity", NULL, "allow the connection to act as another login from now on"},
+};
+static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
+
+static const struct command_verb verbs[] = {
+    {.name = "add",
+     .synopsis = "ACCOUNT INTEGRATION",
+     .summary = "Connect an app with an existing credential. It is stored encrypted.",
+     COMMAND_OPTIONS(add_options),
+     .needs = "credential-file",
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_add},
+    {.name = "authorize",
+     .synopsis = "ACCOUNT INTEGRATION",
+     .summary = "Connect an app by OAuth: prints the address to open in a browser, and reads from "
+                "stdin the one that the browser ends at.",
+     COMMAND_OPTIONS(authorize_options),
+     .needs = "redirect-uri",
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_authorize},
+    {.name = "list",
+     .synopsis = "ACCOUNT",
+     .summary = "The connections of an account.",
+     COMMAND_OPTIONS(list_options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_list_connections},
+    {.name = "default",
+     .synopsis = "ACCOUNT CONNECTION",
+     .summary = "Make it the connection of calls that name none.",
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_default},
+    {.name = "remove",
+     .synopsis = "ACCOUNT CONNECTION",
+     .summary = "Delete a connection and its credential. The app is not notified.",
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_remove},
+};
+
+const struct command connections_command = {
+    .name = "connections",
+    .summary = "connected apps: add, authorize, list, default, remove",
+    .help = "ACCOUNT is an account's id, or its name if that is unique. Servers are notified of a "
+            "change at once.",
+    .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG | CONFIG_OUTBOUND,
+    COMMAND_VERBS(verbs),
+};

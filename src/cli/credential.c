@@ -1,0 +1,275 @@
+/*
+ * Credentials; see credential.h. What is stored is checked against the manifest's kind of auth
+ * first: a member that is missing would fail at the app's first call only.
+ */
+#include "cli/credential.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/output.h"
+#include "connect/oauth_token.h"
+
+enum {
+    CREDENTIAL_ARENA_BYTES_MAX = 1024 * 1024,
+    EXPIRES_IN_S_MAX = 10 * 365 * 86400,
+    REPORT_BYTES_MAX = 400,
+    MEMBERS_MAX = 6
+};
+
+/* ---- shapes ---- */
+
+struct member {
+    const char *name;
+    bool is_optional;
+};
+
+static const struct shape {
+    const char *form;
+    struct member members[MEMBERS_MAX];
+} shapes[] = {
+    [AUTH_NONE] = {"nothing", {{NULL, false}}},
+    [AUTH_OAUTH2] = {"access_token, and optionally refresh_token, expires_at or expires_in, scope "
+                     "and token_type",
+                     {{"access_token", false},
+                      {"refresh_token", true},
+                      {"expires_at", true},
+                      {"expires_in", true},
+                      {"scope", true},
+                      {"token_type", true}}},
+    [AUTH_OAUTH2_CLIENT_CREDENTIALS] = {"client_id and client_secret, or access_token and "
+                                        "optionally expires_at, or nothing where `sluice "
+                                        "oauth-clients` has one for the app",
+                                        {{"client_id", true},
+                                         {"client_secret", true},
+                                         {"access_token", true},
+                                         {"expires_at", true},
+                                         {"expires_in", true}}},
+    [AUTH_API_KEY] = {"api_key", {{"api_key", false}}},
+    [AUTH_BEARER] = {"token", {{"token", false}}},
+    [AUTH_BASIC] = {"username and password", {{"username", false}, {"password", false}}},
+};
+
+const char *credential_form(enum catalog_auth_kind kind)
+{
+    ASSERT(kind < ARRAY_LEN(shapes));
+    return shapes[kind].form;
+}
+
+static const struct member *find_member(const struct shape *shape, slice name)
+{
+    for (size_t i = 0; i < MEMBERS_MAX && shape->members[i].name; i++)
+        if (slice_eq_cstr(name, shape->members[i].name))
+            return &shape->members[i];
+    return NULL;
+}
+
+/* The value becomes a header's value in the end: printable, without line ends. A password may be
+ * empty. */
+static bool is_header_text(slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] < 0x20 || text.ptr[i] == 0x7f)
+            return false;
+    return text.len > 0;
+}
+
+/* A duration as token endpoints answer it: seconds from now. */
+static bool is_span(slice name, const struct json *value)
+{
+    int64_t seconds;
+    return slice_eq_cstr(name, "expires_in") && json_to_i64(value, &seconds) && seconds > 0 &&
+           seconds <= EXPIRES_IN_S_MAX;
+}
+
+static int check_credential_members(const struct shape *shape, const struct json *object,
+                                    struct err *err)
+{
+    for (uint32_t i = 0; i < object->count; i++) {
+        const struct json_member *pair = &object->as.members[i];
+        slice name = json_str(&pair->key), value = json_str(&pair->value);
+        /* An unknown member is likely a misspelt one, so it is refused, and its value never
+         * printed. */
+        if (!find_member(shape, name))
+            return err_set(err, ERR_INVALID,
+                           "the credential has a member \"%.*s\"; the members are %s",
+                           SLICE_ARG(slice_first_utf8(name, 40)), shape->form);
+        if (is_span(name, &pair->value))
+            continue;
+        if (slice_eq_cstr(name, "expires_in"))
+            return err_set(err, ERR_INVALID, "expires_in must be a number of seconds");
+        bool may_be_empty = slice_eq_cstr(name, "password");
+        if (!value.ptr || (!is_header_text(value) && !(may_be_empty && value.len == 0)))
+            return err_set(err, ERR_INVALID, "%.*s must be a string without control characters%s",
+                           /* The message names the member, never its value. */
+                           SLICE_ARG(name), may_be_empty ? "" : ", and not empty");
+    }
+    for (size_t i = 0; i < MEMBERS_MAX && shape->members[i].name; i++)
+        if (!shape->members[i].is_optional && !json_get(object, slice_cstr(shape->members[i].name)))
+            return err_set(err, ERR_INVALID, "the credential lacks %s; the members are %s",
+                           shape->members[i].name, shape->form);
+    return OK;
+}
+
+int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
+                     int64_t *expires_at, struct err *err)
+{
+    ASSERT(kind < ARRAY_LEN(shapes));
+    *expires_at = 0;
+    if (kind == AUTH_NONE)
+        return err_set(err, ERR_REFUSED, "this integration needs no connection: it has no auth");
+    const struct json *object = json_parse(arena, text, &json_limits_request, err);
+    if (!object)
+        return err_prefix(err, "the credential is not JSON");
+    if (!json_is(object, JSON_OBJECT))
+        return err_set(err, ERR_INVALID, "the credential must be a JSON object of %s",
+                       shapes[kind].form);
+    if (check_credential_members(&shapes[kind], object, err) != OK)
+        return (int)err->code;
+    /* expires_at wins if a file has both. */
+    slice expiry = json_get_str(object, SLICE("expires_at"));
+    if (expiry.ptr && !time_parse(expiry, expires_at))
+        return err_set(err, ERR_INVALID, "expires_at must be a time such as 2027-01-31T00:00:00Z");
+    int64_t span_s = json_get_i64(object, SLICE("expires_in"), 0);
+    if (!expiry.ptr && span_s > 0)
+        *expires_at = clock_wall_us() + span_s * 1000000;
+    bool has_id = json_get(object, SLICE("client_id")) != NULL;
+    /* One without the other cannot be used, and would fail only at the first call. */
+    if (has_id != (json_get(object, SLICE("client_secret")) != NULL))
+        return err_set(err, ERR_INVALID,
+                       "client_id and client_secret go together; the members are %s",
+                       shapes[kind].form);
+    return OK;
+}
+
+/* ---- reading ---- */
+
+int credential_read(const char *path, struct buf *out, struct err *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "re");
+    if (!file)
+        return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    /* One byte more than allowed, so that a credential that is too long is recognized. */
+    char *room = buf_reserve(out, CREDENTIAL_FILE_BYTES_MAX + 1);
+    int result = OK;
+    if (!room)
+        result = err_set(err, ERR_NOMEM, "out of memory");
+    size_t len = room ? fread(room, 1, CREDENTIAL_FILE_BYTES_MAX + 1, file) : 0;
+    if (room && ferror(file))
+        result = err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
+    else if (len > CREDENTIAL_FILE_BYTES_MAX)
+        result =
+            err_set(err, ERR_LIMIT, "a credential has at most %d bytes", CREDENTIAL_FILE_BYTES_MAX);
+    else if (room && len == 0)
+        result = err_set(err, ERR_SYNTAX, "%s is empty; it should hold a credential as JSON",
+                         is_stdin ? "stdin" : path);
+    buf_added(out, len);
+    if (!is_stdin)
+        (void)fclose(file);
+    return result;
+}
+
+/* ---- connecting ---- */
+
+int credential_params_check(struct session *session, const struct catalog_integration *integration,
+                            slice text)
+{
+    const struct schema *schema = integration->connection_schema;
+    /* No params are the same as an empty object: the schema may still require members. */
+    if (!text.ptr)
+        text = SLICE("{}");
+    const struct json *params =
+        json_parse(&session->arena, text, &json_limits_request, &session->err);
+    if (!params)
+        return err_prefix(&session->err, "params");
+    if (!json_is(params, JSON_OBJECT))
+        return err_set(&session->err, ERR_INVALID, "params must be a JSON object");
+    if (!schema && params->count > 0)
+        return err_set(&session->err, ERR_INVALID, "%.*s takes no params",
+                       SLICE_ARG(integration->integration_id));
+    struct schema_report report;
+    schema_report_init(&report, &session->arena, SLICE("params"));
+    if (!schema || schema_validate(schema, params, &report))
+        return OK;
+    struct buf words;
+    buf_init(&words, REPORT_BYTES_MAX + 64 * 1024);
+    /* The report names pointers and rules, not values. */
+    schema_report_write(&report, &words);
+    (void)err_set(&session->err, ERR_INVALID, "%.*s",
+                  SLICE_ARG(slice_first_utf8(buf_slice(&words), REPORT_BYTES_MAX)));
+    buf_deinit(&words);
+    return ERR_INVALID;
+}
+
+/* row gets expires_at, and the scopes of a token endpoint's reply if the order has none. */
+static int check_credential(struct session *session, const struct credential_order *order,
+                            struct connection *row)
+{
+    struct arena arena;
+    /* A short-lived arena: it holds a copy of the credential. */
+    arena_init(&arena, CREDENTIAL_ARENA_BYTES_MAX);
+    int result = credential_check(order->auth->kind, order->credential, &arena, &row->expires_at,
+                                  &session->err);
+    if (result == OK && !row->scopes.ptr) {
+        const struct json *object =
+            json_parse(&arena, order->credential, &json_limits_request, NULL);
+        row->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), &session->arena);
+    }
+    arena_deinit(&arena);
+    return result;
+}
+
+static int store_connection(struct session *session, const struct connection *row)
+{
+    /* Stored in one transaction with its audit event. */
+    slice details = arena_printf(&session->arena,
+                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
+                                 (long long)row->id, SLICE_ARG(row->integration_id));
+    if (!details.ptr)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    if (session_audit(session, row->account_id, "connection.added", details) != OK)
+        return (int)session->err.code;
+    size_t count_max = session->config->account_kept_connections;
+    return session_commit(
+        session, store_connection_insert_sync(session->sync, row, count_max, &session->err));
+}
+
+int credential_connect(struct session *session, const struct credential_order *order, int64_t *id)
+{
+    const struct catalog_integration *integration = order->integration;
+    /* A new connection: its id is drawn here, since the seal is bound to it. */
+    struct connection row = {
+        .account_id = order->account_id,
+        .id = short_id_new(),
+        .integration_id = integration->integration_id,
+        .label = order->label,
+        .is_default = order->is_default,
+        .auth_kind = slice_cstr(catalog_auth_name(order->auth->kind)),
+        .key_id = vault_ring_key_id(session->ring),
+        .scopes = order->scopes,
+        .params = order->params,
+        .status = CONNECTION_LIVE,
+        .rev = 1,
+    };
+    if (check_credential(session, order, &row) != OK ||
+        credential_params_check(session, integration, order->params) != OK ||
+        output_name_check(order->label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
+        return (int)session->err.code;
+    /* The sealed text opens only for this account and connection. */
+    const struct vault_binding binding = {row.account_id, row.id};
+    struct buf sealed;
+    buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    int result = vault_seal(session->ring, &binding, order->credential, &sealed);
+    row.sealed = buf_slice(&sealed);
+    if (result == OK)
+        result = store_connection(session, &row);
+    else
+        result =
+            err_set(&session->err, (enum err_code)result, "the credential could not be sealed");
+    buf_deinit(&sealed);
+    *id = row.id;
+    return result;
+}

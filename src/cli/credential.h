@@ -1,0 +1,44 @@
+/*
+ * A credential as an operator provides it: JSON whose members depend on the kind of the
+ * integration's auth (contrib/integrations/README.md "auth"), and the connection that is made from
+ * it.
+ */
+#ifndef CLI_CREDENTIAL_H
+#define CLI_CREDENTIAL_H
+
+#include "cli/session.h"
+#include "store/connection.h"
+
+enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
+
+/* Checks text against kind. *expires_at: of an access token; 0: none known. ERR_INVALID and
+ * ERR_SYNTAX name what is missing or wrong, never a value; ERR_REFUSED: AUTH_NONE. The arena holds
+ * a copy of the credential afterwards: give it a short-lived one. */
+int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
+                     int64_t *expires_at, struct err *err) MUST_CHECK;
+/* "access_token, refresh_token (optional), expires_at (optional)": for help and errors. */
+const char *credential_form(enum catalog_auth_kind kind);
+/* Reads a file, or stdin for "-", into out (wiped by the caller). */
+int credential_read(const char *path, struct buf *out, struct err *err) MUST_CHECK;
+
+/* Checks params (JSON text; SLICE_NONE: none) against what the integration asks for. */
+int credential_params_check(struct session *session, const struct catalog_integration *integration,
+                            slice text) MUST_CHECK;
+
+/* The arguments of `connections add`; dev makes its demo connections with it, too. */
+struct credential_order {
+    struct uuid account_id;
+    const struct catalog_integration *integration;
+    const struct catalog_auth *auth; /* of its ways to connect */
+    slice label;
+    slice credential; /* JSON text */
+    slice params;     /* JSON text; SLICE_NONE: none */
+    slice scopes;     /* space-separated; SLICE_NONE: not known */
+    bool is_default;
+};
+/* Checks all of it, seals, stores, and writes the audit event; *id gets the connection's id.
+ * session: database and ring are open. */
+int credential_connect(struct session *session, const struct credential_order *order,
+                       int64_t *id) MUST_CHECK;
+
+#endif

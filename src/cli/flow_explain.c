@@ -1,0 +1,270 @@
+/*
+ * Why a flow does not move; see flow_explain.h. All is read from the database: servers are not
+ * asked, since the one that owns the flow may be what does not answer.
+ */
+#include "cli/flow_explain.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/catalog_show.h"
+#include "cli/output.h"
+#include "flow/template.h"
+#include "store/flow_explain.h"
+
+enum { SECOND_US = 1000000, LATE_US = 15 * SECOND_US, SENTENCE_BYTES_MAX = 4096 };
+
+struct explanation {
+    struct session *session;
+    struct flow_explained found;
+    struct flow_template *tmpl; /* NULL: its version cannot be read */
+    slice step;                 /* the current step's key, or its number */
+    struct buf why;             /* the sentences */
+};
+
+/* A duration in its largest fitting unit: "3 s", "4 min", "2 h", "5 days". */
+static slice span(struct explanation *e, int64_t us)
+{
+    int64_t seconds = (us < 0 ? -us : us) / SECOND_US;
+    /* At least two of a unit: 90 minutes are "90 min", not "1 h". */
+    struct arena *arena = &e->session->arena;
+    if (seconds < 120)
+        return arena_printf(arena, "%lld s", (long long)seconds);
+    if (seconds < 2 * 3600)
+        return arena_printf(arena, "%lld min", (long long)seconds / 60);
+    if (seconds < 2 * 86400)
+        return arena_printf(arena, "%lld h", (long long)seconds / 3600);
+    return arena_printf(arena, "%lld days", (long long)seconds / 86400);
+}
+
+static slice time_text(struct explanation *e, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(wall_us, text);
+    return arena_dup(&e->session->arena, slice_of(text, TIME_TEXT_LEN));
+}
+
+/* ---- why ---- */
+
+/* Every server adopts flows of dead nodes and wakes waiting flows; the question is whether one is
+ * alive. */
+static void why_no_server(struct explanation *e, const char *verb)
+{
+    if (e->found.nodes_alive == 0)
+        buf_printf(&e->why, " No server is alive: start one (`sluice serve`).");
+    else
+        buf_printf(&e->why, " %lld %s alive, %s should %s within seconds.",
+                   (long long)e->found.nodes_alive,
+                   e->found.nodes_alive == 1 ? "server is" : "servers are",
+                   e->found.nodes_alive == 1 ? "it" : "one of them", verb);
+}
+
+static void why_running(struct explanation *e)
+{
+    const struct flow_explained *found = &e->found;
+    int64_t age = found->now - found->flow.updated_at;
+    /* A node whose lease is over may not write, even if its process still runs. */
+    if (!found->lease_until || found->lease_until < found->now) {
+        slice since = found->lease_until ? span(e, found->now - found->lease_until)
+                                         : SLICE("a long time");
+        buf_printf(&e->why, "The server that ran it has been dead for %.*s.", SLICE_ARG(since));
+        if (found->flow.adoptions > 0)
+            buf_printf(&e->why, " It was taken over %lld times before without finishing a step.",
+                       (long long)found->flow.adoptions);
+        why_no_server(e, "take it over");
+        return;
+    }
+    buf_printf(&e->why, "%.*s owns it. Step \"%.*s\" %s %.*s ago (attempt %lld).",
+               SLICE_ARG(found->node_name), SLICE_ARG(e->step),
+               found->flow.is_begun ? "began" : "was due", SLICE_ARG(span(e, age)),
+               (long long)found->flow.attempt);
+}
+
+static void why_until(struct explanation *e, const char *what)
+{
+    const struct flow *flow = &e->found.flow;
+    int64_t at = flow_goes_on_at(flow), left = at - e->found.now;
+    if (left >= 0) {
+        buf_printf(&e->why, "%s until %.*s, in %.*s.", what, SLICE_ARG(time_text(e, at)),
+                   SLICE_ARG(span(e, left)));
+        return;
+    }
+    buf_printf(&e->why, "%s until %.*s, which was %.*s ago.", what, SLICE_ARG(time_text(e, at)),
+               SLICE_ARG(span(e, left)));
+    /* Servers scan every few seconds: a flow that is overdue by more was not scanned by any. */
+    if (left < -LATE_US || e->found.nodes_alive == 0)
+        why_no_server(e, "wake it");
+}
+
+static void why_approval(struct explanation *e)
+{
+    const struct flow *flow = &e->found.flow;
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(flow->id, id);
+    buf_printf(
+        &e->why,
+        "Step \"%.*s\" has waited for a person for %.*s: POST /api/flows/%s/approve, or reject, "
+        "with a key that has the scope approve.",
+        SLICE_ARG(e->step), SLICE_ARG(span(e, e->found.now - flow->updated_at)), id);
+    if (flow_approval_ends_at(flow))
+        buf_printf(&e->why, " It expires at %.*s.",
+                   SLICE_ARG(time_text(e, flow_approval_ends_at(flow))));
+}
+
+static void why_waiting(struct explanation *e)
+{
+    if (e->found.flow.waiting_for == FLOW_WAITS_APPROVAL)
+        why_approval(e);
+    else if (e->found.flow.waiting_for == FLOW_WAITS_RETRY)
+        why_until(e, "The provider asked to wait before the next attempt: the flow waits");
+    else
+        why_until(e, "It waits");
+}
+
+static void why_status(struct explanation *e)
+{
+    switch (e->found.flow.status) {
+    case FLOW_RUNNING:
+        why_running(e);
+        return;
+    case FLOW_WAITING:
+        why_waiting(e);
+        return;
+    case FLOW_COMPLETED:
+        buf_printf(&e->why, "It has completed.");
+        return;
+    case FLOW_FAILED:
+        buf_printf(&e->why,
+                   "Step \"%.*s\" has failed. When the cause is fixed, POST "
+                   "/api/flows/{id}/resume continues from there.",
+                   SLICE_ARG(e->step));
+        return;
+    case FLOW_CANCELLED:
+        buf_printf(&e->why, "It was cancelled, which is final.");
+        return;
+    }
+    UNREACHABLE("all are listed");
+}
+
+/* ---- output ---- */
+
+static void print_line(struct explanation *e, const char *heading, slice text)
+{
+    if (text.len == 0)
+        return;
+    (void)printf("%-10s", heading);
+    output_text(stdout, text);
+    (void)printf("\n");
+    (void)e;
+}
+
+static void print_times(struct explanation *e)
+{
+    const struct flow *flow = &e->found.flow;
+    print_line(e, "created", time_text(e, flow->created_at));
+    print_line(e, "changed", time_text(e, flow->updated_at));
+    if (flow_due_at(flow))
+        print_line(e, "next due", time_text(e, flow_due_at(flow)));
+    if (flow->deadline)
+        print_line(e, "deadline", time_text(e, flow->deadline));
+    if (flow->status != FLOW_RUNNING)
+        return;
+    print_line(e, "owner", e->found.node_name.ptr ? e->found.node_name : SLICE("(gone)"));
+    if (e->found.lease_until)
+        print_line(e, "lease", time_text(e, e->found.lease_until));
+}
+
+static void print_error(struct explanation *e)
+{
+    struct arena *arena = &e->session->arena;
+    const struct json *error = e->found.last_error.ptr ? json_parse(arena, e->found.last_error,
+                                                                    &json_limits_provider, NULL)
+                                                       : NULL;
+    if (!error)
+        return;
+    slice code = json_get_str(error, SLICE("code")),
+          message = json_get_str(error, SLICE("message"));
+    print_line(e, "error", arena_printf(arena, "%.*s: %.*s", SLICE_ARG(code), SLICE_ARG(message)));
+    print_line(e, "hint", json_get_str(error, SLICE("hint")));
+}
+
+static int print(struct explanation *e)
+{
+    const struct flow *flow = &e->found.flow;
+    char id[UUID_TEXT_LEN + 1];
+    struct arena *arena = &e->session->arena;
+    uuid_format(flow->id, id);
+    print_line(e, "flow", slice_of(id, UUID_TEXT_LEN));
+    print_line(e, "account", e->found.account_name);
+    print_line(e, "template", flow->template_key);
+    print_line(e, "status", slice_cstr(flow_status_name(flow->status)));
+    print_line(
+        e, "step",
+        arena_printf(arena, "%.*s, attempt %lld", SLICE_ARG(e->step), (long long)flow->attempt));
+    print_times(e);
+    print_error(e);
+    (void)printf("\n");
+    catalog_show_text(e->session, 0, buf_slice(&e->why));
+    return OK;
+}
+
+static int print_json(struct explanation *e)
+{
+    const struct flow *flow = &e->found.flow;
+    struct output_json json;
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(flow->id, id);
+    output_json_begin(&json);
+    json_open(&json.w, '{');
+    output_json_str(&json, "flow_id", slice_of(id, UUID_TEXT_LEN));
+    output_json_str(&json, "account", e->found.account_name);
+    output_json_str(&json, "template", flow->template_key);
+    output_json_str(&json, "status", slice_cstr(flow_status_name(flow->status)));
+    output_json_str(&json, "step", e->step);
+    json_key(&json.w, "attempt");
+    json_put_i64(&json.w, flow->attempt);
+    output_json_time(&json, "created_at", flow->created_at);
+    output_json_time(&json, "updated_at", flow->updated_at);
+    output_json_time(&json, "next_due", flow_due_at(flow));
+    output_json_time(&json, "deadline", flow->deadline);
+    output_json_str(&json, "owner", e->found.node_name);
+    output_json_time(&json, "lease_until", e->found.lease_until);
+    json_key(&json.w, "last_error");
+    json_put_raw(&json.w, e->found.last_error);
+    output_json_str(&json, "why", buf_slice(&e->why));
+    json_close(&json.w, '}');
+    return output_json_end(&json, stdout, &e->session->err);
+}
+
+/* The key of the current step, as its pinned template names it. */
+static void find_step(struct explanation *e, struct catalog_report *report)
+{
+    size_t index = (size_t)e->found.flow.step_index;
+    if (e->found.template_body.ptr)
+        e->tmpl = flow_template_compile(SLICE("stored"), e->found.template_body, NULL, report);
+    if (e->tmpl && index >= e->tmpl->step_count)
+        index = e->tmpl->step_count - 1;
+    e->step = e->tmpl ? e->tmpl->steps[index].key : arena_printf(&e->session->arena, "%zu", index);
+}
+
+int flow_explain(struct session *session, slice id_text, bool as_json)
+{
+    struct explanation e = {.session = session};
+    struct uuid id;
+    if (!uuid_parse(id_text, &id))
+        return err_set(&session->err, ERR_INVALID, "\"%.*s\" is not a flow id", SLICE_ARG(id_text));
+    if (store_flow_explain_sync(session->sync, &session->arena, id, &e.found, &session->err) != OK)
+        return (int)session->err.code;
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    if (!report)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    catalog_report_init(report);
+    buf_init(&e.why, SENTENCE_BYTES_MAX);
+    find_step(&e, report);
+    why_status(&e);
+    int result = as_json ? print_json(&e) : print(&e);
+    buf_deinit(&e.why);
+    flow_template_unref(e.tmpl);
+    catalog_report_deinit(report);
+    mem_free(report);
+    return result;
+}

@@ -1,0 +1,12 @@
+/*
+ * `sluice flow explain`: why a flow does not move, in sentences.
+ */
+#ifndef CLI_FLOW_EXPLAIN_H
+#define CLI_FLOW_EXPLAIN_H
+
+#include "cli/session.h"
+
+/* session->sync is open. */
+int flow_explain(struct session *session, slice id_text, bool as_json) MUST_CHECK;
+
+#endif

@@ -1,0 +1,334 @@
+/*
+ * sluice keys: API keys of accounts, and the master keys that seal credentials.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/rotate.h"
+#include "cli/session.h"
+#include "tls/tls.h"
+#include "vault/key.h"
+
+enum { MASTER_KEY_BYTES_MAX = 256, LIFE_DAYS_MAX = 3650 };
+
+static const int64_t us_per_ms = 1000, ms_per_day = 86400000;
+
+/* ---- create ---- */
+
+/* "90d" from now on, or a point in time. 0: never. */
+/* A time from now or a point in time; microseconds since 1970, 0 where the key never expires. A key
+ * that had expired before it was printed would be of no use, so the past is an error. */
+static int read_expiry(slice text, int64_t *expires_at, struct err *err)
+{
+    uint64_t ms;
+    int64_t now = clock_wall_us();
+    *expires_at = 0;
+    if (!text.ptr || slice_eq_cstr(text, "never"))
+        return OK;
+    /* A duration is tried first: no time has its form. */
+    bool is_span = config_parse_ms(text, &ms);
+    if (is_span && ms <= (uint64_t)(LIFE_DAYS_MAX * ms_per_day))
+        *expires_at = now + (int64_t)ms * us_per_ms;
+    else if (is_span || !time_parse(text, expires_at))
+        return err_set(err, ERR_INVALID,
+                       "expires must be a time such as 90d or 12h (at most %dd), or "
+                       "2027-01-31T00:00:00Z, got \"%.*s\"",
+                       LIFE_DAYS_MAX, SLICE_ARG(text));
+    if (*expires_at <= now)
+        return err_set(err, ERR_INVALID, "expires must be in the future, got \"%.*s\"",
+                       SLICE_ARG(text));
+    return OK;
+}
+
+/* Into the key: name, scopes (all by default), expiry. */
+static int read_options(const struct command_call *call, struct api_key *key, struct err *err)
+{
+    slice name = command_option(call, "name"), scopes = command_option(call, "scopes");
+    key->name = name.ptr ? name : SLICE("");
+    key->scopes = SCOPE_ALL;
+    /* The name is optional, but an invalid one is an error. */
+    if (name.len > 0 && output_name_check(name, "a name", API_KEY_NAME_MAX, err) != OK)
+        return (int)err->code;
+    if (scopes.ptr && scopes_parse(scopes, &key->scopes, err) != OK)
+        return (int)err->code;
+    return read_expiry(command_option(call, "expires"), &key->expires_at, err);
+}
+
+static void put_api_key(struct output_json *json, const struct api_key *key, const char *secret)
+{
+    char id[UUID_TEXT_LEN + 1], scopes[33];
+    uuid_format(key->id, id);
+    json_open(&json->w, '{');
+    output_json_str(json, "id", slice_cstr(id));
+    /* Only a new key has its text; lists have the prefix. */
+    if (secret)
+        output_json_str(json, "key", slice_cstr(secret));
+    output_json_str(json, "prefix", key->prefix);
+    output_json_str(json, "name", key->name);
+    output_json_str(json, "scopes", scopes_format(key->scopes, scopes));
+    output_json_time(json, "created_at", key->created_at);
+    output_json_time(json, "expires_at", key->expires_at);
+    output_json_time(json, "revoked_at", key->revoked_at);
+    output_json_time(json, "last_used_at", key->last_used_at);
+    json_close(&json->w, '}');
+}
+
+/* Only the key goes to stdout, so that a script can read it. */
+static int print_new(struct session *session, const struct command_call *call,
+                     const struct api_key *key, const char *secret)
+{
+    char id[UUID_TEXT_LEN + 1];
+    if (command_has(call, "json")) {
+        struct output_json json;
+        output_json_begin(&json);
+        put_api_key(&json, key, secret);
+        return output_json_end(&json, stdout, &session->err);
+    }
+    uuid_format(key->id, id);
+    (void)fprintf(stderr, "key %s; it is printed only once:\n", id);
+    (void)printf("%s\n", secret);
+    return OK;
+}
+
+/* Of the audit event: an id and a prefix tell which key it was, and neither opens anything. */
+static int key_details(struct session *session, const struct api_key *key, slice *details)
+{
+    char id[UUID_TEXT_LEN + 1], scopes[33];
+    uuid_format(key->id, id);
+    *details = arena_printf(&session->arena,
+                            "{\"key_id\":\"%s\",\"prefix\":\"%.*s\","
+                            "\"scopes\":\"%.*s\"}",
+                            id, SLICE_ARG(key->prefix),
+                            SLICE_ARG(scopes_format(key->scopes, scopes)));
+    return details->ptr ? OK : err_set(&session->err, ERR_NOMEM, "out of memory");
+}
+
+/* The database gets the hash of the key, not its text. */
+static int store_new(struct session *session, struct api_key *key, const struct vault_key *fresh)
+{
+    slice details;
+    memcpy(key->hash, fresh->hash, sizeof(key->hash));
+    key->id = uuid_v7();
+    key->prefix = slice_cstr(fresh->prefix);
+    key->created_at = clock_wall_us();
+    /* The event precedes the key, in one transaction: session_commit ends both. */
+    if (key_details(session, key, &details) != OK ||
+        session_audit(session, key->account_id, "key.created", details) != OK)
+        return (int)session->err.code;
+    return session_commit(session, store_api_key_create_sync(session->sync, key, &session->err));
+}
+
+static int create_key(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct api_key key = {.name = SLICE_NONE};
+    if (read_options(call, &key, &session->err) != OK || tls_library_init(&session->err) != OK ||
+        session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        return (int)session->err.code;
+    /* Drawn last, so that an error above leaves no key text in memory. */
+    struct vault_key fresh;
+    vault_key_new(&fresh);
+    key.account_id = account.account_id;
+    int result = store_new(session, &key, &fresh);
+    if (result == OK)
+        result = print_new(session, call, &key, fresh.text);
+    if (result == OK && account.disabled_at)
+        (void)fprintf(stderr, "the account is disabled: its keys are refused\n");
+    mem_wipe(&fresh, sizeof(fresh));
+    return result;
+}
+
+static int run_create(struct command_call *call)
+{
+    return session_run(call, create_key);
+}
+
+/* ---- list ---- */
+
+static const char *api_key_state(const struct api_key *key)
+{
+    if (key->revoked_at)
+        return "revoked";
+    return key->expires_at && key->expires_at <= clock_wall_us() ? "expired" : "live";
+}
+
+static int print_keys(struct session *session, const struct api_key *keys, size_t count)
+{
+    struct output_table table;
+    char id[UUID_TEXT_LEN + 1], scopes[33];
+    output_table_begin(&table, &session->arena,
+                       "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|NAME");
+    for (size_t i = 0; i < count; i++) {
+        uuid_format(keys[i].id, id);
+        output_table_cell(&table, slice_cstr(id));
+        output_table_cell(&table, keys[i].prefix);
+        output_table_cell(&table, slice_cstr(api_key_state(&keys[i])));
+        output_table_cell(&table, scopes_format(keys[i].scopes, scopes));
+        output_table_time(&table, keys[i].created_at);
+        output_table_time(&table, keys[i].expires_at);
+        output_table_time(&table, keys[i].last_used_at);
+        output_table_cell(&table, keys[i].name);
+    }
+    return output_table_print(
+        &table, stdout, "the account has no keys; `sluice keys create` makes one", &session->err);
+}
+
+static int list_keys(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct api_key *keys;
+    size_t count;
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
+        store_api_key_list_sync(session->sync, &session->arena, account.account_id, &keys, &count,
+                                &session->err) != OK)
+        return (int)session->err.code;
+    if (!command_has(call, "json"))
+        return print_keys(session, keys, count);
+    struct output_json json;
+    output_json_begin(&json);
+    json_open(&json.w, '[');
+    for (size_t i = 0; i < count; i++)
+        put_api_key(&json, &keys[i], NULL);
+    json_close(&json.w, ']');
+    return output_json_end(&json, stdout, &session->err);
+}
+
+static int run_list_keys(struct command_call *call)
+{
+    return session_run(call, list_keys);
+}
+
+/* ---- revoke ---- */
+
+/* By id, or by the prefix where no other key has the same. */
+static int find_key(struct session *session, struct uuid account_id, slice text,
+                    struct api_key *key)
+{
+    struct api_key *keys;
+    size_t count, found = 0;
+    struct uuid id;
+    bool is_id = uuid_parse(text, &id);
+    if (store_api_key_list_sync(session->sync, &session->arena, account_id, &keys, &count,
+                                &session->err) != OK)
+        return (int)session->err.code;
+    for (size_t i = 0; i < count; i++) {
+        if (is_id ? !uuid_eq(keys[i].id, id) : !slice_eq(keys[i].prefix, text))
+            continue;
+        *key = keys[i];
+        found++;
+    }
+    if (found == 1)
+        return OK;
+    return err_set(&session->err, ERR_NOTFOUND,
+                   found ? "several keys begin with \"%.*s\"; give the id"
+                         : "the account has no key \"%.*s\"; `sluice keys list` shows them",
+                   SLICE_ARG(slice_first(text, VAULT_KEY_PREFIX_LEN)));
+}
+
+static int revoke(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct api_key key;
+    slice details;
+    if (session_open_database(session) != OK ||
+        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
+        find_key(session, account.account_id, slice_cstr(call->argv[1]), &key) != OK ||
+        key_details(session, &key, &details) != OK ||
+        session_audit(session, account.account_id, "key.revoked", details) != OK)
+        return (int)session->err.code;
+    int result =
+        store_api_key_revoke_sync(session->sync, account.account_id, key.id, &session->err);
+    if (session_commit(session, result) != OK)
+        return (int)session->err.code;
+    (void)printf("revoked %.*s\n", SLICE_ARG(key.prefix));
+    return OK;
+}
+
+static int run_revoke(struct command_call *call)
+{
+    return session_run(call, revoke);
+}
+
+/* ---- master ---- */
+
+static int master(struct session *session, struct command_call *call)
+{
+    struct buf text;
+    (void)call;
+    if (tls_library_init(&session->err) != OK)
+        return (int)session->err.code;
+    buf_init(&text, MASTER_KEY_BYTES_MAX);
+    vault_master_key_new(&text);
+    bool is_ok = buf_is_ok(&text);
+    if (is_ok)
+        (void)fwrite(text.ptr, 1, text.len, stdout);
+    mem_wipe(text.ptr, text.len);
+    buf_deinit(&text);
+    return is_ok ? OK : err_set(&session->err, ERR_NOMEM, "out of memory for the key");
+}
+
+static int run_master(struct command_call *call)
+{
+    return session_run(call, master);
+}
+
+static int run_rotate(struct command_call *call)
+{
+    return session_run(call, rotate_all);
+}
+
+/* ---- the table ---- */
+
+static const struct config_option create_options[] = {
+    {"name", "NAME", "what the key is for, printed in lists"},
+    {"scopes", "LIST", "of read, execute, approve, admin; all by default"},
+    {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
+    {"json", NULL, "print JSON, for scripts"},
+};
+static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
+
+static const struct command_verb verbs[] = {
+    {.name = "create",
+     .synopsis = "ACCOUNT",
+     .summary = "Make an API key. It is printed once: only its hash is stored.",
+     COMMAND_OPTIONS(create_options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_create},
+    {.name = "list",
+     .synopsis = "ACCOUNT",
+     .summary = "The keys of an account.",
+     COMMAND_OPTIONS(list_options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_list_keys},
+    {.name = "revoke",
+     .synopsis = "ACCOUNT KEY",
+     .summary = "Refuse a key from now on; KEY is its id or its prefix.",
+     .args_min = 2,
+     .args_max = 2,
+     .run = run_revoke},
+    {.name = "master",
+     .synopsis = "",
+     .summary = "Print a new master key. Keep it in a file of mode 0600 (master-key-file).",
+     .run = run_master},
+    {.name = "rotate",
+     .synopsis = "",
+     .summary = "Seal all stored credentials under the first master key.",
+     .run = run_rotate},
+};
+
+const struct command keys_command = {
+    .name = "keys",
+    .summary = "API keys: create, list, revoke; master keys: master, rotate",
+    .help =
+        "To change the master key: add a new one (`sluice keys master`) as the last line of the "
+        "file and restart the servers, so that all can open what it seals; move it to the "
+        "first line and restart them again; run `sluice keys rotate`; remove the old line. "
+        "With a single server the first restart can be left out.",
+    .scopes = CONFIG_DATABASE | CONFIG_KEYRING,
+    COMMAND_VERBS(verbs),
+};

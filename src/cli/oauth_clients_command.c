@@ -1,0 +1,269 @@
+/*
+ * sluice oauth-clients: the OAuth clients that are registered with the apps' authorization servers,
+ * for all accounts or for a single one.
+ */
+#include "base/mem.h"
+#include "cli/catalog_show.h"
+#include "cli/commands.h"
+#include "cli/output.h"
+#include "cli/session.h"
+#include "connect/oauth_client.h"
+#include "http/message.h"
+
+enum { SECRET_FILE_BYTES_MAX = 16 * 1024 };
+
+/* The nil UUID without --account: the client for all accounts. */
+static int find_owner(struct session *session, const struct command_call *call,
+                      struct uuid *account_id)
+{
+    struct account account;
+    slice name = command_option(call, "account");
+    *account_id = (struct uuid){{0}};
+    if (!name.ptr)
+        return OK;
+    int result = session_find_account(session, name, &account);
+    *account_id = account.account_id;
+    return result;
+}
+
+/* ---- set ---- */
+
+/* The secret alone in a file, or on stdin; one newline at its end is removed. */
+static int read_secret(const char *path, struct buf *out, struct err *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(path, "re");
+    if (!file)
+        return err_set(err, ERR_IO, "cannot open the secret's file");
+    char *room = buf_reserve(out, SECRET_FILE_BYTES_MAX);
+    size_t len = room ? fread(room, 1, SECRET_FILE_BYTES_MAX, file) : 0;
+    bool is_bad = !room || ferror(file) || len == SECRET_FILE_BYTES_MAX;
+    buf_added(out, len);
+    if (!is_stdin)
+        (void)fclose(file);
+    if (out->len > 0 && out->ptr[out->len - 1] == '\n')
+        out->len--;
+    if (out->len > 0 && out->ptr[out->len - 1] == '\r')
+        out->len--;
+    if (is_bad || !http_is_visible(buf_slice(out)))
+        return err_set(err, ERR_INVALID,
+                       "a client secret is a line of printable characters without spaces");
+    return OK;
+}
+
+/* An account's client goes in with its audit event, in one transaction. */
+static int store_client(struct session *session, const struct oauth_client *client)
+{
+    bool is_shared = uuid_is_nil(client->account_id);
+    slice details = arena_printf(&session->arena, "{\"integration_id\":\"%.*s\"}",
+                                 SLICE_ARG(client->integration_id));
+    if (!details.ptr)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    if (is_shared) /* audit events belong to an account, and there is none */
+        return store_oauth_client_set_sync(session->sync, client, &session->err);
+    if (session_audit(session, client->account_id, "oauth_client.set", details) != OK)
+        return (int)session->err.code;
+    return session_commit(session,
+                          store_oauth_client_set_sync(session->sync, client, &session->err));
+}
+
+/* A public client has no secret; what is stored is empty then. */
+static int seal_and_store(struct session *session, struct oauth_client *client, slice secret)
+{
+    struct buf sealed;
+    struct vault_binding binding = oauth_client_binding(client->account_id, client->integration_id);
+    int result = OK;
+    buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    if (secret.len > 0)
+        result = vault_seal(session->ring, &binding, secret, &sealed);
+    client->sealed = buf_slice(&sealed);
+    client->key_id = vault_ring_key_id(session->ring);
+    if (result == OK)
+        result = store_client(session, client);
+    else
+        result = err_set(&session->err, (enum err_code)result, "the secret could not be sealed");
+    buf_deinit(&sealed);
+    return result;
+}
+
+static int check_client(struct session *session, const struct command_call *call,
+                        struct oauth_client *client)
+{
+    const struct catalog_integration *integration;
+    if (session_open_catalog(session) != OK ||
+        catalog_find_or_suggest(session, slice_cstr(call->argv[0]), &integration) != OK)
+        return (int)session->err.code;
+    ASSERT(integration);
+    if (!catalog_auth_by(integration, AUTH_OAUTH2) &&
+        !catalog_auth_by(integration, AUTH_OAUTH2_CLIENT_CREDENTIALS))
+        return err_set(&session->err, ERR_INVALID, "%.*s has no OAuth: its auth is %s",
+                       SLICE_ARG(integration->name), catalog_auth_name(integration->auth.kind));
+    client->integration_id = integration->integration_id;
+    client->client_id = command_option(call, "client-id");
+    if (!client->client_id.ptr)
+        return err_set(&session->err, ERR_INVALID,
+                       "--client-id is missing: the client id that the app issued");
+    if (!http_is_visible(client->client_id) || client->client_id.len > OAUTH_CLIENT_ID_MAX)
+        return err_set(&session->err, ERR_INVALID,
+                       "--client-id must be the client id that the app issued");
+    return OK;
+}
+
+static int set_oauth_client(struct session *session, struct command_call *call)
+{
+    struct oauth_client client = {.created_at = 0};
+    slice path = command_option(call, "client-secret-file");
+    struct buf secret;
+    if (check_client(session, call, &client) != OK || session_open_ring(session) != OK ||
+        session_open_database(session) != OK || find_owner(session, call, &client.account_id) != OK)
+        return (int)session->err.code;
+    buf_init(&secret, SECRET_FILE_BYTES_MAX);
+    int result = path.ptr ? read_secret(path.ptr, &secret, &session->err) : OK;
+    if (result == OK)
+        result = seal_and_store(session, &client, buf_slice(&secret));
+    mem_wipe(secret.ptr, secret.cap);
+    buf_deinit(&secret);
+    if (result == OK)
+        (void)printf("OAuth client of %s set for %s\n", call->argv[0],
+                     command_has(call, "account") ? "the account" : "all accounts");
+    return result;
+}
+
+static int run_set(struct command_call *call)
+{
+    return session_run(call, set_oauth_client);
+}
+
+/* ---- list ---- */
+
+static int print_oauth_clients(struct session *session, const struct oauth_client *rows,
+                               size_t count)
+{
+    struct output_table table;
+    output_table_begin(&table, &session->arena,
+                       "INTEGRATION|CLIENT ID|SECRET|MASTER KEY|CREATED|CHANGED");
+    for (size_t i = 0; i < count; i++) {
+        output_table_cell(&table, rows[i].integration_id);
+        output_table_cell(&table, rows[i].client_id);
+        output_table_cell(&table, rows[i].sealed.len > 0 ? SLICE("sealed") : SLICE("none"));
+        output_table_cell(&table, rows[i].key_id);
+        output_table_time(&table, rows[i].created_at);
+        output_table_time(&table, rows[i].updated_at);
+    }
+    return output_table_print(&table, stdout,
+                              "there are no OAuth clients; `sluice oauth-clients set` adds one",
+                              &session->err);
+}
+
+static int list_oauth_clients(struct session *session, struct command_call *call)
+{
+    struct uuid account_id;
+    struct oauth_client *rows;
+    size_t count;
+    if (session_open_database(session) != OK || find_owner(session, call, &account_id) != OK ||
+        store_oauth_client_list_sync(session->sync, &session->arena, account_id, &rows, &count,
+                                     &session->err) != OK)
+        return (int)session->err.code;
+    if (!command_has(call, "json"))
+        return print_oauth_clients(session, rows, count);
+    struct output_json json;
+    output_json_begin(&json);
+    json_open(&json.w, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(&json.w, '{');
+        output_json_str(&json, "integration_id", rows[i].integration_id);
+        output_json_str(&json, "client_id", rows[i].client_id);
+        json_key(&json.w, "has_secret");
+        json_put_bool(&json.w, rows[i].sealed.len > 0);
+        output_json_str(&json, "master_key_id", rows[i].key_id);
+        output_json_time(&json, "created_at", rows[i].created_at);
+        output_json_time(&json, "updated_at", rows[i].updated_at);
+        json_close(&json.w, '}');
+    }
+    json_close(&json.w, ']');
+    return output_json_end(&json, stdout, &session->err);
+}
+
+static int run_list_oauth_clients(struct command_call *call)
+{
+    return session_run(call, list_oauth_clients);
+}
+
+/* ---- delete ---- */
+
+static int delete_one(struct session *session, struct command_call *call)
+{
+    struct uuid account_id;
+    slice integration_id = slice_cstr(call->argv[0]);
+    slice details =
+        arena_printf(&session->arena, "{\"integration_id\":\"%.*s\"}", SLICE_ARG(integration_id));
+    if (session_open_database(session) != OK || find_owner(session, call, &account_id) != OK)
+        return (int)session->err.code;
+    int result;
+    if (uuid_is_nil(account_id)) {
+        result = store_oauth_client_delete_sync(session->sync, account_id, integration_id,
+                                                &session->err);
+    } else {
+        if (session_audit(session, account_id, "oauth_client.deleted", details) != OK)
+            return (int)session->err.code;
+        result =
+            session_commit(session, store_oauth_client_delete_sync(session->sync, account_id,
+                                                                   integration_id, &session->err));
+    }
+    if (result == OK)
+        (void)printf("OAuth client of %s deleted\n", call->argv[0]);
+    return result;
+}
+
+static int run_delete(struct command_call *call)
+{
+    return session_run(call, delete_one);
+}
+
+/* ---- the table ---- */
+
+static const struct config_option set_options[] = {
+    {"client-id", "ID", "as the app's developer pages show it"},
+    {"client-secret-file", "FILE", "a file, or - for stdin; left out for a public client"},
+    {"account", "ACCOUNT", "only for this account, instead of all that have none of their own"},
+};
+static const struct config_option list_options[] = {
+    {"account", "ACCOUNT", "this account's own instead of those for all accounts"},
+    {"json", NULL, "print JSON, for scripts"},
+};
+static const struct config_option delete_options[] = {
+    {"account", "ACCOUNT", "this account's own instead of the one for all accounts"},
+};
+
+static const struct command_verb verbs[] = {
+    {.name = "set",
+     .synopsis = "INTEGRATION",
+     .summary = "Set the OAuth client that is registered with an app. The secret is stored sealed.",
+     COMMAND_OPTIONS(set_options),
+     .needs = "client-id",
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_set},
+    {.name = "list",
+     .synopsis = "",
+     .summary = "The OAuth clients for all accounts, or one account's own.",
+     COMMAND_OPTIONS(list_options),
+     .run = run_list_oauth_clients},
+    {.name = "delete",
+     .synopsis = "INTEGRATION",
+     .summary = "Delete an OAuth client. Tokens can then no longer be renewed.",
+     COMMAND_OPTIONS(delete_options),
+     .args_min = 1,
+     .args_max = 1,
+     .run = run_delete},
+};
+
+const struct command oauth_clients_command = {
+    .name = "oauth-clients",
+    .summary = "OAuth clients registered with apps: set, list, delete",
+    .help = "People connect an app with OAuth through a client that you register with its vendor. "
+            "Set it once for all accounts, or for an account that brings its own. Running servers "
+            "use it from then on.",
+    .scopes = CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG,
+    COMMAND_VERBS(verbs),
+};

@@ -1,0 +1,231 @@
+/*
+ * Tables and JSON on stdout; see output.h. A table is kept whole until it is printed, since the
+ * width of a column is that of its longest cell.
+ */
+#include "cli/output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { CELLS_FIRST = 64, LAST_COLUMNS_MIN = 24 };
+
+/* ---- text ---- */
+
+static bool is_terminal_safe(unsigned char c, bool keeps_lines)
+{
+    return (c >= 0x20 && c != 0x7f) || (keeps_lines && (c == '\n' || c == '\t'));
+}
+
+/* The bytes of the character that text begins with; *is_allowed: they are no control character and
+ * may go to a terminal. */
+static size_t next_character(slice text, bool keeps_lines, bool *is_allowed)
+{
+    size_t len = slice_utf8_first(text);
+    unsigned char c = (unsigned char)text.ptr[0];
+    *is_allowed = len > 0 && is_terminal_safe(c, keeps_lines);
+    /* U+0080 to U+009F are control characters too */
+    if (len == 2 && c == 0xc2 && (unsigned char)text.ptr[1] < 0xa0)
+        *is_allowed = false;
+    return len > 0 ? len : 1;
+}
+
+void output_text(FILE *out, slice text)
+{
+    while (text.len > 0) {
+        bool is_allowed;
+        size_t len = next_character(text, true, &is_allowed);
+        if (is_allowed)
+            (void)fwrite(text.ptr, 1, len, out);
+        else
+            (void)fputc('?', out);
+        text = slice_from(text, len);
+    }
+}
+
+/* ---- tables ---- */
+
+static slice *new_cell(struct output_table *table)
+{
+    if (table->count == table->cap) {
+        size_t cap = table->cap ? 2 * table->cap : CELLS_FIRST;
+        slice *cells = arena_realloc(table->arena, table->cells, table->cap * sizeof(slice),
+                                     cap * sizeof(slice));
+        if (!cells)
+            return NULL;
+        table->cells = cells;
+        table->cap = cap;
+    }
+    return &table->cells[table->count++];
+}
+
+void output_table_begin(struct output_table *table, struct arena *arena, const char *headings)
+{
+    slice rest = slice_cstr(headings);
+    *table = (struct output_table){.arena = arena};
+    while (rest.ptr) {
+        output_table_cell(table, slice_split(&rest, '|'));
+        table->columns++;
+    }
+    ASSERT(table->columns > 0 && table->columns <= OUTPUT_COLUMNS_MAX);
+}
+
+void output_table_cell(struct output_table *table, slice text)
+{
+    slice *cell = new_cell(table);
+    char *copy = arena_alloc_text(table->arena, text.len + 1);
+    size_t len = 0;
+    if (!cell || !copy)
+        return;
+    while (text.len > 0) {
+        bool is_allowed;
+        size_t size = next_character(text, false, &is_allowed);
+        if (is_allowed)
+            memcpy(copy + len, text.ptr, size);
+        else
+            copy[len] = '?';
+        len += is_allowed ? size : 1;
+        text = slice_from(text, size);
+    }
+    *cell = slice_of(copy, len);
+}
+
+void output_table_time(struct output_table *table, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    if (wall_us == 0) {
+        output_table_cell(table, SLICE("-"));
+        return;
+    }
+    time_format(wall_us, text);
+    text[10] = ' ';
+    output_table_cell(table, slice_of(text, 16));
+}
+
+/* In characters: each is assumed to take one column. */
+static size_t width_of(slice text)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < text.len; i++)
+        width += ((unsigned char)text.ptr[i] & 0xc0) != 0x80;
+    return width;
+}
+
+/* Columns of the terminal; SIZE_MAX where out is no terminal: a program reads the whole cell. */
+static size_t terminal_columns(FILE *out)
+{
+    struct winsize size;
+    bool is_known = isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0;
+    return is_known && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
+}
+
+/* The last cell, in what is left of the line; on a line of its own where that is too little. */
+static void print_last(slice cell, size_t left, FILE *out)
+{
+    if (left < LAST_COLUMNS_MIN)
+        (void)fprintf(out, "\n    ");
+    else if (width_of(cell) > left) {
+        size_t len = 0;
+        for (size_t width = 0; width < left - 1; width++)
+            len += slice_utf8_first(slice_from(cell, len));
+        (void)fprintf(out, "%.*s\xe2\x80\xa6\n", SLICE_ARG(slice_trim(slice_first(cell, len))));
+        return;
+    }
+    (void)fprintf(out, "%.*s\n", SLICE_ARG(cell));
+}
+
+/* left: columns for the last cell. */
+static void print_row(const struct output_table *table, const slice *row, const size_t *widths,
+                      size_t left, FILE *out)
+{
+    size_t last = table->columns - 1;
+    for (size_t i = 0; i < last; i++) {
+        bool is_end = i + 1 == last && left < LAST_COLUMNS_MIN;
+        (void)fprintf(out, "%.*s", SLICE_ARG(row[i]));
+        if (!is_end)
+            (void)fprintf(out, "%*s", (int)(widths[i] - width_of(row[i]) + 2), "");
+    }
+    print_last(row[last], left, out);
+}
+
+/* The columns that are left for the last cell of a line; SIZE_MAX: the whole table fits. */
+static size_t columns_left(const size_t *widths, size_t columns, FILE *out)
+{
+    size_t whole = terminal_columns(out), taken = 0;
+    for (size_t i = 0; i + 1 < columns; i++)
+        taken += widths[i] + 2;
+    if (taken + widths[columns - 1] <= whole)
+        return SIZE_MAX;
+    return taken < whole ? whole - taken : 0;
+}
+
+int output_table_print(const struct output_table *table, FILE *out, const char *none,
+                       struct err *err)
+{
+    size_t widths[OUTPUT_COLUMNS_MAX] = {0};
+    size_t columns = table->columns, rows = table->count / columns;
+    if (table->arena->is_exhausted)
+        return err_set(err, ERR_NOMEM, "the list is too large to print");
+    ASSERT(table->count == rows * columns);
+    for (size_t i = 0; i < table->count; i++) {
+        size_t width = width_of(table->cells[i]);
+        if (width > widths[i % columns])
+            widths[i % columns] = width;
+    }
+    size_t left = columns_left(widths, columns, out);
+    for (size_t i = 0; rows > 1 && i < rows; i++)
+        print_row(table, table->cells + i * columns, widths, left, out);
+    if (rows <= 1)
+        (void)fprintf(out, "%s\n", none);
+    return OK;
+}
+
+/* ---- JSON ---- */
+
+void output_json_begin(struct output_json *json)
+{
+    buf_init(&json->text, OUTPUT_JSON_BYTES_MAX);
+    json_begin(&json->w, &json->text);
+}
+
+void output_json_str(struct output_json *json, const char *key, slice text)
+{
+    json_key(&json->w, key);
+    json_put_str(&json->w, text);
+}
+
+void output_json_time(struct output_json *json, const char *key, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1];
+    time_format(wall_us, text);
+    output_json_str(json, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
+}
+
+int output_json_end(struct output_json *json, FILE *out, struct err *err)
+{
+    buf_append_char(&json->text, '\n');
+    bool is_ok = buf_is_ok(&json->text);
+    if (is_ok)
+        (void)fwrite(json->text.ptr, 1, json->text.len, out);
+    buf_deinit(&json->text);
+    return is_ok ? OK : err_set(err, ERR_LIMIT, "the list is too large to print");
+}
+
+/* ---- names ---- */
+
+int output_name_check(slice text, const char *noun, size_t characters_max, struct err *err)
+{
+    size_t characters = 0;
+    bool is_allowed = true;
+    if (!slice_is_utf8(text, NULL))
+        return err_set(err, ERR_INVALID, "%s must be UTF-8", noun);
+    for (slice rest = text; rest.len > 0 && is_allowed; characters++)
+        rest = slice_from(rest, next_character(rest, false, &is_allowed));
+    if (!is_allowed)
+        return err_set(err, ERR_INVALID, "%s must not contain control characters", noun);
+    if (slice_trim(text).len == 0 || characters > characters_max)
+        return err_set(err, ERR_INVALID, "%s must have 1 to %zu characters, not only spaces", noun,
+                       characters_max);
+    return OK;
+}

@@ -1,0 +1,53 @@
+/*
+ * Output of operator commands: tables for people, JSON for scripts. Names that come from tenants
+ * may contain anything; control characters that a terminal would obey are replaced.
+ */
+#ifndef CLI_OUTPUT_H
+#define CLI_OUTPUT_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "json/json.h"
+
+enum { OUTPUT_COLUMNS_MAX = 10, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
+
+/* Columns as wide as their widest cell, two spaces between; on a terminal that is narrower, the
+ * last is cut or goes on a line of its own. Cells are copied into the arena. */
+struct output_table {
+    struct arena *arena;
+    size_t columns;
+    slice *cells; /* row by row, the headings first */
+    size_t count, cap;
+};
+
+/* headings: separated by '|': "ID|NAME|CREATED". */
+void output_table_begin(struct output_table *table, struct arena *arena, const char *headings);
+void output_table_cell(struct output_table *table, slice text);
+/* "2026-01-31 23:59" in UTC; "-" for 0. */
+void output_table_time(struct output_table *table, int64_t wall_us);
+/* Prints complete rows, or `none` instead of headings if there are none. ERR_NOMEM. */
+int output_table_print(const struct output_table *table, FILE *out, const char *none,
+                       struct err *err) MUST_CHECK;
+
+/* text with control characters and broken UTF-8 replaced by '?'; newline and tab stay. */
+void output_text(FILE *out, slice text);
+
+/* A JSON document that is printed whole at the end. */
+struct output_json {
+    struct buf text;
+    struct json_writer w;
+};
+void output_json_begin(struct output_json *json);
+/* Writes null for 0. */
+void output_json_time(struct output_json *json, const char *key, int64_t wall_us);
+void output_json_str(struct output_json *json, const char *key, slice text);
+/* Prints a line and frees. ERR_LIMIT: it was too large. */
+int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
+
+/* Checks a name that a person gives: UTF-8 without control characters, 1 to characters_max
+ * characters, not only spaces. ERR_INVALID says what is wrong; noun is "a name", "a label". */
+int output_name_check(slice text, const char *noun, size_t characters_max,
+                      struct err *err) MUST_CHECK;
+
+#endif

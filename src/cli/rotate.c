@@ -1,0 +1,190 @@
+/*
+ * sluice keys rotate; see rotate.h. Connections are read in pages, in the order of their keys. Each
+ * is updated only if no other process has changed it since it was read; if one has, it is read
+ * again.
+ */
+#include "cli/rotate.h"
+
+#include "connect/oauth_client.h"
+#include "store/connection.h"
+
+enum { SEALED_BYTES_MAX = VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD, PASSES_MAX = 5 };
+
+struct rotation {
+    struct session *session;
+    struct arena arena; /* one page */
+    struct buf sealed;
+    size_t done, failed, changed; /* changed: another process was first */
+};
+
+/* Opens the credential with the key that sealed it and seals it with the current one. */
+static int reseal(struct rotation *rotation, const struct connection *row, struct err *err)
+{
+    const struct vault_ring *ring = rotation->session->ring;
+    const struct vault_binding binding = {row->account_id, row->id};
+    struct secret *plain = NULL;
+    if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
+        return (int)err->code;
+    /* Account and connection are part of the seal, so they stay the same. */
+    buf_clear(&rotation->sealed);
+    int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
+    secret_unref(plain);
+    if (result != OK)
+        return err_set(err, (enum err_code)result, "the credential could not be sealed");
+    /* The statement compares rev, so that a token that was renewed meanwhile is not lost. */
+    return store_connection_reseal_sync(rotation->session->sync, row->account_id, row->id, row->rev,
+                                        buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
+}
+
+/* On stderr: the others go on, and the command fails at its end. */
+static void print_failed(const struct connection *row, const struct err *err)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(row->account_id, id);
+    (void)fprintf(stderr, "connection %lld of account %s (%.*s): %s\n", (long long)row->id, id,
+                  SLICE_ARG(row->integration_id), err->text);
+}
+
+/* Only errors of the database itself end the rotation. */
+static int rotate_one(struct rotation *rotation, const struct connection *row, int pass)
+{
+    struct err err;
+    int result = reseal(rotation, row, &err);
+    if (result == OK) {
+        rotation->done++;
+        return OK;
+    }
+    /* The database or memory failed: the other connections would fail, too. */
+    if (result == ERR_IO || result == ERR_NOMEM) {
+        rotation->session->err = err;
+        return result;
+    }
+    /* the store answers ERR_NOTFOUND for a row that has changed, the vault for a key that it does
+     * not have */
+    bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
+    if (is_changed)
+        rotation->changed++;
+    else
+        rotation->failed++;
+    /* A row that keeps changing is reported after the last pass, a broken one in the first. */
+    if (pass == (is_changed ? PASSES_MAX : 1))
+        print_failed(row, &err);
+    return OK;
+}
+
+static int rotate_pass(struct rotation *rotation, int pass)
+{
+    struct session *session = rotation->session;
+    /* Keyset paging: rows that were resealed no longer match, and a failed one is passed over. */
+    struct uuid after_account = {{0}};
+    int64_t after_id = 0;
+    struct connection *list;
+    size_t count = 0;
+    do {
+        arena_reset(&rotation->arena);
+        int result = store_connection_stale_sync(session->sync, &rotation->arena,
+                                                 vault_ring_key_id(session->ring), after_account,
+                                                 after_id, &list, &count, &session->err);
+        for (size_t i = 0; result == OK && i < count; i++) {
+            buf_clear(&rotation->sealed);
+            result = rotate_one(rotation, &list[i], pass);
+            after_account = list[i].account_id;
+            after_id = list[i].id;
+        }
+        if (result != OK)
+            return result;
+    } while (count > 0);
+    return OK;
+}
+
+/* ---- OAuth clients: few, and changed by operators only, so one pass is enough ---- */
+
+static int reseal_client(struct rotation *rotation, const struct oauth_client *row, struct err *err)
+{
+    const struct vault_ring *ring = rotation->session->ring;
+    const struct vault_binding binding = oauth_client_binding(row->account_id, row->integration_id);
+    struct secret *plain = NULL;
+    buf_clear(&rotation->sealed);
+    if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
+        return (int)err->code;
+    int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
+    secret_unref(plain);
+    if (result != OK)
+        return err_set(err, (enum err_code)result, "the secret could not be sealed");
+    return store_oauth_client_reseal_sync(
+        rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
+}
+
+/* As rotate_one, without a second pass: it ends the rotation only where all would fail. */
+static int rotate_client(struct rotation *rotation, const struct oauth_client *row)
+{
+    struct err err;
+    int result = reseal_client(rotation, row, &err);
+    if (result == ERR_IO || result == ERR_NOMEM) {
+        rotation->session->err = err;
+        return result;
+    }
+    if (result == OK) {
+        rotation->done++;
+        return OK;
+    }
+    rotation->failed++;
+    (void)fprintf(stderr, "OAuth client of %.*s: %s\n", SLICE_ARG(row->integration_id), err.text);
+    return OK;
+}
+
+static int rotate_clients(struct rotation *rotation)
+{
+    struct session *session = rotation->session;
+    struct uuid after_account = {{0}};
+    slice after = SLICE_NONE;
+    struct oauth_client *list;
+    size_t count = 0;
+    /* `after` points into the arena, so it is reset only once. */
+    arena_reset(&rotation->arena);
+    do {
+        int result = store_oauth_client_stale_sync(session->sync, &rotation->arena,
+                                                   vault_ring_key_id(session->ring), after_account,
+                                                   after, &list, &count, &session->err);
+        for (size_t i = 0; result == OK && i < count; i++) {
+            result = rotate_client(rotation, &list[i]);
+            after_account = list[i].account_id;
+            after = list[i].integration_id;
+        }
+        if (result != OK)
+            return result;
+    } while (count > 0);
+    return OK;
+}
+
+int rotate_all(struct session *session, struct command_call *call)
+{
+    struct rotation rotation = {.session = session};
+    (void)call;
+    /* The ring comes first: without it nothing could be opened. */
+    if (session_open_ring(session) != OK || session_open_database(session) != OK)
+        return (int)session->err.code;
+    arena_init(&rotation.arena, SESSION_ARENA_BYTES_MAX);
+    buf_init(&rotation.sealed, SEALED_BYTES_MAX);
+    int result = OK;
+    for (int pass = 1; pass <= PASSES_MAX && result == OK; pass++) {
+        rotation.failed = rotation.changed = 0;
+        result = rotate_pass(&rotation, pass);
+        /* Failures do not change by trying again; concurrent changes do. */
+        if (rotation.changed == 0)
+            break;
+    }
+    if (result == OK)
+        result = rotate_clients(&rotation);
+    arena_deinit(&rotation.arena);
+    buf_deinit(&rotation.sealed);
+    if (result != OK)
+        return result;
+    (void)printf("%zu credentials resealed under key %.*s\n", rotation.done,
+                 SLICE_ARG(vault_ring_key_id(session->ring)));
+    if (rotation.failed + rotation.changed > 0)
+        return err_set(&session->err, ERR_CRYPTO,
+                       "%zu credentials were not resealed; keep the old master keys",
+                       rotation.failed + rotation.changed);
+    return OK;
+}

@@ -1,0 +1,146 @@
+/*
+ * sluice serve: the service. One process alone, or with --workers a parent that is no server
+ * itself, and workers, which are this program run again with their descriptors in SLUICE_WORKER.
+ */
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "json/json.h"
+#include "server/ready_file.h"
+#include "server/server.h"
+#include "server/supervisor.h"
+
+enum { READY_BYTES_MAX = 1024, OTHER_FILES = 500 };
+
+/* How this process serves: alone, as the parent of workers, or as one of them. */
+struct serving {
+    struct command_call *call;
+    struct worker worker;
+};
+
+static void on_ready(void *owner, uint16_t port)
+{
+    const struct serving *serving = owner;
+    const struct config *config = serving->call->config;
+    char url[READY_URL_MAX];
+    struct buf text;
+    struct err err;
+    /* Only with --ready-file. */
+    if (config->ready_file.len == 0)
+        return;
+    buf_init(&text, READY_BYTES_MAX);
+    struct json_writer w;
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "base_url");
+    json_put_str(&w, ready_base_url(config->listen.count > 0 ? config->listen.items[0] : SLICE_NONE,
+                                    port, url));
+    json_key(&w, "pid");
+    json_put_i64(&w, getpid());
+    json_close(&w, '}');
+    /* The server runs; a missing ready file is reported, and does not end it. */
+    if (ready_file_write(config->ready_file.ptr, buf_slice(&text), &err) != OK)
+        (void)command_fail(serving->call, "%s", err.text);
+    buf_deinit(&text);
+}
+
+static void on_worker_ready(void *owner, uint16_t port)
+{
+    struct serving *serving = owner;
+    (void)port;
+    worker_ready(&serving->worker);
+}
+
+/* main.c has raised the limit as far as it can. */
+static void warn_of_few_files(const struct config *config)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur < config->connections_max + OTHER_FILES)
+        log_event(LOG_WARN,
+                  "fewer file descriptors than connections; raise the limit (ulimit -n, "
+                  "LimitNOFILE) or lower --connections",
+                  LOG_INT("descriptors", files.rlim_cur),
+                  LOG_INT("connections", config->connections_max));
+}
+
+/* Each worker has its own port for metrics: the first that of the setting, the others the ports
+ * after it. */
+static int set_metrics_port(const struct worker *worker, struct config *config, struct err *err)
+{
+    slice address = config->metrics_listen, rest = address;
+    uint64_t port = 0;
+    /* The port is behind the last colon. */
+    while (slice_find_char(rest, ':') >= 0)
+        (void)slice_split(&rest, ':');
+    if (address.len == 0 || worker->index == 0)
+        return OK;
+    if (!slice_to_u64(rest, UINT16_MAX, &port) || port == 0 || port + worker->index > UINT16_MAX)
+        return err_set(err, ERR_INVALID,
+                       "metrics-listen needs a port with free numbers above it for all workers");
+    config->metrics_listen = arena_printf(&config->arena, "%.*s%u", (int)(address.len - rest.len),
+                                          address.ptr, (unsigned)port + worker->index);
+    return OK;
+}
+
+/* As which of the three this process serves; returns when it has drained. */
+static int run_service(struct serving *serving, struct err *err)
+{
+    struct config *config = serving->call->config;
+    struct server_events events = {.on_ready = on_ready, .owner = serving};
+    bool is_worker = worker_read(&serving->worker, config);
+    /* A parent serves nothing itself: it starts workers and waits. */
+    if (!is_worker && config->workers > 0)
+        return supervisor_run(config, serving->call->line, on_ready, serving, err);
+    if (is_worker) {
+        events.on_ready = on_worker_ready;
+        /* Sockets that the parent has bound; without them the worker binds its own. */
+        if (serving->worker.listen_count > 0)
+            events.listen_fds = serving->worker.listen_fds;
+        if (serving->worker.share.connections)
+            events.share = &serving->worker.share;
+        int status = set_metrics_port(&serving->worker, config, err);
+        if (status != OK)
+            return status;
+        config->ready_file = SLICE_NONE; /* the parent writes it */
+    }
+    return server_run(config, &events, err);
+}
+
+/* What is wrong with the settings as a whole is said before anything is opened. */
+static int run_serve(struct command_call *call)
+{
+    const struct config *config = call->config;
+    struct serving serving = {.call = call};
+    struct err err = {.code = OK};
+    if (config->listen.count == 0)
+        return command_misuse(call, "there is nothing to listen on; give --listen");
+    if (config->master_key.len > 0 && config->master_key_file.len > 0)
+        return command_misuse(call, "give master-key or master-key-file, not both");
+    /* Before the listeners, so that the warning precedes the first refused connection. */
+    warn_of_few_files(config);
+    int result = run_service(&serving, &err);
+    if (config->ready_file.len > 0)
+        ready_file_remove(config->ready_file.ptr);
+    return result == OK ? EXIT_OK : command_fail(call, "%s", err.text);
+}
+
+static const struct command_verb verbs[] = {{
+    .synopsis = "",
+    .summary = "Serve the interface until SIGTERM or SIGINT; running requests are finished first.",
+    .run = run_serve,
+}};
+
+const struct command serve_command = {
+    .name = "serve",
+    .summary = "run the service",
+    .help = "It needs a migrated database (`sluice migrate`) and a master key (`sluice keys "
+            "master`). Put a proxy that terminates TLS in front of it. SIGHUP reads manifests, "
+            "templates and trust roots again; a change in the --catalog folder is noticed without "
+            "it. With --workers, SIGUSR2 hands the sockets to a successor: "
+            "the program that is then at this path; no connection is dropped.",
+    .scopes = CONFIG_SERVE,
+    COMMAND_VERBS(verbs),
+};

@@ -1,0 +1,192 @@
+/*
+ * The parts that operator commands share; see session.h. They block: a command has no loop, and
+ * waits for one answer at a time.
+ */
+#include "cli/session.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include "base/embed.h"
+#include "base/mem.h"
+#include "pg/migrate.h"
+#include "store/audit.h"
+#include "store/change.h"
+#include "tls/tls.h"
+
+enum { HOST_NAME_LEN_MAX = 150 };
+
+void session_begin(struct session *session, const struct config *config)
+{
+    *session = (struct session){.config = config};
+    arena_init(&session->arena, SESSION_ARENA_BYTES_MAX);
+}
+
+void session_end(struct session *session)
+{
+    /* Each part may be missing: a command opens what it needs. */
+    pg_sync_close(session->sync);
+    vault_ring_free(session->ring);
+    catalog_unref(session->catalog);
+    arena_deinit(&session->arena);
+    session->sync = NULL;
+    session->ring = NULL;
+    session->catalog = NULL;
+}
+
+int session_run(struct command_call *call,
+                int (*body)(struct session *session, struct command_call *call))
+{
+    struct session session;
+    session_begin(&session, call->config);
+    /* The body has set the session's err wherever it does not return OK. */
+    int result = body(&session, call);
+    session_end(&session);
+    return result == OK ? EXIT_OK : command_fail(call, "%s", session.err.text);
+}
+
+int session_open_database(struct session *session)
+{
+    slice url = session->config->database_url;
+    ASSERT(!session->sync);
+    if (url.len == 0)
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "no database: set DATABASE_URL or --database-url, for example "
+                       "postgresql://user@localhost/sluice");
+    /* Fails for a schema that this program does not know, before anything is changed. */
+    session->sync = pg_schema_open(url.ptr, embed_sql, embed_sql_count, &session->err);
+    return session->sync ? OK : (int)session->err.code;
+}
+
+int session_open_ring(struct session *session)
+{
+    const struct config *config = session->config;
+    if (tls_library_init(&session->err) != OK)
+        return (int)session->err.code;
+    /* The ring seals and opens with the TLS library's ciphers. */
+    if (config->master_key_file.len > 0)
+        session->ring = vault_ring_from_file(config->master_key_file.ptr, &session->err);
+    else if (config->master_key.len > 0)
+        session->ring = vault_ring_new(config->master_key, &session->err);
+    else
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "no master key: set SLUICE_MASTER_KEY or --master-key-file; `sluice keys "
+                       "master` makes one");
+    return session->ring ? OK : err_prefix(&session->err, "master key");
+}
+
+/* The first error becomes the message; `catalog lint` prints all of them. */
+static int catalog_error(struct session *session, const struct catalog_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct catalog_problem *problem = &report->problems[i];
+        if (!problem->is_warning)
+            return err_set(&session->err, ERR_INVALID,
+                           "%.*s%s%.*s: %.*s (%zu error%s; `sluice catalog lint %.*s` shows all)",
+                           SLICE_ARG(problem->source), problem->pointer.len > 0 ? " " : "",
+                           SLICE_ARG(problem->pointer), SLICE_ARG(problem->text),
+                           report->error_count, report->error_count == 1 ? "" : "s",
+                           SLICE_ARG(session->config->catalog_dir));
+    }
+    /* A load that fails without a problem in the report is out of memory. */
+    return err_set(&session->err, ERR_NOMEM, "the manifests could not be loaded");
+}
+
+int session_open_catalog(struct session *session)
+{
+    slice dir = session->config->catalog_dir;
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    int result = OK;
+    if (!report)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    catalog_report_init(report);
+    session->catalog = catalog_load_all(dir.len > 0 ? dir.ptr : NULL, report);
+    if (!session->catalog)
+        result = catalog_error(session, report);
+    catalog_report_deinit(report);
+    mem_free(report);
+    return result;
+}
+
+int session_find_account(struct session *session, slice text, struct account *account)
+{
+    struct uuid id;
+    struct account *list;
+    size_t count, found = 0;
+    /* A name that has the form of an id cannot be used as a name. */
+    if (uuid_parse(text, &id))
+        return store_account_get_sync(session->sync, &session->arena, id, account, &session->err);
+    int result =
+        store_account_list_sync(session->sync, &session->arena, &list, &count, &session->err);
+    if (result != OK)
+        return result;
+    for (size_t i = 0; i < count; i++) {
+        if (!slice_eq(list[i].name, text))
+            continue;
+        *account = list[i];
+        found++;
+    }
+    /* Names are not unique, and a change must not reach the wrong account. */
+    if (found > 1)
+        return err_set(&session->err, ERR_INVALID,
+                       "%zu accounts are named \"%.*s\"; give the id, `sluice accounts list` shows "
+                       "it",
+                       found, SLICE_ARG(text));
+    if (found == 0)
+        return err_set(&session->err, ERR_NOTFOUND,
+                       "there is no account of the id or name \"%.*s\"; `sluice accounts list` "
+                       "shows them",
+                       SLICE_ARG(text));
+    return OK;
+}
+
+/* ---- audit ---- */
+
+/* Sets "operator:<login>" and "host:<name>" from the operating system. */
+void session_fill_operator(struct session *session, struct audit_event *event)
+{
+    char host[HOST_NAME_LEN_MAX + 1] = "";
+    struct passwd entry, *found = NULL;
+    char names[4096];
+    /* A container's user may have no entry; its number is used then. */
+    bool is_known = getpwuid_r(getuid(), &entry, names, sizeof(names), &found) == 0 && found;
+    event->actor = is_known ? arena_printf(&session->arena, "operator:%.100s", found->pw_name)
+                            : arena_printf(&session->arena, "operator:%u", (unsigned)getuid());
+    if (gethostname(host, sizeof(host) - 1) == 0 && slice_is_utf8(slice_cstr(host), NULL))
+        event->address = arena_printf(&session->arena, "host:%s", host);
+}
+
+int session_audit(struct session *session, struct uuid account_id, const char *kind, slice details)
+{
+    struct audit_event event = {
+        .account_id = account_id,
+        .id = uuid_v7(),
+        .kind = slice_cstr(kind),
+        .details = details,
+    };
+    session_fill_operator(session, &event);
+    session->changing = account_id;
+    /* servers make the partitions in advance, but none may have run for days */
+    int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);
+    if (result == OK)
+        result = pg_sync_run(session->sync, "begin", &session->err);
+    if (result != OK)
+        return result;
+    result = store_audit_insert_sync(session->sync, &event, &session->err);
+    /* An event that cannot be stored ends the transaction: no change without its event. */
+    return result == OK ? OK : session_commit(session, result);
+}
+
+/* Some changes of store/ are transactions of their own. Their `begin` inside this one is only a
+ * warning, and their commit or rollback includes the event; the commit here then has no effect. */
+int session_commit(struct session *session, int result)
+{
+    struct err ignored;
+    if (result == OK)
+        /* Inside the transaction: servers are notified when it commits, and only then. */
+        result = store_change_notify_sync(session->sync, session->changing, &session->err);
+    if (result == OK)
+        return pg_sync_run(session->sync, "commit", &session->err);
+    (void)!pg_sync_run(session->sync, "rollback", &ignored);
+    return result;
+}

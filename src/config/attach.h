@@ -1,0 +1,21 @@
+/*
+ * How operator commands reach the database of a running `sluice dev`: dev writes its settings into
+ * its data folder (dev/folder.h), and --data DIR reads them from there.
+ */
+#ifndef CONFIG_ATTACH_H
+#define CONFIG_ATTACH_H
+
+#include "base/buf.h"
+#include "config/config.h"
+
+/* Names in the folder: the file of these settings, and the one that dev keeps locked. */
+extern const char config_attach_name[], config_attach_lock_name[];
+
+/* For dev, once its config has the database, the master key, the trust roots and the origin
+ * overrides: the text of that file. Check out for its limit. */
+void config_attach_put(const struct config *config, struct buf *out);
+/* For a command: the settings of config->data_dir, over its own. ERR_NOTFOUND: the folder has no
+ * data of dev; ERR_CLOSED: no dev runs on it, or it is still starting. */
+int config_attach(struct config *config, struct err *err) MUST_CHECK;
+
+#endif

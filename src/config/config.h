@@ -1,0 +1,145 @@
+/*
+ * The settings of a process. One table (table.c) drives flags, environment, file and help:
+ * a setting `drain-timeout` is the flag --drain-timeout, the variable SLUICE_DRAIN_TIMEOUT and the
+ * key drain-timeout of the file. Precedence, lowest first: default, file, environment,
+ * flag.
+ */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/slice.h"
+
+enum {
+    CONFIG_LIST_MAX = 64,   /* every app that is built in may have its origin overridden */
+    CONFIG_OPTIONS_MAX = 8, /* of one command */
+    CONFIG_FILE_BYTES_MAX = 256 * 1024,
+};
+
+struct config_list {
+    slice items[CONFIG_LIST_MAX];
+    size_t count;
+};
+
+struct config {
+    struct arena arena; /* owns all texts */
+    /* server */
+    struct config_list listen, trusted_proxy;
+    slice metrics_listen, public_url;
+    uint64_t workers;
+    uint64_t connections_max, address_connections_max, body_bytes_max, head_bytes_max;
+    uint64_t head_timeout_ms, body_timeout_ms, idle_timeout_ms, drain_timeout_ms, drain_grace_ms;
+    /* database */
+    slice database_url;
+    uint64_t database_writers, database_readers, database_queue_max, database_timeout_ms;
+    slice database_batch;
+    uint64_t cache_time_ms;
+    /* secrets */
+    slice master_key, master_key_file;
+    /* executions */
+    uint64_t execution_timeout_ms, idempotency_ttl_ms, provider_response_bytes_max;
+    uint64_t memory_work, account_memory;
+    uint64_t executions_max, account_executions_max, flows_max, file_bytes_max, output_bytes,
+        output_bytes_max;
+    uint64_t token_timeout_ms;
+    uint64_t limit_wait_ms, circuit_volume, circuit_accounts, circuit_open_ms;
+    slice connection_limits;
+    uint64_t account_rate, account_burst;
+    /* outbound */
+    slice ca_file;
+    struct config_list origin_override, allow_host;
+    uint64_t outbound_connections_max, origin_connections_max;
+    uint64_t account_connections_max, account_origin_connections_max;
+    /* catalog */
+    slice catalog_dir;
+    /* retention */
+    uint64_t execution_days, audit_days;
+    uint64_t account_kept_executions, account_kept_audit, account_kept_connections;
+    /* log */
+    slice log_level, log_format;
+    /* dev */
+    slice data_dir, ready_file;
+    uint64_t port;
+};
+
+/* The commands that a setting belongs to. */
+enum config_scope {
+    CONFIG_SERVE = 1,
+    CONFIG_DEV = 2,
+    CONFIG_DATABASE = 4,  /* all commands that open the database */
+    CONFIG_KEYRING = 8,   /* all that open credentials */
+    CONFIG_CATALOG = 16,  /* all that read manifests */
+    CONFIG_OUTBOUND = 32, /* all that call apps */
+};
+
+enum config_kind {
+    CONFIG_TEXT,
+    CONFIG_SECRET, /* as text; its value is never printed */
+    CONFIG_COUNT,
+    CONFIG_MS,    /* 500ms, 30s, 5m, 2h; a bare number counts seconds */
+    CONFIG_BYTES, /* 65536, 64k, 8m */
+    CONFIG_TEXTS, /* may be given several times; commas separate in environment and file */
+};
+
+struct config_item {
+    const char *name;
+    enum config_kind kind;
+    unsigned scopes;
+    size_t offset; /* in struct config */
+    const char *default_text;
+    uint64_t min, max; /* of a count, ms or bytes */
+    const char *value_name, *help;
+};
+
+extern const struct config_item config_items[];
+extern const size_t config_item_count;
+
+/* A flag of one command that is not a setting: it has no key in the file and no variable. */
+struct config_option {
+    const char *name;
+    const char *value_name; /* NULL: a switch */
+    const char *help;
+};
+
+struct config_args {
+    unsigned scopes;                     /* settings that may be given */
+    const struct config_option *options; /* further flags; may be NULL */
+    size_t option_count;                 /* at most CONFIG_OPTIONS_MAX */
+    int argc;
+    /* Positional arguments are moved to the front; the texts of CONFIG_SECRET flags are
+     * overwritten, so that `ps` shows them for a moment only. */
+    char **argv;
+    /* out */
+    int positional;
+    slice values[CONFIG_OPTIONS_MAX]; /* as options; ptr NULL: not given; a switch is empty */
+};
+
+/* All settings at their defaults. */
+int config_init(struct config *config, struct err *err) MUST_CHECK;
+void config_deinit(struct config *config);
+/* Reads the file of --config or SLUICE_CONFIG if given, then the environment, then the flags of
+ * args->argv: `--name value`, `--name=value`; what follows `--` is positional. An empty
+ * variable counts as unset. A flag that is neither an option nor in scope is ERR_NOTFOUND and names
+ * the nearest one. A file with a secret that others may read is ERR_REFUSED. Call it once. */
+int config_read(struct config *config, struct config_args *args, struct err *err) MUST_CHECK;
+/* The lines of a file, over what was read before; a secret that others may read is ERR_REFUSED. */
+int config_file_read(struct config *config, const char *path, struct err *err) MUST_CHECK;
+/* Sets one by name, as a flag would; for tests and dev. A list is replaced. */
+int config_set(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
+/* As config_set, but adds to a list (CONFIG_TEXTS) what is not in it. */
+int config_add(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
+/* "90d", "30s", "500ms"; a bare number counts seconds. false: not of that form. */
+bool config_parse_ms(slice text, uint64_t *ms) MUST_CHECK;
+/* help.c: the settings of these scopes, wrapped for a terminal. */
+void config_print_help(FILE *out, unsigned scopes);
+void config_print_options(FILE *out, const struct config_option *options, size_t count);
+/* Words of text, wrapped at 78 columns behind an indent. */
+void config_print_wrapped(FILE *out, int indent, const char *text);
+
+#endif

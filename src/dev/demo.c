@@ -1,0 +1,207 @@
+/*
+ * The demo account; see demo.h.
+ */
+#include "dev/demo.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/credential.h"
+
+enum { KEY_FILE_BYTES_MAX = 64 * 1024, CREDENTIAL_BYTES_MAX = 4096 };
+
+static const char account_name[] = "demo", key_file[] = "api_key";
+
+/* ---- the account ---- */
+
+static int make_account(struct dev_demo *demo, struct session *session)
+{
+    struct account account = {.account_id = uuid_v7(), .name = slice_cstr(account_name)};
+    demo->account_id = account.account_id;
+    if (session_audit(session, account.account_id, "account.created", SLICE_NONE) != OK)
+        return (int)session->err.code;
+    return session_commit(session,
+                          store_account_create_sync(session->sync, &account, &session->err));
+}
+
+static int find_account(struct dev_demo *demo, struct session *session)
+{
+    struct account *list;
+    size_t count;
+    if (store_account_list_sync(session->sync, &session->arena, &list, &count, &session->err) != OK)
+        return (int)session->err.code;
+    /* A disabled account is left alone, and a new one is made. */
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].disabled_at || !slice_eq_cstr(list[i].name, account_name))
+            continue;
+        demo->account_id = list[i].account_id;
+        return OK;
+    }
+    return make_account(demo, session);
+}
+
+/* ---- the key ---- */
+
+/* All four: a key that was revoked or has lost a scope is replaced. */
+static bool is_usable(const struct api_key *key, const uint8_t hash[API_KEY_HASH_LEN])
+{
+    return memcmp(key->hash, hash, API_KEY_HASH_LEN) == 0 && !key->revoked_at &&
+           (!key->expires_at || key->expires_at > clock_wall_us()) && key->scopes == SCOPE_ALL;
+}
+
+/* Takes the key of the file if it is still one of the account's. */
+static bool take_old_key(struct dev_demo *demo, struct session *session,
+                         const struct dev_folder *folder)
+{
+    uint8_t hash[API_KEY_HASH_LEN];
+    struct api_key *keys;
+    struct buf text;
+    size_t count;
+    bool is_found = false;
+    buf_init(&text, KEY_FILE_BYTES_MAX);
+    int result = dev_folder_read(folder, key_file, &text, &session->err);
+    slice key = buf_slice(&text);
+    /* The file ends with a newline, for people who print it. */
+    while (key.len > 0 && key.ptr[key.len - 1] == '\n')
+        key.len--;
+    if (result == OK && key.len == VAULT_KEY_LEN && vault_key_hash(key, hash) &&
+        store_api_key_list_sync(session->sync, &session->arena, demo->account_id, &keys, &count,
+                                &session->err) == OK)
+        for (size_t i = 0; i < count; i++)
+            is_found = is_found || is_usable(&keys[i], hash);
+    /* The text is copied only if the database knows its hash. */
+    if (is_found)
+        memcpy(demo->key, key.ptr, VAULT_KEY_LEN);
+    demo->key[VAULT_KEY_LEN] = '\0';
+    mem_wipe(text.ptr, text.cap);
+    buf_deinit(&text);
+    return is_found;
+}
+
+static int store_key(struct dev_demo *demo, struct session *session, const struct vault_key *fresh)
+{
+    struct api_key key = {
+        .account_id = demo->account_id,
+        .id = uuid_v7(),
+        .prefix = slice_cstr(fresh->prefix),
+        .name = SLICE("sluice dev"),
+        .scopes = SCOPE_ALL,
+        .created_at = clock_wall_us(),
+    };
+    memcpy(key.hash, fresh->hash, sizeof(key.hash));
+    if (session_audit(session, key.account_id, "key.created", SLICE_NONE) != OK)
+        return (int)session->err.code;
+    return session_commit(session, store_api_key_create_sync(session->sync, &key, &session->err));
+}
+
+static int make_demo_key(struct dev_demo *demo, struct session *session,
+                         const struct dev_folder *folder)
+{
+    struct vault_key fresh;
+    char line[VAULT_KEY_LEN + 2];
+    vault_key_new(&fresh);
+    int result = store_key(demo, session, &fresh);
+    memcpy(demo->key, fresh.text, sizeof(demo->key));
+    int len = snprintf(line, sizeof(line), "%s\n", fresh.text);
+    if (result == OK)
+        result = dev_folder_write(folder, key_file, slice_of(line, (size_t)len), &session->err);
+    /* Both copies of the key are wiped; demo->key is the one that is printed. */
+    mem_wipe(line, sizeof(line));
+    mem_wipe(&fresh, sizeof(fresh));
+    return result;
+}
+
+/* ---- the connections ---- */
+
+/* true: live, and its credential is what the provider accepts today. */
+static bool is_good(struct session *session, const struct connection *row, slice credential)
+{
+    const struct vault_binding binding = {row->account_id, row->id};
+    struct secret *plain = NULL;
+    if (row->status != CONNECTION_LIVE ||
+        vault_open(session->ring, &binding, row->key_id, row->sealed, &plain, &session->err) != OK)
+        return false;
+    /* Compared in constant time, as secrets are everywhere. */
+    bool is_same = slice_eq_secret(secret_reveal(plain), credential);
+    secret_unref(plain);
+    return is_same;
+}
+
+static int connect_app(struct dev_demo *demo, struct session *session,
+                       const struct catalog_integration *integration, slice credential)
+{
+    int64_t id;
+    const struct credential_order order = {
+        .account_id = demo->account_id,
+        .integration = integration,
+        .auth = catalog_auth_of(integration, SLICE_NONE),
+        .label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name)),
+        .credential = credential,
+        .scopes = SLICE_NONE, /* not known: the emulator's demo tokens may do everything */
+        .is_default = true,
+    };
+    return credential_connect(session, &order, &id);
+}
+
+/* Keeps the first connection that works and removes those of dev that do not. Other labels are the
+ * user's, and stay. */
+static int mend_app(struct dev_demo *demo, struct session *session,
+                    const struct catalog_integration *integration, slice credential,
+                    const struct connection *rows, size_t count)
+{
+    bool is_there = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct connection *row = &rows[i];
+        if (!slice_eq(row->integration_id, integration->integration_id) ||
+            !slice_starts_with(row->label, SLICE("Demo ")))
+            continue;
+        if (!is_there && is_good(session, row, credential)) {
+            is_there = true;
+            continue;
+        }
+        if (store_connection_delete_sync(session->sync, row->account_id, row->id, &session->err) !=
+            OK)
+            return (int)session->err.code;
+    }
+    /* All other demo connections were removed; the new one becomes the default. */
+    return is_there ? OK : connect_app(demo, session, integration, credential);
+}
+
+static int make_connections(struct dev_demo *demo, struct session *session,
+                            const struct json *tokens)
+{
+    struct connection *rows;
+    size_t count;
+    int result = store_connection_list_sync(session->sync, &session->arena, demo->account_id, &rows,
+                                            &count, &session->err);
+    for (uint32_t i = 0; result == OK && i < tokens->count; i++) {
+        const struct json_member *app = &tokens->as.members[i];
+        const struct catalog_integration *integration =
+            catalog_find_integration(session->catalog, json_str(&app->key));
+        struct buf text;
+        struct json_writer w;
+        if (!integration) /* the provider may emulate apps that this catalog does not have */
+            continue;
+        buf_init(&text, CREDENTIAL_BYTES_MAX);
+        json_begin(&w, &text);
+        json_open(&w, '{');
+        json_key(&w, "access_token");
+        json_put_str(&w, json_str(&app->value));
+        json_close(&w, '}');
+        result = mend_app(demo, session, integration, buf_slice(&text), rows, count);
+        buf_deinit(&text);
+    }
+    return result;
+}
+
+int dev_demo_make(struct dev_demo *demo, struct session *session, const struct dev_folder *folder,
+                  const struct json *tokens)
+{
+    ASSERT(json_is(tokens, JSON_OBJECT));
+    *demo = (struct dev_demo){.key = ""};
+    /* In this order: the key belongs to the account, connections need both. */
+    if (find_account(demo, session) != OK)
+        return (int)session->err.code;
+    if (!take_old_key(demo, session, folder) && make_demo_key(demo, session, folder) != OK)
+        return (int)session->err.code;
+    return make_connections(demo, session, tokens);
+}

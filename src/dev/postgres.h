@@ -1,0 +1,36 @@
+/*
+ * The private PostgreSQL of `sluice dev`: a cluster under the data folder, reached through a Unix
+ * socket that only its owner can open, never through a port. For root it runs as an unprivileged
+ * user, with its files in a folder that this user can reach.
+ */
+#ifndef DEV_POSTGRES_H
+#define DEV_POSTGRES_H
+
+#include "base/err.h"
+#include "dev/child.h"
+#include "dev/folder.h"
+#include "dev/stage.h"
+
+struct dev_postgres {
+    struct child child;
+    char bin[DEV_PATH_MAX];     /* folder of initdb and postgres */
+    char home[DEV_PATH_MAX];    /* the folder that has the cluster */
+    char cluster[DEV_PATH_MAX]; /* the data directory */
+    char sockets[DEV_PATH_MAX]; /* folder of the socket */
+    char log[DEV_PATH_MAX];     /* of the server */
+    char url[3 * DEV_PATH_MAX]; /* for libpq; the database sluice */
+    uid_t uid;                  /* 0: this process's user */
+    gid_t gid;
+    bool is_new; /* made by this start */
+};
+
+/* Finds the programs, makes the cluster if there is none, stops a postmaster that an earlier run
+ * left running, and starts. folder is open; stages may be NULL. Errors say what to install or
+ * repair. */
+int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
+                       struct dev_stages *stages, struct err *err) MUST_CHECK;
+/* Waits until it answers, and makes the database if there is none. On failure it is stopped. */
+int dev_postgres_wait(struct dev_postgres *pg, struct err *err) MUST_CHECK;
+void dev_postgres_stop(struct dev_postgres *pg);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * The texts of `sluice dev`; see text.h.
+ */
+#include "dev/text.h"
+
+#include <unistd.h>
+
+#include "server/ready_file.h"
+
+enum { READY_BYTES_MAX = 16 * 1024, URL_MAX = 40 };
+
+static void base_url(const struct dev_facts *facts, char out[URL_MAX])
+{
+    (void)snprintf(out, URL_MAX, "http://127.0.0.1:%u", (unsigned)facts->port);
+}
+
+static void print_curl(FILE *out, const char *url, const char *title, const char *body)
+{
+    (void)fprintf(out,
+                  "# %s\n"
+                  "curl -sw '\\n' %s/api/executions -H \"Authorization: Bearer $SLUICE_KEY\" \\\n"
+                  "  -H 'Content-Type: application/json' -d '%s'\n\n",
+                  title, url, body);
+}
+
+/* Commands that start a flow, print it and approve it. The sleep gives the flow time to reach its
+ * approval, which takes some milliseconds. */
+static void print_flow(FILE *out, const char *url, slice page)
+{
+    static const char key[] = "-H \"Authorization: Bearer $SLUICE_KEY\"";
+    (void)fprintf(out,
+                  "# flow: unread mail becomes task pages; it waits for approval, and lists what "
+                  "it will write\n"
+                  "SLUICE_FLOW=$(curl -s %s/api/flows/start %s \\\n"
+                  "  -H 'Content-Type: application/json' -d '{\"flowTemplate\": "
+                  "\"unread_mail_to_tasks\",\n"
+                  "   \"input\": {\"maxResults\": 3, \"taskParent\": {\"page_id\": \"%.*s\"}}}' |\n"
+                  "  sed 's/{\"flowId\":\"\\([^\"]*\\)\".*/\\1/')\n"
+                  "sleep 1; curl -sw '\\n' %s/api/flows/$SLUICE_FLOW %s\n\n",
+                  url, key, SLICE_ARG(page), url, key);
+    (void)fprintf(out,
+                  "# approved, it creates the pages\n"
+                  "curl -sw '\\n' -X POST %s/api/flows/$SLUICE_FLOW/approve %s\n\n",
+                  url, key);
+}
+
+void dev_text_print(FILE *out, const struct dev_facts *facts)
+{
+    char url[URL_MAX], body[600];
+    slice page = json_get_str(facts->task_parent, SLICE("page_id"));
+    base_url(facts, url);
+    (void)fprintf(out,
+                  "\nsluice answers on %s. Demo mail and notes are connected. Paste:\n\n"
+                  "SLUICE_KEY=%s\n\n",
+                  url, facts->api_key);
+    print_curl(out, url, "read: the unread mail of the last week",
+               "{\"integration_id\": \"gmail\", \"action_id\": \"list_threads\",\n"
+               "   \"input\": {\"query\": \"is:unread newer_than:7d\"}}");
+    (void)snprintf(body, sizeof(body),
+                   "{\"integration_id\": \"notion\", \"action_id\": \"create_page\",\n"
+                   "   \"input\": {\"parent\": {\"page_id\": \"%.*s\"}, \"title\": \"Minutes\",\n"
+                   "   \"content\": \"Present: Anna, Ben, Sam.\"}}",
+                   SLICE_ARG(page));
+    print_curl(out, url, "write: blocked, because it is not confirmed", body);
+    (void)snprintf(body, sizeof(body),
+                   "{\"integration_id\": \"notion\", \"action_id\": \"create_page\",\n"
+                   "   \"confirm\": true,\n"
+                   "   \"input\": {\"parent\": {\"page_id\": \"%.*s\"}, \"title\": \"Minutes\",\n"
+                   "   \"content\": \"Present: Anna, Ben, Sam.\"}}",
+                   SLICE_ARG(page));
+    print_curl(out, url, "the same, confirmed", body);
+    print_flow(out, url, page);
+    (void)fprintf(
+        out,
+        "`sluice catalog show gmail` and `sluice flow list` list what can be done. "
+        "Ctrl-C stops everything.\n"
+        "Operator commands use this database with --data: sluice accounts list --data %s\n",
+        facts->data_dir);
+}
+
+int dev_text_ready_write(const char *path, const struct dev_facts *facts, struct err *err)
+{
+    char url[URL_MAX], account[UUID_TEXT_LEN + 1];
+    struct buf text;
+    struct json_writer w;
+    base_url(facts, url);
+    uuid_format(facts->account_id, account);
+    buf_init(&text, READY_BYTES_MAX);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_key(&w, "base_url");
+    json_put_str(&w, slice_cstr(url));
+    json_key(&w, "api_key");
+    json_put_str(&w, slice_cstr(facts->api_key));
+    json_key(&w, "provider_url");
+    json_put_str(&w, facts->provider_url);
+    json_key(&w, "provider_ca_file");
+    json_put_str(&w, facts->provider_ca_file);
+    json_key(&w, "database_url");
+    json_put_str(&w, slice_cstr(facts->database_url));
+    json_key(&w, "pid");
+    json_put_i64(&w, getpid());
+    json_key(&w, "account_id");
+    json_put_str(&w, slice_cstr(account));
+    json_key(&w, "demo");
+    json_open(&w, '{');
+    json_key(&w, "task_parent");
+    json_put(&w, facts->task_parent);
+    json_close(&w, '}');
+    json_close(&w, '}');
+    buf_append_char(&text, '\n');
+    int result = buf_is_ok(&text) ? ready_file_write(path, buf_slice(&text), err)
+                                  : err_set(err, ERR_LIMIT, "the ready file is too large");
+    buf_deinit(&text);
+    return result;
+}

@@ -1,0 +1,81 @@
+/*
+ * Notifications of changed accounts; see changes.h.
+ */
+#include "server/changes.h"
+
+#include "base/mem.h"
+#include "base/metric.h"
+#include "pg/notify.h"
+#include "store/change.h"
+
+struct changes {
+    struct changes_config config;
+    struct pg_notify *notify;
+};
+
+static struct metric heard_total =
+    METRIC_INIT("sluice_changes_total", "Notifications of changed accounts, from all processes.",
+                METRIC_COUNTER);
+
+/* A call without a payload means a new connection to the database: notifications may have been
+ * missed, so everything cached is dropped. */
+static void on_notify(void *owner, slice payload)
+{
+    struct changes *changes = owner;
+    struct uuid account_id;
+    slice integration_id;
+    if (!payload.ptr) {
+        vault_auth_flush(changes->config.auth);
+        connect_forget_all(changes->config.connect);
+        return;
+    }
+    /* Another version's payload: its caches expire by themselves. */
+    if (!store_change_parse(payload, &account_id, &integration_id))
+        return;
+    metric_add(metric_series(&heard_total, SLICE_NONE), 1);
+    /* The change concerns one app; keys of the account stay cached. */
+    if (integration_id.ptr) {
+        connect_forget(changes->config.connect, account_id, integration_id);
+        return;
+    }
+    vault_auth_forget(changes->config.auth, account_id);
+    connect_forget_account(changes->config.connect, account_id);
+}
+
+struct changes *changes_new(struct loop *loop, const struct changes_config *config, struct err *err)
+{
+    struct changes *changes = mem_zalloc(sizeof(*changes));
+    if (!changes) {
+        (void)err_set(err, ERR_NOMEM, "out of memory");
+        return NULL;
+    }
+    changes->config = *config;
+    struct pg_notify_config notify = {
+        .conninfo = config->conninfo,
+        .channel = STORE_CHANGE_CHANNEL,
+        .dns = config->dns,
+        .on_notify = on_notify,
+        .owner = changes,
+    };
+    changes->notify = pg_notify_new(loop, &notify, err);
+    if (changes->notify)
+        return changes;
+    /* The notify's failure is in err. */
+    mem_free(changes);
+    return NULL;
+}
+
+void changes_free(struct changes *changes)
+{
+    if (!changes)
+        return;
+    /* It may still call back until it is freed, so it goes first. */
+    pg_notify_free(changes->notify);
+    mem_free(changes);
+}
+
+void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id)
+{
+    char text[STORE_CHANGE_TEXT_MAX + 1];
+    pg_notify_send(changes->notify, store_change_format(account_id, integration_id, text));
+}

@@ -1,0 +1,27 @@
+/*
+ * changes: drops cached rows that other processes or operator commands have changed
+ * (store/change.h), and notifies them of changes made here.
+ */
+#ifndef SERVER_CHANGES_H
+#define SERVER_CHANGES_H
+
+#include "connect/connect.h"
+#include "vault/auth.h"
+
+struct changes;
+
+struct changes_config {
+    const char *conninfo;
+    struct dns_resolver *dns; /* these outlive it */
+    struct vault_auth *auth;
+    struct connect_service *connect;
+};
+
+struct changes *changes_new(struct loop *loop, const struct changes_config *config,
+                            struct err *err) MUST_CHECK;
+/* NULL is fine. */
+void changes_free(struct changes *changes);
+/* Notifies other processes, after the commit; as connect_config.on_changed. */
+void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * drain: the server's shutdown, as an op. No new work is accepted; requests, flows and executions
+ * under way end or reach a durable point, each within its time; their results are recorded; the
+ * node leaves the cluster; the loop stops. The server frees its parts afterwards.
+ */
+#ifndef SERVER_DRAIN_H
+#define SERVER_DRAIN_H
+
+#include "connect/connect.h"
+#include "exec/exec.h"
+#include "exec/node.h"
+#include "flow/flow.h"
+#include "http/server.h"
+#include "loop/op.h"
+#include "server/janitor.h"
+
+/* The parts that are drained, and the time for requests and flows. All outlive the loop's run. */
+struct drain_config {
+    struct loop *loop;
+    struct http_server *http;
+    struct flow_service *flow;
+    struct exec_service *exec;
+    struct connect_service *connect;
+    struct exec_node *node;
+    struct janitor **janitor; /* freed first and set to NULL */
+    uint64_t timeout_ms;
+};
+
+/* Embedded in its owner, all zeros before it begins, and kept until the loop has stopped. */
+struct drain {
+    struct op op;
+    struct op_timer timer;
+    struct drain_config config;
+    uint64_t records_until_ns, flows_until_ns;
+    bool is_begun;
+};
+
+/* Begins it; `why` is for the log. A second call has no effect. Copies config. */
+void drain_begin(struct drain *drain, const struct drain_config *config, const char *why);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * Reload: manifests and trust roots are read again while the server runs, on SIGHUP and when files
+ * of the `--catalog` folder change. They are compiled on a pool thread and swapped as a whole on
+ * the loop; running executions and flows keep the ones they started with. If anything is faulty the
+ * old ones stay, the log says why, and sluice_catalog_outdated is 1.
+ */
+#ifndef SERVER_RELOAD_H
+#define SERVER_RELOAD_H
+
+#include "catalog/catalog.h"
+#include "config/config.h"
+#include "flow/template.h"
+#include "http/client.h"
+#include "loop/loop.h"
+#include "pg/pg.h"
+#include "tls/tls.h"
+
+struct reload;
+
+/* All outlive it; *catalog and *tls are counted references, *templates is owned: a reload replaces
+ * them. */
+struct reload_config {
+    struct loop *loop;
+    const struct config *config;
+    struct http_client *client;
+    struct pg_pool *pool;
+    struct catalog **catalog;
+    struct flow_template_set **templates;
+    struct tls_context **tls;
+};
+
+/* At start, before there is a loop that could stall. NULL: the log says what is wrong with which
+ * file. */
+struct catalog *reload_first_catalog(const struct config *config) MUST_CHECK;
+/* Watches from now on. NULL: err. */
+struct reload *reload_new(const struct reload_config *config, struct err *err) MUST_CHECK;
+/* Ends its op: nothing is swapped any more; the op frees itself. NULL: nothing. */
+void reload_free(struct reload *reload);
+
+#endif

@@ -1,0 +1,586 @@
+/*
+ * The server: its parts are started in the order in which they depend on one another, and freed in
+ * the reverse order once they are drained (drain.h). See server.h.
+ */
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "api/api.h"
+#include "api/envelope.h"
+#include "base/clock.h"
+#include "base/embed.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "exec/node.h"
+#include "http/address.h"
+#include "http/url.h"
+#include "pg/migrate.h"
+#include "pg/sync.h"
+#include "server/changes.h"
+#include "server/drain.h"
+#include "server/flow_set.h"
+#include "server/front.h"
+#include "server/janitor.h"
+#include "server/outbound.h"
+#include "server/ready_file.h"
+#include "server/reload.h"
+#include "tls/tls.h"
+
+enum {
+    THREADS = 16, /* of libuv's pool: name lookups and handshakes */
+    TICK_MS = 1000,
+    START_TICK_MS = 1,
+    CONNECT_TURNS = 2,         /* of the loop: connect, send the startup message */
+    REQUEST_MARGIN_MS = 10000, /* over the longest wait of a request; see request_timeout_ms */
+    SETTLE_TIMEOUT_MS = 5000,  /* for ops to end after they were cancelled */
+    WORK_TIMEOUT_MS = 2000,    /* for threads, when the server ends */
+};
+
+struct server {
+    const struct config *config;
+    const struct server_events *events;
+    struct loop *loop;
+    struct budget_queue work;
+    struct outbound out;
+    struct address_policy *proxies;
+    struct vault_ring *ring;
+    struct catalog *catalog;
+    struct pg_pool *pool;
+    struct pg_sync *sync; /* while it starts */
+    struct vault_auth *auth;
+    struct connect_service *connect;
+    struct changes *changes;
+    struct exec_node *node;
+    struct exec_service *exec;
+    struct flow_template_set *templates;
+    struct flow_service *flow;
+    struct janitor *janitor;
+    struct front front;
+    struct http_server *http, *metrics;
+    struct reload *reload;
+    struct signal_watch on_term, on_int;
+    struct timer tick;
+    struct loop_hook log_hook;
+    struct drain drain;
+    bool is_ready;
+    uint64_t began_ns; /* the process, by clock_mono_ns */
+    char *conninfo;
+};
+
+static int out_of_memory(struct err *err, const char *part)
+{
+    return err_set(err, ERR_NOMEM, "out of memory for the %s", part);
+}
+
+/* ---- outbound ---- */
+
+/* It must be an origin without a path: paths are appended to it as it is. */
+static int check_public_url(slice text, struct err *err)
+{
+    struct url url;
+    if (text.len == 0)
+        return OK;
+    if (url_parse(text, &url, err) != OK)
+        return err_prefix(err, "public-url");
+    /* A path would put cookies and redirects under different prefixes. */
+    if (url.target.len > 0)
+        return err_set(err, ERR_SYNTAX,
+                       "public-url: \"%.*s\" must end after the host and port: "
+                       "https://sluice.example.com",
+                       SLICE_ARG(slice_first(text, 80)));
+    return OK;
+}
+
+static int start_outbound(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    /* Without any proxy X-Forwarded-For is ignored: any client could send it. */
+    server->proxies = address_policy_new();
+    if (!server->proxies)
+        return out_of_memory(err, "trusted proxies");
+    for (size_t i = 0; i < config->trusted_proxy.count; i++)
+        if (address_policy_allow_proxy(server->proxies, config->trusted_proxy.items[i], err) != OK)
+            return err_prefix(err, "trusted-proxy");
+    if (check_public_url(config->public_url, err) != OK)
+        return (int)err->code;
+    return outbound_open(&server->out, server->loop, config, err);
+}
+
+/* ---- data ---- */
+
+static int open_ring(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    /* serve_command refuses a command line with both; dev sets the file only. */
+    if (config->master_key_file.len > 0)
+        server->ring = vault_ring_from_file(config->master_key_file.ptr, err);
+    else if (config->master_key.len > 0)
+        server->ring = vault_ring_new(config->master_key, err);
+    else
+        return err_set(err, ERR_NOTFOUND,
+                       "no master key: set SLUICE_MASTER_KEY or --master-key-file; `sluice keys "
+                       "master` makes one");
+    return server->ring ? OK : err_prefix(err, "master key");
+}
+
+static int start_database(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    if (config->database_url.len == 0)
+        return err_set(err, ERR_NOTFOUND,
+                       "no database: set DATABASE_URL or --database-url, for example "
+                       "postgresql://user@localhost/sluice");
+    bool is_pipe = slice_eq_cstr(config->database_batch, "pipe");
+    if (!is_pipe && !slice_eq_cstr(config->database_batch, "set"))
+        return err_set(err, ERR_INVALID, "database-batch must be set or pipe");
+    /* The pool keeps this pointer, and libpq needs a terminated string. */
+    server->conninfo = mem_strndup(config->database_url.ptr, config->database_url.len);
+    if (!server->conninfo)
+        return out_of_memory(err, "database");
+    struct pg_pool_config pool = {
+        .conninfo = server->conninfo,
+        .dns = server->out.dns,
+        .mode = is_pipe ? PG_MODE_PIPE : PG_MODE_SET,
+        .writers = (unsigned)config->database_writers,
+        .readers = (unsigned)config->database_readers,
+        .queue_max = config->database_queue_max,
+        .statement_timeout_ms = (unsigned)config->database_timeout_ms,
+    };
+    server->pool = pg_pool_new(server->loop, &pool, err);
+    if (!server->pool)
+        return (int)err->code;
+    /* its first connections are opened now, while the schema is checked on another one */
+    for (int i = 0; i < CONNECT_TURNS; i++)
+        (void)loop_turn(server->loop, false);
+    /* Blocking, which is allowed before the server listens. */
+    server->sync = pg_schema_open(server->conninfo, embed_sql, embed_sql_count, err);
+    return server->sync ? OK : (int)err->code;
+}
+
+static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
+{
+    const struct server *server = owner;
+    /* NULL during shutdown: the caches of other processes then keep the old row until it expires.
+     */
+    if (server->changes)
+        changes_notify(server->changes, account_id, integration_id);
+}
+
+static int start_changes(struct server *server, struct err *err)
+{
+    struct changes_config changes = {
+        .conninfo = server->conninfo,
+        .dns = server->out.dns,
+        .auth = server->auth,
+        .connect = server->connect,
+    };
+    server->changes = changes_new(server->loop, &changes, err);
+    return server->changes ? OK : (int)err->code;
+}
+
+static int start_flows(struct server *server, struct err *err)
+{
+    server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
+    /* The blocking connection was needed for the start only. */
+    pg_sync_close(server->sync);
+    server->sync = NULL;
+    if (!server->templates)
+        return (int)err->code;
+    struct flow_config flow = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .exec = server->exec,
+        .node = server->node,
+        .catalog = &server->catalog,
+        .templates = &server->templates,
+        .runs_max = (size_t)server->config->flows_max,
+        .work = &server->work,
+    };
+    server->flow = flow_service_new(&flow);
+    return server->flow ? OK : out_of_memory(err, "flows");
+}
+
+static int start_services(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    unsigned ttl_ms = (unsigned)config->cache_time_ms;
+    struct vault_auth_config auth = {.pool = server->pool, .ttl_ms = ttl_ms};
+    struct connect_config connect = {
+        .pool = server->pool,
+        .ring = server->ring,
+        .http = server->out.client,
+        .catalog = &server->catalog,
+        .ttl_ms = ttl_ms,
+        .token_timeout_ms = (unsigned)config->token_timeout_ms,
+        .kept_max = config->account_kept_connections,
+        .on_changed = on_connection_changed,
+        .owner = server,
+    };
+    server->auth = vault_auth_new(server->loop, &auth);
+    server->connect = connect_new(server->loop, &connect);
+    /* The node registers in the background; on_tick waits until it may write. */
+    server->node = exec_node_new(server->loop, server->pool);
+    const struct janitor_config janitor = {
+        .keep_days = (unsigned)config->execution_days,
+        .audit_days = (unsigned)config->audit_days,
+        .keeper = {.count_max = {[KEPT_EXECUTIONS] = config->account_kept_executions,
+                                 [KEPT_AUDIT] = config->account_kept_audit},
+                   .idempotency_ttl_ms = config->idempotency_ttl_ms},
+    };
+    server->janitor = janitor_new(server->loop, server->pool, &janitor);
+    /* Checked together: free_parts copes with any of them missing. */
+    if (!server->auth || !server->connect || !server->node || !server->janitor)
+        return out_of_memory(err, "services");
+    if (start_changes(server, err) != OK)
+        return (int)err->code;
+    bool is_off = slice_eq_cstr(config->connection_limits, "off");
+    if (!is_off && !slice_eq_cstr(config->connection_limits, "on") &&
+        !slice_eq_cstr(config->connection_limits, "auto"))
+        return err_set(err, ERR_INVALID, "connection-limits must be on, off or auto");
+    struct exec_config exec = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .http = server->out.client,
+        .connect = server->connect,
+        .catalog = &server->catalog,
+        .node = server->node,
+        .work = &server->work,
+        .timeout_ms = config->execution_timeout_ms,
+        .idempotency_ttl_ms = config->idempotency_ttl_ms,
+        .response_bytes_max = config->provider_response_bytes_max,
+        .executions_max = config->executions_max,
+        .account_executions_max = config->account_executions_max,
+        .limit_wait_ms = config->limit_wait_ms,
+        .is_limits_off = is_off,
+        .breaker = {.volume_min = (unsigned)config->circuit_volume,
+                    .accounts_min = (unsigned)config->circuit_accounts,
+                    .open_ms = (unsigned)config->circuit_open_ms},
+        .file_bytes_max = config->file_bytes_max,
+        .output_bytes = config->output_bytes,
+        .output_bytes_max = config->output_bytes_max,
+    };
+    server->exec = exec_service_new(&exec);
+    if (!server->exec)
+        return out_of_memory(err, "executions");
+    /* The node leads orphaned executions to this service, so both have to exist. */
+    exec_node_serve(server->node, server->exec);
+    return start_flows(server, err);
+}
+
+/* ---- inbound ---- */
+
+/* A request may wait for another execution and then run its own, or wait for a flow to change. */
+static uint32_t request_timeout_ms(const struct config *config)
+{
+    uint64_t executions_ms = config->execution_timeout_ms * 2, wait_ms = API_WAIT_S_MAX * 1000;
+    return (uint32_t)((executions_ms > wait_ms ? executions_ms : wait_ms) + REQUEST_MARGIN_MS);
+}
+
+static struct http_server *listen_on(struct server *server, const slice *addresses, size_t count,
+                                     const struct server_events *events, struct err *err)
+{
+    const struct config *config = server->config;
+    struct tcp_listen_config listeners[CONFIG_LIST_MAX];
+    ASSERT(count <= CONFIG_LIST_MAX);
+    for (size_t i = 0; i < count; i++)
+        listeners[i] = (struct tcp_listen_config){
+            .address = addresses[i],
+            /* Inherited sockets stay open while workers come and go. */
+            .inherited_fd = events && events->listen_fds ? events->listen_fds[i] : -1,
+            .share = events ? events->share : NULL};
+    struct http_server_config http = {
+        .listeners = listeners,
+        .listener_count = count,
+        .head = {.head_bytes_max = (uint32_t)config->head_bytes_max},
+        .body_bytes_max = config->body_bytes_max,
+        .connections_max = config->connections_max,
+        .address_connections_max = config->address_connections_max,
+        /* A proxy's connections are those of many clients. */
+        .uncounted = server->proxies,
+        .head_timeout_ms = (uint32_t)config->head_timeout_ms,
+        .body_timeout_ms = (uint32_t)config->body_timeout_ms,
+        .idle_timeout_ms = (uint32_t)config->idle_timeout_ms,
+        .drain_timeout_ms = (uint32_t)config->drain_timeout_ms,
+        .drain_grace_ms = (uint32_t)config->drain_grace_ms,
+        .request_timeout_ms = request_timeout_ms(config),
+    };
+    return http_server_new(server->loop, &http, &front_handler, &server->front, err);
+}
+
+static int start_web(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    struct web_config web = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .auth = server->auth,
+        .ring = server->ring,
+        .connect = server->connect,
+        .exec = server->exec,
+        .flow = server->flow,
+        .catalog = &server->catalog,
+        .templates = &server->templates,
+        .http = server->out.client,
+        .work = &server->work,
+        .trusted_proxies = server->proxies,
+        .public_url = config->public_url,
+    };
+    server->front.web = web_new(&web, err);
+    return server->front.web ? OK : (int)err->code;
+}
+
+static void log_listening(struct server *server)
+{
+    const struct config *config = server->config;
+    char url[READY_URL_MAX];
+    for (size_t i = 0; i < config->listen.count; i++)
+        log_event(LOG_INFO, "listening", LOG_STR("address", config->listen.items[i]),
+                  LOG_INT("port", http_server_port(server->http, i)));
+    slice base = config->public_url;
+    if (base.len == 0)
+        /* Port 0 is known only now, so the URL is derived from the bound port. */
+        base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
+    web_public_url_set(server->front.web, base);
+    api_public_url_set(server->front.api, base);
+}
+
+static int start_inbound(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    struct api_config api = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .auth = server->auth,
+        .http = server->out.client,
+        .exec = server->exec,
+        .flow = server->flow,
+        .templates = &server->templates,
+        .catalog = &server->catalog,
+        .trusted_proxies = server->proxies,
+        .files_body_bytes_max =
+            config->body_bytes_max + EXEC_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
+        .account_rate_per_s = config->account_rate,
+        .account_burst = config->account_burst,
+        .schema_known = pg_schema_known(embed_sql, embed_sql_count),
+        .connect = server->connect,
+        .work = &server->work,
+    };
+    server->front.api = api_new(&api, err);
+    if (!server->front.api || start_web(server, err) != OK)
+        return (int)err->code;
+    if (config->metrics_listen.len > 0) {
+        /* Metrics get a listener without the shared counters: it must answer when the others are
+         * full. */
+        server->metrics = listen_on(server, &config->metrics_listen, 1, NULL, err);
+        if (!server->metrics)
+            return (int)err->code;
+        /* From here on the main listeners answer 404 for /metrics. */
+        api_metrics_only_on(server->front.api, server->metrics);
+    }
+    server->http =
+        listen_on(server, config->listen.items, config->listen.count, server->events, err);
+    if (!server->http)
+        return (int)err->code;
+    log_listening(server);
+    return OK;
+}
+
+/* ---- while it runs ---- */
+
+static void begin_drain(struct server *server, const char *why)
+{
+    struct drain_config config = {
+        .loop = server->loop,
+        .http = server->http,
+        .flow = server->flow,
+        .exec = server->exec,
+        .connect = server->connect,
+        .node = server->node,
+        .janitor = &server->janitor,
+        .timeout_ms = server->config->drain_timeout_ms,
+    };
+    drain_begin(&server->drain, &config, why);
+}
+
+static void on_term(struct signal_watch *watch, int signum)
+{
+    struct server *server = signum == SIGTERM ? CONTAINER_OF(watch, struct server, on_term)
+                                              : CONTAINER_OF(watch, struct server, on_int);
+    begin_drain(server, signum == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
+static void on_tick(struct timer *timer)
+{
+    struct server *server = CONTAINER_OF(timer, struct server, tick);
+    const struct server_events *events = server->events;
+    /* Ready means that a request can be answered: the database answers and the node may write. */
+    if (!server->is_ready && pg_pool_is_ready(server->pool) && exec_node_may_write(server->node)) {
+        server->is_ready = true;
+        log_event(LOG_INFO, "ready", LOG_MS("ready_ms", clock_mono_ns() - server->began_ns));
+        if (events && events->on_ready)
+            events->on_ready(events->owner, http_server_port(server->http, 0));
+    }
+    if (events && events->is_going_on && !events->is_going_on(events->owner))
+        begin_drain(server, "a required process has ended");
+    /* Short ticks until the server is ready: the start's time is measured to that moment, and tests
+     * and supervisors wait for it. */
+    timer_start_in_ms(timer, server->is_ready ? TICK_MS : START_TICK_MS);
+}
+
+static void flush_log(struct loop_hook *hook)
+{
+    (void)hook;
+    log_flush();
+}
+
+static int start_watching(struct server *server, struct err *err)
+{
+    server->on_term.on_signal = server->on_int.on_signal = on_term;
+    if (signal_watch_start(server->loop, &server->on_term, SIGTERM) != OK ||
+        signal_watch_start(server->loop, &server->on_int, SIGINT) != OK)
+        return err_set(err, ERR_IO, "cannot watch signals");
+    struct reload_config reload = {.loop = server->loop,
+                                   .config = server->config,
+                                   .client = server->out.client,
+                                   .pool = server->pool,
+                                   .catalog = &server->catalog,
+                                   .templates = &server->templates,
+                                   .tls = &server->out.tls};
+    server->reload = reload_new(&reload, err);
+    if (!server->reload)
+        return (int)err->code;
+    /* Log lines of a turn are written together, in its last phase. */
+    server->log_hook.run = flush_log;
+    loop_hook_add(server->loop, &server->log_hook, LOOP_PHASE_LOG);
+    timer_init(&server->tick, server->loop, on_tick);
+    timer_start_in_ms(&server->tick, START_TICK_MS);
+    return OK;
+}
+
+static int start_parts(struct server *server, struct err *err)
+{
+    server->catalog = reload_first_catalog(server->config);
+    if (!server->catalog)
+        return err_set(err, ERR_INVALID, "the catalog has errors; see the log above");
+    /* Before the services, which count their memory in it. */
+    budget_queue_init(&server->work, server->loop, server->config->memory_work,
+                      server->config->account_memory);
+    if (open_ring(server, err) != OK || start_outbound(server, err) != OK ||
+        start_database(server, err) != OK || start_services(server, err) != OK ||
+        start_inbound(server, err) != OK)
+        return (int)err->code;
+    return start_watching(server, err);
+}
+
+/* Turns the loop until all ops have ended; those on pool threads take a moment. */
+static void wait_for_ops(struct server *server)
+{
+    uint64_t until = clock_mono_ns() + SETTLE_TIMEOUT_MS * 1000000ULL;
+    while (op_count(server->loop) > 0 && clock_mono_ns() < until)
+        (void)loop_turn(server->loop, false);
+    if (op_count(server->loop) > 0)
+        /* An op that does not end is a bug; its state is printed to the log. */
+        op_print_all(server->loop);
+}
+
+static void free_watching(struct server *server)
+{
+    /* The hook is the last thing that start_watching sets up, but for the timer. */
+    if (!server->log_hook.run)
+        return;
+    timer_stop(&server->tick);
+    signal_watch_stop(&server->on_term);
+    signal_watch_stop(&server->on_int);
+    reload_free(server->reload);
+    loop_hook_remove(&server->log_hook);
+}
+
+/* Reverse order of the start; any part may be missing. Running work is cancelled first, so that
+ * nothing uses a part that is already freed. */
+static void free_parts(struct server *server)
+{
+    free_watching(server);
+    if (server->http)
+        http_server_free(server->http);
+    if (server->metrics)
+        http_server_free(server->metrics);
+    janitor_free(server->janitor);
+    if (server->node)
+        exec_node_free(server->node);
+    if (server->flow)
+        flow_service_cancel_all(server->flow);
+    if (server->exec)
+        exec_service_cancel_all(server->exec);
+    if (server->connect)
+        connect_renewals_cancel(server->connect);
+    /* One turn lets cancelled ops end before their database connections close. */
+    (void)loop_turn(server->loop, false);
+    changes_free(server->changes);
+    server->changes = NULL;
+    pg_sync_close(server->sync);
+    pg_pool_free(server->pool);
+    outbound_close(&server->out);
+    /* Ops end here; what they use is freed only below. */
+    wait_for_ops(server);
+    web_free(server->front.web);
+    api_free(server->front.api);
+    flow_service_free(server->flow);
+    flow_template_set_free(server->templates);
+    exec_service_free(server->exec);
+    connect_free(server->connect);
+    if (server->auth)
+        vault_auth_free(server->auth);
+}
+
+static int check_turns(int result, struct err *err)
+{
+    log_flush();
+    /* For tests (SLUICE_TURN_CPU_MS_MAX): a turn that took too long fails the process at its end.
+     */
+    if (result == OK && loop_turn_limit_passed())
+        return err_set(err, ERR_LIMIT,
+                       "a turn of the loop took longer than "
+                       "SLUICE_TURN_CPU_MS_MAX allows; the log names it");
+    return result;
+}
+
+int server_run(const struct config *config, const struct server_events *events, struct err *err)
+{
+    struct server *server = mem_zalloc(sizeof(*server));
+    if (!server)
+        return out_of_memory(err, "server");
+    server->config = config;
+    server->events = events;
+    /* the process's own CPU time before this (loading, linking, reading settings) counts as part of
+     * the start */
+    server->began_ns = clock_mono_ns() - clock_thread_cpu_ns();
+    loop_threads_init(THREADS);
+    int result = tls_library_init(err);
+    if (result == OK && !(server->loop = loop_new(err)))
+        result = (int)err->code;
+    if (result == OK) {
+        result = start_parts(server, err);
+        if (result == OK)
+            loop_run(server->loop);
+        /* Also after a failed start: free_parts frees what there is. */
+        free_parts(server);
+        if (!loop_wait_for_work(server->loop, WORK_TIMEOUT_MS)) {
+            log_event(LOG_WARN, "a name lookup hangs; exiting without waiting for it");
+            loop_abandon(server->loop);
+            return check_turns(result, err); /* leaks what that thread may still use */
+        }
+        budget_queue_deinit(&server->work);
+        loop_free(server->loop);
+    }
+    vault_ring_free(server->ring);
+    catalog_unref(server->catalog);
+    outbound_free(&server->out);
+    address_policy_free(server->proxies);
+    mem_free(server->conninfo);
+    mem_free(server);
+    tls_library_deinit();
+    metric_deinit();
+    return check_turns(result, err);
+}

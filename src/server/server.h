@@ -1,0 +1,33 @@
+/*
+ * The server: everything between a struct config and a listening process; `serve` and `dev` run it.
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "loop/tcp.h"
+
+struct server_events {
+    /* Requests are answered now; port is that of the first TCP listener (0: none). From the loop,
+     * once. May be NULL. */
+    void (*on_ready)(void *owner, uint16_t port);
+    /* About once a second; false ends the server as SIGTERM would (a child of dev has died). May
+     * be NULL. */
+    bool (*is_going_on)(void *owner);
+    void *owner;
+    /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: they are
+     * opened here. */
+    const int *listen_fds;
+    const struct tcp_share *share; /* counters shared with the sibling workers; NULL: none */
+};
+
+/* Starts, serves until SIGTERM or SIGINT, drains, frees everything. Requires a migrated schema.
+ * Blocking. The loop is made here, so nothing of the caller may have started threads.
+ * ERR_*: err says what failed at start, or that a limit of the loop was passed (tests). */
+int server_run(const struct config *config, const struct server_events *events,
+               struct err *err) MUST_CHECK;
+
+#endif
