@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "catalog/manifest.h"
+#include "expr/condition.h"
 
 enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024, POINTER_BYTES_MAX = 256 };
 
@@ -85,10 +86,16 @@ static bool on_path(void *user, const slice *names, size_t count)
     return true;
 }
 
+/* A slip is reported alone: what it misspells would be an unknown name as well. */
 static bool on_expr(void *user, const struct expr *expr, slice where)
 {
+    struct lint *lint = user;
+    struct err slip;
     (void)where;
-    expr_root_names(expr, on_path, user);
+    if (expr_find_slip(expr, &slip))
+        reader_error(&lint->reader, lint->member, "%s", slip.text);
+    else
+        expr_root_names(expr, on_path, lint);
     return true;
 }
 
@@ -107,7 +114,7 @@ static void check_expr(struct lint *lint, const char *member, unsigned allowed,
     lint->roots = allowed | ROOT_CONNECTION;
     lint->member = member;
     if (expr)
-        expr_root_names(expr, on_path, lint);
+        (void)on_expr(lint, expr, SLICE_NONE);
 }
 
 /* Builds a JSON Pointer for a message. One that is too long is cut to its first member, which still
@@ -217,43 +224,13 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     lint->reader.path = NULL;
 }
 
-/* Whether a rule with condition `when`, behind one with condition `first`, is never reached.
- * Compared as text: the same condition, the same with more behind "&&", or a `first` that holds for
- * every error reply. Other cases are not decided. */
-static bool is_hidden_behind(slice when, slice first)
-{
-    slice rest = slice_trim(slice_from(when, first.len));
-    bool is_all = slice_eq_cstr(first, "`true`") || slice_eq_cstr(first, "status") ||
-                  slice_eq_cstr(first, "status >= `400`");
-    return is_all || (slice_starts_with(when, first) &&
-                      (rest.len == 0 || slice_starts_with(rest, SLICE("&&"))));
-}
-
-static void check_order(struct lint *lint, const struct catalog_error_rules *rules)
-{
-    /* Rules are tried in order and the first match wins. Quadratic in at most CATALOG_RULES_MAX. */
-    for (size_t i = 1; i < rules->count; i++)
-        for (size_t j = 0; j < i; j++) {
-            const struct catalog_error_rule *rule = &rules->items[i], *first = &rules->items[j];
-            slice before = slice_trim(expr_source(first->when));
-            if (rule->is_of_part || /* one of its own before it is what an app has otherwise */
-                (rule->on_success && !first->on_success) ||
-                !is_hidden_behind(slice_trim(expr_source(rule->when)), before))
-                continue;
-            reader_warning(&lint->reader, pointer_of(lint, "errors/%u", rule->source_index),
-                           "is never reached: rule %u before it matches all that it matches (%.*s)",
-                           first->source_index, SLICE_ARG(slice_first(before, 60)));
-            break;
-        }
-}
-
 static void check_errors(struct lint *lint, const struct catalog_error_rules *rules,
                          unsigned allowed, enum catalog_auth_kind auth)
 {
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
         unsigned at = rule->source_index;
-        ASSERT(rule->when); /* check_order reads its text, too */
+        ASSERT(rule->when); /* the order of the rules is found by it, too */
         if (rule->missing_scopes && auth == AUTH_NONE)
             reader_error(&lint->reader, pointer_of(lint, "errors/%u/missing_scopes", at),
                          "has no meaning without a credential");
@@ -261,7 +238,7 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
         check_template(lint, pointer_of(lint, "errors/%u/message", at), allowed, rule->message);
         check_template(lint, pointer_of(lint, "errors/%u/hint", at), allowed, rule->hint);
     }
-    check_order(lint, rules);
+    manifest_lint_order(&lint->reader, rules);
 }
 
 static void check_examples(struct lint *lint, const struct catalog_action *action)

@@ -60,6 +60,9 @@ void manifest_lint_header(const struct reader *r, const char *member, slice name
 void manifest_lint_send(const struct reader *r, const char *member,
                         const struct catalog_auth *auth);
 
+/* lint_order.c: warns of the rules of `errors` that no reply reaches. */
+void manifest_lint_order(const struct reader *parent, const struct catalog_error_rules *rules);
+
 /* lint_schema.c: warns of keywords that JSON Schema does not know. name: the schema's member. */
 void manifest_lint_schema(const struct reader *parent, const char *name, const struct json *schema);
 

@@ -217,6 +217,57 @@ static void a_required_input_exists(void **state)
     assert_warned(warned);
 }
 
+static void a_rule_is_reached(void **state)
+{
+    (void)state;
+    static const struct case_of warned[] = {
+        {AT_TOP, ERRORS(WHEN("status>=`400`") "," WHEN("body.x")), "/errors/1",
+         "is never reached: rule 0 before it matches all that it matches (status>=`400`)"},
+        {AT_TOP, ERRORS(WHEN("status < `500`") "," WHEN("status >= `500`") "," WHEN("body.x")),
+         "/errors/2", "is never reached: the rules before it"},
+        {AT_TOP, ERRORS(WHEN("contains(`[401, 403]`, status)") "," WHEN("status == `403`")),
+         "/errors/1", "never reached: rule 0"},
+        {AT_TOP, ERRORS(WHEN("body.x") "," WHEN("body.y && body.x")), "/errors/1",
+         "never reached: rule 0"},
+        {AT_TOP, ERRORS(WHEN("status == `200`")), "/errors/0", "\"on_success\": true"},
+        {AT_TOP,
+         ERRORS("{\"when\":\"status\",\"on_success\":true},{\"when\":\"body.x\",\"on_success\":"
+                "true}"),
+         "/errors/1", "never reached: rule 0"},
+    };
+    static const struct case_of clean[] = {
+        {AT_TOP, ERRORS(WHEN("status >= `400`") ",{\"when\":\"body.x\",\"on_success\":true}"), NULL,
+         NULL},
+        {AT_TOP,
+         ERRORS("{\"when\":\"status >= `400`\",\"on_success\":true},{\"when\":\"body.x\","
+                "\"on_success\":true}"),
+         NULL, NULL},
+        {AT_TOP, ERRORS(WHEN("body.x") "," WHEN("body.x && body.y || body.z")), NULL, NULL},
+        {AT_TOP, ERRORS(WHEN("status >= `400`") "," WHEN("status == `300`")), NULL, NULL},
+        {AT_TOP, ERRORS(WHEN("status >= `500`") "," WHEN("body.x")), NULL, NULL},
+    };
+    assert_warned(warned);
+    assert_warned(clean);
+}
+
+static void a_literal_is_written_as_one(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {AT_TOP, ERRORS(WHEN("status == '401'")), "/errors/0/when",
+         "status is a number and '401' a text, which are never equal: write `401`"},
+        {AT_TOP, ERRORS(WHEN("status == \\\"401\\\"")), "/errors/0/when", "write `401`"},
+        {AT_TOP, ERRORS(WHEN("body.ok == true")), "/errors/0/when", "write `true`"},
+        {AT_TOP, ERRORS(WHEN("body.errors[?fatal == true]")), "/errors/0/when", "write `true`"},
+        {AT_TOP, ERRORS("{\"when\":\"body.x\",\"hint\":\"${body.y == null}\"}"), "/errors/0/hint",
+         "write `null`"},
+        {AT_TOP, "\"limits\":{\"rate_limited\":[" WHEN("status == '429'") "]}," AT_TOP,
+         "/limits/rate_limited/0/when", "write `429`"},
+        {"${input.full}", "${input.full == true}", "/actions/0/request/query/full", "write `true`"},
+    };
+    assert_refused(refused);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +275,8 @@ int main(void)
         cmocka_unit_test_teardown(a_header_has_a_name_that_can_be_sent, check_nothing_leaks),
         cmocka_unit_test_teardown(addresses_are_https, check_nothing_leaks),
         cmocka_unit_test_teardown(a_required_input_exists, check_nothing_leaks),
+        cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
+        cmocka_unit_test_teardown(a_literal_is_written_as_one, check_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
