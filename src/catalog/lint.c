@@ -289,21 +289,28 @@ static void check_preconditions(struct lint *lint, const struct json *list)
         reader_error(&lint->reader, "preconditions", "must be an array of {kind, description}");
 }
 
-static void check_input_schema(struct lint *lint, const struct catalog_action *action)
+/* One for what a caller or a person gives, who should learn of a misspelt name. */
+static void check_closed_schema(struct lint *lint, const char *member, const struct json *schema)
+{
+    if (!JSON_GET(schema, "additionalProperties"))
+        reader_warning(&lint->reader, member,
+                       "\"additionalProperties\": false is missing: a misspelt name would pass for "
+                       "none at all");
+    manifest_lint_schema(&lint->reader, member, schema);
+}
+
+static void check_schemas(struct lint *lint, const struct catalog_action *action)
 {
     const struct json *schema = action->input_schema;
     if (!schema)
         return;
     if (!slice_eq_cstr(json_get_str(schema, SLICE("type")), "object"))
         reader_error(&lint->reader, "input_schema/type", "must be \"object\"");
-    if (!JSON_GET(schema, "additionalProperties"))
-        reader_warning(
-            &lint->reader, "input_schema",
-            "\"additionalProperties\": false is missing: a misspelt input would pass for "
-            "none at all");
     /* A model fills the input in from these schemas and descriptions: what is missing here costs
      * wrong calls, hence the warnings. */
-    manifest_lint_schema(&lint->reader, "input_schema", schema);
+    check_closed_schema(lint, "input_schema", schema);
+    if (action->output_schema)
+        manifest_lint_schema(&lint->reader, "output_schema", action->output_schema);
     const struct json *properties = JSON_GET(schema, "properties");
     const struct json *required = JSON_GET(schema, "required");
     bool is_by_name = !JSON_GET(schema, "patternProperties");
@@ -446,7 +453,7 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         check_then(lint, action);
     if (action->idempotency_header.len > 0)
         manifest_lint_header(&lint->reader, "idempotency_header", action->idempotency_header);
-    check_input_schema(lint, action);
+    check_schemas(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);
     check_method(lint, action, request);
@@ -489,7 +496,7 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     ASSERT(integration->base_url && integration->integration_id.len > 0);
     check_file_name(&lint, integration, source);
     if (integration->connection_params)
-        manifest_lint_schema(&lint.reader, "connection_params", integration->connection_params);
+        check_closed_schema(&lint, "connection_params", integration->connection_params);
     check_template(&lint, "base_url", 0, integration->base_url);
     check_headers(&lint, "headers", ROOT_INPUT, &integration->headers);
     struct reader_path auths = {NULL, SLICE("auth"), -1};

@@ -1,5 +1,5 @@
 /*
- * Keywords of an input_schema that JSON Schema does not know. The specification lets unknown
+ * Keywords of a manifest's schemas that JSON Schema does not know. The specification lets unknown
  * keywords pass without effect (JSON Schema Core 2020-12, section 6.5), so "requried" would require
  * nothing. Only warnings: a keyword may be another tool's.
  */

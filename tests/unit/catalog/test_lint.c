@@ -209,12 +209,45 @@ static void a_required_input_exists(void **state)
          NULL, NULL},
     };
     static const struct case_of warned[] = {
-        {AT_TOP, "\"connection_params\":{\"type\":\"object\",\"propertes\":{}}," AT_TOP,
+        {AT_TOP,
+         "\"connection_params\":{\"type\":\"object\",\"additionalProperties\":false,\"propertes\":{"
+         "}"
+         "}," AT_TOP,
          "/connection_params", "did you mean \"properties\"?"},
     };
     assert_refused(refused);
     assert_warned(clean);
     assert_warned(warned);
+}
+
+#define NESTED(keyword)                                                                          \
+    "\"properties\":{\"of\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{" \
+    "\"title\":{" keyword ":3}}}}}"
+
+static void keywords_are_those_of_json_schema_at_any_depth(void **state)
+{
+    (void)state;
+    static const struct case_of warned[] = {
+        {"\"type\":\"boolean\"", "\"type\":\"object\"," NESTED("\"maxLenght\""),
+         "/actions/0/input_schema/properties/full/properties/of/items/properties/title",
+         "did you mean \"maxLength\"?"},
+        {ACTION, "\"output_schema\":{\"type\":\"object\",\"propertis\":{}}," ACTION,
+         "/actions/0/output_schema", "did you mean \"properties\"?"},
+        {ACTION, "\"output_schema\":{" NESTED("\"minimun\"") "}," ACTION,
+         "/actions/0/output_schema/properties/of/items/properties/title",
+         "did you mean \"minimum\"?"},
+        {AT_TOP, "\"connection_params\":{\"type\":\"object\",\"properties\":{}}," AT_TOP,
+         "/connection_params", "\"additionalProperties\": false is missing"},
+    };
+    static const struct case_of clean[] = {
+        {ACTION, "\"output_schema\":{" NESTED("\"minimum\"") "}," ACTION, NULL, NULL},
+        {ACTION, "\"output_schema\":null," ACTION, NULL, NULL},
+        {ACTION,
+         "\"output_schema\":{\"properties\":{\"minimun\":{\"default\":{\"maxx\":1}}}}," ACTION,
+         NULL, NULL},
+    };
+    assert_warned(warned);
+    assert_warned(clean);
 }
 
 static void a_rule_is_reached(void **state)
@@ -275,6 +308,8 @@ int main(void)
         cmocka_unit_test_teardown(a_header_has_a_name_that_can_be_sent, check_nothing_leaks),
         cmocka_unit_test_teardown(addresses_are_https, check_nothing_leaks),
         cmocka_unit_test_teardown(a_required_input_exists, check_nothing_leaks),
+        cmocka_unit_test_teardown(keywords_are_those_of_json_schema_at_any_depth,
+                                  check_nothing_leaks),
         cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
         cmocka_unit_test_teardown(a_literal_is_written_as_one, check_nothing_leaks),
     };
