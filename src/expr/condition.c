@@ -83,7 +83,7 @@ static bool on_read(void *user, const slice *names, size_t count)
     return reads->is_all_known;
 }
 
-static enum expr_truth evaluate(const struct expr_node *node, const struct json *known)
+static enum expr_truth evaluate_node(const struct expr_node *node, const struct json *known)
 {
     struct expr part = {.top = node};
     struct reads reads = {known, true};
@@ -113,7 +113,7 @@ static enum expr_truth foresee(const struct expr_node *node, const struct json *
         return truth == EXPR_EITHER ? truth : truth == EXPR_TRUE ? EXPR_FALSE : EXPR_TRUE;
     }
     if (node->kind != EXPR_NODE_AND && node->kind != EXPR_NODE_OR)
-        return evaluate(node, known);
+        return evaluate_node(node, known);
     /* One kid decides; without it, one that is not known leaves all open. */
     enum expr_truth decides = node->kind == EXPR_NODE_AND ? EXPR_FALSE : EXPR_TRUE;
     enum expr_truth all = node->kind == EXPR_NODE_AND ? EXPR_TRUE : EXPR_FALSE;
