@@ -406,12 +406,11 @@ static void check_url(struct lint *lint, const struct catalog_request *request, 
 static void check_then(struct lint *lint, const struct catalog_action *action)
 {
     struct reader_path *outer = lint->reader.path;
-    struct reader_path list = {outer, SLICE("then"), -1};
     unsigned earlier = 0;
     ASSERT(action->then_count < CATALOG_REQUESTS_MAX); /* each reply before has a root */
     for (unsigned i = 0; i < action->then_count; i++) {
         const struct catalog_then *then = &action->then[i];
-        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader_path path = {outer, SLICE("then"), i};
         earlier |= i == 0 ? ROOT_FIRST : ROOT_SECOND;
         lint->reader.path = &path;
         check_request(lint, &then->request, ROOT_INPUT | ROOT_FILES | earlier);
@@ -499,10 +498,10 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
         check_closed_schema(&lint, "connection_params", integration->connection_params);
     check_template(&lint, "base_url", 0, integration->base_url);
     check_headers(&lint, "headers", ROOT_INPUT, &integration->headers);
-    struct reader_path auths = {NULL, SLICE("auth"), -1};
     for (size_t i = 0; i < integration->auth_count; i++) {
-        struct reader_path path = {&auths, SLICE_NONE, (ptrdiff_t)i};
-        lint.reader.path = integration->auth_count == 1 ? &auths : &path;
+        bool is_choice = integration->auth_count > 1;
+        struct reader_path path = {NULL, SLICE("auth"), is_choice ? (ptrdiff_t)i : -1};
+        lint.reader.path = &path;
         check_auth(&lint, &integration->auths[i]);
     }
     lint.reader.path = NULL;
@@ -519,9 +518,8 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     check_errors(&lint, &integration->errors, ROOT_INPUT | ROOT_REPLY, integration->auth.kind);
     /* Actions are sorted by id here; source_index is the position in the file, which messages
      * name. */
-    struct reader_path actions = {NULL, SLICE("actions"), -1};
     for (size_t i = 0; i < integration->action_count; i++) {
-        struct reader_path path = {&actions, SLICE_NONE, integration->actions[i].source_index};
+        struct reader_path path = {NULL, SLICE("actions"), integration->actions[i].source_index};
         lint.reader.path = &path;
         lint.reader.about = integration->actions[i].action_id;
         check_action(&lint, &integration->actions[i]);

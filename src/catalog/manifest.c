@@ -88,15 +88,13 @@ static void check_path_value(struct reader *r, slice text)
 static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
 {
     static const char *const locations[] = {"header", "query", "path", NULL};
-    const struct json *object = reader_member(parent, "send");
-    struct reader_path path = {parent->path, SLICE("send"), -1};
     struct reader r;
-    if (object && reader_init(&r, parent, &path, object)) {
+    if (reader_enter(&r, parent, "send")) {
         auth->send_in = (unsigned)reader_choice(&r, "in", locations, SEND_IN_HEADER);
         if (auth->send_in != SEND_IN_PATH)
             auth->send_name = reader_text_required(&r, "name");
         else
-            check_path_value(&r, json_get_str(object, SLICE("value")));
+            check_path_value(&r, json_get_str(r.object, SLICE("value")));
         auth->send_value = reader_template(&r, "value");
         if (!auth->send_value)
             reader_error(&r, NULL, "member \"value\" is missing or faulty");
@@ -117,10 +115,8 @@ static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
 
 static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
 {
-    const struct json *object = reader_member(parent, "test");
-    struct reader_path path = {parent->path, SLICE("test"), -1};
     struct reader r;
-    if (!object || !reader_init(&r, parent, &path, object))
+    if (!reader_enter(&r, parent, "test"))
         return;
     auth->test_method = reader_text_required(&r, "method");
     auth->test_path = reader_text_required(&r, "path");
@@ -212,7 +208,6 @@ static void read_auths(struct reader *r, struct catalog_integration *integration
 {
     const struct json *value = reader_member(r, "auth");
     bool is_choice = json_is(value, JSON_ARRAY);
-    struct reader_path list = {r->path, SLICE("auth"), -1};
     size_t count = is_choice ? value->count : 1;
     if (is_choice && (count == 0 || count > CATALOG_AUTHS_MAX)) {
         reader_error(r, "auth", "must be an object, or an array of 1 to %d", CATALOG_AUTHS_MAX);
@@ -221,8 +216,8 @@ static void read_auths(struct reader *r, struct catalog_integration *integration
     integration->auths = ARENA_ARRAY(r->arena, struct catalog_auth, count);
     integration->auth_count = 0;
     for (size_t i = 0; integration->auths && i < count; i++) {
-        struct reader_path item = {&list, SLICE_NONE, (ptrdiff_t)i};
-        read_auth(r, is_choice ? &item : &list, is_choice ? &value->as.items[i] : value,
+        struct reader_path path = {r->path, SLICE("auth"), is_choice ? (ptrdiff_t)i : -1};
+        read_auth(r, &path, is_choice ? &value->as.items[i] : value,
                   &integration->auths[integration->auth_count++]);
         if (is_choice)
             check_choice(r, integration);
@@ -248,9 +243,8 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
     integration->actions = ARENA_ARRAY(r->arena, struct catalog_action, array->count);
     if (!integration->actions)
         return;
-    struct reader_path list = {r->path, SLICE("actions"), -1};
     for (uint32_t i = 0; i < array->count; i++) {
-        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader_path path = {r->path, SLICE("actions"), i};
         struct catalog_action *action = &integration->actions[integration->action_count++];
         action->source_index = i;
         action->integration = integration;
@@ -360,10 +354,9 @@ struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           struct catalog_report *report)
 {
     struct reader top = {.report = report, .arena = arena, .source = source};
-    struct reader_path root = {NULL, SLICE_NONE, -1};
     struct reader r;
     struct catalog_integration *integration = ARENA_NEW(arena, struct catalog_integration);
-    if (!reader_init(&r, &top, &root, document) || !integration)
+    if (!reader_init(&r, &top, NULL, document) || !integration)
         return NULL;
     integration->document = document;
     read_head(&r, integration);
@@ -377,10 +370,9 @@ void manifest_reread(struct arena *arena, const struct json *document,
                      struct catalog_integration *integration, struct catalog_report *report)
 {
     struct reader top = {.report = report, .arena = arena, .source = integration->integration_id};
-    struct reader_path root = {NULL, SLICE_NONE, -1};
     struct reader r;
     ASSERT(integration->actions && !integration->is_open); /* their heads are there before */
-    if (reader_init(&r, &top, &root, document))
+    if (reader_init(&r, &top, NULL, document))
         read_head(&r, integration);
 }
 
@@ -389,7 +381,6 @@ void manifest_reread_action(struct arena *arena, const struct json *object,
 {
     struct reader top = {
         .report = report, .arena = arena, .source = action->integration->integration_id};
-    struct reader_path root = {NULL, SLICE_NONE, -1};
     ASSERT(action->integration->is_open && !action->is_open);
-    manifest_read_action(&top, &root, object, action);
+    manifest_read_action(&top, NULL, object, action);
 }

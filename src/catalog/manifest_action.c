@@ -35,9 +35,8 @@ static void read_body_multipart(struct reader *r, struct catalog_request *reques
         return;
     }
     request->fields.items = ARENA_ARRAY(r->arena, struct catalog_part, array->count + 1);
-    struct reader_path list = {r->path, SLICE("multipart"), -1};
     for (uint32_t i = 0; request->fields.items && i < array->count; i++) {
-        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader_path path = {r->path, SLICE("multipart"), i};
         struct reader part;
         if (!reader_init(&part, r, &path, &array->as.items[i]))
             continue;
@@ -52,21 +51,19 @@ static void read_body_multipart(struct reader *r, struct catalog_request *reques
 
 static void read_body(struct reader *parent, struct catalog_request *request)
 {
-    const struct json *object = reader_member(parent, "body");
-    struct reader_path path = {parent->path, SLICE("body"), -1};
     struct reader r;
-    if (!object || object->type == JSON_NULL || !reader_init(&r, parent, &path, object))
+    if (json_is(reader_member(parent, "body"), JSON_NULL) || !reader_enter(&r, parent, "body"))
         return;
     /* The first of these members counts; a second one is not read, so reader_finish reports it. */
-    if (json_get(object, SLICE("json"))) {
+    if (json_get(r.object, SLICE("json"))) {
         request->body_kind = BODY_JSON;
         request->body = reader_template(&r, "json");
-    } else if (json_get(object, SLICE("form"))) {
+    } else if (json_get(r.object, SLICE("form"))) {
         request->body_kind = BODY_FORM;
         request->fields = reader_parts(&r, "form");
-    } else if (json_get(object, SLICE("multipart"))) {
+    } else if (json_get(r.object, SLICE("multipart"))) {
         read_body_multipart(&r, request);
-    } else if (json_get(object, SLICE("raw"))) {
+    } else if (json_get(r.object, SLICE("raw"))) {
         read_body_raw(&r, request);
     } else {
         reader_error(&r, NULL, "must have one of json, form, multipart, raw");
@@ -222,9 +219,8 @@ static void read_instead(struct reader *r, struct catalog_request *request)
         return;
     }
     request->instead = ARENA_ARRAY(r->arena, struct catalog_request_case, array->count + 1);
-    struct reader_path list = {r->path, SLICE("instead"), -1};
     for (uint32_t i = 0; request->instead && i < array->count; i++) {
-        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader_path path = {r->path, SLICE("instead"), i};
         read_case(r, &path, &array->as.items[i], request);
     }
 }
@@ -246,11 +242,9 @@ void manifest_read_request(struct reader *parent, struct catalog_request *reques
 static void read_files(struct reader *parent, struct catalog_files *files, unsigned then_count)
 {
     static const char *const travels[] = {"none", "multipart", "raw", "base64", NULL};
-    const struct json *object = reader_member(parent, "files");
-    struct reader_path path = {parent->path, SLICE("files"), -1};
     struct reader r;
     ASSERT(then_count < CATALOG_REQUESTS_MAX); /* `then` was read before */
-    if (!object || object->type == JSON_NULL || !reader_init(&r, parent, &path, object))
+    if (json_is(reader_member(parent, "files"), JSON_NULL) || !reader_enter(&r, parent, "files"))
         return;
     files->travel = (unsigned)reader_choice(&r, "travel", travels, FILES_NONE);
     files->field = reader_text(&r, "field");
@@ -265,10 +259,8 @@ static void read_files(struct reader *parent, struct catalog_files *files, unsig
 
 static void read_display(struct reader *parent, struct catalog_action *action)
 {
-    const struct json *object = reader_member(parent, "display");
-    struct reader_path path = {parent->path, SLICE("display"), -1};
     struct reader r;
-    if (!object || !reader_init(&r, parent, &path, object))
+    if (!reader_enter(&r, parent, "display"))
         return;
     action->display_title = reader_template(&r, "title");
     action->display_summary = reader_template(&r, "summary");

@@ -102,7 +102,6 @@ static void report_no_part(struct reader *r, struct reader_path *path, slice nam
 static void read_rules(struct reader *r, const char *name, rule_fn read, void *out)
 {
     const struct json *array = reader_member(r, name);
-    struct reader_path list = {r->path, slice_cstr(name), -1};
     uint32_t count = 0;
     if (!array)
         return;
@@ -112,7 +111,7 @@ static void read_rules(struct reader *r, const char *name, rule_fn read, void *o
     }
     for (uint32_t i = 0; i < array->count; i++) {
         const struct json *item = &array->as.items[i];
-        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader_path path = {r->path, slice_cstr(name), i};
         bool is_part = item->type == JSON_STRING;
         const struct json *part = is_part ? find_part(r, json_str(item), name) : NULL;
         uint32_t own = is_part ? (part ? part->count : 0) : 1;
@@ -194,26 +193,22 @@ static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
 
 static void read_quota(struct reader *parent, struct catalog_limits *limits)
 {
-    const struct json *object = reader_member(parent, "quota");
-    struct reader_path path = {parent->path, SLICE("quota"), -1};
     struct reader r;
-    if (!object || !reader_init(&r, parent, &path, object))
+    if (!reader_enter(&r, parent, "quota"))
         return;
     limits->quota_remaining = reader_expr(&r, "remaining");
     limits->quota_reset = reader_expr(&r, "reset");
     reader_finish(&r);
     /* Remaining calls without a time at which they come back say nothing about when to go on. */
-    if (!json_get(object, SLICE("remaining")) || !json_get(object, SLICE("reset")))
+    if (!json_get(r.object, SLICE("remaining")) || !json_get(r.object, SLICE("reset")))
         reader_error(&r, NULL, "quota wants both \"remaining\" and \"reset\"");
 }
 
 void manifest_read_limits(struct reader *parent, struct catalog_limits *limits)
 {
     static const char *const scopes[] = {"connection", "action", NULL};
-    const struct json *object = reader_member(parent, "limits");
-    struct reader_path path = {parent->path, SLICE("limits"), -1};
     struct reader r;
-    if (object && reader_init(&r, parent, &path, object)) {
+    if (reader_enter(&r, parent, "limits")) {
         limits->is_per_action = reader_choice(&r, "per", scopes, 0) == 1;
         limits->rate_per_s = reader_number(&r, "rate_per_s", 100000);
         limits->burst = (unsigned)reader_count(&r, "burst", 1000000);

@@ -93,17 +93,15 @@ static const struct expr *make_output(struct reader *r)
 void manifest_read_identity(struct reader *parent, const struct catalog_integration *integration,
                             struct catalog_identity *identity)
 {
-    const struct json *object = reader_member(parent, "identity");
-    struct reader_path path = {parent->path, SLICE("identity"), -1};
     struct reader r;
-    if (!object || !reader_init(&r, parent, &path, object))
+    if (!reader_enter(&r, parent, "identity"))
         return;
     read_source(&r, integration, identity);
     identity->email = reader_expr(&r, "email");
     identity->subject = reader_expr(&r, "subject");
     identity->label = reader_expr(&r, "label");
     reader_finish(&r);
-    if (!json_get(object, SLICE("email")) && !json_get(object, SLICE("subject")))
+    if (!json_get(r.object, SLICE("email")) && !json_get(r.object, SLICE("subject")))
         reader_error(&r, NULL, "wants \"email\" or \"subject\": a label alone tells nobody apart");
     if (!identity->email && !identity->subject) {
         identity->from = IDENTITY_NONE; /* reported by reader_expr */

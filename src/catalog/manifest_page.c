@@ -244,10 +244,8 @@ static void read_inputs(struct page_reader *p)
 
 void manifest_read_pages(struct reader *parent, struct catalog_action *action)
 {
-    const struct json *object = reader_member(parent, "pagination");
-    struct reader_path path = {parent->path, SLICE("pagination"), -1};
     struct reader r;
-    if (!object || !reader_init(&r, parent, &path, object))
+    if (!reader_enter(&r, parent, "pagination"))
         return;
     struct page_reader p = {.r = &r, .action = action};
     p.kind = reader_choice(&r, "kind", kind_names, PAGE_KIND_CURSOR);
@@ -258,7 +256,7 @@ void manifest_read_pages(struct reader *parent, struct catalog_action *action)
     p.total = read_part(&p, "total");
     p.tail = reader_text(&r, "tail");
     p.first = reader_count(&r, "first", PAGE_FIRST_MAX);
-    if (!json_get(object, SLICE("first")))
+    if (!json_get(r.object, SLICE("first")))
         p.first = 1;
     action->pages.max = (unsigned)reader_count(&r, "max_pages", CATALOG_PAGES_MAX);
     if (p.tail.len > 0 && slice_find_char(p.tail, '*') < 0)

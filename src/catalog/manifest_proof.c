@@ -33,11 +33,9 @@ static bool parse_date(slice text, uint64_t *year, uint64_t *month, uint64_t *da
 void manifest_read_proof(struct reader *parent, struct catalog_action *action)
 {
     action->checked = reader_text(parent, "checked");
-    const struct json *object = reader_member(parent, "met");
-    struct reader_path path = {parent->path, SLICE("met"), -1};
     struct reader r;
     uint64_t year, month, day;
-    if (!object || !reader_init(&r, parent, &path, object))
+    if (!reader_enter(&r, parent, "met"))
         return;
     action->met_date = reader_text_required(&r, "date");
     action->met_source = reader_text_required(&r, "source");

@@ -100,11 +100,9 @@ static void refuse_output(struct reader *r)
 void manifest_read_response(struct reader *parent, struct catalog_action *action,
                             struct catalog_reply *reply, bool is_last)
 {
-    const struct json *object = reader_member(parent, "response");
-    struct reader_path path = {parent->path, SLICE("response"), -1};
     struct reader r;
     ASSERT(!action->output); /* it is of the last reply, which is read last */
-    if (object && reader_init(&r, parent, &path, object)) {
+    if (reader_enter(&r, parent, "response")) {
         if (is_last)
             action->output = reader_expr(&r, "output");
         else

@@ -51,7 +51,6 @@ static void read_item(struct reader *parent, struct reader_path *path, const str
 void manifest_read_then(struct reader *parent, struct catalog_action *action)
 {
     const struct json *array = reader_member(parent, "then");
-    struct reader_path list = {parent->path, SLICE("then"), -1};
     if (!array)
         return;
     if (!json_is(array, JSON_ARRAY) || array->count == 0 || array->count >= CATALOG_REQUESTS_MAX) {
@@ -61,7 +60,7 @@ void manifest_read_then(struct reader *parent, struct catalog_action *action)
     }
     action->then = ARENA_ARRAY(parent->arena, struct catalog_then, array->count);
     for (uint32_t i = 0; action->then && i < array->count; i++) {
-        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader_path path = {parent->path, SLICE("then"), i};
         read_item(parent, &path, &array->as.items[i], action, &action->then[i],
                   i + 1 == array->count);
         action->then_count++;

@@ -8,8 +8,9 @@
 #include <stdio.h>
 
 #include "base/ascii.h"
+#include "base/suggest.h"
 
-enum { READER_MEMBERS_MAX = 40, NEAR_DISTANCE_MAX = 2, NEAR_NAME_MAX = 40 };
+enum { READER_MEMBERS_MAX = 40 };
 
 /* ---- places ---- */
 
@@ -18,10 +19,10 @@ static void write_path(struct buf *out, const struct reader_path *path)
     if (!path)
         return;
     write_path(out, path->parent);
+    if (path->name.len > 0)
+        json_pointer_append_key(out, path->name);
     if (path->index >= 0)
         buf_printf(out, "/%td", path->index);
-    else if (path->name.len > 0)
-        json_pointer_append_key(out, path->name);
 }
 
 PRINTF_LIKE(4, 0)
@@ -78,6 +79,16 @@ bool reader_init(struct reader *r, const struct reader *parent, struct reader_pa
     return false;
 }
 
+bool reader_enter(struct reader *r, struct reader *parent, const char *name)
+{
+    const struct json *object = reader_member(parent, name);
+    struct reader_path path = {parent->path, slice_cstr(name), -1};
+    bool is_entered = object && reader_init(r, parent, &path, object);
+    r->entered = path;
+    r->path = &r->entered;
+    return is_entered;
+}
+
 const struct json *reader_member(struct reader *r, const char *name)
 {
     /* The names are in the source, so the bound is a mistake of this program, never of a
@@ -85,45 +96,6 @@ const struct json *reader_member(struct reader *r, const char *name)
     ASSERT(r->known_count < READER_MEMBERS_MAX);
     r->known[r->known_count++] = name;
     return json_get(r->object, slice_cstr(name));
-}
-
-/* Levenshtein distance of two short names in one row of the matrix; NEAR_DISTANCE_MAX + 1 where a
- * name is too long. At most NEAR_NAME_MAX^2 steps, and only for a member that is unknown. */
-static unsigned name_distance(slice a, slice b)
-{
-    unsigned row[NEAR_NAME_MAX + 1];
-    if (a.len > NEAR_NAME_MAX || b.len > NEAR_NAME_MAX)
-        return NEAR_DISTANCE_MAX + 1;
-    for (unsigned j = 0; j <= b.len; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.len; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= b.len; j++) {
-            unsigned cost = diagonal + (a.ptr[i - 1] != b.ptr[j - 1]);
-            diagonal = row[j];
-            if (row[j] + 1 < cost)
-                cost = row[j] + 1;
-            if (row[j - 1] + 1 < cost)
-                cost = row[j - 1] + 1;
-            row[j] = cost;
-        }
-    }
-    return row[b.len];
-}
-
-static const char *nearest_known(const struct reader *r, slice name)
-{
-    const char *best = NULL;
-    unsigned best_distance = NEAR_DISTANCE_MAX + 1;
-    for (size_t i = 0; i < r->known_count; i++) {
-        unsigned distance = name_distance(name, slice_cstr(r->known[i]));
-        if (distance < best_distance) {
-            best_distance = distance;
-            best = r->known[i];
-        }
-    }
-    return best;
 }
 
 static bool is_readable_member(const struct reader *r, slice name)
@@ -142,10 +114,13 @@ void reader_finish(struct reader *r)
          * have no effect and nothing would show it. */
         if (is_readable_member(r, name))
             continue;
-        const char *near = nearest_known(r, name);
-        if (near)
-            reader_error(r, NULL, "unknown member \"%.*s\"; did you mean \"%s\"?", SLICE_ARG(name),
-                         near);
+        struct suggest near;
+        suggest_begin(&near, name);
+        for (size_t j = 0; j < r->known_count; j++)
+            suggest_offer(&near, slice_cstr(r->known[j]));
+        if (near.best.len > 0)
+            reader_error(r, NULL, "unknown member \"%.*s\"; did you mean \"%.*s\"?",
+                         SLICE_ARG(name), SLICE_ARG(near.best));
         else
             reader_error(r, NULL, "unknown member \"%.*s\"", SLICE_ARG(name));
     }

@@ -8,6 +8,13 @@
 
 #include "catalog/catalog.h"
 
+/* A place in the manifest; a chain on the C stack, rendered only when there is something to say. */
+struct reader_path {
+    const struct reader_path *parent;
+    slice name;      /* empty: of an item only */
+    ptrdiff_t index; /* >= 0: of what is called so the item */
+};
+
 /* One object of a manifest. Each member that a getter asks for is marked as known;
  * reader_finish reports those that were not read. */
 struct reader {
@@ -17,17 +24,14 @@ struct reader {
     slice about; /* what every text begins with: an action's id; or empty */
     const struct json *object;
     struct reader_path *path;
+    struct reader_path entered; /* what path is after reader_enter */
     const char *known[40];
     size_t known_count;
 };
 
-/* A place in the manifest; a chain on the C stack, rendered only when there is something to say. */
-struct reader_path {
-    const struct reader_path *parent;
-    slice name;
-    ptrdiff_t index; /* >= 0: an array's item */
-};
-
+/* Reads the object that is the member. Reports and returns false when it is no object; false also
+ * where there is none. */
+bool reader_enter(struct reader *r, struct reader *parent, const char *name);
 /* Reads `object`, which stands at `path`. Reports and returns false when it is no object. */
 bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
                  const struct json *object);

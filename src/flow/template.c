@@ -41,9 +41,8 @@ static void read_steps(struct reader *r, struct flow_template *tmpl)
         return;
     }
     tmpl->steps = ARENA_ARRAY(r->arena, struct flow_step_def, array->count);
-    struct reader_path list = {r->path, SLICE("steps"), -1};
     for (uint32_t i = 0; tmpl->steps && i < array->count; i++) {
-        struct reader_path path = {&list, SLICE_NONE, i};
+        struct reader_path path = {r->path, SLICE("steps"), i};
         template_read_step(r, &path, &array->as.items[i], tmpl, i);
         tmpl->step_count++;
     }
@@ -53,9 +52,8 @@ static void read_steps(struct reader *r, struct flow_template *tmpl)
 static void lint_steps(struct reader *r, struct flow_template *tmpl, const struct catalog *catalog)
 {
     const struct json *array = JSON_GET(r->object, "steps");
-    struct reader_path list = {r->path, SLICE("steps"), -1};
     for (size_t i = 0; i < tmpl->step_count; i++) {
-        struct reader_path path = {&list, SLICE_NONE, (ptrdiff_t)i};
+        struct reader_path path = {r->path, SLICE("steps"), (ptrdiff_t)i};
         struct reader step;
         if (!reader_init(&step, r, &path, &array->as.items[i]))
             continue;
@@ -132,7 +130,6 @@ static void compile_text(struct flow_template *tmpl, slice name, slice text,
                          const struct catalog *catalog, struct catalog_report *report)
 {
     struct reader top = {.report = report, .arena = &tmpl->arena, .source = name};
-    struct reader_path root = {NULL, SLICE_NONE, -1};
     struct reader r;
     struct err err;
     if (text.len > FLOW_TEMPLATE_BYTES_MAX) {
@@ -145,7 +142,7 @@ static void compile_text(struct flow_template *tmpl, slice name, slice text,
         catalog_report_add(report, false, name, SLICE_NONE, "%s", err.text);
         return;
     }
-    if (!reader_init(&r, &top, &root, document))
+    if (!reader_init(&r, &top, NULL, document))
         return;
     read_template(&r, tmpl, catalog);
     if (!finish_texts(tmpl, document))

@@ -51,11 +51,9 @@ static const struct expr_template *read_duration(struct reader *r, const char *n
 /* A template without "retry" leaves attempts_max at 0: its default depends on the call (call.c). */
 static void read_retry(struct reader *parent, struct flow_retry *retry)
 {
-    const struct json *object = reader_member(parent, "retry");
-    struct reader_path path = {parent->path, SLICE("retry"), -1};
     struct reader r;
     *retry = (struct flow_retry){0, BACKOFF_MS_DEFAULT, BACKOFF_MS_MAX_DEFAULT};
-    if (!object || !reader_init(&r, parent, &path, object))
+    if (!reader_enter(&r, parent, "retry"))
         return;
     retry->attempts_max = (unsigned)reader_count(&r, "attempts", FLOW_ATTEMPTS_MAX);
     double backoff = reader_number(&r, "backoff", FLOW_TIMEOUT_S_MAX);
