@@ -276,7 +276,7 @@ static enum op_result on_counted(struct api_request *request, struct linking *li
 {
     const struct connect_service *connect = request->api->config.connect;
     size_t count;
-    int status = store_connection_count_result(&request->query, &count);
+    int status = store_count_result(&request->query, &count);
     if (status != OK)
         return api_reply_database(request, status);
     if (count >= connect_kept_max(connect))

@@ -267,7 +267,7 @@ static enum op_result on_changed(struct api_request *request)
 {
     const struct changing *it = request->state;
     int64_t rev;
-    int status = it->is_delete ? store_connection_delete_result(&request->query)
+    int status = it->is_delete ? store_hit_result(&request->query)
                                : store_connection_set_result(&request->query, &rev);
     if (status == ERR_NOTFOUND)
         return reply_unknown(request);

@@ -139,7 +139,7 @@ static enum op_result step_seal(struct op *op)
 static enum op_result step_linked(struct op *op)
 {
     struct connect_keep *keep = keep_of(op);
-    int status = store_connect_session_use_result(&keep->query);
+    int status = store_hit_result(&keep->query);
     if (status == ERR_NOTFOUND)
         return stop_keep(keep, CONNECT_KEEP_LINK_USED);
     keep->has_link = true; /* also where the answer was lost: the statement may have run */

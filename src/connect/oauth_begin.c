@@ -274,7 +274,7 @@ static bool is_full(struct oauth_begin *begin, int *status)
     *status = OK;
     if (begin->in.connection_id != 0 || kept_max == 0)
         return false;
-    *status = store_connection_count_result(&begin->query, &count);
+    *status = store_count_result(&begin->query, &count);
     return *status == OK && count >= kept_max;
 }
 

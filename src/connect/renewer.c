@@ -269,7 +269,7 @@ static enum op_result step_claim(struct op *op)
 static enum op_result step_claimed(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    int status = store_connection_claim_result(&renewer->query);
+    int status = store_hit_result(&renewer->query);
     if (status == OK) {
         renewer->claim.is_held = true;
         return OP_NEXT;

@@ -89,7 +89,7 @@ static enum op_result step_check_count(struct op *op)
     struct exec_enrol *enrol = enrol_of(op);
     size_t count;
     ASSERT(enrol->in.connection_id == 0);
-    int status = store_connection_count_result(&enrol->query, &count);
+    int status = store_count_result(&enrol->query, &count);
     if (status == OK && count >= connect_kept_max(enrol->connect))
         return stop_full(enrol);
     return status == OK ? OP_NEXT : stop_database(enrol);

@@ -136,7 +136,7 @@ static enum op_result step_heartbeat(struct op *op)
 static enum op_result step_renewed(struct op *op)
 {
     struct exec_node *node = node_of(op);
-    switch (store_node_heartbeat_result(&node->query)) {
+    switch (store_hit_result(&node->query)) {
     case OK:
         renew(node);
         return OP_NEXT;

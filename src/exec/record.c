@@ -125,9 +125,8 @@ enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec_is_claimed(exec) || is_tried(exec)); /* else there was nothing to store */
-    int status = exec_is_claimed(exec) && is_tried(exec)
-                     ? store_execution_finish_result(&exec->query)
-                     : store_done_result(&exec->query);
+    int status = exec_is_claimed(exec) && is_tried(exec) ? store_hit_result(&exec->query)
+                                                         : store_done_result(&exec->query);
     if (exec_is_claimed(exec) && (status == OK || status == ERR_NOTFOUND))
         exec_claim_move(exec, EXEC_CLAIM_ENDED);
     switch (status) {

@@ -70,7 +70,7 @@ static enum op_result step_count(struct op *op)
         return op_jump(op, RECOVERY_END_CLAIM);
     }
     int status = recovery->is_release ? store_done_result(&recovery->query)
-                                      : store_execution_finish_result(&recovery->query);
+                                      : store_hit_result(&recovery->query);
     if (status != OK)
         return OP_FAIL; /* another process was first, or the next scan tries again */
     metric_add(metric_series(&recovered_total, recovery->is_release

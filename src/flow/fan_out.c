@@ -186,7 +186,7 @@ static enum op_result step_begin(struct op *op)
  * one, whose fact has no output; any other failure is tried again without a limit. */
 static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
-    int status = store_flow_item_insert_result(&lane->query);
+    int status = store_hit_result(&lane->query);
     if (status == OK) {
         /* The fence found the row unchanged. Lanes share the proof, and the newest one counts. */
         struct exec_proof *proof = &lane->run->proof;

@@ -358,7 +358,7 @@ static enum op_result record_again(struct flow_run *run, int status)
 static enum op_result step_recorded(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    int status = store_flow_move_result(&run->query);
+    int status = store_hit_result(&run->query);
     if (status == ERR_NOTFOUND)
         return OP_DONE; /* cancelled, or adopted */
     if (status != OK)

@@ -74,8 +74,8 @@ static int migrator_list(struct migrator *m, const struct embed_file *files, siz
 
 /* ---- what is recorded ---- */
 
-static const struct pg_column checksum_params[] = {{"content", PG_BYTES}};
-static const struct pg_column checksum_columns[] = {{"checksum", PG_BYTES}};
+static const struct pg_column checksum_params[] = {PG_ARG("content", PG_BYTES)};
+static const struct pg_column checksum_columns[] = {PG_ARG("checksum", PG_BYTES)};
 static const struct pg_stmt checksum_stmt = {
     .name = "migration_checksum",
     .sql = "select :ord, sha256(:content) @from",
@@ -85,7 +85,7 @@ static const struct pg_stmt checksum_stmt = {
 };
 
 static const struct pg_column recorded_columns[] = {
-    {"version", PG_I64}, {"name", PG_TEXT}, {"checksum", PG_BYTES}};
+    PG_ARG("version", PG_I64), PG_ARG("name", PG_TEXT), PG_ARG("checksum", PG_BYTES)};
 static const struct pg_stmt recorded_stmt = {
     .name = "migration_recorded",
     .sql = "select :ord, version::bigint, name, checksum from sluice.migration order by version",
@@ -93,8 +93,8 @@ static const struct pg_stmt recorded_stmt = {
     .no_account = "the schema's own history",
 };
 
-static const struct pg_column record_params[] = {
-    {"version", PG_I64}, {"name", PG_TEXT}, {"content", PG_BYTES}};
+static const struct pg_column record_params[] = {PG_ARG("version", PG_I64), PG_ARG("name", PG_TEXT),
+                                                 PG_ARG("content", PG_BYTES)};
 static const struct pg_stmt record_stmt = {
     .name = "migration_record",
     .sql = "insert into sluice.migration (version, name, checksum, applied_at) "

@@ -52,10 +52,65 @@ enum pg_type {
     PG_BOOL,
 };
 
+/* The words by which a table keeps an enum, or a bool (false first): words[value]. NULL: no word,
+ * which is NULL in the database. */
+struct pg_words {
+    const char *const *list;
+    unsigned count;
+    unsigned unknown; /* what a word of a newer version stands for; count: there can be none */
+};
+
+/* What of a struct a column is (pg/bind.h). */
+enum pg_member_kind {
+    PG_IS_VALUE, /* nothing: a value of the call */
+    PG_IS_UUID,
+    PG_IS_I64, /* int64_t, size_t */
+    PG_IS_BOOL,
+    PG_IS_SLICE,
+    PG_IS_ARRAY, /* bytes of the member's own size */
+    PG_IS_WORD,  /* an enum or a bool, by words */
+    PG_IS_NOW,   /* nothing: the wall clock */
+    PG_IS_NEW,   /* nothing: a new id */
+};
+
+/* A parameter or a column of the result; written by the macros below. */
 struct pg_column {
     const char *name;
     enum pg_type type;
+    enum pg_member_kind kind;
+    uint16_t at, len; /* of the member: where it begins, its size */
+    bool has_null;    /* the nil uuid and 0 are NULL in the database; they are themselves else */
+    bool has_no_null; /* a slice without bytes is an empty value; it is NULL else */
+    const struct pg_words *words;
 };
+
+/* One that is in no struct; one of the time or an id that the statement draws. */
+#define PG_ARG(name_, type_)             \
+    {                                    \
+        .name = (name_), .type = (type_) \
+    }
+#define PG_NOW(name_)                                       \
+    {                                                       \
+        .name = (name_), .type = PG_TIME, .kind = PG_IS_NOW \
+    }
+#define PG_NEW_ID(name_)                                    \
+    {                                                       \
+        .name = (name_), .type = PG_UUID, .kind = PG_IS_NEW \
+    }
+/* A member of a struct, with what else its line has to say. */
+#define PG_MEMBER(name_, type_, kind_, struct_, member_, ...)                                \
+    {                                                                                        \
+        .name = (name_), .type = (type_), .kind = (kind_), .at = offsetof(struct_, member_), \
+        .len = sizeof(((struct_ *)NULL)->member_), __VA_ARGS__                               \
+    }
+#define PG_OF(name_, type_, struct_, member_, ...) \
+    PG_MEMBER(name_, type_,                                                                \
+              _Generic(((struct_ *)NULL)->member_, struct uuid: PG_IS_UUID, int64_t: PG_IS_I64, \
+                       size_t: PG_IS_I64, bool: PG_IS_BOOL, slice: PG_IS_SLICE,            \
+                       uint8_t *: PG_IS_ARRAY),                                            \
+              struct_, member_, __VA_ARGS__)
+#define PG_WORD(name_, struct_, member_, words_) \
+    PG_MEMBER(name_, PG_TEXT, PG_IS_WORD, struct_, member_, .words = (words_))
 
 enum pg_match {
     PG_MATCH_ORD,  /* set mode: the first result column is `:ord` (bigint, not in `columns`) */
@@ -108,6 +163,9 @@ struct pg_stmt {
 
 #define PG_COLUMNS(array) .columns = (array), .column_count = ARRAY_LEN(array)
 #define PG_PARAMS(array)  .params = (array), .param_count = ARRAY_LEN(array)
+/* The same of columns that no other statement has. */
+#define PG_TAKES(...) PG_PARAMS(((const struct pg_column[]){__VA_ARGS__}))
+#define PG_GIVES(...) PG_COLUMNS(((const struct pg_column[]){__VA_ARGS__}))
 
 /* ---- values ---- */
 

@@ -236,8 +236,8 @@ static enum op_result step_make_partitions(struct op *op)
 
 static enum op_result step_made(struct op *op)
 {
-    int64_t count = 0;
-    int status = store_partitions_result(&janitor_of(op)->query, &count);
+    size_t count = 0;
+    int status = store_count_result(&janitor_of(op)->query, &count);
     /* A failure does not stop the round: the other steps do not depend on this one. */
     (void)note(op, status, "partition_made", (double)count);
     return OP_NEXT;
@@ -263,7 +263,7 @@ static enum op_result step_remove_flows(struct op *op)
     struct janitor *janitor = janitor_of(op);
     struct flow_ref *refs = NULL;
     size_t count = 0;
-    int status = store_flow_ended_result(&janitor->query, &refs, &count);
+    int status = store_flow_scan_result(&janitor->query, &refs, &count);
     if (status != OK)
         (void)note(op, status, "flow", 0);
     for (size_t i = 0; i < count; i++)
@@ -285,8 +285,8 @@ static enum op_result step_drop_partition(struct op *op)
 
 static enum op_result step_dropped(struct op *op)
 {
-    int64_t count = 0;
-    int status = store_partitions_result(&janitor_of(op)->query, &count);
+    size_t count = 0;
+    int status = store_count_result(&janitor_of(op)->query, &count);
     /* Until a call drops nothing. */
     if (note(op, status, "partition_dropped", (double)count) && count > 0)
         return op_jump(op, STEP_DROP_PARTITION);

@@ -79,13 +79,22 @@ slice scopes_format(uint32_t set, char out[33])
     "t.account_id, t.id, t.hash, t.prefix, t.name, t.scopes, t.created_at, t.expires_at, " \
     "t.revoked_at, t.last_used_at"
 
-static const struct pg_column find_params[] = {{"hash", PG_BYTES}, {"session_hash", PG_BYTES}};
+#define OF(name, type, ...) PG_OF(#name, type, struct api_key, name, __VA_ARGS__)
+
 static const struct pg_column key_columns[] = {
-    {"account_id", PG_UUID},       {"id", PG_UUID},          {"hash", PG_BYTES},
-    {"prefix", PG_TEXT},           {"name", PG_TEXT},        {"scopes", PG_TEXT},
-    {"created_at", PG_TIME},       {"expires_at", PG_TIME},  {"revoked_at", PG_TIME},
-    {"last_used_at", PG_TIME},     {"is_disabled", PG_BOOL}, {"is_session_ended", PG_BOOL},
-    {"sessions_ended_at", PG_TIME}};
+    OF(account_id, PG_UUID),
+    OF(id, PG_UUID),
+    OF(hash, PG_BYTES),
+    OF(prefix, PG_TEXT),
+    OF(name, PG_TEXT),
+    PG_OF("scopes", PG_TEXT, struct api_key, scopes_words),
+    OF(created_at, PG_TIME),
+    OF(expires_at, PG_TIME),
+    OF(revoked_at, PG_TIME),
+    OF(last_used_at, PG_TIME),
+    PG_OF("is_disabled", PG_BOOL, struct api_key, is_account_disabled),
+    OF(is_session_ended, PG_BOOL),
+    OF(sessions_ended_at, PG_TIME)};
 /* By the unique index on hash (api_key_hash), one row at most. Account and session are read with
  * it, each by its primary key, so that a request is authorized from one snapshot and one query.
  * session_hash is NULL where the key itself is used: then `exists` is false. Expiry and revocation
@@ -96,14 +105,14 @@ static const struct pg_stmt api_key_find = {
            "where a.account_id = t.account_id), exists (select from sluice.session_end e "
            "where e.account_id = t.account_id and e.session_hash = :session_hash), "
            "t.sessions_ended_at @read(sluice.api_key)",
-    PG_PARAMS(find_params),
+    PG_TAKES(PG_ARG("hash", PG_BYTES), PG_ARG("session_hash", PG_BYTES)),
     PG_COLUMNS(key_columns),
     .key_count = 1,
     .no_account = "look-up by hash: the account is what it finds out",
 };
 
-static const struct pg_column touch_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID}, {"now", PG_TIME}};
+static const struct pg_column touch_params[] = {PG_ARG("account_id", PG_UUID),
+                                                PG_ARG("id", PG_UUID), PG_ARG("now", PG_TIME)};
 /* last_used_at is in no index and the table has room for a second version in each page (fillfactor
  * 80): a HOT update. Batches of several processes may arrive out of order; a minute's error is
  * fine. */
@@ -117,9 +126,6 @@ static const struct pg_stmt api_key_touch = {
     .is_replayable = true,
 };
 
-static const struct pg_column create_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},     {"hash", PG_BYTES},      {"prefix", PG_TEXT},
-    {"name", PG_TEXT},       {"scopes", PG_TEXT}, {"created_at", PG_TIME}, {"expires_at", PG_TIME}};
 /* Without "on conflict": the id is new, and of a lost answer the caller must not hand out the key.
  * 23503 means that there is no such account. */
 static const struct pg_stmt api_key_create = {
@@ -127,13 +133,14 @@ static const struct pg_stmt api_key_create = {
     .sql = "insert into sluice.api_key "
            "(account_id, id, hash, prefix, name, scopes, created_at, expires_at) "
            "@row :account_id, :id, :hash, :prefix, :name, :scopes, :created_at, :expires_at @end",
-    PG_PARAMS(create_params),
+    PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(hash, PG_BYTES),
+             OF(prefix, PG_TEXT, .has_no_null = true), OF(name, PG_TEXT, .has_no_null = true),
+             PG_ARG("scopes", PG_TEXT), OF(created_at, PG_TIME), OF(expires_at, PG_TIME)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .is_write = true,
 };
 
-static const struct pg_column list_params[] = {{"account_id", PG_UUID}};
 /* The columns of api_key_find, so that read_row serves both; what belongs to one session is
  * constant. By the primary key, whose ids are ordered by time. */
 static const struct pg_stmt api_key_list = {
@@ -141,7 +148,7 @@ static const struct pg_stmt api_key_list = {
     .sql =
         "select :ord, t.*, false, false, null::timestamptz from @input lateral (select " KEY_COLUMNS
         " from sluice.api_key t where t.account_id = :account_id order by t.id limit 1000) t",
-    PG_PARAMS(list_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(key_columns),
     .key_count = 1,
 };
@@ -158,8 +165,6 @@ static const struct pg_stmt api_key_revoke = {
     .is_replayable = true,
 };
 
-static const struct pg_column end_params[] = {
-    {"account_id", PG_UUID}, {"session_hash", PG_BYTES}, {"expires_at", PG_TIME}};
 /* A session is a sealed cookie that the server cannot take back; this row outweighs it
  * (api_key_find). A replay finds the row and does nothing. */
 static const struct pg_stmt session_end = {
@@ -167,7 +172,8 @@ static const struct pg_stmt session_end = {
     .sql = "insert into sluice.session_end (account_id, session_hash, expires_at) "
            "@row :account_id, :session_hash, :expires_at @end "
            "on conflict (account_id, session_hash) do nothing",
-    PG_PARAMS(end_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("session_hash", PG_BYTES),
+             PG_ARG("expires_at", PG_TIME)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .is_write = true,
@@ -205,29 +211,14 @@ const struct pg_stmt *const api_key_stmts[] = {&api_key_find, &api_key_touch,   
 
 /* ---- rows ---- */
 
-/* Column numbers are those of key_columns. */
-static void read_row(const struct pg_rows *rows, size_t row, struct api_key *key)
+static void read_scopes(struct api_key *keys, size_t count)
 {
-    *key = (struct api_key){
-        .account_id = pg_get_uuid(rows, row, 0),
-        .id = pg_get_uuid(rows, row, 1),
-        .prefix = pg_get_bytes(rows, row, 3),
-        .name = pg_get_bytes(rows, row, 4),
-        .created_at = pg_get_time(rows, row, 6),
-        .expires_at = pg_get_time(rows, row, 7),
-        .revoked_at = pg_get_time(rows, row, 8),
-        .last_used_at = pg_get_time(rows, row, 9),
-        .is_account_disabled = pg_get_bool(rows, row, 10),
-        .is_session_ended = pg_get_bool(rows, row, 11),
-        .sessions_ended_at = pg_get_time(rows, row, 12),
-    };
-    slice hash = pg_get_bytes(rows, row, 2);
-    ASSERT(hash.len == API_KEY_HASH_LEN); /* a CHECK of the table */
-    memcpy(key->hash, hash.ptr, hash.len);
-    /* A scope that only a newer version knows grants nothing here. */
-    slice text = pg_get_bytes(rows, row, 5);
-    while (text.len)
-        key->scopes |= scope_of(slice_split(&text, ' '));
+    for (size_t i = 0; i < count; i++) {
+        slice words = keys[i].scopes_words;
+        /* A scope that only a newer version knows grants nothing here. */
+        while (words.len)
+            keys[i].scopes |= scope_of(slice_split(&words, ' '));
+    }
 }
 
 /* ---- asynchronous ---- */
@@ -236,48 +227,41 @@ void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op 
                         const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN])
 {
-    query->params[0] = pg_bytes(slice_of(hash, API_KEY_HASH_LEN));
-    query->params[1] =
-        pg_bytes(session_hash ? slice_of(session_hash, SESSION_HASH_LEN) : SLICE_NONE);
-    store_submit(pool, query, op, &api_key_find);
+    store_ask(
+        pool, query, op, &api_key_find,
+        PG_VALUES(pg_bytes(slice_of(hash, API_KEY_HASH_LEN)),
+                  pg_bytes(session_hash ? slice_of(session_hash, SESSION_HASH_LEN) : SLICE_NONE)));
 }
 
 int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 {
-    if (query->status != OK)
-        return query->status;
-    if (query->rows.count == 0)
-        return ERR_NOTFOUND;
-    read_row(&query->rows, 0, key);
-    return OK;
+    int status = store_row_result(query, key, sizeof(*key));
+    if (status == OK)
+        read_scopes(key, 1);
+    return status;
 }
 
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(id);
-    query->params[2] = pg_time(now);
-    store_submit(pool, query, op, &api_key_touch);
+    store_ask(pool, query, op, &api_key_touch,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(now)));
 }
 
 void store_session_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, const uint8_t session_hash[SESSION_HASH_LEN],
                        int64_t expires_at)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_bytes(slice_of(session_hash, SESSION_HASH_LEN));
-    query->params[2] = pg_time(expires_at);
-    store_submit(pool, query, op, &session_end);
+    store_ask(pool, query, op, &session_end,
+              PG_VALUES(pg_uuid(account_id), pg_bytes(slice_of(session_hash, SESSION_HASH_LEN)),
+                        pg_time(expires_at)));
 }
 
 void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid key_id, int64_t before)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(key_id);
-    query->params[2] = pg_time(before);
-    store_submit(pool, query, op, &sessions_end);
+    store_ask(pool, query, op, &sessions_end,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(key_id), pg_time(before)));
 }
 
 void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)
@@ -285,60 +269,34 @@ void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struc
     store_submit(pool, query, op, &session_end_sweep);
 }
 
-static int read_rows(const struct pg_rows *rows, struct arena *arena, struct api_key **keys,
-                     size_t *count)
-{
-    *keys = ARENA_ARRAY(arena, struct api_key, rows->count + 1);
-    if (!*keys)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < rows->count; i++)
-        read_row(rows, i, &(*keys)[i]);
-    *count = rows->count;
-    return OK;
-}
-
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key *key)
 {
     char text[33];
-    query->params[0] = pg_uuid(key->account_id);
-    query->params[1] = pg_uuid(key->id);
-    query->params[2] = pg_bytes(slice_of(key->hash, API_KEY_HASH_LEN));
-    query->params[3] = pg_text_or_empty(key->prefix);
-    query->params[4] = pg_text_or_empty(key->name);
-    query->params[5] = pg_text(arena_dup(&op->arena, scopes_format(key->scopes, text)));
-    query->params[6] = pg_time(key->created_at);
-    query->params[7] = pg_time(key->expires_at);
-    store_submit(pool, query, op, &api_key_create);
+    slice words = arena_dup(&op->arena, scopes_format(key->scopes, text));
+    store_ask_of(pool, query, op, &api_key_create, key, PG_VALUES(pg_text(words)));
 }
 
 void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id)
 {
-    query->params[0] = pg_uuid(account_id);
-    store_submit(pool, query, op, &api_key_list);
+    store_ask(pool, query, op, &api_key_list, PG_VALUES(pg_uuid(account_id)));
 }
 
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys, size_t *count)
 {
-    return query->status == OK ? read_rows(&query->rows, &query->op->arena, keys, count)
-                               : query->status;
+    int status;
+    *keys = store_list_result(query, sizeof(**keys), count, &status);
+    if (status == OK)
+        read_scopes(*keys, *count);
+    return status;
 }
 
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, struct uuid id)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(id);
-    query->params[2] = pg_time(clock_wall_us());
-    store_submit(pool, query, op, &api_key_revoke);
-}
-
-int store_api_key_revoke_result(const struct pg_query *query)
-{
-    if (query->status != OK)
-        return query->status;
-    return query->rows.count > 0 ? OK : ERR_NOTFOUND;
+    store_ask(pool, query, op, &api_key_revoke,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_wall_us())));
 }
 
 /* ---- operator commands ---- */
@@ -346,17 +304,10 @@ int store_api_key_revoke_result(const struct pg_query *query)
 int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key, struct err *err)
 {
     char text[33];
-    struct pg_value params[] = {
-        pg_uuid(key->account_id),
-        pg_uuid(key->id),
-        pg_bytes(slice_of(key->hash, API_KEY_HASH_LEN)),
-        pg_text_or_empty(key->prefix),
-        pg_text_or_empty(key->name),
-        pg_text(scopes_format(key->scopes, text)),
-        pg_time(clock_wall_us()),
-        pg_time(key->expires_at),
-    };
-    int rc = pg_sync_exec(sync, &api_key_create, params, NULL, NULL, err);
+    struct api_key fresh = *key;
+    fresh.created_at = clock_wall_us();
+    int rc = store_exec_sync(sync, &api_key_create, &fresh,
+                             PG_VALUES(pg_text(scopes_format(key->scopes, text))), NULL, NULL, err);
     if (rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23503")))
         return err_set(err, ERR_NOTFOUND,
                        "there is no account of that id; `sluice accounts list` shows them");
@@ -366,21 +317,19 @@ int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key, s
 int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                             struct api_key **keys, size_t *count, struct err *err)
 {
-    struct pg_rows rows;
-    struct pg_value params[] = {pg_uuid(account_id)};
-    int rc = pg_sync_exec(sync, &api_key_list, params, arena, &rows, err);
-    if (rc != OK)
-        return rc;
-    return read_rows(&rows, arena, keys, count) == OK
-               ? OK
-               : err_set(err, ERR_NOMEM, "the list of keys is too large");
+    *keys = store_list_sync(sync, arena, &api_key_list, PG_VALUES(pg_uuid(account_id)),
+                            sizeof(**keys), count, err);
+    if (!*keys)
+        return (int)err->code;
+    read_scopes(*keys, *count);
+    return OK;
 }
 
 int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
                               struct err *err)
 {
-    struct pg_value params[] = {pg_uuid(account_id), pg_uuid(id), pg_time(clock_wall_us())};
-    return store_exec_one_sync(sync, &api_key_revoke, params,
-                               "the account has no key of that id; `sluice keys list` shows them",
-                               err);
+    return store_exec_one_sync(
+        sync, &api_key_revoke, NULL,
+        PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_wall_us())),
+        "the account has no key of that id; `sluice keys list` shows them", err);
 }

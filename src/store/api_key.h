@@ -27,7 +27,8 @@ struct api_key {
     uint8_t hash[API_KEY_HASH_LEN];
     slice prefix; /* first characters of the key, to tell keys apart in lists */
     slice name;
-    uint32_t scopes; /* set of SCOPE_* */
+    uint32_t scopes;    /* set of SCOPE_* */
+    slice scopes_words; /* the store's own: the same as the table has it */
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
     /* only set by find */
     bool is_account_disabled, is_session_ended;
@@ -60,10 +61,9 @@ void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op 
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
                               size_t *count) MUST_CHECK;
-/* Sets revoked_at where it is not set. Result: ERR_NOTFOUND. */
+/* Sets revoked_at where it is not set. store_hit_result. */
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, struct uuid id);
-int store_api_key_revoke_result(const struct pg_query *query) MUST_CHECK;
 
 /* Sessions that a key opened, ended before their time. store_done_result, replayable: one, which
  * would have ended at expires_at; all that begin before `before`. */
@@ -77,7 +77,8 @@ void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struc
 
 /* Operator commands: */
 
-/* account_id, id, hash, prefix, name, scopes, expires_at are in. ERR_NOTFOUND: no such account. */
+/* account_id, id, hash, prefix, name, scopes, expires_at are in. ERR_NOTFOUND: no such
+ * account. */
 int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key,
                               struct err *err) MUST_CHECK;
 /* Of one account, oldest first. */

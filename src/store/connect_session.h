@@ -53,17 +53,15 @@ void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, st
                                 const uint8_t taken_by[CONNECT_SESSION_HASH_LEN], int64_t until);
 int store_connect_session_result(const struct pg_query *query,
                                  struct connect_session *session) MUST_CHECK;
-/* Those that a key asked for and that may yet connect something. */
+/* Those that a key asked for and that may yet connect something: store_count_result. */
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);
-int store_connect_session_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
-/* Before a connection is stored: the link makes this one and no other. Result: OK; ERR_NOTFOUND
- * when it has made another, was not taken, or is over. */
+/* Before a connection is stored: the link makes this one and no other. store_hit_result:
+ * ERR_NOTFOUND when it has made another, was not taken, or is over. */
 void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                int64_t connection_id);
-int store_connect_session_use_result(const struct pg_query *query) MUST_CHECK;
 /* It was not stored after all: the link may be used again. store_done_result. */
 void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id,

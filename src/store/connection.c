@@ -8,7 +8,6 @@
  */
 #include "store/connection.h"
 
-#include "base/clock.h"
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
@@ -38,53 +37,45 @@ slice connection_identity_text(const struct connection_identity *identity)
 
 /* ---- statements ---- */
 
-/* In the order of CONNECTION_SELECT and of connection_read. */
-const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
-    {"account_id", PG_UUID},       {"id", PG_I64},
-    {"integration_id", PG_TEXT},   {"label", PG_TEXT},
-    {"is_default", PG_BOOL},       {"auth_kind", PG_TEXT},
-    {"sealed", PG_BYTES},          {"key_id", PG_TEXT},
-    {"scopes", PG_TEXT},           {"params", PG_JSON},
-    {"status", PG_TEXT},           {"error", PG_TEXT},
-    {"expires_at", PG_TIME},       {"rev", PG_I64},
-    {"created_at", PG_TIME},       {"updated_at", PG_TIME},
-    {"last_used_at", PG_TIME},     {"failed_at", PG_TIME},
-    {"failure", PG_TEXT},          {"identity_email", PG_TEXT},
-    {"identity_subject", PG_TEXT}, {"identity_label", PG_TEXT},
-};
+static const struct pg_words statuses = {status_names, ARRAY_LEN(status_names), CONNECTION_REVOKED};
 
-static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
+#define OF(name, type, ...)      PG_OF(#name, type, struct connection, name, __VA_ARGS__)
+#define OF_NEW(name, type, ...)  PG_OF(#name, type, struct connection_credentials, name, __VA_ARGS__)
+#define OF_WHOM(name, type, ...) PG_OF(#name, type, struct connection_identity, name, __VA_ARGS__)
+
+/* In the order of CONNECTION_SELECT. */
+const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
+    OF(account_id, PG_UUID),
+    OF(id, PG_I64),
+    OF(integration_id, PG_TEXT),
+    OF(label, PG_TEXT),
+    OF(is_default, PG_BOOL),
+    OF(auth_kind, PG_TEXT),
+    OF(sealed, PG_BYTES),
+    OF(key_id, PG_TEXT),
+    OF(scopes, PG_TEXT),
+    OF(params, PG_JSON),
+    PG_WORD("status", struct connection, status, &statuses),
+    OF(error, PG_TEXT),
+    OF(expires_at, PG_TIME),
+    OF(rev, PG_I64),
+    OF(created_at, PG_TIME),
+    OF(updated_at, PG_TIME),
+    OF(last_used_at, PG_TIME),
+    OF(failed_at, PG_TIME),
+    OF(failure, PG_TEXT),
+    PG_OF("identity_email", PG_TEXT, struct connection, identity.email),
+    PG_OF("identity_subject", PG_TEXT, struct connection, identity.subject),
+    PG_OF("identity_label", PG_TEXT, struct connection, identity.label)};
+
 static const struct pg_stmt connection_get = {
     .name = "connection_get",
     .sql = "select :ord, " CONNECTION_SELECT " @read(sluice.connection)",
-    PG_PARAMS(get_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64)),
     PG_COLUMNS(connection_columns),
     .key_count = 2,
 };
 
-static const struct pg_column insert_params[] = {
-    {"account_id", PG_UUID},
-    {"id", PG_I64},
-    {"integration_id", PG_TEXT},
-    {"label", PG_TEXT},
-    {"is_default", PG_BOOL},
-    {"auth_kind", PG_TEXT},
-    {"sealed", PG_BYTES},
-    {"key_id", PG_TEXT},
-    {"scopes", PG_TEXT},
-    {"params", PG_JSON},
-    {"status", PG_TEXT},
-    {"error", PG_TEXT},
-    {"expires_at", PG_TIME},
-    {"op_token", PG_UUID},
-    {"now", PG_TIME},
-    {"identity_email", PG_TEXT},
-    {"identity_subject", PG_TEXT},
-    {"identity_label", PG_TEXT},
-    {"count_max", PG_I64},
-};
-static const struct pg_column made_columns[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64}, {"op_token", PG_UUID}};
 /* Goes alone, since the inserts of a set would not count one another. The count stops at count_max
  * rows of the primary key's index, and leaves out a row of this id: a replay at the limit must find
  * its own row. "do update" changes nothing; it is there because only an updated row is returned,
@@ -101,8 +92,17 @@ const struct pg_stmt connection_insert = {
            "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max "
            "on conflict (account_id, id) do update set label = t.label "
            "returning t.account_id, t.id, t.op_token",
-    PG_PARAMS(insert_params),
-    PG_COLUMNS(made_columns),
+    PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_I64), OF(integration_id, PG_TEXT),
+             OF(label, PG_TEXT, .has_no_null = true), OF(is_default, PG_BOOL),
+             OF(auth_kind, PG_TEXT), OF(sealed, PG_BYTES, .has_no_null = true),
+             OF(key_id, PG_TEXT, .has_no_null = true), OF(scopes, PG_TEXT),
+             PG_ARG("params", PG_JSON), PG_WORD("status", struct connection, status, &statuses),
+             OF(error, PG_TEXT), OF(expires_at, PG_TIME), PG_NEW_ID("op_token"), PG_NOW("now"),
+             PG_OF("identity_email", PG_TEXT, struct connection, identity.email),
+             PG_OF("identity_subject", PG_TEXT, struct connection, identity.subject),
+             PG_OF("identity_label", PG_TEXT, struct connection, identity.label),
+             PG_ARG("count_max", PG_I64)),
+    PG_GIVES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("op_token", PG_UUID)),
     .key_count = 2,
     .match = PG_MATCH_KEY,
     .is_write = true,
@@ -116,37 +116,22 @@ const struct pg_stmt connection_insert = {
 #define CAS \
     "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
 
-static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
-static const struct pg_column status_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64},     {"rev", PG_I64}, {"op_token", PG_UUID},
-    {"status", PG_TEXT},     {"error", PG_TEXT}, {"now", PG_TIME}};
+static const struct pg_column rev_columns[] = {PG_ARG("rev", PG_I64)};
 /* Any change of status ends a claim on the token: its holder works on a revision that is gone. */
 static const struct pg_stmt connection_status_set = {
     .name = "connection_status_set",
     .sql = "update sluice.connection t set status = :status, error = :error, rev = :rev + 1, "
            "op_token = :op_token, refreshing_by = null, refreshing_until = null, "
            "updated_at = :now @update(sluice.connection) " CAS,
-    PG_PARAMS(status_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("rev", PG_I64),
+             PG_NEW_ID("op_token"), PG_ARG("status", PG_TEXT), PG_ARG("error", PG_TEXT),
+             PG_NOW("now")),
     PG_COLUMNS(rev_columns),
     .key_count = 2,
     .is_write = true,
     .is_replayable = true,
 };
 
-static const struct pg_column credentials_params[] = {{"account_id", PG_UUID},
-                                                      {"id", PG_I64},
-                                                      {"rev", PG_I64},
-                                                      {"op_token", PG_UUID},
-                                                      {"sealed", PG_BYTES},
-                                                      {"key_id", PG_TEXT},
-                                                      {"scopes", PG_TEXT},
-                                                      {"expires_at", PG_TIME},
-                                                      {"now", PG_TIME},
-                                                      {"is_grant_new", PG_BOOL},
-                                                      {"identity_email", PG_TEXT},
-                                                      {"identity_subject", PG_TEXT},
-                                                      {"identity_label", PG_TEXT},
-                                                      {"auth_kind", PG_TEXT}};
 /* A renewal leaves the identity as it is; a new grant sets it, also to unknown, because it may be
  * of another user. */
 #define NEW_OR_KEPT(column) \
@@ -165,19 +150,20 @@ static const struct pg_stmt connection_credentials_set = {
                                              "refreshing_by = null, "
                                              "refreshing_until = null, updated_at = :now "
                                              "@update(sluice.connection) " CAS,
-    PG_PARAMS(credentials_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("rev", PG_I64),
+             PG_NEW_ID("op_token"), OF_NEW(sealed, PG_BYTES), OF_NEW(key_id, PG_TEXT),
+             OF_NEW(scopes, PG_TEXT), OF_NEW(expires_at, PG_TIME), PG_NOW("now"),
+             OF_NEW(is_grant_new, PG_BOOL),
+             PG_OF("identity_email", PG_TEXT, struct connection_credentials, identity.email),
+             PG_OF("identity_subject", PG_TEXT, struct connection_credentials, identity.subject),
+             PG_OF("identity_label", PG_TEXT, struct connection_credentials, identity.label),
+             OF_NEW(auth_kind, PG_TEXT)),
     PG_COLUMNS(rev_columns),
     .key_count = 2,
     .is_write = true,
     .is_replayable = true,
 };
 
-static const struct pg_column identity_params[] = {{"account_id", PG_UUID},
-                                                   {"id", PG_I64},
-                                                   {"rev", PG_I64},
-                                                   {"identity_email", PG_TEXT},
-                                                   {"identity_subject", PG_TEXT},
-                                                   {"identity_label", PG_TEXT}};
 /* Fenced by rev, which it leaves alone: an identity is found out later than its credential, and
  * must not be written next to another one. A replay writes the same. */
 const struct pg_stmt connection_identity_set = {
@@ -185,7 +171,10 @@ const struct pg_stmt connection_identity_set = {
     .sql = "update sluice.connection t set identity_email = :identity_email, "
            "identity_subject = :identity_subject, identity_label = :identity_label "
            "@update(sluice.connection) and t.rev = :rev",
-    PG_PARAMS(identity_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("rev", PG_I64),
+             PG_OF("identity_email", PG_TEXT, struct connection_identity, email),
+             PG_OF("identity_subject", PG_TEXT, struct connection_identity, subject),
+             PG_OF("identity_label", PG_TEXT, struct connection_identity, label)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .is_write = true,
@@ -216,114 +205,32 @@ const struct pg_stmt *const connection_stmts[] = {&connection_choice,
                                                   &connection_identity_set,
                                                   NULL};
 
-/* ---- rows ---- */
-
-static enum connection_status status_of(slice name)
-{
-    for (size_t i = 0; i < ARRAY_LEN(status_names); i++)
-        if (slice_eq_cstr(name, status_names[i]))
-            return (enum connection_status)i;
-    return CONNECTION_REVOKED; /* one that a newer version knows: not usable here */
-}
-
-void connection_read(const struct pg_rows *rows, size_t row, struct connection *connection)
-{
-    *connection = (struct connection){
-        .account_id = pg_get_uuid(rows, row, 0),
-        .id = pg_get_i64(rows, row, 1),
-        .integration_id = pg_get_bytes(rows, row, 2),
-        .label = pg_get_bytes(rows, row, 3),
-        .is_default = pg_get_bool(rows, row, 4),
-        .auth_kind = pg_get_bytes(rows, row, 5),
-        .sealed = pg_get_bytes(rows, row, 6),
-        .key_id = pg_get_bytes(rows, row, 7),
-        .scopes = pg_get_bytes(rows, row, 8),
-        .params = pg_get_bytes(rows, row, 9),
-        .status = status_of(pg_get_bytes(rows, row, 10)),
-        .error = pg_get_bytes(rows, row, 11),
-        .expires_at = pg_get_time(rows, row, 12),
-        .rev = pg_get_i64(rows, row, 13),
-        .created_at = pg_get_time(rows, row, 14),
-        .updated_at = pg_get_time(rows, row, 15),
-        .last_used_at = pg_get_time(rows, row, 16),
-        .failed_at = pg_get_time(rows, row, 17),
-        .failure = pg_get_bytes(rows, row, 18),
-        .identity = {.email = pg_get_bytes(rows, row, 19),
-                     .subject = pg_get_bytes(rows, row, 20),
-                     .label = pg_get_bytes(rows, row, 21)},
-    };
-}
-
-int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct connection **list,
-                         size_t *count)
-{
-    *list = ARENA_ARRAY(arena, struct connection, rows->count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < rows->count; i++)
-        connection_read(rows, i, &(*list)[i]);
-    *count = rows->count;
-    return OK;
-}
-
 /* ---- reading ---- */
 
 void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, int64_t id)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_i64(id);
-    store_submit(pool, query, op, &connection_get);
+    store_ask(pool, query, op, &connection_get, PG_VALUES(pg_uuid(account_id), pg_i64(id)));
 }
 
 int store_connection_get_result(const struct pg_query *query, struct connection *connection)
 {
-    if (query->status != OK)
-        return query->status;
-    if (query->rows.count == 0)
-        return ERR_NOTFOUND;
-    connection_read(&query->rows, 0, connection);
-    return OK;
+    return store_row_result(query, connection, sizeof(*connection));
 }
 
 /* ---- writing ---- */
 
-static void put_identity(const struct connection_identity *identity, struct pg_value *params)
+/* The values of connection_insert that are no members. */
+struct pg_value connection_params_value(const struct connection *connection)
 {
-    params[0] = pg_text(identity->email);
-    params[1] = pg_text(identity->subject);
-    params[2] = pg_text(identity->label);
-}
-
-void connection_insert_params(const struct connection *connection, size_t count_max,
-                              struct pg_value *params)
-{
-    slice none = SLICE("");
-    params[0] = pg_uuid(connection->account_id);
-    params[1] = pg_i64(connection->id);
-    params[2] = pg_text(connection->integration_id);
-    params[3] = pg_text_or_empty(connection->label);
-    params[4] = pg_bool(connection->is_default);
-    params[5] = pg_text(connection->auth_kind);
-    params[6] = pg_bytes(connection->sealed.ptr ? connection->sealed : none);
-    params[7] = pg_text_or_empty(connection->key_id);
-    params[8] = pg_text(connection->scopes);
-    params[9] = pg_json(connection->params.ptr ? connection->params : SLICE("{}"));
-    params[10] = pg_text(slice_cstr(connection_status_name(connection->status)));
-    params[11] = pg_text(connection->error);
-    params[12] = pg_time(connection->expires_at);
-    /* The token of this insert; store_connection_insert_result compares with it. */
-    params[13] = pg_uuid(uuid_v7());
-    params[14] = pg_time(clock_wall_us());
-    put_identity(&connection->identity, &params[15]);
-    params[18] = pg_i64((int64_t)count_max);
+    return pg_json(connection->params.ptr ? connection->params : SLICE("{}"));
 }
 
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection *connection, size_t count_max)
 {
-    connection_insert_params(connection, count_max, query->params);
-    store_submit(pool, query, op, &connection_insert);
+    store_ask_of(pool, query, op, &connection_insert, connection,
+                 PG_VALUES(connection_params_value(connection), pg_i64((int64_t)count_max)));
 }
 
 int store_connection_insert_result(const struct pg_query *query, bool *is_own)
@@ -342,52 +249,33 @@ void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, s
 {
     /* A CHECK of the table; the live ones are found by "error is null" (index connection_live). */
     ASSERT((status == CONNECTION_LIVE) == !error.ptr);
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_i64(id);
-    query->params[2] = pg_i64(rev);
-    query->params[3] = pg_uuid(uuid_v7());
-    query->params[4] = pg_text(slice_cstr(connection_status_name(status)));
-    query->params[5] = pg_text(error.ptr ? slice_first_utf8(error, CONNECTION_ERROR_MAX) : error);
-    query->params[6] = pg_time(clock_wall_us());
-    store_submit(pool, query, op, &connection_status_set);
+    store_ask(
+        pool, query, op, &connection_status_set,
+        PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev),
+                  pg_text(slice_cstr(connection_status_name(status))),
+                  pg_text(error.ptr ? slice_first_utf8(error, CONNECTION_ERROR_MAX) : error)));
 }
 
 void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                       struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_i64(id);
-    query->params[2] = pg_i64(rev);
-    query->params[3] = pg_uuid(uuid_v7());
-    query->params[4] = pg_bytes(credentials->sealed);
-    query->params[5] = pg_text(credentials->key_id);
-    query->params[6] = pg_text(credentials->scopes);
-    query->params[7] = pg_time(credentials->expires_at);
-    query->params[8] = pg_time(clock_wall_us());
-    query->params[9] = pg_bool(credentials->is_grant_new);
-    put_identity(&credentials->identity, &query->params[10]);
-    query->params[13] = pg_text(credentials->auth_kind);
-    store_submit(pool, query, op, &connection_credentials_set);
+    store_ask_of(pool, query, op, &connection_credentials_set, credentials,
+                 PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev)));
 }
 
 void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                    struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_i64(id);
-    query->params[2] = pg_i64(rev);
-    put_identity(identity, &query->params[3]);
-    store_submit(pool, query, op, &connection_identity_set);
+    store_ask_of(pool, query, op, &connection_identity_set, identity,
+                 PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev)));
 }
 
 int store_connection_set_result(const struct pg_query *query, int64_t *rev)
 {
-    if (query->status != OK)
-        return query->status;
-    if (query->rows.count == 0)
-        return ERR_NOTFOUND;
-    *rev = pg_get_i64(&query->rows, 0, 0);
-    return OK;
+    int status = store_hit_result(query);
+    if (status == OK)
+        *rev = pg_get_i64(&query->rows, 0, 0);
+    return status;
 }

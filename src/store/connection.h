@@ -87,10 +87,9 @@ void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct 
                            struct uuid account_id);
 int store_connection_apps_result(const struct pg_query *query, struct connection_app **list,
                                  size_t *count) MUST_CHECK;
-/* How many the account has, up to count_max. */
+/* How many the account has, up to count_max: store_count_result. */
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);
-int store_connection_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 /* connection.c: */
 
@@ -143,10 +142,9 @@ void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, 
 /* label: at most CONNECTION_LABEL_MAX characters (ERR_INVALID past it). */
 void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid account_id, int64_t id, slice label);
-/* Result: ERR_NOTFOUND. */
+/* store_hit_result. */
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, int64_t id);
-int store_connection_delete_result(const struct pg_query *query) MUST_CHECK;
 
 /* connection_refresh.c: */
 
@@ -163,12 +161,11 @@ void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct 
                            const struct connection_loss *loss);
 
 /* No other holder may refresh its token for lease_ms, by the database's clock. Again by the same
- * holder: the lease begins again. Result: OK; ERR_NOTFOUND when another holder has it, or when rev
- * is no longer the row's. A change of credentials or status ends the claim. */
+ * holder: the lease begins again. store_hit_result: ERR_NOTFOUND when another holder has it, or
+ * when rev is no longer the row's. A change of credentials or status ends the claim. */
 void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
                             unsigned lease_ms);
-int store_connection_claim_result(const struct pg_query *query) MUST_CHECK;
 /* Ends holder's claim. store_done_result. */
 void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, int64_t id, struct uuid holder);

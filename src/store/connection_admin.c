@@ -5,14 +5,13 @@
  * There is one default for each integration of an account, guarded by the unique index
  * connection_default; two commands at the same moment meet there.
  */
-#include "base/clock.h"
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
 enum { MADE_ARENA_BYTES_MAX = 64 * 1024, DEFAULT_TRIES_MAX = 10 };
 
 static const struct pg_column default_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64}, {"now", PG_TIME}, {"op_token", PG_UUID}};
+    PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_NOW("now"), PG_NEW_ID("op_token")};
 
 /* The other default of the same integration gives way. Its own statement, before the row that
  * becomes the default: the unique index is checked row by row, not at the end of a transaction. */
@@ -52,17 +51,14 @@ const struct pg_stmt connection_default_if_none = {
     .is_write = true,
 };
 
-static const struct pg_column delete_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
 const struct pg_stmt connection_delete = {
     .name = "connection_delete",
     .sql = "delete from sluice.connection t @delete(sluice.connection) returning :ord",
-    PG_PARAMS(delete_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64)),
     .key_count = 2,
     .is_write = true,
 };
 
-static const struct pg_column stale_params[] = {
-    {"key_id", PG_TEXT}, {"after_account", PG_UUID}, {"after_id", PG_I64}};
 /* Walks the primary key from the last row of the page before. key_id is a filter without an index:
  * a rotation reads all rows once, whatever they are sealed with. An empty `sealed` has no key. */
 const struct pg_stmt connection_stale = {
@@ -71,14 +67,12 @@ const struct pg_stmt connection_stale = {
            " from sluice.connection t where (t.account_id, t.id) > (:after_account, :after_id) "
            "and t.key_id <> :key_id and octet_length(t.sealed) > 0 "
            "order by t.account_id, t.id limit 100) c",
-    PG_PARAMS(stale_params),
+    PG_TAKES(PG_ARG("key_id", PG_TEXT), PG_ARG("after_account", PG_UUID),
+             PG_ARG("after_id", PG_I64)),
     PG_COLUMNS(connection_columns),
     .no_account = "key rotation walks over all accounts",
 };
 
-static const struct pg_column reseal_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64},      {"rev", PG_I64}, {"op_token", PG_UUID},
-    {"sealed", PG_BYTES},    {"key_id", PG_TEXT}, {"now", PG_TIME}};
 /* Fenced by rev: a token that a server renewed meanwhile must not be overwritten with the older
  * one. */
 const struct pg_stmt connection_reseal = {
@@ -86,7 +80,9 @@ const struct pg_stmt connection_reseal = {
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, rev = t.rev + 1, "
            "op_token = :op_token, updated_at = :now @update(sluice.connection) "
            "and t.rev = :rev returning :ord",
-    PG_PARAMS(reseal_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("rev", PG_I64),
+             PG_NEW_ID("op_token"), PG_ARG("sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT),
+             PG_NOW("now")),
     .key_count = 2,
     .is_write = true,
 };
@@ -98,13 +94,13 @@ static const char no_connection_text[] =
 
 static int move_default(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err)
 {
-    struct pg_value params[] = {pg_uuid(account_id), pg_i64(id), pg_time(clock_wall_us()),
-                                pg_uuid(uuid_v7())};
     /* Where `id` does not exist this clears nothing, since its integration is read from the row. */
-    int rc = pg_sync_exec(sync, &connection_clear_default, params, NULL, NULL, err);
-    if (rc != OK)
-        return rc;
-    return store_exec_one_sync(sync, &connection_set_default, params, no_connection_text, err);
+    int rc = store_exec_sync(sync, &connection_clear_default, NULL,
+                             PG_VALUES(pg_uuid(account_id), pg_i64(id)), NULL, NULL, err);
+    return rc == OK ? store_exec_one_sync(sync, &connection_set_default, NULL,
+                                          PG_VALUES(pg_uuid(account_id), pg_i64(id)),
+                                          no_connection_text, err)
+                    : rc;
 }
 
 /* Ends a transaction as rc says. */
@@ -144,15 +140,15 @@ int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, 
 static int insert_in_transaction(struct pg_sync *sync, const struct connection *connection,
                                  size_t count_max, struct err *err)
 {
-    struct pg_value params[CONNECTION_INSERT_PARAMS];
     struct pg_rows rows;
     struct arena arena;
     struct connection row = *connection;
     /* Inserted as no default first: an existing default would refuse the row. */
     row.is_default = false;
-    connection_insert_params(&row, count_max, params);
     arena_init(&arena, MADE_ARENA_BYTES_MAX);
-    int rc = pg_sync_exec(sync, &connection_insert, params, &arena, &rows, err);
+    int rc = store_exec_sync(sync, &connection_insert, &row,
+                             PG_VALUES(connection_params_value(&row), pg_i64((int64_t)count_max)),
+                             &arena, &rows, err);
     bool is_full = rc == OK && rows.count == 0;
     arena_deinit(&arena);
     if (is_full)
@@ -167,9 +163,9 @@ static int insert_in_transaction(struct pg_sync *sync, const struct connection *
         return rc;
     if (connection->is_default)
         return move_default(sync, connection->account_id, connection->id, err);
-    struct pg_value values[] = {pg_uuid(connection->account_id), pg_i64(connection->id),
-                                pg_time(clock_wall_us()), pg_uuid(uuid_v7())};
-    return pg_sync_exec(sync, &connection_default_if_none, values, NULL, NULL, err);
+    return store_exec_sync(sync, &connection_default_if_none, NULL,
+                           PG_VALUES(pg_uuid(connection->account_id), pg_i64(connection->id)), NULL,
+                           NULL, err);
 }
 
 int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
@@ -190,8 +186,8 @@ int store_connection_insert_sync(struct pg_sync *sync, const struct connection *
 int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
                                  struct err *err)
 {
-    struct pg_value params[] = {pg_uuid(account_id), pg_i64(id)};
-    return store_exec_one_sync(sync, &connection_delete, params, no_connection_text, err);
+    return store_exec_one_sync(sync, &connection_delete, NULL,
+                               PG_VALUES(pg_uuid(account_id), pg_i64(id)), no_connection_text, err);
 }
 
 /* ---- rotation ---- */
@@ -200,20 +196,17 @@ int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice
                                 struct uuid after_account, int64_t after_id,
                                 struct connection **list, size_t *count, struct err *err)
 {
-    struct pg_rows rows;
-    struct pg_value params[] = {pg_text(key_id), pg_uuid(after_account), pg_i64(after_id)};
-    int rc = pg_sync_exec(sync, &connection_stale, params, arena, &rows, err);
-    if (rc == OK && connection_read_list(&rows, arena, list, count) != OK)
-        rc = err_set(err, ERR_NOMEM, "the page of connections is too large");
-    return rc;
+    *list = store_list_sync(sync, arena, &connection_stale,
+                            PG_VALUES(pg_text(key_id), pg_uuid(after_account), pg_i64(after_id)),
+                            sizeof(**list), count, err);
+    return *list ? OK : (int)err->code;
 }
 
 int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
                                  int64_t rev, slice sealed, slice key_id, struct err *err)
 {
-    struct pg_value params[] = {pg_uuid(account_id),     pg_i64(id),       pg_i64(rev),
-                                pg_uuid(uuid_v7()),      pg_bytes(sealed), pg_text(key_id),
-                                pg_time(clock_wall_us())};
-    return store_exec_one_sync(sync, &connection_reseal, params,
-                               "the connection was changed meanwhile", err);
+    return store_exec_one_sync(
+        sync, &connection_reseal, NULL,
+        PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev), pg_bytes(sealed), pg_text(key_id)),
+        "the connection was changed meanwhile", err);
 }

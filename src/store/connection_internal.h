@@ -6,7 +6,7 @@
 
 #include "store/connection.h"
 
-enum { CONNECTION_COLUMNS = 22, CONNECTION_INSERT_PARAMS = 19 };
+enum { CONNECTION_COLUMNS = 22 };
 
 #define CONNECTION_SELECT                                                                  \
     "t.account_id, t.id, t.integration_id, t.label, t.is_default, t.auth_kind, t.sealed, " \
@@ -24,11 +24,7 @@ extern const struct pg_stmt connection_lost, connection_claim, connection_releas
 extern const struct pg_stmt connection_make_default, connection_label_set;
 extern const struct pg_stmt connection_identity_set, connection_use;
 
-void connection_read(const struct pg_rows *rows, size_t row, struct connection *connection);
-int connection_read_list(const struct pg_rows *rows, struct arena *arena, struct connection **list,
-                         size_t *count) MUST_CHECK;
-/* Fills CONNECTION_INSERT_PARAMS values. */
-void connection_insert_params(const struct connection *connection, size_t count_max,
-                              struct pg_value *params);
+/* "params" of connection_insert, which precedes count_max there: {} where there are none. */
+struct pg_value connection_params_value(const struct connection *connection);
 
 #endif

@@ -12,7 +12,6 @@ enum { LIST_PAGE_MAX = 500 }; /* for an operator's command */
  * ones by connection_live, two of any status by connection_integration (enough to know whether
  * there is one or several). UNION removes what is found twice. OFFSET 0 keeps the rows' look-up by
  * key from being merged into a join over the whole account (pg/stmt.c). */
-static const struct pg_column app_params[] = {{"account_id", PG_UUID}, {"integration_id", PG_TEXT}};
 const struct pg_stmt connection_choice = {
     .name = "connection_choice",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT " from (select d.id "
@@ -26,7 +25,7 @@ const struct pg_stmt connection_choice = {
                                            "2)) found, lateral (select * from sluice.connection x "
                                            "where x.account_id = :account_id and x.id = found.id "
                                            "offset 0) t order by t.is_default desc, t.id) c",
-    PG_PARAMS(app_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT)),
     PG_COLUMNS(connection_columns),
     .is_shared = true,
 };
@@ -38,10 +37,9 @@ const struct pg_stmt connection_choice = {
     " from sluice.connection t where t.account_id = :account_id and " condition " order by " order \
     " limit :count_max) c"
 
-static const struct pg_column page_params[] = {{"account_id", PG_UUID},
-                                               {"integration_id", PG_TEXT},
-                                               {"after_id", PG_I64},
-                                               {"count_max", PG_I64}};
+static const struct pg_column page_params[] = {
+    PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT), PG_ARG("after_id", PG_I64),
+    PG_ARG("count_max", PG_I64)};
 const struct pg_stmt connection_page = {
     .name = "connection_page",
     .sql = PAGE_OF("(t.integration_id, t.id) > (:integration_id, :after_id)",
@@ -56,12 +54,8 @@ const struct pg_stmt connection_page_of_app = {
     PG_COLUMNS(connection_columns),
 };
 
-static const struct pg_column account_params[] = {{"account_id", PG_UUID}};
-static const struct pg_column app_columns[] = {{"integration_id", PG_TEXT},
-                                               {"count", PG_I64},
-                                               {"live", PG_I64},
-                                               {"has_default", PG_BOOL},
-                                               {"is_default_live", PG_BOOL}};
+#define OF(name, type, ...) PG_OF(#name, type, struct connection_app, name, __VA_ARGS__)
+
 /* Reads all of an account's connections, by connection_integration, which also gives the order that
  * GROUP BY wants. The status is in no index, so the rows themselves are read. */
 const struct pg_stmt connection_apps = {
@@ -72,20 +66,19 @@ const struct pg_stmt connection_apps = {
            "bool_or(t.is_default and t.status = 'live') "
            "from sluice.connection t where t.account_id = :account_id "
            "group by t.integration_id order by t.integration_id) c",
-    PG_PARAMS(account_params),
-    PG_COLUMNS(app_columns),
+    PG_TAKES(PG_ARG("account_id", PG_UUID)),
+    PG_GIVES(OF(integration_id, PG_TEXT), OF(count, PG_I64), OF(live, PG_I64),
+             OF(has_default, PG_BOOL), OF(is_default_live, PG_BOOL)),
     .is_shared = true,
 };
 
-static const struct pg_column room_params[] = {{"account_id", PG_UUID}, {"count_max", PG_I64}};
-static const struct pg_column count_columns[] = {{"count", PG_I64}};
 /* The inner LIMIT bounds the count: callers only compare it with a maximum. */
 const struct pg_stmt connection_count = {
     .name = "connection_count",
     .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
            "sluice.connection t where t.account_id = :account_id limit :count_max) few) c",
-    PG_PARAMS(room_params),
-    PG_COLUMNS(count_columns),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("count_max", PG_I64)),
+    PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
 /* ---- to choose from ---- */
@@ -93,39 +86,30 @@ const struct pg_stmt connection_count = {
 void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice integration_id)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_text(integration_id);
-    store_submit(pool, query, op, &connection_choice);
+    store_ask(pool, query, op, &connection_choice,
+              PG_VALUES(pg_uuid(account_id), pg_text(integration_id)));
 }
 
 int store_connection_list_result(const struct pg_query *query, struct connection **list,
                                  size_t *count)
 {
-    if (query->status != OK)
-        return query->status;
-    return connection_read_list(&query->rows, &query->op->arena, list, count);
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    return status;
 }
 
 /* ---- pages ---- */
 
-static const struct pg_stmt *put_page(const struct connection_page *page, struct uuid account_id,
-                                      struct pg_value *params)
-{
-    bool is_of_app = page->integration_id.ptr != NULL;
-    ASSERT(page->count_max >= 1);
-    params[0] = pg_uuid(account_id);
-    params[1] = is_of_app ? pg_text(page->integration_id)
-                          : pg_text_or_empty(page->after_integration_id);
-    params[2] = pg_i64(page->after_id);
-    params[3] = pg_i64((int64_t)page->count_max);
-    return is_of_app ? &connection_page_of_app : &connection_page;
-}
-
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page)
 {
-    const struct pg_stmt *stmt = put_page(page, account_id, query->params);
-    store_submit(pool, query, op, stmt);
+    bool is_of_app = page->integration_id.ptr != NULL;
+    ASSERT(page->count_max >= 1);
+    store_ask(
+        pool, query, op, is_of_app ? &connection_page_of_app : &connection_page,
+        PG_VALUES(pg_uuid(account_id),
+                  pg_text_or_empty(is_of_app ? page->integration_id : page->after_integration_id),
+                  pg_i64(page->after_id), pg_i64((int64_t)page->count_max)));
 }
 
 /* Room for LIST_PAGE_MAX more behind the first count of *list. Doubled, so that copies stay linear;
@@ -145,26 +129,24 @@ static bool reserve_page(struct arena *arena, struct connection **list, size_t c
 int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                struct connection **list, size_t *count, struct err *err)
 {
-    struct connection_page page = {.count_max = LIST_PAGE_MAX};
-    struct pg_value params[ARRAY_LEN(page_params)];
-    /* A full page, so that the loop begins. */
-    struct pg_rows rows = {.count = LIST_PAGE_MAX};
+    struct connection last = {.integration_id = SLICE("")};
     size_t room = 0;
     *list = NULL;
     *count = 0;
-    while (rows.count == LIST_PAGE_MAX) {
+    for (size_t got = LIST_PAGE_MAX; got == LIST_PAGE_MAX;) {
         if (!reserve_page(arena, list, *count, &room))
             return err_set(err, ERR_NOMEM, "the list of connections is too large");
-        const struct pg_stmt *stmt = put_page(&page, account_id, params);
-        int rc = pg_sync_exec(sync, stmt, params, arena, &rows, err);
-        if (rc != OK)
-            return rc;
-        for (size_t i = 0; i < rows.count; i++)
-            connection_read(&rows, i, &(*list)[(*count)++]);
-        if (*count > 0) {
-            page.after_integration_id = (*list)[*count - 1].integration_id;
-            page.after_id = (*list)[*count - 1].id;
-        }
+        struct connection *page =
+            store_list_sync(sync, arena, &connection_page,
+                            PG_VALUES(pg_uuid(account_id), pg_text(last.integration_id),
+                                      pg_i64(last.id), pg_i64(LIST_PAGE_MAX)),
+                            sizeof(*page), &got, err);
+        if (!page)
+            return (int)err->code;
+        memcpy(*list + *count, page, got * sizeof(*page));
+        *count += got;
+        if (*count > 0)
+            last = (*list)[*count - 1];
     }
     return OK;
 }
@@ -174,43 +156,20 @@ int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct
 void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id)
 {
-    query->params[0] = pg_uuid(account_id);
-    store_submit(pool, query, op, &connection_apps);
+    store_ask(pool, query, op, &connection_apps, PG_VALUES(pg_uuid(account_id)));
 }
 
 int store_connection_apps_result(const struct pg_query *query, struct connection_app **list,
                                  size_t *count)
 {
-    const struct pg_rows *rows = &query->rows;
-    if (query->status != OK)
-        return query->status;
-    *list = ARENA_ARRAY(&query->op->arena, struct connection_app, rows->count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < rows->count; i++)
-        (*list)[i] = (struct connection_app){
-            .integration_id = pg_get_bytes(rows, i, 0),
-            .count = (size_t)pg_get_i64(rows, i, 1),
-            .live = (size_t)pg_get_i64(rows, i, 2),
-            .has_default = pg_get_bool(rows, i, 3),
-            .is_default_live = pg_get_bool(rows, i, 4),
-        };
-    *count = rows->count;
-    return OK;
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    return status;
 }
 
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_i64((int64_t)count_max);
-    store_submit(pool, query, op, &connection_count);
-}
-
-int store_connection_count_result(const struct pg_query *query, size_t *count)
-{
-    if (query->status != OK)
-        return query->status;
-    *count = (size_t)pg_get_i64(&query->rows, 0, 0);
-    return OK;
+    store_ask(pool, query, op, &connection_count,
+              PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));
 }

@@ -7,18 +7,15 @@
 /* rev stays: it fences credentials and health, which this does not touch. Several servers report
  * the same connection, in any order: the latest time wins. greatest() ignores NULL; where no call
  * failed, :failed_at is NULL, the condition is not true, and the former failure stays. */
-static const struct pg_column use_params[] = {{"account_id", PG_UUID},
-                                              {"id", PG_I64},
-                                              {"used_at", PG_TIME},
-                                              {"failed_at", PG_TIME},
-                                              {"failure", PG_TEXT}};
+#define OF(name, type, ...) PG_OF(#name, type, struct connection_use, name, __VA_ARGS__)
 const struct pg_stmt connection_use = {
     .name = "connection_use",
     .sql = "update sluice.connection t set last_used_at = greatest(t.last_used_at, :used_at), "
            "failed_at = greatest(t.failed_at, :failed_at), "
            "failure = case when :failed_at >= coalesce(t.failed_at, :failed_at) then :failure "
            "else t.failure end @update(sluice.connection)",
-    PG_PARAMS(use_params),
+    PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_I64), OF(used_at, PG_TIME), OF(failed_at, PG_TIME),
+             OF(failure, PG_TEXT)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .is_write = true,
@@ -29,10 +26,5 @@ void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct o
                           const struct connection_use *use)
 {
     ASSERT((use->failed_at != 0) == (use->failure.ptr != NULL));
-    query->params[0] = pg_uuid(use->account_id);
-    query->params[1] = pg_i64(use->id);
-    query->params[2] = pg_time(use->used_at);
-    query->params[3] = pg_time(use->failed_at);
-    query->params[4] = pg_text(use->failure);
-    store_submit(pool, query, op, &connection_use);
+    store_ask_of(pool, query, op, &connection_use, use, PG_NO_VALUES);
 }

@@ -11,12 +11,23 @@
     "insert into sluice.execution (account_id, id, integration_id, action_id, connection_id, " \
     "status, error_code, started_at, finished_at, owner, summary) "
 
+#define OF(name, type, ...) PG_OF(#name, type, struct execution, name, __VA_ARGS__)
+
+static const char *const status_words[] = {"failed", "succeeded"};
+static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 0};
+
 static const struct pg_column insert_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},           {"integration_id", PG_TEXT},
-    {"action_id", PG_TEXT},  {"connection_id", PG_I64}, {"status", PG_TEXT},
-    {"error_code", PG_TEXT}, {"started_at", PG_TIME},   {"finished_at", PG_TIME},
-    {"owner", PG_UUID},      {"summary", PG_TEXT},
-};
+    OF(account_id, PG_UUID),
+    OF(id, PG_UUID),
+    OF(integration_id, PG_TEXT),
+    OF(action_id, PG_TEXT),
+    OF(connection_id, PG_I64, .has_null = true),
+    PG_WORD("status", struct execution, is_succeeded, &statuses),
+    OF(error_code, PG_TEXT),
+    OF(started_at, PG_TIME),
+    OF(finished_at, PG_TIME),
+    OF(owner, PG_UUID),
+    OF(summary, PG_TEXT)};
 /* `rest` is what the second sending adds. The id is a UUIDv7 of this run: a row that is there
  * already is the first sending's, so "do nothing" is right, and the usual case does not pay for the
  * check. */
@@ -35,11 +46,18 @@ static const struct pg_stmt execution_insert =
     INSERT_STMT("execution_insert", "", .again = &execution_insert_again);
 
 static const struct pg_column finish_params[] = {
-    {"account_id", PG_UUID},     {"key", PG_TEXT},        {"id", PG_UUID},
-    {"integration_id", PG_TEXT}, {"action_id", PG_TEXT},  {"connection_id", PG_I64},
-    {"status", PG_TEXT},         {"error_code", PG_TEXT}, {"started_at", PG_TIME},
-    {"finished_at", PG_TIME},    {"owner", PG_UUID},      {"summary", PG_TEXT},
-};
+    OF(account_id, PG_UUID),
+    PG_ARG("key", PG_TEXT),
+    OF(id, PG_UUID),
+    OF(integration_id, PG_TEXT),
+    OF(action_id, PG_TEXT),
+    OF(connection_id, PG_I64, .has_null = true),
+    PG_WORD("status", struct execution, is_succeeded, &statuses),
+    OF(error_code, PG_TEXT),
+    OF(started_at, PG_TIME),
+    OF(finished_at, PG_TIME),
+    OF(owner, PG_UUID),
+    OF(summary, PG_TEXT)};
 
 /* The claim is the fence: only where it is still ours (execution_id and owner match) does the
  * execution appear. Where the lease ran out and another node ended the run, `moved` is empty,
@@ -83,13 +101,7 @@ static const struct pg_stmt execution_finish_release =
     FINISH_STMT("execution_finish_release", FINISH_RELEASE, FINISH_ONCE,
                 .again = &execution_finish_release_again);
 
-static const struct pg_column get_columns[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},           {"integration_id", PG_TEXT},
-    {"action_id", PG_TEXT},  {"connection_id", PG_I64}, {"status", PG_TEXT},
-    {"error_code", PG_TEXT}, {"started_at", PG_TIME},   {"finished_at", PG_TIME},
-    {"owner", PG_UUID},      {"summary", PG_TEXT},      {"summary_bytes", PG_I64},
-};
-static const struct pg_column get_params[] = {{"account_id", PG_UUID}, {"id", PG_UUID}};
+static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)};
 #define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
 /* A small summary comes with the row; of a large one only the size, which a text that is stored out
  * of line has in its pointer. The caller then asks execution_get_summary, on the lane of large
@@ -100,16 +112,19 @@ static const struct pg_stmt execution_get = {
            "t.status, t.error_code, t.started_at, t.finished_at, t.owner, " ROW_SUMMARY ", "
            "octet_length(t.summary)::bigint @read(sluice.execution)",
     PG_PARAMS(get_params),
-    PG_COLUMNS(get_columns),
+    PG_GIVES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(integration_id, PG_TEXT),
+             OF(action_id, PG_TEXT), OF(connection_id, PG_I64),
+             PG_WORD("status", struct execution, is_succeeded, &statuses), OF(error_code, PG_TEXT),
+             OF(started_at, PG_TIME), OF(finished_at, PG_TIME), OF(owner, PG_UUID),
+             OF(summary, PG_TEXT), OF(summary_bytes, PG_I64)),
     .key_count = 2,
 };
 
-static const struct pg_column summary_columns[] = {{"summary", PG_TEXT}};
 static const struct pg_stmt execution_get_summary = {
     .name = "execution_get_summary",
     .sql = "select :ord, t.summary @read(sluice.execution)",
     PG_PARAMS(get_params),
-    PG_COLUMNS(summary_columns),
+    PG_GIVES(PG_ARG("summary", PG_TEXT)),
     .key_count = 2,
     .is_large = true,
 };
@@ -117,13 +132,6 @@ static const struct pg_stmt execution_get_summary = {
 /* A page of the key's index, newest first (STORE_PAGE_SQL). Only of a failed run is the summary
  * read: its error is part of a list's entry, and it has no output. The filters are not in an index:
  * a page reads 1000 rows at most and says where it stopped. */
-static const struct pg_column list_params[] = {
-    STORE_PAGE_PARAMS, {"integration_id", PG_TEXT}, {"status", PG_TEXT}};
-static const struct pg_column list_columns[] = {
-    {"id", PG_UUID},           {"integration_id", PG_TEXT}, {"action_id", PG_TEXT},
-    {"connection_id", PG_I64}, {"status", PG_TEXT},         {"error_code", PG_TEXT},
-    {"started_at", PG_TIME},   {"finished_at", PG_TIME},    {"summary", PG_TEXT},
-    STORE_PAGE_COLUMNS};
 #define LISTED_SUMMARY STORE_SUMMARY_INLINE("e")
 static const struct pg_stmt execution_list = {
     .name = "execution_list",
@@ -133,8 +141,12 @@ static const struct pg_stmt execution_list = {
                           "case when e.status = 'failed' then " LISTED_SUMMARY " end as summary",
                           "(:integration_id is null or e.integration_id = :integration_id) and "
                           "(:status is null or e.status = :status)"),
-    PG_PARAMS(list_params),
-    PG_COLUMNS(list_columns),
+    PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("status", PG_TEXT)),
+    PG_GIVES(OF(id, PG_UUID), OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),
+             OF(connection_id, PG_I64),
+             PG_WORD("status", struct execution, is_succeeded, &statuses), OF(error_code, PG_TEXT),
+             OF(started_at, PG_TIME), OF(finished_at, PG_TIME), OF(summary, PG_TEXT),
+             STORE_PAGE_COLUMNS),
 };
 
 const struct pg_stmt *const execution_stmts[] = {
@@ -150,131 +162,63 @@ const struct pg_stmt *const execution_stmts[] = {
     NULL,
 };
 
-/* From integration_id on both statements have the same parameters. */
-static void fill_from_integration(struct pg_value *params, const struct execution *execution)
-{
-    ASSERT(execution->is_succeeded == !execution->error_code.ptr);
-    params[0] = pg_text(execution->integration_id);
-    params[1] = pg_text(execution->action_id);
-    params[2] = pg_i64_or_null(execution->connection_id);
-    params[3] = pg_text(execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
-    params[4] = pg_text(execution->error_code);
-    params[5] = pg_time(execution->started_at);
-    params[6] = pg_time(execution->finished_at);
-    params[7] = pg_uuid(execution->owner);
-    params[8] = pg_text(execution->summary);
-}
-
 void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution)
 {
-    query->params[0] = pg_uuid(execution->account_id);
-    query->params[1] = pg_uuid(execution->id);
-    fill_from_integration(&query->params[2], execution);
-    store_submit(pool, query, op, &execution_insert);
+    ASSERT(execution->is_succeeded == !execution->error_code.ptr);
+    store_ask_of(pool, query, op, &execution_insert, execution, PG_NO_VALUES);
 }
 
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution, slice key, enum claim_end end)
 {
+    ASSERT(execution->is_succeeded == !execution->error_code.ptr);
     ASSERT(key.ptr || end == CLAIM_RELEASE);
-    query->params[0] = pg_uuid(execution->account_id);
-    query->params[1] = store_claim_key(query, key, execution->id);
-    query->params[2] = pg_uuid(execution->id);
-    fill_from_integration(&query->params[3], execution);
-    store_submit(pool, query, op,
-                 end == CLAIM_KEEP ? &execution_finish_keep : &execution_finish_release);
-}
-
-int store_execution_finish_result(const struct pg_query *query)
-{
-    if (query->status != OK)
-        return query->status;
-    return query->rows.count ? OK : ERR_NOTFOUND;
+    store_ask_of(pool, query, op,
+                 end == CLAIM_KEEP ? &execution_finish_keep : &execution_finish_release, execution,
+                 PG_VALUES(store_claim_key(query, key, execution->id)));
 }
 
 void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(id);
-    store_submit(pool, query, op, &execution_get);
+    store_ask(pool, query, op, &execution_get, PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
 }
 
 int store_execution_get_result(const struct pg_query *query, struct execution *execution)
 {
-    const struct pg_rows *rows = &query->rows;
-    if (query->status != OK)
-        return query->status;
-    if (rows->count == 0)
-        return ERR_NOTFOUND;
-    *execution = (struct execution){
-        .account_id = pg_get_uuid(rows, 0, 0),
-        .id = pg_get_uuid(rows, 0, 1),
-        .integration_id = pg_get_bytes(rows, 0, 2),
-        .action_id = pg_get_bytes(rows, 0, 3),
-        .connection_id = pg_get_i64(rows, 0, 4),
-        .is_succeeded = slice_eq(pg_get_bytes(rows, 0, 5), SLICE("succeeded")),
-        .error_code = pg_get_bytes(rows, 0, 6),
-        .started_at = pg_get_time(rows, 0, 7),
-        .finished_at = pg_get_time(rows, 0, 8),
-        .owner = pg_get_uuid(rows, 0, 9),
-        .summary = pg_get_bytes(rows, 0, 10),
-        .summary_bytes = (size_t)pg_get_i64(rows, 0, 11),
-    };
-    return OK;
+    return store_row_result(query, execution, sizeof(*execution));
 }
 
 void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, struct uuid id)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(id);
-    store_submit(pool, query, op, &execution_get_summary);
+    store_ask(pool, query, op, &execution_get_summary, PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
 }
 
 int store_execution_get_summary_result(const struct pg_query *query, slice *summary)
 {
-    if (query->status != OK)
-        return query->status;
-    if (query->rows.count == 0)
-        return ERR_NOTFOUND;
-    *summary = pg_get_bytes(&query->rows, 0, 0);
-    return OK;
+    int status = store_hit_result(query);
+    if (status == OK)
+        *summary = pg_get_bytes(&query->rows, 0, 0);
+    return status;
 }
 
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter)
 {
-    store_page_params(query, account_id, page);
-    query->params[4] = pg_text(filter->integration_id);
-    query->params[5] = pg_text(filter->status);
-    store_submit(pool, query, op, &execution_list);
+    store_ask_of(
+        pool, query, op, &execution_list, page,
+        PG_VALUES(pg_uuid(account_id), pg_text(filter->integration_id), pg_text(filter->status)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,
                                 size_t *count, struct uuid *next)
 {
-    const struct pg_rows *rows = &query->rows;
-    if (query->status != OK)
-        return query->status;
-    *count = store_page_end(query, next);
-    *list = ARENA_ARRAY(&query->op->arena, struct execution, *count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < *count; i++)
-        (*list)[i] = (struct execution){
-            .account_id = query->params[0].as.uuid,
-            .id = pg_get_uuid(rows, i, 0),
-            .integration_id = pg_get_bytes(rows, i, 1),
-            .action_id = pg_get_bytes(rows, i, 2),
-            .connection_id = pg_get_i64(rows, i, 3),
-            .is_succeeded = slice_eq(pg_get_bytes(rows, i, 4), SLICE("succeeded")),
-            .error_code = pg_get_bytes(rows, i, 5),
-            .started_at = pg_get_time(rows, i, 6),
-            .finished_at = pg_get_time(rows, i, 7),
-            .summary = pg_get_bytes(rows, i, 8),
-        };
-    return OK;
+    int status;
+    *list = store_page_result(query, sizeof(**list), count, next, &status);
+    for (size_t i = 0; status == OK && i < *count; i++)
+        (*list)[i].account_id = query->params[0].as.uuid;
+    return status;
 }

@@ -38,11 +38,10 @@ enum claim_end {
 
 /* Ends a claim with a result: the claim row is bound or deleted and the execution inserted, in one
  * statement, where the claim (account, key, execution id, owner) is still ours. key as in
- * store_claim. Replayable. Result: OK, or ERR_NOTFOUND: not ours any more (recovered by another
+ * store_claim. Replayable. store_hit_result: ERR_NOTFOUND, not ours any more (recovered by another
  * node after our lease had run out); nothing was written then. */
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution, slice key, enum claim_end end);
-int store_execution_finish_result(const struct pg_query *query) MUST_CHECK;
 
 /* Its row, with its summary unless that is large. Result: ERR_NOTFOUND. */
 void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,

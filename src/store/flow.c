@@ -33,60 +33,35 @@ const char *flow_status_name(enum flow_status status)
 
 /* ---- the row ---- */
 
+const struct pg_words store_flow_statuses = {status_names, ARRAY_LEN(status_names),
+                                             ARRAY_LEN(status_names)};
+const struct pg_words store_flow_pauses = {waiting_names, ARRAY_LEN(waiting_names), FLOW_WAITS_NOT};
+
 const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_COLUMNS};
-
-static enum flow_status parse_status(slice name)
-{
-    for (unsigned i = 0; i < ARRAY_LEN(status_names); i++)
-        if (slice_eq_cstr(name, status_names[i]))
-            return (enum flow_status)i;
-    UNREACHABLE("a CHECK of the table");
-    return FLOW_FAILED;
-}
-
-static enum flow_waiting parse_waiting(slice name)
-{
-    for (unsigned i = FLOW_WAITS_TIME; i < ARRAY_LEN(waiting_names); i++)
-        if (slice_eq_cstr(name, waiting_names[i]))
-            return (enum flow_waiting)i;
-    return FLOW_WAITS_NOT;
-}
-
-void store_flow_read(const struct pg_rows *rows, size_t row, size_t col, struct flow *flow)
-{
-    *flow = (struct flow){
-        .account_id = pg_get_uuid(rows, row, col),
-        .id = pg_get_uuid(rows, row, col + 1),
-        .template_key = pg_get_bytes(rows, row, col + 2),
-        .template_version = pg_get_uuid(rows, row, col + 3),
-        .trigger_type = pg_get_bytes(rows, row, col + 4),
-        .status = parse_status(pg_get_bytes(rows, row, col + 5)),
-        .rev = pg_get_i64(rows, row, col + 6),
-        .owner = pg_get_uuid(rows, row, col + 7),
-        .step_index = pg_get_i64(rows, row, col + 8),
-        .attempt = pg_get_i64(rows, row, col + 9),
-        .is_begun = pg_get_bool(rows, row, col + 10),
-        .adoptions = pg_get_i64(rows, row, col + 11),
-        .waiting_for = parse_waiting(pg_get_bytes(rows, row, col + 12)),
-        .wake_at = pg_get_time(rows, row, col + 13),
-        .deadline = pg_get_time(rows, row, col + 14),
-        .created_at = pg_get_time(rows, row, col + 15),
-        .updated_at = pg_get_time(rows, row, col + 16),
-        .completed_at = pg_get_time(rows, row, col + 17),
-    };
-}
 
 /* ---- start ---- */
 
 static const struct pg_column start_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},           {"template_key", PG_TEXT},
-    {"version", PG_UUID},    {"trigger", PG_TEXT},      {"status", PG_TEXT},
-    {"rev", PG_I64},         {"owner", PG_UUID},        {"step_index", PG_I64},
-    {"attempt", PG_I64},     {"is_begun", PG_BOOL},     {"waiting_for", PG_TEXT},
-    {"wake_at", PG_TIME},    {"deadline", PG_TIME},     {"created_at", PG_TIME},
-    {"updated_at", PG_TIME}, {"completed_at", PG_TIME}, {"input", PG_JSON},
-    {"actor", PG_TEXT},      {"shown", PG_JSON},
-};
+    STORE_FLOW_OF(account_id, PG_UUID),
+    STORE_FLOW_OF(id, PG_UUID),
+    STORE_FLOW_OF(template_key, PG_TEXT),
+    PG_OF("version", PG_UUID, struct flow, template_version),
+    PG_OF("trigger", PG_TEXT, struct flow, trigger_type),
+    PG_WORD("status", struct flow, status, &store_flow_statuses),
+    STORE_FLOW_OF(rev, PG_I64),
+    STORE_FLOW_OF(owner, PG_UUID, .has_null = true),
+    STORE_FLOW_OF(step_index, PG_I64),
+    STORE_FLOW_OF(attempt, PG_I64),
+    STORE_FLOW_OF(is_begun, PG_BOOL),
+    PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),
+    STORE_FLOW_OF(wake_at, PG_TIME),
+    STORE_FLOW_OF(deadline, PG_TIME),
+    STORE_FLOW_OF(created_at, PG_TIME),
+    STORE_FLOW_OF(updated_at, PG_TIME),
+    STORE_FLOW_OF(completed_at, PG_TIME),
+    PG_ARG("input", PG_JSON),
+    PG_ARG("actor", PG_TEXT),
+    PG_ARG("shown", PG_JSON)};
 /* What the second sending adds: the first inserts rows that cannot be there, and need not check. */
 #define AGAIN " on conflict do nothing"
 
@@ -119,41 +94,17 @@ static const struct pg_stmt flow_start_again =
 static const struct pg_stmt flow_start =
     START_STMT("flow_start", "", "", .again = &flow_start_again);
 
-static struct pg_value waiting_text(enum flow_waiting waiting)
-{
-    return pg_text(waiting == FLOW_WAITS_NOT ? SLICE_NONE : slice_cstr(waiting_names[waiting]));
-}
-
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start)
 {
     const struct flow *flow = start->flow;
     bool is_running = flow->status == FLOW_RUNNING;
-    struct pg_value *params = query->params;
     /* A flow that at once waits or is completed has gone through two states in one insert. */
     ASSERT(flow->rev == 1 ? is_running : flow->rev == 2 && !is_running);
     ASSERT(is_running == !uuid_is_nil(flow->owner));
-    params[0] = pg_uuid(flow->account_id);
-    params[1] = pg_uuid(flow->id);
-    params[2] = pg_text(flow->template_key);
-    params[3] = pg_uuid(flow->template_version);
-    params[4] = pg_text(flow->trigger_type);
-    params[5] = pg_text(slice_cstr(status_names[flow->status]));
-    params[6] = pg_i64(flow->rev);
-    params[7] = is_running ? pg_uuid(flow->owner) : pg_null(PG_UUID);
-    params[8] = pg_i64(flow->step_index);
-    params[9] = pg_i64(flow->attempt);
-    params[10] = pg_bool(flow->is_begun);
-    params[11] = waiting_text(flow->waiting_for);
-    params[12] = pg_time(flow->wake_at);
-    params[13] = pg_time(flow->deadline);
-    params[14] = pg_time(flow->created_at);
-    params[15] = pg_time(flow->updated_at);
-    params[16] = pg_time(flow->completed_at);
-    params[17] = pg_json(start->input);
-    params[18] = pg_text_or_empty(start->actor);
-    params[19] = pg_json(start->waiting_input);
-    store_submit(pool, query, op, &flow_start);
+    store_ask_of(pool, query, op, &flow_start, flow,
+                 PG_VALUES(pg_json(start->input), pg_text_or_empty(start->actor),
+                           pg_json(start->waiting_input)));
 }
 
 int store_flow_start_result(const struct pg_query *query)
@@ -167,13 +118,23 @@ int store_flow_start_result(const struct pg_query *query)
 
 /* The columns of the attempt that has ended, at the end of both statements' parameters; all NULL
  * where none has, and then STEPPED inserts nothing. */
-#define FINISHED_PARAMS                                                                          \
-    {"f_step", PG_I64}, {"f_attempt", PG_I64}, {"f_status", PG_TEXT}, {"f_started_at", PG_TIME}, \
-        {"f_finished_at", PG_TIME}, {"f_input", PG_JSON}, {"f_output", PG_JSON},                 \
-    {                                                                                            \
-        "f_error", PG_JSON                                                                       \
-    }
-enum { FINISHED_COUNT = 8 };
+#define FINISHED_PARAMS                                                                 \
+    PG_ARG("f_step", PG_I64), PG_ARG("f_attempt", PG_I64), PG_ARG("f_status", PG_TEXT), \
+        PG_ARG("f_started_at", PG_TIME), PG_ARG("f_finished_at", PG_TIME),              \
+        PG_ARG("f_input", PG_JSON), PG_ARG("f_output", PG_JSON), PG_ARG("f_error", PG_JSON)
+#define STEP_OF(name, type, ...) PG_OF(#name, type, struct flow_step, name, __VA_ARGS__)
+static const char *const ended_words[] = {"failed", "completed"};
+static const struct pg_words endings = {ended_words, ARRAY_LEN(ended_words), 0};
+/* The same as members of an attempt. */
+static const struct pg_column finished_params[] = {
+    PG_OF("f_step", PG_I64, struct flow_step, step_index),
+    PG_OF("f_attempt", PG_I64, struct flow_step, attempt),
+    PG_WORD("f_status", struct flow_step, is_completed, &endings),
+    PG_OF("f_started_at", PG_TIME, struct flow_step, started_at),
+    PG_OF("f_finished_at", PG_TIME, struct flow_step, finished_at),
+    PG_OF("f_input", PG_JSON, struct flow_step, input),
+    PG_OF("f_output", PG_JSON, struct flow_step, output),
+    PG_OF("f_error", PG_JSON, struct flow_step, error)};
 
 /* RETURNING carries the attempt's parameters on, so that `stepped` inserts for exactly the flows
  * that were moved; in set mode it would have to join the input again. */
@@ -208,10 +169,18 @@ enum { FINISHED_COUNT = 8 };
     "where f.account_id = :account_id and f.id = :id for share)"
 
 static const struct pg_column move_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},       {"rev", PG_I64},         {"owner", PG_UUID},
-    {"op_token", PG_UUID},   {"status", PG_TEXT},   {"step_index", PG_I64},  {"attempt", PG_I64},
-    {"is_begun", PG_BOOL},   {"adoptions", PG_I64}, {"updated_at", PG_TIME}, FINISHED_PARAMS,
-};
+    STORE_FLOW_OF(account_id, PG_UUID),
+    STORE_FLOW_OF(id, PG_UUID),
+    STORE_FLOW_OF(rev, PG_I64),
+    PG_ARG("owner", PG_UUID),
+    PG_ARG("op_token", PG_UUID),
+    PG_WORD("status", struct flow, status, &store_flow_statuses),
+    STORE_FLOW_OF(step_index, PG_I64),
+    STORE_FLOW_OF(attempt, PG_I64),
+    STORE_FLOW_OF(is_begun, PG_BOOL),
+    STORE_FLOW_OF(adoptions, PG_I64),
+    STORE_FLOW_OF(updated_at, PG_TIME),
+    FINISHED_PARAMS};
 /* A flow that ends gives up its owner in the same statement, as the CHECK wants it. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
 #define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                \
@@ -235,11 +204,19 @@ static const struct pg_stmt flow_move =
  * updates all partitions costs more than a transition. flow_doc is found by any(array[]) and two
  * bounds for the reasons of pg/stmt.c; it has a row since the start, and `shown` may be NULL. */
 static const struct pg_column park_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},          {"rev", PG_I64},         {"owner", PG_UUID},
-    {"op_token", PG_UUID},   {"waiting_for", PG_TEXT}, {"step_index", PG_I64},  {"attempt", PG_I64},
-    {"wake_at", PG_TIME},    {"adoptions", PG_I64},    {"updated_at", PG_TIME}, {"shown", PG_JSON},
-    FINISHED_PARAMS,
-};
+    STORE_FLOW_OF(account_id, PG_UUID),
+    STORE_FLOW_OF(id, PG_UUID),
+    STORE_FLOW_OF(rev, PG_I64),
+    PG_ARG("owner", PG_UUID),
+    PG_ARG("op_token", PG_UUID),
+    PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),
+    STORE_FLOW_OF(step_index, PG_I64),
+    STORE_FLOW_OF(attempt, PG_I64),
+    STORE_FLOW_OF(wake_at, PG_TIME),
+    STORE_FLOW_OF(adoptions, PG_I64),
+    STORE_FLOW_OF(updated_at, PG_TIME),
+    PG_ARG("shown", PG_JSON),
+    FINISHED_PARAMS};
 #define PARK_STMT(stmt_name, fence, rest, answer, ...)                                           \
     {                                                                                            \
         .name = stmt_name,                                                                       \
@@ -280,79 +257,38 @@ static const struct pg_stmt flow_wake_park_again =
 static const struct pg_stmt flow_wake_park =
     PARK_STMT("flow_wake_park", WHERE_DUE, "", ANSWER_ONCE, .again = &flow_wake_park_again);
 
+/* The last parameters of a transition: the attempt that has ended, or NULLs. */
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
 {
-    if (!step) {
-        static const struct pg_column columns[] = {FINISHED_PARAMS};
-        for (size_t i = 0; i < FINISHED_COUNT; i++)
-            params[i] = pg_null(columns[i].type);
+    static const struct pg_stmt finished = {PG_PARAMS(finished_params)};
+    if (step) {
+        ASSERT(step->is_completed == !step->error.ptr && step->attempt > 0);
+        pg_bind(&finished, step, PG_NO_VALUES, params);
         return;
     }
-    ASSERT(step->is_completed == !step->error.ptr && step->attempt > 0);
-    params[0] = pg_i64(step->step_index);
-    params[1] = pg_i64(step->attempt);
-    params[2] = pg_text(step->is_completed ? SLICE("completed") : SLICE("failed"));
-    params[3] = pg_time(step->started_at);
-    params[4] = pg_time(step->finished_at);
-    params[5] = pg_json(step->input);
-    params[6] = pg_json(step->output);
-    params[7] = pg_json(step->error);
-}
-
-static void fill_fence(struct pg_value *params, const struct flow_move *move)
-{
-    params[0] = pg_uuid(move->next->account_id);
-    params[1] = pg_uuid(move->next->id);
-    params[2] = pg_i64(move->next->rev);
-    params[3] = pg_uuid(move->owner);
-    params[4] = pg_uuid(move->op_token);
-}
-
-static void park(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                 const struct flow_move *move)
-{
-    const struct flow *next = move->next;
-    struct pg_value *params = query->params;
-    ASSERT(next->waiting_for != FLOW_WAITS_NOT && !next->is_begun);
-    fill_fence(params, move);
-    params[5] = waiting_text(next->waiting_for);
-    params[6] = pg_i64(next->step_index);
-    params[7] = pg_i64(next->attempt);
-    params[8] = pg_time(next->wake_at);
-    params[9] = pg_i64(next->adoptions);
-    params[10] = pg_time(next->updated_at);
-    params[11] = pg_json(move->waiting_input);
-    fill_finished(&params[12], move->finished);
-    store_submit(pool, query, op, move->is_wake ? &flow_wake_park : &flow_park);
+    for (size_t i = 0; i < ARRAY_LEN(finished_params); i++)
+        params[i] = pg_null(finished_params[i].type);
 }
 
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move)
 {
     const struct flow *next = move->next;
-    struct pg_value *params = query->params;
+    bool is_parked = next->status == FLOW_WAITING;
+    /* owner, op_token, where it parks what it shows, and the attempt */
+    struct pg_value values[3 + ARRAY_LEN(finished_params)] = {pg_uuid(move->owner),
+                                                              pg_uuid(move->op_token)};
+    size_t count = 2;
     /* Cancelling is not the owner's transition: it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
-    if (next->status == FLOW_WAITING) {
-        park(pool, query, op, move);
-        return;
-    }
-    fill_fence(params, move);
-    params[5] = pg_text(slice_cstr(status_names[next->status]));
-    params[6] = pg_i64(next->step_index);
-    params[7] = pg_i64(next->attempt);
-    params[8] = pg_bool(next->is_begun);
-    params[9] = pg_i64(next->adoptions);
-    params[10] = pg_time(next->updated_at);
-    fill_finished(&params[11], move->finished);
-    store_submit(pool, query, op, move->is_wake ? &flow_wake : &flow_move);
-}
-
-int store_flow_move_result(const struct pg_query *query)
-{
-    if (query->status != OK)
-        return query->status;
-    return query->rows.count ? OK : ERR_NOTFOUND;
+    ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
+    if (is_parked)
+        values[count++] = pg_json(move->waiting_input);
+    fill_finished(&values[count], move->finished);
+    store_ask_of(pool, query, op,
+                 is_parked ? (move->is_wake ? &flow_wake_park : &flow_park)
+                           : (move->is_wake ? &flow_wake : &flow_move),
+                 next, values, count + ARRAY_LEN(finished_params));
 }
 
 const struct pg_stmt *const flow_stmts[] = {

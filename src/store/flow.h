@@ -122,8 +122,6 @@ struct flow_move {
 };
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move);
-/* OK, or ERR_NOTFOUND: it is not ours any more. */
-int store_flow_move_result(const struct pg_query *query) MUST_CHECK;
 
 enum flow_item_fact { FLOW_ITEM_BEGUN, FLOW_ITEM_COMPLETED, FLOW_ITEM_FAILED };
 
@@ -138,8 +136,6 @@ struct flow_item {
 };
 void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct flow_item *item, struct uuid owner, int64_t rev);
-/* OK, or ERR_NOTFOUND: it is not ours any more. */
-int store_flow_item_insert_result(const struct pg_query *query) MUST_CHECK;
 
 /*
  * Taking a flow without a running owner: each makes it running, owned by `owner`, not begun.
@@ -238,8 +234,6 @@ int store_flow_template_get_result(const struct pg_query *query, slice *key,
 /* Removes up to FLOW_SCAN_MAX flows that ended before `before` (their documents go with their
  * partitions). Result: how many. */
 void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before);
-int store_flow_ended_result(const struct pg_query *query, struct flow_ref **list,
-                            size_t *count) MUST_CHECK;
 void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_ref *ref, int64_t before);
 

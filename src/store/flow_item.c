@@ -5,11 +5,14 @@
 #include "store/flow.h"
 #include "store/internal.h"
 
-static const struct pg_column insert_params[] = {
-    {"account_id", PG_UUID}, {"flow_id", PG_UUID}, {"step_index", PG_I64}, {"item", PG_I64},
-    {"attempt", PG_I64},     {"fact", PG_TEXT},    {"at", PG_TIME},        {"output", PG_JSON},
-    {"error", PG_JSON},      {"owner", PG_UUID},   {"rev", PG_I64},
+#define OF(name, type, ...) PG_OF(#name, type, struct flow_item, name, __VA_ARGS__)
+
+static const char *const fact_words[] = {
+    [FLOW_ITEM_BEGUN] = "begun",
+    [FLOW_ITEM_COMPLETED] = "completed",
+    [FLOW_ITEM_FAILED] = "failed",
 };
+static const struct pg_words facts = {fact_words, ARRAY_LEN(fact_words), ARRAY_LEN(fact_words)};
 
 /* The fence is read, not locked: items of one flow must not queue on its row. A node that takes the
  * flow meanwhile either sees this fact, or has waited for this node's lease to run out, after which
@@ -28,7 +31,10 @@ static const struct pg_stmt flow_item_insert = {
            "h.item, h.attempt, h.fact, h.at, h.output, h.error from held h "
            "on conflict do nothing) "
            "select h.ord from held h",
-    PG_PARAMS(insert_params),
+    PG_TAKES(OF(account_id, PG_UUID), OF(flow_id, PG_UUID), OF(step_index, PG_I64),
+             OF(item, PG_I64), OF(attempt, PG_I64), PG_WORD("fact", struct flow_item, fact, &facts),
+             OF(at, PG_TIME), OF(output, PG_JSON), OF(error, PG_JSON), PG_ARG("owner", PG_UUID),
+             PG_ARG("rev", PG_I64)),
     /* account, flow, step, item, attempt, fact: the primary key. */
     .key_count = 6,
     .is_write = true,
@@ -37,42 +43,9 @@ static const struct pg_stmt flow_item_insert = {
 
 const struct pg_stmt *const flow_item_stmts[] = {&flow_item_insert, NULL};
 
-static slice fact_name(enum flow_item_fact fact)
-{
-    switch (fact) {
-    case FLOW_ITEM_BEGUN:
-        return SLICE("begun");
-    case FLOW_ITEM_COMPLETED:
-        return SLICE("completed");
-    case FLOW_ITEM_FAILED:
-        return SLICE("failed");
-    }
-    UNREACHABLE("all facts are above");
-    return SLICE_NONE;
-}
-
 void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct flow_item *item, struct uuid owner, int64_t rev)
 {
-    struct pg_value *params = query->params;
     ASSERT((item->fact == FLOW_ITEM_FAILED) == (item->error.ptr != NULL));
-    params[0] = pg_uuid(item->account_id);
-    params[1] = pg_uuid(item->flow_id);
-    params[2] = pg_i64(item->step_index);
-    params[3] = pg_i64(item->item);
-    params[4] = pg_i64(item->attempt);
-    params[5] = pg_text(fact_name(item->fact));
-    params[6] = pg_time(item->at);
-    params[7] = pg_json(item->output);
-    params[8] = pg_json(item->error);
-    params[9] = pg_uuid(owner);
-    params[10] = pg_i64(rev);
-    store_submit(pool, query, op, &flow_item_insert);
-}
-
-int store_flow_item_insert_result(const struct pg_query *query)
-{
-    if (query->status != OK)
-        return query->status;
-    return query->rows.count ? OK : ERR_NOTFOUND;
+    store_ask_of(pool, query, op, &flow_item_insert, item, PG_VALUES(pg_uuid(owner), pg_i64(rev)));
 }

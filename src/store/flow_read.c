@@ -151,10 +151,15 @@ static int read_items(struct arena *arena, slice text, const struct flow *flow,
     "and f.id = :id offset 0) t, lateral (select c.input, c.actor, c.waiting_input "              \
     "from sluice.flow_doc c where c.account_id = :account_id and c.flow_id = :id offset 0) d"
 
-static const struct pg_column load_params[] = {{"account_id", PG_UUID}, {"id", PG_UUID}};
+#define OF_WHOLE(name, type, ...) PG_OF(#name, type, struct flow_whole, name, __VA_ARGS__)
+_Static_assert(offsetof(struct flow_whole, flow) == 0, "its columns are those of a flow");
+static const struct pg_column load_params[] = {PG_ARG("account_id", PG_UUID),
+                                               PG_ARG("id", PG_UUID)};
 static const struct pg_column load_columns[] = {
-    STORE_FLOW_ROW_COLUMNS,     {"input", PG_JSON},       {"actor", PG_TEXT},
-    {"waiting_input", PG_JSON}, {"step_frames", PG_TEXT}, {"item_frames", PG_TEXT}};
+    STORE_FLOW_ROW_COLUMNS,         OF_WHOLE(input, PG_JSON),
+    OF_WHOLE(actor, PG_TEXT),       OF_WHOLE(waiting_input, PG_JSON),
+    PG_ARG("step_frames", PG_TEXT), PG_ARG("item_frames", PG_TEXT)};
+enum { STEP_FRAMES_COLUMN = STORE_FLOW_COLUMNS + 3, ITEM_FRAMES_COLUMN };
 
 static const struct pg_stmt flow_load = {
     .name = "flow_load",
@@ -174,31 +179,21 @@ static const struct pg_stmt flow_load_items = {
 void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      struct uuid account_id, struct uuid id, bool with_items)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(id);
-    store_submit(pool, query, op, with_items ? &flow_load_items : &flow_load);
+    store_ask(pool, query, op, with_items ? &flow_load_items : &flow_load,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
 }
 
 int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole)
 {
     const struct pg_rows *rows = &query->rows;
-    enum { INPUT = STORE_FLOW_COLUMNS, ACTOR, WAITING, STEPS, ITEMS };
-    if (query->status != OK)
-        return query->status;
-    if (rows->count == 0)
-        return ERR_NOTFOUND;
-    *whole = (struct flow_whole){
-        .input = pg_get_bytes(rows, 0, INPUT),
-        .actor = pg_get_bytes(rows, 0, ACTOR),
-        .waiting_input = pg_get_bytes(rows, 0, WAITING),
-    };
-    store_flow_read(rows, 0, 0, &whole->flow);
-    int rc = read_steps(&query->op->arena, pg_get_bytes(rows, 0, STEPS), &whole->steps,
+    int rc = store_row_result(query, whole, sizeof(*whole));
+    if (rc == OK)
+        rc = read_steps(&query->op->arena, pg_get_bytes(rows, 0, STEP_FRAMES_COLUMN), &whole->steps,
                         &whole->step_count);
-    if (rc != OK)
-        return rc;
-    return read_items(&query->op->arena, pg_get_bytes(rows, 0, ITEMS), &whole->flow, &whole->items,
-                      &whole->item_count);
+    if (rc == OK)
+        rc = read_items(&query->op->arena, pg_get_bytes(rows, 0, ITEM_FRAMES_COLUMN), &whole->flow,
+                        &whole->items, &whole->item_count);
+    return rc;
 }
 
 /* ---- lists ---- */
@@ -227,50 +222,27 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 #define OF_STATUS    "t.status <> '' and t.status = :status"
 #define FOR_APPROVAL "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
 
-static const struct pg_column list_params[] = {{"account_id", PG_UUID},
-                                               {"before", PG_UUID},
-                                               {"template_key", PG_TEXT},
-                                               {"status", PG_TEXT},
-                                               {"count_max", PG_I64}};
-static const struct pg_column list_columns[] = {
-    STORE_FLOW_ROW_COLUMNS, {"input", PG_JSON}, {"outputs", PG_TEXT}};
+static const struct pg_column list_params[] = {
+    PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID), PG_ARG("template_key", PG_TEXT),
+    PG_ARG("status", PG_TEXT), PG_ARG("count_max", PG_I64)};
+_Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
+static const struct pg_column list_columns[] = {STORE_FLOW_ROW_COLUMNS,
+                                                PG_OF("input", PG_JSON, struct flow_listed, input),
+                                                PG_ARG("outputs", PG_TEXT)};
 
-static const struct pg_stmt flow_list = {
-    .name = "flow_list",
-    .sql = LIST_WHOLE(ANY_STATUS),
-    PG_PARAMS(list_params),
-    PG_COLUMNS(list_columns),
-};
-static const struct pg_stmt flow_list_status = {
-    .name = "flow_list_status",
-    .sql = LIST_WHOLE(OF_STATUS),
-    PG_PARAMS(list_params),
-    PG_COLUMNS(list_columns),
-};
-static const struct pg_stmt flow_list_rows = {
-    .name = "flow_list_rows",
-    .sql = LIST_ROWS(ANY_STATUS),
-    PG_PARAMS(list_params),
-    PG_COLUMNS(list_columns),
-};
-static const struct pg_stmt flow_list_status_rows = {
-    .name = "flow_list_status_rows",
-    .sql = LIST_ROWS(OF_STATUS),
-    PG_PARAMS(list_params),
-    PG_COLUMNS(list_columns),
-};
-static const struct pg_stmt flow_list_approval_rows = {
-    .name = "flow_list_approval_rows",
-    .sql = LIST_ROWS(FOR_APPROVAL),
-    PG_PARAMS(list_params),
-    PG_COLUMNS(list_columns),
-};
-static const struct pg_stmt flow_list_status_inputs = {
-    .name = "flow_list_status_inputs",
-    .sql = LIST_INPUTS(OF_STATUS),
-    PG_PARAMS(list_params),
-    PG_COLUMNS(list_columns),
-};
+#define LIST_STMT(stmt_name, text)                                                       \
+    {                                                                                    \
+        .name = stmt_name, .sql = text, PG_PARAMS(list_params), PG_COLUMNS(list_columns) \
+    }
+static const struct pg_stmt flow_list = LIST_STMT("flow_list", LIST_WHOLE(ANY_STATUS));
+static const struct pg_stmt flow_list_status = LIST_STMT("flow_list_status", LIST_WHOLE(OF_STATUS));
+static const struct pg_stmt flow_list_rows = LIST_STMT("flow_list_rows", LIST_ROWS(ANY_STATUS));
+static const struct pg_stmt flow_list_status_rows =
+    LIST_STMT("flow_list_status_rows", LIST_ROWS(OF_STATUS));
+static const struct pg_stmt flow_list_approval_rows =
+    LIST_STMT("flow_list_approval_rows", LIST_ROWS(FOR_APPROVAL));
+static const struct pg_stmt flow_list_status_inputs =
+    LIST_STMT("flow_list_status_inputs", LIST_INPUTS(OF_STATUS));
 
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter)
@@ -285,68 +257,50 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     slice status = filter->status < 0
                        ? SLICE_NONE
                        : slice_cstr(flow_status_name((enum flow_status)filter->status));
-    query->params[0] = pg_uuid(filter->account_id);
-    query->params[1] = pg_uuid(uuid_is_nil(filter->before) ? newest : filter->before);
-    query->params[2] = pg_text(filter->template_key);
-    query->params[3] = pg_text(status);
-    query->params[4] = pg_i64(filter->limit);
     ASSERT(!filter->with_input || (filter->is_rows_alone && filter->status >= 0));
-    store_submit(pool, query, op,
-                 filter->is_for_approval ? &flow_list_approval_rows
-                 : filter->with_input    ? &flow_list_status_inputs
-                 : filter->status < 0    ? of_any[filter->is_rows_alone]
-                                         : of_status[filter->is_rows_alone]);
+    store_ask(pool, query, op,
+              filter->is_for_approval ? &flow_list_approval_rows
+              : filter->with_input    ? &flow_list_status_inputs
+              : filter->status < 0    ? of_any[filter->is_rows_alone]
+                                      : of_status[filter->is_rows_alone],
+              PG_VALUES(pg_uuid(filter->account_id),
+                        pg_uuid(uuid_is_nil(filter->before) ? newest : filter->before),
+                        pg_text(filter->template_key), pg_text(status), pg_i64(filter->limit)));
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count)
 {
-    const struct pg_rows *rows = &query->rows;
-    struct arena *arena = &query->op->arena;
-    if (query->status != OK)
-        return query->status;
-    *count = rows->count;
-    *list = ARENA_ARRAY(arena, struct flow_listed, rows->count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < rows->count; i++) {
-        struct flow_listed *listed = &(*list)[i];
-        store_flow_read(rows, i, 0, &listed->flow);
-        listed->input = pg_get_bytes(rows, i, STORE_FLOW_COLUMNS);
-        int rc = read_outputs(arena, pg_get_bytes(rows, i, STORE_FLOW_COLUMNS + 1),
-                              &listed->outputs, &listed->output_count);
-        if (rc != OK)
-            return rc;
-    }
-    return OK;
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    for (size_t i = 0; status == OK && i < *count; i++)
+        status = read_outputs(&query->op->arena,
+                              pg_get_bytes(&query->rows, i, STORE_FLOW_COLUMNS + 1),
+                              &(*list)[i].outputs, &(*list)[i].output_count);
+    return status;
 }
 
 /* ---- revisions ---- */
 
-static const struct pg_column rev_columns[] = {{"rev", PG_I64}};
 static const struct pg_stmt flow_rev = {
     .name = "flow_rev",
     .sql = "select :ord, t.rev @read(sluice.flow)",
     PG_PARAMS(load_params),
-    PG_COLUMNS(rev_columns),
+    PG_GIVES(PG_ARG("rev", PG_I64)),
     .key_count = 2,
 };
 
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(id);
-    store_submit(pool, query, op, &flow_rev);
+    store_ask(pool, query, op, &flow_rev, PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
 }
 
 int store_flow_rev_result(const struct pg_query *query, int64_t *rev)
 {
-    if (query->status != OK)
-        return query->status;
-    if (query->rows.count == 0)
-        return ERR_NOTFOUND;
-    *rev = pg_get_i64(&query->rows, 0, 0);
-    return OK;
+    int status = store_hit_result(query);
+    if (status == OK)
+        *rev = pg_get_i64(&query->rows, 0, 0);
+    return status;
 }
 
 const struct pg_stmt *const flow_read_stmts[] = {

@@ -26,10 +26,7 @@
     "status = 'running', owner = :owner, rev = t.rev + 1, op_token = :op_token, " \
     "waiting_for = null, updated_at = :now"
 
-static const struct pg_column take_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID}, {"owner", PG_UUID},
-    {"op_token", PG_UUID},   {"rev", PG_I64}, {"now", PG_TIME},
-};
+#define TAKE_OF(name, type) PG_OF(#name, type, struct flow_take, name)
 
 /* A failed flow's deadline may be what failed it. Resumed with it, the flow would fail again at
  * once, so a deadline that has passed is lifted. */
@@ -42,7 +39,8 @@ static const struct pg_stmt flow_take_resume = {
            "@update(sluice.flow) " FENCED "and (t.status = 'failed' "
            "or (t.waiting_for is not null and " DUE ")) "
            "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
-    PG_PARAMS(take_params),
+    PG_TAKES(TAKE_OF(account_id, PG_UUID), TAKE_OF(id, PG_UUID), TAKE_OF(owner, PG_UUID),
+             TAKE_OF(op_token, PG_UUID), TAKE_OF(rev, PG_I64), TAKE_OF(now, PG_TIME)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
     .is_write = true,
@@ -78,27 +76,22 @@ static const struct pg_stmt flow_take_resume = {
            "and (:step_index = -1 or t.step_index = :step_index) " \
            "and " APPROVAL_IS_OPEN " "
 
-static const struct pg_column approve_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},  {"owner", PG_UUID},     {"op_token", PG_UUID},
-    {"rev", PG_I64},         {"now", PG_TIME}, {"step_index", PG_I64}, {"output", PG_JSON},
-};
 static const struct pg_stmt flow_take_approve = {
     .name = "flow_take_approve",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = 0 "
            "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
            ", " BEFORE("updated_at") " as parked_at, :output as output), " END_APPROVAL(
                "'completed'", "m.output", "null::json") MOVED_ROW,
-    PG_PARAMS(approve_params),
+    PG_TAKES(TAKE_OF(account_id, PG_UUID), TAKE_OF(id, PG_UUID), TAKE_OF(owner, PG_UUID),
+             TAKE_OF(op_token, PG_UUID), TAKE_OF(rev, PG_I64), TAKE_OF(now, PG_TIME),
+             TAKE_OF(step_index, PG_I64), TAKE_OF(output, PG_JSON)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
     .is_write = true,
     .is_replayable = true,
 };
 
-static const struct pg_column reject_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},        {"op_token", PG_UUID}, {"rev", PG_I64},
-    {"now", PG_TIME},        {"step_index", PG_I64}, {"error", PG_JSON},
-};
+#define REJECT_OF(name, type) PG_OF(#name, type, struct flow_reject, name)
 static const struct pg_stmt flow_reject = {
     .name = "flow_reject",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
@@ -106,7 +99,9 @@ static const struct pg_stmt flow_reject = {
            "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
            ", " BEFORE("updated_at") " as parked_at, :error as error), " END_APPROVAL(
                "'failed'", "null::json", "m.error") MOVED_ROW,
-    PG_PARAMS(reject_params),
+    PG_TAKES(REJECT_OF(account_id, PG_UUID), REJECT_OF(id, PG_UUID), REJECT_OF(op_token, PG_UUID),
+             REJECT_OF(rev, PG_I64), REJECT_OF(now, PG_TIME), REJECT_OF(step_index, PG_I64),
+             REJECT_OF(error, PG_JSON)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
     .is_write = true,
@@ -116,10 +111,6 @@ static const struct pg_stmt flow_reject = {
 /* The dead owner is the fence: a node whose lease has run out never renews it (store/node.c), so no
  * other node can have taken a flow that still has this owner. is_begun stays: the new owner has to
  * know that the call may have reached the provider. */
-static const struct pg_column adopt_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},  {"owner", PG_UUID},      {"op_token", PG_UUID},
-    {"rev", PG_I64},         {"now", PG_TIME}, {"dead_owner", PG_UUID},
-};
 static const struct pg_stmt flow_take_adopt = {
     .name = "flow_take_adopt",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = t.adoptions + "
@@ -127,7 +118,9 @@ static const struct pg_stmt flow_take_adopt = {
            "is null then 1 else 0 end) "
            "@update(sluice.flow) " FENCED "and t.owner is not distinct from :dead_owner "
            "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
-    PG_PARAMS(adopt_params),
+    PG_TAKES(TAKE_OF(account_id, PG_UUID), TAKE_OF(id, PG_UUID), TAKE_OF(owner, PG_UUID),
+             TAKE_OF(op_token, PG_UUID), TAKE_OF(rev, PG_I64), TAKE_OF(now, PG_TIME),
+             TAKE_OF(dead_owner, PG_UUID)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
     .is_write = true,
@@ -142,59 +135,22 @@ void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op
         [FLOW_TAKE_APPROVE] = &flow_take_approve,
         [FLOW_TAKE_ADOPT] = &flow_take_adopt,
     };
-    struct pg_value *params = query->params;
-    params[0] = pg_uuid(take->account_id);
-    params[1] = pg_uuid(take->id);
-    params[2] = pg_uuid(take->owner);
-    params[3] = pg_uuid(take->op_token);
-    params[4] = pg_i64(take->rev);
-    params[5] = pg_time(take->now);
-    if (take->kind == FLOW_TAKE_APPROVE) {
-        params[6] = pg_i64(take->step_index);
-        params[7] = pg_json(take->output);
-    } else if (take->kind == FLOW_TAKE_ADOPT) {
-        params[6] = pg_uuid(take->dead_owner);
-    }
-    store_submit(pool, query, op, stmts[take->kind]);
+    store_ask_of(pool, query, op, stmts[take->kind], take, PG_NO_VALUES);
 }
 
 int store_flow_take_result(const struct pg_query *query, struct flow *flow)
 {
-    if (query->status != OK)
-        return query->status;
-    if (query->rows.count == 0)
-        return ERR_NOTFOUND;
-    store_flow_read(&query->rows, 0, 0, flow);
-    return OK;
+    return store_row_result(query, flow, sizeof(*flow));
 }
 
 void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_reject *reject)
 {
-    struct pg_value *params = query->params;
-    params[0] = pg_uuid(reject->account_id);
-    params[1] = pg_uuid(reject->id);
-    params[2] = pg_uuid(reject->op_token);
-    params[3] = pg_i64(reject->rev);
-    params[4] = pg_time(reject->now);
-    params[5] = pg_i64(reject->step_index);
-    params[6] = pg_json(reject->error);
-    store_submit(pool, query, op, &flow_reject);
+    store_ask_of(pool, query, op, &flow_reject, reject, PG_NO_VALUES);
 }
 
 /* ---- cancel ---- */
 
-static const struct pg_column cancel_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID}, {"op_token", PG_UUID}, {"now", PG_TIME}};
-static const struct pg_column cancel_columns[] = {
-    {"account_id", PG_UUID},   {"id", PG_UUID},         {"template_key", PG_TEXT},
-    {"version", PG_UUID},      {"trigger", PG_TEXT},    {"status", PG_TEXT},
-    {"rev", PG_I64},           {"owner", PG_UUID},      {"step_index", PG_I64},
-    {"attempt", PG_I64},       {"is_begun", PG_BOOL},   {"adoptions", PG_I64},
-    {"waiting_for", PG_TEXT},  {"wake_at", PG_TIME},    {"deadline", PG_TIME},
-    {"created_at", PG_TIME},   {"updated_at", PG_TIME}, {"completed_at", PG_TIME},
-    {"was_owned_by", PG_UUID},
-};
 /* NULL says "was cancelled already" in that column, so "had no owner" is the nil uuid. */
 #define NO_OWNER "'00000000-0000-0000-0000-000000000000'::uuid"
 /* No fence but the status: a person's cancel holds against the owner, whose next transition then
@@ -209,8 +165,9 @@ static const struct pg_stmt flow_cancel = {
                "owner") ", " NO_OWNER ") as was_owned_by) "
                         "select m.* from moved m union all select :ord, " STORE_FLOW_ROW
                         ", null::uuid @read(sluice.flow) and coalesce(t.status, '') = 'cancelled'",
-    PG_PARAMS(cancel_params),
-    PG_COLUMNS(cancel_columns),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("op_token", PG_UUID),
+             PG_ARG("now", PG_TIME)),
+    PG_GIVES(STORE_FLOW_ROW_COLUMNS, PG_ARG("was_owned_by", PG_UUID)),
     .key_count = 2,
     .is_write = true,
     .is_replayable = true,
@@ -219,11 +176,8 @@ static const struct pg_stmt flow_cancel = {
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now)
 {
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(id);
-    query->params[2] = pg_uuid(op_token);
-    query->params[3] = pg_time(now);
-    store_submit(pool, query, op, &flow_cancel);
+    store_ask(pool, query, op, &flow_cancel,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(op_token), pg_time(now)));
 }
 
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
@@ -239,25 +193,22 @@ int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
 
 /* ---- scans ---- */
 
-static const struct pg_column ref_columns[] = {
-    {"account_id", PG_UUID}, {"id", PG_UUID},      {"owner", PG_UUID},
-    {"rev", PG_I64},         {"wake_at", PG_TIME}, {"adoptions", PG_I64},
-};
-#define REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions "
+#define REF_OF(name, type) PG_OF(#name, type, struct flow_ref, name)
+const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {
+    REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID),      REF_OF(owner, PG_UUID),
+    REF_OF(rev, PG_I64),         REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64)};
 
-static const struct pg_column due_params[] = {
-    {"until", PG_TIME}, {"after_at", PG_TIME}, {"after_id", PG_UUID}};
 /* By flow_due (wake_at, id), from where the last page ended: many flows may be due at the same
  * microsecond, so the time alone is no position. `>= :after_at` repeats the comparison's first half
  * as a plain condition on the index. */
 static const struct pg_stmt flow_due = {
     .name = "flow_due",
-    .sql = "select :ord, " REF "from @input lateral (select * from sluice.flow d "
+    .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow d "
            "where d.status = 'waiting' and d.wake_at <= :until and d.wake_at >= :after_at "
            "and (d.wake_at, d.id) > (:after_at, :after_id) "
            "order by d.wake_at, d.id limit 2000) f",
-    PG_PARAMS(due_params),
-    PG_COLUMNS(ref_columns),
+    PG_TAKES(PG_ARG("until", PG_TIME), PG_ARG("after_at", PG_TIME), PG_ARG("after_id", PG_UUID)),
+    PG_COLUMNS(store_flow_ref_columns),
     .no_account = "a read-only scan for what is due, over all accounts",
 };
 
@@ -265,21 +216,20 @@ static const struct pg_stmt flow_due = {
  * 500, so one node with many flows does not make the scan long. */
 static const struct pg_stmt flow_orphans = {
     .name = "flow_orphans",
-    .sql = "select :ord, " REF "from sluice.node n cross join lateral (select * "
+    .sql = "select :ord, " STORE_FLOW_REF "from sluice.node n cross join lateral (select * "
            "from sluice.flow o where o.status = 'running' and o.owner = n.node_id limit 500) f "
            "where n.lease_until <= now() limit 500",
-    PG_COLUMNS(ref_columns),
+    PG_COLUMNS(store_flow_ref_columns),
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
 };
 
-static const struct pg_column owned_params[] = {{"owner", PG_UUID}, {"before", PG_TIME}};
 /* By flow_owner; updated_at is a filter on a node's own flows. */
 static const struct pg_stmt flow_owned = {
     .name = "flow_owned",
-    .sql = "select :ord, " REF "from @input lateral (select * from sluice.flow o "
+    .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow o "
            "where o.status = 'running' and o.owner = :owner and o.updated_at < :before offset 0) f",
-    PG_PARAMS(owned_params),
-    PG_COLUMNS(ref_columns),
+    PG_TAKES(PG_ARG("owner", PG_UUID), PG_ARG("before", PG_TIME)),
+    PG_COLUMNS(store_flow_ref_columns),
     .no_account = "a read-only scan of a node's own flows, over all accounts",
 };
 
@@ -290,11 +240,10 @@ const struct pg_stmt *const flow_take_stmts[] = {
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id)
 {
-    query->params[0] = pg_time(until);
     /* 1 us past 1970, as 0 would be NULL */
-    query->params[1] = pg_time(after_wake_at ? after_wake_at : 1);
-    query->params[2] = pg_uuid(after_id);
-    store_submit(pool, query, op, &flow_due);
+    store_ask(
+        pool, query, op, &flow_due,
+        PG_VALUES(pg_time(until), pg_time(after_wake_at ? after_wake_at : 1), pg_uuid(after_id)));
 }
 
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op)
@@ -305,28 +254,12 @@ void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op 
 void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid owner, int64_t before)
 {
-    query->params[0] = pg_uuid(owner);
-    query->params[1] = pg_time(before);
-    store_submit(pool, query, op, &flow_owned);
+    store_ask(pool, query, op, &flow_owned, PG_VALUES(pg_uuid(owner), pg_time(before)));
 }
 
 int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list, size_t *count)
 {
-    const struct pg_rows *rows = &query->rows;
-    if (query->status != OK)
-        return query->status;
-    *list = ARENA_ARRAY(&query->op->arena, struct flow_ref, rows->count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    *count = rows->count;
-    for (size_t i = 0; i < rows->count; i++)
-        (*list)[i] = (struct flow_ref){
-            .account_id = pg_get_uuid(rows, i, 0),
-            .id = pg_get_uuid(rows, i, 1),
-            .owner = pg_get_uuid(rows, i, 2),
-            .rev = pg_get_i64(rows, i, 3),
-            .wake_at = pg_get_time(rows, i, 4),
-            .adoptions = pg_get_i64(rows, i, 5),
-        };
-    return OK;
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    return status;
 }

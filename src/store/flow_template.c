@@ -8,13 +8,12 @@
 
 #define NO_ACCOUNT "templates are the same for all accounts; a reference table where sharded"
 
-static const struct pg_column insert_params[] = {
-    {"version", PG_UUID}, {"key", PG_TEXT}, {"body", PG_JSON}, {"created_at", PG_TIME}};
 static const struct pg_stmt template_insert = {
     .name = "flow_template_insert",
     .sql = "insert into sluice.flow_template (version, key, body, created_at) "
            "@row :version, :key, :body, :created_at @end on conflict do nothing",
-    PG_PARAMS(insert_params),
+    PG_TAKES(PG_ARG("version", PG_UUID), PG_ARG("key", PG_TEXT), PG_ARG("body", PG_JSON),
+             PG_ARG("created_at", PG_TIME)),
     .key_count = 1,
     .match = PG_MATCH_NONE,
     .is_write = true,
@@ -22,23 +21,20 @@ static const struct pg_stmt template_insert = {
     .no_account = NO_ACCOUNT,
 };
 
-static const struct pg_column get_params[] = {{"version", PG_UUID}};
-static const struct pg_column get_columns[] = {{"key", PG_TEXT}, {"body", PG_JSON}};
 static const struct pg_stmt template_get = {
     .name = "flow_template_get",
     .sql = "select :ord, t.key, t.body @read(sluice.flow_template)",
-    PG_PARAMS(get_params),
-    PG_COLUMNS(get_columns),
+    PG_TAKES(PG_ARG("version", PG_UUID)),
+    PG_GIVES(PG_ARG("key", PG_TEXT), PG_ARG("body", PG_JSON)),
     .key_count = 1,
     .no_account = NO_ACCOUNT,
 };
 
-static const struct pg_column versions_columns[] = {{"version", PG_UUID}};
 /* A sort of a small table, once at start; no index on created_at is worth its upkeep. */
 static const struct pg_stmt template_versions = {
     .name = "flow_template_versions",
     .sql = "select :ord, version from sluice.flow_template order by created_at desc limit 1000",
-    PG_COLUMNS(versions_columns),
+    PG_GIVES(PG_ARG("version", PG_UUID)),
     .no_account = NO_ACCOUNT,
 };
 
@@ -54,34 +50,30 @@ int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err)
 {
-    struct pg_value params[] = {pg_uuid(version), pg_text(key), pg_json(body), pg_time(now)};
-    return pg_sync_exec(sync, &template_insert, params, NULL, NULL, err);
+    return store_exec_sync(sync, &template_insert, NULL,
+                           PG_VALUES(pg_uuid(version), pg_text(key), pg_json(body), pg_time(now)),
+                           NULL, NULL, err);
 }
 
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now)
 {
-    query->params[0] = pg_uuid(version);
-    query->params[1] = pg_text(key);
-    query->params[2] = pg_json(body);
-    query->params[3] = pg_time(now);
-    store_submit(pool, query, op, &template_insert);
+    store_ask(pool, query, op, &template_insert,
+              PG_VALUES(pg_uuid(version), pg_text(key), pg_json(body), pg_time(now)));
 }
 
 void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid version)
 {
-    query->params[0] = pg_uuid(version);
-    store_submit(pool, query, op, &template_get);
+    store_ask(pool, query, op, &template_get, PG_VALUES(pg_uuid(version)));
 }
 
 int store_flow_template_get_result(const struct pg_query *query, slice *key, slice *body)
 {
-    if (query->status != OK)
-        return query->status;
-    if (query->rows.count == 0)
-        return ERR_NOTFOUND;
-    *key = pg_get_bytes(&query->rows, 0, 0);
-    *body = pg_get_bytes(&query->rows, 0, 1);
-    return OK;
+    int status = store_hit_result(query);
+    if (status == OK) {
+        *key = pg_get_bytes(&query->rows, 0, 0);
+        *body = pg_get_bytes(&query->rows, 0, 1);
+    }
+    return status;
 }

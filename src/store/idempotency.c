@@ -14,15 +14,14 @@
     "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound', t.owner, " \
     "(select n.lease_until > now() from sluice.node n where n.node_id = t.owner), "
 
+#define OUT(name, type, ...) PG_OF(#name, type, struct claim_outcome, name, __VA_ARGS__)
 static const struct pg_column claim_columns[] = {
-    {"account_id", PG_UUID},   {"key", PG_TEXT},          {"execution_id", PG_UUID},
-    {"fingerprint", PG_BYTES}, {"is_bound", PG_BOOL},     {"owner", PG_UUID},
-    {"is_live", PG_BOOL},      {"is_succeeded", PG_BOOL}, {"error_code", PG_TEXT},
-    {"summary", PG_TEXT},      {"summary_bytes", PG_I64},
-};
+    PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),      OUT(execution_id, PG_UUID),
+    OUT(fingerprint, PG_BYTES),    PG_ARG("is_bound", PG_BOOL), OUT(owner, PG_UUID),
+    PG_ARG("is_live", PG_BOOL),    OUT(is_succeeded, PG_BOOL),  OUT(error_code, PG_TEXT),
+    OUT(summary, PG_TEXT),         OUT(summary_bytes, PG_I64)};
+enum { IS_BOUND_COLUMN = 4, IS_LIVE_COLUMN = 6, IS_SUCCEEDED_COLUMN = 7 };
 
-static const struct pg_column find_params[] = {
-    {"account_id", PG_UUID}, {"key", PG_TEXT}, {"now", PG_TIME}};
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
 /* An expired key counts as free, so it is no hit; housekeeping removes it later. The execution
  * comes along where the key is bound, so that a repeated request costs one query. The condition on
@@ -37,17 +36,21 @@ static const struct pg_stmt claim_find = {
            "octet_length(x.summary)::bigint as bytes from sluice.execution x "
            "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
            "offset 0) e on true",
-    PG_PARAMS(find_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT), PG_ARG("now", PG_TIME)),
     PG_COLUMNS(claim_columns),
     .key_count = 2,
 };
 
-static const struct pg_column insert_params[] = {
-    {"account_id", PG_UUID},   {"key", PG_TEXT},          {"execution_id", PG_UUID},
-    {"fingerprint", PG_BYTES}, {"owner", PG_UUID},        {"integration_id", PG_TEXT},
-    {"action_id", PG_TEXT},    {"connection_id", PG_I64}, {"is_write", PG_BOOL},
-    {"started_at", PG_TIME},   {"expires_at", PG_TIME},
-};
+#define OF(name, type, ...) PG_OF(#name, type, struct claim, name, __VA_ARGS__)
+#define CLAIM_MEMBERS                                                         \
+    OF(execution_id, PG_UUID), OF(fingerprint, PG_BYTES), OF(owner, PG_UUID), \
+        OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),                  \
+        OF(connection_id, PG_I64, .has_null = true), OF(is_write, PG_BOOL),   \
+        OF(started_at, PG_TIME)
+static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
+                                                 CLAIM_MEMBERS, PG_ARG("expires_at", PG_TIME)};
+static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
+                                               CLAIM_MEMBERS, OF(expires_at, PG_TIME)};
 
 /* DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
  * finds out which run holds the key, also when that was committed after its snapshot. The row is
@@ -114,14 +117,13 @@ static const struct pg_stmt claim_own = {
     .again = &claim_own_again,
 };
 
-static const struct pg_column release_params[] = {
-    {"account_id", PG_UUID}, {"key", PG_TEXT}, {"execution_id", PG_UUID}, {"owner", PG_UUID}};
 /* Fenced by run and owner: a claim that has changed hands stays. A replay deletes nothing. */
 static const struct pg_stmt claim_release = {
     .name = "claim_release",
     .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
            "and t.execution_id = :execution_id and t.owner = :owner",
-    PG_PARAMS(release_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT), PG_ARG("execution_id", PG_UUID),
+             PG_ARG("owner", PG_UUID)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .is_write = true,
@@ -139,20 +141,19 @@ static const struct pg_stmt claim_recover = {
     .sql = "select :ord, c.* from sluice.node n cross join lateral (" CLAIM
            "where k.state = 'in_flight' and k.owner = n.node_id "
            "limit 200) c where n.lease_until <= now() limit 200",
-    PG_COLUMNS(insert_params),
+    PG_COLUMNS(row_columns),
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
 };
 
 /* Oldest first: runs end, so claims that stay in front for long are orphans, and the limit cannot
  * hide one behind younger claims. */
-static const struct pg_column owned_params[] = {{"owner", PG_UUID}, {"before", PG_TIME}};
 static const struct pg_stmt claim_owned = {
     .name = "claim_owned",
     .sql = "select :ord, c.* from @input lateral (" CLAIM
            "where k.state = 'in_flight' and k.owner = :owner and k.started_at < :before "
            "order by k.started_at limit 200) c",
-    PG_PARAMS(owned_params),
-    PG_COLUMNS(insert_params),
+    PG_TAKES(PG_ARG("owner", PG_UUID), PG_ARG("before", PG_TIME)),
+    PG_COLUMNS(row_columns),
     .no_account = "a read-only scan of a node's own claims, over all accounts",
 };
 
@@ -179,35 +180,18 @@ void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *o
                       struct uuid account_id, slice key)
 {
     ASSERT(key.ptr);
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_text(key);
-    query->params[2] = pg_time(clock_wall_us());
-    store_submit(pool, query, op, &claim_find);
+    store_ask(pool, query, op, &claim_find,
+              PG_VALUES(pg_uuid(account_id), pg_text(key), pg_time(clock_wall_us())));
 }
 
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim)
 {
-    struct pg_value *params = query->params;
-    params[0] = pg_uuid(claim->account_id);
-    params[1] = store_claim_key(query, claim->key, claim->execution_id);
-    params[2] = pg_uuid(claim->execution_id);
-    params[3] = pg_bytes(slice_of(claim->fingerprint, IDEMPOTENCY_FINGERPRINT_LEN));
-    params[4] = pg_uuid(claim->owner);
-    params[5] = pg_text(claim->integration_id);
-    params[6] = pg_text(claim->action_id);
-    params[7] = pg_i64_or_null(claim->connection_id);
-    params[8] = pg_bool(claim->is_write);
-    params[9] = pg_time(claim->started_at);
     /* NOT NULL; without a client's key the row goes when the run ends, whatever it says. */
-    params[10] = pg_time(claim->expires_at ? claim->expires_at : claim->started_at);
-    store_submit(pool, query, op, claim->key.ptr ? &claim_insert : &claim_own);
-}
-
-static void read_fingerprint(slice from, uint8_t out[IDEMPOTENCY_FINGERPRINT_LEN])
-{
-    ASSERT(from.len == IDEMPOTENCY_FINGERPRINT_LEN); /* a CHECK of the table */
-    memcpy(out, from.ptr, from.len);
+    int64_t expires_at = claim->expires_at ? claim->expires_at : claim->started_at;
+    store_ask_of(
+        pool, query, op, claim->key.ptr ? &claim_insert : &claim_own, claim,
+        PG_VALUES(store_claim_key(query, claim->key, claim->execution_id), pg_time(expires_at)));
 }
 
 static void win_own(const struct pg_query *query, struct claim_outcome *outcome)
@@ -217,49 +201,37 @@ static void win_own(const struct pg_query *query, struct claim_outcome *outcome)
         .execution_id = query->params[2].as.uuid,
         .owner = query->params[4].as.uuid,
     };
-    read_fingerprint(query->params[3].as.bytes, outcome->fingerprint);
+    memcpy(outcome->fingerprint, query->params[3].as.bytes.ptr, sizeof(outcome->fingerprint));
 }
 
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome)
 {
     const struct pg_rows *rows = &query->rows;
-    bool is_claim = query->stmt == &claim_insert;
-    if (query->status != OK)
-        return query->status;
     /* It returns no row; its commit alone means that the key is ours. */
-    if (query->stmt == &claim_own) {
+    if (query->status == OK && query->stmt == &claim_own) {
         win_own(query, outcome);
         return OK;
     }
-    if (rows->count == 0)
-        return ERR_NOTFOUND;
-    *outcome = (struct claim_outcome){
-        .execution_id = pg_get_uuid(rows, 0, 2),
-        .owner = pg_get_uuid(rows, 0, 5),
-        .has_execution = !pg_is_null(rows, 0, 7),
-        .is_succeeded = pg_get_bool(rows, 0, 7),
-        .error_code = pg_get_bytes(rows, 0, 8),
-        .summary = pg_get_bytes(rows, 0, 9),
-        .summary_bytes = (size_t)pg_get_i64(rows, 0, 10),
-    };
-    read_fingerprint(pg_get_bytes(rows, 0, 3), outcome->fingerprint);
-    if (is_claim && uuid_eq(outcome->execution_id, query->params[2].as.uuid))
+    int status = store_row_result(query, outcome, sizeof(*outcome));
+    if (status != OK)
+        return status;
+    outcome->has_execution = !pg_is_null(rows, 0, IS_SUCCEEDED_COLUMN);
+    if (query->stmt == &claim_insert && uuid_eq(outcome->execution_id, query->params[2].as.uuid))
         outcome->state = CLAIM_WON;
-    else if (pg_get_bool(rows, 0, 4))
+    else if (pg_get_bool(rows, 0, IS_BOUND_COLUMN))
         outcome->state = CLAIM_BOUND;
     else
-        outcome->state = pg_get_bool(rows, 0, 6) ? CLAIM_IN_FLIGHT : CLAIM_DEAD;
+        outcome->state = pg_get_bool(rows, 0, IS_LIVE_COLUMN) ? CLAIM_IN_FLIGHT : CLAIM_DEAD;
     return OK;
 }
 
 void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct claim *claim)
 {
-    query->params[0] = pg_uuid(claim->account_id);
-    query->params[1] = store_claim_key(query, claim->key, claim->execution_id);
-    query->params[2] = pg_uuid(claim->execution_id);
-    query->params[3] = pg_uuid(claim->owner);
-    store_submit(pool, query, op, &claim_release);
+    store_ask(pool, query, op, &claim_release,
+              PG_VALUES(pg_uuid(claim->account_id),
+                        store_claim_key(query, claim->key, claim->execution_id),
+                        pg_uuid(claim->execution_id), pg_uuid(claim->owner)));
 }
 
 void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op)
@@ -270,39 +242,15 @@ void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op
 void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid owner, int64_t before)
 {
-    query->params[0] = pg_uuid(owner);
-    query->params[1] = pg_time(before);
-    store_submit(pool, query, op, &claim_owned);
-}
-
-static void read_claim(const struct pg_rows *rows, size_t row, struct claim *claim)
-{
-    *claim = (struct claim){
-        .account_id = pg_get_uuid(rows, row, 0),
-        .key = pg_get_bytes(rows, row, 1),
-        .execution_id = pg_get_uuid(rows, row, 2),
-        .owner = pg_get_uuid(rows, row, 4),
-        .integration_id = pg_get_bytes(rows, row, 5),
-        .action_id = pg_get_bytes(rows, row, 6),
-        .connection_id = pg_get_i64(rows, row, 7),
-        .is_write = pg_get_bool(rows, row, 8),
-        .started_at = pg_get_time(rows, row, 9),
-        .expires_at = pg_get_time(rows, row, 10),
-    };
-    read_fingerprint(pg_get_bytes(rows, row, 3), claim->fingerprint);
-    if (claim->key.ptr[0] == OWN_KEY_MARK)
-        claim->key = SLICE_NONE;
+    store_ask(pool, query, op, &claim_owned, PG_VALUES(pg_uuid(owner), pg_time(before)));
 }
 
 int store_claim_recover_result(const struct pg_query *query, struct claim **list, size_t *count)
 {
-    if (query->status != OK)
-        return query->status;
-    *list = ARENA_ARRAY(&query->op->arena, struct claim, query->rows.count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    for (size_t i = 0; i < query->rows.count; i++)
-        read_claim(&query->rows, i, &(*list)[i]);
-    *count = query->rows.count;
-    return OK;
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    for (size_t i = 0; status == OK && i < *count; i++)
+        if ((*list)[i].key.ptr[0] == OWN_KEY_MARK)
+            (*list)[i].key = SLICE_NONE;
+    return status;
 }

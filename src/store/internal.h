@@ -4,7 +4,9 @@
 #ifndef STORE_INTERNAL_H
 #define STORE_INTERNAL_H
 
+#include "pg/bind.h"
 #include "store/execution.h"
+#include "store/flow.h"
 #include "store/store.h"
 
 /* Each noun's statements, ended by NULL. */
@@ -55,58 +57,88 @@ static inline void store_submit(struct pg_pool *pool, struct pg_query *query, st
     pg_submit(pool, query, op);
 }
 
+/* Binds (pg/bind.h) and submits. */
+static inline void store_ask_of(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                const struct pg_stmt *stmt, const void *from,
+                                const struct pg_value *values, size_t count)
+{
+    pg_bind(stmt, from, values, count, query->params);
+    store_submit(pool, query, op, stmt);
+}
+static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             const struct pg_stmt *stmt, const struct pg_value *values,
+                             size_t count)
+{
+    store_ask_of(pool, query, op, stmt, NULL, values, count);
+}
+
+/* Results of statements whose columns are members of a struct of `size` bytes: the first row,
+ * ERR_NOTFOUND without one; all rows, an array in the op's arena. What is no column is zero. */
+int store_row_result(const struct pg_query *query, void *out, size_t size) MUST_CHECK;
+void *store_list_result(const struct pg_query *query, size_t size, size_t *count,
+                        int *status) MUST_CHECK;
+
+/* The same for operator commands. Of store_exec_sync: rows and arena may be NULL. */
+int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
+                    const struct pg_value *values, size_t count, struct arena *arena,
+                    struct pg_rows *rows, struct err *err) MUST_CHECK;
+/* A statement that must hit a row: ERR_NOTFOUND with `what` else. */
+int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
+                        const struct pg_value *values, size_t count, const char *what,
+                        struct err *err) MUST_CHECK;
+/* NULL: err says why. */
+void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
+                      const struct pg_value *values, size_t value_count, size_t size, size_t *count,
+                      struct err *err) MUST_CHECK;
+
 /*
  * A page of a list by id (store.h). `columns` and `match`, the filter, are of row e; the first
  * column is the id. Two columns follow: is_match, false for a row that only says how far the page
  * has read, and is_cut, true of that row: there it stopped. The parameters begin with
  * STORE_PAGE_PARAMS.
  */
-#define STORE_PAGE_PARAMS                                             \
-    {"account_id", PG_UUID}, {"since", PG_UUID}, {"before", PG_UUID}, \
-    {                                                                 \
-        "count_max", PG_I64                                           \
-    }
-#define STORE_PAGE_COLUMNS \
-    {"is_match", PG_BOOL}, \
-    {                      \
-        "is_cut", PG_BOOL  \
-    }
+#define STORE_PAGE_PARAMS                                                             \
+    PG_ARG("account_id", PG_UUID), PG_OF("since", PG_UUID, struct store_page, since), \
+        PG_OF("before", PG_UUID, struct store_page, before),                          \
+        PG_OF("count_max", PG_I64, struct store_page, count_max)
+#define STORE_PAGE_COLUMNS PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
 #define STORE_PAGE_SQL(table, columns, match)                                                     \
     "select :ord, t.* from @input lateral (select p.* from (select " columns ", (" match ") "     \
     "as is_match, e.n = 1000 as is_cut from (select r.*, row_number() over (order by r.id desc) " \
     "as n from (select x.* from " table " x where x.account_id = :account_id "                    \
     "and x.id < :before and x.id >= :since order by x.id desc limit 1000) r) e) p "               \
     "where p.is_match or p.is_cut order by p.id desc limit :count_max) t"
-void store_page_params(struct pg_query *query, struct uuid account_id,
-                       const struct store_page *page);
-/* How many of the rows match, and where the next page goes on (before that id): nil where this one
- * has read its whole range. */
-size_t store_page_end(const struct pg_query *query, struct uuid *next);
+/* As store_list_result, of those rows that match, and where the next page goes on (before that id):
+ * nil where this one has read its whole range. */
+void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
+                        int *status) MUST_CHECK;
 
 /* A flow's whole row, as table alias t, in the order of store_flow_columns (store/flow.c). */
 #define STORE_FLOW_ROW                                                                   \
     "t.account_id, t.id, t.template_key, t.template_version, t.trigger_type, t.status, " \
     "t.rev, t.owner, t.step_index, t.attempt, t.is_begun, t.adoptions, t.waiting_for, "  \
     "t.wake_at, t.deadline, t.created_at, t.updated_at, t.completed_at"
-#define STORE_FLOW_ROW_COLUMNS                                                                     \
-    {"account_id", PG_UUID}, {"id", PG_UUID}, {"template_key", PG_TEXT}, {"version", PG_UUID},     \
-        {"trigger", PG_TEXT}, {"status", PG_TEXT}, {"rev", PG_I64}, {"owner", PG_UUID},            \
-        {"step_index", PG_I64}, {"attempt", PG_I64}, {"is_begun", PG_BOOL}, {"adoptions", PG_I64}, \
-        {"waiting_for", PG_TEXT}, {"wake_at", PG_TIME}, {"deadline", PG_TIME},                     \
-        {"created_at", PG_TIME}, {"updated_at", PG_TIME},                                          \
-    {                                                                                              \
-        "completed_at", PG_TIME                                                                    \
-    }
+#define STORE_FLOW_OF(name, type, ...) PG_OF(#name, type, struct flow, name, __VA_ARGS__)
+#define STORE_FLOW_ROW_COLUMNS                                                                    \
+    STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID),                               \
+        STORE_FLOW_OF(template_key, PG_TEXT),                                                     \
+        PG_OF("version", PG_UUID, struct flow, template_version),                                 \
+        PG_OF("trigger", PG_TEXT, struct flow, trigger_type),                                     \
+        PG_WORD("status", struct flow, status, &store_flow_statuses), STORE_FLOW_OF(rev, PG_I64), \
+        STORE_FLOW_OF(owner, PG_UUID), STORE_FLOW_OF(step_index, PG_I64),                         \
+        STORE_FLOW_OF(attempt, PG_I64), STORE_FLOW_OF(is_begun, PG_BOOL),                         \
+        STORE_FLOW_OF(adoptions, PG_I64),                                                         \
+        PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),                     \
+        STORE_FLOW_OF(wake_at, PG_TIME), STORE_FLOW_OF(deadline, PG_TIME),                        \
+        STORE_FLOW_OF(created_at, PG_TIME), STORE_FLOW_OF(updated_at, PG_TIME),                   \
+        STORE_FLOW_OF(completed_at, PG_TIME)
 enum { STORE_FLOW_COLUMNS = 18 };
-struct flow;
 extern const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS];
-/* From the columns of a row that begin at `col`. Slices lie in the query's arena. */
-void store_flow_read(const struct pg_rows *rows, size_t row, size_t col, struct flow *flow);
-
-/* A sync statement that must hit a row: ERR_NOTFOUND with `what` else. */
-int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt,
-                        const struct pg_value *params, const char *what,
-                        struct err *err) MUST_CHECK;
+extern const struct pg_words store_flow_statuses, store_flow_pauses;
+/* Columns of a struct flow_ref, of row f. */
+#define STORE_FLOW_REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions "
+enum { STORE_FLOW_REF_COLUMNS = 6 };
+extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
 /* The key parameter of a claim: the client's, or one made of the execution's id, which begins with
  * U+0001 and so meets no client's; its text is kept in the query. */

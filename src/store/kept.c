@@ -10,9 +10,10 @@
  * limit. The sizes are read from the files, which spares small installations the walk. */
 #define ROW_BYTES_MIN "100"
 
-static const struct pg_column find_params[] = {
-    {"after", PG_UUID}, {"count", PG_I64}, {"count_max", PG_I64}};
-static const struct pg_column find_columns[] = {{"account_id", PG_UUID}, {"last", PG_UUID}};
+static const struct pg_column find_params[] = {PG_ARG("after", PG_UUID), PG_ARG("count", PG_I64),
+                                               PG_ARG("count_max", PG_I64)};
+#define OF(name, type) PG_OF(#name, type, struct kept_cut, name)
+static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
 /* "offset :count_max limit 1" is the newest row too many; it costs as many index entries as are
  * kept. LEFT JOIN, so that an account without one still moves the page on. */
@@ -30,8 +31,8 @@ static const struct pg_column find_columns[] = {{"account_id", PG_UUID}, {"last"
         .no_account = "what is beyond, over all accounts",                                         \
     }
 
-static const struct pg_column trim_params[] = {
-    {"account_id", PG_UUID}, {"last", PG_UUID}, {"before", PG_TIME}};
+static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last, PG_UUID),
+                                               PG_ARG("before", PG_TIME)};
 
 /* Goes alone: its rows have no ordinal, so rows of two queries in a set would be one count. A
  * replay removes the next rows, which are beyond the limit just the same. */
@@ -60,33 +61,21 @@ void store_kept_find(struct pg_pool *pool, struct pg_query *query, struct op *op
                      enum kept_kind kind, struct uuid after, size_t count, size_t count_max)
 {
     ASSERT(count >= 1 && count <= KEPT_ACCOUNTS_MAX && count_max >= 1);
-    query->params[0] = pg_uuid(after);
-    query->params[1] = pg_i64((int64_t)count);
-    query->params[2] = pg_i64((int64_t)count_max);
-    store_submit(pool, query, op, &finds[kind]);
+    store_ask(pool, query, op, &finds[kind],
+              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count), pg_i64((int64_t)count_max)));
 }
 
 int store_kept_find_result(const struct pg_query *query, struct kept_cut **list, size_t *count)
 {
-    const struct pg_rows *rows = &query->rows;
-    if (query->status != OK)
-        return query->status;
-    *list = ARENA_ARRAY(&query->op->arena, struct kept_cut, rows->count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    *count = rows->count;
-    for (size_t i = 0; i < rows->count; i++)
-        (*list)[i] = (struct kept_cut){pg_get_uuid(rows, i, 0), pg_get_uuid(rows, i, 1)};
-    return OK;
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    return status;
 }
 
 void store_kept_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      enum kept_kind kind, const struct kept_cut *cut, int64_t before)
 {
-    query->params[0] = pg_uuid(cut->account_id);
-    query->params[1] = pg_uuid(cut->last);
-    query->params[2] = pg_time(before);
-    store_submit(pool, query, op, &trims[kind]);
+    store_ask_of(pool, query, op, &trims[kind], cut, PG_VALUES(pg_time(before)));
 }
 
 int store_kept_trim_result(const struct pg_query *query, size_t *count)

@@ -11,15 +11,13 @@
 
 #define NO_ACCOUNT "a process, not a tenant's; a reference table where sharded"
 
-static const struct pg_column register_params[] = {
-    {"node_id", PG_UUID}, {"name", PG_TEXT}, {"lease_ms", PG_I64}};
 /* The id is new with each start, so a conflict is this statement's own first sending. */
 static const struct pg_stmt node_register = {
     .name = "node_register",
     .sql = "insert into sluice.node (node_id, name, started_at, lease_until) "
            "@row :node_id, :name, now(), now() + :lease_ms * interval '1 millisecond' @end "
            "on conflict do nothing",
-    PG_PARAMS(register_params),
+    PG_TAKES(PG_ARG("node_id", PG_UUID), PG_ARG("name", PG_TEXT), PG_ARG("lease_ms", PG_I64)),
     .key_count = 1,
     .match = PG_MATCH_NONE,
     .is_write = true,
@@ -27,28 +25,26 @@ static const struct pg_stmt node_register = {
     .no_account = NO_ACCOUNT,
 };
 
-static const struct pg_column heartbeat_params[] = {{"node_id", PG_UUID}, {"lease_ms", PG_I64}};
 /* "lease_until > now()" makes death final: a node that was late is not revived, because others may
  * have taken its flows. A replay prolongs the lease once more, which harms nothing. */
 static const struct pg_stmt node_heartbeat = {
     .name = "node_heartbeat",
     .sql = "update sluice.node t set lease_until = now() + :lease_ms * interval '1 millisecond' "
            "@update(sluice.node) and t.lease_until > now() returning :ord",
-    PG_PARAMS(heartbeat_params),
+    PG_TAKES(PG_ARG("node_id", PG_UUID), PG_ARG("lease_ms", PG_I64)),
     .key_count = 1,
     .is_write = true,
     .is_replayable = true,
     .no_account = NO_ACCOUNT,
 };
 
-static const struct pg_column leave_params[] = {{"node_id", PG_UUID}};
 /* least(): a lease that has run out is not moved to now. left_at records that the node gave up its
  * flows in order; adoptions after that do not count as crashes. */
 static const struct pg_stmt node_leave = {
     .name = "node_leave",
     .sql = "update sluice.node t set lease_until = least(t.lease_until, now()), left_at = now() "
            "@update(sluice.node)",
-    PG_PARAMS(leave_params),
+    PG_TAKES(PG_ARG("node_id", PG_UUID)),
     .key_count = 1,
     .match = PG_MATCH_NONE,
     .is_write = true,
@@ -78,32 +74,20 @@ const struct pg_stmt *const node_stmts[] = {&node_register, &node_heartbeat, &no
 void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid node_id, slice name)
 {
-    query->params[0] = pg_uuid(node_id);
-    query->params[1] = pg_text_or_empty(name);
-    query->params[2] = pg_i64(NODE_LEASE_MS);
-    store_submit(pool, query, op, &node_register);
+    store_ask(pool, query, op, &node_register,
+              PG_VALUES(pg_uuid(node_id), pg_text_or_empty(name), pg_i64(NODE_LEASE_MS)));
 }
 
 void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid node_id)
 {
-    query->params[0] = pg_uuid(node_id);
-    query->params[1] = pg_i64(NODE_LEASE_MS);
-    store_submit(pool, query, op, &node_heartbeat);
-}
-
-int store_node_heartbeat_result(const struct pg_query *query)
-{
-    if (query->status != OK)
-        return query->status;
-    return query->rows.count ? OK : ERR_NOTFOUND;
+    store_ask(pool, query, op, &node_heartbeat, PG_VALUES(pg_uuid(node_id), pg_i64(NODE_LEASE_MS)));
 }
 
 void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid node_id)
 {
-    query->params[0] = pg_uuid(node_id);
-    store_submit(pool, query, op, &node_leave);
+    store_ask(pool, query, op, &node_leave, PG_VALUES(pg_uuid(node_id)));
 }
 
 void store_node_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)

@@ -31,10 +31,9 @@ int store_oauth_client_get_result(const struct pg_query *query,
 /* Inserts or replaces. store_done_result. */
 void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct oauth_client *client);
-/* Result: ERR_NOTFOUND. */
+/* store_hit_result. */
 void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice integration_id);
-int store_oauth_client_delete_result(const struct pg_query *query) MUST_CHECK;
 
 /* Operator commands. set inserts or replaces. delete: ERR_NOTFOUND with a sentence. */
 int store_oauth_client_set_sync(struct pg_sync *sync, const struct oauth_client *client,

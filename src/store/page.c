@@ -7,29 +7,30 @@
  */
 #include "store/internal.h"
 
-void store_page_params(struct pg_query *query, struct uuid account_id,
-                       const struct store_page *page)
-{
-    ASSERT(page->count_max > 0 && page->count_max <= STORE_PAGE_COUNT_MAX);
-    query->params[0] = pg_uuid(account_id);
-    query->params[1] = pg_uuid(page->since);
-    query->params[2] = pg_uuid(page->before);
-    query->params[3] = pg_i64((int64_t)page->count_max);
-}
-
 /* The row that says how far the scan went is the last: it is the oldest that was read. */
-size_t store_page_end(const struct pg_query *query, struct uuid *next)
+static size_t end_page(const struct pg_query *query, struct uuid *next)
 {
     const struct pg_rows *rows = &query->rows;
+    int64_t count_max = query->params[3].as.i64;
+    ASSERT(count_max > 0 && count_max <= STORE_PAGE_COUNT_MAX);
     *next = (struct uuid){{0}};
     if (rows->count == 0)
         return 0;
     size_t last = rows->count - 1, is_match = rows->column_count - 2;
     /* Full: the caller has as many as it wanted, and more may follow the last. Else the page ended
      * because the range did, unless its last row is the cut. */
-    bool is_full = (int64_t)rows->count == query->params[3].as.i64;
+    bool is_full = (int64_t)rows->count == count_max;
     if (is_full || pg_get_bool(rows, last, is_match + 1))
         *next = pg_get_uuid(rows, last, 0);
     /* the cut does not count where it does not match */
     return rows->count - !pg_get_bool(rows, last, is_match);
+}
+
+void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
+                        int *status)
+{
+    void *list = store_list_result(query, size, count, status);
+    if (*status == OK)
+        *count = end_page(query, next);
+    return list;
 }

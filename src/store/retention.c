@@ -8,14 +8,13 @@
 
 #include "store/internal.h"
 
-static const struct pg_column make_params[] = {{"days", PG_I64}};
-static const struct pg_column count_columns[] = {{"count", PG_I64}};
+static const struct pg_column count_columns[] = {PG_ARG("count", PG_I64)};
 /* DDL goes alone: it locks tables until the commit, which nothing else should share. The function
  * serializes itself by an advisory lock and skips what exists, so a replay makes nothing twice. */
 static const struct pg_stmt partitions_make = {
     .name = "partitions_make",
     .sql = "select :ord, sluice.partitions_make(:days) @from",
-    PG_PARAMS(make_params),
+    PG_TAKES(PG_ARG("days", PG_I64)),
     PG_COLUMNS(count_columns),
     .is_write = true,
     .is_replayable = true,
@@ -23,13 +22,12 @@ static const struct pg_stmt partitions_make = {
     .no_account = "makes tables",
 };
 
-static const struct pg_column drop_params[] = {{"days", PG_I64}, {"audit_days", PG_I64}};
 /* At most one partition, with a lock_timeout of its own (200 ms), which ends as ERR_TIMEOUT. A
  * replay may drop the next one, which is due, too. */
 static const struct pg_stmt partitions_drop = {
     .name = "partitions_drop",
     .sql = "select :ord, sluice.partitions_drop(:days, :audit_days) @from",
-    PG_PARAMS(drop_params),
+    PG_TAKES(PG_ARG("days", PG_I64), PG_ARG("audit_days", PG_I64)),
     PG_COLUMNS(count_columns),
     .is_write = true,
     .is_replayable = true,
@@ -37,8 +35,9 @@ static const struct pg_stmt partitions_drop = {
     .no_account = "drops tables",
 };
 
-static const struct pg_column expired_columns[] = {
-    {"account_id", PG_UUID}, {"key", PG_TEXT}, {"expires_at", PG_TIME}};
+#define OF(name, type) PG_OF(#name, type, struct expired_key, name)
+static const struct pg_column expired_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
+                                                   OF(expires_at, PG_TIME)};
 /* By the partial index idempotency_key_expiry, in its order; rows are then removed by key_expire,
  * in batches by their keys. */
 static const struct pg_stmt keys_expired = {
@@ -63,11 +62,10 @@ static const struct pg_stmt key_expire = {
     .is_replayable = true,
 };
 
-static const struct pg_column version_columns[] = {{"version", PG_I64}};
 static const struct pg_stmt schema_version = {
     .name = "schema_version",
     .sql = "select :ord, coalesce(max(version), 0)::bigint from sluice.migration",
-    PG_COLUMNS(version_columns),
+    PG_GIVES(PG_ARG("version", PG_I64)),
     .no_account = "the schema's own history",
 };
 
@@ -76,25 +74,14 @@ const struct pg_stmt *const retention_stmts[] = {&partitions_make, &partitions_d
 
 void store_partitions_make(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
-    query->params[0] = pg_i64(RETENTION_DAYS_AHEAD);
-    store_submit(pool, query, op, &partitions_make);
+    store_ask(pool, query, op, &partitions_make, PG_VALUES(pg_i64(RETENTION_DAYS_AHEAD)));
 }
 
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            unsigned keep_days, unsigned audit_days)
 {
     ASSERT(keep_days >= 1 && audit_days >= 1);
-    query->params[0] = pg_i64(keep_days);
-    query->params[1] = pg_i64(audit_days);
-    store_submit(pool, query, op, &partitions_drop);
-}
-
-int store_partitions_result(const struct pg_query *query, int64_t *count)
-{
-    if (query->status != OK)
-        return query->status;
-    *count = pg_get_i64(&query->rows, 0, 0);
-    return OK;
+    store_ask(pool, query, op, &partitions_drop, PG_VALUES(pg_i64(keep_days), pg_i64(audit_days)));
 }
 
 void store_keys_expired(struct pg_pool *pool, struct pg_query *query, struct op *op)
@@ -105,28 +92,15 @@ void store_keys_expired(struct pg_pool *pool, struct pg_query *query, struct op 
 int store_keys_expired_result(const struct pg_query *query, struct expired_key **list,
                               size_t *count)
 {
-    if (query->status != OK)
-        return query->status;
-    *list = ARENA_ARRAY(&query->op->arena, struct expired_key, query->rows.count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    *count = query->rows.count;
-    for (size_t i = 0; i < *count; i++)
-        (*list)[i] = (struct expired_key){
-            .account_id = pg_get_uuid(&query->rows, i, 0),
-            .key = pg_get_bytes(&query->rows, i, 1),
-            .expires_at = pg_get_time(&query->rows, i, 2),
-        };
-    return OK;
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    return status;
 }
 
 void store_key_expire(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct expired_key *key)
 {
-    query->params[0] = pg_uuid(key->account_id);
-    query->params[1] = pg_text(key->key);
-    query->params[2] = pg_time(key->expires_at);
-    store_submit(pool, query, op, &key_expire);
+    store_ask_of(pool, query, op, &key_expire, key, PG_NO_VALUES);
 }
 
 void store_schema_version(struct pg_pool *pool, struct pg_query *query, struct op *op)

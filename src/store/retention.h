@@ -11,14 +11,13 @@
 enum { RETENTION_DAYS_AHEAD = 7, RETENTION_KEYS_MAX = 500 };
 
 /* Makes the day partitions of today and RETENTION_DAYS_AHEAD days of every partitioned table where
- * they are missing. Result: how many were made. */
+ * they are missing. store_count_result: how many were made. */
 void store_partitions_make(struct pg_pool *pool, struct pg_query *query, struct op *op);
 /* Drops at most one partition whose rows are all older than keep_days, of audit events older than
- * audit_days (both at least 1). Result: how many (0 or 1): call again until 0. ERR_TIMEOUT when its
- * lock could not be had: try later. */
+ * audit_days (both at least 1). store_count_result: how many (0 or 1): call again until 0.
+ * ERR_TIMEOUT when its lock could not be had: try later. */
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            unsigned keep_days, unsigned audit_days);
-int store_partitions_result(const struct pg_query *query, int64_t *count) MUST_CHECK;
 
 /* A scan for bound keys past their expiry, at most RETENTION_KEYS_MAX. */
 struct expired_key {

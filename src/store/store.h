@@ -34,4 +34,13 @@ static inline int store_done_result(const struct pg_query *query)
     return query->status;
 }
 
+/* For statements that had to find their row: ERR_NOTFOUND when it was not there, or not as the
+ * statement wanted it. */
+static inline int store_hit_result(const struct pg_query *query)
+{
+    return query->status == OK && query->rows.count == 0 ? ERR_NOTFOUND : query->status;
+}
+/* For statements that count: the number in the first row. */
+int store_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
+
 #endif

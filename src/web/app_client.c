@@ -212,7 +212,7 @@ static enum op_result finish_delete(struct web_request *request)
         return web_reply_redirect(request, app_path(request, it->app->integration_id),
                                   "client_deleted");
     }
-    int status = store_oauth_client_delete_result(&request->query);
+    int status = store_hit_result(&request->query);
     /* It is gone, which is what was wanted: a second press gets the same answer as the first. */
     if (status == ERR_NOTFOUND)
         return web_reply_redirect(request, app_path(request, it->app->integration_id),

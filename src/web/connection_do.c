@@ -107,7 +107,7 @@ static enum op_result on_changed(struct web_request *request)
     struct doing *it = request->state;
     ASSERT((size_t)it->kind < ARRAY_LEN(kinds)); /* a test changes nothing */
     int64_t rev;
-    int status = it->kind == DISCONNECT ? store_connection_delete_result(&request->query)
+    int status = it->kind == DISCONNECT ? store_hit_result(&request->query)
                                         : store_connection_set_result(&request->query, &rev);
     /* ERR_INVALID: a concurrent change won, and this one was not made. */
     if (status == ERR_NOTFOUND)

@@ -341,7 +341,7 @@ static enum op_result finish_revoke(struct web_request *request)
         web_clear_cookie(request);
         return web_reply_redirect(request, SLICE("/sign-in"), "own_key_revoked");
     }
-    int status = store_api_key_revoke_result(&request->query);
+    int status = store_hit_result(&request->query);
     if (status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"),
                                  SLICE("The account has no such key."));

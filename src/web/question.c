@@ -120,7 +120,7 @@ static enum op_result finish_revoke(struct web_request *request)
     /* state is set by load_links, so NULL is the first call. */
     if (!it)
         return load_links(request);
-    int status = store_connect_session_count_result(&request->query, &links);
+    int status = store_count_result(&request->query, &links);
     if (status != OK)
         return web_reply_database(request, status);
     slice name = it->key.name.len > 0 ? it->key.name : it->key.prefix;

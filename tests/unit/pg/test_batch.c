@@ -213,8 +213,9 @@ static double metric_now(const char *line)
 /* ---- reads that share an answer ---- */
 
 /* n of an account's row, and how often anything was asked. */
-static const struct pg_column shared_params[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
-static const struct pg_column shared_columns[] = {{"n", PG_I64}, {"asked", PG_I64}};
+static const struct pg_column shared_params[] = {PG_ARG("account_id", PG_UUID),
+                                                 PG_ARG("id", PG_I64)};
+static const struct pg_column shared_columns[] = {PG_ARG("n", PG_I64), PG_ARG("asked", PG_I64)};
 static const struct pg_stmt item_shared = {
     .name = "item_shared",
     .sql = "select :ord, c.* from @input lateral (select x.n, nextval('t.asked') from t.item x "
@@ -520,7 +521,7 @@ static int set_up(void **state)
 
 static char widest_sql[PG_PARAMS_MAX * 16 + 100], widest_names[PG_PARAMS_MAX][4];
 static struct pg_column widest_params[PG_PARAMS_MAX];
-static const struct pg_column widest_columns[] = {{"sum", PG_I64}};
+static const struct pg_column widest_columns[] = {PG_ARG("sum", PG_I64)};
 static const struct pg_stmt widest = {
     .name = "widest",
     .sql = widest_sql,
@@ -536,7 +537,7 @@ static void make_widest(void)
                                   "select :ord, c.* from @input lateral (select 0::bigint");
     for (size_t i = 0; i < PG_PARAMS_MAX; i++) {
         snprintf(widest_names[i], sizeof(widest_names[i]), "p%zu", i);
-        widest_params[i] = (struct pg_column){widest_names[i], PG_I64};
+        widest_params[i] = (struct pg_column)PG_ARG(widest_names[i], PG_I64);
         len += (size_t)snprintf(widest_sql + len, sizeof(widest_sql) - len, " + %zu * :%s", i + 1,
                                 widest_names[i]);
     }

@@ -194,8 +194,8 @@ static void test_a_slow_batch_holds_back_its_rows_only(void **state)
     assert_int_equal(items_ask(conninfo, "select n from t.item where id = 1"), 8);
 }
 
-static const struct pg_column large_key[] = {{"account_id", PG_UUID}, {"id", PG_I64}};
-static const struct pg_column large_columns[] = {{"text", PG_TEXT}};
+static const struct pg_column large_key[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64)};
+static const struct pg_column large_columns[] = {PG_ARG("text", PG_TEXT)};
 static const struct pg_stmt large_get = {
     .name = "large_get",
     .sql = "select :ord, repeat('x', 5000000) @read(t.large)",

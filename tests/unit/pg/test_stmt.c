@@ -8,8 +8,8 @@
 #include "base/mem.h"
 #include "pg/stmt.h"
 
-static const struct pg_column params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64}, {"body", PG_JSON}};
+static const struct pg_column params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64),
+                                          PG_ARG("body", PG_JSON)};
 
 static void check(const char *sql, uint8_t key_count, enum pg_mode mode, const char *want)
 {

@@ -134,7 +134,7 @@ static inline int finish_now(enum claim_end end, slice summary)
     execution = execution_of(&claim, summary);
     claim_end = end;
     run(start_finish);
-    int rc = store_execution_finish_result(&calls[0].query);
+    int rc = store_hit_result(&calls[0].query);
     done();
     return rc;
 }

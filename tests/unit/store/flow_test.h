@@ -78,7 +78,7 @@ static inline void run(void (*start)(struct pg_call *c), void *arg)
 static inline int moved(void)
 {
     run(start_move, NULL);
-    int status = store_flow_move_result(&calls[0].query);
+    int status = store_hit_result(&calls[0].query);
     pg_call_end(&calls[0]);
     return status;
 }

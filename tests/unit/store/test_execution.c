@@ -25,7 +25,7 @@ static void test_claim_finish_replay(void **state)
     calls[0].is_again = true;
     for (int replay = 0; replay < 3; replay++) {
         run(start_finish);
-        assert_int_equal(store_execution_finish_result(&calls[0].query), OK);
+        assert_int_equal(store_hit_result(&calls[0].query), OK);
         done();
     }
     calls[0].is_again = false;
@@ -114,11 +114,11 @@ static void test_write_without_a_key(void **state)
     assert_int_equal(count_of("idempotency_key"), before);
     calls[0].is_again = true;
     run(start_finish);
-    assert_int_equal(store_execution_finish_result(&calls[0].query), OK); /* replay */
+    assert_int_equal(store_hit_result(&calls[0].query), OK); /* replay */
     done();
     calls[0].is_again = false;
     run(start_finish);
-    assert_int_equal(store_execution_finish_result(&calls[0].query), ERR_NOTFOUND);
+    assert_int_equal(store_hit_result(&calls[0].query), ERR_NOTFOUND);
     done();
 }
 
@@ -134,7 +134,7 @@ static void test_the_second_sending_sees_the_first(void **state)
         execution = execution_of(&claim, SLICE("{}"));
         claim_end = ends[i];
         assert_int_equal(pg_second_run(&bench, conninfo, lock, &calls[0], start_finish, NULL), OK);
-        int status = store_execution_finish_result(&calls[0].query);
+        int status = store_hit_result(&calls[0].query);
         done();
         assert_int_equal(status, OK);
     }
@@ -276,7 +276,7 @@ static void test_sets_of_everything(void **state)
             calls[i].is_again = replay > 0;
         start_items(start_item_finish);
         for (size_t i = 0; i < SET; i++)
-            assert_int_equal(store_execution_finish_result(&calls[i].query), OK);
+            assert_int_equal(store_hit_result(&calls[i].query), OK);
         pg_calls_end(calls, SET);
     }
     for (size_t i = 0; i < SET; i++)
@@ -308,7 +308,7 @@ static void test_sets_of_everything(void **state)
         items[i].execution.id = uuid_v7();
     start_items(start_item_finish); /* no such claim: fenced, one and all */
     for (size_t i = 0; i < SET; i++)
-        assert_int_equal(store_execution_finish_result(&calls[i].query), ERR_NOTFOUND);
+        assert_int_equal(store_hit_result(&calls[i].query), ERR_NOTFOUND);
     pg_calls_end(calls, SET);
     assert_int_equal(count_of("execution"), SET);
 }

@@ -207,7 +207,7 @@ static void test_fifty_wake_one_due_flow(void **state)
     }
     pg_calls_wait(&bench, calls, ARRAY_LEN(moves));
     for (size_t i = 0; i < ARRAY_LEN(moves); i++)
-        won += store_flow_move_result(&calls[i].query) == OK;
+        won += store_hit_result(&calls[i].query) == OK;
     pg_calls_end(calls, ARRAY_LEN(moves));
     assert_int_equal(won, 1);
     assert_int_equal(count("flow_step", "step_index = 1"), 1);
@@ -230,7 +230,7 @@ static void test_items_share_a_commit_and_are_fenced(void **state)
     }
     pg_calls_wait(&bench, calls, ARRAY_LEN(items));
     for (size_t i = 0; i < ARRAY_LEN(items); i++)
-        assert_int_equal(store_flow_item_insert_result(&calls[i].query), OK);
+        assert_int_equal(store_hit_result(&calls[i].query), OK);
     pg_calls_end(calls, ARRAY_LEN(items));
     assert_int_equal(count("flow_item", "true"), 20);
     char sql[256], id[UUID_TEXT_LEN + 1];
@@ -240,11 +240,11 @@ static void test_items_share_a_commit_and_are_fenced(void **state)
     assert_true(items_ask(conninfo, sql) <= 4); /* by two writers, two batches each at most */
     item = items[0];
     run(start_item, NULL);
-    assert_int_equal(store_flow_item_insert_result(&calls[0].query), OK); /* a replay */
+    assert_int_equal(store_hit_result(&calls[0].query), OK); /* a replay */
     pg_call_end(&calls[0]);
     flow.rev++;
     run(start_item, NULL);
-    assert_int_equal(store_flow_item_insert_result(&calls[0].query), ERR_NOTFOUND);
+    assert_int_equal(store_hit_result(&calls[0].query), ERR_NOTFOUND);
     pg_call_end(&calls[0]);
 }
 
@@ -262,7 +262,7 @@ static void test_retention(void **state)
     run(start_ended, NULL);
     struct flow_ref *refs;
     size_t n;
-    assert_int_equal(store_flow_ended_result(&calls[0].query, &refs, &n), OK);
+    assert_int_equal(store_flow_scan_result(&calls[0].query, &refs, &n), OK);
     assert_true(n > 0);
     pg_call_end(&calls[0]);
     run(start_remove, NULL);

@@ -43,12 +43,12 @@ static void test_recovery_and_fences(void **state)
     assert_int_equal(count, 0);
     done();
     run(start_heartbeat);
-    assert_int_equal(store_node_heartbeat_result(&calls[0].query), OK);
+    assert_int_equal(store_hit_result(&calls[0].query), OK);
     done();
     run(start_leave);
     done();
     run(start_heartbeat); /* dead stays dead */
-    assert_int_equal(store_node_heartbeat_result(&calls[0].query), ERR_NOTFOUND);
+    assert_int_equal(store_hit_result(&calls[0].query), ERR_NOTFOUND);
     done();
     claim = lost;
     run(start_find);
@@ -76,7 +76,7 @@ static void test_recovery_and_fences(void **state)
     execution.error_code = SLICE("execution_failed");
     claim_end = CLAIM_KEEP;
     run(start_finish);
-    assert_int_equal(store_execution_finish_result(&calls[0].query), OK);
+    assert_int_equal(store_hit_result(&calls[0].query), OK);
     done();
     /* the zombie wakes up and says it succeeded: too late, and it is told */
     assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{\"status\":\"succeeded\"}")), ERR_NOTFOUND);

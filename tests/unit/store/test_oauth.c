@@ -98,7 +98,7 @@ static void start_lost(struct pg_call *call)
 static int claim(struct uuid who)
 {
     assert_int_equal(pg_call_run(&bench, &calls[0], start_claim, &who), OK);
-    int result = store_connection_claim_result(&calls[0].query);
+    int result = store_hit_result(&calls[0].query);
     done();
     return result;
 }
@@ -116,7 +116,7 @@ static void test_one_holder_at_a_time(void **state)
     }
     pg_calls_wait(&bench, calls, CALLS_MAX);
     for (size_t i = 0; i < CALLS_MAX; i++)
-        if (store_connection_claim_result(&calls[i].query) == OK) {
+        if (store_hit_result(&calls[i].query) == OK) {
             winners++;
             holder = holders[i];
         }
@@ -241,12 +241,12 @@ static void test_what_a_person_changes(void **state)
     assert_int_equal(set_result(start_default), ERR_NOTFOUND);
     assert_int_equal(set_result(start_label), ERR_NOTFOUND);
     assert_int_equal(run(start_delete), OK);
-    assert_int_equal(store_connection_delete_result(&calls[0].query), ERR_NOTFOUND);
+    assert_int_equal(store_hit_result(&calls[0].query), ERR_NOTFOUND);
     done();
     assert_int_equal(count_of("and label = 'mine' and is_default", connection.id), 1);
     wanted_account = account;
     assert_int_equal(run(start_delete), OK);
-    assert_int_equal(store_connection_delete_result(&calls[0].query), OK);
+    assert_int_equal(store_hit_result(&calls[0].query), OK);
     done();
     assert_int_equal(count_of("", connection.id), 0);
 }

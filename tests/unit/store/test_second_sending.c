@@ -14,7 +14,7 @@ static void second(void (*start)(struct pg_call *call))
 static int second_move(void)
 {
     second(start_move);
-    int status = store_flow_move_result(&calls[0].query);
+    int status = store_hit_result(&calls[0].query);
     pg_call_end(&calls[0]);
     return status;
 }

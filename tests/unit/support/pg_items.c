@@ -7,14 +7,15 @@
 #include <stdlib.h>
 
 static const struct pg_column put_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64},  {"n", PG_I64},     {"name", PG_TEXT},
-    {"body", PG_JSON},       {"at", PG_TIME}, {"flag", PG_BOOL}, {"raw", PG_BYTES}};
-static const struct pg_column take_columns[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64}, {"n", PG_I64}};
-static const struct pg_column by_params[] = {
-    {"account_id", PG_UUID}, {"id", PG_I64}, {"by", PG_I64}};
-static const struct pg_column n_columns[] = {{"n", PG_I64}};
-static const struct pg_column list_columns[] = {{"id", PG_I64}, {"n", PG_I64}};
+    PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64),    PG_ARG("n", PG_I64),
+    PG_ARG("name", PG_TEXT),       PG_ARG("body", PG_JSON), PG_ARG("at", PG_TIME),
+    PG_ARG("flag", PG_BOOL),       PG_ARG("raw", PG_BYTES)};
+static const struct pg_column take_columns[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64),
+                                                PG_ARG("n", PG_I64)};
+static const struct pg_column by_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64),
+                                             PG_ARG("by", PG_I64)};
+static const struct pg_column n_columns[] = {PG_ARG("n", PG_I64)};
+static const struct pg_column list_columns[] = {PG_ARG("id", PG_I64), PG_ARG("n", PG_I64)};
 
 #define INSERT                                                           \
     "insert into t.item (account_id, id, n, name, body, at, flag, raw) " \
