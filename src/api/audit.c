@@ -41,8 +41,7 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     listing_put_text(w, "actor", event->actor);
     listing_put_text(w, "address", event->address);
     listing_put_text(w, "request_id", event->request_id);
-    json_key(w, "details");
-    json_put_raw(w, event->details);
+    json_member_raw(w, "details", event->details);
     json_close(w, '}');
 }
 

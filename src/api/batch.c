@@ -116,19 +116,13 @@ static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(out->execution_id, id);
-    json_key(w, "summary");
-    json_open(w, '{');
-    json_key(w, "status");
-    json_put_str(w, slice_cstr(exec_reason_status(out->reason)));
-    json_key(w, "execution_id");
-    json_put_str(w, slice_cstr(id));
-    json_key(w, "integration_id");
-    json_put_str(w, out->integration_id);
-    json_key(w, "action_id");
-    json_put_str(w, out->action_id);
+    json_member_open(w, "summary", '{');
+    json_member_str(w, "status", slice_cstr(exec_reason_status(out->reason)));
+    json_member_str(w, "execution_id", slice_cstr(id));
+    json_member_str(w, "integration_id", out->integration_id);
+    json_member_str(w, "action_id", out->action_id);
     json_close(w, '}');
-    json_key(w, "truncated");
-    json_put_bool(w, true);
+    json_member_bool(w, "truncated", true);
 }
 
 /* A reason without a status is a guard error, which has no summary; so is an outcome whose summary
@@ -140,8 +134,8 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
     slice summary = exec_summary_of(exec);
     bool has_status = exec_reason_status(out->reason) != NULL;
     bool is_guard = !has_status || (summary.len == 0 && !out->is_left_out);
-    json_key(w, "status");
-    json_put_i64(w, is_guard && has_status ? 500 : api_verdict_of(out->reason)->http_status);
+    json_member_i64(w, "status",
+                    is_guard && has_status ? 500 : api_verdict_of(out->reason)->http_status);
     if (is_guard) {
         json_key(w, "error");
         json_put_str(w,
@@ -152,39 +146,29 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
         put_truncated(w, out);
     } else {
         batch->summaries_len += summary.len;
-        json_key(w, "summary");
-        json_put_raw(w, summary);
+        json_member_raw(w, "summary", summary);
     }
     int64_t retry_after_s = exec_outcome_retry_after_s(out);
-    if (retry_after_s > 0) {
-        json_key(w, "retry_after");
-        json_put_i64(w, retry_after_s);
-    }
-    if (out->is_replayed) {
-        json_key(w, "idempotent_replayed");
-        json_put_bool(w, true);
-    }
+    if (retry_after_s > 0)
+        json_member_i64(w, "retry_after", retry_after_s);
+    if (out->is_replayed)
+        json_member_bool(w, "idempotent_replayed", true);
 }
 
 /* What was refused before anything of it ran. */
 static void put_problem(struct json_writer *w, const struct item *item)
 {
     ASSERT(item->problem.ptr && item->status >= 400 && !item->exec);
-    json_key(w, "status");
-    json_put_i64(w, item->status);
-    json_key(w, "error");
-    json_put_str(w, item->problem);
-    if (item->retry_after_s > 0) {
-        json_key(w, "retry_after");
-        json_put_i64(w, item->retry_after_s);
-    }
+    json_member_i64(w, "status", item->status);
+    json_member_str(w, "error", item->problem);
+    if (item->retry_after_s > 0)
+        json_member_i64(w, "retry_after", item->retry_after_s);
 }
 
 static void put_results(struct json_writer *w, struct batch *batch)
 {
     json_open(w, '{');
-    json_key(w, "results");
-    json_open(w, '[');
+    json_member_open(w, "results", '[');
     for (size_t i = 0; i < batch->count; i++) {
         const struct item *item = &batch->items[i];
         json_open(w, '{');

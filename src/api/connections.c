@@ -58,8 +58,7 @@ static enum op_result finish_connection_list(struct api_request *request)
     buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "connections");
-    json_open(&w, '[');
+    json_member_open(&w, "connections", '[');
     for (size_t i = 0; i < count; i++)
         put_connection(&w, &rows[i]);
     json_close(&w, ']');

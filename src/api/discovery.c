@@ -115,16 +115,11 @@ static void put_integration_state(struct json_writer *w,
                                   enum connect_state state)
 {
     json_open(w, '{');
-    json_key(w, "integration_id");
-    json_put_str(w, integration->integration_id);
-    json_key(w, "name");
-    json_put_str(w, integration->name);
-    json_key(w, "connected");
-    json_put_bool(w, connect_state_is_live(state));
-    json_key(w, "connection_state");
-    json_put_str(w, slice_cstr(connect_state_name(state)));
-    json_key(w, "capabilities");
-    json_put_raw(w, integration->capabilities_json);
+    json_member_str(w, "integration_id", integration->integration_id);
+    json_member_str(w, "name", integration->name);
+    json_member_bool(w, "connected", connect_state_is_live(state));
+    json_member_str(w, "connection_state", slice_cstr(connect_state_name(state)));
+    json_member_raw(w, "capabilities", integration->capabilities_json);
     json_close(w, '}');
 }
 
@@ -174,8 +169,7 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     /* page is at least 1 and below 2^32 (begin_integrations) */
     uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
     json_open(w, '{');
-    json_key(w, "items");
-    json_open(w, '[');
+    json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++) {
         enum connect_state state = integration_state_of(list[i], apps, app_count);
         if (!is_match(catalog, list[i], filter, state))
@@ -185,12 +179,9 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
         total++;
     }
     json_close(w, ']');
-    json_key(w, "page");
-    json_put_i64(w, (int64_t)filter->page);
-    json_key(w, "page_size");
-    json_put_i64(w, (int64_t)filter->page_size);
-    json_key(w, "total");
-    json_put_i64(w, (int64_t)total);
+    json_member_i64(w, "page", (int64_t)filter->page);
+    json_member_i64(w, "page_size", (int64_t)filter->page_size);
+    json_member_i64(w, "total", (int64_t)total);
     json_close(w, '}');
 }
 
@@ -234,10 +225,8 @@ static void put_actions(struct json_writer *w, const struct catalog_integration 
                         const struct search_hit *ranked, size_t count)
 {
     json_open(w, '{');
-    json_key(w, "integration_id");
-    json_put_str(w, integration->integration_id);
-    json_key(w, "items");
-    json_open(w, '[');
+    json_member_str(w, "integration_id", integration->integration_id);
+    json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)
         json_put_raw(w, ranked ? ranked[i].action->item_json : integration->actions[i].item_json);
     json_close(w, ']');
@@ -332,22 +321,15 @@ static void put_hit(struct json_writer *w, const struct search_hit *hit, enum co
     const struct catalog_integration *integration = hit->integration;
     const struct catalog_action *action = hit->action;
     json_open(w, '{');
-    json_key(w, "kind");
-    json_put_str(w, action ? SLICE("action") : SLICE("integration"));
-    json_key(w, "integration_id");
-    json_put_str(w, integration->integration_id);
-    json_key(w, "action_id");
-    json_put_str(w, action ? action->action_id : SLICE_NONE);
-    json_key(w, "title");
-    json_put_str(w, action ? action->title : integration->name);
-    json_key(w, "summary");
-    json_put_str(w, catalog_summary(action ? action->description : integration->description));
-    json_key(w, "connected");
-    json_put_bool(w, connect_state_is_live(state));
-    json_key(w, "connection_state");
-    json_put_str(w, slice_cstr(connect_state_name(state)));
-    json_key(w, "relevance");
-    json_put_str(w, search_relevance_name(hit));
+    json_member_str(w, "kind", action ? SLICE("action") : SLICE("integration"));
+    json_member_str(w, "integration_id", integration->integration_id);
+    json_member_str(w, "action_id", action ? action->action_id : SLICE_NONE);
+    json_member_str(w, "title", action ? action->title : integration->name);
+    json_member_str(w, "summary",
+                    catalog_summary(action ? action->description : integration->description));
+    json_member_bool(w, "connected", connect_state_is_live(state));
+    json_member_str(w, "connection_state", slice_cstr(connect_state_name(state)));
+    json_member_str(w, "relevance", search_relevance_name(hit));
     json_close(w, '}');
 }
 
@@ -375,8 +357,7 @@ static enum op_result finish_search(struct api_request *request)
     buf_init(&text, LIST_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "items");
-    json_open(&w, '[');
+    json_member_open(&w, "items", '[');
     for (size_t i = 0; i < count; i++)
         put_hit(&w, &hits[i], integration_state_of(hits[i].integration, apps, app_count));
     json_close(&w, ']');

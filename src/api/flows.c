@@ -211,12 +211,9 @@ static enum op_result finish_start(struct api_request *request)
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "flowId");
-    json_put_str(&w, slice_of(id, UUID_TEXT_LEN));
-    json_key(&w, "flow");
-    json_put_raw(&w, state->command.view_json);
-    json_key(&w, "templates");
-    json_put_raw(&w, template_list(request));
+    json_member_str(&w, "flowId", slice_of(id, UUID_TEXT_LEN));
+    json_member_raw(&w, "flow", state->command.view_json);
+    json_member_raw(&w, "templates", template_list(request));
     json_close(&w, '}');
     slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);

@@ -157,6 +157,5 @@ void listing_put_time(struct json_writer *w, const char *key, int64_t wall_us)
 
 void listing_put_text(struct json_writer *w, const char *key, slice text)
 {
-    json_key(w, key);
-    json_put_str(w, text);
+    json_member_str(w, key, text);
 }

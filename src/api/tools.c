@@ -218,12 +218,9 @@ static void put_meta(struct json_writer *w, const struct exec_outcome *out)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(out->execution_id, id);
-    json_key(w, "meta");
-    json_open(w, '{');
-    json_key(w, "executionId");
-    json_put_str(w, slice_cstr(id));
-    json_key(w, "durationMs");
-    json_put_i64(w, (out->finished_us - out->started_us) / 1000);
+    json_member_open(w, "meta", '{');
+    json_member_str(w, "executionId", slice_cstr(id));
+    json_member_i64(w, "durationMs", (out->finished_us - out->started_us) / 1000);
     json_key(w, "attempts");
     if (out->is_replayed)
         json_put_null(w);
@@ -234,12 +231,9 @@ static void put_meta(struct json_writer *w, const struct exec_outcome *out)
         json_put_null(w);
     } else {
         json_open(w, '{');
-        json_key(w, "status");
-        json_put_i64(w, out->provider_status);
-        if (out->provider_request_id.len > 0) {
-            json_key(w, "requestId");
-            json_put_str(w, out->provider_request_id);
-        }
+        json_member_i64(w, "status", out->provider_status);
+        if (out->provider_request_id.len > 0)
+            json_member_str(w, "requestId", out->provider_request_id);
         json_close(w, '}');
     }
     json_close(w, '}');
@@ -249,16 +243,11 @@ static void put_error(struct json_writer *w, const struct exec_outcome *out)
 {
     const struct api_verdict *verdict = api_verdict_of(out->reason);
     ASSERT(verdict->error_type && verdict->tool_code);
-    json_key(w, "error");
-    json_open(w, '{');
-    json_key(w, "type");
-    json_put_str(w, slice_cstr(verdict->error_type));
-    json_key(w, "code");
-    json_put_str(w, slice_cstr(verdict->tool_code));
-    json_key(w, "message");
-    json_put_str(w, out->message.ptr ? out->message : SLICE(""));
-    json_key(w, "retryable");
-    json_put_bool(w, exec_outcome_is_retryable(out));
+    json_member_open(w, "error", '{');
+    json_member_str(w, "type", slice_cstr(verdict->error_type));
+    json_member_str(w, "code", slice_cstr(verdict->tool_code));
+    json_member_str(w, "message", out->message.ptr ? out->message : SLICE(""));
+    json_member_bool(w, "retryable", exec_outcome_is_retryable(out));
     json_close(w, '}');
 }
 
@@ -267,21 +256,16 @@ static void put_envelope(struct json_writer *w, const struct tool *tool,
 {
     bool is_ok = out->reason == EXEC_SUCCEEDED;
     json_open(w, '{');
-    json_key(w, "ok");
-    json_put_bool(w, is_ok);
-    json_key(w, "toolName");
-    json_put_str(w, tool->name);
-    json_key(w, "integration");
-    json_put_str(w, tool->integration_id);
+    json_member_bool(w, "ok", is_ok);
+    json_member_str(w, "toolName", tool->name);
+    json_member_str(w, "integration", tool->integration_id);
     if (is_ok) {
-        json_key(w, "data");
-        json_put_raw(w, out->output_json);
+        json_member_raw(w, "data", out->output_json);
         put_meta(w, out);
     } else {
         put_error(w, out);
     }
-    json_key(w, "canonical");
-    json_put_raw(w, exec_summary_of(tool->exec));
+    json_member_raw(w, "canonical", exec_summary_of(tool->exec));
     json_close(w, '}');
 }
 

@@ -37,14 +37,10 @@ static void put_array(struct json_writer *w, const struct json *array)
 
 static void put_item_members(struct json_writer *w, const struct catalog_action *action)
 {
-    json_key(w, "action_id");
-    json_put_str(w, action->action_id);
-    json_key(w, "title");
-    json_put_str(w, action->title);
-    json_key(w, "description");
-    json_put_str(w, action->description);
-    json_key(w, "side_effect_level");
-    json_put_str(w, slice_cstr(catalog_level_name(action->level)));
+    json_member_str(w, "action_id", action->action_id);
+    json_member_str(w, "title", action->title);
+    json_member_str(w, "description", action->description);
+    json_member_str(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
 }
 
 static bool is_required_input(const struct json *required, slice name)
@@ -79,8 +75,7 @@ static void put_schema_version(struct json_writer *w, const struct json *schema)
     json_write_sorted(&text, schema);
     uint64_t hash = hash_stable(text.ptr, text.len);
     (void)snprintf(version, sizeof(version), "%016llx", (unsigned long long)hash);
-    json_key(w, "schema_version");
-    json_put_str(w, slice_cstr(version));
+    json_member_str(w, "schema_version", slice_cstr(version));
     if (!buf_is_ok(&text))
         w->out->is_failed = true;
     buf_deinit(&text);
@@ -91,15 +86,12 @@ static void put_preconditions(struct json_writer *w, struct arena *arena,
                               const struct catalog_action *action)
 {
     const struct json *own = action->preconditions;
-    json_key(w, "preconditions");
-    json_open(w, '[');
+    json_member_open(w, "preconditions", '[');
     for (uint32_t i = 0; json_is(own, JSON_ARRAY) && i < own->count; i++)
         json_put(w, json_at(own, i));
     json_open(w, '{');
-    json_key(w, "kind");
-    json_put_str(w, SLICE("note"));
-    json_key(w, "description");
-    json_put_str(w, catalog_proof(action, arena));
+    json_member_str(w, "kind", SLICE("note"));
+    json_member_str(w, "description", catalog_proof(action, arena));
     json_close(w, '}');
     json_close(w, ']');
 }
@@ -124,10 +116,8 @@ static void put_files(struct json_writer *w, const struct catalog_files *files)
         return;
     }
     json_open(w, '{');
-    json_key(w, "travel");
-    json_put_str(w, slice_cstr(travels[files->travel]));
-    json_key(w, "field");
-    json_put_str(w, files->field.len > 0 ? files->field : SLICE_NONE);
+    json_member_str(w, "travel", slice_cstr(travels[files->travel]));
+    json_member_str(w, "field", files->field.len > 0 ? files->field : SLICE_NONE);
     put_count(w, "count_max", files->count_max);
     put_count(w, "bytes_max", files->bytes_max);
     json_close(w, '}');
@@ -138,29 +128,22 @@ static void put_detail(struct json_writer *w, struct arena *arena,
 {
     ASSERT(action->input_schema); /* an action without one was refused */
     json_open(w, '{');
-    json_key(w, "integration_id");
-    json_put_str(w, action->integration->integration_id);
+    json_member_str(w, "integration_id", action->integration->integration_id);
     put_item_members(w, action);
-    json_key(w, "tool_name");
-    json_put_str(w, action->tool_name);
-    json_key(w, "requires_confirmation");
-    json_put_bool(w, action->requires_confirmation);
-    json_key(w, "idempotent");
-    json_put_bool(w, action->is_idempotent);
+    json_member_str(w, "tool_name", action->tool_name);
+    json_member_bool(w, "requires_confirmation", action->requires_confirmation);
+    json_member_bool(w, "idempotent", action->is_idempotent);
     json_key(w, "scopes");
     put_array(w, action->scopes);
-    json_key(w, "input_schema");
-    json_put(w, action->input_schema);
+    json_member(w, "input_schema", action->input_schema);
     put_schema_version(w, action->input_schema);
-    json_key(w, "input_summary");
-    json_open(w, '{');
+    json_member_open(w, "input_summary", '{');
     json_key(w, "required");
     put_field_names(w, action->input_schema, true);
     json_key(w, "optional");
     put_field_names(w, action->input_schema, false);
     json_close(w, '}');
-    json_key(w, "output_schema");
-    json_put(w, action->output_schema);
+    json_member(w, "output_schema", action->output_schema);
     put_files(w, &action->files);
     json_key(w, "examples");
     put_array(w, action->examples);

@@ -167,8 +167,7 @@ static void put_connection(struct output_json *json, const struct connection *ro
     json_open(&json->w, '{');
     connect_write(&json->w, row);
     /* The members of the API's answer first, then those that only an operator needs. */
-    json_key(&json->w, "params");
-    json_put_raw(&json->w, row->params);
+    json_member_raw(&json->w, "params", row->params);
     output_json_str(json, "master_key_id", row->key_id);
     json_close(&json->w, '}');
 }

@@ -220,16 +220,14 @@ static int print_json(struct explanation *e)
     output_json_str(&json, "template", flow->template_key);
     output_json_str(&json, "status", slice_cstr(flow_status_name(flow->status)));
     output_json_str(&json, "step", e->step);
-    json_key(&json.w, "attempt");
-    json_put_i64(&json.w, flow->attempt);
+    json_member_i64(&json.w, "attempt", flow->attempt);
     output_json_time(&json, "created_at", flow->created_at);
     output_json_time(&json, "updated_at", flow->updated_at);
     output_json_time(&json, "next_due", flow_due_at(flow));
     output_json_time(&json, "deadline", flow->deadline);
     output_json_str(&json, "owner", e->found.node_name);
     output_json_time(&json, "lease_until", e->found.lease_until);
-    json_key(&json.w, "last_error");
-    json_put_raw(&json.w, e->found.last_error);
+    json_member_raw(&json.w, "last_error", e->found.last_error);
     output_json_str(&json, "why", buf_slice(&e->why));
     json_close(&json.w, '}');
     return output_json_end(&json, stdout, &e->session->err);

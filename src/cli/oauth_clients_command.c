@@ -173,8 +173,7 @@ static int list_oauth_clients(struct session *session, struct command_call *call
         json_open(&json.w, '{');
         output_json_str(&json, "integration_id", rows[i].integration_id);
         output_json_str(&json, "client_id", rows[i].client_id);
-        json_key(&json.w, "has_secret");
-        json_put_bool(&json.w, rows[i].sealed.len > 0);
+        json_member_bool(&json.w, "has_secret", rows[i].sealed.len > 0);
         output_json_str(&json, "master_key_id", rows[i].key_id);
         output_json_time(&json, "created_at", rows[i].created_at);
         output_json_time(&json, "updated_at", rows[i].updated_at);

@@ -191,8 +191,7 @@ void output_json_begin(struct output_json *json)
 
 void output_json_str(struct output_json *json, const char *key, slice text)
 {
-    json_key(&json->w, key);
-    json_put_str(&json->w, text);
+    json_member_str(&json->w, key, text);
 }
 
 void output_json_time(struct output_json *json, const char *key, int64_t wall_us)

@@ -34,11 +34,10 @@ static void on_ready(void *owner, uint16_t port)
     struct json_writer w;
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "base_url");
-    json_put_str(&w, ready_base_url(config->listen.count > 0 ? config->listen.items[0] : SLICE_NONE,
-                                    port, url));
-    json_key(&w, "pid");
-    json_put_i64(&w, getpid());
+    json_member_str(
+        &w, "base_url",
+        ready_base_url(config->listen.count > 0 ? config->listen.items[0] : SLICE_NONE, port, url));
+    json_member_i64(&w, "pid", getpid());
     json_close(&w, '}');
     /* The server runs; a missing ready file is reported, and does not end it. */
     if (ready_file_write(config->ready_file.ptr, buf_slice(&text), &err) != OK)

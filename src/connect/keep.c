@@ -222,8 +222,7 @@ static void put_audit_text(struct json_writer *w, const char *key, slice text)
 {
     if (!text.ptr)
         return;
-    json_key(w, key);
-    json_put_str(w, text);
+    json_member_str(w, key, text);
 }
 
 static void put_uuid(struct json_writer *w, const char *key, struct uuid id)
@@ -259,8 +258,7 @@ static slice details_of(struct connect_keep *keep)
     put_audit_text(&w, "connection_id", slice_of_u64((uint64_t)keep->row.id, id));
     put_audit_text(&w, "integration_id", keep->in.integration_id);
     if (connection_identity_is_known(&keep->in.identity)) {
-        json_key(&w, "identity");
-        json_open(&w, '{');
+        json_member_open(&w, "identity", '{');
         connect_write_identity(&w, &keep->in.identity);
         json_close(&w, '}');
     }

@@ -25,8 +25,7 @@ static void put_parameter(struct buf *out, bool as_json, struct json_writer *w, 
     if (value.len == 0)
         return;
     if (as_json) {
-        json_key(w, name);
-        json_put_str(w, value);
+        json_member_str(w, name, value);
         return;
     }
     if (out->len > 0)
@@ -384,12 +383,9 @@ int oauth_credential_write(const struct json *former, const struct oauth_reply *
     ASSERT(reply->verdict == OAUTH_GRANTED && reply->access_token.len > 0);
     json_begin(&w, out);
     json_open(&w, '{');
-    json_key(&w, "access_token");
-    json_put_str(&w, reply->access_token);
-    if (reply->refresh_token.ptr) {
-        json_key(&w, "refresh_token");
-        json_put_str(&w, reply->refresh_token);
-    }
+    json_member_str(&w, "access_token", reply->access_token);
+    if (reply->refresh_token.ptr)
+        json_member_str(&w, "refresh_token", reply->refresh_token);
     for (uint32_t i = 0; former && i < former->count; i++) {
         const struct json_member *member = &former->as.members[i];
         if (is_replaced(json_str(&member->key), reply))

@@ -7,8 +7,7 @@
 
 static void put_row_text(struct json_writer *w, const char *key, slice text)
 {
-    json_key(w, key);
-    json_put_str(w, text);
+    json_member_str(w, key, text);
 }
 
 /* 0 is written as null. */
@@ -25,8 +24,7 @@ void connect_write(struct json_writer *w, const struct connection *row)
     put_row_text(w, "id", slice_of_u64((uint64_t)row->id, id));
     put_row_text(w, "integration_id", row->integration_id);
     put_row_text(w, "label", row->label);
-    json_key(w, "default");
-    json_put_bool(w, row->is_default);
+    json_member_bool(w, "default", row->is_default);
     put_row_text(w, "auth", row->auth_kind);
     put_row_text(w, "status", slice_cstr(connection_status_name(row->status)));
     put_row_text(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);

@@ -184,8 +184,7 @@ static int make_connections(struct dev_demo *demo, struct session *session,
         buf_init(&text, CREDENTIAL_BYTES_MAX);
         json_begin(&w, &text);
         json_open(&w, '{');
-        json_key(&w, "access_token");
-        json_put_str(&w, json_str(&app->value));
+        json_member_str(&w, "access_token", json_str(&app->value));
         json_close(&w, '}');
         result = mend_app(demo, session, integration, buf_slice(&text), rows, count);
         buf_deinit(&text);

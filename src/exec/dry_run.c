@@ -15,14 +15,12 @@ static void put_url(struct json_writer *w, const struct exec_built *built, struc
     if (built->secret_len > 0)
         url = arena_printf(arena, "%.*s" MASK "%.*s", SLICE_ARG(slice_first(url, built->secret_at)),
                            SLICE_ARG(slice_from(url, built->secret_at + built->secret_len)));
-    json_key(w, "url");
-    json_put_str(w, url);
+    json_member_str(w, "url", url);
 }
 
 static void put_headers(struct json_writer *w, const struct exec_built *built)
 {
-    json_key(w, "headers");
-    json_open(w, '{');
+    json_member_open(w, "headers", '{');
     for (size_t i = 0; i < built->header_count; i++) {
         json_key_slice(w, built->headers[i].name);
         json_put_str(w, i == built->credential_index ? SLICE(MASK) : built->headers[i].value);
@@ -63,8 +61,10 @@ static bool put_body(struct json_writer *w, const struct exec *exec)
     buf_init(&text, DRY_RUN_BODY_BYTES_MAX * 2);
     for (size_t i = 0; i < built->body_count && text.len < DRY_RUN_BODY_BYTES_MAX; i++)
         append_part(exec, built->body[i], &text);
-    json_key(w, "body");
-    json_put_str(w, built->body_count == 0 ? SLICE_NONE : text.len ? buf_slice(&text) : SLICE(""));
+    json_member_str(w, "body",
+                    built->body_count == 0 ? SLICE_NONE
+                    : text.len             ? buf_slice(&text)
+                                           : SLICE(""));
     bool is_ok = buf_is_ok(&text);
     buf_deinit(&text);
     return is_ok;
@@ -79,8 +79,7 @@ static bool put_later(struct json_writer *w, struct exec *exec)
         return true;
     if (exec_preview(exec, &later, &err) != OK)
         return false;
-    json_key(w, "then");
-    json_put(w, &later);
+    json_member(w, "then", &later);
     return true;
 }
 
@@ -92,12 +91,9 @@ slice exec_render_dry_run(struct exec *exec)
     buf_init(&text, DRY_RUN_REPLY_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "dry_run");
-    json_put_bool(&w, true);
-    json_key(&w, "request");
-    json_open(&w, '{');
-    json_key(&w, "method");
-    json_put_str(&w, exec->attempt.request.method);
+    json_member_bool(&w, "dry_run", true);
+    json_member_open(&w, "request", '{');
+    json_member_str(&w, "method", exec->attempt.request.method);
     put_url(&w, &exec->attempt.request, &exec->op.arena);
     put_headers(&w, &exec->attempt.request);
     bool is_whole = put_body(&w, exec);

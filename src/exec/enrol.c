@@ -164,14 +164,11 @@ static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
                         const struct connection_identity *wanted)
 {
     json_open(w, '{');
-    json_key(w, "integration_id");
-    json_put_str(w, enrol->in.integration_id);
-    json_key(w, "expected");
-    json_open(w, '{');
+    json_member_str(w, "integration_id", enrol->in.integration_id);
+    json_member_open(w, "expected", '{');
     connect_write_identity(w, wanted);
     json_close(w, '}');
-    json_key(w, "came");
-    json_open(w, '{');
+    json_member_open(w, "came", '{');
     connect_write_identity(w, &enrol->identity);
     json_close(w, '}');
     connect_write_link(w, enrol->in.link);

@@ -261,8 +261,7 @@ static void put_cuts(struct fit *f, struct json_writer *w)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(f->wanted->execution_id, id);
-    json_key(w, "cuts");
-    json_open(w, '[');
+    json_member_open(w, "cuts", '[');
     for (size_t i = 0; i < f->cut_count; i++) {
         const struct cut *cut = &f->cuts[i];
         struct buf more;
@@ -271,14 +270,10 @@ static void put_cuts(struct fit *f, struct json_writer *w)
         encode_percent(&more, cut->pointer);
         buf_printf(&more, "&offset=%llu", (unsigned long long)cut->kept);
         json_open(w, '{');
-        json_key(w, "pointer");
-        json_put_str(w, cut->pointer.ptr ? cut->pointer : SLICE(""));
-        json_key(w, "kept");
-        json_put_i64(w, (int64_t)cut->kept);
-        json_key(w, "of");
-        json_put_i64(w, (int64_t)cut->of);
-        json_key(w, "more");
-        json_put_str(w, buf_slice(&more));
+        json_member_str(w, "pointer", cut->pointer.ptr ? cut->pointer : SLICE(""));
+        json_member_i64(w, "kept", (int64_t)cut->kept);
+        json_member_i64(w, "of", (int64_t)cut->of);
+        json_member_str(w, "more", buf_slice(&more));
         json_close(w, '}');
         buf_deinit(&more);
     }
@@ -291,15 +286,11 @@ static void put_truncated(struct fit *f, struct buf *out, slice value)
     json_begin(&w, out);
     write_cut(f, value, f->wanted->bytes_max);
     json_open(&w, '{');
-    json_key(&w, "truncated");
-    json_put_bool(&w, true);
-    json_key(&w, "bytes");
-    json_put_i64(&w, (int64_t)value.len);
-    json_key(&w, "max_output_bytes");
-    json_put_i64(&w, (int64_t)f->wanted->bytes_max);
+    json_member_bool(&w, "truncated", true);
+    json_member_i64(&w, "bytes", (int64_t)value.len);
+    json_member_i64(&w, "max_output_bytes", (int64_t)f->wanted->bytes_max);
     put_cuts(f, &w);
-    json_key(&w, "preview");
-    json_put_raw(&w, buf_slice(&f->out));
+    json_member_raw(&w, "preview", buf_slice(&f->out));
     json_close(&w, '}');
 }
 

@@ -337,10 +337,8 @@ static slice audit_details(const struct exec *exec, struct arena *arena)
     buf_init(&text, 8192);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "integration_id");
-    json_put_str(&w, slice_first(exec->out.integration_id, 200));
-    json_key(&w, "action_id");
-    json_put_str(&w, slice_first(exec->out.action_id, 200));
+    json_member_str(&w, "integration_id", slice_first(exec->out.integration_id, 200));
+    json_member_str(&w, "action_id", slice_first(exec->out.action_id, 200));
     json_close(&w, '}');
     slice details = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);

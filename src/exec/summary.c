@@ -14,18 +14,15 @@ static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
 {
     char text[TIME_TEXT_LEN + 1];
     time_format(wall_us, text);
-    json_key(w, key);
-    json_put_str(w, slice_cstr(text));
+    json_member_str(w, key, slice_cstr(text));
 }
 
 static void put_display(struct json_writer *w, const struct exec_outcome *outcome)
 {
-    json_key(w, "display");
-    json_open(w, '{');
-    json_key(w, "title");
-    json_put_str(w, outcome->display_title.ptr ? outcome->display_title : SLICE(""));
-    json_key(w, "summary");
-    json_put_str(w, outcome->display_summary.ptr ? outcome->display_summary : SLICE(""));
+    json_member_open(w, "display", '{');
+    json_member_str(w, "title", outcome->display_title.ptr ? outcome->display_title : SLICE(""));
+    json_member_str(w, "summary",
+                    outcome->display_summary.ptr ? outcome->display_summary : SLICE(""));
     json_close(w, '}');
 }
 
@@ -34,52 +31,36 @@ static void put_next_action(struct json_writer *w, const struct exec_outcome *ou
     enum exec_next next = exec_outcome_next(outcome);
     if (next == EXEC_NEXT_NONE)
         return;
-    json_key(w, "recommended_next_action");
-    json_open(w, '{');
-    json_key(w, "tool");
-    json_put_str(w, SLICE("sluice.connect_app"));
-    json_key(w, "input");
-    json_open(w, '{');
-    json_key(w, "integration_id");
-    json_put_str(w, outcome->integration_id);
-    if (next == EXEC_NEXT_RECONNECT) {
-        json_key(w, "force_reconnect");
-        json_put_bool(w, true);
-    }
+    json_member_open(w, "recommended_next_action", '{');
+    json_member_str(w, "tool", SLICE("sluice.connect_app"));
+    json_member_open(w, "input", '{');
+    json_member_str(w, "integration_id", outcome->integration_id);
+    if (next == EXEC_NEXT_RECONNECT)
+        json_member_bool(w, "force_reconnect", true);
     json_close(w, '}');
     json_close(w, '}');
 }
 
 static void put_error(struct json_writer *w, const struct exec_outcome *outcome)
 {
-    json_key(w, "error_code");
-    json_put_str(w, exec_outcome_error_code(outcome));
-    json_key(w, "message");
-    json_put_str(w, outcome->message.ptr ? outcome->message : SLICE(""));
+    json_member_str(w, "error_code", exec_outcome_error_code(outcome));
+    json_member_str(w, "message", outcome->message.ptr ? outcome->message : SLICE(""));
     int64_t retry_after_s = exec_outcome_retry_after_s(outcome);
     if (retry_after_s > 0) { /* a model sees no headers, and what is stored has none */
-        json_key(w, "retry_after");
-        json_put_i64(w, retry_after_s);
+        json_member_i64(w, "retry_after", retry_after_s);
     }
-    if (outcome->hint.len > 0) {
-        json_key(w, "hint");
-        json_put_str(w, outcome->hint);
-    }
+    if (outcome->hint.len > 0)
+        json_member_str(w, "hint", outcome->hint);
     put_next_action(w, outcome);
 }
 
 static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
 {
-    json_key(w, "pages");
-    json_open(w, '{');
-    json_key(w, "read");
-    json_put_i64(w, outcome->pages_read);
-    json_key(w, "next");
-    json_put(w, &outcome->page_next);
-    if (outcome->pages_stopped.len > 0) {
-        json_key(w, "stopped");
-        json_put_str(w, outcome->pages_stopped);
-    }
+    json_member_open(w, "pages", '{');
+    json_member_i64(w, "read", outcome->pages_read);
+    json_member(w, "next", &outcome->page_next);
+    if (outcome->pages_stopped.len > 0)
+        json_member_str(w, "stopped", outcome->pages_stopped);
     json_close(w, '}');
 }
 
@@ -89,22 +70,18 @@ static void put_summary(struct json_writer *w, const struct exec_outcome *outcom
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
     char id[UUID_TEXT_LEN + 1];
     json_open(w, '{');
-    json_key(w, "status");
-    json_put_str(w, slice_cstr(exec_reason_status(outcome->reason)));
+    json_member_str(w, "status", slice_cstr(exec_reason_status(outcome->reason)));
     json_key(w, "execution_id");
     uuid_format(outcome->execution_id, id);
     json_put_str(w, is_blocked ? SLICE_NONE : slice_cstr(id));
-    json_key(w, "integration_id");
-    json_put_str(w, outcome->integration_id);
-    json_key(w, "action_id");
-    json_put_str(w, outcome->action_id);
+    json_member_str(w, "integration_id", outcome->integration_id);
+    json_member_str(w, "action_id", outcome->action_id);
     if (!is_blocked) {
         put_time(w, "started_at", outcome->started_us);
         put_time(w, "finished_at", outcome->finished_us);
     }
     if (outcome->reason == EXEC_SUCCEEDED) {
-        json_key(w, "output");
-        json_put_raw(w, outcome->output_json);
+        json_member_raw(w, "output", outcome->output_json);
         if (outcome->pages_read > 0)
             put_pages(w, outcome);
     }

@@ -188,22 +188,16 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
     buf_init(&text, 256 * 1024);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "code");
-    json_put_str(&w, error->code);
-    json_key(&w, "message");
-    json_put_str(&w, error->message.ptr ? error->message : SLICE(""));
-    json_key(&w, "retryable");
-    json_put_bool(&w, error->is_retryable);
+    json_member_str(&w, "code", error->code);
+    json_member_str(&w, "message", error->message.ptr ? error->message : SLICE(""));
+    json_member_bool(&w, "retryable", error->is_retryable);
     if (slice_eq_cstr(error->code, "rate_limited")) {
         int64_t ms = error->retry_after_ms < 0 ? EXEC_RETRY_AFTER_MS_DEFAULT
                                                : error->retry_after_ms;
-        json_key(&w, "retry_after");
-        json_put_i64(&w, ms > 1000 ? (ms + 999) / 1000 : 1);
+        json_member_i64(&w, "retry_after", ms > 1000 ? (ms + 999) / 1000 : 1);
     }
-    if (error->hint.len > 0) {
-        json_key(&w, "hint");
-        json_put_str(&w, error->hint);
-    }
+    if (error->hint.len > 0)
+        json_member_str(&w, "hint", error->hint);
     json_close(&w, '}');
     slice copy = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);

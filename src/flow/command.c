@@ -282,14 +282,10 @@ static slice approval_output(struct flow_command *command)
     buf_init(&text, 64 * 1024);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "approvedBy");
-    json_put_str(&w, command->in.actor);
-    json_key(&w, "approvedAt");
-    json_put_str(&w, slice_of(at, TIME_TEXT_LEN));
-    if (command->in.note.ptr) {
-        json_key(&w, "note");
-        json_put_str(&w, command->in.note);
-    }
+    json_member_str(&w, "approvedBy", command->in.actor);
+    json_member_str(&w, "approvedAt", slice_of(at, TIME_TEXT_LEN));
+    if (command->in.note.ptr)
+        json_member_str(&w, "note", command->in.note);
     json_close(&w, '}');
     slice output = arena_dup(&command->op.arena, buf_slice(&text));
     buf_deinit(&text);

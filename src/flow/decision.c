@@ -10,8 +10,7 @@ static void put_decision_text(struct json_writer *w, const char *key, slice text
 {
     if (!text.ptr)
         return;
-    json_key(w, key);
-    json_put_str(w, text);
+    json_member_str(w, key, text);
 }
 
 bool flow_note_fits(slice note)

@@ -109,20 +109,13 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
                                                &connection, &a->err) != OK)
         return false;
     json_open(&a->w, '{');
-    json_key(&a->w, "stepKey");
-    json_put_str(&a->w, step->key);
-    json_key(&a->w, "tool");
-    json_put_str(&a->w, step->tool);
-    if (connection.type != JSON_NULL) {
-        json_key(&a->w, "connection");
-        json_put(&a->w, &connection);
-    }
-    if (step->is_when_late) {
-        json_key(&a->w, "conditional");
-        json_put_bool(&a->w, true);
-    }
-    json_key(&a->w, "input");
-    json_put(&a->w, &input);
+    json_member_str(&a->w, "stepKey", step->key);
+    json_member_str(&a->w, "tool", step->tool);
+    if (connection.type != JSON_NULL)
+        json_member(&a->w, "connection", &connection);
+    if (step->is_when_late)
+        json_member_bool(&a->w, "conditional", true);
+    json_member(&a->w, "input", &input);
     json_close(&a->w, '}');
     return buf_is_ok(a->w.out);
 }
@@ -158,8 +151,7 @@ static bool put_approval_step(struct approval *a, const struct flow_step_def *st
 static bool put_items(struct approval *a)
 {
     const struct flow_run *run = a->run;
-    json_key(&a->w, "items");
-    json_open(&a->w, '[');
+    json_member_open(&a->w, "items", '[');
     for (size_t i = run->plan.step + 1; i < run->tmpl->step_count; i++) {
         const struct flow_step_def *step = &run->tmpl->steps[i];
         if (step->confirm != FLOW_CONFIRM_APPROVAL || step->confirm_step != run->plan.step)
@@ -183,10 +175,8 @@ static void write_input(struct flow_run *run, const struct json *title, const st
     json_begin(&a.w, &text);
     expr_budget_init(&a.budget);
     json_open(&a.w, '{');
-    json_key(&a.w, "title");
-    json_put(&a.w, title);
-    json_key(&a.w, "summary");
-    json_put(&a.w, summary);
+    json_member(&a.w, "title", title);
+    json_member(&a.w, "summary", summary);
     bool is_ok = put_items(&a);
     json_close(&a.w, '}');
     if (is_ok && buf_is_ok(&text))

@@ -113,12 +113,9 @@ static bool finish_texts(struct flow_template *tmpl, const struct json *document
     buf_clear(&text);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "key");
-    json_put_str(&w, tmpl->key);
-    json_key(&w, "name");
-    json_put_str(&w, tmpl->name);
-    json_key(&w, "description");
-    json_put_str(&w, tmpl->description);
+    json_member_str(&w, "key", tmpl->key);
+    json_member_str(&w, "name", tmpl->name);
+    json_member_str(&w, "description", tmpl->description);
     json_close(&w, '}');
     tmpl->item_json = arena_dup(&tmpl->arena, buf_slice(&text));
     is_ok = is_ok && buf_is_ok(&text) && !tmpl->arena.is_exhausted;

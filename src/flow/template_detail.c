@@ -6,8 +6,7 @@
 
 static void put_detail_text(struct json_writer *w, const char *key, slice text)
 {
-    json_key(w, key);
-    json_put_str(w, text);
+    json_member_str(w, key, text);
 }
 
 static void put_confirm(struct json_writer *w, const struct flow_template *tmpl,
@@ -32,10 +31,8 @@ static void put_call(struct json_writer *w, const struct flow_template *tmpl,
         put_detail_text(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
     }
     put_confirm(w, tmpl, step);
-    if (step->for_each) {
-        json_key(w, "for_each");
-        json_put_bool(w, true);
-    }
+    if (step->for_each)
+        json_member_bool(w, "for_each", true);
 }
 
 static void put_step_detail(struct json_writer *w, const struct flow_template *tmpl,
@@ -48,10 +45,8 @@ static void put_step_detail(struct json_writer *w, const struct flow_template *t
         put_call(w, tmpl, step, catalog);
     else if (step->type == FLOW_APPROVAL)
         put_detail_text(w, "title", step->title_text);
-    if (step->when) {
-        json_key(w, "conditional");
-        json_put_bool(w, true);
-    }
+    if (step->when)
+        json_member_bool(w, "conditional", true);
     json_close(w, '}');
 }
 
@@ -64,10 +59,8 @@ void flow_template_write_detail(struct buf *out, const struct flow_template *tmp
     put_detail_text(&w, "key", tmpl->key);
     put_detail_text(&w, "name", tmpl->name);
     put_detail_text(&w, "description", tmpl->description);
-    json_key(&w, "input_schema");
-    json_put(&w, tmpl->input_schema);
-    json_key(&w, "steps");
-    json_open(&w, '[');
+    json_member(&w, "input_schema", tmpl->input_schema);
+    json_member_open(&w, "steps", '[');
     for (size_t i = 0; i < tmpl->step_count; i++)
         put_step_detail(&w, tmpl, &tmpl->steps[i], catalog);
     json_close(&w, ']');

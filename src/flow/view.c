@@ -30,8 +30,7 @@ static void put_view_time(struct json_writer *w, const char *key, int64_t wall_u
 
 static void put_view_text(struct json_writer *w, const char *key, slice text)
 {
-    json_key(w, key);
-    json_put_str(w, text);
+    json_member_str(w, key, text);
 }
 
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl)
@@ -47,8 +46,7 @@ size_t flow_current_index(const struct flow *flow, const struct flow_template *t
 static void put_context(struct json_writer *w, const struct flow_template *tmpl,
                         const struct flow_step *steps, size_t count)
 {
-    json_key(w, "context");
-    json_open(w, '{');
+    json_member_open(w, "context", '{');
     for (size_t i = 0; i < count; i++) {
         /* The index is of this very template version; the check guards against a broken row. */
         if (!steps[i].is_completed || (size_t)steps[i].step_index >= tmpl->step_count)
@@ -68,15 +66,13 @@ static void put_record(struct json_writer *w, const struct flow *flow, slice inp
     uuid_format(flow->id, id);
     json_open(w, '{');
     put_view_text(w, "id", slice_of(id, UUID_TEXT_LEN));
-    json_key(w, "rev");
-    json_put_i64(w, flow->rev);
+    json_member_i64(w, "rev", flow->rev);
     put_view_text(w, "name", tmpl->name);
     put_view_text(w, "templateKey", flow->template_key);
     put_view_text(w, "status", slice_cstr(flow_status_name(flow->status)));
     put_view_text(w, "triggerType", flow->trigger_type);
     if (!is_summary) {
-        json_key(w, "input");
-        json_put_raw(w, input);
+        json_member_raw(w, "input", input);
         put_context(w, tmpl, steps, count);
     }
     put_view_text(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
@@ -150,12 +146,9 @@ static void put_documents(struct json_writer *w, const struct flow_whole *whole,
     slice input = step->last ? step->last->input : SLICE_NONE;
     if (is_waiting && whole->waiting_input.ptr)
         input = whole->waiting_input;
-    json_key(w, "input");
-    json_put_raw(w, input);
-    json_key(w, "output");
-    json_put_raw(w, is_done ? step->last->output : SLICE_NONE);
-    json_key(w, "error");
-    json_put_raw(w, shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE);
+    json_member_raw(w, "input", input);
+    json_member_raw(w, "output", is_done ? step->last->output : SLICE_NONE);
+    json_member_raw(w, "error", shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE);
 }
 
 /* The start of an attempt without a row is the last change of the flow's row, which began it. */
@@ -197,13 +190,11 @@ static void put_step_view(struct json_writer *w, const struct flow_whole *whole,
 {
     json_open(w, '{');
     put_view_text(w, "stepKey", def->key);
-    json_key(w, "stepIndex");
-    json_put_i64(w, (int64_t)index);
+    json_member_i64(w, "stepIndex", (int64_t)index);
     put_view_text(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
     put_view_text(w, "status", slice_cstr(step->status));
     put_documents(w, whole, step);
-    json_key(w, "attemptCount");
-    json_put_i64(w, attempt_count(step, &whole->flow));
+    json_member_i64(w, "attemptCount", attempt_count(step, &whole->flow));
     put_times(w, &whole->flow, step);
     json_close(w, '}');
 }
@@ -217,8 +208,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
     json_open(&w, '{');
     json_key(&w, "flow");
     put_record(&w, &whole->flow, whole->input, whole->steps, whole->step_count, tmpl, false);
-    json_key(&w, "steps");
-    json_open(&w, '[');
+    json_member_open(&w, "steps", '[');
     for (size_t i = 0; i < tmpl->step_count; i++) {
         struct step_view step = {.is_current = i == flow_current_index(&whole->flow, tmpl)};
         for (; at < whole->step_count && (size_t)whole->steps[at].step_index <= i; at++) {

@@ -179,8 +179,7 @@ enum { JSON_EXCERPT_BYTES_MAX = 200 };
 slice json_excerpt(slice text, struct arena *arena);
 
 /* A streaming writer: commas and colons by itself, so that replies need no tree.
- *   json_begin(&w, out); json_open(&w, '{'); json_key(&w, "id"); json_put_str(&w, id);
- *   json_close(&w, '}'); */
+ *   json_begin(&w, out); json_open(&w, '{'); json_member_str(&w, "id", id); json_close(&w, '}'); */
 struct json_writer {
     struct buf *out;
     bool needs_comma;
@@ -197,5 +196,13 @@ void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);
 /* Text that is JSON already; empty writes null. */
 void json_put_raw(struct json_writer *w, slice json_text);
+/* A key and its value, as the functions above write them. */
+void json_member(struct json_writer *w, const char *key, const struct json *value);
+void json_member_str(struct json_writer *w, const char *key, slice text);
+void json_member_i64(struct json_writer *w, const char *key, int64_t value);
+void json_member_bool(struct json_writer *w, const char *key, bool value);
+void json_member_raw(struct json_writer *w, const char *key, slice json_text);
+/* A key and the bracket behind it, closed by json_close. */
+void json_member_open(struct json_writer *w, const char *key, char bracket);
 
 #endif

@@ -83,3 +83,39 @@ void json_put_raw(struct json_writer *w, slice json_text)
     before_value(w);
     buf_append(w->out, json_text.len ? json_text : SLICE("null"));
 }
+
+void json_member(struct json_writer *w, const char *key, const struct json *value)
+{
+    json_key(w, key);
+    json_put(w, value);
+}
+
+void json_member_str(struct json_writer *w, const char *key, slice text)
+{
+    json_key(w, key);
+    json_put_str(w, text);
+}
+
+void json_member_i64(struct json_writer *w, const char *key, int64_t value)
+{
+    json_key(w, key);
+    json_put_i64(w, value);
+}
+
+void json_member_bool(struct json_writer *w, const char *key, bool value)
+{
+    json_key(w, key);
+    json_put_bool(w, value);
+}
+
+void json_member_raw(struct json_writer *w, const char *key, slice json_text)
+{
+    json_key(w, key);
+    json_put_raw(w, json_text);
+}
+
+void json_member_open(struct json_writer *w, const char *key, char bracket)
+{
+    json_key(w, key);
+    json_open(w, bracket);
+}

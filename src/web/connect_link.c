@@ -253,8 +253,7 @@ static slice taken_details(struct web_request *request, const struct connect_ses
     buf_init(&text, 4096);
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_key(&w, "integration_id");
-    json_put_str(&w, link->integration_id);
+    json_member_str(&w, "integration_id", link->integration_id);
     connect_write_link(&w, link);
     json_close(&w, '}');
     slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;

@@ -45,14 +45,10 @@ static void write_plain(const struct web_session *session, struct buf *out)
     /* A compact form: a cookie has 4 KB in all, with its name and attributes. */
     json_begin(&w, out);
     json_open(&w, '{');
-    json_key(&w, "key");
-    json_put_str(&w, buf_slice(&hex));
-    json_key(&w, "csrf");
-    json_put_str(&w, slice_cstr(session->csrf));
-    json_key(&w, "until");
-    json_put_i64(&w, session->until_ms);
-    json_key(&w, "link");
-    json_put_str(&w, session->link_token);
+    json_member_str(&w, "key", buf_slice(&hex));
+    json_member_str(&w, "csrf", slice_cstr(session->csrf));
+    json_member_i64(&w, "until", session->until_ms);
+    json_member_str(&w, "link", session->link_token);
     json_close(&w, '}');
     out->is_failed |= !buf_is_ok(&hex);
     buf_deinit(&hex);
