@@ -155,6 +155,17 @@ size_t slice_utf8_first(slice s)
     return len;
 }
 
+size_t slice_code_point(slice s, uint32_t *code_point)
+{
+    const unsigned char *bytes = (const unsigned char *)s.ptr;
+    size_t len = bytes[0] < 0x80 ? 1 : bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
+    ASSERT(len <= s.len);
+    *code_point = len == 1 ? bytes[0] : bytes[0] & (0xFFU >> (len + 1));
+    for (size_t i = 1; i < len; i++)
+        *code_point = *code_point << 6 | (bytes[i] & 0x3FU);
+    return len;
+}
+
 bool slice_is_utf8(slice s, size_t *bad_at)
 {
     size_t i = 0;

@@ -88,6 +88,8 @@ bool slice_is_utf8(slice s, size_t *bad_at);
 bool slice_is_name(slice s, size_t characters_max);
 /* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
 size_t slice_utf8_first(slice s);
+/* The first code point of well-formed UTF-8 that is not empty; its length in bytes. */
+size_t slice_code_point(slice s, uint32_t *code_point);
 /* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
 slice slice_first_utf8(slice s, size_t len);
 /* The parts one behind the other in room[size], cut where it is full; no NUL. What is made for each

@@ -18,53 +18,8 @@
 #define REF  EXPR_ARG_REF
 #define MANY EXPR_ARGS_MAX
 
-/* The specification's (jmespath.org/specification.html, "Built-in Functions") and those of
- * expr/expr.h: name, fewest and most arguments, the type of each, the function. */
-static const struct expr_function functions[] = {
-    {"abs", 1, 1, {NUM}, expr_fn_abs},
-    {"ascii_json", 1, 1, {ARR | OBJ}, expr_fn_ascii_json},
-    {"avg", 1, 1, {NUMS}, expr_fn_avg},
-    {"base64", 1, 1, {STR}, expr_fn_base64},
-    {"base64url", 1, 1, {STR}, expr_fn_base64url},
-    {"base64url_decode", 1, 1, {STR}, expr_fn_base64url_decode},
-    {"ceil", 1, 1, {NUM}, expr_fn_ceil},
-    {"contains", 2, 2, {ARR | STR, ANY}, expr_fn_contains},
-    {"counted", 2, 3, {ARR | NUM | EXPR_ARG_NULL, STR, STR}, expr_fn_counted},
-    {"ends_with", 2, 2, {STR, STR}, expr_fn_ends_with},
-    {"floor", 1, 1, {NUM}, expr_fn_floor},
-    {"format_time", 2, 3, {NUM | STR, STR, STR}, expr_fn_format_time},
-    {"header", 2, 2, {NIL | ARR, STR}, expr_fn_header},
-    {"html_text", 1, 1, {STR}, expr_fn_html_text},
-    {"join", 2, 2, {STR, STRS}, expr_fn_join},
-    {"keys", 1, 1, {OBJ}, expr_fn_keys},
-    {"length", 1, 1, {STR | ARR | OBJ}, expr_fn_length},
-    {"link_url", 2, 2, {NIL | STR, STR}, expr_fn_link_url},
-    {"map", 2, 2, {REF, ARR}, expr_fn_map},
-    {"max", 1, 1, {NUMS | STRS}, expr_fn_max},
-    {"max_by", 2, 2, {ARR, REF}, expr_fn_max_by},
-    {"merge", 1, MANY, {OBJ, OBJ, OBJ}, expr_fn_merge},
-    {"mime_message", 1, 1, {OBJ}, expr_fn_mime_message},
-    {"min", 1, 1, {NUMS | STRS}, expr_fn_min},
-    {"min_by", 2, 2, {ARR, REF}, expr_fn_min_by},
-    {"money", 2, 2, {NIL | NUM, STR}, expr_fn_money},
-    {"not_null", 1, MANY, {ANY, ANY, ANY}, expr_fn_not_null},
-    {"reverse", 1, 1, {STR | ARR}, expr_fn_reverse},
-    {"sort", 1, 1, {NUMS | STRS}, expr_fn_sort},
-    {"sort_by", 2, 2, {ARR, REF}, expr_fn_sort_by},
-    {"starts_with", 2, 2, {STR, STR}, expr_fn_starts_with},
-    {"sum", 1, 1, {NUMS}, expr_fn_sum},
-    {"to_array", 1, 1, {ANY}, expr_fn_to_array},
-    {"to_number", 1, 1, {ANY}, expr_fn_to_number},
-    {"to_string", 1, 1, {ANY}, expr_fn_to_string},
-    {"truncate", 2, 3, {STR, NUM, STR}, expr_fn_truncate},
-    {"type", 1, 1, {ANY}, expr_fn_type},
-    {"unescape_html", 1, 1, {STR}, expr_fn_unescape_html},
-    {"url_query", 2, 2, {NIL | STR, STR}, expr_fn_url_query},
-    {"url_segment", 2, 2, {NIL | STR, STR}, expr_fn_url_segment},
-    {"uuid5", 2, 2, {STR, STR}, expr_fn_uuid5},
-    {"values", 1, 1, {OBJ}, expr_fn_values},
-    {"word_after", 2, 2, {NIL | STR, STR}, expr_fn_word_after},
-};
+#define ROW(name, least, most, ...) {#name, least, most, {__VA_ARGS__}, expr_fn_##name},
+static const struct expr_function functions[] = {EXPR_FUNCTIONS(ROW)};
 
 static int by_name(const void *key, const void *item)
 {

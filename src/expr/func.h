@@ -47,48 +47,56 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     int expr_fn_##name(struct expr_run *run, const struct expr_node *call, \
                        const struct json *args, struct json *out)
 
-EXPR_FUNCTION(abs);
-EXPR_FUNCTION(avg);
-EXPR_FUNCTION(ascii_json);
-EXPR_FUNCTION(base64);
-EXPR_FUNCTION(base64url);
-EXPR_FUNCTION(base64url_decode);
-EXPR_FUNCTION(ceil);
-EXPR_FUNCTION(contains);
-EXPR_FUNCTION(counted);
-EXPR_FUNCTION(ends_with);
-EXPR_FUNCTION(floor);
-EXPR_FUNCTION(format_time);
-EXPR_FUNCTION(header);
-EXPR_FUNCTION(html_text);
-EXPR_FUNCTION(join);
-EXPR_FUNCTION(keys);
-EXPR_FUNCTION(length);
-EXPR_FUNCTION(link_url);
-EXPR_FUNCTION(map);
-EXPR_FUNCTION(max);
-EXPR_FUNCTION(max_by);
-EXPR_FUNCTION(merge);
-EXPR_FUNCTION(mime_message);
-EXPR_FUNCTION(min);
-EXPR_FUNCTION(min_by);
-EXPR_FUNCTION(money);
-EXPR_FUNCTION(not_null);
-EXPR_FUNCTION(reverse);
-EXPR_FUNCTION(sort);
-EXPR_FUNCTION(sort_by);
-EXPR_FUNCTION(starts_with);
-EXPR_FUNCTION(sum);
-EXPR_FUNCTION(to_array);
-EXPR_FUNCTION(to_number);
-EXPR_FUNCTION(to_string);
-EXPR_FUNCTION(truncate);
-EXPR_FUNCTION(type);
-EXPR_FUNCTION(unescape_html);
-EXPR_FUNCTION(url_query);
-EXPR_FUNCTION(url_segment);
-EXPR_FUNCTION(uuid5);
-EXPR_FUNCTION(values);
-EXPR_FUNCTION(word_after);
+/* The specification's (jmespath.org/specification.html, "Built-in Functions") and those of
+ * expr/expr.h, sorted by name: name, fewest and most arguments, the type of each, with the
+ * abbreviations of func.c. */
+#define EXPR_FUNCTIONS(F)                       \
+    F(abs, 1, 1, NUM)                           \
+    F(ascii_json, 1, 1, ARR | OBJ)              \
+    F(avg, 1, 1, NUMS)                          \
+    F(base64, 1, 1, STR)                        \
+    F(base64url, 1, 1, STR)                     \
+    F(base64url_decode, 1, 1, STR)              \
+    F(ceil, 1, 1, NUM)                          \
+    F(contains, 2, 2, ARR | STR, ANY)           \
+    F(counted, 2, 3, ARR | NUM | NIL, STR, STR) \
+    F(ends_with, 2, 2, STR, STR)                \
+    F(floor, 1, 1, NUM)                         \
+    F(format_time, 2, 3, NUM | STR, STR, STR)   \
+    F(header, 2, 2, NIL | ARR, STR)             \
+    F(html_text, 1, 1, STR)                     \
+    F(join, 2, 2, STR, STRS)                    \
+    F(keys, 1, 1, OBJ)                          \
+    F(length, 1, 1, STR | ARR | OBJ)            \
+    F(link_url, 2, 2, NIL | STR, STR)           \
+    F(map, 2, 2, REF, ARR)                      \
+    F(max, 1, 1, NUMS | STRS)                   \
+    F(max_by, 2, 2, ARR, REF)                   \
+    F(merge, 1, MANY, OBJ, OBJ, OBJ)            \
+    F(mime_message, 1, 1, OBJ)                  \
+    F(min, 1, 1, NUMS | STRS)                   \
+    F(min_by, 2, 2, ARR, REF)                   \
+    F(money, 2, 2, NIL | NUM, STR)              \
+    F(not_null, 1, MANY, ANY, ANY, ANY)         \
+    F(reverse, 1, 1, STR | ARR)                 \
+    F(sort, 1, 1, NUMS | STRS)                  \
+    F(sort_by, 2, 2, ARR, REF)                  \
+    F(starts_with, 2, 2, STR, STR)              \
+    F(sum, 1, 1, NUMS)                          \
+    F(to_array, 1, 1, ANY)                      \
+    F(to_number, 1, 1, ANY)                     \
+    F(to_string, 1, 1, ANY)                     \
+    F(truncate, 2, 3, STR, NUM, STR)            \
+    F(type, 1, 1, ANY)                          \
+    F(unescape_html, 1, 1, STR)                 \
+    F(url_query, 2, 2, NIL | STR, STR)          \
+    F(url_segment, 2, 2, NIL | STR, STR)        \
+    F(uuid5, 2, 2, STR, STR)                    \
+    F(values, 1, 1, OBJ)                        \
+    F(word_after, 2, 2, NIL | STR, STR)
+
+#define DECLARE(name, ...) EXPR_FUNCTION(name);
+EXPR_FUNCTIONS(DECLARE)
+#undef DECLARE
 
 #endif

@@ -45,19 +45,6 @@ EXPR_FUNCTION(base64url)
     return encode(run, text, (text.len + 2) / 3 * 4, encode_base64url, out);
 }
 
-/* The code point that text, which is UTF-8, begins with, and its length. */
-static uint32_t first_point(slice text, size_t *len)
-{
-    /* Relies on the text being UTF-8, as every string of a JSON value is. */
-    unsigned char lead = (unsigned char)text.ptr[0];
-    *len = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    ASSERT(*len <= text.len);
-    uint32_t point = *len == 1 ? lead : lead & (0xFFu >> (*len + 1));
-    for (size_t i = 1; i < *len; i++)
-        point = point << 6 | ((unsigned char)text.ptr[i] & 0x3F);
-    return point;
-}
-
 static void add_escape(struct expr_text *text, uint32_t unit)
 {
     static const char digits[] = "0123456789abcdef";
@@ -78,7 +65,8 @@ EXPR_FUNCTION(ascii_json)
     expr_text_init(&text, run);
     size_t plain = 0, len;
     for (size_t at = 0; at < json.len && text.status == OK; at += len) {
-        uint32_t point = first_point(slice_from(json, at), &len);
+        uint32_t point;
+        len = slice_code_point(slice_from(json, at), &point);
         /* 0x7F is a control character, which a header may not carry; all below 0x20 were escaped by
          * the writer. */
         if (point < 0x7F)

@@ -20,120 +20,88 @@ static const int64_t seconds_min = -62167219200, seconds_end = 253402300800;
 
 enum { SECONDS_A_DAY = 86400, US = 1000000 };
 
+/* What letters of a format stand for. */
 struct civil {
     int64_t seconds; /* since 1970 */
-    int year;
-    unsigned month, day, hour, minute, second, ms, weekday, day_of_year;
+    unsigned month, weekday, hour;
+    int numbers[128]; /* by letter */
+};
+
+/* Letters that are numbers, in the digits that they have at least; and those that are short for
+ * others. */
+static const uint8_t digits[128] = {
+    ['Y'] = 4, ['y'] = 2, ['m'] = 2, ['d'] = 2, ['e'] = 1, ['j'] = 3,
+    ['H'] = 2, ['I'] = 2, ['M'] = 2, ['S'] = 2, ['L'] = 3,
 };
 
 static struct civil civil_of(int64_t wall_us)
 {
-    struct civil c = {0};
-    /* Rounded down, not towards 0, for times before 1970; days likewise. */
-    c.seconds = wall_us / US - (wall_us % US < 0);
+    struct civil c = {.seconds = wall_us / US - (wall_us % US < 0)};
     int64_t days = c.seconds / SECONDS_A_DAY - (c.seconds % SECONDS_A_DAY < 0), year = 0;
-    time_civil_from_days(days, &year, &c.month, &c.day);
-    unsigned rest = (unsigned)(c.seconds - days * SECONDS_A_DAY);
-    c.year = (int)year;
-    c.hour = rest / 3600;
-    c.minute = rest / 60 % 60;
-    c.second = rest % 60;
-    c.ms = (unsigned)(wall_us - c.seconds * US) / 1000;
-    /* The remainder is made positive before it is an index. */
+    unsigned day = 0, rest = (unsigned)(c.seconds - days * SECONDS_A_DAY);
+    time_civil_from_days(days, &year, &c.month, &day);
     c.weekday = (unsigned)(((days + 4) % 7 + 7) % 7); /* 1970-01-01 was a Thursday */
-    c.day_of_year = (unsigned)(days - time_days_from_civil(year, 1, 1)) + 1;
+    c.hour = rest / 3600;
     ASSERT(c.month >= 1 && c.month <= 12 && c.hour < 24);
+    c.numbers['Y'] = (int)year;
+    c.numbers['y'] = (int)year % 100;
+    c.numbers['m'] = (int)c.month;
+    c.numbers['d'] = c.numbers['e'] = (int)day;
+    c.numbers['j'] = (int)(days - time_days_from_civil(year, 1, 1)) + 1;
+    c.numbers['H'] = (int)c.hour;
+    c.numbers['I'] = (int)(c.hour % 12 ? c.hour % 12 : 12);
+    c.numbers['M'] = (int)(rest / 60 % 60);
+    c.numbers['S'] = (int)(rest % 60);
+    c.numbers['L'] = (int)(wall_us - c.seconds * US) / 1000;
     return c;
 }
 
-/* Conversions of the date; false when there is none of that letter. */
-static bool put_date(struct expr_text *text, const struct civil *c, char letter)
+/* Letters that are a text. */
+static slice word_of_letter(const struct civil *c, char letter)
 {
-    const char *month = months[c->month - 1], *weekday = weekdays[c->weekday];
+    slice month = slice_cstr(months[c->month - 1]), weekday = slice_cstr(weekdays[c->weekday]);
     switch (letter) {
-    case 'Y':
-        expr_text_printf(text, "%04d", c->year);
-        break;
-    case 'y':
-        expr_text_printf(text, "%02d", c->year % 100);
-        break;
-    case 'm':
-        expr_text_printf(text, "%02u", c->month);
-        break;
-    case 'd':
-        expr_text_printf(text, "%02u", c->day);
-        break;
-    case 'e':
-        expr_text_printf(text, "%u", c->day);
-        break;
-    case 'j':
-        expr_text_printf(text, "%03u", c->day_of_year);
-        break;
     case 'a':
-        expr_text_printf(text, "%.3s", weekday);
-        break;
+        return slice_first(weekday, 3);
     case 'A':
-        expr_text_printf(text, "%s", weekday);
-        break;
+        return weekday;
     case 'b':
-        expr_text_printf(text, "%.3s", month);
-        break;
+        return slice_first(month, 3);
     case 'B':
-        expr_text_printf(text, "%s", month);
-        break;
-    case 'F':
-        expr_text_printf(text, "%04d-%02u-%02u", c->year, c->month, c->day);
-        break;
-    default:
-        return false;
-    }
-    return true;
-}
-
-/* Conversions of the time of day, and the rest; false when there is none of that letter. */
-static bool put_clock_part(struct expr_text *text, const struct civil *c, char letter)
-{
-    switch (letter) {
-    case 'H':
-        expr_text_printf(text, "%02u", c->hour);
-        break;
-    case 'I':
-        expr_text_printf(text, "%02u", c->hour % 12 ? c->hour % 12 : 12);
-        break;
-    case 'M':
-        expr_text_printf(text, "%02u", c->minute);
-        break;
-    case 'S':
-        expr_text_printf(text, "%02u", c->second);
-        break;
-    case 'L':
-        expr_text_printf(text, "%03u", c->ms);
-        break;
+        return month;
     case 'p':
-        expr_text_printf(text, "%s", c->hour < 12 ? "AM" : "PM");
-        break;
-    case 's':
-        expr_text_printf(text, "%lld", (long long)c->seconds);
-        break;
-    case 'T':
-        expr_text_printf(text, "%02u:%02u:%02u", c->hour, c->minute, c->second);
-        break;
+        return c->hour < 12 ? SLICE("AM") : SLICE("PM");
     case 'z':
-        EXPR_TEXT_LIT(text, "+0000");
-        break;
+        return SLICE("+0000");
     case 'Z':
-        EXPR_TEXT_LIT(text, "UTC");
-        break;
+        return SLICE("UTC");
     case '%':
-        EXPR_TEXT_LIT(text, "%");
-        break;
+        return SLICE("%");
     default:
-        return false;
+        return SLICE_NONE;
     }
+}
+
+static bool put_letter(struct expr_text *text, const struct civil *c, char letter)
+{
+    slice word = word_of_letter(c, letter);
+    size_t at = (unsigned char)letter % ARRAY_LEN(digits);
+    const int *numbers = c->numbers;
+    if (word.len > 0)
+        expr_text_add(text, word);
+    else if (letter == 'F')
+        expr_text_printf(text, "%04d-%02d-%02d", numbers['Y'], numbers['m'], numbers['d']);
+    else if (letter == 'T')
+        expr_text_printf(text, "%02d:%02d:%02d", numbers['H'], numbers['M'], numbers['S']);
+    else if (letter == 's')
+        expr_text_printf(text, "%lld", (long long)c->seconds);
+    else if (letter > 0 && digits[at] > 0)
+        expr_text_printf(text, "%0*d", digits[at], numbers[at]);
+    else
+        return false;
     return true;
 }
 
-/* A name of a well-known form stands for its format. */
 static slice known_format(slice format)
 {
     static const struct {
@@ -159,7 +127,7 @@ int expr_time_put(struct expr_text *text, int64_t wall_us, slice format, char *b
             break;
         /* The byte behind '%' at the end of the format is reported as NUL. */
         *bad = (size_t)at + 1 < format.len ? format.ptr[at + 1] : '\0';
-        if (!put_date(text, &civil, *bad) && !put_clock_part(text, &civil, *bad))
+        if (!put_letter(text, &civil, *bad))
             return ERR_INVALID;
         format = slice_from(format, (size_t)at + 2);
     }

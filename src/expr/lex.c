@@ -78,35 +78,13 @@ static struct expr_token bracket(struct expr_lexer *lexer)
     return pair(lexer, ']', EXPR_TOKEN_FLATTEN, EXPR_TOKEN_LBRACKET);
 }
 
-static enum expr_token_kind single_kind(char c)
-{
-    switch (c) {
-    case '.':
-        return EXPR_TOKEN_DOT;
-    case '*':
-        return EXPR_TOKEN_STAR;
-    case ']':
-        return EXPR_TOKEN_RBRACKET;
-    case '{':
-        return EXPR_TOKEN_LBRACE;
-    case '}':
-        return EXPR_TOKEN_RBRACE;
-    case '(':
-        return EXPR_TOKEN_LPAREN;
-    case ')':
-        return EXPR_TOKEN_RPAREN;
-    case ',':
-        return EXPR_TOKEN_COMMA;
-    case ':':
-        return EXPR_TOKEN_COLON;
-    case '@':
-        return EXPR_TOKEN_CURRENT;
-    case '$':
-        return EXPR_TOKEN_ROOT;
-    default:
-        return EXPR_TOKEN_BAD;
-    }
-}
+/* Those of one character that begin no longer token; the rest are EXPR_TOKEN_END. */
+static const uint8_t singles[256] = {
+    ['.'] = EXPR_TOKEN_DOT,     ['*'] = EXPR_TOKEN_STAR,   [']'] = EXPR_TOKEN_RBRACKET,
+    ['{'] = EXPR_TOKEN_LBRACE,  ['}'] = EXPR_TOKEN_RBRACE, ['('] = EXPR_TOKEN_LPAREN,
+    [')'] = EXPR_TOKEN_RPAREN,  [','] = EXPR_TOKEN_COMMA,  [':'] = EXPR_TOKEN_COLON,
+    ['@'] = EXPR_TOKEN_CURRENT, ['$'] = EXPR_TOKEN_ROOT,
+};
 
 struct expr_token expr_lex_next(struct expr_lexer *lexer)
 {
@@ -146,8 +124,8 @@ struct expr_token expr_lex_next(struct expr_lexer *lexer)
     default:
         break;
     }
-    enum expr_token_kind kind = single_kind(c);
-    if (kind == EXPR_TOKEN_BAD)
+    enum expr_token_kind kind = (enum expr_token_kind)singles[(unsigned char)c];
+    if (kind == EXPR_TOKEN_END)
         return bad_token(lexer, "a character that begins no token");
     return token(lexer, kind, 1);
 }

@@ -51,15 +51,6 @@ void mime_put_word(struct mime *mime, slice word, bool with_space)
     mime->column += word.len;
 }
 
-/* The longest start of text of at most max bytes that cuts no character (RFC 2047 5 (3)). */
-static slice whole_chars(slice text, size_t max)
-{
-    size_t len = text.len < max ? text.len : max;
-    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
-        len--;
-    return slice_first(text, len > 0 ? len : max); /* what is no UTF-8 is cut anywhere */
-}
-
 void mime_put_encoded(struct mime *mime, slice text, bool with_space)
 {
     enum { FRAME = 12, ROOM_MIN = FRAME + 12 }; /* =?UTF-8?B?...?= around groups of four */
@@ -74,7 +65,7 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space)
         size_t room = MIME_COLUMNS_MAX - mime->column;
         /* Three bytes are four digits; a word holds whole characters only, as each is decoded by
          * itself. */
-        slice piece = whole_chars(text, (room > 75 ? 75 - FRAME : room - FRAME) / 4 * 3);
+        slice piece = slice_first_utf8(text, (room > 75 ? 75 - FRAME : room - FRAME) / 4 * 3);
         char digits[80];
         struct buf buf = {.ptr = digits, .cap = sizeof digits, .bytes_max = sizeof digits};
         encode_base64(&buf, piece);

@@ -29,31 +29,16 @@ static struct expr_node *parse_tail(struct expr_parser *p, struct expr_node *lef
 
 static int token_power(enum expr_token_kind kind)
 {
-    switch (kind) {
-    case EXPR_TOKEN_PIPE:
-        return POWER_PIPE;
-    case EXPR_TOKEN_OR:
-        return POWER_OR;
-    case EXPR_TOKEN_AND:
-        return POWER_AND;
-    case EXPR_TOKEN_EQ:
-    case EXPR_TOKEN_NE:
-    case EXPR_TOKEN_LT:
-    case EXPR_TOKEN_LE:
-    case EXPR_TOKEN_GT:
-    case EXPR_TOKEN_GE:
-        return POWER_COMPARE;
-    case EXPR_TOKEN_FLATTEN:
-        return POWER_FLATTEN;
-    case EXPR_TOKEN_FILTER:
-        return POWER_FILTER;
-    case EXPR_TOKEN_DOT:
-        return POWER_DOT;
-    case EXPR_TOKEN_LBRACKET:
-        return POWER_BRACKET;
-    default:
-        return 0;
-    }
+    static const uint8_t powers[EXPR_TOKEN_GE + 1] = {
+        [EXPR_TOKEN_PIPE] = POWER_PIPE,        [EXPR_TOKEN_OR] = POWER_OR,
+        [EXPR_TOKEN_AND] = POWER_AND,          [EXPR_TOKEN_EQ] = POWER_COMPARE,
+        [EXPR_TOKEN_NE] = POWER_COMPARE,       [EXPR_TOKEN_LT] = POWER_COMPARE,
+        [EXPR_TOKEN_LE] = POWER_COMPARE,       [EXPR_TOKEN_GT] = POWER_COMPARE,
+        [EXPR_TOKEN_GE] = POWER_COMPARE,       [EXPR_TOKEN_FLATTEN] = POWER_FLATTEN,
+        [EXPR_TOKEN_FILTER] = POWER_FILTER,    [EXPR_TOKEN_DOT] = POWER_DOT,
+        [EXPR_TOKEN_LBRACKET] = POWER_BRACKET,
+    };
+    return powers[kind];
 }
 
 static struct expr_node *parse_bracket(struct expr_parser *p, struct expr_node *left);

@@ -36,21 +36,6 @@ static bool is_iri_char(uint32_t code_point, bool allows_private)
            !(code_point >= 0xFFF0 && code_point <= 0xFFFF);
 }
 
-/* The sequence's length at `at`; the text is known to be UTF-8. */
-static size_t decode_code_point(slice text, size_t at, uint32_t *code_point)
-{
-    const unsigned char *bytes = (const unsigned char *)text.ptr + at;
-    size_t len = bytes[0] >= 0xF0 ? 4 : bytes[0] >= 0xE0 ? 3 : 2;
-    /* Cannot happen in valid UTF-8; callers check that first, the test keeps the read inside the
-     * text. */
-    if (at + len > text.len)
-        return 0;
-    *code_point = bytes[0] & (0xFFU >> (len + 1));
-    for (size_t i = 1; i < len; i++)
-        *code_point = *code_point << 6 | (bytes[i] & 0x3FU);
-    return len;
-}
-
 /* Whether all of text is unreserved, sub-delims, percent triplets, and what `extra` lists. */
 static bool is_component(slice text, const char *extra, bool is_iri, bool allows_private)
 {
@@ -62,10 +47,9 @@ static bool is_component(slice text, const char *extra, bool is_iri, bool allows
         } else if (is_percent_triplet(text, at)) {
             at += 3;
         } else if (is_iri && (unsigned char)c >= 0x80) {
-            size_t len = decode_code_point(text, at, &code_point);
-            if (len == 0 || !is_iri_char(code_point, allows_private))
+            at += slice_code_point(slice_from(text, at), &code_point);
+            if (!is_iri_char(code_point, allows_private))
                 return false;
-            at += len;
         } else {
             return false;
         }

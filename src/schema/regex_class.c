@@ -42,14 +42,8 @@ bool regex_is_word(char c)
 
 uint32_t regex_next_code_point(struct regex_in *in)
 {
-    const unsigned char *text = (const unsigned char *)in->text.ptr + in->at;
-    unsigned lead = text[0];
-    unsigned len = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    ASSERT(in->at + len <= in->text.len);
-    uint32_t code_point = len == 1 ? lead : lead & (0xFFU >> (len + 1));
-    for (unsigned i = 1; i < len; i++)
-        code_point = code_point << 6 | (text[i] & 0x3FU);
-    in->at += len;
+    uint32_t code_point;
+    in->at += slice_code_point(slice_from(in->text, in->at), &code_point);
     return code_point;
 }
 

@@ -69,10 +69,7 @@ static slice first_sentence(slice text)
     while (len < text.len && len < DESCRIPTION_BYTES_MAX && text.ptr[len] != '\n' &&
            !(text.ptr[len] == '.' && (len + 1 == text.len || text.ptr[len + 1] == ' ')))
         len++;
-    /* Never through a character, as in shorten() of report_value.c. */
-    while (len > 0 && len < text.len && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
-        len--;
-    return slice_first(text, len);
+    return slice_first_utf8(text, len);
 }
 
 /* A member of the instance that the schema does not know and whose name is near. */

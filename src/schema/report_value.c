@@ -15,22 +15,11 @@ enum {
 
 /* ---- parts of sentences ---- */
 
-/* Never through the middle of a character. */
-static slice shorten(slice text, size_t max)
-{
-    if (text.len <= max)
-        return text;
-    size_t len = max;
-    while (len > 0 && ((unsigned char)text.ptr[len] & 0xC0) == 0x80)
-        len--;
-    return slice_first(text, len);
-}
-
 slice schema_text_quote(const struct schema_run *run, slice name)
 {
     char room[6 * QUOTED_BYTES_MAX + 2]; /* each byte may become \u00xx */
     struct buf text = {.ptr = room, .cap = sizeof(room), .bytes_max = sizeof(room)};
-    slice printed = shorten(name, QUOTED_BYTES_MAX);
+    slice printed = slice_first_utf8(name, QUOTED_BYTES_MAX);
     json_write_str(&text, printed);
     return arena_printf(run->report->arena, "%.*s%s", SLICE_ARG(buf_slice(&text)),
                         printed.len < name.len ? "..." : "");
@@ -159,7 +148,7 @@ static slice wish_text(const struct schema_run *run, const struct schema_op *op,
         text = schema_text_value(run, json_get(at->node->source, SLICE("multipleOf")));
         return arena_printf(arena, "be a multiple of %.*s", SLICE_ARG(text));
     case KW_PATTERN:
-        text = shorten(schema_pattern_source(op->as.pattern), 300);
+        text = slice_first_utf8(schema_pattern_source(op->as.pattern), 300);
         return arena_printf(arena, "match the pattern %.*s", SLICE_ARG(text));
     case KW_FORMAT:
         return arena_printf(arena, "have the format %.*s, such as %s",
