@@ -50,6 +50,8 @@ static struct search_index *open_index(struct catalog *catalog)
             .posting_count = pack->tables[PACK_POSTINGS].count,
             .links = pack_table_of(pack, PACK_LINKS),
             .link_count = pack->tables[PACK_LINKS].count,
+            .phrases = pack_table_of(pack, PACK_PHRASES),
+            .phrase_count = pack->tables[PACK_PHRASES].count,
             .remainders = pack_table_of(pack, PACK_REMAINDERS),
             .remainder_count = pack->tables[PACK_REMAINDERS].count,
             .bucket_starts = pack_table_of(pack, PACK_BUCKETS),

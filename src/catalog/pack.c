@@ -158,6 +158,8 @@ static void put_index(struct buf *out, struct pack_header *header, const struct 
     put_table(out, header, PACK_POSTINGS, index->postings, index->posting_count,
               sizeof(*index->postings));
     put_table(out, header, PACK_LINKS, index->links, index->link_count, sizeof(*index->links));
+    put_table(out, header, PACK_PHRASES, index->phrases, index->phrase_count,
+              sizeof(*index->phrases));
     put_table(out, header, PACK_REMAINDERS, index->remainders, index->remainder_count,
               sizeof(*index->remainders));
     put_table(out, header, PACK_BUCKETS, index->bucket_starts, index->bucket_count + 1,

@@ -29,6 +29,7 @@ enum pack_table {
     PACK_TERMS,
     PACK_POSTINGS,
     PACK_LINKS,
+    PACK_PHRASES,
     PACK_REMAINDERS,
     PACK_BUCKETS,
     PACK_TEXTS, /* bytes that pack_text names */

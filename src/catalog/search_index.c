@@ -41,7 +41,7 @@ static const float saturation = 1.2f; /* BM25's k1 */
  * own. */
 static const float name_share = 0.8f;
 
-enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024 };
+enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024, PHRASES_MAX = 1000 };
 
 /* As in search_index.h, with pointers while it grows. last_doc and last_entry are the entry that
  * was made last for it: entry_of finds a document's entry without a search. */
@@ -53,7 +53,7 @@ struct term {
     float docs;
     const struct term *implied;
     bool is_app_name, is_generic, is_verb;
-    uint32_t idiom_first, idiom_count;
+    uint32_t phrase_first, phrase_count;
     uint32_t last_doc, last_entry; /* that it was entered for */
     uint32_t number;               /* in the order of stems */
     struct term *next;
@@ -159,21 +159,46 @@ static void put_classes(struct builder *b)
     }
 }
 
-static void put_idioms(struct builder *b)
+struct phrase {
+    slice text;
+    struct term *term; /* of its first word */
+    uint32_t idiom;
+};
+
+static int compare_phrases(const void *a, const void *b)
 {
+    const struct phrase *left = a, *right = b;
+    int order = slice_cmp(left->term->stem, right->term->stem);
+    return order != 0 ? order : slice_cmp(left->text, right->text);
+}
+
+/* Those of one first word are a range. ERR_NOMEM. */
+static int make_phrases(struct builder *b, struct buf *texts, struct search_index *index)
+{
+    struct phrase *all = ARENA_ARRAY(b->arena, struct phrase, PHRASES_MAX);
+    struct search_phrase *phrases = ARENA_ARRAY(b->arena, struct search_phrase, PHRASES_MAX);
     struct search_token token;
-    for (uint32_t i = 0; i < search_idioms_count; i++) {
-        slice text = slice_cstr(search_idioms[i].phrase);
-        bool is_phrase = search_text_next(&text, false, &token);
-        ASSERT(is_phrase);
-        struct term *term = term_of(b, slice_of(token.text, token.len));
-        if (!term)
-            return;
-        if (term->idiom_count == 0)
-            term->idiom_first = i;
-        ASSERT(term->idiom_first + term->idiom_count == i); /* they stand together */
-        term->idiom_count++;
+    uint32_t count = 0;
+    if (!all || !phrases)
+        return ERR_NOMEM;
+    for (uint32_t i = 0; i < search_idioms_count; i++)
+        for (slice rest = slice_cstr(search_idioms[i].phrases); rest.len > 0; count++) {
+            slice text = slice_trim(slice_split(&rest, '/')), words = text;
+            bool is_phrase = search_text_next(&words, false, &token);
+            ASSERT(is_phrase && count < PHRASES_MAX);
+            all[count] = (struct phrase){text, term_of(b, slice_of(token.text, token.len)), i};
+            if (!all[count].term)
+                return ERR_NOMEM;
+        }
+    qsort(all, count, sizeof(*all), compare_phrases);
+    for (uint32_t i = 0; i < count; i++) {
+        if (all[i].term->phrase_count++ == 0)
+            all[i].term->phrase_first = i;
+        phrases[i] = (struct search_phrase){pack_text_add(texts, all[i].text), all[i].idiom};
     }
+    index->phrases = phrases;
+    index->phrase_count = count;
+    return OK;
 }
 
 /* ---- documents ---- */
@@ -500,7 +525,7 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
         bool is_stop = word->classes & WORD_STOP;
         if (word->term->link_count > 0 || (word->term->posting_count > 0 && !is_stop))
             word->classes |= WORD_FINDS;
-        if (word->classes != 0 || word->term->idiom_count > 0)
+        if (word->classes != 0 || word->term->phrase_count > 0)
             sorted[count++] = word;
     }
     qsort(sorted, count, sizeof(*sorted), compare_words);
@@ -551,8 +576,8 @@ static int make_terms(struct builder *b, struct buf *texts, struct search_index 
             .implied = term->implied ? term->implied->number : SEARCH_NO_TERM,
             .is_app_name = term->is_app_name,
             .is_verb = term->is_verb,
-            .idiom_first = term->idiom_first,
-            .idiom_count = term->idiom_count,
+            .phrase_first = term->phrase_first,
+            .phrase_count = term->phrase_count,
         };
         for (uint32_t j = 0; j < term->link_count; j++)
             links[index->link_count++] = (struct search_link){
@@ -625,12 +650,12 @@ static int build_index(struct builder *b, struct buf *texts, struct search_index
     if (!postings)
         return ERR_NOMEM;
     make_links(b);
-    put_idioms(b);
     *index = (struct search_index){.postings = postings,
                                    .posting_count = b->entry_count,
                                    .docs = b->docs,
                                    .doc_count = b->doc_count};
-    if (b->is_out_of_memory || make_terms(b, texts, index) != OK)
+    if (make_phrases(b, texts, index) != OK || b->is_out_of_memory ||
+        make_terms(b, texts, index) != OK)
         return ERR_NOMEM;
     return make_words(b, texts, index) == OK ? make_remainders(b, texts, index) : ERR_NOMEM;
 }

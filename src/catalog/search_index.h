@@ -63,13 +63,19 @@ struct search_term {
     uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
     uint32_t is_app_name; /* an integration is called so */
     uint32_t is_verb;     /* an action's id begins with it */
-    uint32_t idiom_first, idiom_count; /* of search_idioms: those that begin with it */
+    uint32_t phrase_first, phrase_count; /* those that begin with it */
 };
 
 struct search_word {
     struct pack_text text;
     uint32_t term;
     uint32_t classes; /* enum search_class_flag */
+};
+
+/* One of those of search_idioms[idiom]. */
+struct search_phrase {
+    struct pack_text text;
+    uint32_t idiom;
 };
 
 /* A word with one byte left out, by the hash of what remains: two words that are one typing mistake
@@ -96,11 +102,12 @@ struct search_index {
     const struct search_term *terms; /* sorted by stem */
     const struct search_posting *postings;
     const struct search_link *links;
+    const struct search_phrase *phrases; /* sorted by their first words' stems, then by text */
     const struct search_remainder *remainders;
     const uint32_t *bucket_starts; /* bucket_count + 1, into remainders */
     const struct search_doc *docs; /* an integration, then its actions, as the catalog sorts them */
-    size_t word_count, term_count, posting_count, link_count, remainder_count, bucket_count,
-        doc_count;
+    size_t word_count, term_count, posting_count, link_count, phrase_count, remainder_count,
+        bucket_count, doc_count;
 };
 
 /* The tables, into the arena; texts are appended. ERR_NOMEM. */
@@ -197,9 +204,9 @@ struct search_implied {
 
 extern const struct search_implied search_implied[];
 extern const size_t search_implied_count;
-/* A phrase, and what stands for it (search_idioms.c). */
+/* Phrases, with " / " between two, and what stands for each (search_idioms.c). */
 struct search_idiom {
-    const char *phrase, *means;
+    const char *phrases, *means;
     uint32_t classes; /* as a word; with WORD_OPENS what is said follows the phrase */
 };
 

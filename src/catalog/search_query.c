@@ -62,9 +62,9 @@ static bool is_form_of(const struct search_index *index, const struct search_par
  * found, 0 unless all were. taken: which parts they are; *end: the part behind the last. A phrase
  * does not reach into the next clause or into a quotation. */
 static size_t match(const struct search_index *index, const struct search_reading *r, size_t first,
-                    const char *phrase, bool taken[SEARCH_QUERY_WORDS_MAX], size_t *end)
+                    slice phrase, bool taken[SEARCH_QUERY_WORDS_MAX], size_t *end)
 {
-    slice rest = slice_cstr(phrase);
+    slice rest = phrase;
     size_t at = first + 1, count = 1;
     bool has_gap = false;
     (void)slice_split(&rest, ' ');
@@ -111,8 +111,8 @@ static void take_phrase(struct search_reading *r, size_t first, size_t end,
 }
 
 /* Of several phrases that fit, the one with most words of its own wins, and of those the shortest:
- * "let Ann know in the morning" is "let * know", not "let * in". idiom_first and idiom_count bound
- * the candidates to phrases with this first word. */
+ * "let Ann know in the morning" is "let * know", not "let * in". phrase_first and phrase_count
+ * bound the candidates to phrases with this first word. */
 static void take_phrases(const struct search_index *index, struct search_reading *r)
 {
     bool taken[SEARCH_QUERY_WORDS_MAX], best_taken[SEARCH_QUERY_WORDS_MAX];
@@ -122,13 +122,14 @@ static void take_phrases(const struct search_index *index, struct search_reading
         size_t best_words = 0, best_end = 0, end;
         if (!part->term || part->is_quoted || part->is_taken)
             continue;
-        ASSERT(part->term->idiom_first + part->term->idiom_count <= search_idioms_count);
-        for (uint32_t k = 0; k < part->term->idiom_count; k++) {
-            const struct search_idiom *idiom = &search_idioms[part->term->idiom_first + k];
-            size_t words = match(index, r, i, idiom->phrase, taken, &end);
+        ASSERT(part->term->phrase_first + part->term->phrase_count <= index->phrase_count);
+        for (uint32_t k = 0; k < part->term->phrase_count; k++) {
+            const struct search_phrase *phrase = &index->phrases[part->term->phrase_first + k];
+            slice text = search_index_text(index, phrase->text);
+            size_t words = match(index, r, i, text, taken, &end);
             if (words < best_words || words == 0 || (words == best_words && end >= best_end))
                 continue;
-            best = idiom;
+            best = &search_idioms[phrase->idiom];
             best_words = words;
             best_end = end;
             memcpy(best_taken, taken, sizeof(taken));
