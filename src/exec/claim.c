@@ -220,7 +220,7 @@ static enum op_result follow_other_run(struct exec *exec)
     const struct claim_outcome *claimed = &exec->key.found;
     if (!is_same_request(exec, claimed->fingerprint))
         return stop_mismatch(exec);
-    if (claimed->state == CLAIM_IN_FLIGHT || claimed->state == CLAIM_DEAD)
+    if (claimed->state == CLAIM_IN_FLIGHT)
         return wait_and_reload(exec);
     if (claimed->has_execution)
         return replay(exec);

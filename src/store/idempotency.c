@@ -8,19 +8,15 @@
 #include "base/clock.h"
 #include "store/internal.h"
 
-/* Whether the owner lives: a scalar subquery, which the planner can only run by node's key, and
- * which is allowed in RETURNING. NULL where that node's row is gone: dead, too. */
-#define CLAIM_ROW                                                                      \
-    "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound', t.owner, " \
-    "(select n.lease_until > now() from sluice.node n where n.node_id = t.owner), "
+#define CLAIM_ROW "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound', t.owner, "
 
 #define OUT(name, type, ...) PG_OF(#name, type, struct claim_outcome, name, __VA_ARGS__)
 static const struct pg_column claim_columns[] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),      OUT(execution_id, PG_UUID),
     OUT(fingerprint, PG_BYTES),    PG_ARG("is_bound", PG_BOOL), OUT(owner, PG_UUID),
-    PG_ARG("is_live", PG_BOOL),    OUT(is_succeeded, PG_BOOL),  OUT(error_code, PG_TEXT),
-    OUT(summary, PG_TEXT),         OUT(summary_bytes, PG_I64)};
-enum { IS_BOUND_COLUMN = 4, IS_LIVE_COLUMN = 6, IS_SUCCEEDED_COLUMN = 7 };
+    OUT(is_succeeded, PG_BOOL),    OUT(error_code, PG_TEXT),    OUT(summary, PG_TEXT),
+    OUT(summary_bytes, PG_I64)};
+enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
 /* An expired key counts as free, so it is no hit; housekeeping removes it later. The execution
@@ -221,7 +217,7 @@ int store_claim_result(const struct pg_query *query, struct claim_outcome *outco
     else if (pg_get_bool(rows, 0, IS_BOUND_COLUMN))
         outcome->state = CLAIM_BOUND;
     else
-        outcome->state = pg_get_bool(rows, 0, IS_LIVE_COLUMN) ? CLAIM_IN_FLIGHT : CLAIM_DEAD;
+        outcome->state = CLAIM_IN_FLIGHT;
     return OK;
 }
 

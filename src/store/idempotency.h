@@ -31,8 +31,7 @@ struct claim {
 
 enum claim_state {
     CLAIM_WON,       /* the key is ours, the intent is durable: call the provider */
-    CLAIM_IN_FLIGHT, /* a live node runs it now: wait, load again */
-    CLAIM_DEAD,      /* its owner's lease has run out: recovery will end it; wait, load again */
+    CLAIM_IN_FLIGHT, /* a node runs it, or recovery will end it: wait, load again */
     CLAIM_BOUND,     /* finished: compare the fingerprint, answer with the summary */
 };
 
@@ -40,7 +39,7 @@ struct claim_outcome {
     enum claim_state state;
     struct uuid execution_id; /* the run that holds the key */
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
-    struct uuid owner; /* IN_FLIGHT, DEAD */
+    struct uuid owner; /* IN_FLIGHT */
     /* BOUND, from store_claim_find: what it is bound to. has_execution is false after
      * store_claim_insert (a key that was bound between lookup and claim), in a rare race with
      * the commit that bound it, and when the execution's partition is gone: then ask

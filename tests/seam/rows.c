@@ -200,7 +200,6 @@ static void put_claim(struct seam_store *store, struct pg_query *query, struct r
         pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint))),
         pg_bool(row->is_bound),
         row->is_bound ? pg_null(PG_UUID) : pg_uuid(claim->owner),
-        row->is_bound ? pg_null(PG_BOOL) : pg_bool(seam_node_lives(store, claim->owner)),
         found ? pg_bool(found->is_succeeded) : pg_null(PG_BOOL),
         pg_text(found ? found->error_code : SLICE_NONE),
         pg_text(inline_summary(found)),
