@@ -99,16 +99,16 @@ LIBS_tls := $(DEPS)/lib/libmbedtls.a
 LIBS_vault := $(DEPS)/lib/libmbedtls.a
 LIBS_http := $(DEPS)/lib/libllhttp.a
 LIBS_pg := -lpq
-LIBS_catalog := -lstemmer
+LIBS_search := -lstemmer
 LIBS_bench := $(DEPS)/lib/libuv.a $(DEPS)/lib/libmbedtls.a
 LIBS_SYSTEM := -lpthread -ldl -lrt -lm
 
 # $(call archives,VARIANT,ROOM): the archives of the room and of all that it needs, as linked.
 archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(r).a) \
 	build/$(1)/libembed.a
-# What a room's tests need besides: how well is found what was imported.
-TESTS_SEE_catalog := openapi
-test_archives = $(foreach r,$(TESTS_SEE_$(2)),build/$(1)/lib$(r).a) $(call archives,$(1),$(2))
+# The tests of the search search catalogs, one of them with an app that was imported.
+TESTS_AS_search := openapi
+tests_as = $(or $(TESTS_AS_$(1)),$(1))
 # $(call libraries,ROOM)
 libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 
@@ -299,8 +299,8 @@ define ROOM_RULES
 build/$(1)/lib$(2).a: $(SOURCES_$(2):%.c=build/$(1)/%.o) build/list/sources-$(2)
 
 $(if $(PLAIN_$(2)),$(PLAIN_$(2):%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
-		build/$(1)/libunitsupport.a $(call test_archives,$(1),$(2)) build/list/ldflags-$(1)
-	$$(call link,$(1),$(2),-lcmocka))
+		build/$(1)/libunitsupport.a $(call archives,$(1),$(call tests_as,$(2))) build/list/ldflags-$(1)
+	$$(call link,$(1),$(call tests_as,$(2)),-lcmocka))
 endef
 
 # Under libFuzzer a fuzz program searches; in the asan variant a small main replays its corpus.

@@ -242,14 +242,15 @@ static enum op_result begin_actions(struct api_request *request)
     struct search_hit *ranked = NULL;
     if (!id.ptr)
         return api_reply_error(request, 400, "The query parameter integration_id is required");
-    search.within = catalog_find_integration(catalog, id);
-    if (!search.within)
+    const struct catalog_integration *within = catalog_find_integration(catalog, id);
+    if (!within)
         return reply_not_found(request, NULL, id, SLICE_NONE);
-    if (!read_limit(request, search.within->action_count, &search.limit))
+    catalog_search_within(&search, within);
+    if (!read_limit(request, within->action_count, &search.limit))
         return OP_DONE;
     if (has_catalog(request))
         return OP_DONE;
-    size_t count = search.within->action_count;
+    size_t count = within->action_count;
     if (search.query.ptr &&
         catalog_search(catalog, &request->op.arena, &search, &ranked, &count) != OK)
         return api_reply_database(request, ERR_BUSY);
@@ -257,7 +258,7 @@ static enum op_result begin_actions(struct api_request *request)
     struct json_writer w;
     buf_init(&text, LIST_BYTES_MAX);
     json_begin(&w, &text);
-    put_actions(&w, search.within, ranked, count);
+    put_actions(&w, within, ranked, count);
     return reply_written(request, &text);
 }
 

@@ -79,6 +79,14 @@ void buf_append(struct buf *buf, slice bytes)
     buf->len += bytes.len;
 }
 
+struct buf_span buf_append_span(struct buf *buf, slice bytes)
+{
+    ASSERT(buf->len <= UINT32_MAX && bytes.len <= UINT32_MAX);
+    struct buf_span span = {(uint32_t)buf->len, (uint32_t)bytes.len};
+    buf_append(buf, bytes);
+    return span;
+}
+
 void buf_append_cstr(struct buf *buf, const char *text)
 {
     buf_append(buf, slice_cstr(text));

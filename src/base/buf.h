@@ -57,6 +57,14 @@ static inline void buf_added(struct buf *buf, size_t len)
     buf->len += len;
 }
 
+/* A part of a buffer that may still move: where it begins, and how long it is. */
+struct buf_span {
+    uint32_t at, len;
+};
+
+/* Appends. The buffer has a maximum of 4 GB at most; where it has failed, the span names nothing.
+ */
+struct buf_span buf_append_span(struct buf *buf, slice bytes);
 void buf_append(struct buf *buf, slice bytes);
 void buf_append_cstr(struct buf *buf, const char *text);
 static inline void buf_append_char(struct buf *buf, char c)

@@ -6,13 +6,13 @@
  *
  * Not for several threads: look-ups write through const pointers (catalog.h).
  */
-#include <libstemmer.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "catalog/manifest.h"
-#include "catalog/search_index.h"
+#include "catalog/pack.h"
+#include "search/index.h"
 
 enum { CATALOG_ARENA_BYTES_MAX = 512 * 1024 * 1024 };
 
@@ -133,9 +133,7 @@ void catalog_unref(struct catalog *catalog)
     ASSERT(catalog->refs > 0);
     if (--catalog->refs > 0)
         return;
-    /* NULL where catalog_open failed half-way. sb_stemmer_delete takes NULL. */
-    if (catalog->search)
-        sb_stemmer_delete(catalog->search->stemmer);
+    search_index_close(catalog->search); /* NULL where catalog_open failed half-way */
     arena_deinit(&catalog->arena);
     mem_free(catalog->owned);
     mem_free(catalog);

@@ -10,20 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "catalog/search_index.h"
-
-struct pack_text pack_text_add(struct buf *texts, slice text)
-{
-    ASSERT(texts->len <= PACK_BYTES_MAX && text.len <= PACK_BYTES_MAX); /* 32 bits hold both */
-    /* A buffer past its limit fails and stays so; make() checks it at the end, not each append. */
-    struct pack_text added = {(uint32_t)texts->len, (uint32_t)text.len};
-    buf_append(texts, text);
-    return added;
-}
+#include "search/index.h"
 
 /* All of an integration's document but its actions, which are packed one by one: to look one action
  * up, only its own JSON is parsed. */
-static struct pack_text add_document(struct buf *texts, const struct json *document)
+static struct buf_span add_document(struct buf *texts, const struct json *document)
 {
     size_t begin = texts->len;
     /* Written again, not copied from the file: without white space, and without the member
@@ -40,17 +31,17 @@ static struct pack_text add_document(struct buf *texts, const struct json *docum
         json_put(&w, &member->value);
     }
     json_close(&w, '}');
-    return (struct pack_text){(uint32_t)begin, (uint32_t)(texts->len - begin)};
+    return (struct buf_span){(uint32_t)begin, (uint32_t)(texts->len - begin)};
 }
 
-static struct pack_text add_json(struct buf *texts, const struct json *value)
+static struct buf_span add_json(struct buf *texts, const struct json *value)
 {
     size_t begin = texts->len;
     json_write(texts, value);
-    return (struct pack_text){(uint32_t)begin, (uint32_t)(texts->len - begin)};
+    return (struct buf_span){(uint32_t)begin, (uint32_t)(texts->len - begin)};
 }
 
-static struct pack_text add_words(struct buf *texts, const struct json *words)
+static struct buf_span add_words(struct buf *texts, const struct json *words)
 {
     size_t at = texts->len;
     for (size_t i = 0; words && i < words->count; i++) {
@@ -58,7 +49,7 @@ static struct pack_text add_words(struct buf *texts, const struct json *words)
             buf_append_char(texts, ' ');
         buf_append(texts, json_str(&words->as.items[i]));
     }
-    return (struct pack_text){(uint32_t)at, (uint32_t)(texts->len - at)};
+    return (struct buf_span){(uint32_t)at, (uint32_t)(texts->len - at)};
 }
 
 static struct pack_action pack_action(struct buf *texts, const struct catalog_action *action,
@@ -67,12 +58,12 @@ static struct pack_action pack_action(struct buf *texts, const struct catalog_ac
     const struct json *actions = JSON_GET(action->integration->document, "actions");
     ASSERT(json_at(actions, action->source_index)); /* what the action will be compiled from */
     return (struct pack_action){
-        .action_id = pack_text_add(texts, action->action_id),
-        .tool_name = pack_text_add(texts, action->tool_name),
-        .title = pack_text_add(texts, action->title),
-        .description = pack_text_add(texts, action->description),
-        .item_json = pack_text_add(texts, action->item_json),
-        .detail_json = pack_text_add(texts, action->detail_json),
+        .action_id = buf_append_span(texts, action->action_id),
+        .tool_name = buf_append_span(texts, action->tool_name),
+        .title = buf_append_span(texts, action->title),
+        .description = buf_append_span(texts, action->description),
+        .item_json = buf_append_span(texts, action->item_json),
+        .detail_json = buf_append_span(texts, action->detail_json),
         .scope_words = add_words(texts, action->scopes),
         .source = add_json(texts, json_at(actions, action->source_index)),
         .integration = integration,
@@ -86,12 +77,12 @@ static struct pack_integration pack_integration(struct buf *texts,
                                                 size_t action_first)
 {
     return (struct pack_integration){
-        .integration_id = pack_text_add(texts, integration->integration_id),
-        .name = pack_text_add(texts, integration->name),
-        .description = pack_text_add(texts, integration->description),
-        .category = pack_text_add(texts, integration->category),
-        .docs_url = pack_text_add(texts, integration->docs_url),
-        .capabilities_json = pack_text_add(texts, integration->capabilities_json),
+        .integration_id = buf_append_span(texts, integration->integration_id),
+        .name = buf_append_span(texts, integration->name),
+        .description = buf_append_span(texts, integration->description),
+        .category = buf_append_span(texts, integration->category),
+        .docs_url = buf_append_span(texts, integration->docs_url),
+        .capabilities_json = buf_append_span(texts, integration->capabilities_json),
         .source = add_document(texts, integration->document),
         .auth_kind = integration->auth.kind,
         .action_first = (uint32_t)action_first,
@@ -150,6 +141,55 @@ static void put_table(struct buf *out, struct pack_header *header, enum pack_tab
     buf_append(out, slice_of(items, count * item_bytes));
 }
 
+/* What the search knows of an integration; its actions are those from `actions` on. */
+static struct search_integration search_source(const struct catalog_integration *integration,
+                                               const struct pack_integration *packed,
+                                               const struct pack_action *packed_actions,
+                                               struct search_action *actions)
+{
+    for (size_t i = 0; i < integration->action_count; i++) {
+        const struct catalog_action *action = &integration->actions[i];
+        actions[i] = (struct search_action){
+            .id = action->action_id,
+            .title = action->title,
+            .description = action->description,
+            .id_span = packed_actions[i].action_id,
+            .tool_name_span = packed_actions[i].tool_name,
+            .tags = action->tags,
+            .inputs = JSON_GET(action->input_schema, "properties"),
+            .is_read = action->level == LEVEL_READ,
+        };
+    }
+    return (struct search_integration){
+        .id = integration->integration_id,
+        .name = integration->name,
+        .category = integration->category,
+        .description = integration->description,
+        .id_span = packed->integration_id,
+        .tags = integration->tags,
+        .actions = actions,
+        .action_count = integration->action_count,
+    };
+}
+
+static int build_index(const struct manifest_set *set, const struct pack_integration *integrations,
+                       const struct pack_action *actions, struct arena *arena, struct buf *texts,
+                       struct search_index *index)
+{
+    struct search_integration *sources =
+        ARENA_ARRAY(arena, struct search_integration, set->count + 1);
+    struct search_action *of_actions =
+        ARENA_ARRAY(arena, struct search_action, set->action_count + 1);
+    if (!sources || !of_actions)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < set->count; i++) {
+        size_t first = integrations[i].action_first;
+        sources[i] =
+            search_source(set->items[i], &integrations[i], actions + first, of_actions + first);
+    }
+    return search_index_build(sources, set->count, arena, texts, index);
+}
+
 static void put_index(struct buf *out, struct pack_header *header, const struct search_index *index)
 {
     put_table(out, header, PACK_DOCS, index->docs, index->doc_count, sizeof(*index->docs));
@@ -200,7 +240,7 @@ static int make(const struct manifest_set *set, const char *etag, struct arena *
         for (size_t j = 0; j < integration->action_count; j++)
             actions[count++] = pack_action(texts, &integration->actions[j], i);
     }
-    if (search_index_build(set, arena, texts, &index) != OK)
+    if (build_index(set, integrations, actions, arena, texts, &index) != OK)
         return ERR_NOMEM;
     /* Room for now; its offsets are known when all tables are in, and memcpy writes them below. */
     buf_append(out, slice_of((const char *)&header, sizeof(header)));

@@ -24,7 +24,7 @@ enum pack_table {
     PACK_INTEGRATIONS, /* sorted by id */
     PACK_ACTIONS,      /* an integration's stand together, sorted by id */
     PACK_TOOLS,        /* uint32_t: numbers of actions, sorted by tool name */
-    PACK_DOCS,         /* from here the tables of struct search_index (search_index.h) */
+    PACK_DOCS,         /* from here the tables of struct search_index (search/index.h) */
     PACK_WORDS,
     PACK_TERMS,
     PACK_POSTINGS,
@@ -32,24 +32,20 @@ enum pack_table {
     PACK_PHRASES,
     PACK_REMAINDERS,
     PACK_BUCKETS,
-    PACK_TEXTS, /* bytes that pack_text names */
+    PACK_TEXTS, /* bytes that spans name */
     PACK_TABLES,
-};
-
-struct pack_text {
-    uint32_t at, len;
 };
 
 /* source: its JSON without `actions`, which is parsed and compiled when it is first looked up */
 struct pack_integration {
-    struct pack_text integration_id, name, description, category, docs_url;
-    struct pack_text source, capabilities_json;
+    struct buf_span integration_id, name, description, category, docs_url;
+    struct buf_span source, capabilities_json;
     uint32_t auth_kind, action_first, action_count;
 };
 
 struct pack_action {
-    struct pack_text action_id, tool_name, title, description;
-    struct pack_text source, item_json, detail_json, scope_words;
+    struct buf_span action_id, tool_name, title, description;
+    struct buf_span source, item_json, detail_json, scope_words;
     uint32_t integration;
     uint16_t level, requires_confirmation;
 };
@@ -66,7 +62,7 @@ static inline const void *pack_table_of(const struct pack_header *pack, enum pac
     return (const char *)pack + pack->tables[table].at;
 }
 
-static inline slice pack_text_of(const struct pack_header *pack, struct pack_text text)
+static inline slice pack_text_of(const struct pack_header *pack, struct buf_span text)
 {
     ASSERT((uint64_t)text.at + text.len <= pack->tables[PACK_TEXTS].count);
     return slice_of((const char *)pack_table_of(pack, PACK_TEXTS) + text.at, text.len);
@@ -78,8 +74,6 @@ struct manifest_set {
     size_t count, action_count;
 };
 
-/* Appends the text to the pack's texts. */
-struct pack_text pack_text_add(struct buf *texts, slice text);
 /* Everything into `out`, which becomes the pack (is_failed past its limit). The arena is for what
  * is needed meanwhile. ERR_NOMEM; ERR_INVALID when two actions have one tool name, *twice. */
 int pack_make(const struct manifest_set *set, const char *etag, struct arena *arena,

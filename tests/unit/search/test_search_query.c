@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "catalog/search.h"
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 struct bench {
     struct catalog_report report;

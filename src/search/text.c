@@ -6,7 +6,7 @@
 #include <libstemmer.h>
 
 #include "base/ascii.h"
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 static bool is_word_char(char c)
 {
@@ -65,7 +65,7 @@ slice search_text_stem(struct sb_stemmer *stemmer, slice word)
 
 uint32_t search_text_hash(slice word, size_t skip)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a; search_expand.c compares the words themselves */
+    uint32_t hash = 2166136261u; /* FNV-1a; expand.c compares the words themselves */
     for (size_t i = 0; i < word.len; i++)
         if (i != skip)
             hash = (hash ^ (uint8_t)word.ptr[i]) * 16777619u;

@@ -1,23 +1,17 @@
 /*
- * The inverted index. Private to the catalog room.
- *
- * A document is an integration or an action. A word is what a document or a query has, a term is
- * its stem; a term has postings (the documents it is in, ascending) and links (the terms that mean
- * the same). All of it are tables that name one another by number, so that it is read where it lies
- * in a pack (pack.h).
+ * Words: how they are cut, what is known of English, how a query is read and widened. Private to
+ * the room.
  */
-#ifndef CATALOG_SEARCH_INDEX_H
-#define CATALOG_SEARCH_INDEX_H
+#ifndef SEARCH_READING_H
+#define SEARCH_READING_H
 
-#include "catalog/pack.h"
-#include "catalog/search.h"
+#include "search/index.h"
 
 enum {
     SEARCH_WORD_BYTES_MAX = 32,   /* a longer word is not entered and finds nothing */
     SEARCH_FIELD_WORDS_MAX = 400, /* of one field; further ones are not entered */
     SEARCH_TYPO_BYTES_MIN = 4,    /* shorter words are taken as they are */
     SEARCH_TYPO_BYTES_MAX = 24,
-    SEARCH_DOC_MAX = (1 << 27) - 1,
 };
 
 /* What counts for something else has one of two weights: where one might be written for the other
@@ -25,7 +19,7 @@ enum {
 #define SEARCH_CLOSE 0.8f
 #define SEARCH_HALF  0.5f
 
-/* In the order of search_fields in search_index.c. */
+/* In the order of search_fields in index.c. */
 enum search_field {
     FIELD_ID,
     FIELD_TITLE,
@@ -37,82 +31,8 @@ enum search_field {
     SEARCH_FIELD_COUNT,
 };
 
-/* impact: the part of BM25F that does not depend on the query, above 0 and below 1. */
-struct search_posting {
-    uint32_t doc : 27;
-    uint32_t is_in_id : 1, is_in_title : 1,
-        is_in_app : 1;                /* its integration, and hardly anything else, is called so */
-    uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
-    float impact;
-};
+/* ---- finding a word (expand.c) ---- */
 
-struct search_link {
-    uint32_t term;
-    float weight;
-    uint32_t use; /* AS_VERB, AS_NOUN: only of a word so used; 0: of any */
-};
-
-enum { SEARCH_NO_TERM = UINT32_MAX };
-
-struct search_term {
-    struct pack_text stem;
-    uint32_t posting_first, posting_count;
-    uint32_t link_first, link_count;
-    float docs; /* that have it, were all integrations of one size: a large one must not make the
-                   words of the others common, nor its own name */
-    uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
-    uint32_t is_app_name; /* an integration is called so */
-    uint32_t is_verb;     /* an action's id begins with it */
-    uint32_t phrase_first, phrase_count; /* those that begin with it */
-};
-
-struct search_word {
-    struct pack_text text;
-    uint32_t term;
-    uint32_t classes; /* enum search_class_flag */
-};
-
-/* One of those of search_idioms[idiom]. */
-struct search_phrase {
-    struct pack_text text;
-    uint32_t idiom;
-};
-
-/* A word with one byte left out, by the hash of what remains: two words that are one typing mistake
- * apart have such a remainder in common (the symmetric deletes of W. Garbe's SymSpell). */
-struct search_remainder {
-    uint32_t hash, word; /* index into words */
-};
-
-struct search_doc {
-    uint32_t integration;
-    uint32_t action; /* of the integration; SEARCH_NO_ACTION: the integration itself */
-    uint32_t verb;   /* the term that the action's id begins with; or SEARCH_NO_TERM */
-    uint16_t id_word_count, title_word_count;
-};
-
-enum { SEARCH_NO_ACTION = UINT32_MAX };
-
-struct sb_stemmer;
-
-struct search_index {
-    struct sb_stemmer *stemmer;      /* NULL until the first search */
-    const char *texts;               /* what pack_text names */
-    const struct search_word *words; /* sorted; each finds something or has a class */
-    const struct search_term *terms; /* sorted by stem */
-    const struct search_posting *postings;
-    const struct search_link *links;
-    const struct search_phrase *phrases; /* sorted by their first words' stems, then by text */
-    const struct search_remainder *remainders;
-    const uint32_t *bucket_starts; /* bucket_count + 1, into remainders */
-    const struct search_doc *docs; /* an integration, then its actions, as the catalog sorts them */
-    size_t word_count, term_count, posting_count, link_count, phrase_count, remainder_count,
-        bucket_count, doc_count;
-};
-
-/* The tables, into the arena; texts are appended. ERR_NOMEM. */
-int search_index_build(const struct manifest_set *set, struct arena *arena, struct buf *texts,
-                       struct search_index *index) MUST_CHECK;
 /* NULL when no document, no synonym and no class has this very word. word is lower case. */
 const struct search_word *search_index_word(const struct search_index *index, slice word);
 /* By its stem, too: NULL when no document and no synonym has it. */
@@ -124,12 +44,12 @@ static inline bool search_term_finds(const struct search_term *term)
     return term && (term->posting_count > 0 || term->link_count > 0);
 }
 
-static inline slice search_index_text(const struct search_index *index, struct pack_text text)
+static inline slice search_index_text(const struct search_index *index, struct buf_span text)
 {
     return slice_of(index->texts + text.at, text.len);
 }
 
-/* ---- text (search_text.c) ---- */
+/* ---- text (text.c) ---- */
 
 struct search_token {
     char text[SEARCH_WORD_BYTES_MAX]; /* lower case */
@@ -149,7 +69,7 @@ uint32_t search_text_hash(slice word, size_t skip);
 /* Whether one insertion, deletion, substitution or exchange of neighbours makes one the other. */
 bool search_text_is_one_typo(slice a, slice b);
 
-/* ---- what is known of English (search_words.c, search_idioms.c) ---- */
+/* ---- what is known of English (words.c, idioms.c) ---- */
 
 /* What part a word plays in a sentence. */
 enum search_class_flag {
@@ -204,7 +124,7 @@ struct search_implied {
 
 extern const struct search_implied search_implied[];
 extern const size_t search_implied_count;
-/* Phrases, with " / " between two, and what stands for each (search_idioms.c). */
+/* Phrases, with " / " between two, and what stands for each (idioms.c). */
 struct search_idiom {
     const char *phrases, *means;
     uint32_t classes; /* as a word; with WORD_OPENS what is said follows the phrase */
@@ -215,7 +135,7 @@ extern const size_t search_idioms_count;
 
 enum { SEARCH_GAP_WORDS_MAX = 5 };
 
-/* ---- reading a query (search_parts.c, search_query.c) ---- */
+/* ---- reading a query (parts.c, query.c) ---- */
 
 enum search_role {
     ROLE_NONE,    /* says nothing, or is a part of something else */
@@ -258,7 +178,7 @@ void search_parts_cut(const struct search_index *index, slice text, struct searc
 /* The same, and says what part each plays. */
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
 
-/* ---- widening (search_expand.c) ---- */
+/* ---- widening (expand.c) ---- */
 
 enum { SEARCH_EXPANSIONS_MAX = 24 };
 

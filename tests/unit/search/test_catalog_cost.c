@@ -71,7 +71,7 @@ static int compare_times(const void *a, const void *b)
 static void read_set(struct bench *b, const char *name)
 {
     const char *root = getenv("SLUICE_ROOT");
-    slice path = arena_printf(&b->arena, "%s/tests/unit/catalog/%s", root ? root : ".", name);
+    slice path = arena_printf(&b->arena, "%s/tests/unit/search/%s", root ? root : ".", name);
     char *text = arena_alloc_text(&b->arena, INTENTS_BYTES_MAX);
     FILE *file = fopen(path.ptr, "re");
     assert_non_null(file);

@@ -7,7 +7,7 @@
  * then documents; postings when all counts are known; links, which need the terms; then words and
  * terms are sorted and numbered, and the remainders made of the sorted words.
  */
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 #include <libstemmer.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024, PHRASES_MAX = 1000 };
 
-/* As in search_index.h, with pointers while it grows. last_doc and last_entry are the entry that
+/* As in index.h, with pointers while it grows. last_doc and last_entry are the entry that
  * was made last for it: entry_of finds a document's entry without a search. */
 struct term {
     slice stem;
@@ -91,7 +91,8 @@ struct builder {
     uint32_t (*lengths)[SEARCH_FIELD_COUNT]; /* words of each field of each document */
     double totals[SEARCH_FIELD_COUNT];
     size_t doc_count, word_count, term_count;
-    const struct manifest_set *set;
+    const struct search_integration *integrations;
+    size_t integration_count;
     struct word *words; /* all, in no order */
     struct term *terms;
     bool is_out_of_memory;
@@ -194,7 +195,7 @@ static int make_phrases(struct builder *b, struct buf *texts, struct search_inde
     for (uint32_t i = 0; i < count; i++) {
         if (all[i].term->phrase_count++ == 0)
             all[i].term->phrase_first = i;
-        phrases[i] = (struct search_phrase){pack_text_add(texts, all[i].text), all[i].idiom};
+        phrases[i] = (struct search_phrase){buf_append_span(texts, all[i].text), all[i].idiom};
     }
     index->phrases = phrases;
     index->phrase_count = count;
@@ -282,15 +283,15 @@ static void index_texts(struct builder *b, size_t doc, enum search_field field,
 }
 
 static void index_integration(struct builder *b, size_t doc,
-                              const struct catalog_integration *integration)
+                              const struct search_integration *integration)
 {
-    index_text(b, doc, FIELD_ID, integration->integration_id);
+    index_text(b, doc, FIELD_ID, integration->id);
     index_text(b, doc, FIELD_TITLE, integration->name);
     index_text(b, doc, FIELD_TAGS, integration->category);
     index_texts(b, doc, FIELD_TAGS, integration->tags);
     index_text(b, doc, FIELD_DESCRIPTION, integration->description);
     for (size_t i = 0; i < integration->action_count; i++)
-        index_text(b, doc, FIELD_INPUTS, integration->actions[i].action_id);
+        index_text(b, doc, FIELD_INPUTS, integration->actions[i].id);
 }
 
 static bool is_id_char(char c)
@@ -298,8 +299,26 @@ static bool is_id_char(char c)
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '_';
 }
 
+static int by_id(const void *id, const void *action)
+{
+    return slice_cmp(*(const slice *)id, ((const struct search_action *)action)->id);
+}
+
+/* By its id, or its tool name: that begins with the integration's id and _. */
+static const struct search_action *action_named(const struct search_integration *of, slice name)
+{
+    const struct search_action *found =
+        bsearch(&name, of->actions, of->action_count, sizeof(*of->actions), by_id);
+    if (found || !slice_starts_with(name, of->id) || name.len <= of->id.len + 1 ||
+        name.ptr[of->id.len] != '_')
+        return found;
+    slice id = slice_from(name, of->id.len + 1);
+    return bsearch(&id, of->actions, of->action_count, sizeof(*of->actions), by_id);
+}
+
 /* "Call get_message first": a sentence that names another action is about that one. */
-static bool names_another(const struct catalog_action *action, slice sentence)
+static bool names_another(const struct search_integration *of, const struct search_action *action,
+                          slice sentence)
 {
     while (sentence.len > 0) {
         size_t len = 0;
@@ -307,7 +326,7 @@ static bool names_another(const struct catalog_action *action, slice sentence)
             len++;
         slice word = slice_first(sentence, len);
         if (slice_find_char(word, '_') > 0) {
-            const struct catalog_action *other = catalog_head(action->integration, word);
+            const struct search_action *other = action_named(of, word);
             if (other && other != action)
                 return true;
         }
@@ -316,7 +335,8 @@ static bool names_another(const struct catalog_action *action, slice sentence)
     return false;
 }
 
-static void index_description(struct builder *b, size_t doc, const struct catalog_action *action)
+static void index_description(struct builder *b, size_t doc, const struct search_integration *of,
+                              const struct search_action *action)
 {
     slice text = action->description;
     while (text.len > 0) {
@@ -326,38 +346,49 @@ static void index_description(struct builder *b, size_t doc, const struct catalo
                                    (len + 1 == text.len || text.ptr[len + 1] == ' ')))
             len++;
         slice sentence = slice_first(text, len);
-        if (!names_another(action, sentence))
+        if (!names_another(of, action, sentence))
             index_text(b, doc, FIELD_DESCRIPTION, sentence);
         text = slice_from(text, len + 1);
     }
 }
 
-static void index_action(struct builder *b, size_t doc, const struct catalog_action *action)
+static void index_action(struct builder *b, size_t doc,
+                         const struct search_integration *integration,
+                         const struct search_action *action)
 {
-    const struct catalog_integration *integration = action->integration;
-    const struct json *properties = JSON_GET(action->input_schema, "properties");
-    index_text(b, doc, FIELD_ID, action->action_id);
+    const struct json *inputs = action->inputs;
+    index_text(b, doc, FIELD_ID, action->id);
     index_text(b, doc, FIELD_TITLE, action->title);
     index_texts(b, doc, FIELD_TAGS, action->tags);
-    index_description(b, doc, action);
-    index_text(b, doc, FIELD_INTEGRATION, integration->integration_id);
+    index_description(b, doc, integration, action);
+    index_text(b, doc, FIELD_INTEGRATION, integration->id);
     index_text(b, doc, FIELD_INTEGRATION, integration->name);
     index_text(b, doc, FIELD_DOMAIN, integration->category);
     index_texts(b, doc, FIELD_DOMAIN, integration->tags);
-    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
-        index_text(b, doc, FIELD_INPUTS, json_str(&properties->as.members[i].key));
+    for (uint32_t i = 0; json_is(inputs, JSON_OBJECT) && i < inputs->count; i++)
+        index_text(b, doc, FIELD_INPUTS, json_str(&inputs->as.members[i].key));
 }
 
 static void index_documents(struct builder *b)
 {
     size_t doc = 0;
-    for (uint32_t i = 0; i < b->set->count; i++) {
-        const struct catalog_integration *integration = b->set->items[i];
-        b->docs[doc] = (struct search_doc){i, SEARCH_NO_ACTION, SEARCH_NO_TERM, 0, 0};
+    for (uint32_t i = 0; i < b->integration_count; i++) {
+        const struct search_integration *integration = &b->integrations[i];
+        b->docs[doc] = (struct search_doc){.integration = i,
+                                           .action = SEARCH_NO_ACTION,
+                                           .verb = SEARCH_NO_TERM,
+                                           .id = integration->id_span,
+                                           .tool_name = integration->id_span};
         index_integration(b, doc++, integration);
         for (uint32_t j = 0; j < integration->action_count; j++) {
-            b->docs[doc] = (struct search_doc){i, j, SEARCH_NO_TERM, 0, 0};
-            index_action(b, doc++, &integration->actions[j]);
+            const struct search_action *action = &integration->actions[j];
+            b->docs[doc] = (struct search_doc){.integration = i,
+                                               .action = j,
+                                               .verb = SEARCH_NO_TERM,
+                                               .id = action->id_span,
+                                               .tool_name = action->tool_name_span,
+                                               .is_read = action->is_read};
+            index_action(b, doc++, integration, action);
         }
     }
     ASSERT(doc == b->doc_count);
@@ -386,8 +417,8 @@ static float impact_of(const struct builder *b, const struct entry *entry)
  * words of an app with 500 actions would be common, and those of an app with five rare. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
-    size_t size = 1 + b->set->items[b->docs[doc].integration]->action_count;
-    return (float)b->doc_count / (float)b->set->count / (float)size;
+    size_t size = 1 + b->integrations[b->docs[doc].integration].action_count;
+    return (float)b->doc_count / (float)b->integration_count / (float)size;
 }
 
 static bool names_app(const struct builder *b, const struct entry *entry)
@@ -532,7 +563,7 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     for (size_t i = 1; i < count; i++)
         ASSERT(slice_cmp(sorted[i - 1]->text, sorted[i]->text) < 0); /* searched by halves */
     for (size_t i = 0; i < count; i++)
-        words[i] = (struct search_word){pack_text_add(texts, sorted[i]->text),
+        words[i] = (struct search_word){buf_append_span(texts, sorted[i]->text),
                                         sorted[i]->term->number, sorted[i]->classes};
     index->words = words;
     index->word_count = count;
@@ -566,7 +597,7 @@ static int make_terms(struct builder *b, struct buf *texts, struct search_index 
     for (size_t i = 0; i < count; i++) {
         const struct term *term = sorted[i];
         terms[i] = (struct search_term){
-            .stem = pack_text_add(texts, term->stem),
+            .stem = buf_append_span(texts, term->stem),
             .posting_first = term->posting_count > 0 ? (uint32_t)(term->postings - index->postings)
                                                      : 0,
             .posting_count = term->posting_count,
@@ -610,7 +641,7 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
         return ERR_NOMEM;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < index->word_count; i++) {
-            struct pack_text word = index->words[i].text;
+            struct buf_span word = index->words[i].text;
             slice text = slice_of(texts->ptr + word.at, word.len);
             for (size_t skip = 0; may_be_mistyped(&index->words[i]) && skip <= text.len; skip++) {
                 uint32_t hash = search_text_hash(text, skip); /* the last skips nothing */
@@ -660,11 +691,16 @@ static int build_index(struct builder *b, struct buf *texts, struct search_index
     return make_words(b, texts, index) == OK ? make_remainders(b, texts, index) : ERR_NOMEM;
 }
 
-int search_index_build(const struct manifest_set *set, struct arena *arena, struct buf *texts,
-                       struct search_index *index)
+int search_index_build(const struct search_integration *integrations, size_t count,
+                       struct arena *arena, struct buf *texts, struct search_index *index)
 {
     /* The arena keeps what the pack is made of; maps, entries and lengths are only for building. */
-    struct builder b = {.arena = arena, .set = set, .doc_count = set->count + set->action_count};
+    struct builder b = {.arena = arena,
+                        .integrations = integrations,
+                        .integration_count = count,
+                        .doc_count = count};
+    for (size_t i = 0; i < count; i++)
+        b.doc_count += integrations[i].action_count;
     ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* so many a posting can name */
     map_init(&b.words_by_text, SIZE_MAX);
     map_init(&b.terms_by_stem, SIZE_MAX);

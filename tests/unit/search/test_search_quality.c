@@ -22,9 +22,9 @@
 
 #include "base/embed.h"
 #include "base/mem.h"
-#include "openapi/import.h"
 #include "catalog/search.h"
-#include "catalog/search_index.h"
+#include "openapi/import.h"
+#include "search/reading.h"
 
 enum { SET_BYTES_MAX = 256 * 1024, FIRST_MAX = 5 };
 
@@ -78,7 +78,7 @@ static bool is_of_part(slice words, enum part part)
 static slice read_set(struct arena *arena, const char *name)
 {
     const char *root = getenv("SLUICE_ROOT");
-    slice path = arena_printf(arena, "%s/tests/unit/catalog/%s", root ? root : ".", name);
+    slice path = arena_printf(arena, "%s/tests/unit/search/%s", root ? root : ".", name);
     char *text = arena_alloc_text(arena, SET_BYTES_MAX);
     FILE *file = fopen(path.ptr, "re");
     assert_non_null(file);

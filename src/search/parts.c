@@ -3,7 +3,7 @@
  * "OPS-77", an address), which have no words of their own; and finds where clauses and quotations
  * begin and end. Bytes above 127 count as letters, so text in other scripts is cut at blanks.
  */
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 #include "base/ascii.h"
 

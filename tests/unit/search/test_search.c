@@ -15,7 +15,7 @@
 
 #include "base/mem.h"
 #include "catalog/search.h"
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 /* id, title, tags, description, properties */
 #define ACTION(id, title, tags, description, properties)                                         \
@@ -325,7 +325,7 @@ static void a_search_can_be_narrowed(void **state)
     run(b, &request);
     assert_int_equal(b->count, 2);
     request.allowed = NULL;
-    request.within = catalog_find_integration(b->catalog, SLICE("post"));
+    catalog_search_within(&request, catalog_find_integration(b->catalog, SLICE("post")));
     run(b, &request);
     assert_int_equal(b->count, all - 2);
     request.limit = 1;
@@ -348,11 +348,12 @@ static void a_list_can_be_ranked_whole(void **state)
     static const char *const queries[] = {"newest", "volcano", "", "delete a letter",
                                           "quick brown foxes carrying the newest parcels"};
     struct search_request request = {.with_actions = true, .keeps_all = true, .limit = 20};
-    request.within = catalog_find_integration(b->catalog, SLICE("post"));
+    const struct catalog_integration *post = catalog_find_integration(b->catalog, SLICE("post"));
+    catalog_search_within(&request, post);
     for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
         request.query = slice_cstr(queries[i]);
         run(b, &request);
-        assert_int_equal(b->count, request.within->action_count);
+        assert_int_equal(b->count, post->action_count);
         for (size_t j = 0; j < b->count; j++)
             for (size_t k = 0; k < j; k++)
                 assert_ptr_not_equal(b->hits[j].action, b->hits[k].action);
@@ -360,7 +361,7 @@ static void a_list_can_be_ranked_whole(void **state)
     assert_true(slice_eq_cstr(name_of(&b->hits[0]), "post_list_letters"));
     request.query = SLICE("volcano"); /* in the catalog's order */
     run(b, &request);
-    assert_ptr_equal(b->hits[0].action, &request.within->actions[0]);
+    assert_ptr_equal(b->hits[0].action, &post->actions[0]);
 }
 
 static void the_best_are_kept_whatever_the_limit(void **state)

@@ -4,7 +4,7 @@
  * Phrases that mean the same stand together, with " / " between them. `means` are the words to
  * search for instead, with commas between several things; with none the phrase says nothing.
  */
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 #define SAYS_NOW (WORD_SAYS | WORD_OPENS)
 

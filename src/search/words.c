@@ -1,11 +1,11 @@
 /*
  * What is known of English words: which part they play in a sentence, and which stand for one
- * another. Data: a new word is one more in a line. Phrases are in search_idioms.c. Words are
+ * another. Data: a new word is one more in a line. Phrases are in idioms.c. Words are
  * stemmed when the index is built, so regular forms need no entry, irregular ones do. Each line
- * of synonyms shifts the ranking of many queries: tests/unit/catalog/test_search_quality.c
+ * of synonyms shifts the ranking of many queries: tests/unit/search/test_search_quality.c
  * measures it.
  */
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 const struct search_class search_classes[] = {
     /* persons, auxiliaries, politeness: they say nothing of what is wanted */

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "catalog/search_index.h"
+#include "search/reading.h"
 
 enum { PREFIX_WORDS_MAX = 64, AT_START_BYTES_MIN = 6, SUBSTITUTION_BYTES_MIN = 6 };
 

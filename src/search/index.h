@@ -1,0 +1,122 @@
+/*
+ * The inverted index.
+ *
+ * A document is an integration or an action. A word is what a document or a query has, a term is
+ * its stem; a term has postings (the documents it is in, ascending) and links (the terms that mean
+ * the same). All of it are tables that name one another by number and their texts by offset, so
+ * that it is read where it lies in a catalog's pack (catalog/pack.h).
+ */
+#ifndef SEARCH_INDEX_H
+#define SEARCH_INDEX_H
+
+#include "base/buf.h"
+#include "json/json.h"
+#include "search/search.h"
+
+enum { SEARCH_DOC_MAX = (1 << 27) - 1 };
+
+/* ---- what is indexed; texts are borrowed for the call, spans name them in the index's texts ----
+ */
+
+struct search_action {
+    slice id, title, description;
+    struct buf_span id_span, tool_name_span;
+    const struct json *tags;   /* array of strings, or NULL */
+    const struct json *inputs; /* object whose keys are names of inputs, or NULL */
+    bool is_read;              /* changes nothing */
+};
+
+struct search_integration {
+    slice id, name, category, description;
+    struct buf_span id_span;
+    const struct json *tags;             /* array of strings, or NULL */
+    const struct search_action *actions; /* sorted by id */
+    size_t action_count;
+};
+
+/* ---- the tables ---- */
+
+/* impact: the part of BM25F that does not depend on the query, above 0 and below 1. */
+struct search_posting {
+    uint32_t doc : 27;
+    uint32_t is_in_id : 1, is_in_title : 1,
+        is_in_app : 1;                /* its integration, and hardly anything else, is called so */
+    uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
+    float impact;
+};
+
+struct search_link {
+    uint32_t term;
+    float weight;
+    uint32_t use; /* AS_VERB, AS_NOUN: only of a word so used; 0: of any */
+};
+
+enum { SEARCH_NO_TERM = UINT32_MAX };
+
+struct search_term {
+    struct buf_span stem;
+    uint32_t posting_first, posting_count;
+    uint32_t link_first, link_count;
+    float docs; /* that have it, were all integrations of one size: a large one must not make the
+                   words of the others common, nor its own name */
+    uint32_t implied;     /* what it asks for as a query's first word; or SEARCH_NO_TERM */
+    uint32_t is_app_name; /* an integration is called so */
+    uint32_t is_verb;     /* an action's id begins with it */
+    uint32_t phrase_first, phrase_count; /* those that begin with it */
+};
+
+struct search_word {
+    struct buf_span text;
+    uint32_t term;
+    uint32_t classes; /* enum search_class_flag */
+};
+
+/* One of those of search_idioms[idiom]. */
+struct search_phrase {
+    struct buf_span text;
+    uint32_t idiom;
+};
+
+/* A word with one byte left out, by the hash of what remains: two words that are one typing mistake
+ * apart have such a remainder in common (the symmetric deletes of W. Garbe's SymSpell). */
+struct search_remainder {
+    uint32_t hash, word; /* index into words */
+};
+
+struct search_doc {
+    uint32_t integration;
+    uint32_t action; /* of the integration; SEARCH_NO_ACTION: the integration itself */
+    uint32_t verb;   /* the term that the action's id begins with; or SEARCH_NO_TERM */
+    uint16_t id_word_count, title_word_count;
+    struct buf_span id, tool_name; /* of an integration its id, twice */
+    uint32_t is_read;              /* an action that changes nothing */
+};
+
+enum { SEARCH_NO_ACTION = UINT32_MAX };
+
+struct sb_stemmer;
+
+struct search_index {
+    struct sb_stemmer *stemmer;      /* NULL until the first search */
+    const char *texts;               /* what spans name */
+    const struct search_word *words; /* sorted; each finds something or has a class */
+    const struct search_term *terms; /* sorted by stem */
+    const struct search_posting *postings;
+    const struct search_link *links;
+    const struct search_phrase *phrases; /* sorted by their first words' stems, then by text */
+    const struct search_remainder *remainders;
+    const uint32_t *bucket_starts; /* bucket_count + 1, into remainders */
+    const struct search_doc *docs; /* an integration, then its actions, as the catalog sorts them */
+    size_t word_count, term_count, posting_count, link_count, phrase_count, remainder_count,
+        bucket_count, doc_count;
+};
+
+/* The tables, into the arena; texts are appended. Documents are numbered in the order given: an
+ * integration, then its actions. ERR_NOMEM. */
+int search_index_build(const struct search_integration *integrations, size_t count,
+                       struct arena *arena, struct buf *texts,
+                       struct search_index *index) MUST_CHECK;
+/* Frees what searching has made; index may be NULL. */
+void search_index_close(struct search_index *index);
+
+#endif

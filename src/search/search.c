@@ -1,0 +1,515 @@
+/*
+ * Answering a query: its words, their weights, a score for each document, the best of them.
+ *
+ * Ranking: query.c gives each word a role. A word widens to terms (itself, synonyms,
+ * prefixes, one typing mistake), each with a weight up to 1. Per word a document gets the best
+ * term's weight times its impact (BM25F without idf, made when the index was built), times the
+ * word's rarity (idf, bounded), times the role's weight. The sum over words, divided by what all
+ * words asked for could give, is the relevance. Bonuses and halvings for names, questions and
+ * connections follow in relevance_of and find_doc.
+ *
+ * Cost: one pass over the postings of the terms, at most SEARCH_EXPANSIONS_MAX for each of at
+ * most SEARCH_QUERY_WORDS_MAX words, and one over the documents. The constants come from
+ * measuring (tests/unit/search/test_search_quality.c), not from a formula.
+ */
+#include "search/search.h"
+
+#include <libstemmer.h>
+#include <math.h>
+
+#include "search/reading.h"
+
+/* How much a word counts by its role, in the order of enum search_role: none, payload, aside,
+ * core. */
+static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
+/* The cap on rarity: no word counts more than one that is in this share of the documents, and a
+ * word unknown to the catalog counts exactly so much. A rare word of a sentence is more often
+ * incidental than its subject. */
+static const float rarest_share = 0.06f;
+/* What a document gains, in proportion, when all words of its id or of its title are in the
+ * query. */
+static const float name_bonus = 0.3f;
+/* An app that the account has connected comes first among near equals. */
+static const float connected_bonus = 0.1f;
+
+enum {
+    JOINED_WORDS_MAX = 3,
+    WORD_PARTS_MAX = 8,
+    PREFIX_BYTES_MIN = 3,
+    HALF_BYTES_MIN = 3,
+    CONTAINER_TITLE_WORDS = 2
+};
+
+/* What a document has of the query, by the words' weights; best_*: of the current word. */
+struct score {
+    float sum, best;
+    float id, best_id, title, best_title; /* how many words of its id, of its title */
+    bool is_app_named;                    /* one of them is the name of its integration */
+};
+
+struct query {
+    const struct search_index *index;
+    struct search_reading reading;
+    struct search_expansion word; /* the one being looked at */
+    size_t doc_first, doc_end;    /* where hits may be */
+    struct score *scores;         /* of these documents */
+    uint32_t *touched;            /* those that have the current word */
+    size_t touched_count;
+    float asked;                          /* weights of what is asked for */
+    float weight_max;                     /* of a word */
+    bool is_plural;                       /* the word being looked at */
+    bool is_container;                    /* it: not what something is done to */
+    bool is_command;                      /* it: what is to be done */
+    bool is_sender;                       /* it: an app that is not asked for */
+    bool is_app_named;                    /* some integration */
+    char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
+    slice id;
+};
+
+/* ---- words ---- */
+
+static slice token_text(const struct search_token *token)
+{
+    return slice_of(token->text, token->len);
+}
+
+static void make_id(struct query *q)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < q->reading.count; i++) {
+        const struct search_token *token = &q->reading.parts[i].token;
+        if (token->len == 0 || len + token->len + 1 > sizeof(q->id_text))
+            continue;
+        if (len > 0)
+            q->id_text[len++] = '_';
+        memcpy(q->id_text + len, token->text, token->len);
+        len += token->len;
+    }
+    q->id = slice_of(q->id_text, len);
+}
+
+static bool is_search_word(const struct query *q, slice text)
+{
+    const struct search_word *word = search_index_word(q->index, text);
+    return word && word->classes & WORD_FINDS && !(word->classes & WORD_STOP);
+}
+
+/* "spread sheet", "who am i": up to JOINED_WORDS_MAX parts that the catalog writes as one word. Not
+ * where each of them is known by itself, since then they mean what they say. Returns how many parts
+ * are joined, 1 where none are. */
+static size_t join_parts(const struct query *q, size_t first, struct search_token *joined)
+{
+    const struct search_part *parts = q->reading.parts;
+    for (size_t n = JOINED_WORDS_MAX; n > 1; n--) {
+        size_t len = 0, specific = 0, count = 0;
+        for (size_t i = first; i < first + n && i < q->reading.count; i++) {
+            const struct search_part *part = &parts[i];
+            if (part->token.len == 0 || len + part->token.len > sizeof(joined->text) ||
+                part->means.len > 0 || part->is_taken)
+                break;
+            memcpy(joined->text + len, part->token.text, part->token.len);
+            len += part->token.len;
+            specific += part->is_known && !(part->classes & WORD_STOP);
+            count++;
+        }
+        joined->len = len;
+        joined->source = SLICE_NONE;
+        if (count == n && specific < n && is_search_word(q, token_text(joined)))
+            return n;
+    }
+    *joined = parts[first].token;
+    return 1;
+}
+
+/* ---- what a word stands for ---- */
+
+static void add_known(struct query *q, slice word, unsigned use)
+{
+    const struct search_term *term = word.len > 0 ? search_index_find(q->index, word) : NULL;
+    if (search_term_finds(term))
+        search_expand_term(q->index, term, 1, use, &q->word);
+}
+
+static void expand_token(struct query *q, const struct search_token *token, unsigned use,
+                         bool is_last)
+{
+    slice text = token_text(token);
+    q->word.count = 0;
+    /* Read from the word itself: its stem, by which terms are found, has lost it. */
+    q->is_plural = search_text_is_plural(text);
+    add_known(q, text, use);
+    /* The last word may be still being typed. A known word stands for itself and, at half weight,
+     * for what begins with it. A typing mistake is considered only where nothing else was found. */
+    if (is_last && text.len >= PREFIX_BYTES_MIN)
+        search_expand_prefix(q->index, text, q->word.count > 0 ? SEARCH_HALF : 1, &q->word);
+    else if (q->word.count > 0)
+        return;
+    search_expand_typo(q->index, text, &q->word);
+}
+
+static float larger_weight(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+static float smaller_weight(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+/* BM25's idf for a word in so many documents; the "1 +" keeps it from going negative for words in
+ * over half of them. */
+static float rarity(const struct query *q, float docs)
+{
+    float all = (float)q->index->doc_count;
+    return logf(1 + (all - docs + 0.5f) / (docs + 0.5f));
+}
+
+/* A word is as rare as the most common of the terms that may be written for it, and of the looser
+ * ones only where there are no others: a rare synonym must not raise a common word. */
+static float word_weight(const struct query *q)
+{
+    float docs = 0, docs_near = 0;
+    for (size_t i = 0; i < q->word.count; i++) {
+        float *most = q->word.terms[i].weight >= SEARCH_CLOSE ? &docs : &docs_near;
+        *most = larger_weight(*most, q->word.terms[i].term->docs);
+    }
+    docs = docs > 0 ? docs : docs_near;
+    return docs > 0 ? smaller_weight(rarity(q, docs), q->weight_max) : q->weight_max;
+}
+
+/* ---- scores ---- */
+
+/* Postings ascend by document, so a search within one integration starts in the middle. */
+static const struct search_posting *first_posting(const struct query *q,
+                                                  const struct search_term *term, size_t doc)
+{
+    const struct search_posting *postings = q->index->postings + term->posting_first;
+    size_t low = 0, high = term->posting_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (postings[middle].doc < doc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return postings + low;
+}
+
+/* Adds one term's postings to the current word's best values. The best of the terms counts, not
+ * their sum: a document that has both "mail" and "email" is not twice as good. */
+static void score_term(struct query *q, const struct search_term *term, float term_weight,
+                       bool may_name_app)
+{
+    ASSERT((size_t)term->posting_first + term->posting_count <= q->index->posting_count);
+    const struct search_posting *end =
+        q->index->postings + term->posting_first + term->posting_count;
+    const struct search_posting *posting = first_posting(q, term, q->doc_first);
+    uint32_t verb = (uint32_t)(term - q->index->terms);
+    /* The query's command, and a word that some action's id begins with. */
+    bool is_verb = q->is_command && term->is_verb && term->implied == SEARCH_NO_TERM;
+    for (; posting < end && posting->doc < q->doc_end; posting++) {
+        struct score *score = &q->scores[posting->doc - q->doc_first];
+        bool is_other_number = q->is_plural ? posting->is_one && !posting->is_many
+                                            : posting->is_many && !posting->is_one;
+        float weight = is_other_number ? term_weight * SEARCH_CLOSE : term_weight;
+        if (q->is_container && posting->is_in_title &&
+            q->index->docs[posting->doc].title_word_count <= CONTAINER_TITLE_WORDS)
+            weight *= SEARCH_HALF; /* "Add a sheet" adds nothing to one */
+        if (is_verb && (posting->is_in_id || posting->is_in_title) &&
+            q->index->docs[posting->doc].verb != verb)
+            weight *= SEARCH_CLOSE; /* "List changes" changes nothing */
+        /* A document's first posting for this word: impact and weights are above 0, so best stays
+         * above. */
+        if (score->best <= 0)
+            q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
+        score->best = larger_weight(score->best, weight * posting->impact);
+        if (posting->is_in_app && may_name_app && term_weight >= SEARCH_CLOSE && !q->is_sender)
+            score->is_app_named = q->is_app_named = true;
+        if (posting->is_in_id)
+            score->best_id = larger_weight(score->best_id, weight);
+        if (posting->is_in_title)
+            score->best_title = larger_weight(score->best_title, weight);
+    }
+}
+
+/* Scores the expansion in q->word as one word of the query. role: how much its part counts. What is
+ * only payload is not asked for, so its absence lowers no document's relevance. */
+static void score_word(struct query *q, float role)
+{
+    ASSERT(role > 0 && role <= 1); /* a part without a role is no word of the query */
+    float weight = role * word_weight(q);
+    bool is_asked = role > role_weights[ROLE_PAYLOAD];
+    if (is_asked)
+        q->asked += weight;
+    q->touched_count = 0;
+    for (size_t i = 0; i < q->word.count; i++)
+        score_term(q, q->word.terms[i].term, q->word.terms[i].weight, is_asked);
+    ASSERT(q->touched_count <= q->doc_end - q->doc_first); /* each document once */
+    for (size_t i = 0; i < q->touched_count; i++) {
+        struct score *score = &q->scores[q->touched[i]];
+        score->sum += weight * score->best;
+        score->id += role * score->best_id;
+        score->title += role * score->best_title;
+        score->best = score->best_id = score->best_title = 0;
+    }
+}
+
+/* Splits "createEvent" at its humps, or "freebusy" where both halves are known words; how many
+ * parts there are, 0 where it cannot be split. */
+static size_t read_halves(const struct query *q, const struct search_token *token,
+                          struct search_token parts[WORD_PARTS_MAX])
+{
+    size_t count = 0;
+    slice source = token->source;
+    while (count < WORD_PARTS_MAX && search_text_next(&source, true, &parts[count]))
+        count++;
+    for (size_t cut = HALF_BYTES_MIN; count == 1 && cut + HALF_BYTES_MIN <= token->len; cut++) {
+        slice left = slice_first(token_text(token), cut);
+        slice right = slice_from(token_text(token), cut);
+        if (!is_search_word(q, left) || !is_search_word(q, right))
+            continue;
+        (void)search_text_next(&left, false, &parts[0]);
+        (void)search_text_next(&right, false, &parts[1]);
+        count = 2;
+    }
+    return count > 1 ? count : 0;
+}
+
+/* "comment on a page": the first word is a noun that is used as a verb, and means to create one. */
+static void score_implied(struct query *q, const struct search_part *part)
+{
+    const struct search_term *term = part->term;
+    if (!term || term->implied == SEARCH_NO_TERM || search_text_is_plural(token_text(&part->token)))
+        return;
+    ASSERT(term->implied < q->index->term_count);
+    q->word.count = 0;
+    q->is_plural = false;
+    search_expand_term(q->index, &q->index->terms[term->implied], 1, 0, &q->word);
+    score_word(q, role_weights[part->role] * SEARCH_HALF);
+}
+
+/* A phrase (idioms.c) or a sign (parts.c) has words that stand for it:
+ * alternatives with blanks between, several things with commas between, each of which counts as a
+ * word. */
+static void score_means(struct query *q, const struct search_part *part)
+{
+    slice things = part->means;
+    while (things.len > 0) {
+        slice words = slice_split(&things, ',');
+        struct search_token token;
+        q->word.count = 0;
+        q->is_plural = false;
+        while (search_text_next(&words, false, &token)) {
+            q->is_plural = q->is_plural || search_text_is_plural(token_text(&token));
+            add_known(q, token_text(&token), 0);
+        }
+        if (q->word.count > 0)
+            score_word(q, role_weights[part->role]);
+    }
+}
+
+static void score_part(struct query *q, const struct search_part *part,
+                       const struct search_token *token, bool is_last)
+{
+    struct search_token halves[WORD_PARTS_MAX];
+    size_t count = 0;
+    q->is_sender = part->is_sender;
+    q->is_container = part->is_container;
+    q->is_command = part->is_command;
+    if (part->means.len > 0) {
+        score_means(q, part);
+        return;
+    }
+    /* Only for the first word that asks for something, and not while it may be half a word. */
+    if (q->asked <= 0 && !is_last)
+        score_implied(q, part);
+    expand_token(q, token, part->use, is_last);
+    if (q->word.count == 0)
+        count = read_halves(q, token, halves);
+    for (size_t i = 0; i < count; i++) {
+        expand_token(q, &halves[i], 0, false);
+        score_word(q, role_weights[part->role]);
+    }
+    if (count == 0)
+        score_word(q, role_weights[part->role]);
+}
+
+/* "a new branch off main": the query begins with a thing that does not exist yet, so it is to be
+ * created. */
+static void score_wish(struct query *q)
+{
+    const struct search_part *first = q->reading.parts;
+    if (q->reading.count < 2 || first->means.len > 0 || !(first->classes & WORD_INDEFINITE))
+        return;
+    q->word.count = 0;
+    q->is_plural = false;
+    add_known(q, SLICE("create"), AS_VERB);
+    score_word(q, SEARCH_HALF);
+}
+
+static void score_parts(struct query *q)
+{
+    struct search_token token;
+    q->weight_max = rarity(q, rarest_share * (float)q->index->doc_count);
+    score_wish(q);
+    for (size_t i = 0, used; i < q->reading.count; i += used) {
+        struct search_part *part = &q->reading.parts[i];
+        used = join_parts(q, i, &token);
+        if (used > 1 && part->role == ROLE_NONE)
+            part->role = ROLE_CORE;
+        if (part->role != ROLE_NONE)
+            score_part(q, part, &token, i + used == q->reading.count);
+    }
+}
+
+/* ---- the best ---- */
+
+static bool is_action(const struct search_doc *doc)
+{
+    return doc->action != SEARCH_NO_ACTION;
+}
+
+static bool may_be_found(const struct search_request *request, const struct search_doc *doc)
+{
+    return (is_action(doc) ? request->with_actions : request->with_integrations) &&
+           (!request->allowed || request->allowed[doc->integration]);
+}
+
+/* The share of a name's words that the query has, at most 1: expansions may count one word
+ * twice. */
+static float share(float said, unsigned words)
+{
+    return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
+}
+
+/* How much of what is asked for the document has, 1 being all of it in the strongest fields. A
+ * question does not want to change anything, so writes count half; a query that names an app does
+ * not want another one. */
+static float relevance_of(const struct query *q, size_t doc)
+{
+    const struct search_doc *d = &q->index->docs[doc];
+    const struct score *got = &q->scores[doc - q->doc_first];
+    float score = q->asked > 0 ? got->sum / q->asked : got->sum;
+    score *= 1 + name_bonus * larger_weight(share(got->id, d->id_word_count),
+                                            share(got->title, d->title_word_count));
+    if (q->is_app_named && !got->is_app_named)
+        score *= SEARCH_HALF;
+    if (q->reading.is_question && is_action(d) && !d->is_read)
+        score *= SEARCH_HALF;
+    return score;
+}
+
+/* Score 0: it has nothing of the query. An exact tool name or integration id is above an exact
+ * action id, and that above all else: 200 and 100 are far above any sum of words. An integration
+ * ranks behind its actions where actions are wanted. */
+static struct search_found find_doc(const struct query *q, const struct search_request *request,
+                                    size_t doc)
+{
+    const struct search_doc *d = &q->index->docs[doc];
+    float relevance = relevance_of(q, doc), score = relevance;
+    if (!is_action(d) && request->with_actions)
+        score *= SEARCH_HALF;
+    if (request->connected && request->connected[d->integration])
+        score *= 1 + connected_bonus;
+    if (slice_eq(search_index_text(q->index, d->tool_name), q->id))
+        score += 200;
+    else if (slice_eq(search_index_text(q->index, d->id), q->id))
+        score += 100;
+    return (struct search_found){(uint32_t)doc, score, relevance >= SEARCH_HALF || score >= 100};
+}
+
+static bool is_before(struct search_found a, struct search_found b)
+{
+    return a.score != b.score ? a.score > b.score : a.doc < b.doc;
+}
+
+/* The `limit` best so far, as a binary heap whose root is the worst of them: a better document
+ * replaces the root. Ties go by document number, so that equal queries have equal answers. */
+static void sift_down(struct search_found *heap, size_t count, size_t at)
+{
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && is_before(heap[child], heap[child + 1]))
+            child++;
+        if (is_before(heap[child], heap[at]))
+            return;
+        struct search_found moved = heap[at];
+        heap[at] = heap[child];
+        heap[child] = moved;
+        at = child;
+    }
+}
+
+static void sift_up(struct search_found *heap, size_t at)
+{
+    while (at > 0 && is_before(heap[(at - 1) / 2], heap[at])) {
+        struct search_found moved = heap[at];
+        heap[at] = heap[(at - 1) / 2];
+        heap[(at - 1) / 2] = moved;
+        at = (at - 1) / 2;
+    }
+}
+
+static size_t pick_best(const struct query *q, const struct search_request *request,
+                        struct search_found *heap)
+{
+    size_t count = 0;
+    for (size_t doc = q->doc_first; doc < q->doc_end; doc++) {
+        if (!may_be_found(request, &q->index->docs[doc]))
+            continue;
+        struct search_found found = find_doc(q, request, doc);
+        if (found.score <= 0 && !request->keeps_all)
+            continue;
+        if (count < request->limit) {
+            heap[count] = found;
+            sift_up(heap, count++);
+        } else if (is_before(found, heap[0])) {
+            heap[0] = found;
+            sift_down(heap, count, 0);
+        }
+    }
+    /* Heap sort in place: the worst goes to the end. */
+    for (size_t left = count; left > 1; left--) {
+        struct search_found last = heap[0];
+        heap[0] = heap[left - 1];
+        heap[left - 1] = last;
+        sift_down(heap, left - 1, 0);
+    }
+    return count;
+}
+
+/* ---- all of it ---- */
+
+int search_run(struct search_index *index, struct arena *arena,
+               const struct search_request *request, struct search_found **hits, size_t *count)
+{
+    struct query *q = ARENA_NEW(arena, struct query);
+    size_t most = request->limit < index->doc_count ? request->limit : index->doc_count;
+    *hits = ARENA_ARRAY(arena, struct search_found, most + 1);
+    *count = 0;
+    /* Made with the first search, since it cannot lie in a pack. */
+    if (!index->stemmer)
+        index->stemmer = sb_stemmer_new("english", "UTF_8");
+    if (!q || !*hits || !index->stemmer)
+        return ERR_NOMEM;
+    q->index = index;
+    q->doc_first = request->doc_first;
+    q->doc_end = request->doc_count > 0 ? q->doc_first + request->doc_count : index->doc_count;
+    ASSERT(q->doc_first <= q->doc_end && q->doc_end <= index->doc_count);
+    search_query_read(index, request->query, &q->reading);
+    make_id(q);
+    q->scores = ARENA_ARRAY(arena, struct score, q->doc_end - q->doc_first);
+    q->touched = ARENA_ARRAY(arena, uint32_t, q->doc_end - q->doc_first);
+    if (!q->scores || !q->touched)
+        return ERR_NOMEM;
+    score_parts(q);
+    *count = pick_best(q, request, *hits);
+    return OK;
+}
+
+void search_index_close(struct search_index *index)
+{
+    /* sb_stemmer_delete takes NULL. */
+    if (index)
+        sb_stemmer_delete(index->stemmer);
+}
