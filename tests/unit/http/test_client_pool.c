@@ -495,17 +495,10 @@ static void failing_memory_is_survived(void **state)
             struct caller caller;
             caller_init(&caller, &world, "/");
             caller_start(&caller, &world, 1 << 20);
-            struct wait_guard guard; /* armed before, it needs memory as well */
-            wait_guard_start(&guard, world.loop, "the call's end", __FILE__, __LINE__);
             mem_fail_at(nth, 1);
-            while (!caller.is_done) {
-                loop_turn(world.loop, false);
-                if (!caller.is_done)
-                    loop_turn(world.loop, true);
-            }
+            WAIT_UNTIL(world.loop, caller.is_done);
             hits = mem_fail_hits();
             mem_fail_at(0, 0);
-            wait_guard_stop(&guard);
             if (caller.call.result == HTTP_CALL_OK) {
                 good++;
                 assert_int_equal(caller.call.body.len, 2);

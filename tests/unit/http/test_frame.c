@@ -169,7 +169,7 @@ static void room_begin(struct room *room, struct loop *loop, struct http_server_
 /* Whatever happened: no request is under way, each that began has gone, each was told once. */
 static void room_end(struct room *room)
 {
-    TURN_UNTIL(room->app.loop, room->active == 0 && room->freed == room->begun);
+    WAIT_UNTIL(room->app.loop, room->active == 0 && room->freed == room->begun);
     http_server_free(room->app.server);
     for (int i = 0; i < 10; i++)
         loop_turn(room->app.loop, false);
@@ -190,7 +190,7 @@ static void a_body_is_waited_for(void **state)
     room_begin(&room, *state, defaults);
     client_open(&client, &room.app);
     SEND(&client, POST("/body", "6"));
-    TURN_UNTIL(room.app.loop, room.active == 1);
+    WAIT_UNTIL(room.app.loop, room.active == 1);
     for (int i = 0; i < 5; i++)
         loop_turn(room.app.loop, false);
     SEND(&client, "abc");
@@ -227,7 +227,7 @@ static void an_answer_before_the_body_is_the_only_one(void **state)
     SEND(&client, POST("/head", "6"));
     client_expect(&client, "HTTP/1.1 403 ");
     SEND(&client, "abcdef" GET("/body")); /* dropped; the connection goes on or is closed */
-    TURN_UNTIL(room.app.loop, client_has(&client, "HTTP/1.1 200 ") || client.is_eof);
+    WAIT_UNTIL(room.app.loop, client_has(&client, "HTTP/1.1 200 ") || client.is_eof);
     assert_int_equal(client_count(&client, "HTTP/1.1 403 "), 1);
     assert_false(client_has(&client, "HTTP/1.1 500 "));
     client_close(&client);
@@ -264,15 +264,15 @@ static void a_client_that_goes_ends_its_op(void **state)
     room_begin(&room, *state, defaults);
     client_open(&client, &room.app); /* in its body, */
     SEND(&client, POST("/body", "6") "abc");
-    TURN_UNTIL(room.app.loop, room.active == 1);
+    WAIT_UNTIL(room.app.loop, room.active == 1);
     client_close(&client);
-    TURN_UNTIL(room.app.loop, room.freed == 1);
+    WAIT_UNTIL(room.app.loop, room.freed == 1);
     assert_int_equal(room.end, OP_ENDED_CANCELLED);
     client_open(&client, &room.app); /* while its op waits for something else, */
     SEND(&client, GET("/hang"));
-    TURN_UNTIL(room.app.loop, room.hanging);
+    WAIT_UNTIL(room.app.loop, room.hanging);
     client_close(&client);
-    TURN_UNTIL(room.app.loop, room.freed == 2);
+    WAIT_UNTIL(room.app.loop, room.freed == 2);
     assert_int_equal(room.end, OP_ENDED_CANCELLED);
     assert_int_equal(room.gone, 2);
     client_open(&client, &room.app); /* and in the turn in which its head is read */
@@ -291,10 +291,10 @@ static void a_cancelled_op_drops_its_exchange(void **state)
     room_begin(&room, *state, defaults);
     client_open(&client, &room.app);
     SEND(&client, GET("/hang"));
-    TURN_UNTIL(room.app.loop, room.hanging);
+    WAIT_UNTIL(room.app.loop, room.hanging);
     op_cancel(room.hanging);
     op_cancel(room.hanging);
-    TURN_UNTIL(room.app.loop, client.is_closed || client.is_eof);
+    WAIT_UNTIL(room.app.loop, client.is_closed || client.is_eof);
     assert_int_equal(client.got.len, 0);
     client_close(&client);
     room_end(&room);
@@ -328,7 +328,7 @@ static void what_the_server_refuses_ends_the_op(void **state)
         client_send(&client, slice_cstr(cases[i].sent));
         client_expect(&client, cases[i].answer);
         assert_int_equal(client_count(&client, "HTTP/1.1 "), 1);
-        TURN_UNTIL(room.app.loop, room.freed == 1);
+        WAIT_UNTIL(room.app.loop, room.freed == 1);
         assert_int_equal(room.end, OP_ENDED_CANCELLED);
         assert_int_equal(room.gone, 1);
         client_expect_eof(&client); /* and not a reset: it can read why */
@@ -372,9 +372,9 @@ static void failing_allocations(void **state)
         assert_true(buf_reserve(&client.got, 4096)); /* what fails is the server's */
         SEND(&client, POST("/body", "2"));
         mem_fail_at(n, 1);
-        TURN_UNTIL(room.app.loop, room.active || room.finished || client.is_eof || !client.stream);
+        WAIT_UNTIL(room.app.loop, room.active || room.finished || client.is_eof || !client.stream);
         bool is_sent = client.stream && stream_write(client.stream, &body, 1) == OK;
-        TURN_UNTIL(room.app.loop,
+        WAIT_UNTIL(room.app.loop,
                    client_has(&client, "\r\n\r\n") || client.is_eof || !client.stream || !is_sent);
         hits = mem_fail_hits();
         mem_fail_at(0, 0);

@@ -98,13 +98,13 @@ static void pipelined_requests_are_answered_in_order(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, GET("/slow/1") GET("/slow/2") GET("/echo/3"));
-    TURN_UNTIL(app.loop, app.held_count == 1);
+    WAIT_UNTIL(app.loop, app.held_count == 1);
     loop_turn(app.loop, false);
     assert_int_equal(app.held_count, 1); /* one at a time */
     assert_int_equal(client.got.len, 0);
     http_reply(app.held[0], 200, NULL, 0, SLICE("first"));
     app.held[0] = NULL;
-    TURN_UNTIL(app.loop, app.held_count == 2);
+    WAIT_UNTIL(app.loop, app.held_count == 2);
     assert_int_equal(app.requests, 2);
     http_reply(app.held[1], 200, NULL, 0, SLICE("second"));
     app.held[1] = NULL;
@@ -127,7 +127,7 @@ static void a_long_pipeline_is_served_turn_by_turn(void **state)
     for (size_t i = 0; i < COUNT; i++)
         SEND(&client, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     uint64_t turns = loop_stats(app.loop)->turns;
-    TURN_UNTIL(app.loop, app.requests == COUNT);
+    WAIT_UNTIL(app.loop, app.requests == COUNT);
     assert_true(loop_stats(app.loop)->turns - turns >= COUNT / 8 - 1);
     client_expect_times(&client, "\r\n\r\nabc", COUNT);
     client_close(&client);
@@ -180,9 +180,9 @@ static void big_bodies_come_through_whole(void **state)
             client_send(&client, slice_of(body + (1 << 20), 2 << 20));
             SEND(&client, "\r\n0\r\n\r\n");
         }
-        TURN_UNTIL(app.loop, client.got.len > LEN);
+        WAIT_UNTIL(app.loop, client.got.len > LEN);
         ptrdiff_t at = slice_find(buf_slice(&client.got), SLICE("\r\n\r\n"));
-        TURN_UNTIL(app.loop, client.got.len == (size_t)at + 4 + LEN);
+        WAIT_UNTIL(app.loop, client.got.len == (size_t)at + 4 + LEN);
         assert_memory_equal(client.got.ptr + at + 4, body, LEN);
     }
     mem_free(body);
@@ -252,7 +252,7 @@ static void a_refused_body_is_dropped(void **state)
     client_send(&client, slice_of(body, 5000000));
     mem_free(body);
     client_expect_eof(&client);
-    TURN_UNTIL(app.loop, stream_write_pending(client.stream) == 0);
+    WAIT_UNTIL(app.loop, stream_write_pending(client.stream) == 0);
     assert_int_equal(app.requests, 1);
     client_close(&client);
     app_end(&app);
@@ -266,13 +266,13 @@ static void a_body_can_wait_for_the_handler(void **state)
     client_open(&client, &app);
     SEND(&client,
          "POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
-    TURN_UNTIL(app.loop, app.heads == 1);
+    WAIT_UNTIL(app.loop, app.heads == 1);
     for (size_t i = 0; i < 5; i++)
         loop_turn(app.loop, false);
     assert_int_equal(client.got.len, 0);
     assert_int_equal(app.requests, 0);
     client_close(&client); /* gone while it waits */
-    TURN_UNTIL(app.loop, app.finished == 1);
+    WAIT_UNTIL(app.loop, app.finished == 1);
     app_end(&app);
 }
 
@@ -312,7 +312,7 @@ static void a_waiting_body_is_accepted_or_refused(void **state)
             SEND(&client, GET("/x"));
         else
             SEND(&client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
-        TURN_UNTIL(app.loop, waiting);
+        WAIT_UNTIL(app.loop, waiting);
         loop_turn(app.loop, false);
         assert_int_equal(client.got.len, 0);
         if (round < 2) {
@@ -328,7 +328,7 @@ static void a_waiting_body_is_accepted_or_refused(void **state)
     client_forget(&client); /* the refused body was read past */
     waiting = NULL;
     SEND(&client, GET("/y"));
-    TURN_UNTIL(app.loop, waiting);
+    WAIT_UNTIL(app.loop, waiting);
     http_body_accept(waiting);
     http_exchange_unref(waiting);
     client_expect(&client, "\r\n\r\nnone");
@@ -347,7 +347,7 @@ static void requests_are_taken_apart(void **state)
     client_open(&client, &app);
     SEND(&client, "GET /slow/a%2Fb//c%20d/?limit=10&q=a+b%26c&empty=&flag&limit=20&&=x HTTP/1.1\r\n"
                   "Host: a\r\nX-One: 1\r\n\r\n");
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     struct http_exchange *exchange = app.held[0];
     static const char *const segments[] = {"slow", "a/b", "", "c d", ""};
     assert_int_equal(exchange->segment_count, ARRAY_LEN(segments));
@@ -371,7 +371,7 @@ static void requests_are_taken_apart(void **state)
     client_expect(&client, "HTTP/1.1 204 No Content\r\n");
     client_forget(&client);
     SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count == 2);
+    WAIT_UNTIL(app.loop, app.held_count == 2);
     assert_null(http_query_get(app.held[1], SLICE("x")).ptr);
     assert_int_equal(app.held[1]->segment_count, 1);
     http_reply(app.held[1], 200, NULL, 0, SLICE_NONE);
@@ -410,7 +410,7 @@ static void a_unix_socket_serves_too(void **state)
     memcpy(un.sun_path, address + 5, strlen(address + 5));
     assert_int_equal(connect(fd, (struct sockaddr *)&un, sizeof(un)), 0);
     assert_int_equal(write(fd, GET("/slow"), strlen(GET("/slow"))), strlen(GET("/slow")));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     assert_true(slice_eq_cstr(http_client_address(app.held[0], NULL), "unix"));
     http_reply(app.held[0], 200, NULL, 0, SLICE("hi"));
     app.held[0] = NULL;

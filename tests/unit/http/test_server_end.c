@@ -97,11 +97,11 @@ static void a_reply_to_nobody_is_harmless(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, GET("/slow?q=1"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     http_exchange_ref(app.held[0]);
     stream_reset(client.stream); /* a FIN alone could be a client that still reads */
     client_close(&client);
-    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
     assert_int_equal(app.gone, 1);
     assert_int_equal(app.finished, 1);
     assert_int_equal(app.last_status, 0);
@@ -125,13 +125,13 @@ static void a_half_closed_client_still_gets_its_reply(void **state)
     client_open(&client, &app);
     SEND(&client, GET("/echo/1") GET("/slow"));
     stream_shutdown(client.stream);
-    TURN_UNTIL(app.loop, app.gone);
+    WAIT_UNTIL(app.loop, app.gone);
     http_reply(app.held[0], 200, NULL, 0, SLICE("last words"));
     app.held[0] = NULL;
     client_expect_eof(&client);
     assert_true(client_has(&client, "\r\n\r\n/echo/1"));
     assert_true(client_has(&client, "Connection: close\r\n\r\nlast words"));
-    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0); /* without lingering */
+    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0); /* without lingering */
     client_close(&client);
     app_end(&app);
 }
@@ -143,13 +143,13 @@ static void a_dropped_stream_is_a_reset(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, "GET /slow HTTP/1.0\r\n\r\n"); /* only a reset tells it from the end */
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     http_reply_begin(app.held[0], 200, NULL, 0);
     assert_int_equal(http_reply_chunk(app.held[0], SLICE("half")), OK);
     loop_turn(app.loop, false);
     http_reply_drop(app.held[0]);
     app.held[0] = NULL;
-    TURN_UNTIL(app.loop, client.is_closed || client.is_eof);
+    WAIT_UNTIL(app.loop, client.is_closed || client.is_eof);
     assert_true(client.is_closed);
     assert_int_equal(client.why.code, ERR_CLOSED);
     client_close(&client);
@@ -195,7 +195,7 @@ static void every_allocation_may_fail(void **state)
                 assert_int_equal(strncmp(client.got.ptr, "HTTP/1.1 ", 9), 0);
             assert_true(!is_over || client_has(&client, "\r\n\r\n"));
             client_close(&client);
-            TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+            WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
         }
     }
     app_end(&app);
@@ -255,7 +255,7 @@ static void a_drain_resets_nobody(void **state)
     SEND(&busy, GET("/slow") GET("/echo/never"));
     SEND(&head, "GET /echo HTTP/1.1\r\nHo");
     SEND(&body, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
-    TURN_UNTIL(app.loop, app.held_count && app.heads == 3);
+    WAIT_UNTIL(app.loop, app.held_count && app.heads == 3);
     SEND(&late, GET("/echo")); /* is in the socket when the drain begins */
     int backlog = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {
@@ -297,7 +297,7 @@ static void a_drain_resets_nobody(void **state)
     client_close(&late);
     client_close(&head);
     client_close(&body);
-    TURN_UNTIL(app.loop, app.server_drained);
+    WAIT_UNTIL(app.loop, app.server_drained);
     assert_int_equal(http_server_connection_count(app.server), 0);
     loop_turn(app.loop, false);
     assert_int_equal(app.server_drained, 1);
@@ -312,13 +312,13 @@ static void a_drain_has_an_end(void **state)
               (struct http_server_config){.drain_timeout_ms = 20, .linger_timeout_ms = 3600000});
     client_open(&client, &app);
     SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     http_server_drain(app.server, on_server_drained, &app);
-    TURN_UNTIL(app.loop, app.server_drained);
+    WAIT_UNTIL(app.loop, app.server_drained);
     assert_int_equal(app.gone, 1);
     http_reply(app.held[0], 200, NULL, 0, SLICE("too late"));
     app.held[0] = NULL;
-    TURN_UNTIL(app.loop, client.is_closed);
+    WAIT_UNTIL(app.loop, client.is_closed);
     client_close(&client);
     app_end(&app);
 }
@@ -329,7 +329,7 @@ static void a_drain_of_nothing_ends_at_once(void **state)
     app_begin(&app, *state, defaults);
     http_server_drain(app.server, on_server_drained, &app);
     assert_int_equal(app.server_drained, 0); /* from the loop only */
-    TURN_UNTIL(app.loop, app.server_drained);
+    WAIT_UNTIL(app.loop, app.server_drained);
     app_end(&app);
 }
 
@@ -343,16 +343,16 @@ static void a_server_can_be_freed_with_everything_open(void **state)
     SEND(&clients[1], GET("/slow"));
     SEND(&clients[2], "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n");
     SEND(&clients[3], GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count == 2 && app.heads == 3);
+    WAIT_UNTIL(app.loop, app.held_count == 2 && app.heads == 3);
     http_reply_begin(app.held[1], 200, NULL, 0);
     http_server_free(app.server);
     app.server = NULL;
-    TURN_UNTIL(app.loop, app.gone == 3);
+    WAIT_UNTIL(app.loop, app.gone == 3);
     assert_int_equal(http_reply_chunk(app.held[1], SLICE("x")), ERR_CLOSED);
     http_reply_end(app.held[1]);
     app.held[1] = NULL;
     for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
-        TURN_UNTIL(app.loop, clients[i].is_closed);
+        WAIT_UNTIL(app.loop, clients[i].is_closed);
         client_close(&clients[i]);
     }
     app_end(&app); /* answers the other one: nobody is there, its memory goes */

@@ -18,7 +18,7 @@ static void expect_refusal(struct app *app, const char *name, slice request, uns
     if (!client.is_closed)
         SEND(&client, GET("/echo/evil")); /* must never be answered */
     snprintf(line, sizeof(line), "HTTP/1.1 %u ", status);
-    TURN_UNTIL(app->loop, client.is_eof || client.is_closed);
+    WAIT_UNTIL(app->loop, client.is_eof || client.is_closed);
     if (client.is_closed || !client_has(&client, line) ||
         client_count(&client, "\r\nDate: ") != 1 ||
         !client_has(&client, "\r\nConnection: close\r\n") ||
@@ -112,7 +112,7 @@ static void a_refusal_in_a_pipeline_comes_in_its_place(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, GET("/slow") GET("/echo") "GET / HTTP/1.1\nHost: a\n\n");
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     loop_turn(app.loop, false);
     assert_int_equal(client.got.len, 0);
     http_reply(app.held[0], 200, NULL, 0, SLICE("slow"));
@@ -137,10 +137,10 @@ static void a_body_counts_until_it_is_released(void **state)
     app.use = &use;
     client_open(&client, &app);
     SEND(&client, "POST /slow HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n0123456789");
-    TURN_UNTIL(app.loop, budget.used > 0);
+    WAIT_UNTIL(app.loop, budget.used > 0);
     static const char bytes[90];
     client_send(&client, slice_of(bytes, sizeof(bytes)));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     assert_int_equal(budget.used, BUDGET_STEP_BYTES);
     assert_int_equal(use.left, BUDGET_STEP_BYTES - 100);
     http_body_release(app.held[0]);
@@ -163,7 +163,7 @@ static void a_body_pauses_where_its_handler_says(void **state)
     client_open(&client, &app);
     SEND(&client, "POST /pause HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                   "a\r\n0123456789\r\n");
-    TURN_UNTIL(app.loop, app.paused);
+    WAIT_UNTIL(app.loop, app.paused);
     struct http_exchange *paused = app.paused;
     SEND(&client, "a\r\nabcdefghij\r\n0\r\n\r\n");
     for (size_t i = 0; i < 5; i++) /* what comes is not read */
@@ -196,7 +196,7 @@ static void too_many_connections_are_told(void **state)
         client_close(&clients[i]);
     }
     assert_int_equal(app.requests, 3);
-    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
     client_open(&more, &app);
     SEND(&more, GET("/echo"));
     client_expect(&more, "\r\n\r\n/echo");
@@ -222,7 +222,7 @@ static void one_address_has_a_bound_of_its_own(void **state)
         client_expect(&clients[i], "\r\n\r\n/echo");
         client_close(&clients[i]);
     }
-    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
     client_open(&more, &app); /* freed again */
     SEND(&more, GET("/echo"));
     client_expect(&more, "\r\n\r\n/echo");
@@ -270,12 +270,12 @@ static void send_in_time(struct client *client, struct app *app, const char *sen
         if (!sent[0])
             return;
         client_send(client, slice_cstr(sent));
-        TURN_UNTIL(app->loop,
+        WAIT_UNTIL(app->loop,
                    has_begun(app) || app->heads > heads || client->is_eof || client->is_closed);
         if (has_begun(app) || app->heads > heads)
             return;
         client_close(client);
-        TURN_UNTIL(app->loop, http_server_connection_count(app->server) == 0);
+        WAIT_UNTIL(app->loop, http_server_connection_count(app->server) == 0);
     }
 }
 
@@ -305,11 +305,11 @@ static void slow_requests_are_ended(void **state)
               });
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         send_in_time(&client, &app, cases[i].sent);
-        TURN_UNTIL(app.loop, client.is_eof || client.is_closed);
+        WAIT_UNTIL(app.loop, client.is_eof || client.is_closed);
         if (client.is_closed || (!cases[i].answer && client.got.len) ||
             (cases[i].answer && !client_has(&client, cases[i].answer)))
             fail_msg("\"%s\": got %.*s", cases[i].sent, SLICE_ARG(buf_slice(&client.got)));
-        TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0); /* lingering ends */
+        WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0); /* lingering ends */
         client_close(&client);
     }
     assert_int_equal(app.gone, 4);       /* where the handler knew of the request */
@@ -331,7 +331,7 @@ static void idle_connections_are_closed_quietly(void **state)
     size_t len = client.got.len;
     client_expect_eof(&client);
     assert_int_equal(client.got.len, len);
-    TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
     client_close(&client);
     app_end(&app);
 }
@@ -367,7 +367,7 @@ static void a_client_that_never_reads_is_cut(void **state)
         client_open(&client, &app);
         stream_read_stop(client.stream);
         SEND(&client, GET("/slow"));
-        TURN_UNTIL(app.loop, app.held_count > held);
+        WAIT_UNTIL(app.loop, app.held_count > held);
         if (streams) {
             http_reply_begin(app.held[held], 200, NULL, 0);
             assert_int_equal(http_reply_chunk(app.held[held], slice_of(body, LEN)), OK);
@@ -375,7 +375,7 @@ static void a_client_that_never_reads_is_cut(void **state)
             http_reply(app.held[held], 200, NULL, 0, slice_of(body, LEN));
             app.held[held] = NULL;
         }
-        TURN_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+        WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
         if (streams) {
             assert_int_equal(app.gone, 1);
             assert_int_equal(http_reply_chunk(app.held[held], SLICE("x")), ERR_CLOSED);
@@ -384,7 +384,7 @@ static void a_client_that_never_reads_is_cut(void **state)
         }
         assert_int_equal(app.finished, finished + 1);
         stream_read_start(client.stream);
-        TURN_UNTIL(app.loop, client.is_closed); /* by a reset: it must not think this was all */
+        WAIT_UNTIL(app.loop, client.is_closed); /* by a reset: it must not think this was all */
         assert_int_equal(client.why.code, ERR_CLOSED);
         assert_true(client.got.len < LEN);
         client_close(&client);
@@ -401,7 +401,7 @@ static void a_slow_reader_that_reads_is_served(void **state)
     app_begin(&app, *state, (struct http_server_config){.reply_timeout_ms = 60000});
     client_open(&client, &app);
     SEND(&client, GET("/slow") GET("/echo"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     char *body = mem_zalloc(LEN);
     http_reply(app.held[0], 200, NULL, 0, slice_of(body, LEN));
     app.held[0] = NULL;

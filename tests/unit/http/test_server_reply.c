@@ -10,7 +10,7 @@ static void bodies_are_left_out_where_the_grammar_says(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, "HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\n" GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count == 1);
+    WAIT_UNTIL(app.loop, app.held_count == 1);
     client_expect(&client, "Content-Length: 5\r\n\r\n");
     assert_true(slice_ends_with(buf_slice(&client.got), SLICE("\r\n\r\n")));
     client_forget(&client);
@@ -39,7 +39,7 @@ static void http_1_0_is_spoken(void **state)
     client_close(&client);
     client_open(&client, &app); /* a stream of unknown length ends with the connection */
     SEND(&client, "GET /slow HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     http_reply_begin(app.held[0], 200, NULL, 0);
     assert_int_equal(http_reply_chunk(app.held[0], SLICE("one")), OK);
     assert_int_equal(http_reply_chunk(app.held[0], SLICE("two")), OK);
@@ -61,7 +61,7 @@ static void a_reply_is_streamed(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, GET("/slow") GET("/echo"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     struct http_header type = {SLICE("Content-Type"), SLICE("text/event-stream")};
     assert_false(http_reply_has_begun(app.held[0]));
     http_reply_begin(app.held[0], 200, &type, 1);
@@ -78,7 +78,7 @@ static void a_reply_is_streamed(void **state)
     assert_int_equal(app.finished, 2);
     client_forget(&client);
     SEND(&client, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n" GET("/echo"));
-    TURN_UNTIL(app.loop, app.held_count == 2);
+    WAIT_UNTIL(app.loop, app.held_count == 2);
     http_reply_begin(app.held[1], 200, &type, 1);
     assert_int_equal(http_reply_chunk(app.held[1], SLICE("nothing of this")), OK);
     http_reply_end(app.held[1]);
@@ -97,7 +97,7 @@ static void a_stream_is_held_back_by_its_reader(void **state)
     app_begin(&app, *state, (struct http_server_config){.write_bytes_max = MAX});
     client_open(&client, &app);
     SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     stream_read_stop(client.stream);
     http_reply_begin(app.held[0], 200, NULL, 0);
     char *bytes = mem_zalloc(CHUNK);
@@ -109,7 +109,7 @@ static void a_stream_is_held_back_by_its_reader(void **state)
     assert_true(http_reply_pending(app.held[0]) <= MAX + 1000);
     assert_int_equal(app.drained, 0);
     stream_read_start(client.stream);
-    TURN_UNTIL(app.loop, app.drained);
+    WAIT_UNTIL(app.loop, app.drained);
     assert_int_equal(http_reply_pending(app.held[0]), 0);
     assert_int_equal(http_reply_chunk(app.held[0], slice_of(bytes, CHUNK)), OK);
     sent += CHUNK;
@@ -155,17 +155,17 @@ static void a_large_body_waits_where_it_is(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, GET("/slow") GET("/echo"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     stream_read_stop(client.stream);
     struct http_exchange *exchange = app.held[0];
     http_exchange_ref(exchange);
     http_reply_large(exchange, 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release, &releases);
     app.held[0] = NULL;
-    TURN_UNTIL(app.loop, http_reply_pending(exchange) > 0); /* the kernel has had enough */
+    WAIT_UNTIL(app.loop, http_reply_pending(exchange) > 0); /* the kernel has had enough */
     assert_in_range(http_reply_pending(exchange), 1, 256 * 1024);
     assert_int_equal(releases, 0);
     stream_read_start(client.stream);
-    TURN_UNTIL(app.loop, releases);
+    WAIT_UNTIL(app.loop, releases);
     http_exchange_unref(exchange);
     client_expect(&client, "\r\n\r\n/echo"); /* the connection goes on */
     assert_true(client_has(&client, "Content-Length: 20971520\r\n"));
@@ -187,16 +187,16 @@ static void a_large_body_is_let_go_when_its_client_goes(void **state)
     app_begin(&app, *state, defaults);
     client_open(&client, &app);
     SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     stream_read_stop(client.stream);
     http_reply_large(app.held[0], 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release,
                      &releases);
     app.held[0] = NULL;
     client_close(&client);
-    TURN_UNTIL(app.loop, releases);
+    WAIT_UNTIL(app.loop, releases);
     client_open(&client, &app); /* a reply without a body needs it not at all */
     SEND(&client, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n");
-    TURN_UNTIL(app.loop, app.held_count == 2);
+    WAIT_UNTIL(app.loop, app.held_count == 2);
     http_reply_large(app.held[1], 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release,
                      &releases);
     app.held[1] = NULL;
@@ -217,7 +217,7 @@ static void a_value_that_would_split_the_message_is_not_sent(void **state)
     app_begin(&app, *state, (struct http_server_config){.write_bytes_max = 1000});
     client_open(&client, &app);
     SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count);
+    WAIT_UNTIL(app.loop, app.held_count);
     struct http_header evil = {SLICE("X-Evil"), SLICE("a\r\nSet-Cookie: b")};
     http_reply(app.held[0], 200, &evil, 1, SLICE("body"));
     app.held[0] = NULL;
@@ -226,7 +226,7 @@ static void a_value_that_would_split_the_message_is_not_sent(void **state)
     assert_false(client_has(&client, "Set-Cookie"));
     client_forget(&client);
     SEND(&client, GET("/slow"));
-    TURN_UNTIL(app.loop, app.held_count == 2);
+    WAIT_UNTIL(app.loop, app.held_count == 2);
     static const char large[1001];
     http_reply(app.held[1], 200, NULL, 0, slice_of(large, sizeof(large)));
     app.held[1] = NULL;

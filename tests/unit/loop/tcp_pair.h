@@ -116,7 +116,7 @@ static inline void pair_begin(struct pair *pair, struct loop *loop)
 {
     pair_listen(pair, loop, SLICE("127.0.0.1:0"));
     end_connect(pair, &pair->client, 2 * BIG);
-    TURN_UNTIL(loop, pair->client.opened && pair->server.stream);
+    WAIT_UNTIL(loop, pair->client.opened && pair->server.stream);
     stream_read_start(pair->client.stream);
 }
 
@@ -126,7 +126,7 @@ static inline void pair_end(struct pair *pair)
         stream_close(pair->client.stream);
     if (pair->server.stream)
         stream_close(pair->server.stream);
-    TURN_UNTIL(pair->loop, !pair->client.stream && !pair->server.stream);
+    WAIT_UNTIL(pair->loop, !pair->client.stream && !pair->server.stream);
     tcp_listener_free(pair->listener);
     buf_deinit(&pair->client.got);
     buf_deinit(&pair->server.got);

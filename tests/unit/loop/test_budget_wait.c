@@ -61,7 +61,7 @@ static void accounts_are_served_in_turn(void **state)
     assert_false(ask(4, 3, 30 * MIB, BUDGET_NEW, 60000));
     assert_int_equal(queue.waiting, 4);
     budget_use_end(&uses[0]);
-    TURN_UNTIL(loop, ended == 4);
+    WAIT_UNTIL(loop, ended == 4);
     assert_int_equal(order[0], 1);
     assert_int_equal(order[1], 4); /* before the second of the account that came first */
     assert_int_equal(order[2], 2);
@@ -87,7 +87,7 @@ static void a_wait_ends_in_time_without_it(void **state)
     set_up(loop);
     assert_true(ask(0, 1, 500 * MIB, BUDGET_NEW, 60000));
     assert_false(ask(1, 2, 100 * MIB, BUDGET_NEW, 5));
-    TURN_UNTIL(loop, ended == 1);
+    WAIT_UNTIL(loop, ended == 1);
     assert_false(waits[1].is_taken);
     assert_int_equal(queue.waiting, 0);
     assert_int_equal(queue.budget.used, 500 * MIB);
@@ -105,7 +105,7 @@ static void work_in_hand_goes_on_one_by_one(void **state)
         assert_false(ask(i, 1, 100 * MIB, BUDGET_IN_HAND, 60000));
     assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* it is in no line behind them */
     budget_use_end(&uses[0]);
-    TURN_UNTIL(loop, ended == 1);
+    WAIT_UNTIL(loop, ended == 1);
     for (size_t i = 1; i < 4; i++) {
         assert_int_equal(order[i - 1], i);
         budget_use_end(&uses[i]);
@@ -179,10 +179,10 @@ static void an_op_is_held_until_then(void **state)
     assert_int_equal(budget_use_begin(&second.use, &queue.budget, account_of(2)), OK);
     op_start(&first.op, &worker_class, loop, NULL, 1024);
     op_start(&second.op, &worker_class, loop, NULL, 1024);
-    TURN_UNTIL(loop, queue.waiting == 2);
+    WAIT_UNTIL(loop, queue.waiting == 2);
     op_cancel(&second.op);
     budget_use_end(&uses[0]);
-    TURN_UNTIL(loop, op_count(loop) == 0);
+    WAIT_UNTIL(loop, op_count(loop) == 0);
     assert_true(first.was_taken);
     assert_false(second.was_taken);
     budget_use_end(&first.use);

@@ -67,7 +67,7 @@ static void end(void)
 /* What was done until now is told of; what comes later is another change. */
 static void wait_until_told(struct loop *loop)
 {
-    TURN_UNTIL(loop, probe.told > 0 && !probe.watch.changed_ns);
+    WAIT_UNTIL(loop, probe.told > 0 && !probe.watch.changed_ns);
     probe.told = 0;
 }
 
@@ -97,7 +97,7 @@ static void a_burst_is_told_once(void **state)
         (void)loop_turn(loop, false);
     }
     uint64_t took_ns = clock_mono_ns() - from_ns;
-    TURN_UNTIL(loop, probe.told > 0);
+    WAIT_UNTIL(loop, probe.told > 0);
     if (took_ns < DIR_WATCH_SETTLE_MS * 1000000ULL) /* else the machine was too slow for a burst */
         assert_int_equal(probe.told, 1);
     end();
@@ -121,13 +121,13 @@ static void a_folder_may_go_and_come_back(void **state)
     put(at("catalog/a.json"), "1");
     wait_until_told(loop);
     assert_int_equal(rename(probe.dir, at("old")), 0);
-    TURN_UNTIL(loop, probe.told > 0 && !probe.watch.handle && !probe.watch.is_there);
+    WAIT_UNTIL(loop, probe.told > 0 && !probe.watch.handle && !probe.watch.is_there);
     size_t told = probe.told;
     assert_int_equal(mkdir(probe.dir, 0700), 0);
-    TURN_UNTIL(loop, probe.told > told && probe.watch.handle);
+    WAIT_UNTIL(loop, probe.told > told && probe.watch.handle);
     told = probe.told;
     put(at("catalog/b.json"), "1");
-    TURN_UNTIL(loop, probe.told > told);
+    WAIT_UNTIL(loop, probe.told > told);
     end();
 }
 
@@ -140,7 +140,7 @@ static void a_folder_may_come_later(void **state)
     dir_watch_start(loop, &probe.watch, probe.dir);
     assert_null(probe.watch.handle);
     assert_int_equal(mkdir(probe.dir, 0700), 0);
-    TURN_UNTIL(loop, probe.told > 0);
+    WAIT_UNTIL(loop, probe.told > 0);
     end();
 }
 
@@ -156,10 +156,10 @@ static void a_link_may_lead_elsewhere(void **state)
     dir_watch_start(loop, &probe.watch, path);
     assert_int_equal(symlink(at("next"), at("swap")), 0);
     assert_int_equal(rename(at("swap"), path), 0);
-    TURN_UNTIL(loop, probe.told > 0);
+    WAIT_UNTIL(loop, probe.told > 0);
     size_t told = probe.told;
     put(at("next/a.json"), "1");
-    TURN_UNTIL(loop, probe.told > told);
+    WAIT_UNTIL(loop, probe.told > told);
     end();
 }
 
@@ -193,14 +193,14 @@ static void where_the_kernel_refuses_it_looks(void **state)
         assert_int_equal(stat(probe.dir, &now), 0);
     } while (now.st_mtim.tv_sec == before.st_mtim.tv_sec &&
              now.st_mtim.tv_nsec == before.st_mtim.tv_nsec);
-    TURN_UNTIL(loop, probe.told > 0);
+    WAIT_UNTIL(loop, probe.told > 0);
     assert_null(probe.watch.handle);
     size_t told = probe.told;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    TURN_UNTIL(loop, probe.watch.handle && probe.told > told);
+    WAIT_UNTIL(loop, probe.watch.handle && probe.told > told);
     told = probe.told;
     put(at("catalog/a.json"), "1");
-    TURN_UNTIL(loop, probe.told > told);
+    WAIT_UNTIL(loop, probe.told > told);
     end();
 }
 
@@ -208,7 +208,7 @@ static void stopping_during_a_look_is_safe(void **state)
 {
     struct loop *loop = *state;
     begin(loop, 1);
-    TURN_UNTIL(loop, probe.watch.polling);
+    WAIT_UNTIL(loop, probe.watch.polling);
     end(); /* end_loop waits for its thread */
 }
 

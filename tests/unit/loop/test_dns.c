@@ -109,14 +109,14 @@ static void ask_and_wait(struct asker *asker, struct loop *loop, struct dns_reso
                          const char *host)
 {
     ask(asker, loop, resolver, host, 60000);
-    TURN_UNTIL(loop, asker->is_done && op_count(loop) == 0);
+    WAIT_UNTIL(loop, asker->is_done && op_count(loop) == 0);
 }
 
 /* A turn may end after each op where the machine is taken away from it. */
 static void turn_until_asked(struct loop *loop, const struct asker *askers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        TURN_UNTIL(loop, askers[i].has_asked);
+        WAIT_UNTIL(loop, askers[i].has_asked);
 }
 
 static struct dns_resolver *resolver_new(struct loop *loop, struct dns_config config)
@@ -219,7 +219,7 @@ static void many_queries_make_one_flight(void **state)
         ask(&askers[i], *state, resolver, "slow.example", 60000);
     turn_until_asked(*state, askers, COUNT);
     gate_set(true);
-    TURN_UNTIL(*state, op_count(*state) == 0);
+    WAIT_UNTIL(*state, op_count(*state) == 0);
     for (size_t i = 0; i < COUNT; i++)
         assert_int_equal(v4_of(&askers[i]), 0x0a00000c);
     assert_int_equal(gate_calls(), 1);
@@ -232,17 +232,17 @@ static void a_query_ends_at_its_deadline_and_the_lookup_goes_on(void **state)
     struct asker late, later, after;
     ask(&late, *state, resolver, "slow.example", 5);
     ask(&later, *state, resolver, "slow.example", 3600000);
-    TURN_UNTIL(*state, late.is_done);
+    WAIT_UNTIL(*state, late.is_done);
     assert_int_equal(late.query.status, ERR_TIMEOUT);
     assert_false(later.is_done);
     gate_set(true);
-    TURN_UNTIL(*state, later.is_done);
+    WAIT_UNTIL(*state, later.is_done);
     assert_int_equal(later.query.status, OK);
     ask(&after, *state, resolver, "slow.example", 0); /* in the cache: no time is needed */
-    TURN_UNTIL(*state, after.is_done);
+    WAIT_UNTIL(*state, after.is_done);
     assert_int_equal(after.query.status, OK);
     ask(&after, *state, resolver, "other.example", 0);
-    TURN_UNTIL(*state, after.is_done && op_count(*state) == 0);
+    WAIT_UNTIL(*state, after.is_done && op_count(*state) == 0);
     assert_int_equal(after.query.status, ERR_TIMEOUT);
     assert_int_equal(gate_calls(), 1);
     dns_resolver_free(resolver);
@@ -258,7 +258,7 @@ static void a_query_can_be_cancelled(void **state)
     turn_until_asked(*state, &waiting, 1);
     dns_cancel(&waiting.query);
     dns_cancel(&waiting.query);
-    TURN_UNTIL(*state, waiting.is_done);
+    WAIT_UNTIL(*state, waiting.is_done);
     assert_int_equal(waiting.query.status, ERR_CLOSED);
     ask_and_wait(&ready, *state, resolver, "127.0.0.1");
     dns_cancel(&ready.query); /* after its end */
@@ -277,7 +277,7 @@ static void freeing_ends_what_waits(void **state)
     turn_until_asked(*state, askers, ARRAY_LEN(askers));
     dns_resolver_free(resolver); /* flights are still on their threads */
     gate_set(true);
-    TURN_UNTIL(*state, op_count(*state) == 0);
+    WAIT_UNTIL(*state, op_count(*state) == 0);
     for (size_t i = 0; i < ARRAY_LEN(askers); i++)
         assert_int_equal(askers[i].query.status, ERR_CLOSED);
 }
@@ -299,14 +299,14 @@ static void names_and_queries_are_bounded(void **state)
     ask(&first, *state, resolver, "slow1", 3600000);
     ask(&second, *state, resolver, "slow2", 3600000);
     ask(&third, *state, resolver, "d", 3600000); /* no name can go */
-    TURN_UNTIL(*state, third.is_done);
+    WAIT_UNTIL(*state, third.is_done);
     assert_int_equal(third.query.status, ERR_BUSY);
     ask(&third, *state, resolver, "slow1", 3600000);
     ask(&fourth, *state, resolver, "slow1", 3600000);
-    TURN_UNTIL(*state, fourth.is_done);
+    WAIT_UNTIL(*state, fourth.is_done);
     assert_int_equal(fourth.query.status, ERR_BUSY);
     gate_set(true);
-    TURN_UNTIL(*state, op_count(*state) == 0);
+    WAIT_UNTIL(*state, op_count(*state) == 0);
     assert_int_equal(third.query.status, OK);
     dns_resolver_free(resolver);
 }
@@ -342,7 +342,7 @@ static void a_slow_resolver_starves_nobody(void **state)
             ask(&stuck[i], *state, resolver, slow[i % 5], 0);
             stuck[i].deadline_ns = deadline_ns;
         }
-        TURN_UNTIL(*state, op_count(*state) == 0); /* the gate is shut: all at their deadline */
+        WAIT_UNTIL(*state, op_count(*state) == 0); /* the gate is shut: all at their deadline */
         for (size_t i = 0; i < ARRAY_LEN(stuck); i++)
             assert_int_equal(stuck[i].query.status, ERR_TIMEOUT);
     } while (gate_waiting() < AT_ONCE);
@@ -354,7 +354,7 @@ static void a_slow_resolver_starves_nobody(void **state)
     assert_int_equal(gate_calls(), calls + 1);
 
     gate_set(true); /* they answer at last, and are known as slow from now on */
-    TURN_UNTIL(*state, gate_waiting() == 0);
+    WAIT_UNTIL(*state, gate_waiting() == 0);
     for (size_t i = 3; i < 5; i++) /* those that waited for a slot have landed, too */
         ask_and_wait(&other, *state, resolver, slow[i]);
     gate_set(false);
@@ -363,10 +363,10 @@ static void a_slow_resolver_starves_nobody(void **state)
         ask(&stuck[i], *state, resolver, slow[i % 3], 3600000);
     turn_until_asked(*state, stuck, ARRAY_LEN(stuck));
     ask(&other, *state, resolver, "new.example", 3600000);
-    TURN_UNTIL(*state, other.is_done);
+    WAIT_UNTIL(*state, other.is_done);
     assert_int_equal(other.query.status, OK);
     gate_set(true);
-    TURN_UNTIL(*state, op_count(*state) == 0);
+    WAIT_UNTIL(*state, op_count(*state) == 0);
     dns_resolver_free(resolver);
 }
 
@@ -378,7 +378,7 @@ static void no_memory_is_an_answer(void **state)
         dns_cache_clear(resolver);
         ask(&asker, *state, resolver, "host.example", 60000);
         mem_fail_at(n, 1);
-        TURN_UNTIL(*state, asker.is_done);
+        WAIT_UNTIL(*state, asker.is_done);
         size_t hits = mem_fail_hits();
         mem_fail_at(0, 0);
         assert_true(asker.query.status == OK || hits > 0);

@@ -57,7 +57,7 @@ static void a_job_runs_elsewhere(void **state)
     loop_turn(loop, false); /* the loop goes on meanwhile */
     assert_string_equal(worker.op.waits_for, "a job");
     atomic_store(&worker.stage, 2);
-    TURN_UNTIL(loop, op_count(loop) == 0);
+    WAIT_UNTIL(loop, op_count(loop) == 0);
     assert_true(worker.was_seen);
     assert_int_equal(worker.ends, 1);
 }
@@ -74,7 +74,7 @@ static void a_cancelled_op_ends_after_its_job(void **state)
         loop_turn(loop, false);
     assert_int_equal(worker.ends, 0);
     atomic_store(&worker.stage, 2);
-    TURN_UNTIL(loop, op_count(loop) == 0);
+    WAIT_UNTIL(loop, op_count(loop) == 0);
     assert_int_equal(worker.ends, 1);
     assert_int_equal(worker.end, OP_ENDED_CANCELLED);
     assert_false(worker.was_seen);
@@ -104,13 +104,13 @@ static void jobs_go_in_turn_by_account(void **state)
     while (atomic_load(&other.stage) != 1)
         loop_turn(loop, false);
     atomic_store(&other.stage, 2);
-    TURN_UNTIL(loop, other.ends);
+    WAIT_UNTIL(loop, other.ends);
     size_t running = 0;
     for (size_t i = 0; i < MANY; i++)
         running += atomic_load(&workers[i].stage) == 1;
     assert_in_range(running, 1, 4);
     op_cancel(&workers[MANY - 1].op); /* waits: ends at once, and never runs */
-    TURN_UNTIL(loop, workers[MANY - 1].ends);
+    WAIT_UNTIL(loop, workers[MANY - 1].ends);
     assert_int_equal(atomic_load(&workers[MANY - 1].stage), 0);
     while (op_count(loop) > 0) {
         for (size_t i = 0; i < MANY; i++)
@@ -128,7 +128,7 @@ static void a_job_that_cannot_start(void **state)
     struct worker worker = {.text = NULL};
     op_start(&worker.op, &worker_class, loop, NULL, 4096);
     mem_fail_at(1, 1);
-    TURN_UNTIL(loop, op_count(loop) == 0);
+    WAIT_UNTIL(loop, op_count(loop) == 0);
     mem_fail_at(0, 0);
     assert_int_equal(worker.end, OP_ENDED_FAILED);
 }

@@ -53,7 +53,7 @@ static void running_out_of_descriptors_rests_and_recovers(void **state)
     assert_int_equal(pair.accepted, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     connect(fds[2], (struct sockaddr *)&address, sizeof(address));
-    TURN_UNTIL(pair.loop, pair.accepted);
+    WAIT_UNTIL(pair.loop, pair.accepted);
     assert_true(loop_stats(pair.loop)->turns - turns < 20); /* it did not spin */
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         close(fds[i]);
@@ -107,7 +107,7 @@ static void a_socket_can_be_inherited(void **state)
     assert_non_null(pair.listener);
     assert_int_equal(tcp_listener_port(pair.listener), port);
     end_connect(&pair, &pair.client, 100);
-    TURN_UNTIL(pair.loop, pair.server.stream && pair.client.opened);
+    WAIT_UNTIL(pair.loop, pair.server.stream && pair.client.opened);
     pair_end(&pair);
 }
 
@@ -129,7 +129,7 @@ static void a_listener_may_go_while_it_accepts(void **state)
     struct err err = {0};
     pair.listener = tcp_listen(*state, &config, on_accept_free, &pair, &err);
     end_connect(&pair, &pair.client, 100);
-    TURN_UNTIL(pair.loop, pair.accepted);
+    WAIT_UNTIL(pair.loop, pair.accepted);
     pair_end(&pair);
 }
 
@@ -189,7 +189,7 @@ static void connections_are_shared_out(void **state)
     sharer_listen(&sharers[0], loop, dup(bound.fd));
     sharer_listen(&sharers[1], loop, bound.fd);
     connect_shared(fds, port);
-    TURN_UNTIL(loop, sharers[0].count + sharers[1].count == SHARED_CLIENTS);
+    WAIT_UNTIL(loop, sharers[0].count + sharers[1].count == SHARED_CLIENTS);
     for (size_t i = 0; i < 2; i++) {
         assert_in_range(sharers[i].count, SHARED_CLIENTS / 3, SHARED_CLIENTS * 2 / 3);
         assert_int_equal(counts[i], sharers[i].count);
@@ -214,7 +214,7 @@ static void one_that_takes_none_hinders_nobody(void **state)
     sharer_listen(&sharer, loop, bound.fd);
     connect_shared(fds, port);
     uint64_t turns = loop_stats(loop)->turns;
-    TURN_UNTIL(loop, sharer.count == SHARED_CLIENTS);
+    WAIT_UNTIL(loop, sharer.count == SHARED_CLIENTS);
     assert_true(loop_stats(loop)->turns - turns < SHARED_CLIENTS); /* it waited, and did not spin */
     for (size_t i = 0; i < SHARED_CLIENTS; i++)
         close(fds[i]);
@@ -241,13 +241,13 @@ static void unix_sockets_work_too(void **state)
         tcp_connect(*state, (struct sockaddr *)&un, 1000, &end_events, &pair.client, &err);
     assert_non_null(pair.client.stream);
     assert_int_equal(write_text(pair.client.stream, "hello"), OK);
-    TURN_UNTIL(pair.loop, pair.server.got.len == 5);
+    WAIT_UNTIL(pair.loop, pair.server.got.len == 5);
     listen_fails(*state, slice_cstr(address), ERR_BUSY, "another process listens");
     struct sockaddr_storage peer;
     assert_int_equal(stream_peer(pair.server.stream, (struct sockaddr *)&peer, sizeof(peer)),
                      ERR_NOTFOUND);
     stream_reset(pair.client.stream); /* as a close here */
-    TURN_UNTIL(pair.loop, pair.server.eofs || pair.server.closed);
+    WAIT_UNTIL(pair.loop, pair.server.eofs || pair.server.closed);
     pair_end(&pair);
     assert_int_equal(access(path, F_OK), -1); /* the file is gone */
 

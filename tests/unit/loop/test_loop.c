@@ -368,7 +368,7 @@ static void signals_arrive(void **state)
     timer_init(&stopper.timer, loop, on_stop);
     timer_start_in_ms(&stopper.timer, 3600000);
     raise(SIGUSR1);
-    TURN_UNTIL(loop, catcher.caught);
+    WAIT_UNTIL(loop, catcher.caught);
     assert_int_equal(catcher.caught, SIGUSR1);
     timer_stop(&stopper.timer);
     signal_watch_stop(&catcher.watch);
@@ -398,14 +398,14 @@ static void a_descriptor_is_watched(void **state)
     struct poll_watch *watch = poll_watch_new(loop, fds[0], on_ready, &seen);
     assert_non_null(watch);
     poll_watch_set(watch, POLL_WRITE);
-    TURN_UNTIL(loop, seen.count);
+    WAIT_UNTIL(loop, seen.count);
     assert_int_equal(seen.events, POLL_WRITE);
     seen = (struct seen){0};
     poll_watch_set(watch, POLL_READ);
     loop_turn(loop, false);
     assert_int_equal(seen.count, 0);
     assert_int_equal(write(fds[1], "x", 1), 1);
-    TURN_UNTIL(loop, seen.count);
+    WAIT_UNTIL(loop, seen.count);
     assert_int_equal(seen.events, POLL_READ);
     poll_watch_free(watch);
     seen.count = 0;
@@ -427,7 +427,7 @@ static void an_error_counts_as_both_and_can_be_watched_again(void **state)
     for (size_t round = 0; round < 3; round++) {
         seen = (struct seen){0};
         poll_watch_set(watch, POLL_WRITE);
-        TURN_UNTIL(loop, seen.count);
+        WAIT_UNTIL(loop, seen.count);
         assert_true(seen.events & POLL_WRITE);
     }
     poll_watch_free(watch);

@@ -193,7 +193,7 @@ static void a_loop_of_jumps_yields_to_others(void **state)
     loop_turn(loop, false);
     assert_string_equal(sample.trace, "bh");
     op_release(&sample.op);
-    TURN_UNTIL(loop, spinner.frees && sample.frees);
+    WAIT_UNTIL(loop, spinner.frees && sample.frees);
     assert_int_equal(spinner.rounds, 100001);
     assert_ended(&sample, OP_ENDED_DONE, "bhal");
 }
@@ -244,7 +244,7 @@ static void a_stop_and_a_named_step_after_a_wait(void **state)
             assert_string_equal(sample.trace, "bc");
             op_release(&sample.op);
         }
-        TURN_UNTIL(loop, sample.frees);
+        WAIT_UNTIL(loop, sample.frees);
         assert_ended(&sample, OP_ENDED_DONE, traces[i]);
     }
 }
@@ -381,7 +381,7 @@ static void a_childs_arena_lives_until_its_parent_has_run(void **state)
     struct loop *loop = *state;
     struct heir heir = {.left = NULL};
     heir_start(loop, &heir);
-    TURN_UNTIL(loop, op_count(loop) == 0);
+    WAIT_UNTIL(loop, op_count(loop) == 0);
     assert_true(heir.was_read);
 }
 
@@ -390,14 +390,14 @@ static void a_child_that_is_kept_goes_with_its_cancelled_parent(void **state)
     struct loop *loop = *state;
     struct heir heir = {.is_held = true};
     heir_start(loop, &heir);
-    TURN_UNTIL(loop, heir.child.is_ended);
+    WAIT_UNTIL(loop, heir.child.is_ended);
     loop_turn(loop, false);
     assert_int_equal(op_count(loop), 2);
     op_cancel(&heir.op);
     loop_turn(loop, false);
     assert_int_equal(op_count(loop), 1);
     op_release(&heir.op);
-    TURN_UNTIL(loop, op_count(loop) == 0);
+    WAIT_UNTIL(loop, op_count(loop) == 0);
     assert_false(heir.was_read);
 }
 
@@ -420,7 +420,7 @@ static void an_op_sleeps(void **state)
     struct sample sample = {.rounds = 5, .last_result = OP_DONE};
     op_start(&sample.op, &sleeper_class, loop, NULL, 0);
     uint64_t began_ns = clock_mono_ns();
-    TURN_UNTIL(loop, sample.frees);
+    WAIT_UNTIL(loop, sample.frees);
     assert_string_equal(sample.trace, "sl");
     assert_true(clock_mono_ns() - began_ns >= 5000000);
 }
@@ -466,7 +466,7 @@ static void a_stuck_op_prints_itself(void **state)
     assert_non_null(strstr(text, "op sample step again"));
     assert_non_null(strstr(text, "waits for a test"));
     op_release(&sample.op);
-    TURN_UNTIL(loop, sample.frees);
+    WAIT_UNTIL(loop, sample.frees);
 }
 
 /* Whatever the order of releases, cancels and turns: one end, one free, nothing afterwards. */

@@ -16,7 +16,7 @@ static void bytes_come_back(void **state)
     pair.server.echoes = true;
     slice parts[] = {SLICE("one "), SLICE(""), SLICE("two "), SLICE("three")};
     assert_int_equal(stream_write(pair.client.stream, parts, 4), OK);
-    TURN_UNTIL(pair.loop, pair.client.got.len == 13);
+    WAIT_UNTIL(pair.loop, pair.client.got.len == 13);
     assert_memory_equal(pair.client.got.ptr, "one two three", 13);
     assert_int_equal(pair.client.drained, 0); /* the socket took all: nothing was pending */
     struct sockaddr_storage peer;
@@ -34,7 +34,7 @@ static void what_is_written_before_the_connect_is_sent(void **state)
     assert_int_equal(stream_write_pending(pair.client.stream), 5);
     stream_shutdown(pair.client.stream);
     assert_int_equal(write_text(pair.client.stream, "late"), ERR_CLOSED);
-    TURN_UNTIL(pair.loop, pair.server.eofs);
+    WAIT_UNTIL(pair.loop, pair.server.eofs);
     assert_int_equal(pair.server.got.len, 5);
     pair_end(&pair);
 }
@@ -71,7 +71,7 @@ static void a_slow_reader_gets_all_in_order(void **state)
     stream_shutdown(pair.client.stream);
     assert_int_equal(write_text(pair.client.stream, "x"), ERR_CLOSED);
     stream_read_start(pair.server.stream);
-    TURN_UNTIL(pair.loop, pair.server.eofs);
+    WAIT_UNTIL(pair.loop, pair.server.eofs);
     assert_int_equal(pair.server.got.len, BIG);
     assert_memory_equal(pair.server.got.ptr, bytes, BIG);
     assert_int_equal(pair.client.drained, 1);
@@ -206,7 +206,7 @@ static void crowd_end(struct crowd *crowd)
         stream_close(crowd->readers[i].stream);
         close(crowd->readers[i].peer);
     }
-    TURN_UNTIL(crowd->loop, crowd->closed == READERS);
+    WAIT_UNTIL(crowd->loop, crowd->closed == READERS);
 }
 
 static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
@@ -218,9 +218,9 @@ static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
     for (size_t i = 0; i < READERS; i++) /* they are all ready: a busy kernel delivers later */
         wait_until_delivered(crowd.readers[i].peer);
     for (size_t i = 0; i < READERS; i++) /* however fast the others send */
-        TURN_UNTIL(crowd.loop, crowd.readers[i].reads > 0);
+        WAIT_UNTIL(crowd.loop, crowd.readers[i].reads > 0);
     assert_true(crowd.reads <= 2 * READERS);
-    TURN_UNTIL(crowd.loop, crowd.reads > 5 * READERS);
+    WAIT_UNTIL(crowd.loop, crowd.reads > 5 * READERS);
     assert_in_range(crowd.most_in_turn, 1, LOOP_READ_NS_MAX / READ_NS + 1);
     for (size_t i = 0; i < READERS; i++)
         assert_true(crowd.readers[i].sends_on ? crowd.readers[i].reads >= 4
@@ -245,8 +245,8 @@ static void the_queue_has_a_limit(void **state)
     part.len = 10;
     assert_int_equal(stream_write(pair.client.stream, &part, 1), OK);
     stream_read_start(pair.server.stream);
-    TURN_UNTIL(pair.loop, pair.client.drained);
-    TURN_UNTIL(pair.loop, pair.server.got.len == BIG + 10);
+    WAIT_UNTIL(pair.loop, pair.client.drained);
+    WAIT_UNTIL(pair.loop, pair.server.got.len == BIG + 10);
     mem_free(bytes);
     pair_end(&pair);
 }
@@ -257,10 +257,10 @@ static void reading_goes_on_after_shutdown(void **state)
     pair_begin(&pair, *state);
     assert_int_equal(write_text(pair.client.stream, "question"), OK);
     stream_shutdown(pair.client.stream);
-    TURN_UNTIL(pair.loop, pair.server.eofs);
+    WAIT_UNTIL(pair.loop, pair.server.eofs);
     assert_int_equal(write_text(pair.server.stream, "answer"), OK);
     stream_close(pair.server.stream);
-    TURN_UNTIL(pair.loop, pair.client.eofs);
+    WAIT_UNTIL(pair.loop, pair.client.eofs);
     assert_int_equal(pair.client.got.len, 6);
     assert_int_equal(pair.server.why.code, OK);
     pair_end(&pair);
@@ -271,7 +271,7 @@ static void a_reset_is_told(void **state)
     struct pair pair;
     pair_begin(&pair, *state);
     stream_reset(pair.server.stream);
-    TURN_UNTIL(pair.loop, pair.client.closed);
+    WAIT_UNTIL(pair.loop, pair.client.closed);
     assert_int_equal(pair.client.eofs, 0);
     assert_int_equal(pair.client.why.code, ERR_CLOSED);
     assert_non_null(strstr(pair.client.why.text, "reset"));
@@ -286,9 +286,9 @@ static void a_reset_behind_bytes_is_no_eof(void **state)
     stream_read_stop(pair.client.stream);
     assert_int_equal(write_text(pair.server.stream, "half of it"), OK);
     stream_reset(pair.server.stream);
-    TURN_UNTIL(pair.loop, pair.server.closed);
+    WAIT_UNTIL(pair.loop, pair.server.closed);
     stream_read_start(pair.client.stream);
-    TURN_UNTIL(pair.loop, pair.client.closed || pair.client.eofs);
+    WAIT_UNTIL(pair.loop, pair.client.closed || pair.client.eofs);
     assert_int_equal(pair.client.eofs, 0);
     assert_int_equal(pair.client.why.code, ERR_CLOSED);
     pair_end(&pair);
@@ -306,7 +306,7 @@ static void a_refused_connect_is_told_later(void **state)
     end.stream = tcp_connect(*state, (struct sockaddr *)&address, 100, &end_events, &end, &err);
     assert_non_null(end.stream);
     assert_int_equal(end.closed, 0);
-    TURN_UNTIL(*state, end.closed);
+    WAIT_UNTIL(*state, end.closed);
     close(fd);
     assert_int_equal(end.opened, 0);
     assert_int_equal(end.why.code, ERR_IO);
@@ -322,7 +322,7 @@ static void an_unreachable_address_is_told_later(void **state)
     end.stream = tcp_connect(*state, (struct sockaddr *)&address, 100, &end_events, &end, &err);
     assert_non_null(end.stream);
     assert_int_equal(end.closed, 0);
-    TURN_UNTIL(*state, end.closed);
+    WAIT_UNTIL(*state, end.closed);
     assert_int_equal(end.why.code, ERR_IO);
 }
 
@@ -332,7 +332,7 @@ static void writing_to_a_dead_peer_closes(void **state)
     pair_begin(&pair, *state);
     stream_read_stop(pair.client.stream);
     stream_reset(pair.server.stream);
-    TURN_UNTIL(pair.loop, pair.server.closed);
+    WAIT_UNTIL(pair.loop, pair.server.closed);
     while (!pair.client.closed) {
         int rc = pair.client.stream ? write_text(pair.client.stream, "hello?") : OK;
         assert_true(rc == OK || rc == ERR_CLOSED);
@@ -368,7 +368,7 @@ static void closing_is_final_in_every_state(void **state)
             stream_read_stop(pair.client.stream);
             stream_read_start(pair.client.stream);
             assert_int_equal(pair.client.closed, 0); /* never from inside */
-            TURN_UNTIL(loop, pair.client.closed);
+            WAIT_UNTIL(loop, pair.client.closed);
             assert_int_equal(pair.client.got.len, got);
             assert_int_equal(pair.client.why.code, OK);
             if (how == 2) /* the listener goes with a connection in its backlog */
@@ -395,7 +395,7 @@ static void no_memory_closes_the_stream_only(void **state)
     assert_int_equal(err.code, ERR_NOMEM);
     mem_fail_at(0, 0);
     mem_free(bytes);
-    TURN_UNTIL(pair.loop, pair.client.closed);
+    WAIT_UNTIL(pair.loop, pair.client.closed);
     assert_int_equal(pair.client.why.code, ERR_NOMEM);
     pair_end(&pair);
 }

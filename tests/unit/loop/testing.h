@@ -17,6 +17,7 @@
 #include "base/metric.h"
 #include "loop/loop.h"
 #include "loop/op.h"
+#include "support/wait.h"
 
 static inline int begin_loop(void **state)
 {
@@ -32,14 +33,6 @@ static inline int end_loop(void **state)
     metric_deinit();
     return mem_live_blocks() == 0 ? 0 : -1;
 }
-
-/* Turns until the condition holds; fails when nothing is left that could make it true. A wait that
- * never ends is ended by the runner. */
-#define TURN_UNTIL(loop, condition)                                  \
-    while (!(condition)) {                                           \
-        if (!loop_turn((loop), true) && !(condition))                \
-            fail_msg("nothing is left to wait for: %s", #condition); \
-    }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, begin_loop, end_loop)
 

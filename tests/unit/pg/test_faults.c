@@ -147,9 +147,9 @@ static void test_killed_mid_batch_is_sent_again(void **state)
     open_with_rows(&bench, &config, 20);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 20, start_set);
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     kill_waiting();
-    assert_true(pg_bench_until_true(&bench, nobody_waits, NULL));
+    pg_bench_until_true(&bench, nobody_waits, NULL);
     pg_sync_close(lock);
     pg_calls_wait(&bench, calls, 20);
     for (size_t i = 0; i < 20; i++) {
@@ -174,7 +174,7 @@ static void test_a_slow_batch_holds_back_its_rows_only(void **state)
     open_with_rows(&bench, &config, 8);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 5, start_set);
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     pg_call_start(&bench, &calls[5], start_set, NULL);
     pg_call_start(&bench, &calls[10], start_first_set, NULL);
     pg_calls_wait(&bench, &calls[5], 1);
@@ -230,14 +230,14 @@ static void test_a_large_read_holds_back_no_small_one(void **state)
     config.lock_timeout_ms = 60000;
     config.statement_timeout_ms = 60000;
     open_with_rows(&bench, &config, 8);
-    assert_true(pg_bench_until_true(&bench, all_are_up, &bench));
+    pg_bench_until_true(&bench, all_are_up, &bench);
     items_tell(conninfo, "drop table if exists t.large; create table t.large as "
                          "select account_id, id from t.item where id = 1");
     struct pg_sync *lock = pg_sync_open(conninfo, &err);
     assert_non_null(lock);
     assert_int_equal(pg_sync_run(lock, "begin; lock table t.large", &err), OK);
     start_all(&bench, 3, start_large);
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     for (size_t i = 3; i < 8; i++) {
         pg_call_start(&bench, &calls[i], start_get, NULL);
         pg_calls_wait(&bench, &calls[i], 1);
@@ -272,9 +272,9 @@ static void test_the_second_sending_looks_first(void **state)
     assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 4);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 2, start_try);
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     kill_waiting();
-    assert_true(pg_bench_until_true(&bench, nobody_waits, NULL));
+    pg_bench_until_true(&bench, nobody_waits, NULL);
     pg_sync_close(lock);
     pg_calls_wait(&bench, calls, 2);
     for (size_t i = 0; i < 2; i++) {
@@ -295,7 +295,7 @@ static void test_killed_and_not_replayable_is_unknown(void **state)
     open_with_rows(&bench, &config, 5);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 5, start_add);
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     kill_waiting();
     pg_calls_wait(&bench, calls, 5);
     for (size_t i = 0; i < 5; i++)
@@ -429,7 +429,7 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     struct pg_sync *lock = lock_row();
     assert_int_equal(pg_sync_run(lock, "update t.item set n = 100 where id = 1", &err), OK);
     start_all(&bench, 3, start_add); /* a set: blocked on row 1, which has a new version by then */
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     assert_int_equal(pg_sync_run(lock, "commit", &err), OK);
     pg_calls_wait(&bench, calls, 3);
     assert_int_equal(pg_get_i64(&calls[0].query.rows, 0, 0), 101);
@@ -507,7 +507,7 @@ static void test_cancel_waiting_and_in_flight(void **state)
     open_with_rows(&bench, &config, 3);
     struct pg_sync *lock = lock_row();
     pg_call_start(&bench, &calls[0], start_add, NULL);
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     pg_call_start(&bench, &calls[1], start_add, NULL); /* waits for the lane */
     while (!calls[1].is_submitted)
         loop_turn(bench.loop, false);
@@ -515,10 +515,10 @@ static void test_cancel_waiting_and_in_flight(void **state)
     op_cancel(&calls[1].op);
     assert_int_equal(calls[1].query.status, ERR_BUSY);
     op_cancel(&calls[0].op);
-    assert_true(pg_bench_until(&bench, &calls[1].is_freed));
+    pg_bench_until(&bench, &calls[1].is_freed);
     assert_false(calls[0].is_freed); /* the pool still holds it */
     pg_sync_close(lock);
-    assert_true(pg_bench_until(&bench, &calls[0].is_freed));
+    pg_bench_until(&bench, &calls[0].is_freed);
     assert_int_equal(calls[0].query.rows.count, 0); /* drained, not copied */
     assert_int_equal(pg_pool_pending(bench.pool), 0);
     pg_bench_close(&bench);
@@ -534,7 +534,7 @@ static void test_pool_freed_under_way(void **state)
     open_with_rows(&bench, &config, 4);
     struct pg_sync *lock = lock_row();
     pg_call_start(&bench, &calls[0], start_set, NULL);
-    assert_true(pg_bench_until_true(&bench, somebody_waits, NULL));
+    pg_bench_until_true(&bench, somebody_waits, NULL);
     pg_call_start(&bench, &calls[1], start_set, NULL);
     while (!calls[1].is_submitted)
         loop_turn(bench.loop, false);

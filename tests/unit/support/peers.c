@@ -8,32 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "loop/op.h"
-
-enum { GUARD_MS = 300000, GOT_MAX = 64 * 1024 * 1024 };
-
-static void on_guard(struct timer *timer)
-{
-    struct wait_guard *guard = CONTAINER_OF(timer, struct wait_guard, timer);
-    fprintf(stderr, "%s:%d: waited in vain for: %s\n", guard->file, guard->line, guard->what);
-    op_print_all(timer->loop);
-    abort();
-}
-
-void wait_guard_start(struct wait_guard *guard, struct loop *loop, const char *what,
-                      const char *file, int line)
-{
-    guard->what = what;
-    guard->file = file;
-    guard->line = line;
-    timer_init(&guard->timer, loop, on_guard);
-    timer_start_in_ms(&guard->timer, GUARD_MS);
-}
-
-void wait_guard_stop(struct wait_guard *guard)
-{
-    timer_stop(&guard->timer);
-}
+enum { GOT_MAX = 64 * 1024 * 1024 };
 
 void end_init(struct end *end)
 {

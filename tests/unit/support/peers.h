@@ -11,29 +11,7 @@
 #include "loop/loop.h"
 #include "loop/stream.h"
 #include "loop/tcp.h"
-
-/* Turns the loop until the condition holds; aborts after five minutes, so that a test that would
- * hang says where. */
-#define WAIT_UNTIL(loop_, condition)                                                  \
-    do {                                                                              \
-        struct wait_guard guard_;                                                     \
-        wait_guard_start(&guard_, (loop_), #condition, __FILE__, __LINE__);           \
-        while (!(condition)) {                                                        \
-            loop_turn((loop_), false); /* what is due without I/O, such as freeing */ \
-            if (!(condition))                                                         \
-                loop_turn((loop_), true);                                             \
-        }                                                                             \
-        wait_guard_stop(&guard_);                                                     \
-    } while (0)
-
-struct wait_guard {
-    struct timer timer;
-    const char *what, *file;
-    int line;
-};
-void wait_guard_start(struct wait_guard *guard, struct loop *loop, const char *what,
-                      const char *file, int line);
-void wait_guard_stop(struct wait_guard *guard);
+#include "support/wait.h"
 
 /* One end. */
 struct end {

@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
-
-enum { WAIT_SECONDS = 300 };
-
 static struct pg_call *call_of(struct op *op)
 {
     return CONTAINER_OF(op, struct pg_call, op);
@@ -87,26 +83,15 @@ int pg_call_run(struct pg_bench *bench, struct pg_call *call, void (*start)(stru
     return call->query.status;
 }
 
-_Noreturn static void die(struct pg_bench *bench, const char *what)
-{
-    fprintf(stderr, "pg_call: %s; last error: %s\n", what,
-            bench->pool ? pg_pool_last_error(bench->pool) : "");
-    op_print_all(bench->loop);
-    abort();
-}
-
 void pg_calls_wait(struct pg_bench *bench, struct pg_call *calls, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!pg_bench_until(bench, &calls[i].is_done))
-            die(bench, "a query does not end");
+        WAIT_UNTIL(bench->loop, calls[i].is_done);
 }
 
 void pg_call_end(struct pg_call *call)
 {
-    op_release(&call->op);
-    if (!pg_bench_until(call->bench, &call->is_freed))
-        die(call->bench, "an op does not end");
+    pg_calls_end(call, 1);
 }
 
 void pg_calls_end(struct pg_call *calls, size_t count)
@@ -114,43 +99,7 @@ void pg_calls_end(struct pg_call *calls, size_t count)
     for (size_t i = 0; i < count; i++)
         op_release(&calls[i].op);
     for (size_t i = 0; i < count; i++)
-        if (!pg_bench_until(calls[i].bench, &calls[i].is_freed))
-            die(calls[i].bench, "an op does not end");
-}
-
-static bool is_set(void *flag)
-{
-    return *(const bool *)flag;
-}
-
-/* A timer that makes the loop turn now and then, so that a wait can end. */
-static void on_tick(struct timer *timer)
-{
-    timer_start_in_ms(timer, 20);
-}
-
-bool pg_bench_until_true(struct pg_bench *bench, bool (*is_true)(void *arg), void *arg)
-{
-    struct timer tick;
-    uint64_t until_ns = clock_mono_ns() + (uint64_t)WAIT_SECONDS * 1000 * 1000 * 1000;
-    if (is_true(arg))
-        return true;
-    timer_init(&tick, bench->loop, on_tick);
-    timer_start_in_ms(&tick, 20);
-    while (!is_true(arg) && clock_mono_ns() < until_ns)
-        loop_turn(bench->loop, true);
-    timer_stop(&tick);
-    return is_true(arg);
-}
-
-bool pg_bench_until(struct pg_bench *bench, const bool *flag)
-{
-    return pg_bench_until_true(bench, is_set, (void *)flag);
-}
-
-static bool is_ready(void *pool)
-{
-    return pg_pool_is_ready(pool);
+        WAIT_UNTIL(calls[i].bench->loop, calls[i].is_freed);
 }
 
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait)
@@ -165,21 +114,15 @@ void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, 
         fprintf(stderr, "pg_bench_open: %s\n", err.text);
         abort();
     }
-    if (wait && !pg_bench_until_true(bench, is_ready, bench->pool))
-        die(bench, "the pool does not come up");
-}
-
-static bool has_no_ops(void *loop)
-{
-    return op_count(loop) == 0;
+    if (wait)
+        WAIT_UNTIL(bench->loop, pg_pool_is_ready(bench->pool));
 }
 
 void pg_bench_close(struct pg_bench *bench)
 {
     pg_pool_free(bench->pool);
     bench->pool = NULL;
-    if (!pg_bench_until_true(bench, has_no_ops, bench->loop))
-        die(bench, "an op does not end");
+    WAIT_UNTIL(bench->loop, op_count(bench->loop) == 0);
     dns_resolver_free(bench->dns);
     loop_free(bench->loop);
 }

@@ -9,6 +9,7 @@
 #include "loop/loop.h"
 #include "loop/op.h"
 #include "pg/pg.h"
+#include "support/wait.h"
 
 struct pg_bench {
     struct loop *loop;
@@ -16,14 +17,14 @@ struct pg_bench {
     struct pg_pool *pool;
 };
 
-/* config->conninfo and the rest are the caller's; dns is filled in. Fails the program when no
- * connection comes up within 300 s; wait: false does not wait for one. */
+/* config->conninfo and the rest are the caller's; dns is filled in. wait: for a first connection.
+ */
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait);
 /* Frees all and asserts that nothing is left. */
 void pg_bench_close(struct pg_bench *bench);
-/* Turns the loop until *flag, at most 300 s; false: time ran out. */
-bool pg_bench_until(struct pg_bench *bench, const bool *flag);
-bool pg_bench_until_true(struct pg_bench *bench, bool (*is_true)(void *arg), void *arg);
+/* Turn the loop until *flag, or is_true(arg): support/wait.h. */
+#define pg_bench_until(bench_, flag_)               WAIT_UNTIL((bench_)->loop, *(flag_))
+#define pg_bench_until_true(bench_, is_true_, arg_) WAIT_UNTIL((bench_)->loop, is_true_(arg_))
 
 /* One query in an op of its own. Zeroed before use; call_start fills query->params and submits. */
 struct pg_call {

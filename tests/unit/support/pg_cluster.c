@@ -24,6 +24,8 @@
 #include "base/embed.h"
 #include "pg/migrate.h"
 #include "pg/sync.h"
+#include "support/pg_activity.h"
+#include "support/wait.h"
 
 enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 300000, PORTS_MAX = 5 };
 
@@ -262,11 +264,19 @@ static void remove_all(void)
     remove_dir(cluster.dir);
 }
 
+static bool is_at_work(FILE *out)
+{
+    char databases[64];
+    snprintf(databases, sizeof(databases), "sluice\\_test\\_%d\\_%%", (int)getpid());
+    return pg_activity(cluster.conninfo, databases, cluster.postmaster, out);
+}
+
 const char *pg_cluster_start(void)
 {
     if (cluster.is_known)
         return cluster.conninfo;
     cluster.is_known = true;
+    wait_for_database = is_at_work;
     const char *given = getenv("SLUICE_TEST_DATABASE_URL");
     if (given && given[0]) {
         cluster.is_foreign = true;

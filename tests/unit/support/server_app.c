@@ -165,7 +165,7 @@ void client_open(struct client *client, struct app *app)
     client->stream = tcp_connect(app->loop, (struct sockaddr *)&address, 256 << 20, &client_events,
                                  client, &err);
     assert_non_null(client->stream);
-    TURN_UNTIL(app->loop, client->is_open && http_server_accepted_count(app->server) > before);
+    WAIT_UNTIL(app->loop, client->is_open && http_server_accepted_count(app->server) > before);
 }
 
 void client_send(struct client *client, slice bytes)
@@ -206,7 +206,7 @@ void client_expect(struct client *client, const char *text)
 
 void client_expect_eof(struct client *client)
 {
-    TURN_UNTIL(client->loop, client->is_eof || client->is_closed);
+    WAIT_UNTIL(client->loop, client->is_eof || client->is_closed);
     if (client->is_closed)
         fail_msg("no clean end: %s", client->why.text);
 }
@@ -220,7 +220,7 @@ void client_close(struct client *client)
 {
     if (client->stream)
         stream_close(client->stream);
-    TURN_UNTIL(client->loop, !client->stream);
+    WAIT_UNTIL(client->loop, !client->stream);
     buf_deinit(&client->got);
 }
 

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "http/server.h"
+#include "support/wait.h"
 
 enum { HELD_MAX = 128 };
 
@@ -66,11 +67,6 @@ void client_close(struct client *client);
 int begin_loop(void **state);
 int end_loop(void **state);
 
-#define TURN_UNTIL(loop, condition)                                  \
-    while (!(condition)) {                                           \
-        if (!loop_turn((loop), true) && !(condition))                \
-            fail_msg("nothing is left to wait for: %s", #condition); \
-    }
 #define TEST(function)        cmocka_unit_test_setup_teardown(function, begin_loop, end_loop)
 #define SEND(client, literal) client_send((client), SLICE(literal))
 #define GET(path)             "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"

