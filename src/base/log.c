@@ -172,7 +172,7 @@ uint64_t log_dropped(void)
 
 bool log_level_parse(slice text, enum log_level *level)
 {
-    for (int i = LOG_DEBUG; i <= LOG_ERROR; i++) {
+    for (int i = LOG_TRACE; i <= LOG_ERROR; i++) {
         if (!slice_eq_cstr(text, log_level_name((enum log_level)i)))
             continue;
         *level = (enum log_level)i;

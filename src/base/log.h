@@ -18,7 +18,8 @@ enum {
     LOG_BUFFER_BYTES = 64 * 1024 /* what waits for log_flush */
 };
 
-enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+/* trace: what repeats by itself in the background; debug: what a request does. */
+enum log_level { LOG_TRACE, LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_AUTO, LOG_JSON, LOG_TEXT }; /* auto: text on a terminal */
 
 /* A field of a line; made by the LOG_* macros below. */

@@ -22,9 +22,8 @@ struct level_style {
 };
 
 static const struct level_style level_styles[] = {
-    [LOG_DEBUG] = {"debug", "DEBUG", "\x1b[2m"},
-    [LOG_INFO] = {"info", "INFO ", "\x1b[32m"},
-    [LOG_WARN] = {"warn", "WARN ", "\x1b[33m"},
+    [LOG_TRACE] = {"trace", "TRACE", "\x1b[2m"},  [LOG_DEBUG] = {"debug", "DEBUG", "\x1b[2m"},
+    [LOG_INFO] = {"info", "INFO ", "\x1b[32m"},   [LOG_WARN] = {"warn", "WARN ", "\x1b[33m"},
     [LOG_ERROR] = {"error", "ERROR", "\x1b[31m"},
 };
 

@@ -136,7 +136,7 @@ static int open_log(const struct command_call *call, struct err *err)
     if (call->command->scopes & (CONFIG_SERVE | CONFIG_DEV)) {
         if (!log_level_parse(config->log_level, &level))
             return err_set(err, ERR_INVALID,
-                           "log-level is debug, info, warn or error, got \"%.*s\"",
+                           "log-level is trace, debug, info, warn or error, got \"%.*s\"",
                            SLICE_ARG(config->log_level));
         bool is_json = slice_eq_cstr(config->log_format, "json");
         format = is_json ? LOG_JSON : LOG_TEXT;

@@ -159,7 +159,7 @@ const struct config_item config_items[] = {
      "after SIGTERM, for a kept connection's next request, which is answered with Connection: "
      "close, before it is closed"},
     {"log-level", CONFIG_TEXT, SERVERS, AT(log_level), "info", 0, 0, "LEVEL",
-     "debug, info, warn or error"},
+     "trace, debug, info, warn or error"},
     {"log-format", CONFIG_TEXT, SERVERS, AT(log_format), "auto", 0, 0, "FORMAT",
      "json, text, or auto (text on a terminal)"},
 };

@@ -510,6 +510,7 @@ static const struct op_step steps[] = {
 };
 static const struct op_class renewer_class = {
     .name = "token_renewal",
+    .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .stop = STEP_RELEASE,

@@ -173,6 +173,7 @@ static const struct op_step flush_steps[] = {
 };
 static const struct op_class flush_class = {
     .name = "connect_uses",
+    .is_background = true,
     .steps = flush_steps,
     .step_count = ARRAY_LEN(flush_steps),
     .on_cancel = on_flush_cancel,

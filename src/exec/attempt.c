@@ -159,6 +159,7 @@ enum op_result exec_step_call(struct op *op)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
     exec->attempt.call = (struct http_call){
         .tenant = exec->in.account_id,
+        .attempt = exec->out.attempts + 1,
         .method = exec->attempt.request.method,
         .url = exec->attempt.request.url,
         .is_host_given = exec->integration->is_host_given,

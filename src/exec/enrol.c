@@ -379,6 +379,7 @@ static const struct op_step steps[] = {
 };
 static const struct op_class enrol_class = {
     .name = "enrol",
+    .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,

@@ -291,6 +291,7 @@ static void free_node(struct op *op)
 
 static const struct op_class node_class = {
     .name = "node",
+    .is_background = true,
     .steps = node_steps,
     .step_count = ARRAY_LEN(node_steps),
     .on_cancel = cancel_node,

@@ -102,6 +102,7 @@ static const struct op_step recovery_steps[] = {
 };
 static const struct op_class recovery_class = {
     .name = "recovery",
+    .is_background = true,
     .steps = recovery_steps,
     .step_count = ARRAY_LEN(recovery_steps),
     .on_cancel = cancel_recovery,

@@ -128,6 +128,7 @@ static void free_adopter(struct op *op)
 
 static const struct op_class adopter_class = {
     .name = "flow_adopter",
+    .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = cancel_adopter,

@@ -284,6 +284,7 @@ static void cancel_scan(struct op *op)
 
 static const struct op_class scan_class = {
     .name = "flow_timers",
+    .is_background = true,
     .steps = scan_steps,
     .step_count = ARRAY_LEN(scan_steps),
     .on_cancel = cancel_scan,

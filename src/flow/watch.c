@@ -223,6 +223,7 @@ static const struct op_step steps[] = {{"poll", step_poll, 0}, {"polled", step_p
 
 static const struct op_class poll_class = {
     .name = "flow_watch",
+    .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,

@@ -343,6 +343,17 @@ static struct http_origin *call_detach(struct http_call *call)
     return origin;
 }
 
+/* Neither path nor query: either may hold a token. */
+static void log_call(const struct http_call *call)
+{
+    op_log(call->owner, op_log_level(call->owner), "outbound call",
+           LOG_STR("host", call->authority), LOG_STR("method", call->method),
+           LOG_CSTR("result", http_call_result_name(call->result)), LOG_INT("status", call->status),
+           LOG_MS("ms", call->total_ns), LOG_INT("attempt", call->attempt ? call->attempt : 1),
+           LOG_BOOL("reused", call->is_reused), LOG_BOOL("resent", call->is_resent),
+           LOG_CSTR("error", call->err.text));
+}
+
 void call_finish(struct http_call *call, enum http_call_result result)
 {
     ASSERT(call->state != CALL_IDLE && call->state != CALL_ENDING);
@@ -352,6 +363,7 @@ void call_finish(struct http_call *call, enum http_call_result result)
     call->result = result;
     call->total_ns = loop_now_ns(client->loop) - call->started_ns;
     call->state = CALL_ENDING;
+    log_call(call);
     /* The hold is released from a task, not here: the owner's op must not run inside a call that it
      * makes. */
     loop_task_queue(client->loop, &call->ended);

@@ -125,6 +125,7 @@ struct http_call {
     size_t header_count;
     const slice *body_parts; /* sent one behind the other; Content-Length is their sum */
     size_t body_part_count;  /* 0: no body (Content-Length: 0 for POST, PUT, PATCH) */
+    unsigned attempt;        /* for the log: which one of the same request this is, from 1 */
     bool is_idempotent;      /* may be sent twice: a read, or a write with a provider's key */
     /* NULL: always. Asked right before the first byte would leave, each time that it would: behind
      * the wait for a place and the handshake, and again for a second sending. false: the call ends

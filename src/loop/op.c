@@ -140,7 +140,6 @@ static void op_name_next(struct op *op, size_t step)
     ASSERT(op->class->steps[op->step].jumps & OP_TO(step));
     op->step_next = (uint16_t)step;
     op_show_jump(op);
-    op_log(op, LOG_DEBUG, "jump", LOG_CSTR("to", op->class->steps[step].name));
 }
 
 enum op_result op_jump(struct op *op, size_t step)
@@ -183,6 +182,7 @@ static bool op_run_step(struct op *op)
 {
     const struct op_step *step = &op->class->steps[op->step];
     op_show_step(op);
+    op_log(op, op_log_level(op), "step", LOG_MS("age_ms", loop_now_ns(op->loop) - op->started_ns));
     op_crash_point(op, step);
     enum op_result result = step->run(op);
     loop_charge_step(op->loop, op->class->name, step->name);
@@ -257,6 +257,7 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
         .loop = loop,
         .parent = parent,
         .step_next = FOLLOWING,
+        .is_background = class->is_background || (parent && parent->is_background),
         .started_ns = loop_now_ns(loop),
         .request_id = parent ? parent->request_id : SLICE_NONE,
         .account_id = parent ? parent->account_id : SLICE_NONE,

@@ -59,8 +59,9 @@ struct op_step {
 struct op_class {
     const char *name;
     const struct op_step *steps;
-    size_t step_count; /* past the last step OP_NEXT means OP_DONE */
-    size_t stop;       /* where OP_STOP goes; 0: no step of this class returns it */
+    size_t step_count;  /* past the last step OP_NEXT means OP_DONE */
+    size_t stop;        /* where OP_STOP goes; 0: no step of this class returns it */
+    bool is_background; /* starts by itself again and again: its steps are logged as trace */
     /* Cuts what is in flight (http_call_cancel ...); may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
     /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
@@ -79,6 +80,7 @@ struct op {
     uint16_t holds;
     uint32_t children; /* ops started below it whose memory is not gone */
     bool is_queued, is_cancelled, is_ended;
+    bool is_background;          /* its class's or its parent's */
     bool is_kept;                /* ended, and its parent has not run since */
     struct list kept, kept_link; /* ended children; its link among its parent's */
     const char *waits_for;       /* the name of the last hold */
@@ -104,7 +106,7 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
 void op_hold(struct op *op, const char *what);
 /* One hold less; the op is queued when none is left. Legal after the end, too. */
 void op_release(struct op *op);
-/* For a step's return. step: an index in the table, which the step's line must name; logged. */
+/* For a step's return. step: an index in the table, which the step's line must name. */
 enum op_result op_jump(struct op *op, size_t step) MUST_CHECK;
 /* Waits as OP_WAIT does, and goes on with that step. */
 enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
@@ -167,6 +169,12 @@ const char *op_step_name(const struct op *op);
 extern void (*op_on_step)(const struct op *op);
 extern void (*op_on_jump)(const struct op *op, size_t to);
 #endif
+
+/* Of lines that say what an op does. */
+static inline enum log_level op_log_level(const struct op *op)
+{
+    return op->is_background ? LOG_TRACE : LOG_DEBUG;
+}
 
 #define op_log(op_, level, msg, ...)                                                        \
     log_event(level, msg, LOG_STR("request_id", (op_)->request_id),                         \

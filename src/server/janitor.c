@@ -125,6 +125,7 @@ static const struct op_step expiry_steps[] = {{"expire", step_expire, 0},
                                               {"expired", step_expired, 0}};
 static const struct op_class expiry_class = {
     .name = "key_expiry",
+    .is_background = true,
     .steps = expiry_steps,
     .step_count = ARRAY_LEN(expiry_steps),
     .on_cancel = cancel_expiry,
@@ -190,6 +191,7 @@ static const struct op_step removal_steps[] = {{"remove", step_remove, 0},
                                                {"removed", step_removed, 0}};
 static const struct op_class removal_class = {
     .name = "flow_removal",
+    .is_background = true,
     .steps = removal_steps,
     .step_count = ARRAY_LEN(removal_steps),
     .on_cancel = cancel_removal,
@@ -411,6 +413,7 @@ static const struct op_step steps[] = {
 
 static const struct op_class janitor_class = {
     .name = "janitor",
+    .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,

@@ -111,6 +111,7 @@ static const struct op_step steps[] = {
 };
 static const struct op_class keeper_class = {
     .name = "keeper",
+    .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,

@@ -133,7 +133,7 @@ static void swap_catalog(struct reload *reload)
     count_reload(is_same ? "unchanged" : "swapped", false);
     metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
     /* Editors touch files without changing them; only SIGHUP expects an answer in the log. */
-    log_event(is_same && !reload->is_hup ? LOG_DEBUG : LOG_INFO,
+    log_event(is_same && !reload->is_hup ? LOG_TRACE : LOG_INFO,
               is_same ? "the catalog is unchanged" : "the catalog was reloaded",
               LOG_CSTR("because", reload->is_hup ? "SIGHUP" : "files changed"),
               LOG_INT("integrations", catalog->integration_count),

@@ -14,7 +14,7 @@ let stack, server, account, standIn, answer;
 // With all that a log can say.
 const serve = (url) =>
   stack.serve({
-    args: ['--origin-override', `https://api.telegram.org=${url}`, '--allow-host', '127.0.0.1', '--log-level', 'debug'],
+    args: ['--origin-override', `https://api.telegram.org=${url}`, '--allow-host', '127.0.0.1', '--log-level', 'trace'],
   });
 
 before(async () => {

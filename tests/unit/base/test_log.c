@@ -341,14 +341,14 @@ static void a_terminal_gets_colours(void **state)
 static void levels_filter(void **state)
 {
     (void)state;
-    static const char *const names[] = {"debug", "info", "warn", "error"};
+    static const char *const names[] = {"trace", "debug", "info", "warn", "error"};
     enum log_level level = LOG_ERROR;
-    for (int min = LOG_DEBUG; min <= LOG_ERROR; min++) {
+    for (int min = LOG_TRACE; min <= LOG_ERROR; min++) {
         assert_true(log_level_parse(slice_cstr(names[min]), &level));
         assert_int_equal(level, min);
         open_file(level, LOG_JSON);
         assert_int_equal(log_level_get(), min);
-        for (int at = LOG_DEBUG; at <= LOG_ERROR; at++) {
+        for (int at = LOG_TRACE; at <= LOG_ERROR; at++) {
             log_event((enum log_level)at, "m", LOG_INT("n", at));
             log_line((enum log_level)at, "m", NULL, 0);
         }

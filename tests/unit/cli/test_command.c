@@ -215,7 +215,7 @@ static void the_log_settings_are_checked(void **state)
 {
     (void)state;
     assert_int_equal(run_line("serve --log-level loud"), EXIT_USAGE);
-    assert_contains(err_text, "debug, info, warn or error, got \"loud\"");
+    assert_contains(err_text, "trace, debug, info, warn or error, got \"loud\"");
     assert_int_equal(run_line("serve --log-format xml"), EXIT_USAGE);
     assert_contains(err_text, "json, text or auto, got \"xml\"");
     assert_int_equal(run_line("serve --log-level warn --log-format json"), EXIT_OK);
