@@ -50,14 +50,12 @@ void report_print(const struct report *report)
 static void put_real(struct json_writer *w, const char *key, double value)
 {
     const struct json number = json_real(value);
-    json_key(w, key);
-    json_put(w, &number);
+    json_member(w, key, &number);
 }
 
 static void put_u64(struct json_writer *w, const char *key, uint64_t value)
 {
-    json_key(w, key);
-    json_put_i64(w, (int64_t)value);
+    json_member_i64(w, key, (int64_t)value);
 }
 
 /* Unknown figures are left out. */
@@ -74,8 +72,7 @@ static void write_part(const struct report *report, const struct load_part *part
     put_u64(w, "done", part->done);
     put_u64(w, "failed", part->wrong);
     put_real(w, "per_second", (double)part->done / report->measured_s);
-    json_key(w, "latency_us");
-    json_open(w, '{');
+    json_member_open(w, "latency_us", '{');
     put_real(w, "mean", histogram_mean(h));
     put_u64(w, "min", h->min_us);
     for (size_t i = 0; i < report_percent_count; i++) {
@@ -89,8 +86,7 @@ static void write_part(const struct report *report, const struct load_part *part
 
 static void write_seconds(const struct report *report, struct json_writer *w)
 {
-    json_key(w, "seconds");
-    json_open(w, '[');
+    json_member_open(w, "seconds", '[');
     for (size_t i = 0; i < report->second_count; i++) {
         const struct report_second *second = &report->seconds[i];
         json_open(w, '{');
@@ -118,10 +114,8 @@ void report_write_json(const struct report *report, struct buf *out)
     time_format(report->started_us, when);
     json_begin(&w, out);
     json_open(&w, '{');
-    json_key(&w, "base");
-    json_put_str(&w, slice_cstr(options->base));
-    json_key(&w, "started_at");
-    json_put_str(&w, slice_cstr(when));
+    json_member_str(&w, "base", slice_cstr(options->base));
+    json_member_str(&w, "started_at", slice_cstr(when));
     put_u64(&w, "connections", options->connections);
     put_u64(&w, "processes", options->processes);
     put_real(&w, "rate", options->rate);
@@ -131,14 +125,11 @@ void report_write_json(const struct report *report, struct buf *out)
     put_u64(&w, "dropped", report->dropped);
     put_u64(&w, "unmeasured", report->unmeasured);
     put_real(&w, "load_cpu", report->cpu);
-    json_key(&w, "first_failure");
-    json_put_str(&w, report->why[0] ? slice_cstr(report->why) : SLICE_NONE);
-    json_key(&w, "scenarios");
-    json_open(&w, '[');
+    json_member_str(&w, "first_failure", report->why[0] ? slice_cstr(report->why) : SLICE_NONE);
+    json_member_open(&w, "scenarios", '[');
     for (size_t i = 0; i < options->scenario_count; i++) {
         json_open(&w, '{');
-        json_key(&w, "name");
-        json_put_str(&w, options->scenarios[i].name);
+        json_member_str(&w, "name", options->scenarios[i].name);
         put_u64(&w, "weight", options->weights[i]);
         write_part(report, &report->parts[i], &w);
         json_close(&w, '}');

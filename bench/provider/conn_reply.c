@@ -93,8 +93,7 @@ void conn_refuse(struct conn *conn, unsigned status, const char *text)
     struct provider_reply reply = {.body = &conn->host->body};
     struct json_writer w = reply_json(&reply, status);
     json_open(&w, '{');
-    json_key(&w, "error");
-    json_put_str(&w, slice_cstr(text));
+    json_member_str(&w, "error", slice_cstr(text));
     json_close(&w, '}');
     conn->is_last = true;
     conn_write_reply(conn, &conn->host->out, &reply, true);

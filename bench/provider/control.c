@@ -15,8 +15,7 @@ static void fail(struct provider_reply *reply, unsigned status, const char *text
 {
     struct json_writer w = reply_json(reply, status);
     json_open(&w, '{');
-    json_key(&w, "error");
-    json_put_str(&w, slice_cstr(text));
+    json_member_str(&w, "error", slice_cstr(text));
     json_close(&w, '}');
 }
 
@@ -66,8 +65,7 @@ static void get_counters(struct provider *provider, const struct provider_reques
     (void)request;
     struct json_writer w = reply_json(reply, 200);
     json_open(&w, '{');
-    json_key(&w, "requests");
-    json_put_i64(&w, (int64_t)provider->requests);
+    json_member_i64(&w, "requests", (int64_t)provider->requests);
     ledger_write_counters(&w, provider->ledger);
     json_close(&w, '}');
 }
@@ -104,28 +102,22 @@ static void get_messages(struct provider *provider, const struct provider_reques
     const struct gmail_order *all = &provider->gmail->all;
     struct json_writer w = reply_json(reply, 200);
     json_open(&w, '{');
-    json_key(&w, "messages");
-    json_open(&w, '[');
+    json_member_open(&w, "messages", '[');
     for (size_t i = all->count; i-- > 0;) {
         const struct gmail_message *message = all->items[i];
         static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};
         const struct mime_part *text = mime_find(&message->payload, "text/plain");
         json_open(&w, '{');
-        json_key(&w, "id");
-        json_put_str(&w, slice_cstr(message->id_text));
-        json_key(&w, "threadId");
-        json_put_str(&w, slice_cstr(message->thread->id_text));
-        json_key(&w, "labels");
-        json_open(&w, '[');
+        json_member_str(&w, "id", slice_cstr(message->id_text));
+        json_member_str(&w, "threadId", slice_cstr(message->thread->id_text));
+        json_member_open(&w, "labels", '[');
         for (unsigned k = 0; k < message->label_count; k++)
             json_put_str(&w, message->labels[k]->id);
         json_close(&w, ']');
         for (size_t k = 0; k < ARRAY_LEN(fields); k++) {
-            json_key(&w, fields[k]);
-            json_put_str(&w, mime_header(&message->payload, fields[k]));
+            json_member_str(&w, fields[k], mime_header(&message->payload, fields[k]));
         }
-        json_key(&w, "text");
-        json_put_str(&w, text ? text->body : SLICE_NONE);
+        json_member_str(&w, "text", text ? text->body : SLICE_NONE);
         json_close(&w, '}');
     }
     json_close(&w, ']');
@@ -138,8 +130,7 @@ static void get_pages(struct provider *provider, const struct provider_request *
 {
     struct json_writer w = reply_json(reply, 200);
     json_open(&w, '{');
-    json_key(&w, "objects");
-    json_open(&w, '[');
+    json_member_open(&w, "objects", '[');
     LIST_EACH(&provider->notion->recent, link)
     {
         notion_write(&w, LIST_ITEM(link, struct notion_node, recent_link), request->arena);
@@ -157,19 +148,20 @@ static void post_mail(struct provider *provider, const struct provider_request *
     const struct json *body = read_body(request, reply);
     if (!body)
         return;
-    unsigned labels[GMAIL_MESSAGE_LABELS_MAX] = {GMAIL_UNREAD, GMAIL_INBOX, GMAIL_PERSONAL};
+    struct gmail_label *labels[GMAIL_MESSAGE_LABELS_MAX] = {
+        gmail->labels[GMAIL_UNREAD], gmail->labels[GMAIL_INBOX], gmail->labels[GMAIL_PERSONAL]};
     const struct json *names = JSON_GET(body, "labels");
     struct gmail_new_message new = {
         .time_ms = request->now_us / 1000, .labels = labels, .label_count = 3, .is_from_api = true};
     if (json_is(names, JSON_ARRAY))
         new.label_count = 0;
     for (uint32_t i = 0; json_is(names, JSON_ARRAY) && i < names->count; i++) {
-        const struct gmail_label *label = gmail_label_find(gmail, json_str(json_at(names, i)));
+        struct gmail_label *label = gmail_label_find(gmail, json_str(json_at(names, i)));
         if (!label || new.label_count == GMAIL_MESSAGE_LABELS_MAX) {
             fail(reply, 400, "an unknown label");
             return;
         }
-        labels[new.label_count++] = label->number;
+        labels[new.label_count++] = label;
     }
     int64_t time_us;
     slice date = json_get_str(body, SLICE("date"));
@@ -194,7 +186,7 @@ static void post_mail(struct provider *provider, const struct provider_request *
         return;
     }
     struct json_writer w = reply_json(reply, 200);
-    gmail_write_brief(&w, message);
+    gmail_write_brief(&w, message, true);
 }
 
 /* {"token": "gmail=TOKEN,scope..."}, as --token has it: accepted from now on, like a token that an

@@ -238,19 +238,14 @@ const struct fault *faults_take(struct faults *faults, struct rng *rng,
 void faults_write(struct json_writer *w, const struct faults *faults)
 {
     json_open(w, '{');
-    json_key(w, "rules");
-    json_open(w, '[');
+    json_member_open(w, "rules", '[');
     for (size_t i = 0; i < faults->count; i++) {
         const struct rule *rule = &faults->rules[i];
         json_open(w, '{');
-        json_key(w, "method");
-        json_put_str(w, rule->method);
-        json_key(w, "path_prefix");
-        json_put_str(w, rule->path_prefix);
-        json_key(w, "left");
-        json_put_i64(w, rule->left);
-        json_key(w, "hits");
-        json_put_i64(w, (int64_t)rule->hits);
+        json_member_str(w, "method", rule->method);
+        json_member_str(w, "path_prefix", rule->path_prefix);
+        json_member_i64(w, "left", rule->left);
+        json_member_i64(w, "hits", (int64_t)rule->hits);
         json_close(w, '}');
     }
     json_close(w, ']');

@@ -15,8 +15,7 @@ static bool is_secret(slice name)
 static void write_pairs(struct json_writer *w, const char *key, const struct http_header *pairs,
                         size_t count)
 {
-    json_key(w, key);
-    json_open(w, '[');
+    json_member_open(w, key, '[');
     for (size_t i = 0; i < count; i++) {
         if (is_secret(pairs[i].name))
             continue;
@@ -34,19 +33,16 @@ static void echo(const struct provider_request *request, struct provider_reply *
     struct err err;
     struct json_writer w = reply_json(reply, 200);
     json_open(&w, '{');
-    json_key(&w, "method");
-    json_put_str(&w, request->method_text);
-    json_key(&w, "path");
-    json_put_str(&w, request->path);
+    json_member_str(&w, "method", request->method_text);
+    json_member_str(&w, "path", request->path);
     write_pairs(&w, "query", request->query, request->query_count);
     write_pairs(&w, "headers", request->headers, request->header_count);
     bool is_text = slice_is_utf8(request->body, NULL);
-    json_key(&w, "body");
-    json_put_str(&w, request->body.len && is_text ? request->body : SLICE_NONE);
-    json_key(&w, "json");
-    json_put(&w, request->body.len
-                     ? json_parse(request->arena, request->body, &json_limits_provider, &err)
-                     : NULL);
+    json_member_str(&w, "body", request->body.len && is_text ? request->body : SLICE_NONE);
+    json_member(&w, "json",
+                request->body.len
+                    ? json_parse(request->arena, request->body, &json_limits_provider, &err)
+                    : NULL);
     json_key(&w, "body_base64");
     if (request->body.len && !is_text) {
         json_put_raw(&w, SLICE("\""));
@@ -92,8 +88,7 @@ bool generic_handle(struct provider *provider, const struct provider_request *re
                number >= 200) {
         struct json_writer w = reply_json(reply, (unsigned)number);
         json_open(&w, '{');
-        json_key(&w, "status");
-        json_put_i64(&w, (int64_t)number);
+        json_member_i64(&w, "status", (int64_t)number);
         json_close(&w, '}');
     } else {
         return false;

@@ -1,6 +1,6 @@
 /*
  * The Gmail-shaped mailbox: messages, threads, labels, drafts, settings. One account, everything in
- * memory.
+ * memory. gmail.json has the system labels, the first settings and the mails of the first state.
  *
  * Each label keeps its messages in order of time, so that a list or search walks the shortest of
  * the labels that it needs and a mailbox full of sent mail does not slow down "is:unread". Past
@@ -18,18 +18,18 @@ enum {
     GMAIL_MESSAGE_BYTES_MAX = 36700160, /* 35 MiB, as documented for upload */
     GMAIL_LABELS_MAX = 10000,
     GMAIL_MESSAGE_LABELS_MAX = 40,
+    GMAIL_BATCH_MAX = 1000,
     GMAIL_ID_TEXT_LEN = 16,
     GMAIL_DRAFT_ID_MAX = 24,
-    GMAIL_FILTERS_MAX = 1000,
-    GMAIL_FILTER_ID_MAX = 40,
-    GMAIL_SETTING_BYTES_MAX = 1024 * 1024,
+    GMAIL_SETTINGS_BYTES_MAX = 16 * 1024 * 1024,
 };
 
 #define GMAIL_ADDRESS "sam.rivera@example.com"
 /* Message k (from 1) of the seed has this id plus k; drafts are r7190000000000000000 plus k. */
 #define GMAIL_SEED_ID UINT64_C(0x19a4b6c7d8e90000)
 
-/* Labels that are always there; their bit in gmail_message.flags is 1 << this. */
+/* Labels that are always there, as gmail.json lists them; their bit in gmail_message.flags is
+ * 1 << this. */
 enum gmail_system {
     GMAIL_INBOX,
     GMAIL_SENT,
@@ -41,15 +41,10 @@ enum gmail_system {
     GMAIL_IMPORTANT,
     GMAIL_CHAT,
     GMAIL_PERSONAL,
-    GMAIL_SOCIAL,
-    GMAIL_PROMOTIONS,
-    GMAIL_UPDATES,
-    GMAIL_FORUMS,
-    GMAIL_SYSTEM_LABELS
+    GMAIL_SYSTEM_LABELS = GMAIL_PERSONAL + 5
 };
 
 struct gmail_message;
-struct gmail_filter;
 
 /* Messages from old to new. */
 struct gmail_order {
@@ -73,16 +68,24 @@ struct gmail_thread {
     uint64_t mark, mark_unread; /* the last count of a label that counted it */
 };
 
-/* Texts prepared for search: lower case, every run of other bytes one space, a space at both
- * ends. */
-struct gmail_words {
-    slice from, to, cc, bcc, subject, all, filenames;
+/* What a search can name; each text prepared: lower case, every run of other bytes one space, a
+ * space at both ends. */
+enum gmail_field {
+    GMAIL_FIELD_FROM,
+    GMAIL_FIELD_TO, /* To, Cc and Bcc, as Gmail's own to: */
+    GMAIL_FIELD_CC,
+    GMAIL_FIELD_BCC,
+    GMAIL_FIELD_SUBJECT,
+    GMAIL_FIELD_FILENAME,
+    GMAIL_FIELD_ALL, /* with the text */
+    GMAIL_FIELDS
 };
 
 struct gmail_message {
     uint64_t id, history_id;
     char id_text[GMAIL_ID_TEXT_LEN + 1];
-    int64_t time_ms; /* internalDate */
+    char draft_id[GMAIL_DRAFT_ID_MAX + 1]; /* "": no draft */
+    int64_t time_ms;                       /* internalDate */
     struct gmail_thread *thread;
     struct gmail_label *labels[GMAIL_MESSAGE_LABELS_MAX]; /* in the order that they came */
     unsigned label_count;
@@ -91,45 +94,38 @@ struct gmail_message {
     size_t size;
     slice raw, snippet, message_id; /* message_id: header with its <> */
     struct mime_part payload;
-    struct gmail_words words;
+    slice words[GMAIL_FIELDS];
     struct arena arena; /* of everything above */
-};
-
-struct gmail_draft {
-    char id[GMAIL_DRAFT_ID_MAX + 1];
-    struct gmail_message *message;
 };
 
 struct gmail {
     struct provider *provider;
+    struct arena arena; /* of data and the settings */
+    const struct json *data;
     struct gmail_order all;
-    struct map messages, threads, message_ids, drafts_by_id;
+    struct map messages, threads, message_ids;
     struct gmail_label *labels[GMAIL_LABELS_MAX];
     unsigned label_count;
-    struct buf label_list;       /* the body of labels.list; empty when it has to be rebuilt */
-    struct gmail_draft **drafts; /* oldest first */
-    size_t draft_count, draft_cap;
-    size_t api_messages; /* that came in through the API and are still there */
+    struct buf label_list; /* the body of labels.list; empty when it has to be rebuilt */
+    size_t api_messages;   /* that came in through the API and are still there */
     uint64_t history_id, mark;
     int64_t last_ms; /* of the newest message: times of new ones never go back */
-    unsigned next_label;
-    struct gmail_filter *filters[GMAIL_FILTERS_MAX];
-    unsigned filter_count, next_filter;
-    struct buf vacation; /* VacationSettings as JSON; empty: never set */
-    struct buf send_as;  /* the signature */
+    unsigned next_label, next_filter;
+    struct json filters, vacation, send_as;
 };
 
-/* ---- the mailbox (gmail_store.c) ---- */
+/* ---- the mailbox (gmail_store.c, gmail_seed.c) ---- */
 
 struct gmail *gmail_new(struct provider *provider) MUST_CHECK;
 void gmail_free(struct gmail *gmail);
+bool gmail_seed(struct gmail *gmail, int64_t now_us) MUST_CHECK;
 
 struct gmail_new_message {
     slice raw;
     int64_t time_ms;
     uint64_t id;                 /* 0: a fresh one */
     struct gmail_thread *thread; /* NULL: found by References, else a new one */
-    const unsigned *labels;      /* numbers in gmail.labels */
+    struct gmail_label *const *labels;
     size_t label_count;
     bool is_from_api;
 };
@@ -140,12 +136,14 @@ void gmail_delete(struct gmail *gmail, struct gmail_message *message);
 struct gmail_message *gmail_find(const struct gmail *gmail, slice id);
 struct gmail_thread *gmail_find_thread(const struct gmail *gmail, slice id);
 /* true where something changed. */
-bool gmail_label_add(struct gmail *gmail, struct gmail_message *message, struct gmail_label *label);
-bool gmail_label_remove(struct gmail *gmail, struct gmail_message *message,
-                        struct gmail_label *label);
+bool gmail_label_add(struct gmail_message *message, struct gmail_label *label);
+bool gmail_label_remove(struct gmail_message *message, struct gmail_label *label);
 /* The message has a new historyId. */
 void gmail_touch(struct gmail *gmail, struct gmail_message *message);
-static inline bool gmail_has(const struct gmail_message *message, enum gmail_system label)
+/* How many are older than (time_ms, id). */
+size_t gmail_order_rank(const struct gmail_order *order, int64_t time_ms, uint64_t id);
+bool gmail_has(const struct gmail_message *message, const struct gmail_label *label);
+static inline bool gmail_is(const struct gmail_message *message, enum gmail_system label)
 {
     return message->flags >> label & 1;
 }
@@ -154,121 +152,103 @@ static inline bool gmail_has(const struct gmail_message *message, enum gmail_sys
 struct gmail_label *gmail_label_find(const struct gmail *gmail, slice id);
 struct gmail_label *gmail_label_find_name(const struct gmail *gmail, slice name);
 struct gmail_label *gmail_label_new(struct gmail *gmail, slice id, slice name, bool is_user);
-bool gmail_labels_init(struct gmail *gmail);
 
-/* gmail_settings.c */
-bool gmail_settings_init(struct gmail *gmail) MUST_CHECK;
-void gmail_settings_deinit(struct gmail *gmail);
-
-/* gmail_draft.c */
-struct gmail_draft *gmail_draft_add(struct gmail *gmail, struct gmail_message *message,
-                                    uint64_t number) MUST_CHECK;
-struct gmail_draft *gmail_draft_find(const struct gmail *gmail, slice id);
-/* Removes the draft; its message stays. */
-void gmail_draft_remove(struct gmail *gmail, struct gmail_draft *draft);
-
-/* ---- ordered sets (gmail_order.c) ---- */
-bool gmail_order_insert(struct gmail_order *order, struct gmail_message *message) MUST_CHECK;
-void gmail_order_remove(struct gmail_order *order, const struct gmail_message *message);
-/* How many are older than (time_ms, id). */
-size_t gmail_order_rank(const struct gmail_order *order, int64_t time_ms, uint64_t id);
-
-/* ---- search (gmail_search.c, gmail_match.c) ---- */
+/* ---- search (gmail_search.c) ---- */
 struct gmail_query;
-/* Compiles `q`. Never fails on what a person may type; NULL only when out of memory. */
+/* Compiles `q`. Never fails on what a person may type; NULL only when out of memory. *wants_hidden:
+ * it asks for trash or spam itself (in:anywhere, in:trash ...). */
 struct gmail_query *gmail_query_parse(const struct gmail *gmail, struct arena *arena, slice text,
-                                      int64_t now_us) MUST_CHECK;
+                                      int64_t now_us, bool *wants_hidden) MUST_CHECK;
 bool gmail_query_matches(const struct gmail_query *query, const struct gmail_message *message);
-/* Whether it asks for trash or spam itself (in:anywhere, in:trash ...). */
-bool gmail_query_wants_hidden(const struct gmail_query *query);
 /* The shortest list of messages that holds every match. */
 const struct gmail_order *gmail_query_order(const struct gmail *gmail,
                                             const struct gmail_query *query);
-/* Normalizes text as in struct gmail_words. */
+/* Prepares text as in gmail_message.words. */
 slice gmail_words_of(struct arena *arena, slice text);
 
 /* ---- JSON shapes (gmail_write.c) ---- */
 enum gmail_format { GMAIL_FULL, GMAIL_METADATA, GMAIL_MINIMAL, GMAIL_RAW };
+/* http: its metadataHeaders choose the headers of GMAIL_METADATA. */
 void gmail_write_message(struct json_writer *w, const struct gmail_message *message,
-                         enum gmail_format format, const struct http_header *wanted,
-                         size_t wanted_count);
-/* {"id","threadId","labelIds"}: the answer of send, modify, trash. */
-void gmail_write_brief(struct json_writer *w, const struct gmail_message *message);
-void gmail_write_label(struct json_writer *w, struct gmail *gmail, const struct gmail_label *label,
-                       bool with_counts);
+                         enum gmail_format format, const struct provider_request *http);
+/* {"id","threadId"}, and with_labels {"labelIds"}: the answer of send, modify, trash. */
+void gmail_write_brief(struct json_writer *w, const struct gmail_message *message,
+                       bool with_labels);
 /* The bytes as a base64url string. */
 void gmail_write_data(struct json_writer *w, slice bytes);
+void gmail_write_u64(struct json_writer *w, const char *key, uint64_t value);
 /* The attachment with that id, NULL when there is none. */
 const struct mime_part *gmail_attachment(const struct gmail_message *message, slice id);
 
-/* ---- requests (gmail_api.c and the files it names) ---- */
-bool gmail_seed(struct gmail *gmail, int64_t now_us) MUST_CHECK;
-void gmail_handle(struct provider *provider, const struct provider_request *request,
-                  struct provider_reply *reply);
-/* Google's error shape. reason: "invalidArgument", "notFound" ...; status_text "INVALID_ARGUMENT".
- */
-void gmail_error(struct provider_reply *reply, unsigned code, const char *reason,
-                 const char *status_text, const char *fmt, ...) PRINTF_LIKE(5, 6);
-/* The error that a status has when nothing more is known (faults, tokens). */
-void gmail_error_plain(struct provider_reply *reply, unsigned code);
-/* The shape of 403 when the token lacks a scope. */
-void gmail_error_scope(struct provider_reply *reply);
+/* ---- requests (gmail_api.c has the routes) ---- */
+
+/* What a route is about. */
+enum gmail_target {
+    GMAIL_MESSAGE,
+    GMAIL_THREAD,
+    GMAIL_MESSAGES, /* that the body's ids name */
+    GMAIL_A_DRAFT,
+    GMAIL_LABEL,
+    GMAIL_NOTHING
+};
 
 struct gmail_request {
     struct gmail *gmail;
     const struct provider_request *http;
+    struct provider_reply *reply;
     const struct json *json; /* of the body; NULL when there is none */
     slice id, id2;           /* from the path */
+    enum gmail_target target;
+    const char *kind;                      /* of the ledger's entry: "gmail.messages.modify" */
+    struct gmail_message *const *messages; /* that the id names: one, a thread's, a batch's */
+    size_t message_count;
+    struct gmail_message *message; /* the first of them */
+    struct gmail_thread *thread;
+    struct gmail_label *label;
 };
-typedef void (*gmail_handler)(struct gmail_request *request, struct provider_reply *reply);
-/* gmail_list.c */
-void gmail_messages_list(struct gmail_request *request, struct provider_reply *reply);
-void gmail_threads_list(struct gmail_request *request, struct provider_reply *reply);
-void gmail_drafts_list(struct gmail_request *request, struct provider_reply *reply);
-/* gmail_messages.c */
-void gmail_messages_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_messages_modify(struct gmail_request *request, struct provider_reply *reply);
-void gmail_messages_batch_modify(struct gmail_request *request, struct provider_reply *reply);
-void gmail_messages_batch_delete(struct gmail_request *request, struct provider_reply *reply);
-void gmail_messages_trash(struct gmail_request *request, struct provider_reply *reply);
-void gmail_messages_untrash(struct gmail_request *request, struct provider_reply *reply);
-void gmail_messages_delete(struct gmail_request *request, struct provider_reply *reply);
-void gmail_attachments_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_threads_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_threads_modify(struct gmail_request *request, struct provider_reply *reply);
-void gmail_threads_trash(struct gmail_request *request, struct provider_reply *reply);
-void gmail_threads_untrash(struct gmail_request *request, struct provider_reply *reply);
-void gmail_threads_delete(struct gmail_request *request, struct provider_reply *reply);
-/* gmail_send.c */
-void gmail_messages_send(struct gmail_request *request, struct provider_reply *reply);
-void gmail_drafts_create(struct gmail_request *request, struct provider_reply *reply);
-void gmail_drafts_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_drafts_update(struct gmail_request *request, struct provider_reply *reply);
-void gmail_drafts_delete(struct gmail_request *request, struct provider_reply *reply);
-void gmail_drafts_send(struct gmail_request *request, struct provider_reply *reply);
-/* gmail_label.c */
-void gmail_labels_list(struct gmail_request *request, struct provider_reply *reply);
-void gmail_labels_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_labels_create(struct gmail_request *request, struct provider_reply *reply);
-void gmail_labels_update(struct gmail_request *request, struct provider_reply *reply);
-void gmail_labels_delete(struct gmail_request *request, struct provider_reply *reply);
-void gmail_profile(struct gmail_request *request, struct provider_reply *reply);
-/* gmail_settings.c */
-void gmail_filters_list(struct gmail_request *request, struct provider_reply *reply);
-void gmail_filters_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_filters_create(struct gmail_request *request, struct provider_reply *reply);
-void gmail_filters_delete(struct gmail_request *request, struct provider_reply *reply);
-void gmail_vacation_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_vacation_set(struct gmail_request *request, struct provider_reply *reply);
-void gmail_send_as_list(struct gmail_request *request, struct provider_reply *reply);
-void gmail_send_as_get(struct gmail_request *request, struct provider_reply *reply);
-void gmail_send_as_update(struct gmail_request *request, struct provider_reply *reply);
-void gmail_history_list(struct gmail_request *request, struct provider_reply *reply);
-/* Reads label ids of a JSON array; false: answered with 400. */
-bool gmail_read_labels(struct gmail_request *request, const struct json *ids,
-                       struct gmail_label **labels, size_t *count, struct provider_reply *reply);
-/* Applies addLabelIds and removeLabelIds to messages; false: answered. */
-bool gmail_modify(struct gmail_request *request, struct gmail_message *const *messages,
-                  size_t message_count, struct provider_reply *reply);
+typedef void (*gmail_handler)(struct gmail_request *request);
+
+void gmail_handle(struct provider *provider, const struct provider_request *request,
+                  struct provider_reply *reply);
+/* Google's error shape. reason: "invalidArgument", "notFound" ...; status_text "INVALID_ARGUMENT".
+ * Errors return false, so that `return gmail_bad(...)`. */
+bool gmail_error(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
+                 const char *fmt, ...) PRINTF_LIKE(5, 6);
+bool gmail_bad(struct gmail_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The error that a status has when nothing more is known (faults, tokens). */
+bool gmail_error_plain(struct gmail *gmail, struct provider_reply *reply, unsigned code);
+/* One more write of the request's kind. */
+void gmail_record(struct gmail_request *request, slice id, slice marker);
+/* The same, of a message and with its subject as the marker. */
+void gmail_record_message(struct gmail_request *request, const struct gmail_message *message);
+/* false: answered. */
+bool gmail_read_format(struct gmail_request *request, enum gmail_format *format);
+
+void gmail_list(struct gmail_request *request);
+void gmail_get(struct gmail_request *request);
+void gmail_modify(struct gmail_request *request);
+void gmail_trash(struct gmail_request *request);
+void gmail_untrash(struct gmail_request *request);
+void gmail_remove(struct gmail_request *request);
+void gmail_attachments_get(struct gmail_request *request);
+void gmail_history_list(struct gmail_request *request);
+void gmail_messages_send(struct gmail_request *request);
+void gmail_drafts_write(struct gmail_request *request);
+void gmail_drafts_send(struct gmail_request *request);
+void gmail_labels_list(struct gmail_request *request);
+void gmail_labels_get(struct gmail_request *request);
+void gmail_labels_create(struct gmail_request *request);
+void gmail_labels_update(struct gmail_request *request);
+void gmail_labels_delete(struct gmail_request *request);
+void gmail_profile(struct gmail_request *request);
+void gmail_filters_list(struct gmail_request *request);
+void gmail_filters_get(struct gmail_request *request);
+void gmail_filters_create(struct gmail_request *request);
+void gmail_filters_delete(struct gmail_request *request);
+void gmail_vacation_get(struct gmail_request *request);
+void gmail_vacation_set(struct gmail_request *request);
+void gmail_send_as_list(struct gmail_request *request);
+void gmail_send_as_get(struct gmail_request *request);
+void gmail_send_as_update(struct gmail_request *request);
 
 #endif

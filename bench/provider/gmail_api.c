@@ -3,7 +3,9 @@
  * order of the checks is Google's: an unknown path is a 404 page, then the token, the scope, the
  * user.
  */
+#include "base/ascii.h"
 #include "provider/gmail.h"
+#include "provider/ledger.h"
 #include "provider/route.h"
 #include "provider/token.h"
 
@@ -22,52 +24,114 @@ static const struct gmail_route {
     const char *pattern; /* behind users/{userId}/ */
     gmail_handler run;
     unsigned scopes; /* any of them */
+    enum gmail_target target;
+    const char *kind; /* of a write, for the ledger */
 } routes[] = {
-    {HTTP_METHOD_GET, "messages", gmail_messages_list, READ_OR_METADATA},
-    {HTTP_METHOD_POST, "messages/send", gmail_messages_send, SEND_SCOPES},
-    {HTTP_METHOD_POST, "messages/batchModify", gmail_messages_batch_modify, MODIFY_SCOPES},
-    {HTTP_METHOD_POST, "messages/batchDelete", gmail_messages_batch_delete, SCOPE_FULL},
-    {HTTP_METHOD_GET, "messages/*", gmail_messages_get, READ_OR_METADATA},
-    {HTTP_METHOD_DELETE, "messages/*", gmail_messages_delete, SCOPE_FULL},
-    {HTTP_METHOD_POST, "messages/*/modify", gmail_messages_modify, MODIFY_SCOPES},
-    {HTTP_METHOD_POST, "messages/*/trash", gmail_messages_trash, MODIFY_SCOPES},
-    {HTTP_METHOD_POST, "messages/*/untrash", gmail_messages_untrash, MODIFY_SCOPES},
-    {HTTP_METHOD_GET, "messages/*/attachments/*", gmail_attachments_get, READ_SCOPES},
-    {HTTP_METHOD_GET, "threads", gmail_threads_list, READ_OR_METADATA},
-    {HTTP_METHOD_GET, "threads/*", gmail_threads_get, READ_OR_METADATA},
-    {HTTP_METHOD_DELETE, "threads/*", gmail_threads_delete, SCOPE_FULL},
-    {HTTP_METHOD_POST, "threads/*/modify", gmail_threads_modify, MODIFY_SCOPES},
-    {HTTP_METHOD_POST, "threads/*/trash", gmail_threads_trash, MODIFY_SCOPES},
-    {HTTP_METHOD_POST, "threads/*/untrash", gmail_threads_untrash, MODIFY_SCOPES},
-    {HTTP_METHOD_GET, "labels", gmail_labels_list, READ_OR_METADATA | SCOPE_LABELS},
-    {HTTP_METHOD_POST, "labels", gmail_labels_create, LABEL_SCOPES},
-    {HTTP_METHOD_GET, "labels/*", gmail_labels_get, READ_OR_METADATA | SCOPE_LABELS},
-    {HTTP_METHOD_PATCH, "labels/*", gmail_labels_update, LABEL_SCOPES},
-    {HTTP_METHOD_PUT, "labels/*", gmail_labels_update, LABEL_SCOPES},
-    {HTTP_METHOD_DELETE, "labels/*", gmail_labels_delete, LABEL_SCOPES},
-    {HTTP_METHOD_GET, "profile", gmail_profile, READ_OR_METADATA | SCOPE_COMPOSE},
-    {HTTP_METHOD_GET, "drafts", gmail_drafts_list, READ_SCOPES | SCOPE_COMPOSE},
-    {HTTP_METHOD_POST, "drafts", gmail_drafts_create, COMPOSE_SCOPES},
-    {HTTP_METHOD_POST, "drafts/send", gmail_drafts_send, COMPOSE_SCOPES},
-    {HTTP_METHOD_GET, "drafts/*", gmail_drafts_get, READ_SCOPES | SCOPE_COMPOSE},
-    {HTTP_METHOD_PUT, "drafts/*", gmail_drafts_update, COMPOSE_SCOPES},
-    {HTTP_METHOD_DELETE, "drafts/*", gmail_drafts_delete, COMPOSE_SCOPES},
-    {HTTP_METHOD_GET, "history", gmail_history_list, READ_OR_METADATA},
-    {HTTP_METHOD_GET, "settings/filters", gmail_filters_list, SETTINGS_READ_SCOPES},
-    {HTTP_METHOD_POST, "settings/filters", gmail_filters_create, SCOPE_SETTINGS},
-    {HTTP_METHOD_GET, "settings/filters/*", gmail_filters_get, SETTINGS_READ_SCOPES},
-    {HTTP_METHOD_DELETE, "settings/filters/*", gmail_filters_delete, SCOPE_SETTINGS},
-    {HTTP_METHOD_GET, "settings/vacation", gmail_vacation_get, SETTINGS_READ_SCOPES},
-    {HTTP_METHOD_PUT, "settings/vacation", gmail_vacation_set, SCOPE_SETTINGS},
-    {HTTP_METHOD_GET, "settings/sendAs", gmail_send_as_list, SETTINGS_READ_SCOPES},
-    {HTTP_METHOD_GET, "settings/sendAs/*", gmail_send_as_get, SETTINGS_READ_SCOPES},
-    {HTTP_METHOD_PATCH, "settings/sendAs/*", gmail_send_as_update, SCOPE_SETTINGS},
+    {HTTP_METHOD_GET, "messages", gmail_list, READ_OR_METADATA, GMAIL_MESSAGE, NULL},
+    {HTTP_METHOD_POST, "messages/send", gmail_messages_send, SEND_SCOPES, GMAIL_NOTHING,
+     "gmail.messages.send"},
+    {HTTP_METHOD_POST, "messages/batchModify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGES,
+     "gmail.messages.batchModify"},
+    {HTTP_METHOD_POST, "messages/batchDelete", gmail_remove, SCOPE_FULL, GMAIL_MESSAGES,
+     "gmail.messages.batchDelete"},
+    {HTTP_METHOD_GET, "messages/*", gmail_get, READ_OR_METADATA, GMAIL_MESSAGE, NULL},
+    {HTTP_METHOD_DELETE, "messages/*", gmail_remove, SCOPE_FULL, GMAIL_MESSAGE,
+     "gmail.messages.delete"},
+    {HTTP_METHOD_POST, "messages/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGE,
+     "gmail.messages.modify"},
+    {HTTP_METHOD_POST, "messages/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_MESSAGE,
+     "gmail.messages.trash"},
+    {HTTP_METHOD_POST, "messages/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_MESSAGE,
+     "gmail.messages.untrash"},
+    {HTTP_METHOD_GET, "messages/*/attachments/*", gmail_attachments_get, READ_SCOPES, GMAIL_MESSAGE,
+     NULL},
+    {HTTP_METHOD_GET, "threads", gmail_list, READ_OR_METADATA, GMAIL_THREAD, NULL},
+    {HTTP_METHOD_GET, "threads/*", gmail_get, READ_OR_METADATA, GMAIL_THREAD, NULL},
+    {HTTP_METHOD_DELETE, "threads/*", gmail_remove, SCOPE_FULL, GMAIL_THREAD,
+     "gmail.threads.delete"},
+    {HTTP_METHOD_POST, "threads/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_THREAD,
+     "gmail.threads.modify"},
+    {HTTP_METHOD_POST, "threads/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_THREAD,
+     "gmail.threads.trash"},
+    {HTTP_METHOD_POST, "threads/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_THREAD,
+     "gmail.threads.untrash"},
+    {HTTP_METHOD_GET, "labels", gmail_labels_list, READ_OR_METADATA | SCOPE_LABELS, GMAIL_NOTHING,
+     NULL},
+    {HTTP_METHOD_POST, "labels", gmail_labels_create, LABEL_SCOPES, GMAIL_NOTHING,
+     "gmail.labels.create"},
+    {HTTP_METHOD_GET, "labels/*", gmail_labels_get, READ_OR_METADATA | SCOPE_LABELS, GMAIL_LABEL,
+     NULL},
+    {HTTP_METHOD_PATCH, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL,
+     "gmail.labels.update"},
+    {HTTP_METHOD_PUT, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL,
+     "gmail.labels.update"},
+    {HTTP_METHOD_DELETE, "labels/*", gmail_labels_delete, LABEL_SCOPES, GMAIL_LABEL,
+     "gmail.labels.delete"},
+    {HTTP_METHOD_GET, "profile", gmail_profile, READ_OR_METADATA | SCOPE_COMPOSE, GMAIL_NOTHING,
+     NULL},
+    {HTTP_METHOD_GET, "drafts", gmail_list, READ_SCOPES | SCOPE_COMPOSE, GMAIL_A_DRAFT, NULL},
+    {HTTP_METHOD_POST, "drafts", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_NOTHING,
+     "gmail.drafts.create"},
+    {HTTP_METHOD_POST, "drafts/send", gmail_drafts_send, COMPOSE_SCOPES, GMAIL_A_DRAFT,
+     "gmail.drafts.send"},
+    {HTTP_METHOD_GET, "drafts/*", gmail_get, READ_SCOPES | SCOPE_COMPOSE, GMAIL_A_DRAFT, NULL},
+    {HTTP_METHOD_PUT, "drafts/*", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_A_DRAFT,
+     "gmail.drafts.update"},
+    {HTTP_METHOD_DELETE, "drafts/*", gmail_remove, COMPOSE_SCOPES, GMAIL_A_DRAFT,
+     "gmail.drafts.delete"},
+    {HTTP_METHOD_GET, "history", gmail_history_list, READ_OR_METADATA, GMAIL_NOTHING, NULL},
+    {HTTP_METHOD_GET, "settings/filters", gmail_filters_list, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
+     NULL},
+    {HTTP_METHOD_POST, "settings/filters", gmail_filters_create, SCOPE_SETTINGS, GMAIL_NOTHING,
+     "gmail.filters.create"},
+    {HTTP_METHOD_GET, "settings/filters/*", gmail_filters_get, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
+     NULL},
+    {HTTP_METHOD_DELETE, "settings/filters/*", gmail_filters_delete, SCOPE_SETTINGS, GMAIL_NOTHING,
+     "gmail.filters.delete"},
+    {HTTP_METHOD_GET, "settings/vacation", gmail_vacation_get, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
+     NULL},
+    {HTTP_METHOD_PUT, "settings/vacation", gmail_vacation_set, SCOPE_SETTINGS, GMAIL_NOTHING,
+     "gmail.vacation.set"},
+    {HTTP_METHOD_GET, "settings/sendAs", gmail_send_as_list, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
+     NULL},
+    {HTTP_METHOD_GET, "settings/sendAs/*", gmail_send_as_get, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
+     NULL},
+    {HTTP_METHOD_PATCH, "settings/sendAs/*", gmail_send_as_update, SCOPE_SETTINGS, GMAIL_NOTHING,
+     "gmail.send_as.update"},
 };
 
 static const slice json_type = SLICE_INIT("application/json; charset=UTF-8");
 
-void gmail_error(struct provider_reply *reply, unsigned code, const char *reason,
-                 const char *status_text, const char *fmt, ...)
+static bool fail(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
+                 slice message)
+{
+    bool is_auth = code == 401;
+    bool is_usage = code == 429 || slice_ends_with(reason, SLICE("LimitExceeded"));
+    struct json_writer w = reply_json(reply, code);
+    reply->content_type = json_type;
+    json_open(&w, '{');
+    json_member_open(&w, "error", '{');
+    json_member_i64(&w, "code", code);
+    json_member_str(&w, "message", message);
+    json_member_open(&w, "errors", '[');
+    json_open(&w, '{');
+    json_member_str(&w, "message", is_auth ? SLICE("Invalid Credentials") : message);
+    json_member_str(&w, "domain", is_usage ? SLICE("usageLimits") : SLICE("global"));
+    json_member_str(&w, "reason", reason);
+    if (is_auth) {
+        json_member_str(&w, "location", SLICE("Authorization"));
+        json_member_str(&w, "locationType", SLICE("header"));
+    }
+    json_close(&w, '}');
+    json_close(&w, ']');
+    json_member_str(&w, "status", status_text);
+    json_close(&w, '}');
+    json_close(&w, '}');
+    return false;
+}
+
+bool gmail_error(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
+                 const char *fmt, ...)
 {
     struct buf message;
     buf_init(&message, 4096);
@@ -75,84 +139,41 @@ void gmail_error(struct provider_reply *reply, unsigned code, const char *reason
     va_start(args, fmt);
     buf_vprintf(&message, fmt, args);
     va_end(args);
-    bool is_auth = code == 401;
-    struct json_writer w = reply_json(reply, code);
-    reply->content_type = json_type;
-    json_open(&w, '{');
-    json_key(&w, "error");
-    json_open(&w, '{');
-    json_key(&w, "code");
-    json_put_i64(&w, code);
-    json_key(&w, "message");
-    json_put_str(&w, buf_slice(&message));
-    json_key(&w, "errors");
-    json_open(&w, '[');
-    json_open(&w, '{');
-    json_key(&w, "message");
-    json_put_str(&w, is_auth ? SLICE("Invalid Credentials") : buf_slice(&message));
-    json_key(&w, "domain");
-    json_put_str(&w, code == 429 || slice_ends_with(slice_cstr(reason), SLICE("LimitExceeded"))
-                         ? SLICE("usageLimits")
-                         : SLICE("global"));
-    json_key(&w, "reason");
-    json_put_str(&w, slice_cstr(reason));
-    if (is_auth) {
-        json_key(&w, "location");
-        json_put_str(&w, SLICE("Authorization"));
-        json_key(&w, "locationType");
-        json_put_str(&w, SLICE("header"));
-    }
-    json_close(&w, '}');
-    json_close(&w, ']');
-    json_key(&w, "status");
-    json_put_str(&w, slice_cstr(status_text));
-    json_close(&w, '}');
-    json_close(&w, '}');
+    fail(reply, code, reason, status_text, buf_slice(&message));
     buf_deinit(&message);
+    return false;
 }
 
-void gmail_error_plain(struct provider_reply *reply, unsigned code)
+bool gmail_bad(struct gmail_request *request, const char *fmt, ...)
 {
-    switch (code) {
-    case 401:
-        gmail_error(reply, 401, "authError", "UNAUTHENTICATED",
-                    "Request had invalid authentication credentials. Expected OAuth 2 access "
-                    "token, login cookie or other valid authentication credential. See "
-                    "https://developers.google.com/identity/sign-in/web/devconsole-project.");
-        reply_header(reply, SLICE("WWW-Authenticate"),
-                     SLICE("Bearer realm=\"https://accounts.google.com/\", "
-                           "error=\"invalid_token\""));
-        return;
-    case 403:
-        gmail_error(reply, 403, "rateLimitExceeded", "PERMISSION_DENIED", "Rate Limit Exceeded");
-        return;
-    case 404:
-        gmail_error(reply, 404, "notFound", "NOT_FOUND", "Requested entity was not found.");
-        return;
-    case 429:
-        gmail_error(reply, 429, "rateLimitExceeded", "RESOURCE_EXHAUSTED",
-                    "Too many concurrent requests for user.");
-        return;
-    case 500:
-        gmail_error(reply, 500, "backendError", "INTERNAL", "Internal error encountered.");
-        return;
-    case 503:
-        gmail_error(reply, 503, "backendError", "UNAVAILABLE",
-                    "The service is currently unavailable.");
-        return;
-    default:
-        gmail_error(reply, code, code < 500 ? "badRequest" : "backendError",
-                    code < 500 ? "INVALID_ARGUMENT" : "INTERNAL", "%s", http_status_text(code));
-    }
+    va_list args;
+    va_start(args, fmt);
+    slice message = arena_vprintf(request->http->arena, fmt, args);
+    va_end(args);
+    return fail(request->reply, 400, SLICE("invalidArgument"), SLICE("INVALID_ARGUMENT"), message);
 }
 
-void gmail_error_scope(struct provider_reply *reply)
+static void challenge(struct provider_reply *reply, slice value)
 {
-    gmail_error(reply, 403, "insufficientPermissions", "PERMISSION_DENIED",
-                "Request had insufficient authentication scopes.");
-    reply_header(reply, SLICE("WWW-Authenticate"),
-                 SLICE("Bearer realm=\"https://accounts.google.com/\", "
-                       "error=\"insufficient_scope\""));
+    reply_header(reply, SLICE("WWW-Authenticate"), value);
+}
+
+bool gmail_error_plain(struct gmail *gmail, struct provider_reply *reply, unsigned code)
+{
+    char number[SLICE_U64_MAX];
+    const struct json *known =
+        json_get(JSON_GET(gmail->data, "errors"), slice_of_u64(code, number));
+    if (known)
+        fail(reply, code, json_str(json_at(known, 0)), json_str(json_at(known, 1)),
+             json_str(json_at(known, 2)));
+    else
+        fail(reply, code, code < 500 ? SLICE("badRequest") : SLICE("backendError"),
+             code < 500 ? SLICE("INVALID_ARGUMENT") : SLICE("INTERNAL"),
+             slice_cstr(http_status_text(code)));
+    if (code == 401)
+        challenge(reply, SLICE("Bearer realm=\"https://accounts.google.com/\", "
+                               "error=\"invalid_token\""));
+    return false;
 }
 
 /* What Google's front end says about a path that no API has: not JSON. */
@@ -182,42 +203,41 @@ static bool take_prefix(const struct provider_request *http, const slice **rest,
     return true;
 }
 
-static bool check_access(const struct provider *provider, const struct provider_request *http,
-                         unsigned scopes, slice user, struct provider_reply *reply)
+static bool forbidden(struct gmail_request *request, const char *text)
 {
-    const struct token *token = tokens_find(provider->tokens, TOKEN_GMAIL, request_bearer(http));
-    if (!token || token->is_expired) {
-        gmail_error_plain(reply, 401);
-        return false;
-    }
+    return gmail_error(request->reply, 403, SLICE("forbidden"), SLICE("PERMISSION_DENIED"), "%s",
+                       text);
+}
+
+static bool check_access(struct gmail_request *request, unsigned scopes, slice user)
+{
+    const struct provider_request *http = request->http;
+    struct tokens *tokens = request->gmail->provider->tokens;
+    const struct token *token = tokens_find(tokens, TOKEN_GMAIL, request_bearer(http));
+    if (!token || token->is_expired)
+        return gmail_error_plain(request->gmail, request->reply, 401);
     if (!(token->scopes & scopes)) {
-        gmail_error_scope(reply);
+        gmail_error(request->reply, 403, SLICE("insufficientPermissions"),
+                    SLICE("PERMISSION_DENIED"), "Request had insufficient authentication scopes.");
+        challenge(request->reply, SLICE("Bearer realm=\"https://accounts.google.com/\", "
+                                        "error=\"insufficient_scope\""));
         return false;
     }
-    if (!slice_eq(user, SLICE("me")) && !slice_eq_nocase(user, SLICE(GMAIL_ADDRESS))) {
-        gmail_error(reply, 403, "forbidden", "PERMISSION_DENIED", "Delegation denied for %s",
-                    GMAIL_ADDRESS);
-        return false;
-    }
+    if (!slice_eq(user, SLICE("me")) && !slice_eq_nocase(user, SLICE(GMAIL_ADDRESS)))
+        return forbidden(request, "Delegation denied for " GMAIL_ADDRESS);
     /* Metadata never shows bodies and cannot search (Gmail API reference, users.messages.get). */
     bool is_metadata_only = !(token->scopes & READ_SCOPES) && scopes & SCOPE_METADATA;
     slice format = request_query(http, SLICE("format"));
-    if (is_metadata_only && request_query(http, SLICE("q")).len) {
-        gmail_error(reply, 403, "forbidden", "PERMISSION_DENIED",
-                    "Metadata scope does not support 'q' parameter");
-        return false;
-    }
+    if (is_metadata_only && request_query(http, SLICE("q")).len)
+        return forbidden(request, "Metadata scope does not support 'q' parameter");
     if (is_metadata_only &&
-        (slice_eq_nocase(format, SLICE("full")) || slice_eq_nocase(format, SLICE("raw")))) {
-        gmail_error(reply, 403, "forbidden", "PERMISSION_DENIED",
-                    "Metadata scope doesn't allow format %.*s", SLICE_ARG(format));
-        return false;
-    }
+        (slice_eq_nocase(format, SLICE("full")) || slice_eq_nocase(format, SLICE("raw"))))
+        return forbidden(request, "Metadata scope doesn't allow format FULL or RAW");
     return true;
 }
 
 /* Reads a JSON body where there is one. */
-static bool read_body(struct gmail_request *request, struct provider_reply *reply)
+static bool read_body(struct gmail_request *request)
 {
     const struct provider_request *http = request->http;
     slice type = http_media_type(request_header(http, SLICE("content-type")));
@@ -225,16 +245,86 @@ static bool read_body(struct gmail_request *request, struct provider_reply *repl
         return true;
     struct err err = {0};
     request->json = json_parse(http->arena, http->body, &json_limits_provider, &err);
-    if (json_is(request->json, JSON_OBJECT))
-        return true;
-    if (request->json)
-        gmail_error(reply, 400, "parseError", "INVALID_ARGUMENT",
-                    "Invalid JSON payload received. Unknown name \"\": Root element must be a "
-                    "message.");
-    else
-        gmail_error(reply, 400, "parseError", "INVALID_ARGUMENT",
-                    "Invalid JSON payload received. %s", err.text);
-    return false;
+    return json_is(request->json, JSON_OBJECT) ||
+           gmail_error(request->reply, 400, SLICE("parseError"), SLICE("INVALID_ARGUMENT"),
+                       "Invalid JSON payload received. %s",
+                       request->json ? "Unknown name \"\": Root element must be a message."
+                                     : err.text);
+}
+
+static bool find_message(struct gmail_request *request, slice id, struct gmail_message **out)
+{
+    bool is_hex = id.len > 0 && id.len <= GMAIL_ID_TEXT_LEN;
+    for (size_t i = 0; i < id.len; i++)
+        is_hex &= ascii_is_hex(id.ptr[i]);
+    if (!is_hex)
+        return gmail_bad(request, "Invalid id value");
+    *out = gmail_find(request->gmail, id);
+    return *out || gmail_error_plain(request->gmail, request->reply, 404);
+}
+
+static bool find_batch(struct gmail_request *request)
+{
+    const struct json *ids = JSON_GET(request->json, "ids");
+    if (!json_is(ids, JSON_ARRAY) || !ids->count || ids->count > GMAIL_BATCH_MAX)
+        return gmail_bad(request, "ids must hold 1 to %d message ids", GMAIL_BATCH_MAX);
+    struct gmail_message **messages =
+        ARENA_ARRAY(request->http->arena, struct gmail_message *, ids->count);
+    for (uint32_t i = 0; messages && i < ids->count; i++)
+        if (!find_message(request, json_str(json_at(ids, i)), &messages[i]))
+            return false;
+    request->messages = messages;
+    request->message_count = ids->count;
+    return messages || gmail_error_plain(request->gmail, request->reply, 503);
+}
+
+static bool find_draft(struct gmail_request *request, slice id)
+{
+    const struct gmail_order *drafts = &request->gmail->labels[GMAIL_DRAFT]->order;
+    for (size_t i = 0; i < drafts->count; i++)
+        if (slice_eq_cstr(id, drafts->items[i]->draft_id))
+            request->message = drafts->items[i];
+    return request->message || gmail_error_plain(request->gmail, request->reply, 404);
+}
+
+/* What the id of the path, or of the body, names. false: answered. */
+static bool find_target(struct gmail_request *request)
+{
+    struct gmail *gmail = request->gmail;
+    bool is_found = true;
+    request->messages = &request->message;
+    request->message_count = 1;
+    if (request->target == GMAIL_MESSAGE)
+        is_found = find_message(request, request->id, &request->message);
+    else if (request->target == GMAIL_A_DRAFT)
+        is_found = find_draft(request, request->id);
+    else if (request->target == GMAIL_MESSAGES)
+        is_found = find_batch(request);
+    if (request->target == GMAIL_THREAD) {
+        request->thread = gmail_find_thread(gmail, request->id);
+        is_found = request->thread || gmail_error_plain(gmail, request->reply, 404);
+    }
+    if (request->target == GMAIL_LABEL) {
+        request->label = gmail_label_find(gmail, request->id);
+        is_found = request->label || gmail_error_plain(gmail, request->reply, 404);
+    }
+    if (request->thread) {
+        request->messages = request->thread->order.items;
+        request->message_count = request->thread->order.count;
+    }
+    request->message = is_found ? request->messages[0] : NULL;
+    return is_found;
+}
+
+void gmail_record(struct gmail_request *request, slice id, slice marker)
+{
+    ledger_add(request->gmail->provider->ledger, request->http, request->kind, id, marker);
+}
+
+void gmail_record_message(struct gmail_request *request, const struct gmail_message *message)
+{
+    gmail_record(request, slice_of(message->id_text, GMAIL_ID_TEXT_LEN),
+                 mime_header(&message->payload, "Subject"));
 }
 
 static const struct gmail_route *find_route(enum http_method method, const slice *segments,
@@ -259,16 +349,23 @@ void gmail_handle(struct provider *provider, const struct provider_request *http
     }
     const struct gmail_route *route = find_route(http->method, rest, count, params);
     if (!route ||
-        (is_upload && route->run != gmail_messages_send && route->run != gmail_drafts_create)) {
+        (is_upload && route->run != gmail_messages_send && route->run != gmail_drafts_write)) {
         not_found_page(reply);
         return;
     }
-    if (!check_access(provider, http, route->scopes, user, reply))
+    struct gmail_request request = {.gmail = provider->gmail,
+                                    .http = http,
+                                    .reply = reply,
+                                    .id = params[0],
+                                    .id2 = params[1],
+                                    .target = route->target,
+                                    .kind = route->kind};
+    if (!check_access(&request, route->scopes, user) || !read_body(&request))
         return;
-    struct gmail_request request = {
-        .gmail = provider->gmail, .http = http, .id = params[0], .id2 = params[1]};
-    if (read_body(&request, reply))
-        route->run(&request, reply);
+    if (route->run == gmail_drafts_send)
+        request.id = json_get_str(request.json, SLICE("id"));
+    if (route->run == gmail_list || find_target(&request))
+        route->run(&request);
     if (reply->status == 200)
         reply->content_type = json_type;
 }

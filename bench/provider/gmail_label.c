@@ -2,31 +2,11 @@
  * users.labels and users.getProfile. A label's index in gmail.labels is its number; a deleted
  * label stays there, marked, so that numbers never change.
  */
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "provider/gmail.h"
-#include "provider/ledger.h"
 
 enum { NAME_BYTES_MAX = 225 };
-
-static const struct {
-    const char *id;
-    bool is_hidden_in_list, is_hidden_on_messages;
-} system_labels[GMAIL_SYSTEM_LABELS] = {
-    [GMAIL_INBOX] = {"INBOX", false, false},
-    [GMAIL_SENT] = {"SENT", false, false},
-    [GMAIL_DRAFT] = {"DRAFT", false, false},
-    [GMAIL_TRASH] = {"TRASH", true, true},
-    [GMAIL_SPAM] = {"SPAM", true, true},
-    [GMAIL_UNREAD] = {"UNREAD", false, false},
-    [GMAIL_STARRED] = {"STARRED", false, false},
-    [GMAIL_IMPORTANT] = {"IMPORTANT", true, true},
-    [GMAIL_CHAT] = {"CHAT", true, true},
-    [GMAIL_PERSONAL] = {"CATEGORY_PERSONAL", true, true},
-    [GMAIL_SOCIAL] = {"CATEGORY_SOCIAL", true, true},
-    [GMAIL_PROMOTIONS] = {"CATEGORY_PROMOTIONS", true, true},
-    [GMAIL_UPDATES] = {"CATEGORY_UPDATES", true, true},
-    [GMAIL_FORUMS] = {"CATEGORY_FORUMS", true, true},
-};
 
 static void set_texts(struct gmail_label *label, slice id, slice name)
 {
@@ -52,19 +32,6 @@ struct gmail_label *gmail_label_new(struct gmail *gmail, slice id, slice name, b
     return label;
 }
 
-bool gmail_labels_init(struct gmail *gmail)
-{
-    for (size_t i = 0; i < GMAIL_SYSTEM_LABELS; i++) {
-        slice id = slice_cstr(system_labels[i].id);
-        struct gmail_label *label = gmail_label_new(gmail, id, id, false);
-        if (!label)
-            return false;
-        label->is_hidden_in_list = system_labels[i].is_hidden_in_list;
-        label->is_hidden_on_messages = system_labels[i].is_hidden_on_messages;
-    }
-    return true;
-}
-
 struct gmail_label *gmail_label_find(const struct gmail *gmail, slice id)
 {
     for (unsigned i = 0; id.len && i < gmail->label_count; i++)
@@ -79,10 +46,9 @@ static bool is_same_name(slice a, slice b)
     if (a.len != b.len)
         return false;
     for (size_t i = 0; i < a.len; i++) {
-        char x = a.ptr[i], y = b.ptr[i];
-        x = (char)(x >= 'A' && x <= 'Z' ? x + 32 : x == ' ' || x == '/' ? '-' : x);
-        y = (char)(y >= 'A' && y <= 'Z' ? y + 32 : y == ' ' || y == '/' ? '-' : y);
-        if (x != y)
+        char x = ascii_lower(a.ptr[i]), y = ascii_lower(b.ptr[i]);
+        bool are_gaps = strchr(" /-", x) && strchr(" /-", y);
+        if (x != y && !are_gaps)
             return false;
     }
     return true;
@@ -96,178 +62,168 @@ struct gmail_label *gmail_label_find_name(const struct gmail *gmail, slice name)
     return NULL;
 }
 
+static void write_counts(struct json_writer *w, struct gmail *gmail,
+                         const struct gmail_label *label)
+{
+    size_t unread = 0, threads = 0, threads_unread = 0;
+    uint64_t mark = ++gmail->mark;
+    for (size_t i = 0; i < label->order.count; i++) {
+        const struct gmail_message *message = label->order.items[i];
+        struct gmail_thread *thread = message->thread;
+        bool is_unread = gmail_is(message, GMAIL_UNREAD);
+        unread += is_unread;
+        threads += thread->mark != mark;
+        thread->mark = mark;
+        threads_unread += is_unread && thread->mark_unread != mark;
+        if (is_unread)
+            thread->mark_unread = mark;
+    }
+    json_member_i64(w, "messagesTotal", (int64_t)label->order.count);
+    json_member_i64(w, "messagesUnread", (int64_t)unread);
+    json_member_i64(w, "threadsTotal", (int64_t)threads);
+    json_member_i64(w, "threadsUnread", (int64_t)threads_unread);
+}
+
+static void write_label(struct json_writer *w, struct gmail *gmail, const struct gmail_label *label,
+                        bool with_counts)
+{
+    json_open(w, '{');
+    json_member_str(w, "id", label->id);
+    json_member_str(w, "name", label->name);
+    json_member_str(w, "messageListVisibility",
+                    label->is_hidden_on_messages ? SLICE("hide") : SLICE("show"));
+    json_member_str(w, "labelListVisibility",
+                    label->is_hidden_in_list ? SLICE("labelHide") : SLICE("labelShow"));
+    json_member_str(w, "type", label->is_user ? SLICE("user") : SLICE("system"));
+    if (with_counts)
+        write_counts(w, gmail, label);
+    json_close(w, '}');
+}
+
 static void make_list(struct gmail *gmail)
 {
     struct json_writer w;
     json_begin(&w, &gmail->label_list);
     json_open(&w, '{');
-    json_key(&w, "labels");
-    json_open(&w, '[');
+    json_member_open(&w, "labels", '[');
     for (unsigned i = 0; i < gmail->label_count; i++)
         if (!gmail->labels[i]->is_deleted)
-            gmail_write_label(&w, gmail, gmail->labels[i], false);
+            write_label(&w, gmail, gmail->labels[i], false);
     json_close(&w, ']');
     json_close(&w, '}');
 }
 
 /* Cached between two changes: in benchmarks the emulator must not be the bottleneck. */
-void gmail_labels_list(struct gmail_request *request, struct provider_reply *reply)
+void gmail_labels_list(struct gmail_request *request)
 {
     struct gmail *gmail = request->gmail;
     if (!gmail->label_list.len)
         make_list(gmail);
-    reply_json(reply, 200);
-    if (buf_is_ok(&gmail->label_list)) {
-        buf_append(reply->body, buf_slice(&gmail->label_list));
-    } else {
-        gmail_error_plain(reply, 503);
-        buf_clear(&gmail->label_list);
-    }
+    reply_text(request->reply, 200, SLICE("application/json"), buf_slice(&gmail->label_list));
+    if (buf_is_ok(&gmail->label_list))
+        return;
+    gmail_error_plain(gmail, request->reply, 503);
+    buf_clear(&gmail->label_list);
 }
 
-static struct gmail_label *find(struct gmail_request *request, struct provider_reply *reply)
+static void reply_label(struct gmail_request *request, const struct gmail_label *label,
+                        bool with_counts)
 {
-    struct gmail_label *label = gmail_label_find(request->gmail, request->id);
-    if (!label)
-        gmail_error_plain(reply, 404);
-    return label;
+    struct json_writer w = reply_json(request->reply, 200);
+    write_label(&w, request->gmail, label, with_counts);
 }
 
-static void reply_label(struct gmail_request *request, struct provider_reply *reply,
-                        const struct gmail_label *label, bool with_counts)
+void gmail_labels_get(struct gmail_request *request)
 {
-    struct json_writer w = reply_json(reply, 200);
-    gmail_write_label(&w, request->gmail, label, with_counts);
+    reply_label(request, request->label, true);
 }
 
-void gmail_labels_get(struct gmail_request *request, struct provider_reply *reply)
+/* The name and the visibilities of the body, checked; false: answered. */
+static bool check_body(struct gmail_request *request)
 {
-    const struct gmail_label *label = find(request, reply);
-    if (label)
-        reply_label(request, reply, label, true);
-}
-
-/* A good name that no other label has; false: answered. */
-static bool check_name(struct gmail_request *request, slice name, const struct gmail_label *own,
-                       struct provider_reply *reply)
-{
+    const struct json *json = request->json;
+    slice name = json_get_str(json, SLICE("name"));
+    slice list = json_get_str(json, SLICE("labelListVisibility"));
+    slice message = json_get_str(json, SLICE("messageListVisibility"));
     const struct gmail_label *taken = gmail_label_find_name(request->gmail, name);
-    if (!slice_trim(name).len || name.len > NAME_BYTES_MAX) {
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT", "Invalid label name");
-        return false;
-    }
-    if (taken && taken != own && !taken->is_user) {
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT", "Invalid label name");
-        return false;
-    }
-    if (taken && taken != own) {
-        gmail_error(reply, 409, "aborted", "ABORTED", "Label name exists or conflicts");
-        return false;
-    }
-    return true;
-}
-
-/* Visibilities; anything else than the documented words is an error. */
-static bool read_visibility(struct gmail_request *request, struct gmail_label *label,
-                            struct provider_reply *reply)
-{
-    slice list = json_get_str(request->json, SLICE("labelListVisibility"));
-    slice message = json_get_str(request->json, SLICE("messageListVisibility"));
     bool is_list_ok = !list.ptr || slice_eq(list, SLICE("labelShow")) ||
                       slice_eq(list, SLICE("labelShowIfUnread")) ||
                       slice_eq(list, SLICE("labelHide"));
-    bool is_message_ok = !message.ptr || slice_eq(message, SLICE("show")) ||
-                         slice_eq(message, SLICE("hide"));
-    if (!is_list_ok || !is_message_ok) {
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT",
-                    "Invalid value at 'label.%s'",
-                    is_list_ok ? "message_list_visibility" : "label_list_visibility");
-        return false;
-    }
+    bool is_other = taken && taken != request->label;
+    if (((name.ptr || !request->label) && !slice_trim(name).len) || name.len > NAME_BYTES_MAX ||
+        (is_other && !taken->is_user))
+        return gmail_bad(request, "Invalid label name");
+    if (is_other)
+        return gmail_error(request->reply, 409, SLICE("aborted"), SLICE("ABORTED"),
+                           "Label name exists or conflicts");
+    if (!is_list_ok ||
+        (message.ptr && !slice_eq(message, SLICE("show")) && !slice_eq(message, SLICE("hide"))))
+        return gmail_bad(request, "Invalid value at 'label.%s'",
+                         is_list_ok ? "message_list_visibility" : "label_list_visibility");
+    return true;
+}
+
+/* Applies the checked body. */
+static void change(struct gmail_request *request, struct gmail_label *label)
+{
+    slice name = json_get_str(request->json, SLICE("name"));
+    slice list = json_get_str(request->json, SLICE("labelListVisibility"));
+    slice message = json_get_str(request->json, SLICE("messageListVisibility"));
+    if (name.ptr)
+        set_texts(label, label->id, name);
     if (list.ptr)
         label->is_hidden_in_list = slice_eq(list, SLICE("labelHide"));
     if (message.ptr)
         label->is_hidden_on_messages = slice_eq(message, SLICE("hide"));
-    return true;
-}
-
-/* Every change of a label ends here. */
-static void record(struct gmail_request *request, const char *kind, const struct gmail_label *label)
-{
     buf_clear(&request->gmail->label_list);
-    ledger_add(request->gmail->provider->ledger, request->http, kind, label->id, label->name);
+    gmail_record(request, label->id, label->name);
+    reply_label(request, label, false);
 }
 
-void gmail_labels_create(struct gmail_request *request, struct provider_reply *reply)
+void gmail_labels_create(struct gmail_request *request)
 {
     struct gmail *gmail = request->gmail;
-    slice name = json_get_str(request->json, SLICE("name"));
-    struct gmail_label probe = {0};
-    if (!check_name(request, name, NULL, reply) || !read_visibility(request, &probe, reply))
+    if (!check_body(request))
         return;
     slice id = arena_printf(request->http->arena, "Label_%u", ++gmail->next_label);
-    struct gmail_label *label = gmail_label_new(gmail, id, name, true);
-    if (!label) {
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT", "Too many labels");
-        return;
-    }
-    label->is_hidden_in_list = probe.is_hidden_in_list;
-    label->is_hidden_on_messages = probe.is_hidden_on_messages;
-    record(request, "gmail.labels.create", label);
-    reply_label(request, reply, label, false);
+    struct gmail_label *label = gmail_label_new(gmail, id, SLICE(""), true);
+    if (label)
+        change(request, label);
+    else
+        gmail_bad(request, "Too many labels");
 }
 
-static bool refuse_system(const struct gmail_label *label, struct provider_reply *reply)
+void gmail_labels_update(struct gmail_request *request)
 {
-    if (!label->is_user)
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT", "Invalid update request");
-    return !label->is_user;
+    if (!request->label->is_user)
+        gmail_bad(request, "Invalid update request");
+    else if (check_body(request))
+        change(request, request->label);
 }
 
-void gmail_labels_update(struct gmail_request *request, struct provider_reply *reply)
+void gmail_labels_delete(struct gmail_request *request)
 {
-    struct gmail_label *label = find(request, reply);
-    if (!label || refuse_system(label, reply))
-        return;
-    slice name = json_get_str(request->json, SLICE("name"));
-    if ((name.ptr && !check_name(request, name, label, reply)) ||
-        !read_visibility(request, label, reply))
-        return;
-    if (name.ptr)
-        set_texts(label, label->id, name);
-    record(request, "gmail.labels.update", label);
-    reply_label(request, reply, label, false);
-}
-
-void gmail_labels_delete(struct gmail_request *request, struct provider_reply *reply)
-{
-    struct gmail_label *label = find(request, reply);
-    if (!label)
-        return;
+    struct gmail_label *label = request->label;
     if (!label->is_user) {
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT", "Invalid delete request");
+        gmail_bad(request, "Invalid delete request");
         return;
     }
     while (label->order.count)
-        gmail_label_remove(request->gmail, label->order.items[label->order.count - 1], label);
+        gmail_label_remove(label->order.items[label->order.count - 1], label);
     label->is_deleted = true;
-    record(request, "gmail.labels.delete", label);
-    reply_empty(reply, 204);
+    buf_clear(&request->gmail->label_list);
+    gmail_record(request, label->id, label->name);
+    reply_empty(request->reply, 204);
 }
 
-void gmail_profile(struct gmail_request *request, struct provider_reply *reply)
+void gmail_profile(struct gmail_request *request)
 {
     const struct gmail *gmail = request->gmail;
-    struct json_writer w = reply_json(reply, 200);
+    struct json_writer w = reply_json(request->reply, 200);
     json_open(&w, '{');
-    json_key(&w, "emailAddress");
-    json_put_str(&w, SLICE(GMAIL_ADDRESS));
-    json_key(&w, "messagesTotal");
-    json_put_i64(&w, (int64_t)gmail->all.count);
-    json_key(&w, "threadsTotal");
-    json_put_i64(&w, (int64_t)gmail->threads.count);
-    json_key(&w, "historyId");
-    json_put_str(&w,
-                 arena_printf(request->http->arena, "%llu", (unsigned long long)gmail->history_id));
+    json_member_str(&w, "emailAddress", SLICE(GMAIL_ADDRESS));
+    json_member_i64(&w, "messagesTotal", (int64_t)gmail->all.count);
+    json_member_i64(&w, "threadsTotal", (int64_t)gmail->threads.count);
+    gmail_write_u64(&w, "historyId", gmail->history_id);
     json_close(&w, '}');
 }

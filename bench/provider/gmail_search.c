@@ -1,304 +1,259 @@
 /*
- * Gmail's search language, from text to a tree in the request's arena
- * (support.google.com "Refine searches in Gmail"). Precedence as there: words stand for AND, OR
- * joins just its two neighbours, - excludes one term or group, ( ) groups, { } is any of. What is
- * not understood is searched for as words, as Gmail does; it never fails.
+ * Gmail's search language, from text to a tree in the request's arena, and whether a message
+ * matches (support.google.com "Refine searches in Gmail"). Precedence as there: words stand for
+ * AND, OR joins just its two neighbours, - excludes one term or group, ( ) groups, { } is any of.
+ * What is not understood is searched for as words, as Gmail does; it never fails.
  */
-#include "provider/gmail_query.h"
-
+#include "base/ascii.h"
 #include "base/clock.h"
+#include "provider/gmail.h"
 
 enum { DEPTH_MAX = 20 };
+
+enum query_kind {
+    QUERY_ALL,  /* every message */
+    QUERY_NONE, /* no message */
+    QUERY_ALL_OF,
+    QUERY_ANY_OF,
+    QUERY_NOT,
+    QUERY_WORDS,
+    QUERY_LABEL,
+    QUERY_ATTACHMENT,
+    QUERY_USER_LABELS,
+    QUERY_SINCE, /* time_ms >= number */
+    QUERY_UNTIL, /* time_ms < number */
+    QUERY_LARGER,
+    QUERY_SMALLER,
+    QUERY_MESSAGE_ID,
+};
+
+struct gmail_query {
+    enum query_kind kind;
+    enum gmail_field field;
+    bool is_or_chain; /* made by OR: a further OR joins it */
+    slice words;
+    int64_t number;
+    const struct gmail_label *label;
+    struct gmail_query *first, *next; /* children, sibling */
+};
 
 struct parser {
     const struct gmail *gmail;
     struct arena *arena;
     slice rest;
-    int64_t now_us;
-    bool wants_hidden, is_failed;
+    int64_t now_ms;
+    bool wants_hidden;
+    struct gmail_query *nodes; /* room for all that the text can ask for */
+    size_t used;
 };
 
-static struct gmail_query *new_node(struct parser *p, enum gmail_query_kind kind)
+static struct gmail_query *new_node(struct parser *p, enum query_kind kind)
 {
-    struct gmail_query *node = ARENA_NEW(p->arena, struct gmail_query);
-    if (!node) {
-        p->is_failed = true;
-        return NULL;
-    }
+    struct gmail_query *node = &p->nodes[p->used++];
     node->kind = kind;
+    return node;
+}
+
+static struct gmail_query *new_number(struct parser *p, enum query_kind kind, int64_t number)
+{
+    struct gmail_query *node = new_node(p, kind);
+    node->number = number;
     return node;
 }
 
 static void add_child(struct gmail_query *parent, struct gmail_query *child)
 {
-    if (!child)
-        return;
     struct gmail_query **end = &parent->first;
     while (*end)
         end = &(*end)->next;
     *end = child;
 }
 
-static void skip_space(struct parser *p)
+static struct gmail_query *negate(struct parser *p, struct gmail_query *child)
 {
-    while (p->rest.len && (p->rest.ptr[0] == ' ' || p->rest.ptr[0] == '\t' ||
-                           p->rest.ptr[0] == '\n' || p->rest.ptr[0] == '\r'))
-        p->rest = slice_from(p->rest, 1);
+    struct gmail_query *node = new_node(p, QUERY_NOT);
+    node->first = child;
+    return node;
 }
 
-static bool is_word_end(char c)
+/* ---- operators ---- */
+
+static bool is_word_byte(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ')' || c == '}' || c == '(' ||
-           c == '{' || c == '"';
+    return ascii_is_alnum(c) || (unsigned char)c >= 0x80;
 }
 
-static slice take_quoted(struct parser *p)
+slice gmail_words_of(struct arena *arena, slice text)
 {
-    slice text = slice_from(p->rest, 1);
-    ptrdiff_t end = slice_find_char(text, '"');
-    slice phrase = end < 0 ? text : slice_first(text, (size_t)end);
-    p->rest = slice_from(text, end < 0 ? text.len : (size_t)end + 1);
-    return phrase;
-}
-
-static slice take_word(struct parser *p)
-{
+    char *out = arena_alloc_text(arena, text.len + 2);
     size_t len = 0;
-    while (len < p->rest.len && !is_word_end(p->rest.ptr[len]))
-        len++;
-    slice word = slice_first(p->rest, len);
-    p->rest = slice_from(p->rest, len);
-    return word;
+    if (!out)
+        return SLICE(" ");
+    out[len++] = ' ';
+    for (size_t i = 0; i < text.len; i++) {
+        if (is_word_byte(text.ptr[i]))
+            out[len++] = ascii_lower(text.ptr[i]);
+        else if (out[len - 1] != ' ')
+            out[len++] = ' ';
+    }
+    if (out[len - 1] != ' ')
+        out[len++] = ' ';
+    return slice_of(out, len);
 }
 
-/* Consumes the next word if it is this keyword. */
-static bool take_keyword(struct parser *p, slice keyword)
+static struct gmail_query *words_term(struct parser *p, enum gmail_field field, slice text)
 {
-    slice rest = p->rest;
-    if (!slice_starts_with(rest, keyword))
-        return false;
-    if (rest.len > keyword.len && !is_word_end(rest.ptr[keyword.len]))
-        return false;
-    p->rest = slice_from(rest, keyword.len);
-    return true;
-}
-
-static struct gmail_query *words_node(struct parser *p, enum gmail_field field, slice text)
-{
-    struct gmail_query *node = new_node(p, GMAIL_QUERY_WORDS);
-    if (!node)
-        return NULL;
+    struct gmail_query *node = new_node(p, QUERY_WORDS);
     node->field = field;
     node->words = gmail_words_of(p->arena, text);
     if (node->words.len <= 1)
-        node->kind = GMAIL_QUERY_ALL; /* nothing but punctuation: no condition */
+        node->kind = QUERY_ALL; /* nothing but punctuation: no condition */
     return node;
 }
 
-static struct gmail_query *label_node(struct parser *p, const struct gmail_label *label)
+/* in:, label:, is: and category: all name a label. */
+static struct gmail_query *label_term(struct parser *p, slice name)
 {
-    struct gmail_query *node = new_node(p, label ? GMAIL_QUERY_LABEL : GMAIL_QUERY_NONE);
-    if (node)
-        node->label = label;
+    struct gmail_query *node = new_node(p, QUERY_LABEL);
+    if (slice_eq_nocase(name, SLICE("drafts")))
+        name = SLICE("DRAFT");
+    node->label = gmail_label_find_name(p->gmail, name);
+    if (!node->label)
+        node->kind = QUERY_NONE;
+    else if (node->label->number == GMAIL_TRASH || node->label->number == GMAIL_SPAM)
+        p->wants_hidden = true;
     return node;
-}
-
-static struct gmail_query *system_node(struct parser *p, enum gmail_system system)
-{
-    return label_node(p, p->gmail->labels[system]);
-}
-
-static struct gmail_query *negate(struct parser *p, struct gmail_query *child)
-{
-    struct gmail_query *node = new_node(p, GMAIL_QUERY_NOT);
-    if (node)
-        add_child(node, child);
-    return node;
-}
-
-/* "2026/01/31", "2026-1-31", "01/31/2026" or seconds since 1970; false when it is none. */
-static bool parse_day(slice text, int64_t *time_ms)
-{
-    uint64_t number[3] = {0};
-    if (slice_to_u64(text, UINT64_C(99999999999), &number[0])) {
-        *time_ms = (int64_t)number[0] * 1000;
-        return true;
-    }
-    char separator = slice_find_char(text, '/') >= 0 ? '/' : '-';
-    for (int i = 0; i < 3; i++) {
-        slice part = slice_split(&text, separator);
-        if (!slice_to_u64(part, 9999, &number[i]))
-            return false;
-    }
-    if (text.ptr)
-        return false;
-    bool is_year_last = number[2] > 31;
-    uint64_t year = is_year_last ? number[2] : number[0];
-    uint64_t month = is_year_last ? number[0] : number[1];
-    uint64_t day = is_year_last ? number[1] : number[2];
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31)
-        return false;
-    int64_t days = time_days_from_civil((int64_t)year, (unsigned)month, (unsigned)day);
-    *time_ms = days * 86400000;
-    return true;
-}
-
-static struct gmail_query *time_node(struct parser *p, enum gmail_query_kind kind, int64_t time_ms)
-{
-    struct gmail_query *node = new_node(p, kind);
-    if (node)
-        node->number = time_ms;
-    return node;
-}
-
-static struct gmail_query *date_term(struct parser *p, slice value, enum gmail_query_kind kind)
-{
-    int64_t time_ms;
-    if (!parse_day(value, &time_ms))
-        return new_node(p, GMAIL_QUERY_NONE);
-    return time_node(p, kind, time_ms);
-}
-
-/* newer_than:7d, older_than:2m; days, months of 30, years of 365, and hours. */
-static struct gmail_query *age_term(struct parser *p, slice value, enum gmail_query_kind kind)
-{
-    uint64_t count;
-    char unit = value.len ? value.ptr[value.len - 1] : 0;
-    int64_t hours = unit == 'd'   ? 24
-                    : unit == 'm' ? 30 * 24
-                    : unit == 'y' ? 365 * 24
-                    : unit == 'h' ? 1
-                                  : 0;
-    if (!hours || !slice_to_u64(slice_first(value, value.len - 1), 10000, &count))
-        return new_node(p, GMAIL_QUERY_NONE);
-    return time_node(p, kind, p->now_us / 1000 - (int64_t)count * hours * 3600000);
-}
-
-/* larger:5M, smaller:200K, size:1000 */
-static struct gmail_query *size_term(struct parser *p, slice value, enum gmail_query_kind kind)
-{
-    int64_t unit = 1;
-    char last = value.len ? (char)(value.ptr[value.len - 1] | 32) : 0;
-    if (last == 'k' || last == 'm') {
-        unit = last == 'k' ? 1024 : 1024 * 1024;
-        value.len--;
-    }
-    uint64_t count;
-    if (!slice_to_u64(value, UINT32_MAX, &count))
-        return new_node(p, GMAIL_QUERY_NONE);
-    return time_node(p, kind, (int64_t)count * unit);
-}
-
-static struct gmail_query *is_term(struct parser *p, slice value)
-{
-    static const struct {
-        const char *name;
-        enum gmail_system label;
-    } states[] = {{"unread", GMAIL_UNREAD},       {"starred", GMAIL_STARRED},
-                  {"important", GMAIL_IMPORTANT}, {"sent", GMAIL_SENT},
-                  {"draft", GMAIL_DRAFT},         {"chat", GMAIL_CHAT}};
-    if (slice_eq_nocase(value, SLICE("read")))
-        return negate(p, system_node(p, GMAIL_UNREAD));
-    for (size_t i = 0; i < ARRAY_LEN(states); i++)
-        if (slice_eq_nocase(value, slice_cstr(states[i].name)))
-            return system_node(p, states[i].label);
-    return new_node(p, GMAIL_QUERY_NONE);
 }
 
 static struct gmail_query *in_term(struct parser *p, slice value)
 {
-    if (slice_eq_nocase(value, SLICE("anywhere"))) {
-        p->wants_hidden = true;
-        return new_node(p, GMAIL_QUERY_ALL);
-    }
-    if (slice_eq_nocase(value, SLICE("drafts")))
-        return system_node(p, GMAIL_DRAFT);
-    const struct gmail_label *label = gmail_label_find_name(p->gmail, value);
-    if (label && (label->number == GMAIL_TRASH || label->number == GMAIL_SPAM))
-        p->wants_hidden = true;
-    return label_node(p, label);
+    if (!slice_eq_nocase(value, SLICE("anywhere")))
+        return label_term(p, value);
+    p->wants_hidden = true;
+    return new_node(p, QUERY_ALL);
+}
+
+static struct gmail_query *is_term(struct parser *p, slice value)
+{
+    if (slice_eq_nocase(value, SLICE("read")))
+        return negate(p, label_term(p, SLICE("UNREAD")));
+    return label_term(p, value);
 }
 
 static struct gmail_query *category_term(struct parser *p, slice value)
 {
-    static const struct {
-        const char *name;
-        enum gmail_system label;
-    } categories[] = {{"primary", GMAIL_PERSONAL},      {"social", GMAIL_SOCIAL},
-                      {"promotions", GMAIL_PROMOTIONS}, {"updates", GMAIL_UPDATES},
-                      {"forums", GMAIL_FORUMS},         {"personal", GMAIL_PERSONAL}};
-    for (size_t i = 0; i < ARRAY_LEN(categories); i++)
-        if (slice_eq_nocase(value, slice_cstr(categories[i].name)))
-            return system_node(p, categories[i].label);
-    return new_node(p, GMAIL_QUERY_NONE);
+    slice name = slice_eq_nocase(value, SLICE("primary")) ? SLICE("personal") : value;
+    return label_term(p, arena_printf(p->arena, "CATEGORY_%.*s", SLICE_ARG(name)));
 }
 
 static struct gmail_query *has_term(struct parser *p, slice value)
 {
     if (slice_eq_nocase(value, SLICE("attachment")))
-        return new_node(p, GMAIL_QUERY_ATTACHMENT);
+        return new_node(p, QUERY_ATTACHMENT);
     if (slice_eq_nocase(value, SLICE("userlabels")))
-        return new_node(p, GMAIL_QUERY_USER_LABELS);
+        return new_node(p, QUERY_USER_LABELS);
     if (slice_eq_nocase(value, SLICE("nouserlabels")))
-        return negate(p, new_node(p, GMAIL_QUERY_USER_LABELS));
+        return negate(p, new_node(p, QUERY_USER_LABELS));
     if (slice_eq_nocase(value, SLICE("yellow-star")))
-        return system_node(p, GMAIL_STARRED);
-    return new_node(p, GMAIL_QUERY_NONE);
+        return label_term(p, SLICE("STARRED"));
+    return new_node(p, QUERY_NONE);
+}
+
+/* "2026/01/31", "2026-1-31", "01/31/2026" or seconds since 1970. */
+static struct gmail_query *date_term(struct parser *p, slice value, enum query_kind kind)
+{
+    uint64_t n[3] = {0};
+    if (slice_to_u64(value, UINT64_C(99999999999), &n[0]))
+        return new_number(p, kind, (int64_t)n[0] * 1000);
+    char separator = slice_find_char(value, '/') >= 0 ? '/' : '-';
+    for (int i = 0; i < 3; i++)
+        if (!slice_to_u64(slice_split(&value, separator), 9999, &n[i]))
+            return new_node(p, QUERY_NONE);
+    bool is_year_last = n[2] > 31;
+    uint64_t year = n[is_year_last ? 2 : 0], month = n[is_year_last ? 0 : 1];
+    uint64_t day = n[is_year_last ? 1 : 2];
+    if (value.ptr || year < 1970 || month < 1 || month > 12 || day < 1 || day > 31)
+        return new_node(p, QUERY_NONE);
+    int64_t days = time_days_from_civil((int64_t)year, (unsigned)month, (unsigned)day);
+    return new_number(p, kind, days * 86400000);
+}
+
+/* A number and the unit that is its last letter; false where it is none. */
+static bool read_units(slice value, const char *letters, const int64_t *units, int64_t *out)
+{
+    const char *letter = value.len ? strchr(letters, ascii_lower(value.ptr[value.len - 1])) : NULL;
+    uint64_t count;
+    if (letter)
+        value.len--;
+    if (!slice_to_u64(value, UINT32_MAX, &count))
+        return false;
+    *out = (int64_t)count * (letter ? units[letter - letters] : 1);
+    return true;
+}
+
+/* newer_than:7d, older_than:2m; days, months of 30, years of 365, and hours. */
+static struct gmail_query *age_term(struct parser *p, slice value, enum query_kind kind)
+{
+    static const int64_t units[] = {1, 24, 30 * 24, 365 * 24};
+    int64_t hours;
+    bool has_unit = value.len && ascii_is_letter(value.ptr[value.len - 1]);
+    if (!has_unit || !read_units(value, "hdmy", units, &hours) || hours > 10000 * units[3])
+        return new_node(p, QUERY_NONE);
+    return new_number(p, kind, p->now_ms - hours * 3600000);
+}
+
+/* larger:5M, smaller:200K, size:1000 */
+static struct gmail_query *size_term(struct parser *p, slice value, enum query_kind kind)
+{
+    static const int64_t units[] = {1024, 1024 * 1024};
+    int64_t bytes;
+    return read_units(value, "km", units, &bytes) ? new_number(p, kind, bytes)
+                                                  : new_node(p, QUERY_NONE);
 }
 
 static struct gmail_query *id_term(struct parser *p, slice value)
 {
-    struct gmail_query *node = new_node(p, GMAIL_QUERY_MESSAGE_ID);
+    struct gmail_query *node = new_node(p, QUERY_MESSAGE_ID);
     if (value.len > 1 && value.ptr[0] == '<' && value.ptr[value.len - 1] == '>')
         value = slice_of(value.ptr + 1, value.len - 2);
-    if (node)
-        node->words = value;
+    node->words = value;
     return node;
 }
 
-enum operator_kind {
-    OP_NAME_WORDS,
-    OP_NAME_IS,
-    OP_NAME_IN,
-    OP_NAME_HAS,
-    OP_NAME_CATEGORY,
-    OP_NAME_AFTER,
-    OP_NAME_BEFORE,
-    OP_NAME_NEWER,
-    OP_NAME_OLDER,
-    OP_NAME_LARGER,
-    OP_NAME_SMALLER,
-    OP_NAME_ID,
-};
-
+/* One of the functions reads what stands behind the colon; none: words of the field. */
 static const struct operator_name {
     const char *name;
-    enum operator_kind kind;
+    struct gmail_query *(*read)(struct parser *p, slice value);
+    struct gmail_query *(*read_number)(struct parser *p, slice value, enum query_kind kind);
+    enum query_kind kind;
     enum gmail_field field;
 } operators[] = {
-    {"from", OP_NAME_WORDS, GMAIL_FIELD_FROM},
-    {"to", OP_NAME_WORDS, GMAIL_FIELD_TO},
-    {"cc", OP_NAME_WORDS, GMAIL_FIELD_CC},
-    {"bcc", OP_NAME_WORDS, GMAIL_FIELD_BCC},
-    {"deliveredto", OP_NAME_WORDS, GMAIL_FIELD_TO},
-    {"subject", OP_NAME_WORDS, GMAIL_FIELD_SUBJECT},
-    {"filename", OP_NAME_WORDS, GMAIL_FIELD_FILENAME},
-    {"is", OP_NAME_IS, GMAIL_FIELD_ALL},
-    {"in", OP_NAME_IN, GMAIL_FIELD_ALL},
-    {"label", OP_NAME_IN, GMAIL_FIELD_ALL},
-    {"has", OP_NAME_HAS, GMAIL_FIELD_ALL},
-    {"category", OP_NAME_CATEGORY, GMAIL_FIELD_ALL},
-    {"after", OP_NAME_AFTER, GMAIL_FIELD_ALL},
-    {"newer", OP_NAME_AFTER, GMAIL_FIELD_ALL},
-    {"before", OP_NAME_BEFORE, GMAIL_FIELD_ALL},
-    {"older", OP_NAME_BEFORE, GMAIL_FIELD_ALL},
-    {"newer_than", OP_NAME_NEWER, GMAIL_FIELD_ALL},
-    {"older_than", OP_NAME_OLDER, GMAIL_FIELD_ALL},
-    {"larger", OP_NAME_LARGER, GMAIL_FIELD_ALL},
-    {"size", OP_NAME_LARGER, GMAIL_FIELD_ALL},
-    {"smaller", OP_NAME_SMALLER, GMAIL_FIELD_ALL},
-    {"rfc822msgid", OP_NAME_ID, GMAIL_FIELD_ALL},
+    {"from", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_FROM},
+    {"to", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_TO},
+    {"deliveredto", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_TO},
+    {"cc", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_CC},
+    {"bcc", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_BCC},
+    {"subject", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_SUBJECT},
+    {"filename", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_FILENAME},
+    {"is", is_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"in", in_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"label", label_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"has", has_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"category", category_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"after", NULL, date_term, QUERY_SINCE, GMAIL_FIELD_ALL},
+    {"newer", NULL, date_term, QUERY_SINCE, GMAIL_FIELD_ALL},
+    {"before", NULL, date_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
+    {"older", NULL, date_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
+    {"newer_than", NULL, age_term, QUERY_SINCE, GMAIL_FIELD_ALL},
+    {"older_than", NULL, age_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
+    {"larger", NULL, size_term, QUERY_LARGER, GMAIL_FIELD_ALL},
+    {"size", NULL, size_term, QUERY_LARGER, GMAIL_FIELD_ALL},
+    {"smaller", NULL, size_term, QUERY_SMALLER, GMAIL_FIELD_ALL},
+    {"rfc822msgid", id_term, NULL, QUERY_MESSAGE_ID, GMAIL_FIELD_ALL},
 };
+
+/* What is searched for without an operator. */
+static const struct operator_name anything = {"", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_ALL};
 
 static const struct operator_name *find_operator(slice name)
 {
@@ -310,59 +265,53 @@ static const struct operator_name *find_operator(slice name)
 
 static struct gmail_query *apply(struct parser *p, const struct operator_name *op, slice value)
 {
-    switch (op->kind) {
-    case OP_NAME_WORDS:
-        return words_node(p, op->field, value);
-    case OP_NAME_IS:
-        return is_term(p, value);
-    case OP_NAME_IN:
-        return in_term(p, value);
-    case OP_NAME_HAS:
-        return has_term(p, value);
-    case OP_NAME_CATEGORY:
-        return category_term(p, value);
-    case OP_NAME_AFTER:
-        return date_term(p, value, GMAIL_QUERY_SINCE);
-    case OP_NAME_BEFORE:
-        return date_term(p, value, GMAIL_QUERY_UNTIL);
-    case OP_NAME_NEWER:
-        return age_term(p, value, GMAIL_QUERY_SINCE);
-    case OP_NAME_OLDER:
-        return age_term(p, value, GMAIL_QUERY_UNTIL);
-    case OP_NAME_LARGER:
-        return size_term(p, value, GMAIL_QUERY_LARGER);
-    case OP_NAME_SMALLER:
-        return size_term(p, value, GMAIL_QUERY_SMALLER);
-    case OP_NAME_ID:
-        return id_term(p, value);
-    }
-    return NULL;
+    if (op->read)
+        return op->read(p, value);
+    return op->read_number ? op->read_number(p, value, op->kind) : words_term(p, op->field, value);
+}
+
+/* ---- the text ---- */
+
+static bool is_word_end(char c)
+{
+    return c && strchr(" \t\n\r(){}\"", c);
+}
+
+static slice take_quoted(struct parser *p)
+{
+    slice text = slice_from(p->rest, 1);
+    ptrdiff_t end = slice_find_char(text, '"');
+    slice phrase = end < 0 ? text : slice_first(text, (size_t)end);
+    p->rest = slice_from(text, end < 0 ? text.len : (size_t)end + 1);
+    return phrase;
+}
+
+static slice word_ahead(const struct parser *p)
+{
+    size_t len = 0;
+    while (len < p->rest.len && !is_word_end(p->rest.ptr[len]))
+        len++;
+    return slice_first(p->rest, len);
 }
 
 static struct gmail_query *parse_list(struct parser *p, const struct operator_name *op,
                                       char closing, unsigned depth);
 
-/* What an operator applies to, or a free term when op is NULL. */
+/* What an operator applies to; NULL: there is nothing. */
 static struct gmail_query *parse_value(struct parser *p, const struct operator_name *op,
                                        unsigned depth)
 {
-    static const struct operator_name anything = {"", OP_NAME_WORDS, GMAIL_FIELD_ALL};
-    const struct operator_name *use = op ? op : &anything;
     if (!p->rest.len)
         return NULL;
     char c = p->rest.ptr[0];
     if (c == '"')
-        return apply(p, use, take_quoted(p));
-    if ((c == '(' || c == '{') && depth < DEPTH_MAX) {
-        p->rest = slice_from(p->rest, 1);
-        return parse_list(p, op, c == '(' ? ')' : '}', depth + 1);
-    }
-    slice word = take_word(p);
-    if (!word.len) { /* a bracket without its counterpart */
-        p->rest = slice_from(p->rest, 1);
-        return NULL;
-    }
-    return apply(p, use, word);
+        return apply(p, op, take_quoted(p));
+    slice word = word_ahead(p);
+    p->rest = slice_from(p->rest, word.len ? word.len : 1);
+    if (word.len)
+        return apply(p, op, word);
+    bool is_group = (c == '(' || c == '{') && depth < DEPTH_MAX;
+    return is_group ? parse_list(p, op, c == '(' ? ')' : '}', depth + 1) : NULL;
 }
 
 static struct gmail_query *parse_term(struct parser *p, const struct operator_name *op,
@@ -373,59 +322,46 @@ static struct gmail_query *parse_term(struct parser *p, const struct operator_na
         is_negated ^= p->rest.ptr[0] == '-';
         p->rest = slice_from(p->rest, 1);
     }
-    struct parser before = *p;
-    slice word = take_word(p);
+    slice word = word_ahead(p);
     ptrdiff_t colon = slice_find_char(word, ':');
     const struct operator_name *named = colon > 0 ? find_operator(slice_first(word, (size_t)colon))
                                                   : NULL;
-    struct gmail_query *node;
-    p->rest = before.rest;
-    if (named) {
+    if (named)
         p->rest = slice_from(p->rest, (size_t)colon + 1);
-        node = parse_value(p, named, depth);
-    } else {
-        node = parse_value(p, op, depth);
-    }
+    struct gmail_query *node = parse_value(p, named ? named : op, depth);
     return node && is_negated ? negate(p, node) : node;
-}
-
-static bool is_at_end(const struct parser *p, char closing)
-{
-    return !p->rest.len || (closing && p->rest.ptr[0] == closing);
 }
 
 /* Terms up to `closing` (0: the end), joined by AND; in braces by OR. */
 static struct gmail_query *parse_list(struct parser *p, const struct operator_name *op,
                                       char closing, unsigned depth)
 {
-    struct gmail_query *list =
-        new_node(p, closing == '}' ? GMAIL_QUERY_ANY_OF : GMAIL_QUERY_ALL_OF);
+    struct gmail_query *list = new_node(p, closing == '}' ? QUERY_ANY_OF : QUERY_ALL_OF);
     struct gmail_query *last = NULL, **last_link = NULL;
     bool is_or = false;
-    while (list && !p->is_failed) {
-        skip_space(p);
-        if (is_at_end(p, closing))
+    for (p->rest = slice_trim(p->rest); p->rest.len; p->rest = slice_trim(p->rest)) {
+        slice word = word_ahead(p);
+        if (closing && p->rest.ptr[0] == closing) {
+            p->rest = slice_from(p->rest, 1);
             break;
-        if (take_keyword(p, SLICE("OR"))) {
-            is_or = last != NULL;
+        }
+        if (slice_eq(word, SLICE("OR")) || slice_eq(word, SLICE("AND"))) {
+            is_or = last && slice_eq(word, SLICE("OR"));
+            p->rest = slice_from(p->rest, word.len);
             continue;
         }
-        if (take_keyword(p, SLICE("AND")))
-            continue;
         struct gmail_query *term = parse_term(p, op, depth);
         if (!term)
             continue;
-        if (is_or && last->kind == GMAIL_QUERY_ANY_OF && last->is_or_chain) {
-            add_child(last, term);
-        } else if (is_or) {
-            struct gmail_query *any = new_node(p, GMAIL_QUERY_ANY_OF);
-            if (!any)
-                break;
+        if (is_or && !last->is_or_chain) {
+            struct gmail_query *any = new_node(p, QUERY_ANY_OF);
             any->is_or_chain = true;
+            any->first = last;
             *last_link = any;
-            add_child(any, last);
-            add_child(any, term);
             last = any;
+        }
+        if (is_or) {
+            add_child(last, term);
         } else {
             last_link = last ? &last->next : &list->first;
             *last_link = term;
@@ -433,18 +369,100 @@ static struct gmail_query *parse_list(struct parser *p, const struct operator_na
         }
         is_or = false;
     }
-    if (p->rest.len && closing)
-        p->rest = slice_from(p->rest, 1);
     return list;
 }
 
 struct gmail_query *gmail_query_parse(const struct gmail *gmail, struct arena *arena, slice text,
-                                      int64_t now_us)
+                                      int64_t now_us, bool *wants_hidden)
 {
-    struct parser p = {gmail, arena, text, now_us, false, false};
-    struct gmail_query *root = parse_list(&p, NULL, 0, 0);
-    if (!root || p.is_failed)
-        return NULL;
-    root->wants_hidden = p.wants_hidden;
+    struct parser p = {.gmail = gmail, .arena = arena, .rest = text, .now_ms = now_us / 1000};
+    /* Each node takes a byte of the text or more, but the root and what - and OR wrap. */
+    p.nodes = ARENA_ARRAY(arena, struct gmail_query, 2 * text.len + 4);
+    struct gmail_query *root = p.nodes ? parse_list(&p, &anything, 0, 0) : NULL;
+    *wants_hidden = p.wants_hidden;
     return root;
+}
+
+/* ---- matching ---- */
+
+static bool has_words(const struct gmail_message *message, enum gmail_field field, slice wanted)
+{
+    slice words = message->words[field];
+    return memmem(words.ptr, words.len, wanted.ptr, wanted.len) != NULL;
+}
+
+static bool matches_words(const struct gmail_query *query, const struct gmail_message *message)
+{
+    slice wanted = query->words;
+    return has_words(message, query->field, wanted) ||
+           (query->field == GMAIL_FIELD_TO && (has_words(message, GMAIL_FIELD_CC, wanted) ||
+                                               has_words(message, GMAIL_FIELD_BCC, wanted)));
+}
+
+static bool has_user_label(const struct gmail_message *message)
+{
+    for (unsigned i = 0; i < message->label_count; i++)
+        if (message->labels[i]->is_user)
+            return true;
+    return false;
+}
+
+/* Whether one of the children gives that answer. */
+static bool any_is(const struct gmail_query *first, const struct gmail_message *message, bool is)
+{
+    for (const struct gmail_query *child = first; child; child = child->next)
+        if (gmail_query_matches(child, message) == is)
+            return true;
+    return false;
+}
+
+bool gmail_query_matches(const struct gmail_query *query, const struct gmail_message *message)
+{
+    slice id = message->message_id;
+    switch (query->kind) {
+    case QUERY_ALL:
+        return true;
+    case QUERY_NONE:
+        return false;
+    case QUERY_ALL_OF:
+        return !any_is(query->first, message, false);
+    case QUERY_ANY_OF:
+        return !query->first || any_is(query->first, message, true);
+    case QUERY_NOT:
+        return !gmail_query_matches(query->first, message);
+    case QUERY_WORDS:
+        return matches_words(query, message);
+    case QUERY_LABEL:
+        return gmail_has(message, query->label);
+    case QUERY_ATTACHMENT:
+        return message->has_attachment;
+    case QUERY_USER_LABELS:
+        return has_user_label(message);
+    case QUERY_SINCE:
+        return message->time_ms >= query->number;
+    case QUERY_UNTIL:
+        return message->time_ms < query->number;
+    case QUERY_LARGER:
+        return message->size > (uint64_t)query->number;
+    case QUERY_SMALLER:
+        return message->size < (uint64_t)query->number;
+    case QUERY_MESSAGE_ID:
+        return id.len > 2 && slice_eq(slice_of(id.ptr + 1, id.len - 2), query->words);
+    }
+    return false;
+}
+
+const struct gmail_order *gmail_query_order(const struct gmail *gmail,
+                                            const struct gmail_query *query)
+{
+    const struct gmail_order *best = &gmail->all;
+    if (query->kind == QUERY_LABEL)
+        return &query->label->order;
+    for (const struct gmail_query *child = query->kind == QUERY_ALL_OF ? query->first : NULL; child;
+         child = child->next) {
+        const struct gmail_order *order = gmail_query_order(gmail, child);
+        if (order->count < best->count)
+            best = order;
+    }
+    return best;
 }

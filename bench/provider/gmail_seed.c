@@ -1,224 +1,127 @@
 /*
- * Builds the seeded mails as RFC 5322 texts and puts them into the mailbox, as if they had come in.
+ * The first state of the mailbox, from gmail.json: labels, settings, and the mails as RFC 5322
+ * texts, made by its templates and put in as if they had come in. Mail k (from 1) has the id
+ * GMAIL_SEED_ID + k, whatever the seed and the day, so that documentation and examples can name it;
+ * manifests' examples rely on these ids:
+ *   1, 2 read; 3 has an invoice attached as part 1; 4 begins a thread; 5, 6, 7 unread in the inbox;
+ *   0x38 and 0x39 to be trashed and deleted; 0x3c lies in the trash.
  */
-#include "provider/gmail_seed.h"
-
-#include <time.h>
+#include <stdio.h>
 
 #include "base/encode.h"
+#include "expr/expr.h"
 #include "provider/gmail.h"
 
-static const char self[] = "Sam Rivera <" GMAIL_ADDRESS ">";
+enum { NOISE_BYTES = 2500 };
 
-static const struct {
-    unsigned flag;
-    unsigned label;
-} flag_labels[] = {
-    {SEED_UNREAD, GMAIL_UNREAD},
-    {SEED_STARRED, GMAIL_STARRED},
-    {SEED_IMPORTANT, GMAIL_IMPORTANT},
-    {SEED_SENT, GMAIL_SENT},
-    {SEED_PROMOTIONS, GMAIL_PROMOTIONS},
-    {SEED_UPDATES, GMAIL_UPDATES},
-    {SEED_SOCIAL, GMAIL_SOCIAL},
-    {SEED_FORUMS, GMAIL_FORUMS},
-    {SEED_SPAM, GMAIL_SPAM},
-    {SEED_TRASH, GMAIL_TRASH},
-    {SEED_INBOX, GMAIL_INBOX},
-    {SEED_LABEL, GMAIL_SYSTEM_LABELS},
-    {SEED_DRAFT, GMAIL_DRAFT},
-};
-
-static void add_date(struct buf *out, int64_t time_ms)
+static bool add_labels(struct gmail *gmail)
 {
-    time_t seconds = (time_t)(time_ms / 1000);
-    struct tm tm;
-    char text[64];
-    gmtime_r(&seconds, &tm);
-    strftime(text, sizeof(text), "Date: %a, %d %b %Y %H:%M:%S +0000\r\n", &tm);
-    buf_append_cstr(out, text);
-}
-
-/* A header value; as encoded word where it is not ASCII. */
-static void add_header(struct buf *out, const char *name, const char *value)
-{
-    bool is_ascii = true;
-    for (const char *p = value; *p; p++)
-        is_ascii &= (unsigned char)*p < 0x80;
-    buf_printf(out, "%s: ", name);
-    if (is_ascii) {
-        buf_append_cstr(out, value);
-    } else {
-        buf_append_cstr(out, "=?UTF-8?B?");
-        encode_base64(out, slice_cstr(value));
-        buf_append_cstr(out, "?=");
+    const struct json *labels = JSON_GET(gmail->data, "labels");
+    for (uint32_t i = 0; json_is(labels, JSON_ARRAY) && i < labels->count; i++) {
+        slice id = json_get_str(json_at(labels, i), SLICE("id"));
+        struct gmail_label *label = gmail_label_new(gmail, id, id, false);
+        if (!label)
+            return false;
+        label->is_hidden_in_list = !json_get_bool(json_at(labels, i), SLICE("shows"), false);
+        label->is_hidden_on_messages = label->is_hidden_in_list;
     }
-    buf_append_cstr(out, "\r\n");
+    return gmail->label_count == GMAIL_SYSTEM_LABELS &&
+           gmail_label_new(gmail, SLICE("Label_1"), SLICE("Receipts"), true);
 }
 
-/* Bytes in lines of 76 characters of base64. */
-static void add_base64(struct buf *out, slice bytes)
+/* What a file of an image or a document is filled with: base64 of random bytes. */
+static slice noise(struct arena *arena, struct rng *rng)
 {
-    for (size_t i = 0; i < bytes.len; i += 57) {
-        encode_base64(out, slice_first(slice_from(bytes, i), 57));
-        buf_append_cstr(out, "\r\n");
-    }
+    char bytes[NOISE_BYTES];
+    struct buf out;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)rng_below(rng, 256);
+    buf_init(&out, 2 * sizeof(bytes));
+    encode_base64(&out, slice_of(bytes, sizeof(bytes)));
+    slice text = arena_dup(arena, buf_slice(&out));
+    buf_deinit(&out);
+    return text;
 }
 
-static void add_text(struct buf *out, const char *type, slice body)
+/* Evaluates the template with what is there so far, and adds the result under that name. */
+static bool add_part(struct arena *arena, struct json *scope, slice name, const struct json *tree)
 {
-    buf_printf(out, "Content-Type: %s; charset=\"UTF-8\"\r\n", type);
-    buf_append_cstr(out, "Content-Transfer-Encoding: base64\r\n\r\n");
-    add_base64(out, body);
-}
-
-static void add_html(struct buf *out, slice body)
-{
-    struct buf html;
-    buf_init(&html, 64 * 1024);
-    buf_append_cstr(&html, "<html><body><p>");
-    while (body.len) {
-        slice line = slice_split(&body, '\n');
-        buf_append(&html, line);
-        buf_append_cstr(&html, line.len ? "<br>\n" : "</p>\n<p>");
-    }
-    buf_append_cstr(&html, "</p></body></html>\n");
-    add_text(out, "text/html", buf_slice(&html));
-    buf_deinit(&html);
-}
-
-static void add_alternative(struct buf *out, uint64_t id, slice body)
-{
-    buf_printf(out, "Content-Type: multipart/alternative; boundary=\"alt%llx\"\r\n\r\n",
-               (unsigned long long)id);
-    buf_printf(out, "--alt%llx\r\n", (unsigned long long)id);
-    add_text(out, "text/plain", body);
-    buf_printf(out, "--alt%llx\r\n", (unsigned long long)id);
-    add_html(out, body);
-    buf_printf(out, "--alt%llx--\r\n", (unsigned long long)id);
-}
-
-/* Something of the right kind and of a believable size. */
-static void add_attachment(struct buf *out, const struct gmail_seed_mail *mail, struct rng *rng)
-{
-    struct buf bytes;
-    buf_init(&bytes, 64 * 1024);
-    const char *type = "application/pdf";
-    if (mail->flags & SEED_CSV) {
-        type = "text/csv";
-        buf_append_cstr(&bytes, "date,amount,currency,reference\n");
-        for (unsigned i = 1; i <= 40; i++)
-            buf_printf(&bytes, "2026-%02u-%02u,%llu.%02llu,EUR,INV-%04u\n", i % 12 + 1, i % 28 + 1,
-                       (unsigned long long)rng_below(rng, 900) + 10,
-                       (unsigned long long)rng_below(rng, 100), 4200 + i);
-    } else {
-        bool is_image = mail->flags & SEED_IMAGE;
-        type = is_image ? "image/png" : type;
-        buf_append(&bytes, is_image ? SLICE("\x89PNG\r\n\x1a\n") : SLICE("%PDF-1.7\n"));
-        for (unsigned i = 0; i < 2500; i++)
-            buf_append_char(&bytes, (char)rng_below(rng, 256));
-        buf_append(&bytes, is_image ? SLICE("IEND\xae\x42\x60\x82") : SLICE("\n%%EOF\n"));
-    }
-    buf_printf(out, "Content-Type: %s; name=\"%s\"\r\n", type, mail->filename);
-    buf_printf(out, "Content-Disposition: attachment; filename=\"%s\"\r\n", mail->filename);
-    buf_append_cstr(out, "Content-Transfer-Encoding: base64\r\n\r\n");
-    add_base64(out, buf_slice(&bytes));
-    buf_deinit(&bytes);
-}
-
-static void add_content(struct buf *out, const struct gmail_seed_mail *mail, uint64_t id,
-                        struct rng *rng)
-{
-    slice body = slice_cstr(mail->body);
-    buf_append_cstr(out, "MIME-Version: 1.0\r\n");
-    if (mail->filename) {
-        buf_printf(out, "Content-Type: multipart/mixed; boundary=\"mix%llx\"\r\n\r\n--mix%llx\r\n",
-                   (unsigned long long)id, (unsigned long long)id);
-        if (mail->flags & SEED_HTML)
-            add_alternative(out, id, body);
-        else
-            add_text(out, "text/plain", body);
-        buf_printf(out, "--mix%llx\r\n", (unsigned long long)id);
-        add_attachment(out, mail, rng);
-        buf_printf(out, "--mix%llx--\r\n", (unsigned long long)id);
-    } else if (mail->flags & SEED_HTML_ONLY) {
-        add_html(out, body);
-    } else if (mail->flags & SEED_HTML) {
-        add_alternative(out, id, body);
-    } else {
-        add_text(out, "text/plain", body);
-    }
-}
-
-static void add_reference(struct buf *out, unsigned thread, const char *name)
-{
-    buf_printf(out, "%s: <%llx@mail.example.com>\r\n", name,
-               (unsigned long long)(GMAIL_SEED_ID + thread));
-}
-
-static void build(struct buf *out, const struct gmail_seed_mail *mail, uint64_t id, int64_t time_ms,
-                  struct rng *rng)
-{
-    if (mail->from) {
-        buf_append_cstr(out, "Delivered-To: " GMAIL_ADDRESS "\r\n"
-                             "Received: by 2002:a05:6402:1f0a with SMTP id x10csp; ");
-        buf_append_cstr(out, "Fri, 20 Nov 2026 08:00:00 -0800 (PST)\r\n");
-    }
-    add_header(out, "From", mail->from ? mail->from : self);
-    add_header(out, "To", mail->to ? mail->to : self);
-    add_header(out, "Subject", mail->subject);
-    add_date(out, time_ms);
-    buf_printf(out, "Message-ID: <%llx@mail.example.com>\r\n", (unsigned long long)id);
-    if (mail->thread) {
-        add_reference(out, mail->thread, "In-Reply-To");
-        add_reference(out, mail->thread, "References");
-    }
-    if (mail->flags & (SEED_PROMOTIONS | SEED_FORUMS))
-        buf_append_cstr(out, "List-Unsubscribe: <https://example.com/unsubscribe>\r\n");
-    add_content(out, mail, id, rng);
-}
-
-static bool insert(struct gmail *gmail, size_t k, int64_t now_us)
-{
-    const struct gmail_seed_mail *mail = &gmail_seed_mails[k - 1];
-    struct rng *rng = &gmail->provider->rng;
-    int64_t jitter_ms = (int64_t)rng_below(rng, 40 * 60 * 1000);
-    struct gmail_new_message new = {.id = GMAIL_SEED_ID + k,
-                                    .time_ms = now_us / 1000 - (int64_t)mail->age_hours * 3600000 -
-                                               jitter_ms};
-    unsigned labels[ARRAY_LEN(flag_labels) + 1];
-    for (size_t i = 0; i < ARRAY_LEN(flag_labels); i++)
-        if (mail->flags & flag_labels[i].flag)
-            labels[new.label_count++] = flag_labels[i].label;
-    unsigned categories = SEED_PROMOTIONS | SEED_UPDATES | SEED_SOCIAL | SEED_FORUMS;
-    if (mail->flags & SEED_INBOX && !(mail->flags & categories))
-        labels[new.label_count++] = GMAIL_PERSONAL;
-    new.labels = labels;
-    struct buf raw;
-    buf_init(&raw, 1024 * 1024);
-    build(&raw, mail, new.id, new.time_ms, rng);
-    new.raw = buf_slice(&raw);
+    struct expr_budget budget;
     struct err err;
-    struct gmail_message *message = buf_is_ok(&raw) ? gmail_insert(gmail, &new, &err) : NULL;
-    buf_deinit(&raw);
-    if (message && mail->flags & SEED_DRAFT)
-        return gmail_draft_add(gmail, message,
-                               UINT64_C(7190000000000000000) + gmail->draft_count + 1) != NULL;
+    struct json value;
+    struct expr_template *template = expr_template_compile(arena, tree, &err);
+    expr_budget_init(&budget);
+    if (!template || expr_template_eval(template, scope, 0, &budget, arena, &value, &err) != OK)
+        return false;
+    json_object_set(arena, scope, name, value);
+    return true;
+}
+
+/* The mail as it comes in; empty: out of memory. */
+static slice build(struct gmail *gmail, struct arena *arena, const struct json *row,
+                   const struct gmail_new_message *new)
+{
+    const struct json *parts = JSON_GET(gmail->data, "parts");
+    const struct json *file =
+        json_get(JSON_GET(gmail->data, "files"), json_get_str(row, SLICE("file")));
+    struct json scope = json_object();
+    slice id = arena_printf(arena, "%llx", (unsigned long long)new->id);
+    json_object_set(arena, &scope, SLICE("row"), *row);
+    json_object_set(arena, &scope, SLICE("id"), json_string(id));
+    json_object_set(arena, &scope, SLICE("time_ms"), json_i64(new->time_ms));
+    json_object_set(arena, &scope, SLICE("self"),
+                    json_string(SLICE("Sam Rivera <" GMAIL_ADDRESS ">")));
+    json_object_set(arena, &scope, SLICE("noise"),
+                    json_string(file ? noise(arena, &gmail->provider->rng) : SLICE("")));
+    bool is_ok = !file || add_part(arena, &scope, SLICE("file"), file);
+    for (uint32_t i = 0; is_ok && i < parts->count; i++)
+        is_ok = add_part(arena, &scope, json_str(&parts->as.members[i].key),
+                         &parts->as.members[i].value);
+    return is_ok ? json_get_str(&scope, SLICE("mail")) : SLICE_NONE;
+}
+
+static bool insert(struct gmail *gmail, size_t k, int64_t now_us, struct arena *arena)
+{
+    const struct json *row = json_at(JSON_GET(gmail->data, "mails"), k - 1);
+    const struct json *names = JSON_GET(row, "labels");
+    struct gmail_label *labels[GMAIL_MESSAGE_LABELS_MAX];
+    int64_t jitter_ms = (int64_t)rng_below(&gmail->provider->rng, 40 * 60 * 1000);
+    struct gmail_new_message new = {.id = GMAIL_SEED_ID + k, .labels = labels};
+    struct err err;
+    new.time_ms = now_us / 1000 - json_get_i64(row, SLICE("hours_ago"), 0) * 3600000 - jitter_ms;
+    for (uint32_t i = 0; i < names->count; i++)
+        labels[new.label_count++] = gmail_label_find(gmail, json_str(json_at(names, i)));
+    new.raw = build(gmail, arena, row, &new);
+    struct gmail_message *message = new.raw.len ? gmail_insert(gmail, &new, &err) : NULL;
+    if (message && gmail_is(message, GMAIL_DRAFT))
+        (void)snprintf(message->draft_id, sizeof(message->draft_id), "r71900000000000000%02zu",
+                       gmail->labels[GMAIL_DRAFT]->order.count);
     return message != NULL;
 }
 
 bool gmail_seed(struct gmail *gmail, int64_t now_us)
 {
-    /* The first user label gets the number behind the system's: SEED_LABEL relies on it. */
-    if (!gmail_label_new(gmail, SLICE("Label_1"), SLICE("Receipts"), true))
+    gmail->data = provider_data(&gmail->arena, "gmail.json");
+    const struct json *mails = JSON_GET(gmail->data, "mails");
+    const struct json *settings = JSON_GET(gmail->data, "settings");
+    if (!mails || !settings || !add_labels(gmail))
         return false;
+    gmail->filters = *JSON_GET(settings, "filters");
+    gmail->vacation = *JSON_GET(settings, "vacation");
+    gmail->send_as = *JSON_GET(settings, "sendAs");
     gmail->next_label = 1;
-    /* Oldest first, so that a thread's beginning is there before its answers. */
-    for (size_t k = gmail_seed_count; k > 0; k--)
-        if (!gmail_seed_mails[k - 1].thread && !insert(gmail, k, now_us))
-            return false;
-    for (size_t k = gmail_seed_count; k > 0; k--)
-        if (gmail_seed_mails[k - 1].thread && !insert(gmail, k, now_us))
-            return false;
+    gmail->next_filter = gmail->filters.count;
+    /* Oldest first, and a thread's beginning before its answers. */
+    for (int is_answer = 0; is_answer < 2; is_answer++) {
+        for (size_t k = mails->count; k > 0; k--) {
+            struct arena arena;
+            bool is_due = !JSON_GET(json_at(mails, k - 1), "thread") == !is_answer;
+            arena_init(&arena, 1024 * 1024);
+            bool is_ok = !is_due || insert(gmail, k, now_us, &arena);
+            arena_deinit(&arena);
+            if (!is_ok)
+                return false;
+        }
+    }
     return true;
 }

@@ -2,70 +2,55 @@
  * Sending and drafts. A mail comes as base64url in `raw`, or as message/rfc822 through the upload
  * path; it is parsed as MIME and refused as Gmail refuses it.
  */
-#include <time.h>
+#include <stdio.h>
 
+#include "base/clock.h"
 #include "base/encode.h"
-#include "base/mem.h"
 #include "provider/gmail.h"
-#include "provider/ledger.h"
-
-static bool bad(struct provider_reply *reply, const char *text)
-{
-    gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT", "%s", text);
-    return false;
-}
 
 /* Both alphabets and missing padding are taken, as Google's JSON reading does. */
 static bool decode_raw(struct arena *arena, slice text, slice *raw)
 {
-    size_t len = text.len;
-    while (len && text.ptr[len - 1] == '=')
-        len--;
-    char *copy = arena_alloc_text(arena, len + 1);
     struct buf out;
+    char *copy = arena_cstr(arena, text);
+    size_t len = copy ? text.len : 0;
+    while (len && copy[len - 1] == '=')
+        len--;
+    for (size_t i = 0; i < len; i++)
+        copy[i] = (char)(copy[i] == '+' ? '-' : copy[i] == '/' ? '_' : copy[i]);
     buf_init(&out, len + 1);
-    for (size_t i = 0; copy && i < len; i++) {
-        char c = text.ptr[i];
-        copy[i] = (char)(c == '+' ? '-' : c == '/' ? '_' : c);
-    }
     bool is_ok = copy && decode_base64url(&out, slice_of(copy, len)) == OK;
-    if (is_ok)
-        *raw = arena_dup(arena, buf_slice(&out));
+    *raw = is_ok ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
     buf_deinit(&out);
-    return is_ok;
+    return raw->ptr != NULL;
 }
 
 /* The mail of a request; message is the JSON that holds `raw`. false: answered. */
-static bool read_raw(struct gmail_request *request, const struct json *message, slice *raw,
-                     struct provider_reply *reply)
+static bool read_raw(struct gmail_request *request, const struct json *message, slice *raw)
 {
     const struct provider_request *http = request->http;
+    slice text = json_get_str(message, SLICE("raw"));
     if (!request->json && http->body.len) { /* message/rfc822 */
         *raw = http->body;
         return true;
     }
-    slice text = json_get_str(message, SLICE("raw"));
     if (!text.len)
-        return bad(reply, "'raw' RFC822 payload message string or uploading message via /upload/* "
-                          "URL required");
-    if (decode_raw(http->arena, text, raw))
-        return true;
-    gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT",
-                "Invalid value at 'message.raw' (TYPE_BYTES), Base64 decoding failed for \"%.*s\"",
-                SLICE_ARG(slice_first_utf8(text, 40)));
-    return false;
+        return gmail_bad(request, "'raw' RFC822 payload message string or uploading message via "
+                                  "/upload/* URL required");
+    return decode_raw(http->arena, text, raw) ||
+           gmail_bad(request,
+                     "Invalid value at 'message.raw' (TYPE_BYTES), Base64 decoding failed for "
+                     "\"%.*s\"",
+                     SLICE_ARG(slice_first_utf8(text, 40)));
 }
 
 /* The thread that the request names; false: answered. */
 static bool read_thread(struct gmail_request *request, const struct json *message,
-                        struct gmail_thread **thread, struct provider_reply *reply)
+                        struct gmail_thread **thread)
 {
     slice id = json_get_str(message, SLICE("threadId"));
     *thread = id.len ? gmail_find_thread(request->gmail, id) : NULL;
-    if (!id.len || *thread)
-        return true;
-    gmail_error_plain(reply, 404);
-    return false;
+    return !id.len || *thread || gmail_error_plain(request->gmail, request->reply, 404);
 }
 
 struct recipients {
@@ -80,43 +65,38 @@ static void on_address(void *user, slice address)
     recipients->is_self |= slice_eq_nocase(address, SLICE(GMAIL_ADDRESS));
 }
 
-/* Missing headers that Gmail adds to what it sends: From, Date, Message-ID. */
-static slice complete(struct gmail_request *request, slice raw)
+static bool parse(struct gmail_request *request, slice raw, struct mime_part *part)
 {
-    struct arena *arena = request->http->arena;
-    struct mime_part probe;
-    struct err err;
-    if (mime_parse(arena, raw, &probe, &err) != OK)
-        return raw;
-    struct buf head;
-    buf_init(&head, 1024);
-    if (!mime_header(&probe, "From").len)
-        buf_append_cstr(&head, "From: Sam Rivera <" GMAIL_ADDRESS ">\r\n");
-    if (!mime_header(&probe, "Date").len) {
-        time_t seconds = (time_t)(request->http->now_us / 1000000);
-        struct tm tm;
-        char text[64];
-        gmtime_r(&seconds, &tm);
-        strftime(text, sizeof(text), "Date: %a, %d %b %Y %H:%M:%S +0000\r\n", &tm);
-        buf_append_cstr(&head, text);
-    }
-    if (!mime_header(&probe, "Message-ID").len)
-        buf_printf(&head, "Message-ID: <CA%016llx%08llx@mail.gmail.com>\r\n",
-                   (unsigned long long)rng_next(&request->gmail->provider->rng),
-                   (unsigned long long)request->gmail->history_id);
-    slice whole =
-        head.len ? arena_printf(arena, "%.*s%.*s", (int)head.len, head.ptr, SLICE_ARG(raw)) : raw;
-    buf_deinit(&head);
-    return whole;
+    struct err err = {0};
+    return mime_parse(request->http->arena, raw, part, &err) == OK ||
+           gmail_bad(request, "The message could not be parsed: %s", err.text);
 }
 
-static struct gmail_message *insert(struct gmail_request *request, slice raw,
-                                    struct gmail_thread *thread, const unsigned *labels,
-                                    size_t label_count, struct provider_reply *reply)
+/* With the headers that Gmail adds to what it sends: From, Date, Message-ID. */
+static slice complete(struct gmail_request *request, const struct mime_part *part, slice raw)
+{
+    struct arena *arena = request->http->arena;
+    struct gmail *gmail = request->gmail;
+    char date[30];
+    if (!mime_header(part, "From").len)
+        raw = arena_printf(arena, "From: Sam Rivera <" GMAIL_ADDRESS ">\r\n%.*s", SLICE_ARG(raw));
+    time_format_http(request->http->now_us, date);
+    if (!mime_header(part, "Date").len)
+        raw = arena_printf(arena, "Date: %.26s+0000\r\n%.*s", date, SLICE_ARG(raw));
+    if (!mime_header(part, "Message-ID").len)
+        raw = arena_printf(arena, "Message-ID: <CA%016llx%08llx@mail.gmail.com>\r\n%.*s",
+                           (unsigned long long)rng_next(&gmail->provider->rng),
+                           (unsigned long long)gmail->history_id, SLICE_ARG(raw));
+    return raw;
+}
+
+static struct gmail_message *insert(struct gmail_request *request, const struct mime_part *part,
+                                    slice raw, struct gmail_thread *thread,
+                                    struct gmail_label *const *labels, size_t label_count)
 {
     int64_t now_ms = request->http->now_us / 1000;
     struct gmail_new_message new = {
-        .raw = complete(request, raw),
+        .raw = complete(request, part, raw),
         .time_ms = now_ms > request->gmail->last_ms ? now_ms : request->gmail->last_ms,
         .thread = thread,
         .labels = labels,
@@ -125,180 +105,99 @@ static struct gmail_message *insert(struct gmail_request *request, slice raw,
     struct err err = {0};
     struct gmail_message *message = gmail_insert(request->gmail, &new, &err);
     if (!message)
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT",
-                    "The message could not be parsed: %s", err.text);
+        gmail_bad(request, "The message could not be parsed: %s", err.text);
     return message;
+}
+
+static bool read_recipients(struct gmail_request *request, const struct mime_part *part,
+                            struct recipients *to)
+{
+    static const char *const fields[] = {"To", "Cc", "Bcc"};
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        slice value = mime_header(part, fields[i]);
+        size_t before = to->count;
+        mime_addresses(value, on_address, to);
+        if (value.len && to->count == before)
+            return gmail_bad(request, "Invalid %s header", fields[i]);
+    }
+    return to->count || gmail_bad(request, "Recipient address required");
 }
 
 /* Parses and sends; NULL: answered. */
 static struct gmail_message *send_raw(struct gmail_request *request, slice raw,
-                                      struct gmail_thread *thread, struct provider_reply *reply)
+                                      struct gmail_thread *thread)
 {
-    static const unsigned sent[] = {GMAIL_SENT};
-    static const unsigned to_self[] = {GMAIL_UNREAD, GMAIL_SENT, GMAIL_INBOX};
+    struct gmail_label *const *labels = request->gmail->labels;
+    struct gmail_label *const to_self[] = {labels[GMAIL_UNREAD], labels[GMAIL_SENT],
+                                           labels[GMAIL_INBOX]};
     struct mime_part part;
-    struct err err = {0};
-    if (raw.len > GMAIL_MESSAGE_BYTES_MAX) {
-        gmail_error(reply, 413, "uploadTooLarge", "INVALID_ARGUMENT",
-                    "Message too large. The maximum is %d bytes.", GMAIL_MESSAGE_BYTES_MAX);
-        return NULL;
-    }
-    if (mime_parse(request->http->arena, raw, &part, &err) != OK) {
-        gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT",
-                    "The message could not be parsed: %s", err.text);
-        return NULL;
-    }
     struct recipients to = {0};
-    static const char *const fields[] = {"To", "Cc", "Bcc"};
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        slice value = mime_header(&part, fields[i]);
-        size_t before = to.count;
-        mime_addresses(value, on_address, &to);
-        if (value.len && to.count == before) {
-            gmail_error(reply, 400, "invalidArgument", "INVALID_ARGUMENT", "Invalid %s header",
-                        fields[i]);
-            return NULL;
-        }
-    }
-    if (!to.count) {
-        bad(reply, "Recipient address required");
-        return NULL;
-    }
-    return to.is_self ? insert(request, raw, thread, to_self, ARRAY_LEN(to_self), reply)
-                      : insert(request, raw, thread, sent, ARRAY_LEN(sent), reply);
-}
-
-static void record(struct gmail_request *request, const char *kind, slice id,
-                   const struct gmail_message *message)
-{
-    ledger_add(request->gmail->provider->ledger, request->http, kind, id,
-               message ? mime_header(&message->payload, "Subject") : SLICE(""));
-}
-
-void gmail_messages_send(struct gmail_request *request, struct provider_reply *reply)
-{
-    slice raw;
-    struct gmail_thread *thread;
-    if (!read_raw(request, request->json, &raw, reply) ||
-        !read_thread(request, request->json, &thread, reply))
-        return;
-    struct gmail_message *message = send_raw(request, raw, thread, reply);
+    struct gmail_message *message = NULL;
+    if (raw.len > GMAIL_MESSAGE_BYTES_MAX)
+        gmail_error(request->reply, 413, SLICE("uploadTooLarge"), SLICE("INVALID_ARGUMENT"),
+                    "Message too large. The maximum is %d bytes.", GMAIL_MESSAGE_BYTES_MAX);
+    else if (parse(request, raw, &part) && read_recipients(request, &part, &to))
+        message = to.is_self ? insert(request, &part, raw, thread, to_self, ARRAY_LEN(to_self))
+                             : insert(request, &part, raw, thread, &labels[GMAIL_SENT], 1);
     if (!message)
-        return;
-    record(request, "gmail.messages.send", slice_of(message->id_text, GMAIL_ID_TEXT_LEN), message);
-    struct json_writer w = reply_json(reply, 200);
-    gmail_write_brief(&w, message);
+        return NULL;
+    gmail_record_message(request, message);
+    struct json_writer w = reply_json(request->reply, 200);
+    gmail_write_brief(&w, message, true);
+    return message;
 }
 
-static void reply_draft(struct provider_reply *reply, const struct gmail_draft *draft)
+void gmail_messages_send(struct gmail_request *request)
 {
-    struct json_writer w = reply_json(reply, 200);
-    json_open(&w, '{');
-    json_key(&w, "id");
-    json_put_str(&w, slice_cstr(draft->id));
-    json_key(&w, "message");
-    gmail_write_brief(&w, draft->message);
-    json_close(&w, '}');
-}
-
-/* A draft needs no recipient, nothing but a mail that can be read. */
-static struct gmail_message *insert_draft(struct gmail_request *request,
-                                          struct provider_reply *reply)
-{
-    static const unsigned labels[] = {GMAIL_DRAFT};
-    const struct json *message = JSON_GET(request->json, "message");
     slice raw;
     struct gmail_thread *thread;
-    if (!read_raw(request, message, &raw, reply) || !read_thread(request, message, &thread, reply))
-        return NULL;
-    return insert(request, raw, thread, labels, ARRAY_LEN(labels), reply);
+    if (read_raw(request, request->json, &raw) && read_thread(request, request->json, &thread))
+        (void)!send_raw(request, raw, thread);
 }
 
-void gmail_drafts_create(struct gmail_request *request, struct provider_reply *reply)
+/* A draft needs no recipient, nothing but a mail that can be read. A new one, or another content of
+ * the one that the path names. */
+void gmail_drafts_write(struct gmail_request *request)
 {
-    struct gmail_message *message = insert_draft(request, reply);
+    const struct json *content = JSON_GET(request->json, "message");
+    struct gmail *gmail = request->gmail;
+    struct gmail_message *old = request->message, *message;
+    struct mime_part part;
+    slice raw;
+    struct gmail_thread *thread;
+    if (!read_raw(request, content, &raw) || !read_thread(request, content, &thread) ||
+        !parse(request, raw, &part))
+        return;
+    message = insert(request, &part, raw, thread, &gmail->labels[GMAIL_DRAFT], 1);
     if (!message)
         return;
     uint64_t number = UINT64_C(7200000000000000000) +
-                      rng_below(&request->gmail->provider->rng, UINT64_C(1000000000000000000));
-    struct gmail_draft *draft = gmail_draft_add(request->gmail, message, number);
-    if (!draft) {
-        gmail_delete(request->gmail, message);
-        gmail_error_plain(reply, 503);
-        return;
+                      rng_below(&gmail->provider->rng, UINT64_C(1000000000000000000));
+    (void)snprintf(message->draft_id, sizeof(message->draft_id), "r%llu",
+                   (unsigned long long)number);
+    if (old) {
+        memcpy(message->draft_id, old->draft_id, sizeof(message->draft_id));
+        gmail_delete(gmail, old);
     }
-    record(request, "gmail.drafts.create", slice_cstr(draft->id), message);
-    reply_draft(reply, draft);
-}
-
-static struct gmail_draft *find_draft(struct gmail_request *request, slice id,
-                                      struct provider_reply *reply)
-{
-    struct gmail_draft *draft = gmail_draft_find(request->gmail, id);
-    if (!draft)
-        gmail_error_plain(reply, 404);
-    return draft;
-}
-
-void gmail_drafts_get(struct gmail_request *request, struct provider_reply *reply)
-{
-    const struct gmail_draft *draft = find_draft(request, request->id, reply);
-    if (!draft)
-        return;
-    struct json_writer w = reply_json(reply, 200);
+    gmail_record(request, slice_cstr(message->draft_id), mime_header(&message->payload, "Subject"));
+    struct json_writer w = reply_json(request->reply, 200);
     json_open(&w, '{');
-    json_key(&w, "id");
-    json_put_str(&w, slice_cstr(draft->id));
+    json_member_str(&w, "id", slice_cstr(message->draft_id));
     json_key(&w, "message");
-    gmail_write_message(&w, draft->message, GMAIL_FULL, NULL, 0);
+    gmail_write_brief(&w, message, true);
     json_close(&w, '}');
-}
-
-void gmail_drafts_update(struct gmail_request *request, struct provider_reply *reply)
-{
-    struct gmail_draft *draft = find_draft(request, request->id, reply);
-    struct gmail_message *message = draft ? insert_draft(request, reply) : NULL;
-    if (!message)
-        return;
-    struct gmail_message *old = draft->message;
-    draft->message = message;
-    gmail_delete(request->gmail, old);
-    record(request, "gmail.drafts.update", slice_cstr(draft->id), message);
-    reply_draft(reply, draft);
-}
-
-void gmail_drafts_delete(struct gmail_request *request, struct provider_reply *reply)
-{
-    struct gmail_draft *draft = find_draft(request, request->id, reply);
-    if (!draft)
-        return;
-    struct gmail_message *message = draft->message;
-    record(request, "gmail.drafts.delete", slice_cstr(draft->id), message);
-    gmail_draft_remove(request->gmail, draft);
-    gmail_delete(request->gmail, message);
-    reply_empty(reply, 204);
 }
 
 /* The draft is gone and a new message with SENT takes its place. A `message` in the request
  * replaces the draft's content. */
-void gmail_drafts_send(struct gmail_request *request, struct provider_reply *reply)
+void gmail_drafts_send(struct gmail_request *request)
 {
-    slice id = json_get_str(request->json, SLICE("id"));
     const struct json *content = JSON_GET(request->json, "message");
-    struct gmail_draft *draft = find_draft(request, id, reply);
-    if (!draft)
+    struct gmail_message *old = request->message;
+    struct gmail_thread *thread = old->thread->order.count > 1 ? old->thread : NULL;
+    slice raw = old->raw;
+    if (json_get_str(content, SLICE("raw")).len && !read_raw(request, content, &raw))
         return;
-    struct gmail_message *old = draft->message;
-    slice raw = arena_dup(request->http->arena, old->raw);
-    if (json_get_str(content, SLICE("raw")).len && !read_raw(request, content, &raw, reply))
-        return;
-    struct gmail_message *message =
-        send_raw(request, raw, old->thread->order.count > 1 ? old->thread : NULL, reply);
-    if (!message)
-        return;
-    record(request, "gmail.drafts.send", slice_of(message->id_text, GMAIL_ID_TEXT_LEN), message);
-    gmail_draft_remove(request->gmail, draft);
-    gmail_delete(request->gmail, old);
-    struct json_writer w = reply_json(reply, 200);
-    gmail_write_brief(&w, message);
+    if (send_raw(request, raw, thread))
+        gmail_delete(request->gmail, old);
 }

@@ -13,16 +13,12 @@ struct gmail *gmail_new(struct provider *provider)
         return NULL;
     gmail->provider = provider;
     gmail->history_id = 1000;
+    arena_init(&gmail->arena, GMAIL_SETTINGS_BYTES_MAX);
     buf_init(&gmail->label_list, PROVIDER_REPLY_BYTES_MAX);
     size_t max = GMAIL_MESSAGES_MAX * 4;
     map_init(&gmail->messages, max);
     map_init(&gmail->threads, max);
     map_init(&gmail->message_ids, max);
-    map_init(&gmail->drafts_by_id, max);
-    if (!gmail_labels_init(gmail) || !gmail_settings_init(gmail)) {
-        gmail_free(gmail);
-        return NULL;
-    }
     return gmail;
 }
 
@@ -53,16 +49,12 @@ void gmail_free(struct gmail *gmail)
         mem_free((void *)gmail->labels[i]->order.items);
         mem_free(gmail->labels[i]);
     }
-    for (size_t i = 0; i < gmail->draft_count; i++)
-        mem_free(gmail->drafts[i]);
-    mem_free((void *)gmail->drafts);
     mem_free((void *)gmail->all.items);
     buf_deinit(&gmail->label_list);
-    gmail_settings_deinit(gmail);
+    arena_deinit(&gmail->arena);
     map_deinit(&gmail->messages);
     map_deinit(&gmail->threads);
     map_deinit(&gmail->message_ids);
-    map_deinit(&gmail->drafts_by_id);
     mem_free(gmail);
 }
 
@@ -121,19 +113,74 @@ static uint64_t id_new(struct gmail *gmail, int64_t time_ms, char text[GMAIL_ID_
     return id;
 }
 
+/* ---- orders: by (internalDate, id), old to new ---- */
+
+static bool is_before(const struct gmail_message *message, int64_t time_ms, uint64_t id)
+{
+    return message->time_ms < time_ms || (message->time_ms == time_ms && message->id < id);
+}
+
+size_t gmail_order_rank(const struct gmail_order *order, int64_t time_ms, uint64_t id)
+{
+    size_t low = 0, high = order->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (is_before(order->items[middle], time_ms, id))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool insert_in_order(struct gmail_order *order, struct gmail_message *message)
+{
+    if (order->count == order->cap) {
+        size_t cap = order->cap ? order->cap * 2 : 8;
+        struct gmail_message **items =
+            mem_realloc((void *)order->items, cap * sizeof(struct gmail_message *));
+        if (!items)
+            return false;
+        order->items = items;
+        order->cap = cap;
+    }
+    size_t rank = gmail_order_rank(order, message->time_ms, message->id);
+    ASSERT(rank == order->count || order->items[rank] != message);
+    memmove((void *)(order->items + rank + 1), (void *)(order->items + rank),
+            (order->count - rank) * sizeof(*order->items));
+    order->items[rank] = message;
+    order->count++;
+    return true;
+}
+
+static void remove_in_order(struct gmail_order *order, const struct gmail_message *message)
+{
+    size_t rank = gmail_order_rank(order, message->time_ms, message->id);
+    ASSERT(rank < order->count && order->items[rank] == message);
+    order->count--;
+    memmove((void *)(order->items + rank), (void *)(order->items + rank + 1),
+            (order->count - rank) * sizeof(*order->items));
+}
+
 void gmail_touch(struct gmail *gmail, struct gmail_message *message)
 {
     message->history_id = ++gmail->history_id;
 }
 
-bool gmail_label_add(struct gmail *gmail, struct gmail_message *message, struct gmail_label *label)
+bool gmail_has(const struct gmail_message *message, const struct gmail_label *label)
 {
-    (void)gmail;
+    if (label->number < GMAIL_SYSTEM_LABELS)
+        return message->flags >> label->number & 1;
     for (unsigned i = 0; i < message->label_count; i++)
         if (message->labels[i] == label)
-            return false;
-    if (message->label_count == GMAIL_MESSAGE_LABELS_MAX ||
-        !gmail_order_insert(&label->order, message))
+            return true;
+    return false;
+}
+
+bool gmail_label_add(struct gmail_message *message, struct gmail_label *label)
+{
+    if (gmail_has(message, label) || message->label_count == GMAIL_MESSAGE_LABELS_MAX ||
+        !insert_in_order(&label->order, message))
         return false;
     message->labels[message->label_count++] = label;
     if (label->number < GMAIL_SYSTEM_LABELS)
@@ -141,10 +188,8 @@ bool gmail_label_add(struct gmail *gmail, struct gmail_message *message, struct 
     return true;
 }
 
-bool gmail_label_remove(struct gmail *gmail, struct gmail_message *message,
-                        struct gmail_label *label)
+bool gmail_label_remove(struct gmail_message *message, struct gmail_label *label)
 {
-    (void)gmail;
     unsigned i = 0;
     while (i < message->label_count && message->labels[i] != label)
         i++;
@@ -153,26 +198,10 @@ bool gmail_label_remove(struct gmail *gmail, struct gmail_message *message,
     message->label_count--;
     memmove((void *)(message->labels + i), (void *)(message->labels + i + 1),
             (message->label_count - i) * sizeof(*message->labels));
-    gmail_order_remove(&label->order, message);
+    remove_in_order(&label->order, message);
     if (label->number < GMAIL_SYSTEM_LABELS)
         message->flags &= ~(UINT32_C(1) << label->number);
     return true;
-}
-
-static void append_escaped(struct buf *out, char c)
-{
-    if (c == '&')
-        buf_append_cstr(out, "&amp;");
-    else if (c == '<')
-        buf_append_cstr(out, "&lt;");
-    else if (c == '>')
-        buf_append_cstr(out, "&gt;");
-    else if (c == '"')
-        buf_append_cstr(out, "&quot;");
-    else if (c == '\'')
-        buf_append_cstr(out, "&#39;");
-    else
-        buf_append_char(out, c);
 }
 
 /* Text of HTML, good enough for a snippet and for search: tags dropped. */
@@ -195,6 +224,24 @@ static slice strip_tags(struct arena *arena, slice html)
     return slice_of(out, len);
 }
 
+static const char *escape_of(char c)
+{
+    switch (c) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\'':
+        return "&#39;";
+    default:
+        return NULL;
+    }
+}
+
 /* The first words on one line, HTML-escaped as Gmail does. */
 static slice make_snippet(struct arena *arena, slice text)
 {
@@ -208,8 +255,11 @@ static slice make_snippet(struct arena *arena, slice text)
         if (is_gap && !is_space && out.len)
             buf_append_char(&out, ' ');
         is_gap = is_space;
-        if (!is_space)
-            append_escaped(&out, c);
+        const char *escape = escape_of(c);
+        if (escape)
+            buf_append_cstr(&out, escape);
+        else if (!is_space)
+            buf_append_char(&out, c);
     }
     slice snippet = arena_dup(arena, buf_slice(&out));
     buf_deinit(&out);
@@ -226,43 +276,28 @@ static void collect_filenames(const struct mime_part *part, struct buf *out)
         collect_filenames(&part->parts[i], out);
 }
 
-static bool has_attachment(const struct mime_part *part)
+/* All texts that a search scans, prepared once; names: of its files. */
+static void prepare_words(struct gmail_message *message, slice names, slice body)
 {
-    if (part->filename.len)
-        return true;
-    for (size_t i = 0; i < part->part_count; i++)
-        if (has_attachment(&part->parts[i]))
-            return true;
-    return false;
-}
-
-/* All texts that a search scans, prepared once. */
-static void prepare_words(struct gmail_message *message, slice body)
-{
+    static const char *const headers[GMAIL_FIELD_FILENAME] = {"From", "To", "Cc", "Bcc", "Subject"};
     struct arena *arena = &message->arena;
-    struct gmail_words *words = &message->words;
-    struct buf names, all;
-    buf_init(&names, 64 * 1024);
-    collect_filenames(&message->payload, &names);
-    words->filenames = gmail_words_of(arena, buf_slice(&names));
-    buf_deinit(&names);
-    words->from = gmail_words_of(arena, mime_header(&message->payload, "From"));
-    words->to = gmail_words_of(arena, mime_header(&message->payload, "To"));
-    words->cc = gmail_words_of(arena, mime_header(&message->payload, "Cc"));
-    words->bcc = gmail_words_of(arena, mime_header(&message->payload, "Bcc"));
-    words->subject = gmail_words_of(arena, mime_header(&message->payload, "Subject"));
+    struct buf all;
     buf_init(&all, GMAIL_MESSAGE_BYTES_MAX * 2);
-    const slice parts[] = {words->subject, words->from,      words->to,
-                           words->cc,      words->filenames, gmail_words_of(arena, body)};
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        buf_append(&all, parts[i]);
-    words->all = arena_dup(arena, buf_slice(&all));
+    for (size_t i = 0; i < GMAIL_FIELD_ALL; i++) {
+        slice text = i < ARRAY_LEN(headers) ? mime_header(&message->payload, headers[i]) : names;
+        message->words[i] = gmail_words_of(arena, text);
+        if (i != GMAIL_FIELD_BCC)
+            buf_append(&all, message->words[i]);
+    }
+    buf_append(&all, gmail_words_of(arena, body));
+    message->words[GMAIL_FIELD_ALL] = arena_dup(arena, buf_slice(&all));
     buf_deinit(&all);
 }
 
 static int read_mail(struct gmail_message *message, slice raw, struct err *err)
 {
     struct arena *arena = &message->arena;
+    struct buf names;
     arena_init(arena, raw.len * 8 + ARENA_BYTES_SPARE);
     message->raw = arena_dup(arena, raw);
     if (!message->raw.ptr)
@@ -277,8 +312,11 @@ static int read_mail(struct gmail_message *message, slice raw, struct err *err)
     message->size = raw.len;
     message->snippet = make_snippet(arena, body);
     message->message_id = slice_trim(mime_header(&message->payload, "Message-ID"));
-    message->has_attachment = has_attachment(&message->payload);
-    prepare_words(message, body);
+    buf_init(&names, 64 * 1024);
+    collect_filenames(&message->payload, &names);
+    message->has_attachment = names.len > 0;
+    prepare_words(message, buf_slice(&names), body);
+    buf_deinit(&names);
     return arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : OK;
 }
 
@@ -336,24 +374,20 @@ static bool enter(struct gmail *gmail, struct gmail_message *message,
         message->thread = new_thread(gmail, message->id);
     if (!message->thread)
         return false;
-    bool is_ok = map_put(&gmail->messages, id_key(message->id_text), message, NULL) == OK &&
-                 gmail_order_insert(&message->thread->order, message) &&
-                 gmail_order_insert(&gmail->all, message);
-    if (!is_ok)
-        return false;
-    if (message->message_id.len &&
-        map_put(&gmail->message_ids, message->message_id, message, NULL) != OK)
-        return false;
     for (size_t i = 0; i < new->label_count; i++)
-        gmail_label_add(gmail, message, gmail->labels[new->labels[i]]);
-    return true;
+        gmail_label_add(message, new->labels[i]);
+    return map_put(&gmail->messages, id_key(message->id_text), message, NULL) == OK &&
+           insert_in_order(&message->thread->order, message) &&
+           insert_in_order(&gmail->all, message) &&
+           (!message->message_id.len ||
+            map_put(&gmail->message_ids, message->message_id, message, NULL) == OK);
 }
 
 static void evict_oldest(struct gmail *gmail)
 {
     for (size_t i = 0; i < gmail->all.count; i++) {
         struct gmail_message *message = gmail->all.items[i];
-        if (message->is_from_api && !gmail_has(message, GMAIL_DRAFT)) {
+        if (message->is_from_api && !gmail_is(message, GMAIL_DRAFT)) {
             gmail_delete(gmail, message);
             return;
         }
@@ -387,16 +421,10 @@ struct gmail_message *gmail_insert(struct gmail *gmail, const struct gmail_new_m
 
 void gmail_delete(struct gmail *gmail, struct gmail_message *message)
 {
-    for (size_t i = 0; gmail_has(message, GMAIL_DRAFT) && i < gmail->draft_count; i++) {
-        if (gmail->drafts[i]->message == message) {
-            gmail_draft_remove(gmail, gmail->drafts[i]);
-            break;
-        }
-    }
     while (message->label_count)
-        gmail_label_remove(gmail, message, message->labels[0]);
-    gmail_order_remove(&gmail->all, message);
-    gmail_order_remove(&message->thread->order, message);
+        gmail_label_remove(message, message->labels[0]);
+    remove_in_order(&gmail->all, message);
+    remove_in_order(&message->thread->order, message);
     drop_thread_when_empty(gmail, message->thread);
     map_remove(&gmail->messages, id_key(message->id_text));
     if (message->message_id.len && map_get(&gmail->message_ids, message->message_id) == message)

@@ -4,22 +4,17 @@
 #include "base/encode.h"
 #include "provider/gmail.h"
 
-static void write_u64_text(struct json_writer *w, const char *key, uint64_t value)
+void gmail_write_u64(struct json_writer *w, const char *key, uint64_t value)
 {
-    struct buf text;
-    buf_init(&text, 32);
-    buf_append_u64(&text, value);
-    json_key(w, key);
-    json_put_str(w, buf_slice(&text));
-    buf_deinit(&text);
+    char room[SLICE_U64_MAX];
+    json_member_str(w, key, slice_of_u64(value, room));
 }
 
 static void write_labels(struct json_writer *w, const struct gmail_message *message)
 {
     if (!message->label_count)
         return;
-    json_key(w, "labelIds");
-    json_open(w, '[');
+    json_member_open(w, "labelIds", '[');
     for (unsigned i = 0; i < message->label_count; i++)
         json_put_str(w, message->labels[i]->id);
     json_close(w, ']');
@@ -27,43 +22,43 @@ static void write_labels(struct json_writer *w, const struct gmail_message *mess
 
 static void write_ids(struct json_writer *w, const struct gmail_message *message)
 {
-    json_key(w, "id");
-    json_put_str(w, slice_of(message->id_text, GMAIL_ID_TEXT_LEN));
-    json_key(w, "threadId");
-    json_put_str(w, slice_of(message->thread->id_text, GMAIL_ID_TEXT_LEN));
+    json_member_str(w, "id", slice_of(message->id_text, GMAIL_ID_TEXT_LEN));
+    json_member_str(w, "threadId", slice_of(message->thread->id_text, GMAIL_ID_TEXT_LEN));
 }
 
-void gmail_write_brief(struct json_writer *w, const struct gmail_message *message)
+void gmail_write_brief(struct json_writer *w, const struct gmail_message *message, bool with_labels)
 {
     json_open(w, '{');
     write_ids(w, message);
-    write_labels(w, message);
+    if (with_labels)
+        write_labels(w, message);
     json_close(w, '}');
 }
 
-static bool is_wanted(slice name, const struct http_header *wanted, size_t count)
+/* Of the metadataHeaders of the query; none: all. */
+static bool is_wanted(slice name, const struct provider_request *http)
 {
-    if (!count)
-        return true;
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq_nocase(wanted[i].value, name))
+    bool is_any = false;
+    for (size_t i = 0; http && i < http->query_count; i++) {
+        if (!slice_eq(http->query[i].name, SLICE("metadataHeaders")))
+            continue;
+        is_any = true;
+        if (slice_eq_nocase(http->query[i].value, name))
             return true;
-    return false;
+    }
+    return !is_any;
 }
 
 static void write_headers(struct json_writer *w, const struct mime_part *part,
-                          const struct http_header *wanted, size_t wanted_count)
+                          const struct provider_request *http)
 {
-    json_key(w, "headers");
-    json_open(w, '[');
+    json_member_open(w, "headers", '[');
     for (size_t i = 0; i < part->header_count; i++) {
-        if (!is_wanted(part->headers[i].name, wanted, wanted_count))
+        if (!is_wanted(part->headers[i].name, http))
             continue;
         json_open(w, '{');
-        json_key(w, "name");
-        json_put_str(w, part->headers[i].name);
-        json_key(w, "value");
-        json_put_str(w, part->headers[i].value);
+        json_member_str(w, "name", part->headers[i].name);
+        json_member_str(w, "value", part->headers[i].value);
         json_close(w, '}');
     }
     json_close(w, ']');
@@ -116,12 +111,10 @@ const struct mime_part *gmail_attachment(const struct gmail_message *message, sl
 static void write_body(struct json_writer *w, const struct gmail_message *message,
                        const struct mime_part *part)
 {
-    json_key(w, "body");
-    json_open(w, '{');
+    json_member_open(w, "body", '{');
     if (mime_is_attachment(part))
         write_attachment_id(w, message, part);
-    json_key(w, "size");
-    json_put_i64(w, (int64_t)part->body.len);
+    json_member_i64(w, "size", (int64_t)part->body.len);
     if (part->body.len && !mime_is_attachment(part)) {
         json_key(w, "data");
         gmail_write_data(w, part->body);
@@ -133,17 +126,13 @@ static void write_part(struct json_writer *w, const struct gmail_message *messag
                        const struct mime_part *part)
 {
     json_open(w, '{');
-    json_key(w, "partId");
-    json_put_str(w, part->part_id);
-    json_key(w, "mimeType");
-    json_put_str(w, part->mime_type);
-    json_key(w, "filename");
-    json_put_str(w, part->filename);
-    write_headers(w, part, NULL, 0);
+    json_member_str(w, "partId", part->part_id);
+    json_member_str(w, "mimeType", part->mime_type);
+    json_member_str(w, "filename", part->filename);
+    write_headers(w, part, NULL);
     write_body(w, message, part);
     if (part->part_count) {
-        json_key(w, "parts");
-        json_open(w, '[');
+        json_member_open(w, "parts", '[');
         for (size_t i = 0; i < part->part_count; i++)
             write_part(w, message, &part->parts[i]);
         json_close(w, ']');
@@ -152,82 +141,33 @@ static void write_part(struct json_writer *w, const struct gmail_message *messag
 }
 
 static void write_metadata(struct json_writer *w, const struct gmail_message *message,
-                           const struct http_header *wanted, size_t wanted_count)
+                           const struct provider_request *http)
 {
     json_open(w, '{');
-    json_key(w, "mimeType");
-    json_put_str(w, message->payload.mime_type);
-    write_headers(w, &message->payload, wanted, wanted_count);
+    json_member_str(w, "mimeType", message->payload.mime_type);
+    write_headers(w, &message->payload, http);
     json_close(w, '}');
 }
 
 void gmail_write_message(struct json_writer *w, const struct gmail_message *message,
-                         enum gmail_format format, const struct http_header *wanted,
-                         size_t wanted_count)
+                         enum gmail_format format, const struct provider_request *http)
 {
     json_open(w, '{');
     write_ids(w, message);
     write_labels(w, message);
-    json_key(w, "snippet");
-    json_put_str(w, message->snippet);
+    json_member_str(w, "snippet", message->snippet);
     if (format == GMAIL_FULL || format == GMAIL_METADATA)
         json_key(w, "payload");
     if (format == GMAIL_FULL)
         write_part(w, message, &message->payload);
     else if (format == GMAIL_METADATA)
-        write_metadata(w, message, wanted, wanted_count);
-    json_key(w, "sizeEstimate");
-    json_put_i64(w, (int64_t)message->size);
+        write_metadata(w, message, http);
+    json_member_i64(w, "sizeEstimate", (int64_t)message->size);
     if (format == GMAIL_RAW) {
         json_key(w, "raw");
         gmail_write_data(w, message->raw);
     }
-    write_u64_text(w, "historyId", message->history_id);
-    write_u64_text(w, "internalDate", (uint64_t)message->time_ms);
-    json_close(w, '}');
-}
-
-static void write_counts(struct json_writer *w, struct gmail *gmail,
-                         const struct gmail_label *label)
-{
-    size_t unread = 0, threads = 0, threads_unread = 0;
-    uint64_t mark = ++gmail->mark;
-    for (size_t i = 0; i < label->order.count; i++) {
-        const struct gmail_message *message = label->order.items[i];
-        struct gmail_thread *thread = message->thread;
-        bool is_unread = gmail_has(message, GMAIL_UNREAD);
-        unread += is_unread;
-        threads += thread->mark != mark;
-        thread->mark = mark;
-        threads_unread += is_unread && thread->mark_unread != mark;
-        if (is_unread)
-            thread->mark_unread = mark;
-    }
-    json_key(w, "messagesTotal");
-    json_put_i64(w, (int64_t)label->order.count);
-    json_key(w, "messagesUnread");
-    json_put_i64(w, (int64_t)unread);
-    json_key(w, "threadsTotal");
-    json_put_i64(w, (int64_t)threads);
-    json_key(w, "threadsUnread");
-    json_put_i64(w, (int64_t)threads_unread);
-}
-
-void gmail_write_label(struct json_writer *w, struct gmail *gmail, const struct gmail_label *label,
-                       bool with_counts)
-{
-    json_open(w, '{');
-    json_key(w, "id");
-    json_put_str(w, label->id);
-    json_key(w, "name");
-    json_put_str(w, label->name);
-    json_key(w, "messageListVisibility");
-    json_put_str(w, label->is_hidden_on_messages ? SLICE("hide") : SLICE("show"));
-    json_key(w, "labelListVisibility");
-    json_put_str(w, label->is_hidden_in_list ? SLICE("labelHide") : SLICE("labelShow"));
-    json_key(w, "type");
-    json_put_str(w, label->is_user ? SLICE("user") : SLICE("system"));
-    if (with_counts)
-        write_counts(w, gmail, label);
+    gmail_write_u64(w, "historyId", message->history_id);
+    gmail_write_u64(w, "internalDate", (uint64_t)message->time_ms);
     json_close(w, '}');
 }

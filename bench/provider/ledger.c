@@ -145,28 +145,17 @@ static void write_entry(struct json_writer *w, const struct entry *entry)
         digest[i] = "0123456789abcdef"[entry->digest >> (60 - 4 * i) & 15];
     slice kind = slice_cstr(entry->kind);
     json_open(w, '{');
-    json_key(w, "seq");
-    json_put_i64(w, (int64_t)entry->seq);
-    json_key(w, "time");
-    json_put_str(w, slice_of(time, TIME_TEXT_LEN));
-    json_key(w, "app");
-    json_put_str(w, slice_first(kind, (size_t)slice_find_char(kind, '.')));
-    json_key(w, "kind");
-    json_put_str(w, kind);
-    json_key(w, "method");
-    json_put_str(w, http_method_text(entry->method));
-    json_key(w, "path");
-    json_put_str(w, text_slice(&entry->path));
-    json_key(w, "object_id");
-    json_put_str(w, text_slice(&entry->object_id));
-    json_key(w, "marker");
-    json_put_str(w, text_slice(&entry->marker));
-    json_key(w, "idempotency_key");
-    json_put_str(w, entry->key.len ? text_slice(&entry->key) : SLICE_NONE);
-    json_key(w, "body_bytes");
-    json_put_i64(w, (int64_t)entry->body_bytes);
-    json_key(w, "body_digest");
-    json_put_str(w, slice_of(digest, 16));
+    json_member_i64(w, "seq", (int64_t)entry->seq);
+    json_member_str(w, "time", slice_of(time, TIME_TEXT_LEN));
+    json_member_str(w, "app", slice_first(kind, (size_t)slice_find_char(kind, '.')));
+    json_member_str(w, "kind", kind);
+    json_member_str(w, "method", http_method_text(entry->method));
+    json_member_str(w, "path", text_slice(&entry->path));
+    json_member_str(w, "object_id", text_slice(&entry->object_id));
+    json_member_str(w, "marker", text_slice(&entry->marker));
+    json_member_str(w, "idempotency_key", entry->key.len ? text_slice(&entry->key) : SLICE_NONE);
+    json_member_i64(w, "body_bytes", (int64_t)entry->body_bytes);
+    json_member_str(w, "body_digest", slice_of(digest, 16));
     json_close(w, '}');
 }
 
@@ -174,12 +163,9 @@ void ledger_write(struct json_writer *w, const struct ledger *ledger, uint64_t s
                   uint64_t limit)
 {
     json_open(w, '{');
-    json_key(w, "total");
-    json_put_i64(w, (int64_t)ledger->seq);
-    json_key(w, "dropped");
-    json_put_i64(w, (int64_t)(ledger->seq - ledger->count));
-    json_key(w, "entries");
-    json_open(w, '[');
+    json_member_i64(w, "total", (int64_t)ledger->seq);
+    json_member_i64(w, "dropped", (int64_t)(ledger->seq - ledger->count));
+    json_member_open(w, "entries", '[');
     for (size_t i = 0; i < ledger->count && limit; i++) {
         const struct entry *entry = &ledger->entries[(ledger->first + i) % ledger->count];
         if (entry->seq <= since)
@@ -194,32 +180,25 @@ void ledger_write(struct json_writer *w, const struct ledger *ledger, uint64_t s
 static void write_app(struct json_writer *w, const struct app_counter *app)
 {
     static const char *const classes[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    json_key(w, app->app);
-    json_open(w, '{');
-    json_key(w, "requests");
-    json_put_i64(w, (int64_t)app->requests);
+    json_member_open(w, app->app, '{');
+    json_member_i64(w, "requests", (int64_t)app->requests);
     for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
         if (!app->by_class[i])
             continue;
-        json_key(w, classes[i]);
-        json_put_i64(w, (int64_t)app->by_class[i]);
+        json_member_i64(w, classes[i], (int64_t)app->by_class[i]);
     }
     json_close(w, '}');
 }
 
 void ledger_write_counters(struct json_writer *w, const struct ledger *ledger)
 {
-    json_key(w, "writes_total");
-    json_put_i64(w, (int64_t)ledger->seq);
-    json_key(w, "writes");
-    json_open(w, '{');
+    json_member_i64(w, "writes_total", (int64_t)ledger->seq);
+    json_member_open(w, "writes", '{');
     for (size_t i = 0; i < ledger->kind_count; i++) {
-        json_key(w, ledger->kinds[i].name);
-        json_put_i64(w, (int64_t)ledger->kinds[i].count);
+        json_member_i64(w, ledger->kinds[i].name, (int64_t)ledger->kinds[i].count);
     }
     json_close(w, '}');
-    json_key(w, "apps");
-    json_open(w, '{');
+    json_member_open(w, "apps", '{');
     for (size_t i = 0; i < ledger->app_count; i++)
         write_app(w, &ledger->apps[i]);
     json_close(w, '}');

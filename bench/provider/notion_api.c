@@ -65,16 +65,11 @@ static bool fail(struct notion *notion, struct provider_reply *reply, unsigned s
     notion_id_new(notion, id);
     struct json_writer w = reply_json(reply, status);
     json_open(&w, '{');
-    json_key(&w, "object");
-    json_put_str(&w, SLICE("error"));
-    json_key(&w, "status");
-    json_put_i64(&w, status);
-    json_key(&w, "code");
-    json_put_str(&w, code);
-    json_key(&w, "message");
-    json_put_str(&w, message);
-    json_key(&w, "request_id");
-    json_put_str(&w, slice_of(id, UUID_TEXT_LEN));
+    json_member_str(&w, "object", SLICE("error"));
+    json_member_i64(&w, "status", status);
+    json_member_str(&w, "code", code);
+    json_member_str(&w, "message", message);
+    json_member_str(&w, "request_id", slice_of(id, UUID_TEXT_LEN));
     json_close(&w, '}');
     return false;
 }
@@ -255,10 +250,8 @@ bool notion_list_open(struct notion_request *request, const char *type, struct n
     list->size = (size_t)size;
     list->w = reply_json(request->reply, 200);
     json_open(&list->w, '{');
-    json_key(&list->w, "object");
-    json_put_str(&list->w, SLICE("list"));
-    json_key(&list->w, "results");
-    json_open(&list->w, '[');
+    json_member_str(&list->w, "object", SLICE("list"));
+    json_member_open(&list->w, "results", '[');
     return true;
 }
 
@@ -281,14 +274,10 @@ bool notion_list_close(struct notion_request *request, struct notion_list *list)
         return notion_invalid(request, "The start_cursor provided is invalid: %.*s",
                               SLICE_ARG(slice_first(list->cursor, 80)));
     json_close(&list->w, ']');
-    json_key(&list->w, "next_cursor");
-    json_put_str(&list->w, list->next);
-    json_key(&list->w, "has_more");
-    json_put_bool(&list->w, list->next.len > 0);
-    json_key(&list->w, "type");
-    json_put_str(&list->w, slice_cstr(list->type));
-    json_key(&list->w, list->type);
-    json_open(&list->w, '{');
+    json_member_str(&list->w, "next_cursor", list->next);
+    json_member_bool(&list->w, "has_more", list->next.len > 0);
+    json_member_str(&list->w, "type", slice_cstr(list->type));
+    json_member_open(&list->w, list->type, '{');
     json_close(&list->w, '}');
     json_close(&list->w, '}');
     return true;

@@ -285,16 +285,11 @@ static void reply_markdown(struct notion_request *request, const struct notion_n
     slice text = render(request, page, &unknown);
     struct json_writer w = reply_json(request->reply, 200);
     json_open(&w, '{');
-    json_key(&w, "object");
-    json_put_str(&w, SLICE("page_markdown"));
-    json_key(&w, "id");
-    json_put_str(&w, slice_of(page->id, UUID_TEXT_LEN));
-    json_key(&w, "markdown");
-    json_put_str(&w, text.ptr ? text : SLICE(""));
-    json_key(&w, "truncated");
-    json_put_bool(&w, false);
-    json_key(&w, "unknown_block_ids");
-    json_put(&w, &unknown);
+    json_member_str(&w, "object", SLICE("page_markdown"));
+    json_member_str(&w, "id", slice_of(page->id, UUID_TEXT_LEN));
+    json_member_str(&w, "markdown", text.ptr ? text : SLICE(""));
+    json_member_bool(&w, "truncated", false);
+    json_member(&w, "unknown_block_ids", &unknown);
     json_close(&w, '}');
 }
 

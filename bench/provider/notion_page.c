@@ -174,12 +174,9 @@ static void write_item(struct json_writer *w, const struct json *property, const
 {
     slice type = json_get_str(property, SLICE("type"));
     json_open(w, '{');
-    json_key(w, "object");
-    json_put_str(w, SLICE("property_item"));
-    json_key(w, "id");
-    json_put(w, JSON_GET(property, "id"));
-    json_key(w, "type");
-    json_put_str(w, type);
+    json_member_str(w, "object", SLICE("property_item"));
+    json_member(w, "id", JSON_GET(property, "id"));
+    json_member_str(w, "type", type);
     json_key_slice(w, type);
     json_put(w, value);
     json_close(w, '}');

@@ -2,7 +2,6 @@
  * The tree of nodes: ids, order, memory.
  */
 #include "base/clock.h"
-#include "base/embed.h"
 #include "base/mem.h"
 #include "provider/notion.h"
 
@@ -17,8 +16,7 @@ const char *notion_kind_name(enum notion_kind kind)
 static bool load(struct notion *notion)
 {
     struct err err = {0};
-    slice text = slice_of(embed_provider[0].data, embed_provider[0].len);
-    notion->data = json_parse(&notion->arena, text, &json_limits_request, &err);
+    notion->data = provider_data(&notion->arena, "notion.json");
     for (size_t i = 0; i < NOTION_KINDS; i++) {
         const struct json *shape =
             json_get(JSON_GET(notion->data, "shapes"), slice_cstr(kind_names[i]));

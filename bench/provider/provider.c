@@ -3,11 +3,22 @@
  */
 #include "provider/provider.h"
 
+#include "base/embed.h"
 #include "provider/fault.h"
 #include "provider/gmail.h"
 #include "provider/ledger.h"
 #include "provider/notion.h"
 #include "provider/token.h"
+
+const struct json *provider_data(struct arena *arena, const char *name)
+{
+    struct err err = {0};
+    for (size_t i = 0; i < embed_provider_count; i++)
+        if (!strcmp(embed_provider[i].name, name))
+            return json_parse(arena, slice_of(embed_provider[i].data, embed_provider[i].len),
+                              &json_limits_request, &err);
+    return NULL;
+}
 
 static void free_world(struct provider *provider)
 {
@@ -85,8 +96,7 @@ void provider_handle(struct provider *provider, struct provider_request *request
     } else if (!generic_handle(provider, request, reply)) {
         struct json_writer w = reply_json(reply, 404);
         json_open(&w, '{');
-        json_key(&w, "error");
-        json_put_str(&w, SLICE("nothing here"));
+        json_member_str(&w, "error", SLICE("nothing here"));
         json_close(&w, '}');
     }
     ASSERT(reply->status);
@@ -97,14 +107,13 @@ static void fail_in_shape(struct provider *provider, const struct provider_reque
                           unsigned status, struct provider_reply *reply)
 {
     if (is_gmail(request)) {
-        gmail_error_plain(reply, status);
+        gmail_error_plain(provider->gmail, reply, status);
     } else if (request->segment_count && slice_eq(request->segments[0], SLICE("v1"))) {
         notion_error_plain(provider, reply, status);
     } else {
         struct json_writer w = reply_json(reply, status);
         json_open(&w, '{');
-        json_key(&w, "error");
-        json_put_str(&w, slice_cstr(http_status_text(status)));
+        json_member_str(&w, "error", slice_cstr(http_status_text(status)));
         json_close(&w, '}');
     }
 }

@@ -115,6 +115,8 @@ uint64_t rng_next(struct rng *rng);
 uint64_t rng_below(struct rng *rng, uint64_t bound);
 double rng_unit(struct rng *rng); /* [0, 1) */
 
+/* A file of this folder that is compiled in; NULL: out of memory. */
+const struct json *provider_data(struct arena *arena, const char *name);
 /* handlers of no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms}; false: not one of them */
 bool generic_handle(struct provider *provider, const struct provider_request *request,
                     struct provider_reply *reply);
