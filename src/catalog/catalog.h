@@ -234,8 +234,10 @@ struct catalog_action {
     slice met_date, met_source, checked; /* what proves it; empty: nothing does */
     uint32_t source_index;               /* in its manifest's `actions`, while that is loaded */
     bool is_idempotent;                  /* repeating it is the same as doing it once */
-    slice idempotency_header; /* the provider's own idempotency key; empty: it knows none */
-    slice gone;               /* why the provider no longer has it; empty: it has */
+    /* Where the provider's own idempotency key goes; both empty: it knows none. The member is one
+     * of the body, of JSON with dots for one inside: "variables.input.id". */
+    slice idempotency_header, idempotency_member;
+    slice gone; /* why the provider no longer has it; empty: it has */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
     const struct schema *schema;
@@ -370,6 +372,12 @@ static inline const struct catalog_reply *catalog_reply_at(const struct catalog_
 {
     ASSERT(at <= action->then_count);
     return at == 0 ? &action->reply : &action->then[at - 1].reply;
+}
+
+/* Whether the provider takes an idempotency key, by which the action may be sent again. */
+static inline bool catalog_has_provider_key(const struct catalog_action *action)
+{
+    return action->idempotency_header.len > 0 || action->idempotency_member.len > 0;
 }
 
 /* Whether the request may do something that lasts: where it does not, it may be sent again. */

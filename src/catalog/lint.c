@@ -422,8 +422,10 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         check_method(lint, action, &then->request);
     }
     lint->reader.path = outer;
-    if (action->idempotency_header.len > 0)
-        reader_error(&lint->reader, "idempotency_header",
+    if (catalog_has_provider_key(action))
+        reader_error(&lint->reader,
+                     action->idempotency_header.len > 0 ? "idempotency_header"
+                                                        : "idempotency_member",
                      "is for an action of one request: a key cannot stand for several");
     if (action->pages.count > 0)
         reader_error(&lint->reader, "then", "and \"pagination\" do not go together");

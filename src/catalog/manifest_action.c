@@ -286,6 +286,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     /* Decides whether a call whose reply was lost may be repeated; false is the safe default. */
     action->is_idempotent = reader_bool(r, "idempotent", is_read);
     action->idempotency_header = reader_text(r, "idempotency_header");
+    action->idempotency_member = reader_text(r, "idempotency_member");
     action->gone = reader_text(r, "gone");
     action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", DEADLINE_MS_MAX);
 }
@@ -306,6 +307,78 @@ static void name_tool(struct reader *r, struct catalog_action *action)
         reader_error(r, "action_id",
                      "the tool name %.*s has %zu characters, at most %d are allowed",
                      SLICE_ARG(action->tool_name), action->tool_name.len, CATALOG_TOOL_NAME_MAX);
+}
+
+/* ---- the member of the body that is the provider's idempotency key ---- */
+
+/* Whether a JSON body has something at `path`, or something else than an object on the way. A text
+ * is a template, of which nothing is known. */
+static bool has_member(const struct json *value, slice path)
+{
+    slice name = slice_split(&path, '.');
+    const struct json *inner = json_get(value, name);
+    if (json_is(value, JSON_STRING) || (json_is(value, JSON_OBJECT) && !inner))
+        return false;
+    return path.len == 0 || has_member(inner, path);
+}
+
+/* Of multipart, {name, value}. */
+static bool has_part(const struct json *parts, slice name)
+{
+    for (uint32_t i = 0; json_is(parts, JSON_ARRAY) && i < parts->count; i++)
+        if (slice_eq(json_get_str(&parts->as.items[i], SLICE("name")), name))
+            return true;
+    return false;
+}
+
+/* sluice writes the member, so each body that may be sent is one that has members, and not it. */
+static void check_key_body(const struct reader *r, const struct json *body, slice member)
+{
+    const struct json *json = JSON_GET(body, "json");
+    bool is_object = json_is(json, JSON_OBJECT) || json_is(json, JSON_STRING);
+    if (!is_object && !JSON_GET(body, "form") && !JSON_GET(body, "multipart"))
+        reader_error(r, "idempotency_member",
+                     "is of a body of json (an object), form or multipart, which the request does "
+                     "not have");
+    else if ((json && has_member(json, member)) || json_get(JSON_GET(body, "form"), member) ||
+             has_part(JSON_GET(body, "multipart"), member))
+        reader_error(r, "idempotency_member",
+                     "sluice writes \"%.*s\" itself: leave it out of the request's body",
+                     SLICE_ARG(slice_first_utf8(member, 80)));
+}
+
+static bool is_member_path(slice path)
+{
+    while (path.len > 0) {
+        bool is_last = slice_find_char(path, '.') < 0;
+        if (slice_split(&path, '.').len == 0)
+            return false;
+        if (is_last)
+            return true;
+    }
+    return false;
+}
+
+static void check_key_member(const struct reader *r, const struct catalog_action *action)
+{
+    const struct json *request = JSON_GET(r->object, "request");
+    const struct json *instead = JSON_GET(request, "instead");
+    slice member = action->idempotency_member;
+    if (!JSON_GET(r->object, "idempotency_member"))
+        return;
+    if (!is_member_path(member)) {
+        reader_error(r, "idempotency_member",
+                     "must name a member of the body, with dots between names for one inside");
+        return;
+    }
+    if (action->files.travel == FILES_RAW)
+        reader_error(r, "idempotency_member", "has no place where a file is the whole body");
+    if (action->idempotency_header.len > 0)
+        reader_error(r, "idempotency_member", "and \"idempotency_header\" do not go together");
+    check_key_body(r, JSON_GET(request, "body"), member);
+    for (uint32_t i = 0; json_is(instead, JSON_ARRAY) && i < instead->count; i++)
+        if (JSON_GET(&instead->as.items[i], "body"))
+            check_key_body(r, JSON_GET(&instead->as.items[i], "body"), member);
 }
 
 void manifest_read_action(struct reader *parent, struct reader_path *path,
@@ -335,6 +408,7 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     action->errors = manifest_read_errors(&r, "errors");
     read_files(&r, &action->files, action->then_count);
     read_display(&r, action);
+    check_key_member(&r, action);
     action->examples = reader_member(&r, "examples");
     action->preconditions = reader_member(&r, "preconditions");
     reader_finish(&r);

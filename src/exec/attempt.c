@@ -28,7 +28,7 @@ static unsigned min_timeout(unsigned wanted, uint64_t left_ms)
 /* All that the action sends. */
 static bool is_run_repeat_safe(const struct exec *exec)
 {
-    return exec->action->is_idempotent || exec->action->idempotency_header.len > 0;
+    return exec->action->is_idempotent || catalog_has_provider_key(exec->action);
 }
 
 bool exec_is_repeat_safe(const struct exec *exec)
@@ -39,27 +39,6 @@ bool exec_is_repeat_safe(const struct exec *exec)
     if (at > 0)
         return only_asks || action->then[at - 1].is_idempotent;
     return only_asks || is_run_repeat_safe(exec);
-}
-
-/* The provider's own idempotency key, where the manifest names its header: the same for every
- * attempt, and for every run under one of the client's keys (RFC 9562 5.5: a name in the account's
- * space, so that accounts cannot meet). false: no room for the header. */
-static bool add_provider_key(struct exec *exec)
-{
-    slice name = exec->action->idempotency_header, key = exec->in.idempotency_key;
-    char *text = arena_alloc_text(&exec->op.arena, UUID_TEXT_LEN + 1);
-    if (!text || exec->attempt.request.header_count == HTTP_CALL_HEADERS_MAX)
-        return false;
-    struct uuid id = exec->out.execution_id;
-    if (exec->in.provider_name.len > 0)
-        id = uuid_v5(exec->in.provider_space, exec->in.provider_name);
-    else if (key.len > 0)
-        id = uuid_v5(exec->in.account_id, key);
-    uuid_format(id, text);
-    exec->attempt.request.headers[exec->attempt.request.header_count++] =
-        (struct http_header){name, slice_of(text, UUID_TEXT_LEN)};
-    exec->attempt.has_provider_key = true;
-    return true;
 }
 
 /* Whether the intent, where there is one, is still ours to carry out. Once the lease has run out
@@ -150,9 +129,6 @@ enum op_result exec_step_call(struct op *op)
         return op_jump(op, EXEC_STEP_TAKE_PAGE);
     if (!is_first)
         (void)limits_repeat(&exec->gate.slot); /* the back-off was its wait */
-    if (!exec->attempt.has_provider_key && exec->action->idempotency_header.len > 0 &&
-        !add_provider_key(exec))
-        return stop_unsent(exec, SLICE("Out of memory; nothing was sent, try again."));
     /* The manifest's total time-out is one call's; the run's deadline holds for all of them. */
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)

@@ -20,6 +20,7 @@ struct build {
     const struct catalog_request *request;
     const struct exec_progress *progress; /* NULL: the first request */
     const struct catalog_auth *auth;
+    slice key; /* the provider's idempotency key; empty: none */
     struct arena *arena;
     struct json root;
     struct expr_budget budget;
@@ -442,10 +443,39 @@ static int build_url(struct build *b, const struct json *credential)
 
 /* ---- the body ---- */
 
+/* The object with the text at `path`, whose names dots separate; objects on the way are made where
+ * there are none. A copy down to there, since constant parts of a template are shared. */
+static int put_member(struct build *b, struct json *object, slice path, slice text)
+{
+    slice name = slice_split(&path, '.');
+    const struct json *former = json_get(object, name);
+    struct json copy = json_object(), inner = former ? *former : json_object();
+    if (object->type != JSON_OBJECT)
+        return err_set(b->err, ERR_INVALID, "the body has no place for its idempotency key: %s",
+                       json_type_name(object));
+    for (uint32_t i = 0; i < object->count; i++)
+        if (&object->as.members[i].value != former)
+            json_object_set(b->arena, &copy, json_str(&object->as.members[i].key),
+                            object->as.members[i].value);
+    if (path.len > 0 && put_member(b, &inner, path, text) != OK)
+        return (int)b->err->code;
+    json_object_set(b->arena, &copy, name, path.len > 0 ? inner : json_string(text));
+    *object = copy;
+    return OK;
+}
+
+/* Whether the provider's idempotency key goes into the body. */
+static bool has_key_member(const struct build *b)
+{
+    return b->key.len > 0 && b->action->idempotency_member.len > 0;
+}
+
 static int body_json(struct build *b, struct buf *out)
 {
     struct json value;
     if (eval_template(b, b->request->body, EXPR_DROP_NULL_MEMBERS, &value) != OK)
+        return (int)b->err->code;
+    if (has_key_member(b) && put_member(b, &value, b->action->idempotency_member, b->key) != OK)
         return (int)b->err->code;
     json_write(out, &value);
     return add_header(b, SLICE("Content-Type"), SLICE("application/json"));
@@ -455,6 +485,13 @@ static int body_form(struct build *b, struct buf *out)
 {
     if (append_pairs(b, out, '\0', &b->request->fields) != OK)
         return (int)b->err->code;
+    if (has_key_member(b)) {
+        if (out->len > 0)
+            buf_append_char(out, '&');
+        encode_percent(out, b->action->idempotency_member);
+        buf_append_char(out, '=');
+        encode_percent(out, b->key);
+    }
     return add_header(b, SLICE("Content-Type"), SLICE("application/x-www-form-urlencoded"));
 }
 
@@ -517,6 +554,13 @@ static void append_files(struct build *b, struct buf *out, slice boundary)
     }
 }
 
+static void append_text_part(struct buf *out, slice boundary, slice name, slice text)
+{
+    append_part_head(out, boundary, name, NULL);
+    buf_append(out, text);
+    buf_append_cstr(out, "\r\n");
+}
+
 /* null is left out, an array repeats the part. */
 static int append_field(struct build *b, struct buf *out, slice boundary,
                         const struct catalog_part *part)
@@ -536,9 +580,7 @@ static int append_field(struct build *b, struct buf *out, slice boundary,
             continue;
         if (scalar_text(b, &items[i], part->name, &text) != OK)
             return (int)b->err->code;
-        append_part_head(out, boundary, part->name, NULL);
-        buf_append(out, text);
-        buf_append_cstr(out, "\r\n");
+        append_text_part(out, boundary, part->name, text);
     }
     return OK;
 }
@@ -554,6 +596,8 @@ static int body_multipart(struct build *b, struct buf *out)
     int result = OK;
     for (size_t i = 0; i < fields->count && result == OK; i++)
         result = append_field(b, out, boundary, &fields->items[i]);
+    if (has_key_member(b))
+        append_text_part(out, boundary, b->action->idempotency_member, b->key);
     append_files(b, out, boundary);
     buf_printf(out, "--%.*s--\r\n", SLICE_ARG(boundary));
     slice type = arena_printf(b->arena, "multipart/form-data; boundary=%.*s", SLICE_ARG(boundary));
@@ -643,6 +687,7 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
                       .request = catalog_request_at(action, at),
                       .progress = scope->progress,
                       .auth = scope->auth ? scope->auth : &action->integration->auth,
+                      .key = scope->provider_key,
                       .arena = arena,
                       .out = built,
                       .err = err,
@@ -662,7 +707,9 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
                            action->integration->is_host_given;
     if (add_header(&b, SLICE("Accept"), SLICE("application/json")) != OK ||
         (!b.request->is_bare && add_headers(&b, &action->integration->headers) != OK) ||
-        add_headers(&b, &b.request->headers) != OK || build_body(&b) != OK)
+        add_headers(&b, &b.request->headers) != OK || build_body(&b) != OK ||
+        (b.key.len > 0 && action->idempotency_header.len > 0 &&
+         add_header(&b, action->idempotency_header, b.key) != OK))
         return (int)err->code;
     int result = build_url(&b, credential);
     /* a text that was left out for lack of memory would make another request of it */

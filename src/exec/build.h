@@ -26,6 +26,7 @@ struct exec_scope {
     const struct json *connection_params; /* NULL: empty */
     const struct exec_file *files;        /* decoded, checked (exec_files_check) */
     size_t file_count;
+    slice provider_key;              /* for the action's idempotency_header or _member */
     struct exec_progress *progress;  /* NULL: the action's first request, its only one */
     bool is_display_unused;          /* the outcome has no reader of its display, so none is made */
     const struct catalog_auth *auth; /* the connection's; NULL: the integration's only one */

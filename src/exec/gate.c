@@ -351,6 +351,25 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
                      SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->out.action_id)));
 }
 
+/* The provider's own idempotency key, where the action has one: the same for every attempt, and for
+ * every run under one of the client's keys (RFC 9562 5.5: a name in the account's space, so that
+ * accounts cannot meet). */
+static slice provider_key(struct exec *exec)
+{
+    slice key = exec->in.idempotency_key;
+    char *text = NULL;
+    if (exec->attempt.provider_key.len == 0 && catalog_has_provider_key(exec->action))
+        text = arena_alloc_text(&exec->op.arena, UUID_TEXT_LEN + 1);
+    if (!text)
+        return exec->attempt.provider_key;
+    struct uuid id = exec->in.provider_name.len > 0
+                         ? uuid_v5(exec->in.provider_space, exec->in.provider_name)
+                     : key.len > 0 ? uuid_v5(exec->in.account_id, key)
+                                   : uuid_v7();
+    uuid_format(id, text);
+    return exec->attempt.provider_key = slice_of(text, UUID_TEXT_LEN);
+}
+
 /* The first request; and of those behind it what can be known to be wrong before the first is
  * sent. */
 static int build_and_preview(struct exec *exec, const struct exec_scope *scope,
@@ -372,6 +391,7 @@ enum op_result exec_build_request(struct exec *exec)
                                .auth = exec_auth(exec),
                                .files = exec->in.files,
                                .file_count = exec->in.file_count,
+                               .provider_key = provider_key(exec),
                                .progress = &exec->progress};
     const struct json *credential = NULL;
     struct err err;

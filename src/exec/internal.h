@@ -97,7 +97,7 @@ struct exec_attempt {
     uint64_t started_ns;
     uint64_t proof_boot_ns;    /* when the query for a newer proof was sent */
     bool is_any_byte_sent;     /* by any attempt at the current request */
-    bool has_provider_key;     /* the request carries the provider's idempotency key */
+    slice provider_key;        /* the run's, once the first request is built; empty: none */
     struct budget_wait memory; /* to read a large reply */
     size_t reading_bytes;      /* what that waits for; 0: nothing */
 };

@@ -169,7 +169,7 @@ enum op_result exec_step_reload_connection(struct op *op)
 }
 
 /* The refusal that led here is cleared before anything else may end the run: else its message would
- * stand in the outcome of another failure. The new request has no provider key yet. A run that has
+ * stand in the outcome of another failure. A run that has
  * called already is past limits and claim and goes back to CALL; the first time these follow. */
 enum op_result exec_step_rebuild_request(struct op *op)
 {
@@ -186,6 +186,5 @@ enum op_result exec_step_rebuild_request(struct op *op)
         return op_jump(op, EXEC_STEP_TAKE_PAGE);
     if (exec->in.is_dry_run)
         return exec_end_dry_run(exec);
-    exec->attempt.has_provider_key = false;
     return out->attempts > 0 ? op_jump(op, EXEC_STEP_CALL) : OP_NEXT;
 }

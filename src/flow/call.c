@@ -20,7 +20,7 @@ bool flow_call_is_safe(const struct flow_run *run, size_t step)
 {
     const struct catalog_action *action = find_action(run, step);
     return !action || action->level == LEVEL_READ || action->is_idempotent ||
-           action->idempotency_header.len > 0;
+           catalog_has_provider_key(action);
 }
 
 /* Confirmed at the start, or by an approval that a person has given. */

@@ -148,6 +148,7 @@ static int check_operations(const struct json *operations, struct err *err)
                                           "requires_confirmation",
                                           "idempotent",
                                           "idempotency_header",
+                                          "idempotency_member",
                                           "scopes",
                                           "response",
                                           "display"};

@@ -8,7 +8,8 @@
  *                    "connection_params", "auth", "limits", "errors": as in a manifest},
  *    "operations": {"<operationId, or METHOD /path>": {"skip", "action_id", "title", "description",
  *                    "tags", "side_effect_level", "requires_confirmation", "idempotent",
- *                    "idempotency_header", "scopes", "response", "display": as in a manifest}}}
+ *                    "idempotency_header", "idempotency_member", "scopes", "response", "display":
+ * as in a manifest}}}
  *
  * Everything is bounded: the limits below, and the linter's. Nothing is fetched: a $ref that leads
  * out of the document's folder is reported.

@@ -52,7 +52,7 @@ static const struct json *find_override(struct import_op *op)
 static void put_overrides(struct import_op *op, struct json *action)
 {
     static const char *const names[] = {"requires_confirmation", "idempotent", "idempotency_header",
-                                        "response"};
+                                        "idempotency_member", "response"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const struct json *value = json_get(op->override, slice_cstr(names[i]));
         if (value)

@@ -53,6 +53,10 @@ const upload = {
     action('keyed', { body: { json: { note: '${input.note}' } } }, null, {
       side_effect_level: 'write', idempotency_header: 'X-Provider-Key',
     }),
+    action('keyed_inside', { body: { json: { variables: { note: '${input.note}' } } } }, null, {
+      side_effect_level: 'write', idempotency_member: 'variables.id',
+    }),
+    action('keyed_form', { body: { form: { note: '${input.note}' } } }, null, { side_effect_level: 'write', idempotency_member: 'key' }),
     action('write_500', { path: '/status/500' }, null, { side_effect_level: 'write' }),
   ],
 };
@@ -447,6 +451,28 @@ test("a provider's own idempotency key is sent, and makes a write worth another 
   const [one, two] = [await send(), await send()];
   assert.match(one, UUID);
   assert.notEqual(one, two);
+});
+
+test('it may be a member of the body', async () => {
+  const text = (reply) => reply.data.body ?? Buffer.from(reply.data.body_base64, 'base64').toString();
+  const send = async (name, headers, account) => {
+    const reply = await tool(name, { arguments: { note: 'n' }, confirmed: true }, headers, account);
+    return text(assertOk(reply, name));
+  };
+  const inside = async (...more) => {
+    const { variables } = JSON.parse(await send('upload_keyed_inside', ...more));
+    assert.deepEqual(Object.keys(variables), ['note', 'id']);
+    return variables.id;
+  };
+  await stack.provider.faults([{ match: { path_prefix: '/echo' }, count: 1, action: { status: 503 } }]);
+  const key = { 'idempotency-key': 'in the body of the provider' };
+  const first = await inside(key);
+  assert.match(first, /^[0-9a-f-]{36}$/);
+  assert.notEqual(await inside(key, b), first);
+  assert.notEqual(await inside(), await inside());
+  assert.match(await send('upload_keyed_form'), /^note=n&key=[0-9a-f-]{36}$/);
+  const dry = await server.call(a.key, 'POST', '/api/tools/upload_keyed_inside/execute?dry_run=true', { arguments: { note: 'n' } }, key);
+  assert.match(dry.json.request.body, /^\{"variables":\{"note":"n","id":"[0-9a-f-]{36}"\}\}$/);
 });
 
 test('the largest files fit; what is over the limits is refused', async () => {

@@ -250,6 +250,50 @@ static void keywords_are_those_of_json_schema_at_any_depth(void **state)
     assert_warned(clean);
 }
 
+#define WRITE(key, body)                                                                    \
+    "\"side_effect_level\":\"write\",\"idempotency_member\":\"" key "\",\"input_schema\":{" \
+    "\"type\":\"object\",\"additionalProperties\":false,\"properties\":{}},\"request\":{"   \
+    "\"method\":\"POST\",\"path\":\"/pages\"" body "},\"response\":{\"kind\":\"object\","   \
+    "\"required\":[\"body.id\"]},\"display\":{\"title\":\"T\",\"summary\":\"S\"}}]}"
+
+static void an_idempotency_key_has_its_place(void **state)
+{
+    (void)state;
+    const char *action = strstr(good, ACTION);
+    static const char at[] = "/actions/0/idempotency_member";
+    const struct case_of refused[] = {
+        {action, WRITE("", ",\"body\":{\"json\":{}}"), at, "must name a member"},
+        {action, WRITE("a..b", ",\"body\":{\"json\":{}}"), at, "must name a member"},
+        {action, WRITE("a.", ",\"body\":{\"json\":{}}"), at, "must name a member"},
+        {action, WRITE("key", ""), at, "which the request does not have"},
+        {action, WRITE("key", ",\"body\":{\"raw\":\"x\",\"content_type\":\"text/plain\"}"), at,
+         "which the request does not have"},
+        {action, WRITE("key", ",\"body\":{\"json\":[]}"), at, "an object"},
+        {action, WRITE("key", ",\"body\":{\"json\":{\"key\":1}}"), at, "leave it out"},
+        {action, WRITE("a.key", ",\"body\":{\"json\":{\"a\":{\"key\":1}}}"), at, "leave it out"},
+        {action, WRITE("a.key", ",\"body\":{\"json\":{\"a\":[]}}"), at, "leave it out"},
+        {action, WRITE("key", ",\"body\":{\"form\":{\"key\":\"1\"}}"), at, "leave it out"},
+        {action, WRITE("key", ",\"body\":{\"multipart\":[{\"name\":\"key\",\"value\":\"1\"}]}"), at,
+         "leave it out"},
+        {action,
+         WRITE("key",
+               ",\"body\":{\"json\":{}},\"instead\":[{\"when\":\"connection\",\"body\":null}]"),
+         at, "which the request does not have"},
+        {action, "\"idempotency_header\":\"Key\"," WRITE("key", ",\"body\":{\"json\":{}}"), at,
+         "do not go together"},
+        {action, "\"files\":{\"travel\":\"raw\"}," WRITE("key", ",\"body\":{\"json\":{}}"), at,
+         "the whole body"},
+    };
+    const struct case_of clean[] = {
+        {action, WRITE("key", ",\"body\":{\"json\":{\"a\":1}}"), NULL, NULL},
+        {action, WRITE("a.b.key", ",\"body\":{\"json\":{\"a\":{\"c\":1}}}"), NULL, NULL},
+        {action, WRITE("a.key", ",\"body\":{\"json\":\"${connection.params}\"}"), NULL, NULL},
+        {action, WRITE("key", ",\"body\":{\"form\":{}}"), NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(clean);
+}
+
 static void a_rule_is_reached(void **state)
 {
     (void)state;
@@ -310,6 +354,7 @@ int main(void)
         cmocka_unit_test_teardown(a_required_input_exists, check_nothing_leaks),
         cmocka_unit_test_teardown(keywords_are_those_of_json_schema_at_any_depth,
                                   check_nothing_leaks),
+        cmocka_unit_test_teardown(an_idempotency_key_has_its_place, check_nothing_leaks),
         cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
         cmocka_unit_test_teardown(a_literal_is_written_as_one, check_nothing_leaks),
     };

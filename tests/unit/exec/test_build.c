@@ -411,6 +411,46 @@ static void a_credential_that_lacks_a_member_is_named(void **state)
         build_with(b, "{\"type\":\"basic\"}", "{\"username\":\"u\",\"password\":\"\"}"), OK);
 }
 
+#define MEMBER(name) ",\"idempotency_member\":\"" name "\""
+
+static void a_provider_key_goes_where_the_manifest_says(void **state)
+{
+    struct bench *b = *state;
+    static const struct {
+        const char *rest, *body, *sent; /* NULL: refused */
+    } cases[] = {
+        {MEMBER("key"), "{\"json\":{\"a\":\"${input.a}\"}}", "{\"a\":1,\"key\":\"k-1\"}"},
+        {MEMBER("v.in.id"), "{\"json\":{\"v\":{\"x\":[1]}}}",
+         "{\"v\":{\"x\":[1],\"in\":{\"id\":\"k-1\"}}}"},
+        {MEMBER("v.id"), "{\"json\":{\"v\":\"${input.o}\"}}", "{\"v\":{\"a\":1,\"id\":\"k-1\"}}"},
+        {MEMBER("a"), "{\"json\":\"${input.o}\"}", "{\"a\":\"k-1\"}"},
+        {MEMBER("v.id"), "{\"json\":{\"v\":\"${input.list}\"}}", NULL},
+        {MEMBER("id"), "{\"json\":\"${input.list}\"}", NULL},
+        {MEMBER("key"), "{\"form\":{\"a\":\"${input.a}\"}}", "a=1&key=k-1"},
+        {MEMBER("a[key]"), "{\"form\":{}}", "a%5Bkey%5D=k-1"},
+        {MEMBER("key"), "{\"multipart\":[]}", "name=\"key\"\r\n\r\nk-1\r\n--"},
+        {",\"idempotency_header\":\"X-Key\"", "{\"form\":{\"a\":\"${input.a}\"}}", "a=1"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char request[256];
+        (void)snprintf(request, sizeof(request),
+                       "{\"method\":\"POST\",\"path\":\"/a\",\"body\":%s}", cases[i].body);
+        const struct catalog_action *action =
+            bench_action(b, BEARER, "", "write", request, cases[i].rest);
+        struct exec_scope scope = {.input = bench_json(b, "{\"a\":1,\"o\":{\"a\":1},\"list\":[]}"),
+                                   .connection_params = bench_json(b, "{\"host\":\"h.example\"}"),
+                                   .provider_key = SLICE("k-1")};
+        int rc = exec_build(action, &scope, bench_json(b, "{\"token\":\"t\"}"), &b->arena, &built,
+                            &b->err);
+        assert_int_equal(rc, cases[i].sent ? OK : ERR_INVALID);
+        if (rc == OK && slice_find(built.body[0], slice_cstr(cases[i].sent)) < 0)
+            fail_msg("case %zu: %.*s", i, SLICE_ARG(built.body[0]));
+        if (rc != OK)
+            assert_non_null(strstr(b->err.text, "idempotency key"));
+    }
+    assert_slice(header("x-key"), "k-1");
+}
+
 static void expressions_that_fail_are_the_callers_fault(void **state)
 {
     struct bench *b = *state;
@@ -644,6 +684,7 @@ int main(void)
         BENCH_TEST(a_credential_in_the_path_is_one_segment),
         BENCH_TEST(a_broken_credential_is_never_quoted),
         BENCH_TEST(a_credential_that_lacks_a_member_is_named),
+        BENCH_TEST(a_provider_key_goes_where_the_manifest_says),
         BENCH_TEST(expressions_that_fail_are_the_callers_fault),
         BENCH_TEST(files_become_parts_that_are_not_copied),
         BENCH_TEST(a_multipart_file_needs_no_field_beside_it),
