@@ -331,6 +331,9 @@ void catalog_unref(struct catalog *catalog);
 
 void catalog_report_init(struct catalog_report *report);
 void catalog_report_deinit(struct catalog_report *report);
+/* One of its own, as it is too large for a stack. NULL: ERR_NOMEM in err, which may be NULL. */
+struct catalog_report *catalog_report_new(struct err *err) MUST_CHECK;
+void catalog_report_free(struct catalog_report *report);
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...) PRINTF_LIKE(5, 6);
 

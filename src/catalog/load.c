@@ -30,6 +30,22 @@ void catalog_report_deinit(struct catalog_report *report)
     arena_deinit(&report->arena);
 }
 
+struct catalog_report *catalog_report_new(struct err *err)
+{
+    struct catalog_report *report = mem_alloc(sizeof(*report));
+    if (report)
+        catalog_report_init(report);
+    else
+        (void)err_set(err, ERR_NOMEM, "out of memory");
+    return report;
+}
+
+void catalog_report_free(struct catalog_report *report)
+{
+    catalog_report_deinit(report);
+    mem_free(report);
+}
+
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...)
 {

@@ -7,12 +7,11 @@
 #include "cli/output.h"
 #include "cli/session.h"
 
-static void put_account(struct output_json *json, const struct account *account)
+static void put_account(struct output_json *json, const void *row)
 {
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(account->account_id, id);
+    const struct account *account = row;
     json_open(&json->w, '{');
-    output_json_str(json, "account_id", slice_cstr(id));
+    output_json_uuid(json, "account_id", account->account_id);
     output_json_str(json, "name", account->name);
     output_json_time(json, "created_at", account->created_at);
     output_json_time(json, "disabled_at", account->disabled_at);
@@ -79,29 +78,24 @@ static int create_account(struct session *session, struct command_call *call)
     return print_one(session, call, &account);
 }
 
-static int run_create(struct command_call *call)
-{
-    return session_run(call, create_account);
-}
-
 /* ---- list, show ---- */
 
-static int print_accounts(struct session *session, const struct account *list, size_t count)
+static void put_account_cells(struct output_table *table, const void *row)
 {
-    struct output_table table;
-    char id[UUID_TEXT_LEN + 1];
-    output_table_begin(&table, &session->arena, "ACCOUNT|CREATED|STATE|NAME");
-    for (size_t i = 0; i < count; i++) {
-        uuid_format(list[i].account_id, id);
-        output_table_cell(&table, slice_cstr(id));
-        output_table_time(&table, list[i].created_at);
-        output_table_cell(&table, list[i].disabled_at ? SLICE("disabled") : SLICE("live"));
-        output_table_cell(&table, list[i].name);
-    }
-    return output_table_print(&table, stdout,
-                              "there are no accounts; `sluice accounts create` creates one",
-                              &session->err);
+    const struct account *account = row;
+    output_table_uuid(table, account->account_id);
+    output_table_time(table, account->created_at);
+    output_table_cell(table, account->disabled_at ? SLICE("disabled") : SLICE("live"));
+    output_table_cell(table, account->name);
 }
+
+static const struct output_list account_list = {
+    .row_size = sizeof(struct account),
+    .headings = "ACCOUNT|CREATED|STATE|NAME",
+    .none = "there are no accounts; `sluice accounts create` creates one",
+    .put_cells = put_account_cells,
+    .put_json = put_account,
+};
 
 static int list_accounts(struct session *session, struct command_call *call)
 {
@@ -110,34 +104,16 @@ static int list_accounts(struct session *session, struct command_call *call)
     if (session_open_database(session) != OK ||
         store_account_list_sync(session->sync, &session->arena, &all, &count, &session->err) != OK)
         return (int)session->err.code;
-    if (!command_has(call, "json"))
-        return print_accounts(session, all, count);
-    struct output_json json;
-    output_json_begin(&json);
-    json_open(&json.w, '[');
-    for (size_t i = 0; i < count; i++)
-        put_account(&json, &all[i]);
-    json_close(&json.w, ']');
-    return output_json_end(&json, stdout, &session->err);
-}
-
-static int run_list_accounts(struct command_call *call)
-{
-    return session_run(call, list_accounts);
+    return output_list(&account_list, all, count, command_has(call, "json"), &session->arena,
+                       &session->err);
 }
 
 static int show_account(struct session *session, struct command_call *call)
 {
     struct account account;
-    if (session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+    if (session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     return print_one(session, call, &account);
-}
-
-static int run_show_account(struct command_call *call)
-{
-    return session_run(call, show_account);
 }
 
 /* ---- disable, enable ---- */
@@ -145,8 +121,7 @@ static int run_show_account(struct command_call *call)
 static int set_disabled(struct session *session, struct command_call *call, bool is_disabled)
 {
     struct account account;
-    if (session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+    if (session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     /* The account is in that state already: there is no change, and so no audit event. */
     if ((account.disabled_at != 0) == is_disabled)
@@ -173,27 +148,7 @@ static int enable_account(struct session *session, struct command_call *call)
     return set_disabled(session, call, false);
 }
 
-static int run_disable(struct command_call *call)
-{
-    return session_run(call, disable_account);
-}
-
-static int run_enable(struct command_call *call)
-{
-    return session_run(call, enable_account);
-}
-
 /* ---- export, erase ---- */
-
-static int run_export(struct command_call *call)
-{
-    return session_run(call, accounts_export);
-}
-
-static int run_erase(struct command_call *call)
-{
-    return session_run(call, accounts_erase);
-}
 
 /* ---- the table ---- */
 
@@ -210,58 +165,45 @@ static const struct config_option create_options[] = {
     {"again", NULL, "create it even if another account has this name"},
     {"json", NULL, "print JSON, for scripts"},
 };
-static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
     {.name = "create",
      .synopsis = "NAME",
      .summary = "Create an account. The first line of the output has its id.",
      COMMAND_OPTIONS(create_options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_create},
+     .body = create_account},
     {.name = "list",
      .synopsis = "",
      .summary = "All accounts, oldest first.",
-     COMMAND_OPTIONS(options),
-     .run = run_list_accounts},
+     COMMAND_JSON,
+     .body = list_accounts},
     {.name = "show",
      .synopsis = "ACCOUNT",
      .summary = "One account.",
-     COMMAND_OPTIONS(options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_show_account},
+     COMMAND_JSON,
+     .body = show_account},
     {.name = "disable",
      .synopsis = "ACCOUNT",
      .summary = "Refuse all keys of an account from now on; nothing is deleted.",
-     COMMAND_OPTIONS(options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_disable},
+     COMMAND_JSON,
+     .body = disable_account},
     {.name = "enable",
      .synopsis = "ACCOUNT",
      .summary = "Accept its keys again.",
-     COMMAND_OPTIONS(options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_enable},
+     COMMAND_JSON,
+     .body = enable_account},
     {.name = "export",
      .synopsis = "ACCOUNT",
      .summary = "Print everything that is stored for an account, one line of JSON per row, without "
                 "credentials.",
      COMMAND_OPTIONS(export_options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_export},
+     .body = accounts_export},
     {.name = "erase",
      .synopsis = "ACCOUNT",
      .summary = "Delete an account and everything that is stored for it, permanently.",
      COMMAND_OPTIONS(erase_options),
      .needs = "yes",
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_erase},
+     .body = accounts_erase},
 };
 
 const struct command accounts_command = {

@@ -72,8 +72,7 @@ int accounts_export(struct session *session, struct command_call *call)
 {
     struct account account;
     slice path = command_option(call, "out");
-    if (session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+    if (session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     if (!path.ptr)
         return export_to(session, account.account_id, stdout);
@@ -145,8 +144,8 @@ int accounts_erase(struct session *session, struct command_call *call)
     struct account account;
     char id[UUID_TEXT_LEN + 1];
     uint64_t settle_ms, rows = 0;
-    if (read_settle(session, call, &settle_ms) != OK || session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+    if (read_settle(session, call, &settle_ms) != OK ||
+        session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     uuid_format(account.account_id, id);
     /* Asked for after the account was found, so that the message can name it. */

@@ -5,11 +5,18 @@
 #include "cli/catalog_show.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "catalog/search.h"
 #include "cli/output.h"
 
-enum { TEXT_BYTES_MAX = 64 * 1024, FOUND_MAX = 20, LINE_BYTES_MAX = 72, CHOICES_MAX = 8 };
+enum {
+    FILES_MAX = 1000,
+    TEXT_BYTES_MAX = 64 * 1024,
+    FOUND_MAX = 20,
+    LINE_BYTES_MAX = 72,
+    CHOICES_MAX = 8
+};
 
 int catalog_find_or_suggest(struct session *session, slice id,
                             const struct catalog_integration **found)
@@ -47,6 +54,34 @@ static int find_action(struct session *session, const struct catalog_integration
 }
 
 /* ---- problems ---- */
+
+int catalog_read_paths(struct session *session, const struct command_call *call, size_t bytes_max,
+                       struct catalog_source **sources, size_t *count,
+                       struct catalog_report *report)
+{
+    struct arena *arena = &session->arena;
+    struct stat info;
+    *count = 0;
+    *sources = ARENA_ARRAY(arena, struct catalog_source, FILES_MAX);
+    if (!*sources)
+        return err_set(&session->err, ERR_NOMEM, "out of memory");
+    for (int i = 0; i < call->argc; i++) {
+        const char *path = call->argv[i];
+        struct catalog_source *next = *sources + *count;
+        size_t room = FILES_MAX - *count;
+        if (room == 0)
+            return err_set(&session->err, ERR_LIMIT, "%s is past the first %d files", path,
+                           FILES_MAX);
+        if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+            *count += catalog_read_folder(path, arena, bytes_max, next, room, report);
+        else
+            *count += catalog_read_file(slice_cstr(path), arena, bytes_max, next, report);
+    }
+    /* A folder without files is most likely a wrong path. */
+    return *count > 0 || report->error_count > 0
+               ? OK
+               : err_set(&session->err, ERR_NOTFOUND, "there is no file (*.json) to check");
+}
 
 /* One line each: `file pointer: text`. The text comes from the file, so output_text cleans it. */
 void catalog_show_problems(const struct catalog_report *report)
@@ -355,8 +390,9 @@ int catalog_show_one(struct session *session, slice integration, slice action, b
 
 /* ---- what a query finds ---- */
 
-static void put_found(struct output_json *json, const struct search_hit *hit)
+static void put_found(struct output_json *json, const void *row)
 {
+    const struct search_hit *hit = row;
     const struct catalog_action *action = hit->action;
     json_open(&json->w, '{');
     output_json_str(json, "kind", action ? SLICE("action") : SLICE("integration"));
@@ -367,41 +403,33 @@ static void put_found(struct output_json *json, const struct search_hit *hit)
     json_close(&json->w, '}');
 }
 
-static int show_found_json(struct session *session, const struct search_hit *hits, size_t count)
+static void put_found_cells(struct output_table *table, const void *row)
 {
-    struct output_json json;
-    output_json_begin(&json);
-    json_open(&json.w, '[');
-    for (size_t i = 0; i < count; i++)
-        put_found(&json, &hits[i]);
-    json_close(&json.w, ']');
-    return output_json_end(&json, stdout, &session->err);
+    const struct search_hit *hit = row;
+    const struct catalog_action *action = hit->action;
+    output_table_cell(table, hit->integration->integration_id);
+    output_table_cell(table, action ? action->action_id : SLICE("-"));
+    output_table_cell(table, action ? slice_cstr(catalog_level_name(action->level)) : SLICE("-"));
+    output_table_cell(table, action ? action->title : hit->integration->name);
+    output_table_cell(table, search_relevance_name(hit));
 }
+
+static const struct output_list found_list = {
+    .row_size = sizeof(struct search_hit),
+    .headings = "INTEGRATION|ACTION|LEVEL|TITLE|RELEVANCE",
+    .none = "nothing found; try other words, or see `sluice catalog list`",
+    .put_cells = put_found_cells,
+    .put_json = put_found,
+};
 
 int catalog_show_found(struct session *session, slice query, bool as_json)
 {
     struct search_request request = {
         .query = query, .with_integrations = true, .with_actions = true, .limit = FOUND_MAX};
     struct search_hit *hits;
-    struct output_table table;
     size_t count;
     /* The search fails only for want of memory; a query without hits is OK. */
     if (catalog_search(session->catalog, &session->arena, &request, &hits, &count) != OK)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
-    if (as_json)
-        return show_found_json(session, hits, count);
-    output_table_begin(&table, &session->arena, "INTEGRATION|ACTION|LEVEL|TITLE|RELEVANCE");
-    for (size_t i = 0; i < count; i++) {
-        const struct catalog_action *action = hits[i].action;
-        output_table_cell(&table, hits[i].integration->integration_id);
-        output_table_cell(&table, action ? action->action_id : SLICE("-"));
-        output_table_cell(&table,
-                          action ? slice_cstr(catalog_level_name(action->level)) : SLICE("-"));
-        output_table_cell(&table, action ? action->title : hits[i].integration->name);
-        output_table_cell(&table, search_relevance_name(&hits[i]));
-    }
-    return output_table_print(&table, stdout,
-                              "nothing found; try other words, or see `sluice "
-                              "catalog list`",
-                              &session->err);
+    return output_list(&found_list, hits, count, as_json, &session->arena, &session->err);
 }

@@ -14,6 +14,11 @@ int catalog_show_one(struct session *session, slice integration, slice action,
 /* The integrations and actions that fit the query (catalog/search.h), best first. None is no error.
  */
 int catalog_show_found(struct session *session, slice query, bool as_json) MUST_CHECK;
+/* The files that a command's arguments name, and the *.json of the folders, into the session's
+ * arena. What cannot be read is in the report. ERR_NOTFOUND: there is nothing to read. */
+int catalog_read_paths(struct session *session, const struct command_call *call, size_t bytes_max,
+                       struct catalog_source **sources, size_t *count,
+                       struct catalog_report *report) MUST_CHECK;
 /* The problems of a load, one line each. */
 void catalog_show_problems(const struct catalog_report *report);
 /* A text that may hold anything, wrapped. */

@@ -6,11 +6,15 @@
 #include "cli/command.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 
 #include "base/log.h"
 #include "base/suggest.h"
+#include "cli/session.h"
 #include "config/attach.h"
+
+const struct config_option command_json = {"json", NULL, "print JSON, for scripts"};
 
 static void print_name(const struct command_call *call)
 {
@@ -19,27 +23,31 @@ static void print_name(const struct command_call *call)
         (void)fprintf(stderr, " %s", call->verb->name);
 }
 
+/* "sluice accounts create: sentence" */
+static void print_sentence(const struct command_call *call, const char *fmt, va_list args)
+{
+    print_name(call);
+    (void)fputs(": ", stderr);
+    (void)vfprintf(stderr, fmt, args);
+    (void)fputc('\n', stderr);
+}
+
 int command_fail(const struct command_call *call, const char *fmt, ...)
 {
     va_list args;
-    print_name(call);
-    (void)fputs(": ", stderr);
     va_start(args, fmt);
-    (void)vfprintf(stderr, fmt, args);
+    print_sentence(call, fmt, args);
     va_end(args);
-    (void)fputc('\n', stderr);
     return EXIT_FAILED;
 }
 
 int command_misuse(const struct command_call *call, const char *fmt, ...)
 {
     va_list args;
-    print_name(call);
-    (void)fputs(": ", stderr);
     va_start(args, fmt);
-    (void)vfprintf(stderr, fmt, args);
+    print_sentence(call, fmt, args);
     va_end(args);
-    (void)fputs("\n`", stderr);
+    (void)fputc('`', stderr);
     print_name(call);
     (void)fputs(" --help` explains its use\n", stderr);
     return EXIT_USAGE;
@@ -150,18 +158,30 @@ static int open_log(const struct command_call *call, struct err *err)
     return OK;
 }
 
+/* How many arguments a synopsis names; those in brackets may be missing, "..." is any number. */
+static void count_args(const char *synopsis, int *min, int *max)
+{
+    slice rest = slice_cstr(synopsis);
+    *min = *max = 0;
+    while (rest.len > 0) {
+        slice word = slice_split(&rest, ' ');
+        *min += word.ptr[0] != '[';
+        *max = slice_ends_with(word, SLICE("...")) ? INT_MAX : *max + 1;
+    }
+}
+
 static int check_count(const struct command_call *call)
 {
+    int min, max;
+    count_args(call->verb->synopsis, &min, &max);
     /* The synopsis in the message names the arguments. */
-    const struct command_verb *verb = call->verb;
-    if (call->argc < verb->args_min)
+    if (call->argc < min)
         return command_misuse(call, "%s is missing: %s", call->argc == 0 ? "an argument" : "one",
-                              verb->synopsis);
-    if (call->argc > verb->args_max && verb->args_max == 0)
+                              call->verb->synopsis);
+    if (call->argc > max && max == 0)
         return command_misuse(call, "it takes no arguments, got \"%s\"", call->argv[0]);
-    if (call->argc > verb->args_max)
-        return command_misuse(call, "there is one argument too many: \"%s\"",
-                              call->argv[verb->args_max]);
+    if (call->argc > max)
+        return command_misuse(call, "there is one argument too many: \"%s\"", call->argv[max]);
     return EXIT_OK;
 }
 
@@ -190,7 +210,7 @@ static int run_call(struct command_call *call)
     call->argv = call->args.argv;
     result = check_count(call);
     if (result == EXIT_OK)
-        result = call->verb->run(call);
+        result = call->verb->body ? session_run(call, call->verb->body) : call->verb->run(call);
 /* config_deinit frees the texts that options point into, so it comes last. */
 out:
     log_flush();

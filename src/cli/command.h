@@ -14,6 +14,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 struct command;
 struct command_verb;
+struct session;
 
 /* One command line, read. */
 struct command_call {
@@ -27,16 +28,18 @@ struct command_call {
 };
 
 struct command_verb {
-    const char *name;                    /* NULL: the command is its own verb */
-    const char *synopsis;                /* positional arguments: "ACCOUNT ID"; "" for none */
-    const char *summary;                 /* one sentence */
+    const char *name; /* NULL: the command is its own verb */
+    const char
+        *synopsis;       /* its arguments, which are counted: "ACCOUNT [ID]", "FILE..."; "": none */
+    const char *summary; /* one sentence */
     const struct config_option *options; /* may be NULL */
     size_t option_count;
     const char
         *needs; /* an option that is required; the verb itself reports it missing. NULL: none */
-    int args_min, args_max;
-    /* Returns an exit code; has printed its own errors, by command_fail. */
+    /* One of the two. It returns an exit code and has printed its own errors, by command_fail; or
+     * it is a session's body (session_run). */
     int (*run)(struct command_call *call);
+    int (*body)(struct session *session, struct command_call *call);
 };
 
 struct command {
@@ -50,6 +53,9 @@ struct command {
 
 #define COMMAND_VERBS(array)   .verbs = (array), .verb_count = ARRAY_LEN(array)
 #define COMMAND_OPTIONS(array) .options = (array), .option_count = ARRAY_LEN(array)
+/* --json, of a verb without other options. */
+#define COMMAND_JSON .options = &command_json, .option_count = 1
+extern const struct config_option command_json;
 
 /* Reads argv (argv[0] is the program) and runs; returns the exit code. `count`: entries of the
  * table. `help`, --help, -h, `version` and --version are understood, too. stdout is flushed: output

@@ -74,8 +74,7 @@ static int read_order(struct session *session, const struct command_call *call,
     order->label = label.ptr ? label : order->integration->name;
     order->params = command_option(call, "params");
     order->is_default = command_has(call, "default");
-    if (session_open_ring(session) != OK || session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+    if (session_open_ring(session) != OK || session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     order->account_id = account.account_id;
     return OK;
@@ -124,86 +123,57 @@ static int add_connection(struct session *session, struct command_call *call)
     return result == OK ? print_added(session, call, id) : result;
 }
 
-static int run_add(struct command_call *call)
-{
-    return session_run(call, add_connection);
-}
-
 /* ---- list ---- */
 
-static slice id_text(struct session *session, int64_t id)
+static void put_connection_cells(struct output_table *table, const void *row)
 {
-    return arena_printf(&session->arena, "%lld", (long long)id);
+    const struct connection *connection = row;
+    char id[SLICE_U64_MAX];
+    output_table_cell(table, slice_of_u64((uint64_t)connection->id, id));
+    output_table_cell(table, connection->integration_id);
+    output_table_cell(table, connection->is_default ? SLICE("yes") : SLICE("no"));
+    output_table_cell(table, slice_cstr(connection_status_name(connection->status)));
+    output_table_time(table, connection->created_at);
+    output_table_time(table, connection->last_used_at);
+    output_table_time(table, connection->expires_at);
+    output_table_cell(table, connection->key_id);
+    output_table_cell(table, connection_identity_is_known(&connection->identity)
+                                 ? connection_identity_text(&connection->identity)
+                                 : SLICE("-"));
+    output_table_cell(table, connection->label);
 }
 
-static int print_connections(struct session *session, const struct connection *rows, size_t count)
+static void put_connection(struct output_json *json, const void *row)
 {
-    struct output_table table;
-    output_table_begin(
-        &table, &session->arena,
-        "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|ACTS AS|LABEL");
-    /* Times are printed in UTC; 0 is printed as "-". */
-    for (size_t i = 0; i < count; i++) {
-        output_table_cell(&table, id_text(session, rows[i].id));
-        output_table_cell(&table, rows[i].integration_id);
-        output_table_cell(&table, rows[i].is_default ? SLICE("yes") : SLICE("no"));
-        output_table_cell(&table, slice_cstr(connection_status_name(rows[i].status)));
-        output_table_time(&table, rows[i].created_at);
-        output_table_time(&table, rows[i].last_used_at);
-        output_table_time(&table, rows[i].expires_at);
-        output_table_cell(&table, rows[i].key_id);
-        output_table_cell(&table, connection_identity_is_known(&rows[i].identity)
-                                      ? connection_identity_text(&rows[i].identity)
-                                      : SLICE("-"));
-        output_table_cell(&table, rows[i].label);
-    }
-    return output_table_print(
-        &table, stdout, "the account has no connections; `sluice connections add` creates one",
-        &session->err);
-}
-
-static void put_connection(struct output_json *json, const struct connection *row)
-{
+    const struct connection *connection = row;
     json_open(&json->w, '{');
-    connect_write(&json->w, row);
+    connect_write(&json->w, connection);
     /* The members of the API's answer first, then those that only an operator needs. */
-    json_member_raw(&json->w, "params", row->params);
-    output_json_str(json, "master_key_id", row->key_id);
+    json_member_raw(&json->w, "params", connection->params);
+    output_json_str(json, "master_key_id", connection->key_id);
     json_close(&json->w, '}');
 }
 
-static int load_connections(struct session *session, const struct command_call *call,
-                            struct account *account, struct connection **rows, size_t *count)
-{
-    if (session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), account) != OK)
-        return (int)session->err.code;
-    return store_connection_list_sync(session->sync, &session->arena, account->account_id, rows,
-                                      count, &session->err);
-}
+static const struct output_list connection_list = {
+    .row_size = sizeof(struct connection),
+    .headings = "CONNECTION|INTEGRATION|DEFAULT|STATE|CREATED|LAST USED|EXPIRES|MASTER KEY|ACTS AS|"
+                "LABEL",
+    .none = "the account has no connections; `sluice connections add` creates one",
+    .put_cells = put_connection_cells,
+    .put_json = put_connection,
+};
 
 static int list_connections(struct session *session, struct command_call *call)
 {
     struct account account;
     struct connection *rows;
     size_t count;
-    int result = load_connections(session, call, &account, &rows, &count);
-    if (result != OK)
-        return result;
-    if (!command_has(call, "json"))
-        return print_connections(session, rows, count);
-    struct output_json json;
-    output_json_begin(&json);
-    json_open(&json.w, '[');
-    for (size_t i = 0; i < count; i++)
-        put_connection(&json, &rows[i]);
-    json_close(&json.w, ']');
-    return output_json_end(&json, stdout, &session->err);
-}
-
-static int run_list_connections(struct command_call *call)
-{
-    return session_run(call, list_connections);
+    if (session_open_account(session, call, &account) != OK ||
+        store_connection_list_sync(session->sync, &session->arena, account.account_id, &rows,
+                                   &count, &session->err) != OK)
+        return (int)session->err.code;
+    return output_list(&connection_list, rows, count, command_has(call, "json"), &session->arena,
+                       &session->err);
 }
 
 /* ---- default, remove ---- */
@@ -224,8 +194,7 @@ static int change_connection(struct session *session, const struct command_call 
     if (!details.ptr)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     /* The event opens the transaction that session_commit ends. */
-    if (session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
+    if (session_open_account(session, call, &account) != OK ||
         session_audit(session, account.account_id, kind, details) != OK)
         return (int)session->err.code;
     /* An unknown connection fails here, and takes the event with it. */
@@ -242,20 +211,10 @@ static int set_default_connection(struct session *session, struct command_call *
                              "is the default now");
 }
 
-static int run_default(struct command_call *call)
-{
-    return session_run(call, set_default_connection);
-}
-
 static int remove_connection(struct session *session, struct command_call *call)
 {
     return change_connection(session, call, "connection.removed", store_connection_delete_sync,
                              "removed");
-}
-
-static int run_remove(struct command_call *call)
-{
-    return session_run(call, remove_connection);
 }
 
 /* ---- authorize ---- */
@@ -287,17 +246,11 @@ static int authorize(struct session *session, struct command_call *call)
         return (int)session->err.code;
     /* Params of a connection that is reconnected stay as they are. */
     if ((!former.ptr && credential_params_check(session, integration, request.params) != OK) ||
-        session_open_ring(session) != OK || session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        session_open_ring(session) != OK || session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     request.account_id = account.account_id;
     request.integration_id = integration->integration_id;
     return authorize_run(session, &request);
-}
-
-static int run_authorize(struct command_call *call)
-{
-    return session_run(call, authorize);
 }
 
 /* ---- the table ---- */
@@ -325,7 +278,6 @@ static const struct config_option authorize_options[] = {
     {"reconnect", "CONNECTION", "give this one a new grant instead of adding another"},
     {"any-identity", NULL, "allow the connection to act as another login from now on"},
 };
-static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
     {.name = "add",
@@ -333,37 +285,27 @@ static const struct command_verb verbs[] = {
      .summary = "Connect an app with an existing credential. It is stored encrypted.",
      COMMAND_OPTIONS(add_options),
      .needs = "credential-file",
-     .args_min = 2,
-     .args_max = 2,
-     .run = run_add},
+     .body = add_connection},
     {.name = "authorize",
      .synopsis = "ACCOUNT INTEGRATION",
      .summary = "Connect an app by OAuth: prints the address to open in a browser, and reads from "
                 "stdin the one that the browser ends at.",
      COMMAND_OPTIONS(authorize_options),
      .needs = "redirect-uri",
-     .args_min = 2,
-     .args_max = 2,
-     .run = run_authorize},
+     .body = authorize},
     {.name = "list",
      .synopsis = "ACCOUNT",
      .summary = "The connections of an account.",
-     COMMAND_OPTIONS(list_options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_list_connections},
+     COMMAND_JSON,
+     .body = list_connections},
     {.name = "default",
      .synopsis = "ACCOUNT CONNECTION",
      .summary = "Make it the connection of calls that name none.",
-     .args_min = 2,
-     .args_max = 2,
-     .run = run_default},
+     .body = set_default_connection},
     {.name = "remove",
      .synopsis = "ACCOUNT CONNECTION",
      .summary = "Delete a connection and its credential. The app is not notified.",
-     .args_min = 2,
-     .args_max = 2,
-     .run = run_remove},
+     .body = remove_connection},
 };
 
 const struct command connections_command = {

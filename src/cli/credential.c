@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "cli/output.h"
 #include "connect/oauth_token.h"
 

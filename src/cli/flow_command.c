@@ -4,55 +4,21 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/mem.h"
 #include "cli/catalog_show.h"
 #include "cli/commands.h"
 #include "cli/flow_explain.h"
 #include "cli/output.h"
 #include "flow/template.h"
 
-enum { LINT_FILES_MAX = 500 };
-
-static struct catalog_report *new_report(struct session *session)
-{
-    struct catalog_report *report = mem_alloc(sizeof(*report));
-    if (report)
-        catalog_report_init(report);
-    else
-        (void)err_set(&session->err, ERR_NOMEM, "out of memory");
-    return report;
-}
-
-static void free_report(struct catalog_report *report)
-{
-    catalog_report_deinit(report);
-    mem_free(report);
-}
-
 /* ---- lint ---- */
-
-static size_t read_path(struct session *session, const char *path, struct catalog_source *sources,
-                        size_t room, struct catalog_report *report)
-{
-    struct stat info;
-    struct arena *arena = &session->arena;
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        return catalog_read_folder(path, arena, FLOW_TEMPLATE_BYTES_MAX, sources, room, report);
-    /* A path that cannot be read is reported in `report`, like any other problem. */
-    return room > 0 && catalog_read_file(arena_dup(arena, slice_cstr(path)), arena,
-                                         FLOW_TEMPLATE_BYTES_MAX, sources, report);
-}
 
 static int lint_paths(struct session *session, struct command_call *call,
                       struct catalog_report *report)
 {
-    struct catalog_source *sources =
-        ARENA_ARRAY(&session->arena, struct catalog_source, LINT_FILES_MAX);
-    size_t count = 0;
-    if (!sources)
-        return err_set(&session->err, ERR_NOMEM, "out of memory");
-    for (int i = 0; i < call->argc; i++)
-        count += read_path(session, call->argv[i], sources + count, LINT_FILES_MAX - count, report);
+    struct catalog_source *sources;
+    size_t count;
+    if (catalog_read_paths(session, call, FLOW_TEMPLATE_BYTES_MAX, &sources, &count, report) != OK)
+        return (int)session->err.code;
     /* Compiled against the catalog, since a step's action and input have to exist in it. */
     for (size_t i = 0; i < count; i++)
         flow_template_unref(
@@ -61,8 +27,6 @@ static int lint_paths(struct session *session, struct command_call *call,
     if (report->error_count > 0)
         return err_set(&session->err, ERR_INVALID, "%zu errors and %zu warnings in %zu files",
                        report->error_count, report->warning_count, count);
-    if (count == 0)
-        return err_set(&session->err, ERR_NOTFOUND, "there is no template (*.json)");
     (void)printf("%zu templates, %zu warnings: fine\n", count, report->warning_count);
     return OK;
 }
@@ -71,17 +35,12 @@ static int lint_templates(struct session *session, struct command_call *call)
 {
     if (session_open_catalog(session) != OK)
         return (int)session->err.code;
-    struct catalog_report *report = new_report(session);
+    struct catalog_report *report = catalog_report_new(&session->err);
     if (!report)
         return (int)session->err.code;
     int result = lint_paths(session, call, report);
-    free_report(report);
+    catalog_report_free(report);
     return result;
-}
-
-static int run_lint(struct command_call *call)
-{
-    return session_run(call, lint_templates);
 }
 
 /* ---- list, show ---- */
@@ -93,7 +52,7 @@ static struct flow_template_set *load_set(struct session *session)
     slice dir = session->config->catalog_dir;
     struct flow_template_set *set = NULL;
     struct catalog_report *report = NULL;
-    if (session_open_catalog(session) != OK || !(report = new_report(session)))
+    if (session_open_catalog(session) != OK || !(report = catalog_report_new(&session->err)))
         return NULL;
     set = flow_template_set_load(dir.len > 0 ? dir.ptr : NULL, session->catalog, report);
     /* One problem is enough for a message; lint prints them all. */
@@ -102,7 +61,7 @@ static struct flow_template_set *load_set(struct session *session)
                       "%.*s %.*s: %.*s (%zu errors; `sluice flow lint` shows them)",
                       SLICE_ARG(report->problems[0].source), SLICE_ARG(report->problems[0].pointer),
                       SLICE_ARG(report->problems[0].text), report->error_count);
-    free_report(report);
+    catalog_report_free(report);
     return set;
 }
 
@@ -130,11 +89,6 @@ static int list_templates(struct session *session, struct command_call *call)
     int result = set ? list_set(session, set, command_has(call, "json")) : (int)session->err.code;
     flow_template_set_free(set);
     return result;
-}
-
-static int run_list_templates(struct command_call *call)
-{
-    return session_run(call, list_templates);
 }
 
 /* What a step does, in a few words. */
@@ -218,11 +172,6 @@ static int show_template(struct session *session, struct command_call *call)
     return result;
 }
 
-static int run_show_template(struct command_call *call)
-{
-    return session_run(call, show_template);
-}
-
 /* ---- explain ---- */
 
 static int explain_flow(struct session *session, struct command_call *call)
@@ -232,41 +181,28 @@ static int explain_flow(struct session *session, struct command_call *call)
     return flow_explain(session, slice_cstr(call->argv[0]), command_has(call, "json"));
 }
 
-static int run_explain(struct command_call *call)
-{
-    return session_run(call, explain_flow);
-}
-
 /* ---- the table ---- */
-
-static const struct config_option options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
     {.name = "lint",
      .synopsis = "FILE|DIR...",
      .summary = "Check templates against the catalog; exits 1 if one has an error.",
-     .args_min = 1,
-     .args_max = LINT_FILES_MAX,
-     .run = run_lint},
+     .body = lint_templates},
     {.name = "list",
      .synopsis = "",
      .summary = "The templates that flows can be started from.",
-     COMMAND_OPTIONS(options),
-     .run = run_list_templates},
+     COMMAND_JSON,
+     .body = list_templates},
     {.name = "show",
      .synopsis = "TEMPLATE",
      .summary = "Print a template: its input and its steps.",
-     COMMAND_OPTIONS(options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_show_template},
+     COMMAND_JSON,
+     .body = show_template},
     {.name = "explain",
      .synopsis = "FLOW",
      .summary = "Explain why a flow does not move: its owner, what it waits for, its last error.",
-     COMMAND_OPTIONS(options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_explain},
+     COMMAND_JSON,
+     .body = explain_flow},
 };
 
 const struct command flow_command = {

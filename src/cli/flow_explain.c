@@ -5,7 +5,6 @@
 #include "cli/flow_explain.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "cli/catalog_show.h"
 #include "cli/output.h"
 #include "flow/template.h"
@@ -252,17 +251,15 @@ int flow_explain(struct session *session, slice id_text, bool as_json)
         return err_set(&session->err, ERR_INVALID, "\"%.*s\" is not a flow id", SLICE_ARG(id_text));
     if (store_flow_explain_sync(session->sync, &session->arena, id, &e.found, &session->err) != OK)
         return (int)session->err.code;
-    struct catalog_report *report = mem_alloc(sizeof(*report));
+    struct catalog_report *report = catalog_report_new(&session->err);
     if (!report)
-        return err_set(&session->err, ERR_NOMEM, "out of memory");
-    catalog_report_init(report);
+        return ERR_NOMEM;
     buf_init(&e.why, SENTENCE_BYTES_MAX);
     find_step(&e, report);
     why_status(&e);
     int result = as_json ? print_json(&e) : print(&e);
     buf_deinit(&e.why);
     flow_template_unref(e.tmpl);
-    catalog_report_deinit(report);
-    mem_free(report);
+    catalog_report_free(report);
     return result;
 }

@@ -57,10 +57,9 @@ static int read_options(const struct command_call *call, struct api_key *key, st
 
 static void put_api_key(struct output_json *json, const struct api_key *key, const char *secret)
 {
-    char id[UUID_TEXT_LEN + 1], scopes[33];
-    uuid_format(key->id, id);
+    char scopes[33];
     json_open(&json->w, '{');
-    output_json_str(json, "id", slice_cstr(id));
+    output_json_uuid(json, "id", key->id);
     /* Only a new key has its text; lists have the prefix. */
     if (secret)
         output_json_str(json, "key", slice_cstr(secret));
@@ -124,8 +123,7 @@ static int create_key(struct session *session, struct command_call *call)
     struct account account;
     struct api_key key = {.name = SLICE_NONE};
     if (read_options(call, &key, &session->err) != OK || tls_library_init(&session->err) != OK ||
-        session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK)
+        session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     /* Drawn last, so that an error above leaves no key text in memory. */
     struct vault_key fresh;
@@ -140,11 +138,6 @@ static int create_key(struct session *session, struct command_call *call)
     return result;
 }
 
-static int run_create(struct command_call *call)
-{
-    return session_run(call, create_key);
-}
-
 /* ---- list ---- */
 
 static const char *api_key_state(const struct api_key *key)
@@ -154,51 +147,44 @@ static const char *api_key_state(const struct api_key *key)
     return key->expires_at && key->expires_at <= clock_wall_us() ? "expired" : "live";
 }
 
-static int print_keys(struct session *session, const struct api_key *keys, size_t count)
+static void put_key_cells(struct output_table *table, const void *row)
 {
-    struct output_table table;
-    char id[UUID_TEXT_LEN + 1], scopes[33];
-    output_table_begin(&table, &session->arena,
-                       "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|NAME");
-    for (size_t i = 0; i < count; i++) {
-        uuid_format(keys[i].id, id);
-        output_table_cell(&table, slice_cstr(id));
-        output_table_cell(&table, keys[i].prefix);
-        output_table_cell(&table, slice_cstr(api_key_state(&keys[i])));
-        output_table_cell(&table, scopes_format(keys[i].scopes, scopes));
-        output_table_time(&table, keys[i].created_at);
-        output_table_time(&table, keys[i].expires_at);
-        output_table_time(&table, keys[i].last_used_at);
-        output_table_cell(&table, keys[i].name);
-    }
-    return output_table_print(
-        &table, stdout, "the account has no keys; `sluice keys create` makes one", &session->err);
+    const struct api_key *key = row;
+    char scopes[33];
+    output_table_uuid(table, key->id);
+    output_table_cell(table, key->prefix);
+    output_table_cell(table, slice_cstr(api_key_state(key)));
+    output_table_cell(table, scopes_format(key->scopes, scopes));
+    output_table_time(table, key->created_at);
+    output_table_time(table, key->expires_at);
+    output_table_time(table, key->last_used_at);
+    output_table_cell(table, key->name);
 }
+
+static void put_listed_key(struct output_json *json, const void *row)
+{
+    put_api_key(json, row, NULL);
+}
+
+static const struct output_list key_list = {
+    .row_size = sizeof(struct api_key),
+    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|NAME",
+    .none = "the account has no keys; `sluice keys create` makes one",
+    .put_cells = put_key_cells,
+    .put_json = put_listed_key,
+};
 
 static int list_keys(struct session *session, struct command_call *call)
 {
     struct account account;
     struct api_key *keys;
     size_t count;
-    if (session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
+    if (session_open_account(session, call, &account) != OK ||
         store_api_key_list_sync(session->sync, &session->arena, account.account_id, &keys, &count,
                                 &session->err) != OK)
         return (int)session->err.code;
-    if (!command_has(call, "json"))
-        return print_keys(session, keys, count);
-    struct output_json json;
-    output_json_begin(&json);
-    json_open(&json.w, '[');
-    for (size_t i = 0; i < count; i++)
-        put_api_key(&json, &keys[i], NULL);
-    json_close(&json.w, ']');
-    return output_json_end(&json, stdout, &session->err);
-}
-
-static int run_list_keys(struct command_call *call)
-{
-    return session_run(call, list_keys);
+    return output_list(&key_list, keys, count, command_has(call, "json"), &session->arena,
+                       &session->err);
 }
 
 /* ---- revoke ---- */
@@ -233,8 +219,7 @@ static int revoke(struct session *session, struct command_call *call)
     struct account account;
     struct api_key key;
     slice details;
-    if (session_open_database(session) != OK ||
-        session_find_account(session, slice_cstr(call->argv[0]), &account) != OK ||
+    if (session_open_account(session, call, &account) != OK ||
         find_key(session, account.account_id, slice_cstr(call->argv[1]), &key) != OK ||
         key_details(session, &key, &details) != OK ||
         session_audit(session, account.account_id, "key.revoked", details) != OK)
@@ -245,11 +230,6 @@ static int revoke(struct session *session, struct command_call *call)
         return (int)session->err.code;
     (void)printf("revoked %.*s\n", SLICE_ARG(key.prefix));
     return OK;
-}
-
-static int run_revoke(struct command_call *call)
-{
-    return session_run(call, revoke);
 }
 
 /* ---- master ---- */
@@ -270,16 +250,6 @@ static int master(struct session *session, struct command_call *call)
     return is_ok ? OK : err_set(&session->err, ERR_NOMEM, "out of memory for the key");
 }
 
-static int run_master(struct command_call *call)
-{
-    return session_run(call, master);
-}
-
-static int run_rotate(struct command_call *call)
-{
-    return session_run(call, rotate_all);
-}
-
 /* ---- the table ---- */
 
 static const struct config_option create_options[] = {
@@ -288,37 +258,30 @@ static const struct config_option create_options[] = {
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"json", NULL, "print JSON, for scripts"},
 };
-static const struct config_option list_options[] = {{"json", NULL, "print JSON, for scripts"}};
 
 static const struct command_verb verbs[] = {
     {.name = "create",
      .synopsis = "ACCOUNT",
      .summary = "Make an API key. It is printed once: only its hash is stored.",
      COMMAND_OPTIONS(create_options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_create},
+     .body = create_key},
     {.name = "list",
      .synopsis = "ACCOUNT",
      .summary = "The keys of an account.",
-     COMMAND_OPTIONS(list_options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_list_keys},
+     COMMAND_JSON,
+     .body = list_keys},
     {.name = "revoke",
      .synopsis = "ACCOUNT KEY",
      .summary = "Refuse a key from now on; KEY is its id or its prefix.",
-     .args_min = 2,
-     .args_max = 2,
-     .run = run_revoke},
+     .body = revoke},
     {.name = "master",
      .synopsis = "",
      .summary = "Print a new master key. Keep it in a file of mode 0600 (master-key-file).",
-     .run = run_master},
+     .body = master},
     {.name = "rotate",
      .synopsis = "",
      .summary = "Seal all stored credentials under the first master key.",
-     .run = run_rotate},
+     .body = rotate_all},
 };
 
 const struct command keys_command = {

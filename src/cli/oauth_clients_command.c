@@ -129,31 +129,39 @@ static int set_oauth_client(struct session *session, struct command_call *call)
     return result;
 }
 
-static int run_set(struct command_call *call)
-{
-    return session_run(call, set_oauth_client);
-}
-
 /* ---- list ---- */
 
-static int print_oauth_clients(struct session *session, const struct oauth_client *rows,
-                               size_t count)
+static void put_client_cells(struct output_table *table, const void *row)
 {
-    struct output_table table;
-    output_table_begin(&table, &session->arena,
-                       "INTEGRATION|CLIENT ID|SECRET|MASTER KEY|CREATED|CHANGED");
-    for (size_t i = 0; i < count; i++) {
-        output_table_cell(&table, rows[i].integration_id);
-        output_table_cell(&table, rows[i].client_id);
-        output_table_cell(&table, rows[i].sealed.len > 0 ? SLICE("sealed") : SLICE("none"));
-        output_table_cell(&table, rows[i].key_id);
-        output_table_time(&table, rows[i].created_at);
-        output_table_time(&table, rows[i].updated_at);
-    }
-    return output_table_print(&table, stdout,
-                              "there are no OAuth clients; `sluice oauth-clients set` adds one",
-                              &session->err);
+    const struct oauth_client *client = row;
+    output_table_cell(table, client->integration_id);
+    output_table_cell(table, client->client_id);
+    output_table_cell(table, client->sealed.len > 0 ? SLICE("sealed") : SLICE("none"));
+    output_table_cell(table, client->key_id);
+    output_table_time(table, client->created_at);
+    output_table_time(table, client->updated_at);
 }
+
+static void put_client(struct output_json *json, const void *row)
+{
+    const struct oauth_client *client = row;
+    json_open(&json->w, '{');
+    output_json_str(json, "integration_id", client->integration_id);
+    output_json_str(json, "client_id", client->client_id);
+    json_member_bool(&json->w, "has_secret", client->sealed.len > 0);
+    output_json_str(json, "master_key_id", client->key_id);
+    output_json_time(json, "created_at", client->created_at);
+    output_json_time(json, "updated_at", client->updated_at);
+    json_close(&json->w, '}');
+}
+
+static const struct output_list client_list = {
+    .row_size = sizeof(struct oauth_client),
+    .headings = "INTEGRATION|CLIENT ID|SECRET|MASTER KEY|CREATED|CHANGED",
+    .none = "there are no OAuth clients; `sluice oauth-clients set` adds one",
+    .put_cells = put_client_cells,
+    .put_json = put_client,
+};
 
 static int list_oauth_clients(struct session *session, struct command_call *call)
 {
@@ -164,28 +172,8 @@ static int list_oauth_clients(struct session *session, struct command_call *call
         store_oauth_client_list_sync(session->sync, &session->arena, account_id, &rows, &count,
                                      &session->err) != OK)
         return (int)session->err.code;
-    if (!command_has(call, "json"))
-        return print_oauth_clients(session, rows, count);
-    struct output_json json;
-    output_json_begin(&json);
-    json_open(&json.w, '[');
-    for (size_t i = 0; i < count; i++) {
-        json_open(&json.w, '{');
-        output_json_str(&json, "integration_id", rows[i].integration_id);
-        output_json_str(&json, "client_id", rows[i].client_id);
-        json_member_bool(&json.w, "has_secret", rows[i].sealed.len > 0);
-        output_json_str(&json, "master_key_id", rows[i].key_id);
-        output_json_time(&json, "created_at", rows[i].created_at);
-        output_json_time(&json, "updated_at", rows[i].updated_at);
-        json_close(&json.w, '}');
-    }
-    json_close(&json.w, ']');
-    return output_json_end(&json, stdout, &session->err);
-}
-
-static int run_list_oauth_clients(struct command_call *call)
-{
-    return session_run(call, list_oauth_clients);
+    return output_list(&client_list, rows, count, command_has(call, "json"), &session->arena,
+                       &session->err);
 }
 
 /* ---- delete ---- */
@@ -214,11 +202,6 @@ static int delete_one(struct session *session, struct command_call *call)
     return result;
 }
 
-static int run_delete(struct command_call *call)
-{
-    return session_run(call, delete_one);
-}
-
 /* ---- the table ---- */
 
 static const struct config_option set_options[] = {
@@ -240,21 +223,17 @@ static const struct command_verb verbs[] = {
      .summary = "Set the OAuth client that is registered with an app. The secret is stored sealed.",
      COMMAND_OPTIONS(set_options),
      .needs = "client-id",
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_set},
+     .body = set_oauth_client},
     {.name = "list",
      .synopsis = "",
      .summary = "The OAuth clients for all accounts, or one account's own.",
      COMMAND_OPTIONS(list_options),
-     .run = run_list_oauth_clients},
+     .body = list_oauth_clients},
     {.name = "delete",
      .synopsis = "INTEGRATION",
      .summary = "Delete an OAuth client. Tokens can then no longer be renewed.",
      COMMAND_OPTIONS(delete_options),
-     .args_min = 1,
-     .args_max = 1,
-     .run = run_delete},
+     .body = delete_one},
 };
 
 const struct command oauth_clients_command = {

@@ -103,6 +103,13 @@ void output_table_time(struct output_table *table, int64_t wall_us)
     output_table_cell(table, slice_of(text, 16));
 }
 
+void output_table_uuid(struct output_table *table, struct uuid id)
+{
+    char text[UUID_TEXT_LEN + 1];
+    uuid_format(id, text);
+    output_table_cell(table, slice_cstr(text));
+}
+
 /* In characters: each is assumed to take one column. */
 static size_t width_of(slice text)
 {
@@ -194,6 +201,13 @@ void output_json_str(struct output_json *json, const char *key, slice text)
     json_member_str(&json->w, key, text);
 }
 
+void output_json_uuid(struct output_json *json, const char *key, struct uuid id)
+{
+    char text[UUID_TEXT_LEN + 1];
+    uuid_format(id, text);
+    output_json_str(json, key, slice_cstr(text));
+}
+
 void output_json_time(struct output_json *json, const char *key, int64_t wall_us)
 {
     char text[TIME_TEXT_LEN + 1];
@@ -209,6 +223,28 @@ int output_json_end(struct output_json *json, FILE *out, struct err *err)
         (void)fwrite(json->text.ptr, 1, json->text.len, out);
     buf_deinit(&json->text);
     return is_ok ? OK : err_set(err, ERR_LIMIT, "the list is too large to print");
+}
+
+/* ---- lists ---- */
+
+int output_list(const struct output_list *list, const void *rows, size_t count, bool as_json,
+                struct arena *arena, struct err *err)
+{
+    struct output_table table;
+    struct output_json json;
+    const char *row = rows;
+    if (!as_json) {
+        output_table_begin(&table, arena, list->headings);
+        for (size_t i = 0; i < count; i++)
+            list->put_cells(&table, row + i * list->row_size);
+        return output_table_print(&table, stdout, list->none, err);
+    }
+    output_json_begin(&json);
+    json_open(&json.w, '[');
+    for (size_t i = 0; i < count; i++)
+        list->put_json(&json, row + i * list->row_size);
+    json_close(&json.w, ']');
+    return output_json_end(&json, stdout, err);
 }
 
 /* ---- names ---- */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "base/id.h"
 #include "json/json.h"
 
 enum { OUTPUT_COLUMNS_MAX = 10, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
@@ -26,6 +27,7 @@ void output_table_begin(struct output_table *table, struct arena *arena, const c
 void output_table_cell(struct output_table *table, slice text);
 /* "2026-01-31 23:59" in UTC; "-" for 0. */
 void output_table_time(struct output_table *table, int64_t wall_us);
+void output_table_uuid(struct output_table *table, struct uuid id);
 /* Prints complete rows, or `none` instead of headings if there are none. ERR_NOMEM. */
 int output_table_print(const struct output_table *table, FILE *out, const char *none,
                        struct err *err) MUST_CHECK;
@@ -42,8 +44,19 @@ void output_json_begin(struct output_json *json);
 /* Writes null for 0. */
 void output_json_time(struct output_json *json, const char *key, int64_t wall_us);
 void output_json_str(struct output_json *json, const char *key, slice text);
+void output_json_uuid(struct output_json *json, const char *key, struct uuid id);
 /* Prints a line and frees. ERR_LIMIT: it was too large. */
 int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
+
+/* How rows of one kind are printed: a table, or an array of JSON. */
+struct output_list {
+    size_t row_size;
+    const char *headings, *none; /* as above */
+    void (*put_cells)(struct output_table *table, const void *row);
+    void (*put_json)(struct output_json *json, const void *row);
+};
+int output_list(const struct output_list *list, const void *rows, size_t count, bool as_json,
+                struct arena *arena, struct err *err) MUST_CHECK;
 
 /* Checks a name that a person gives: UTF-8 without control characters, 1 to characters_max
  * characters, not only spaces. ERR_INVALID says what is wrong; noun is "a name", "a label". */

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/embed.h"
-#include "base/mem.h"
 #include "pg/migrate.h"
 #include "store/audit.h"
 #include "store/change.h"
@@ -95,16 +94,14 @@ static int catalog_error(struct session *session, const struct catalog_report *r
 int session_open_catalog(struct session *session)
 {
     slice dir = session->config->catalog_dir;
-    struct catalog_report *report = mem_alloc(sizeof(*report));
+    struct catalog_report *report = catalog_report_new(&session->err);
     int result = OK;
     if (!report)
-        return err_set(&session->err, ERR_NOMEM, "out of memory");
-    catalog_report_init(report);
+        return ERR_NOMEM;
     session->catalog = catalog_load_all(dir.len > 0 ? dir.ptr : NULL, report);
     if (!session->catalog)
         result = catalog_error(session, report);
-    catalog_report_deinit(report);
-    mem_free(report);
+    catalog_report_free(report);
     return result;
 }
 
@@ -138,6 +135,14 @@ int session_find_account(struct session *session, slice text, struct account *ac
                        "shows them",
                        SLICE_ARG(text));
     return OK;
+}
+
+int session_open_account(struct session *session, const struct command_call *call,
+                         struct account *account)
+{
+    int result = session_open_database(session);
+    return result == OK ? session_find_account(session, slice_cstr(call->argv[0]), account)
+                        : result;
 }
 
 /* ---- audit ---- */

@@ -40,6 +40,10 @@ int session_open_catalog(struct session *session) MUST_CHECK;
 /* The account of that id, or the only one of that name. */
 int session_find_account(struct session *session, slice text, struct account *account) MUST_CHECK;
 
+/* Connects, and finds the account that the first argument names. */
+int session_open_account(struct session *session, const struct command_call *call,
+                         struct account *account) MUST_CHECK;
+
 /* Fills actor and address of an event: the user that runs the command, and the host; in the
  * session's arena. */
 void session_fill_operator(struct session *session, struct audit_event *event);

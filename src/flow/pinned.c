@@ -3,7 +3,6 @@
  * loaded from the database when a flow needs one and cached until PINNED_MAX are there. A version
  * never changes, so a cached one is never out of date.
  */
-#include "base/mem.h"
 #include "flow/internal.h"
 
 enum { PINNED_MAX = 256 };
@@ -59,16 +58,14 @@ static void keep_pinned(struct flow_service *service, struct flow_template *tmpl
 /* Without the catalog: a tool that is gone since then fails the call, not the whole flow. */
 static struct flow_template *compile_stored(slice key, slice body)
 {
-    struct catalog_report *report = mem_alloc(sizeof(*report));
+    struct catalog_report *report = catalog_report_new(NULL);
     if (!report)
         return NULL;
-    catalog_report_init(report);
     struct flow_template *tmpl = flow_template_compile(key, body, NULL, report);
     if (!tmpl)
         log_event(LOG_ERROR, "a stored template no longer compiles", LOG_STR("key", key),
                   LOG_STR("problem", report->count ? report->problems[0].text : SLICE("")));
-    catalog_report_deinit(report);
-    mem_free(report);
+    catalog_report_free(report);
     return tmpl;
 }
 

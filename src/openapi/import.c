@@ -11,7 +11,6 @@
 
 #include <stdarg.h>
 
-#include "base/mem.h"
 #include "catalog/reader.h"
 #include "openapi/internal.h"
 
@@ -370,10 +369,9 @@ static int write_manifest(struct import *im, const struct json *manifest, struct
 static int check_manifest(struct import *im, struct err *err)
 {
     struct catalog_source source = {SLICE("manifest"), im->result->manifest};
-    struct catalog_report *report = mem_alloc(sizeof(*report));
+    struct catalog_report *report = catalog_report_new(err);
     if (!report)
-        return err_set(err, ERR_NOMEM, "out of memory");
-    catalog_report_init(report);
+        return ERR_NOMEM;
     struct catalog *catalog = catalog_load(&source, 1, report);
     int result = OK;
     for (size_t i = 0; !catalog && result == OK && i < report->count; i++)
@@ -384,8 +382,7 @@ static int check_manifest(struct import *im, struct err *err)
     if (!catalog && result == OK)
         result = err_set(err, ERR_NOMEM, "out of memory");
     catalog_unref(catalog);
-    catalog_report_deinit(report);
-    mem_free(report);
+    catalog_report_free(report);
     return result;
 }
 

@@ -112,9 +112,10 @@ static void read_member(const struct pg_column *column, const struct pg_rows *ro
         word = find_word(column->words, pg_get_bytes(rows, row, col));
         memcpy(at, &word, column->len);
         break;
-    case PG_IS_VALUE:
     case PG_IS_NOW:
     case PG_IS_NEW:
+        UNREACHABLE("a parameter's, not a result's");
+    case PG_IS_VALUE:
         break;
     }
 }

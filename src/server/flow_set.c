@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "store/flow.h"
 
 enum { VERSIONS_BYTES_MAX = 1024 * 1024 };
@@ -23,20 +22,16 @@ static void log_problems(const struct catalog_report *report)
 static struct flow_template_set *load_template_set(const struct config *config,
                                                    const struct catalog *catalog, struct err *err)
 {
-    struct catalog_report *report = mem_alloc(sizeof(*report));
-    if (!report) {
-        (void)err_set(err, ERR_NOMEM, "out of memory for flow templates");
+    struct catalog_report *report = catalog_report_new(err);
+    if (!report)
         return NULL;
-    }
-    catalog_report_init(report);
     const char *dir = config->catalog_dir.len > 0 ? config->catalog_dir.ptr : NULL;
     struct flow_template_set *set = flow_template_set_load(dir, catalog, report);
     /* Warnings are logged for a set that was loaded, too. */
     log_problems(report);
     if (!set)
         (void)err_set(err, ERR_INVALID, "the flow templates have errors; see the log above");
-    catalog_report_deinit(report);
-    mem_free(report);
+    catalog_report_free(report);
     return set;
 }
 

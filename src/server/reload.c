@@ -74,15 +74,13 @@ static struct catalog *load_catalog(const struct config *config, struct catalog_
 
 struct catalog *reload_first_catalog(const struct config *config)
 {
-    struct catalog_report *report = mem_alloc(sizeof(*report));
+    struct catalog_report *report = catalog_report_new(NULL);
     /* At start there is nothing to fall back to; the caller ends with the log's errors. */
     if (!report)
         return NULL;
-    catalog_report_init(report);
     struct catalog *catalog = load_catalog(config, report);
     log_problems(report);
-    catalog_report_deinit(report);
-    mem_free(report);
+    catalog_report_free(report);
     if (catalog)
         metric_set(metric_series(&actions, SLICE_NONE), (double)catalog->action_count);
     return catalog;

@@ -24,7 +24,7 @@ static const struct pg_stmt flow_explain = {
            "where f.account_id = a.account_id and f.id = :id offset 0) t",
     PG_TAKES(PG_ARG("id", PG_UUID)),
     PG_GIVES(STORE_FLOW_ROW_COLUMNS, OF(account_name, PG_TEXT), OF(node_name, PG_TEXT),
-             OF(lease_until, PG_TIME), OF(nodes_alive, PG_I64), PG_NOW("now"),
+             OF(lease_until, PG_TIME), OF(nodes_alive, PG_I64), OF(now, PG_TIME),
              PG_OF("body", PG_JSON, struct flow_explained, template_body), OF(last_error, PG_JSON)),
     .no_account = "an operator knows a flow by its id",
 };

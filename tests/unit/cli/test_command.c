@@ -42,8 +42,6 @@ static const struct command_verb thing_verbs[] = {
      .synopsis = "NAME",
      .summary = "Make a thing.",
      COMMAND_OPTIONS(options),
-     .args_min = 1,
-     .args_max = 1,
      .run = note},
     {.name = "remove", .synopsis = "", .summary = "Remove all.", .run = note},
 };
@@ -53,7 +51,7 @@ static const struct command things = {.name = "things",
                                       .scopes = CONFIG_DATABASE,
                                       COMMAND_VERBS(thing_verbs)};
 static const struct command_verb go_verbs[] = {
-    {.synopsis = "[WHERE]", .summary = "Go.", .args_max = 1, .run = note}};
+    {.synopsis = "[WHERE]", .summary = "Go.", .run = note}};
 static const struct command go = {
     .name = "gogo", .summary = "go somewhere", COMMAND_VERBS(go_verbs)};
 static const struct command_verb serve_verbs[] = {
