@@ -94,8 +94,7 @@ void conn_run(struct conn *conn, struct conn_request *in)
         return;
     }
     bool is_control = request.segment_count && slice_eq(request.segments[0], SLICE("__control"));
-    const struct fault *fault =
-        is_control ? NULL : faults_take(host->provider->faults, &host->provider->rng, &request);
+    const struct fault *fault = is_control ? NULL : faults_take(host->provider->faults, &request);
     if (fault && fault->kind == FAULT_RESET_BEFORE) {
         host->provider->requests++;
         conn_reset(conn);

@@ -7,7 +7,6 @@
 #include "provider/fault.h"
 #include "provider/gmail.h"
 #include "provider/ledger.h"
-#include "provider/notion.h"
 #include "provider/route.h"
 #include "provider/token.h"
 
@@ -73,16 +72,9 @@ static void get_counters(struct provider *provider, const struct provider_reques
 static void get_ledger(struct provider *provider, const struct provider_request *request,
                        struct provider_reply *reply)
 {
-    uint64_t since = 0, limit = UINT64_MAX;
-    slice text = request_query(request, SLICE("since"));
-    slice limit_text = request_query(request, SLICE("limit"));
-    if ((text.len && !slice_to_u64(text, UINT64_MAX, &since)) ||
-        (limit_text.len && !slice_to_u64(limit_text, UINT64_MAX, &limit))) {
-        fail(reply, 400, "since and limit are numbers");
-        return;
-    }
+    (void)request;
     struct json_writer w = reply_json(reply, 200);
-    ledger_write(&w, provider->ledger, since, limit);
+    ledger_write(&w, provider->ledger);
 }
 
 static void reset(struct provider *provider, const struct provider_request *request,
@@ -119,21 +111,6 @@ static void get_messages(struct provider *provider, const struct provider_reques
         }
         json_member_str(&w, "text", text ? text->body : SLICE_NONE);
         json_close(&w, '}');
-    }
-    json_close(&w, ']');
-    json_close(&w, '}');
-}
-
-/* All pages and databases, last edited first, as Notion lists them. */
-static void get_pages(struct provider *provider, const struct provider_request *request,
-                      struct provider_reply *reply)
-{
-    struct json_writer w = reply_json(reply, 200);
-    json_open(&w, '{');
-    json_member_open(&w, "objects", '[');
-    LIST_EACH(&provider->notion->recent, link)
-    {
-        notion_write(&w, LIST_ITEM(link, struct notion_node, recent_link), request->arena);
     }
     json_close(&w, ']');
     json_close(&w, '}');
@@ -216,7 +193,6 @@ static const struct {
     {HTTP_METHOD_GET, "__control/ledger", get_ledger},
     {HTTP_METHOD_POST, "__control/reset", reset},
     {HTTP_METHOD_GET, "__control/state/messages", get_messages},
-    {HTTP_METHOD_GET, "__control/state/pages", get_pages},
     {HTTP_METHOD_POST, "__control/mail", post_mail},
     {HTTP_METHOD_POST, "__control/token", post_token},
 };

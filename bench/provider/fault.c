@@ -9,7 +9,6 @@ struct rule {
     slice method, path_prefix, token; /* empty: any */
     int64_t left;                     /* -1: for ever */
     int64_t skip;                     /* matching requests to let pass first */
-    double probability;
     uint64_t hits;
     struct fault fault;
 };
@@ -162,10 +161,9 @@ static int read_action(struct arena *arena, const struct json *action, struct fa
 static int read_rule(struct arena *arena, const struct json *input, struct rule *rule,
                      struct err *err)
 {
-    static const char *const names[] = {"match", "count", "skip", "probability", "action"};
+    static const char *const names[] = {"match", "count", "skip", "action"};
     static const char *const match_names[] = {"method", "path_prefix", "token"};
     const struct json *match = JSON_GET(input, "match");
-    const struct json *probability = JSON_GET(input, "probability");
     if (check_members(input, names, ARRAY_LEN(names), "a rule", err) != OK ||
         (match && check_members(match, match_names, ARRAY_LEN(match_names), "match", err) != OK))
         return err->code;
@@ -174,7 +172,6 @@ static int read_rule(struct arena *arena, const struct json *input, struct rule 
     rule->token = arena_dup(arena, json_get_str(match, SLICE("token")));
     rule->left = json_get_i64(input, SLICE("count"), -1);
     rule->skip = json_get_i64(input, SLICE("skip"), 0);
-    rule->probability = probability ? json_to_double(probability) : 1.0;
     return read_action(arena, JSON_GET(input, "action"), &rule->fault, err);
 }
 
@@ -214,8 +211,7 @@ static bool matches(const struct rule *rule, const struct provider_request *requ
            (!rule->token.len || slice_eq(rule->token, request_bearer(request)));
 }
 
-const struct fault *faults_take(struct faults *faults, struct rng *rng,
-                                const struct provider_request *request)
+const struct fault *faults_take(struct faults *faults, const struct provider_request *request)
 {
     for (size_t i = 0; i < faults->count; i++) {
         struct rule *rule = &faults->rules[i];
@@ -225,8 +221,6 @@ const struct fault *faults_take(struct faults *faults, struct rng *rng,
             rule->skip--;
             continue;
         }
-        if (rule->probability < 1.0 && rng_unit(rng) >= rule->probability)
-            continue;
         if (rule->left > 0)
             rule->left--;
         rule->hits++;

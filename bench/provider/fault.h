@@ -3,7 +3,7 @@
  * first that matches and is not used up applies.
  *
  *   {"rules": [{"match": {"method": "POST", "path_prefix": "/gmail/", "token": "ya29..."},
- *               "count": 2, "skip": 0, "probability": 1.0, "action": {...}}]}
+ *               "count": 2, "skip": 0, "action": {...}}]}
  *
  * Action, one kind, and latency_ms with any of them or alone:
  *   {"latency_ms": 200}                  wait, then answer as ever
@@ -59,8 +59,7 @@ void faults_clear(struct faults *faults);
 /* How often the rules have been replaced: replies that are held go out when the number changes. */
 uint64_t faults_changes(const struct faults *faults);
 /* The fault for this request, and uses it up; NULL: none. */
-const struct fault *faults_take(struct faults *faults, struct rng *rng,
-                                const struct provider_request *request);
+const struct fault *faults_take(struct faults *faults, const struct provider_request *request);
 void faults_write(struct json_writer *w, const struct faults *faults);
 
 #endif

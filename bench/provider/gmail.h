@@ -189,7 +189,7 @@ enum gmail_target {
     GMAIL_MESSAGES, /* that the body's ids name */
     GMAIL_A_DRAFT,
     GMAIL_LABEL,
-    GMAIL_NOTHING
+    GMAIL_NONE
 };
 
 struct gmail_request {

@@ -10,93 +10,80 @@
 #include "provider/token.h"
 
 enum {
+    GET = HTTP_METHOD_GET,
+    POST = HTTP_METHOD_POST,
+    PUT = HTTP_METHOD_PUT,
+    PATCH = HTTP_METHOD_PATCH,
+    DELETE = HTTP_METHOD_DELETE,
+};
+
+enum {
     READ_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_READONLY,
-    READ_OR_METADATA = READ_SCOPES | SCOPE_METADATA,
+    VIEW_SCOPES = READ_SCOPES | SCOPE_METADATA,
     MODIFY_SCOPES = SCOPE_FULL | SCOPE_MODIFY,
     COMPOSE_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_COMPOSE,
     SEND_SCOPES = COMPOSE_SCOPES | SCOPE_SEND,
-    SETTINGS_READ_SCOPES = READ_SCOPES | SCOPE_SETTINGS,
+    SETTINGS_VIEW = READ_SCOPES | SCOPE_SETTINGS,
+    DRAFT_SCOPES = READ_SCOPES | SCOPE_COMPOSE,
+    LABEL_VIEW = VIEW_SCOPES | SCOPE_LABELS,
     LABEL_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_LABELS,
 };
 
 static const struct gmail_route {
-    enum http_method method;
+    int method;          /* enum http_method */
     const char *pattern; /* behind users/{userId}/ */
     gmail_handler run;
     unsigned scopes; /* any of them */
     enum gmail_target target;
     const char *kind; /* of a write, for the ledger */
 } routes[] = {
-    {HTTP_METHOD_GET, "messages", gmail_list, READ_OR_METADATA, GMAIL_MESSAGE, NULL},
-    {HTTP_METHOD_POST, "messages/send", gmail_messages_send, SEND_SCOPES, GMAIL_NOTHING,
-     "gmail.messages.send"},
-    {HTTP_METHOD_POST, "messages/batchModify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGES,
+    {GET, "messages", gmail_list, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
+    {POST, "messages/send", gmail_messages_send, SEND_SCOPES, GMAIL_NONE, "gmail.messages.send"},
+    {POST, "messages/batchModify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGES,
      "gmail.messages.batchModify"},
-    {HTTP_METHOD_POST, "messages/batchDelete", gmail_remove, SCOPE_FULL, GMAIL_MESSAGES,
+    {POST, "messages/batchDelete", gmail_remove, SCOPE_FULL, GMAIL_MESSAGES,
      "gmail.messages.batchDelete"},
-    {HTTP_METHOD_GET, "messages/*", gmail_get, READ_OR_METADATA, GMAIL_MESSAGE, NULL},
-    {HTTP_METHOD_DELETE, "messages/*", gmail_remove, SCOPE_FULL, GMAIL_MESSAGE,
-     "gmail.messages.delete"},
-    {HTTP_METHOD_POST, "messages/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGE,
+    {GET, "messages/*", gmail_get, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
+    {DELETE, "messages/*", gmail_remove, SCOPE_FULL, GMAIL_MESSAGE, "gmail.messages.delete"},
+    {POST, "messages/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGE,
      "gmail.messages.modify"},
-    {HTTP_METHOD_POST, "messages/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_MESSAGE,
-     "gmail.messages.trash"},
-    {HTTP_METHOD_POST, "messages/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_MESSAGE,
+    {POST, "messages/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_MESSAGE, "gmail.messages.trash"},
+    {POST, "messages/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_MESSAGE,
      "gmail.messages.untrash"},
-    {HTTP_METHOD_GET, "messages/*/attachments/*", gmail_attachments_get, READ_SCOPES, GMAIL_MESSAGE,
-     NULL},
-    {HTTP_METHOD_GET, "threads", gmail_list, READ_OR_METADATA, GMAIL_THREAD, NULL},
-    {HTTP_METHOD_GET, "threads/*", gmail_get, READ_OR_METADATA, GMAIL_THREAD, NULL},
-    {HTTP_METHOD_DELETE, "threads/*", gmail_remove, SCOPE_FULL, GMAIL_THREAD,
-     "gmail.threads.delete"},
-    {HTTP_METHOD_POST, "threads/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_THREAD,
-     "gmail.threads.modify"},
-    {HTTP_METHOD_POST, "threads/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_THREAD,
-     "gmail.threads.trash"},
-    {HTTP_METHOD_POST, "threads/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_THREAD,
+    {GET, "messages/*/attachments/*", gmail_attachments_get, READ_SCOPES, GMAIL_MESSAGE, NULL},
+    {GET, "threads", gmail_list, VIEW_SCOPES, GMAIL_THREAD, NULL},
+    {GET, "threads/*", gmail_get, VIEW_SCOPES, GMAIL_THREAD, NULL},
+    {DELETE, "threads/*", gmail_remove, SCOPE_FULL, GMAIL_THREAD, "gmail.threads.delete"},
+    {POST, "threads/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_THREAD, "gmail.threads.modify"},
+    {POST, "threads/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_THREAD, "gmail.threads.trash"},
+    {POST, "threads/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_THREAD,
      "gmail.threads.untrash"},
-    {HTTP_METHOD_GET, "labels", gmail_labels_list, READ_OR_METADATA | SCOPE_LABELS, GMAIL_NOTHING,
-     NULL},
-    {HTTP_METHOD_POST, "labels", gmail_labels_create, LABEL_SCOPES, GMAIL_NOTHING,
-     "gmail.labels.create"},
-    {HTTP_METHOD_GET, "labels/*", gmail_labels_get, READ_OR_METADATA | SCOPE_LABELS, GMAIL_LABEL,
-     NULL},
-    {HTTP_METHOD_PATCH, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL,
-     "gmail.labels.update"},
-    {HTTP_METHOD_PUT, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL,
-     "gmail.labels.update"},
-    {HTTP_METHOD_DELETE, "labels/*", gmail_labels_delete, LABEL_SCOPES, GMAIL_LABEL,
-     "gmail.labels.delete"},
-    {HTTP_METHOD_GET, "profile", gmail_profile, READ_OR_METADATA | SCOPE_COMPOSE, GMAIL_NOTHING,
-     NULL},
-    {HTTP_METHOD_GET, "drafts", gmail_list, READ_SCOPES | SCOPE_COMPOSE, GMAIL_A_DRAFT, NULL},
-    {HTTP_METHOD_POST, "drafts", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_NOTHING,
-     "gmail.drafts.create"},
-    {HTTP_METHOD_POST, "drafts/send", gmail_drafts_send, COMPOSE_SCOPES, GMAIL_A_DRAFT,
-     "gmail.drafts.send"},
-    {HTTP_METHOD_GET, "drafts/*", gmail_get, READ_SCOPES | SCOPE_COMPOSE, GMAIL_A_DRAFT, NULL},
-    {HTTP_METHOD_PUT, "drafts/*", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_A_DRAFT,
-     "gmail.drafts.update"},
-    {HTTP_METHOD_DELETE, "drafts/*", gmail_remove, COMPOSE_SCOPES, GMAIL_A_DRAFT,
-     "gmail.drafts.delete"},
-    {HTTP_METHOD_GET, "history", gmail_history_list, READ_OR_METADATA, GMAIL_NOTHING, NULL},
-    {HTTP_METHOD_GET, "settings/filters", gmail_filters_list, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
-     NULL},
-    {HTTP_METHOD_POST, "settings/filters", gmail_filters_create, SCOPE_SETTINGS, GMAIL_NOTHING,
+    {GET, "labels", gmail_labels_list, LABEL_VIEW, GMAIL_NONE, NULL},
+    {POST, "labels", gmail_labels_create, LABEL_SCOPES, GMAIL_NONE, "gmail.labels.create"},
+    {GET, "labels/*", gmail_labels_get, LABEL_VIEW, GMAIL_LABEL, NULL},
+    {PATCH, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL, "gmail.labels.update"},
+    {PUT, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL, "gmail.labels.update"},
+    {DELETE, "labels/*", gmail_labels_delete, LABEL_SCOPES, GMAIL_LABEL, "gmail.labels.delete"},
+    {GET, "profile", gmail_profile, VIEW_SCOPES | SCOPE_COMPOSE, GMAIL_NONE, NULL},
+    {GET, "drafts", gmail_list, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
+    {POST, "drafts", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_NONE, "gmail.drafts.create"},
+    {POST, "drafts/send", gmail_drafts_send, COMPOSE_SCOPES, GMAIL_A_DRAFT, "gmail.drafts.send"},
+    {GET, "drafts/*", gmail_get, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
+    {PUT, "drafts/*", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_A_DRAFT, "gmail.drafts.update"},
+    {DELETE, "drafts/*", gmail_remove, COMPOSE_SCOPES, GMAIL_A_DRAFT, "gmail.drafts.delete"},
+    {GET, "history", gmail_history_list, VIEW_SCOPES, GMAIL_NONE, NULL},
+    {GET, "settings/filters", gmail_filters_list, SETTINGS_VIEW, GMAIL_NONE, NULL},
+    {POST, "settings/filters", gmail_filters_create, SCOPE_SETTINGS, GMAIL_NONE,
      "gmail.filters.create"},
-    {HTTP_METHOD_GET, "settings/filters/*", gmail_filters_get, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
-     NULL},
-    {HTTP_METHOD_DELETE, "settings/filters/*", gmail_filters_delete, SCOPE_SETTINGS, GMAIL_NOTHING,
+    {GET, "settings/filters/*", gmail_filters_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
+    {DELETE, "settings/filters/*", gmail_filters_delete, SCOPE_SETTINGS, GMAIL_NONE,
      "gmail.filters.delete"},
-    {HTTP_METHOD_GET, "settings/vacation", gmail_vacation_get, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
-     NULL},
-    {HTTP_METHOD_PUT, "settings/vacation", gmail_vacation_set, SCOPE_SETTINGS, GMAIL_NOTHING,
+    {GET, "settings/vacation", gmail_vacation_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
+    {PUT, "settings/vacation", gmail_vacation_set, SCOPE_SETTINGS, GMAIL_NONE,
      "gmail.vacation.set"},
-    {HTTP_METHOD_GET, "settings/sendAs", gmail_send_as_list, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
-     NULL},
-    {HTTP_METHOD_GET, "settings/sendAs/*", gmail_send_as_get, SETTINGS_READ_SCOPES, GMAIL_NOTHING,
-     NULL},
-    {HTTP_METHOD_PATCH, "settings/sendAs/*", gmail_send_as_update, SCOPE_SETTINGS, GMAIL_NOTHING,
+    {GET, "settings/sendAs", gmail_send_as_list, SETTINGS_VIEW, GMAIL_NONE, NULL},
+    {GET, "settings/sendAs/*", gmail_send_as_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
+    {PATCH, "settings/sendAs/*", gmail_send_as_update, SCOPE_SETTINGS, GMAIL_NONE,
      "gmail.send_as.update"},
 };
 
@@ -185,24 +172,6 @@ static void not_found_page(struct provider_reply *reply)
                      "<p>The requested URL was not found on this server.\n</html>\n"));
 }
 
-/* Takes "gmail/v1/users/{id}" off, or "upload/gmail/..." for mails sent as they are. */
-static bool take_prefix(const struct provider_request *http, const slice **rest, size_t *count,
-                        slice *user, bool *is_upload)
-{
-    const slice *s = http->segments;
-    size_t n = http->segment_count;
-    *is_upload = n && slice_eq(s[0], SLICE("upload"));
-    if (*is_upload)
-        s++, n--;
-    if (n < 5 || !slice_eq(s[0], SLICE("gmail")) || !slice_eq(s[1], SLICE("v1")) ||
-        !slice_eq(s[2], SLICE("users")))
-        return false;
-    *user = s[3];
-    *rest = s + 4;
-    *count = n - 4;
-    return true;
-}
-
 static bool forbidden(struct gmail_request *request, const char *text)
 {
     return gmail_error(request->reply, 403, SLICE("forbidden"), SLICE("PERMISSION_DENIED"), "%s",
@@ -214,7 +183,7 @@ static bool check_access(struct gmail_request *request, unsigned scopes, slice u
     const struct provider_request *http = request->http;
     struct tokens *tokens = request->gmail->provider->tokens;
     const struct token *token = tokens_find(tokens, TOKEN_GMAIL, request_bearer(http));
-    if (!token || token->is_expired)
+    if (!token)
         return gmail_error_plain(request->gmail, request->reply, 401);
     if (!(token->scopes & scopes)) {
         gmail_error(request->reply, 403, SLICE("insufficientPermissions"),
@@ -240,8 +209,7 @@ static bool check_access(struct gmail_request *request, unsigned scopes, slice u
 static bool read_body(struct gmail_request *request)
 {
     const struct provider_request *http = request->http;
-    slice type = http_media_type(request_header(http, SLICE("content-type")));
-    if (!http->body.len || slice_eq_nocase(type, SLICE("message/rfc822")))
+    if (!http->body.len)
         return true;
     struct err err = {0};
     request->json = json_parse(http->arena, http->body, &json_limits_provider, &err);
@@ -331,7 +299,8 @@ static const struct gmail_route *find_route(enum http_method method, const slice
                                             size_t count, slice params[ROUTE_PARAMS_MAX])
 {
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (routes[i].method == method && route_match(routes[i].pattern, segments, count, params))
+        if (routes[i].method == (int)method &&
+            route_match(routes[i].pattern, segments, count, params))
             return &routes[i];
     return NULL;
 }
@@ -339,17 +308,13 @@ static const struct gmail_route *find_route(enum http_method method, const slice
 void gmail_handle(struct provider *provider, const struct provider_request *http,
                   struct provider_reply *reply)
 {
-    const slice *rest;
-    size_t count;
-    slice user, params[ROUTE_PARAMS_MAX] = {{0}};
-    bool is_upload;
-    if (!take_prefix(http, &rest, &count, &user, &is_upload)) {
-        not_found_page(reply);
-        return;
-    }
-    const struct gmail_route *route = find_route(http->method, rest, count, params);
-    if (!route ||
-        (is_upload && route->run != gmail_messages_send && route->run != gmail_drafts_write)) {
+    static const char prefix[] = "gmail/v1/users/";
+    slice params[ROUTE_PARAMS_MAX] = {{0}};
+    const slice *segments = http->segments;
+    const struct gmail_route *route = NULL;
+    if (slice_starts_with(slice_from(http->path, 1), slice_cstr(prefix)) && http->segment_count > 4)
+        route = find_route(http->method, segments + 4, http->segment_count - 4, params);
+    if (!route) {
         not_found_page(reply);
         return;
     }
@@ -360,7 +325,7 @@ void gmail_handle(struct provider *provider, const struct provider_request *http
                                     .id2 = params[1],
                                     .target = route->target,
                                     .kind = route->kind};
-    if (!check_access(&request, route->scopes, user) || !read_body(&request))
+    if (!check_access(&request, route->scopes, segments[3]) || !read_body(&request))
         return;
     if (route->run == gmail_drafts_send)
         request.id = json_get_str(request.json, SLICE("id"));

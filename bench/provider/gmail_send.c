@@ -1,6 +1,6 @@
 /*
- * Sending and drafts. A mail comes as base64url in `raw`, or as message/rfc822 through the upload
- * path; it is parsed as MIME and refused as Gmail refuses it.
+ * Sending and drafts. A mail comes as base64url in `raw`; it is parsed as MIME and refused as Gmail
+ * refuses it.
  */
 #include <stdio.h>
 
@@ -8,36 +8,20 @@
 #include "base/encode.h"
 #include "provider/gmail.h"
 
-/* Both alphabets and missing padding are taken, as Google's JSON reading does. */
-static bool decode_raw(struct arena *arena, slice text, slice *raw)
-{
-    struct buf out;
-    char *copy = arena_cstr(arena, text);
-    size_t len = copy ? text.len : 0;
-    while (len && copy[len - 1] == '=')
-        len--;
-    for (size_t i = 0; i < len; i++)
-        copy[i] = (char)(copy[i] == '+' ? '-' : copy[i] == '/' ? '_' : copy[i]);
-    buf_init(&out, len + 1);
-    bool is_ok = copy && decode_base64url(&out, slice_of(copy, len)) == OK;
-    *raw = is_ok ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
-    buf_deinit(&out);
-    return raw->ptr != NULL;
-}
-
 /* The mail of a request; message is the JSON that holds `raw`. false: answered. */
 static bool read_raw(struct gmail_request *request, const struct json *message, slice *raw)
 {
-    const struct provider_request *http = request->http;
     slice text = json_get_str(message, SLICE("raw"));
-    if (!request->json && http->body.len) { /* message/rfc822 */
-        *raw = http->body;
-        return true;
-    }
+    struct buf out;
     if (!text.len)
-        return gmail_bad(request, "'raw' RFC822 payload message string or uploading message via "
-                                  "/upload/* URL required");
-    return decode_raw(http->arena, text, raw) ||
+        return gmail_bad(request, "'raw' RFC822 payload message string required");
+    while (slice_ends_with(text, SLICE("=")))
+        text.len--;
+    buf_init(&out, text.len + 1);
+    bool is_ok = decode_base64url(&out, text) == OK;
+    *raw = arena_dup(request->http->arena, buf_slice(&out));
+    buf_deinit(&out);
+    return (is_ok && raw->ptr) ||
            gmail_bad(request,
                      "Invalid value at 'message.raw' (TYPE_BYTES), Base64 decoding failed for "
                      "\"%.*s\"",

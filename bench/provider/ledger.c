@@ -4,7 +4,6 @@
 #include "provider/ledger.h"
 
 #include "base/clock.h"
-#include "base/map.h"
 #include "base/mem.h"
 
 struct text {
@@ -13,11 +12,11 @@ struct text {
 };
 
 struct entry {
-    uint64_t seq, digest, body_bytes;
+    uint64_t seq;
     int64_t time_us;
     const char *kind;
     enum http_method method;
-    struct text path, object_id, marker, key;
+    struct text path, object_id, marker;
 };
 
 struct counter {
@@ -109,15 +108,12 @@ void ledger_add(struct ledger *ledger, const struct provider_request *request, c
     if (!entry)
         return;
     entry->seq = ledger->seq;
-    entry->digest = hash_stable(request->body.ptr, request->body.len);
-    entry->body_bytes = request->body.len;
     entry->time_us = request->now_us;
     entry->kind = kind;
     entry->method = request->method;
     entry->path = text_of(request->path);
     entry->object_id = text_of(object_id);
     entry->marker = text_of(marker);
-    entry->key = text_of(request_header(request, SLICE("idempotency-key")));
 }
 
 void ledger_count(struct ledger *ledger, const char *app, unsigned status)
@@ -132,17 +128,10 @@ void ledger_count(struct ledger *ledger, const char *app, unsigned status)
     ledger->apps[i].by_class[status / 100 < 6 ? status / 100 : 0]++;
 }
 
-uint64_t ledger_total(const struct ledger *ledger)
-{
-    return ledger->seq;
-}
-
 static void write_entry(struct json_writer *w, const struct entry *entry)
 {
-    char time[TIME_TEXT_LEN + 1], digest[17];
+    char time[TIME_TEXT_LEN + 1];
     time_format(entry->time_us, time);
-    for (int i = 0; i < 16; i++)
-        digest[i] = "0123456789abcdef"[entry->digest >> (60 - 4 * i) & 15];
     slice kind = slice_cstr(entry->kind);
     json_open(w, '{');
     json_member_i64(w, "seq", (int64_t)entry->seq);
@@ -153,26 +142,17 @@ static void write_entry(struct json_writer *w, const struct entry *entry)
     json_member_str(w, "path", text_slice(&entry->path));
     json_member_str(w, "object_id", text_slice(&entry->object_id));
     json_member_str(w, "marker", text_slice(&entry->marker));
-    json_member_str(w, "idempotency_key", entry->key.len ? text_slice(&entry->key) : SLICE_NONE);
-    json_member_i64(w, "body_bytes", (int64_t)entry->body_bytes);
-    json_member_str(w, "body_digest", slice_of(digest, 16));
     json_close(w, '}');
 }
 
-void ledger_write(struct json_writer *w, const struct ledger *ledger, uint64_t since,
-                  uint64_t limit)
+void ledger_write(struct json_writer *w, const struct ledger *ledger)
 {
     json_open(w, '{');
     json_member_i64(w, "total", (int64_t)ledger->seq);
     json_member_i64(w, "dropped", (int64_t)(ledger->seq - ledger->count));
     json_member_open(w, "entries", '[');
-    for (size_t i = 0; i < ledger->count && limit; i++) {
-        const struct entry *entry = &ledger->entries[(ledger->first + i) % ledger->count];
-        if (entry->seq <= since)
-            continue;
-        write_entry(w, entry);
-        limit--;
-    }
+    for (size_t i = 0; i < ledger->count; i++)
+        write_entry(w, &ledger->entries[(ledger->first + i) % ledger->count]);
     json_close(w, ']');
     json_close(w, '}');
 }

@@ -13,15 +13,13 @@ enum { LEDGER_ENTRIES_MAX = 200000, LEDGER_TEXT_MAX = 96, LEDGER_KINDS_MAX = 64 
 struct ledger *ledger_new(void) MUST_CHECK;
 void ledger_free(struct ledger *ledger);
 /* kind is constant text, "gmail.messages.send"; object_id and marker (a subject, a title) are cut
- * at LEDGER_TEXT_MAX. Digest of the body, path and Idempotency-Key come from the request. */
+ * at LEDGER_TEXT_MAX. */
 void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *kind,
                 slice object_id, slice marker);
 /* One more request for this app ("gmail", "notion", "other") and reply status. */
 void ledger_count(struct ledger *ledger, const char *app, unsigned status);
-uint64_t ledger_total(const struct ledger *ledger);
-/* GET /__control/ledger (since: only later sequence numbers) and /__control/counters. */
-void ledger_write(struct json_writer *w, const struct ledger *ledger, uint64_t since,
-                  uint64_t limit);
+/* GET /__control/ledger and /__control/counters. */
+void ledger_write(struct json_writer *w, const struct ledger *ledger);
 void ledger_write_counters(struct json_writer *w, const struct ledger *ledger);
 
 #endif

@@ -43,8 +43,8 @@ bool mime_is_attachment(const struct mime_part *part);
 /* mime_text.c */
 /* Decodes RFC 2047 encoded words. */
 slice mime_decode_words(struct arena *arena, slice text);
-/* To UTF-8 from the charsets that mail has: UTF-8 is checked, all else is read as Windows-1252. */
-slice mime_to_utf8(struct arena *arena, slice bytes, slice charset);
+/* What is no UTF-8 is read as Latin-1, whatever charset is named. */
+slice mime_to_utf8(struct arena *arena, slice bytes);
 void mime_decode_quoted(struct buf *out, slice text, bool is_header);
 /* Forgiving: white space and other foreign bytes are skipped. */
 void mime_decode_base64(struct buf *out, slice text);

@@ -3,7 +3,7 @@
  */
 #include "provider/mime.h"
 
-#include "base/encode.h"
+#include "base/ascii.h"
 
 slice mime_header(const struct mime_part *part, const char *name)
 {
@@ -100,7 +100,7 @@ static slice lower(struct arena *arena, slice text)
     if (!copy)
         return SLICE("");
     for (size_t i = 0; i < text.len; i++)
-        copy[i] = (char)(text.ptr[i] >= 'A' && text.ptr[i] <= 'Z' ? text.ptr[i] + 32 : text.ptr[i]);
+        copy[i] = ascii_lower(text.ptr[i]);
     copy[text.len] = 0;
     return slice_of(copy, text.len);
 }
@@ -133,10 +133,9 @@ static int read_body(struct arena *arena, slice text, struct mime_part *part)
     }
     bool is_ok = buf_is_ok(&buf);
     buf_deinit(&buf);
-    if (slice_starts_with(part->mime_type, SLICE("text/")) && !part->filename.len) {
-        slice charset = mime_param(arena, mime_header(part, "Content-Type"), "charset");
-        text = mime_to_utf8(arena, text, charset);
-    }
+    if (slice_starts_with(part->mime_type, SLICE("text/")) && !part->filename.len)
+        text = mime_to_utf8(arena, text);
+
     part->body = text;
     return is_ok && !arena->is_exhausted ? OK : ERR_NOMEM;
 }

@@ -1,18 +1,8 @@
 /*
  * Texts of a mail: encoded words, quoted-printable, base64, charsets, parameters, addresses.
  */
+#include "base/ascii.h"
 #include "provider/mime.h"
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return -1;
-}
 
 /* A soft line break at text[i] ('='): its length, or 0. */
 static size_t soft_break(slice text, size_t i)
@@ -44,8 +34,8 @@ void mime_decode_quoted(struct buf *out, slice text, bool is_header)
             i += skip - 1;
             continue;
         }
-        int high = i + 2 < text.len ? hex_value(text.ptr[i + 1]) : -1;
-        int low = i + 2 < text.len ? hex_value(text.ptr[i + 2]) : -1;
+        int high = i + 2 < text.len ? ascii_hex_value(text.ptr[i + 1]) : -1;
+        int low = i + 2 < text.len ? ascii_hex_value(text.ptr[i + 2]) : -1;
         if (high < 0 || low < 0) {
             buf_append_char(out, c);
             continue;
@@ -85,46 +75,17 @@ void mime_decode_base64(struct buf *out, slice text)
     }
 }
 
-/* Code points of 0x80 to 0x9f in Windows-1252; 0 where it has none. */
-static const uint16_t windows_1252[32] = {
-    0x20ac, 0,      0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
-    0x2039, 0x0152, 0,      0x017d, 0,      0,      0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
-    0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0,      0x017e, 0x0178,
-};
-
-static void append_code_point(struct buf *out, unsigned cp)
+slice mime_to_utf8(struct arena *arena, slice bytes)
 {
-    if (cp < 0x80) {
-        buf_append_char(out, (char)cp);
-    } else if (cp < 0x800) {
-        buf_append_char(out, (char)(0xc0 | cp >> 6));
-        buf_append_char(out, (char)(0x80 | (cp & 0x3f)));
-    } else {
-        buf_append_char(out, (char)(0xe0 | cp >> 12));
-        buf_append_char(out, (char)(0x80 | (cp >> 6 & 0x3f)));
-        buf_append_char(out, (char)(0x80 | (cp & 0x3f)));
-    }
-}
-
-slice mime_to_utf8(struct arena *arena, slice bytes, slice charset)
-{
+    struct buf out;
     if (slice_is_utf8(bytes, NULL))
         return bytes;
-    bool claims_utf8 = slice_eq_nocase(charset, SLICE("utf-8"));
-    struct buf out;
-    buf_init(&out, bytes.len * 3 + 1);
+    buf_init(&out, bytes.len * 2 + 1);
     for (size_t i = 0; i < bytes.len; i++) {
-        unsigned byte = (unsigned char)bytes.ptr[i];
-        size_t good = claims_utf8 ? slice_utf8_first(slice_from(bytes, i)) : 0;
-        if (good) {
-            buf_append(&out, slice_first(slice_from(bytes, i), good));
-            i += good - 1;
-        } else if (claims_utf8) {
-            append_code_point(&out, 0xfffd);
-        } else {
-            unsigned cp = byte >= 0x80 && byte < 0xa0 ? windows_1252[byte - 0x80] : byte;
-            append_code_point(&out, cp ? cp : 0xfffd);
-        }
+        unsigned char c = (unsigned char)bytes.ptr[i];
+        if (c >= 0x80)
+            buf_append_char(&out, (char)(0xc0 | c >> 6));
+        buf_append_char(&out, (char)(c < 0x80 ? c : 0x80 | (c & 0x3f)));
     }
     slice text = arena_dup(arena, buf_slice(&out));
     buf_deinit(&out);
@@ -137,7 +98,7 @@ static size_t decode_word(struct arena *arena, slice text, struct buf *out)
     if (!slice_starts_with(text, SLICE("=?")))
         return 0;
     slice rest = slice_from(text, 2);
-    slice charset = slice_split(&rest, '?');
+    (void)slice_split(&rest, '?'); /* the charset */
     slice encoding = rest.ptr ? slice_split(&rest, '?') : SLICE_NONE;
     slice data = rest.ptr ? slice_split(&rest, '?') : SLICE_NONE;
     if (encoding.len != 1 || !rest.ptr || !rest.len || rest.ptr[0] != '=' ||
@@ -149,7 +110,7 @@ static size_t decode_word(struct arena *arena, slice text, struct buf *out)
         mime_decode_base64(&bytes, data);
     else
         mime_decode_quoted(&bytes, data, true);
-    buf_append(out, mime_to_utf8(arena, buf_slice(&bytes), charset));
+    buf_append(out, mime_to_utf8(arena, buf_slice(&bytes)));
     buf_deinit(&bytes);
     return (size_t)(rest.ptr + 1 - text.ptr);
 }
@@ -157,7 +118,7 @@ static size_t decode_word(struct arena *arena, slice text, struct buf *out)
 slice mime_decode_words(struct arena *arena, slice text)
 {
     if (slice_find(text, SLICE("=?")) < 0)
-        return mime_to_utf8(arena, arena_dup(arena, text), SLICE("utf-8"));
+        return mime_to_utf8(arena, arena_dup(arena, text));
     struct buf out;
     buf_init(&out, text.len * 3 + 1);
     size_t gap = 0; /* white space behind an encoded word; dropped before another one */
@@ -188,7 +149,7 @@ slice mime_decode_words(struct arena *arena, slice text)
         if (!is_behind_word)
             gap = 0;
     }
-    slice decoded = mime_to_utf8(arena, arena_dup(arena, buf_slice(&out)), SLICE("utf-8"));
+    slice decoded = mime_to_utf8(arena, arena_dup(arena, buf_slice(&out)));
     buf_deinit(&out);
     return decoded;
 }
@@ -216,21 +177,22 @@ static slice param_value(struct arena *arena, slice text, slice *rest)
     return copy;
 }
 
-/* RFC 8187: charset'language'percent-encoded; only UTF-8 and Latin-1 are met. */
+/* RFC 8187: charset'language'percent-encoded. */
 static slice extended_value(struct arena *arena, slice value)
 {
-    slice charset = slice_split(&value, '\'');
+    slice_split(&value, '\'');
     slice_split(&value, '\'');
     struct buf out;
     buf_init(&out, value.len + 1);
     for (size_t i = 0; i < value.len; i++) {
-        int high = value.ptr[i] == '%' && i + 2 < value.len ? hex_value(value.ptr[i + 1]) : -1;
-        int low = high >= 0 ? hex_value(value.ptr[i + 2]) : -1;
+        int high = value.ptr[i] == '%' && i + 2 < value.len ? ascii_hex_value(value.ptr[i + 1])
+                                                            : -1;
+        int low = high >= 0 ? ascii_hex_value(value.ptr[i + 2]) : -1;
         buf_append_char(&out, low >= 0 ? (char)(high * 16 + low) : value.ptr[i]);
         if (low >= 0)
             i += 2;
     }
-    slice text = mime_to_utf8(arena, arena_dup(arena, buf_slice(&out)), charset);
+    slice text = mime_to_utf8(arena, arena_dup(arena, buf_slice(&out)));
     buf_deinit(&out);
     return text;
 }
@@ -255,8 +217,8 @@ slice mime_param(struct arena *arena, slice value, const char *name)
 
 static bool is_address_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("!#$%&'*+-/=?^_`{|}~.", c)) || (unsigned char)c >= 0x80;
+    return ascii_is_alnum(c) || (c && strchr("!#$%&'*+-/=?^_`{|}~.", c)) ||
+           (unsigned char)c >= 0x80;
 }
 
 void mime_addresses(slice value, void (*on_address)(void *user, slice address), void *user)

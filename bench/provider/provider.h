@@ -113,7 +113,6 @@ void reply_empty(struct provider_reply *reply, unsigned status);
 
 uint64_t rng_next(struct rng *rng);
 uint64_t rng_below(struct rng *rng, uint64_t bound);
-double rng_unit(struct rng *rng); /* [0, 1) */
 
 /* A file of this folder that is compiled in; NULL: out of memory. */
 const struct json *provider_data(struct arena *arena, const char *name);

@@ -105,8 +105,3 @@ uint64_t rng_below(struct rng *rng, uint64_t bound)
     ASSERT(bound > 0);
     return rng_next(rng) % bound;
 }
-
-double rng_unit(struct rng *rng)
-{
-    return (double)(rng_next(rng) >> 11) * 0x1.0p-53;
-}

@@ -12,21 +12,17 @@ struct tokens {
     struct map by_text;
 };
 
-static const struct {
-    enum token_app app;
-    const char *text;
-    unsigned scopes;
-    bool is_expired;
-} demo_tokens[] = {
-    {TOKEN_GMAIL, "ya29.demo-gmail-full", SCOPE_FULL | SCOPE_SETTINGS, false},
-    {TOKEN_GMAIL, "ya29.demo-gmail-modify", SCOPE_MODIFY, false},
-    {TOKEN_GMAIL, "ya29.demo-gmail-readonly", SCOPE_READONLY, false},
-    {TOKEN_GMAIL, "ya29.demo-gmail-send", SCOPE_SEND, false},
-    {TOKEN_GMAIL, "ya29.demo-gmail-metadata", SCOPE_METADATA, false},
-    {TOKEN_GMAIL, "ya29.demo-gmail-expired", SCOPE_FULL, true},
-    {TOKEN_NOTION, "ntn_demo_notion", SCOPE_NOTION_ALL, false},
-    {TOKEN_NOTION, "ntn_demo_notion_readonly", SCOPE_READ_CONTENT | SCOPE_USERS, false},
-    {TOKEN_NOTION, "ntn_demo_notion_revoked", SCOPE_NOTION_ALL, true},
+/* As --token takes them. */
+static const char *const demo_tokens[] = {
+    "gmail=ya29.demo-gmail-full",
+    "gmail=ya29.demo-gmail-modify,modify",
+    "gmail=ya29.demo-gmail-readonly,readonly",
+    "gmail=ya29.demo-gmail-send,send",
+    "gmail=ya29.demo-gmail-metadata,metadata",
+    "gmail=ya29.demo-gmail-expired,expired",
+    "notion=ntn_demo_notion",
+    "notion=ntn_demo_notion_readonly,read,users",
+    "notion=ntn_demo_notion_revoked,revoked",
 };
 
 static const struct {
@@ -42,11 +38,13 @@ static const struct {
     {TOKEN_GMAIL, "labels", SCOPE_LABELS},
     {TOKEN_GMAIL, "metadata", SCOPE_METADATA},
     {TOKEN_GMAIL, "settings", SCOPE_SETTINGS},
+    {TOKEN_GMAIL, "expired", SCOPE_EXPIRED},
     {TOKEN_NOTION, "read", SCOPE_READ_CONTENT},
     {TOKEN_NOTION, "insert", SCOPE_INSERT_CONTENT},
     {TOKEN_NOTION, "update", SCOPE_UPDATE_CONTENT},
     {TOKEN_NOTION, "comments", SCOPE_COMMENTS},
     {TOKEN_NOTION, "users", SCOPE_USERS},
+    {TOKEN_NOTION, "revoked", SCOPE_EXPIRED},
 };
 
 static bool add(struct tokens *tokens, const struct token *model)
@@ -73,14 +71,8 @@ struct tokens *tokens_new(void)
         return NULL;
     map_init(&tokens->by_text, TOKENS_MAX);
     for (size_t i = 0; i < ARRAY_LEN(demo_tokens); i++) {
-        slice text = slice_cstr(demo_tokens[i].text);
-        ASSERT(text.ptr);
-        struct token token = {.app = demo_tokens[i].app,
-                              .len = text.len,
-                              .scopes = demo_tokens[i].scopes,
-                              .is_expired = demo_tokens[i].is_expired};
-        memcpy(token.text, text.ptr, text.len);
-        if (!add(tokens, &token)) {
+        struct err err;
+        if (tokens_add(tokens, slice_cstr(demo_tokens[i]), &err) != OK) {
             tokens_free(tokens);
             return NULL;
         }
@@ -136,5 +128,6 @@ int tokens_add(struct tokens *tokens, slice spec, struct err *err)
 const struct token *tokens_find(const struct tokens *tokens, enum token_app app, slice text)
 {
     const struct token *token = text.len ? map_get(&tokens->by_text, text) : NULL;
-    return token && token->app == app ? token : NULL;
+    bool is_good = token && token->app == app && !(token->scopes & SCOPE_EXPIRED);
+    return is_good ? token : NULL;
 }

@@ -27,6 +27,7 @@ enum token_scope {
     SCOPE_COMMENTS = 1024,
     SCOPE_USERS = 2048,
     SCOPE_SETTINGS = 4096, /* gmail.settings.basic */
+    SCOPE_EXPIRED = 8192,  /* the token is good for nothing */
     SCOPE_NOTION_ALL = 128 + 256 + 512 + 1024 + 2048,
 };
 
@@ -35,14 +36,13 @@ struct token {
     char text[TOKEN_TEXT_MAX + 1];
     size_t len;
     unsigned scopes;
-    bool is_expired;
 };
 
 struct tokens *tokens_new(void) MUST_CHECK;
 void tokens_free(struct tokens *tokens);
 /* "gmail=TOKEN" or "notion=TOKEN", behind a comma scopes: "gmail=abc,readonly,send". */
 int tokens_add(struct tokens *tokens, slice spec, struct err *err) MUST_CHECK;
-/* NULL when it is not known or not for this app. */
+/* NULL when it is not known, not for this app, or expired. */
 const struct token *tokens_find(const struct tokens *tokens, enum token_app app, slice text);
 
 #endif

@@ -85,7 +85,7 @@ test('status with executed: the write is done, the reply says otherwise', async 
   assert.deepEqual(entries.map((e) => e.marker), ['done']);
 });
 
-test('match, skip, probability, order of rules', async () => {
+test('match, skip, order of rules', async () => {
   await provider.faults(
     { match: { method: 'POST', path_prefix: '/v1/pages' }, skip: 1, count: 1, action: { status: 503 } },
     { match: { token: 'ntn_demo_notion_readonly' }, action: { status: 403 } },
@@ -97,11 +97,8 @@ test('match, skip, probability, order of rules', async () => {
   assert.equal((await provider.notion('GET', '/users/me', { token: 'ntn_demo_notion_readonly' })).status, 403);
   const { rules } = (await provider.control('GET', '/faults')).json;
   assert.deepEqual(rules.map((r) => [r.left, r.hits]), [[0, 1], [-1, 1]]);
-  await provider.faults({ probability: 0.5, action: { status: 500 } });
-  const seen = [];
-  for (let i = 0; i < 200; i++) seen.push((await provider.call('GET', '/status/200')).status);
-  const failed = seen.filter((s) => s === 500).length;
-  assert.ok(failed > 60 && failed < 140, `${failed} of 200`);
+  await provider.faults({ action: { status: 500 } });
+  assert.equal((await provider.call('GET', '/status/200')).status, 500);
   assert.deepEqual((await provider.control('DELETE', '/faults')).json, { rules: [] });
   assert.equal((await provider.call('GET', '/status/200')).status, 200);
 });
@@ -212,16 +209,12 @@ test('close after headers, garbage, hang', async () => {
   assert.deepEqual((await provider.ledger()).entries.map((e) => e.marker), ['silent']);
 });
 
-test('ledger: keys, digests, since and limit; counters by kind and status', async () => {
-  const headers = { 'Notion-Version': '2026-03-11', 'Idempotency-Key': 'k-1' };
-  for (const title of ['a', 'a', 'b']) assert.equal((await create(title, { headers })).status, 200);
+test('ledger; counters by kind and status', async () => {
+  for (const title of ['a', 'a', 'b']) assert.equal((await create(title)).status, 200);
   await create('c', { token: 'wrong' });
   const { entries } = await provider.ledger();
-  assert.deepEqual(entries.map((e) => [e.seq, e.app, e.method, e.idempotency_key]), [[1, 'notion', 'POST', 'k-1'], [2, 'notion', 'POST', 'k-1'], [3, 'notion', 'POST', 'k-1']]);
-  assert.equal(entries[0].body_digest, entries[1].body_digest);
-  assert.notEqual(entries[0].body_digest, entries[2].body_digest);
+  assert.deepEqual(entries.map((e) => [e.seq, e.app, e.method, e.marker]), [[1, 'notion', 'POST', 'a'], [2, 'notion', 'POST', 'a'], [3, 'notion', 'POST', 'b']]);
   assert.match(entries[0].time, /^\d{4}-.*Z$/);
-  assert.deepEqual((await provider.control('GET', '/ledger?since=1&limit=1')).json.entries.map((e) => e.seq), [2]);
   assert.deepEqual(await counters(), { requests: 4, writes_total: 3, writes: { 'notion.pages.create': 3 }, apps: { notion: { requests: 4, '2xx': 3, '4xx': 1 } } });
 });
 
@@ -239,10 +232,11 @@ test('control: header needed; reset brings the first state back; mail comes in; 
   assert.deepEqual((await provider.gmail('GET', '/messages', { query: { q: 'older_than:5y' } })).json.messages.map((m) => m.id), [old.id]);
   assert.equal((await provider.control('POST', '/mail', { labels: ['NOPE'] })).status, 400);
   await create('extra');
-  assert.equal((await provider.control('GET', '/state/pages')).json.objects.length, 20);
+  const pages = async () => (await provider.notion('POST', '/search', { body: {} })).json.results.length;
+  assert.equal(await pages(), 19);
   await provider.reset();
   assert.deepEqual((await provider.control('GET', '/state/messages')).json.messages.map((m) => [m.id, m.labels]), before.map((m) => [m.id, m.labels]));
-  assert.equal((await provider.control('GET', '/state/pages')).json.objects.length, 19);
+  assert.equal(await pages(), 18);
   assert.equal((await counters()).writes_total, 0);
 });
 
