@@ -129,6 +129,7 @@ enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_R
 struct catalog_request {
     slice method;
     const struct expr_template *base_url; /* NULL: the integration's */
+    bool is_host_given; /* base_url's host is, or holds, a value of the connection */
     const struct expr_template *path;
     /* Instead of both, out of an earlier reply: an absolute URL, or a path on the origin of the
      * request before. Its host is that origin's or one of `hosts` (array of strings or NULL). */

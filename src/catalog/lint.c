@@ -181,6 +181,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
 static void check_request(struct lint *lint, const struct catalog_request *request,
                           unsigned allowed)
 {
+    check_template(lint, "request/base_url", 0, request->base_url);
     check_template(lint, "request/path", allowed, request->path);
     check_parts(lint, "request/query", allowed, &request->query);
     check_headers(lint, "request/headers", allowed, &request->headers);

@@ -319,7 +319,7 @@ static void check_integration(struct reader *r, const struct catalog_integration
 
 /* Whether a placeholder stands in scheme or host, before the first slash of the path: then a
  * connection's value decides where requests go. */
-static bool is_host_given(slice base)
+bool manifest_is_host_given(slice base)
 {
     ptrdiff_t scheme = slice_find(base, SLICE("://")), placeholder = slice_find(base, SLICE("${"));
     size_t at = scheme < 0 ? 0 : (size_t)scheme + 3;
@@ -337,7 +337,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->docs_url = reader_text(r, "docs_url");
     integration->tags = reader_texts(r, "tags");
     integration->base_url = reader_template(r, "base_url");
-    integration->is_host_given = is_host_given(json_get_str(r->object, SLICE("base_url")));
+    integration->is_host_given = manifest_is_host_given(json_get_str(r->object, SLICE("base_url")));
     integration->headers = reader_parts(r, "headers");
     integration->connection_schema =
         reader_schema(r, "connection_params", &integration->connection_params);

@@ -35,6 +35,8 @@ void manifest_read_then(struct reader *parent, struct catalog_action *action);
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);
 /* An integration's and a request's `base_url`: what is wrong with its text. */
 void manifest_check_base_url(const struct reader *r, slice text);
+/* Whether its host is, or holds, a value of the connection. */
+bool manifest_is_host_given(slice base);
 /* Likewise of a URL that begins with its scheme. name: the member. */
 void manifest_check_address(const struct reader *r, const char *name, slice text);
 /* manifest_errors.c: `errors`, of an integration and of an action; `limits`. */

@@ -71,16 +71,16 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     reader_finish(&r);
 }
 
-/* The request carries the credential, so no placeholder may be part of the address: with the
- * caller's input in it, a caller could have the credential sent to a host of their own. */
+/* The request carries the credential, so nothing but the connection's params may be part of the
+ * address, as lint checks: with the caller's input in it, a caller could have the credential sent
+ * to a host of their own. */
 static void read_base_url(struct reader *r, struct catalog_request *request)
 {
     slice text = json_get_str(r->object, SLICE("base_url"));
     request->base_url = reader_template(r, "base_url");
+    request->is_host_given = manifest_is_host_given(text);
     if (request->base_url)
         manifest_check_base_url(r, text);
-    if (request->base_url && !expr_template_is_constant(request->base_url))
-        reader_error(r, "base_url", "must be one that is known: no ${...}");
 }
 
 static bool is_allowed_host_char(char c)

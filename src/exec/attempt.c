@@ -138,7 +138,7 @@ enum op_result exec_step_call(struct op *op)
         .attempt = exec->out.attempts + 1,
         .method = exec->attempt.request.method,
         .url = exec->attempt.request.url,
-        .is_host_given = exec->integration->is_host_given,
+        .is_host_given = exec->attempt.request.is_host_given || exec->integration->is_host_given,
         .headers = exec->attempt.request.headers,
         .header_count = exec->attempt.request.header_count,
         .body_parts = exec->attempt.request.body,

@@ -703,8 +703,9 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
         return err_set(err, ERR_NOMEM, "out of memory");
     b.request = choose_request(&b);
     built->method = b.request->method;
-    built->is_host_given = !b.request->base_url && !b.request->url &&
-                           action->integration->is_host_given;
+    built->is_host_given = b.request->base_url
+                               ? b.request->is_host_given
+                               : !b.request->url && action->integration->is_host_given;
     if (add_header(&b, SLICE("Accept"), SLICE("application/json")) != OK ||
         (!b.request->is_bare && add_headers(&b, &action->integration->headers) != OK) ||
         add_headers(&b, &b.request->headers) != OK || build_body(&b) != OK ||

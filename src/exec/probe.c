@@ -163,7 +163,7 @@ static bool send_action(struct exec_probe *probe, struct err *err)
         .tenant = probe->in.account_id,
         .method = method,
         .url = probe->built.url,
-        .is_host_given = probe->integration->is_host_given,
+        .is_host_given = probe->built.is_host_given || probe->integration->is_host_given,
         .headers = probe->built.headers,
         .header_count = probe->built.header_count,
         .body_parts = probe->built.body,

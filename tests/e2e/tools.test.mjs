@@ -84,15 +84,33 @@ const typed = {
   },
 };
 
+// Files go to another host, which each customer has of their own.
+const regional = {
+  ...queried,
+  integration_id: 'regional',
+  name: 'Regional',
+  connection_params: {
+    type: 'object', required: ['region'], additionalProperties: false,
+    properties: { region: { type: 'string', pattern: '^[a-z]+$', description: 'The region.' } },
+  },
+  auth: { type: 'bearer' },
+  actions: [
+    action('here', { method: 'GET' }),
+    action('there', { method: 'GET', base_url: 'https://${connection.params.region}.files.example' }),
+    action('nowhere', { method: 'GET', base_url: 'https://${connection.params.region}.files.example:444' }),
+  ],
+};
+
 let stack, server, a, b;
 before(async () => {
   stack = await Stack.start();
   const dir = join(stack.dir, 'catalog');
   await mkdir(dir);
-  for (const manifest of [upload, longer, away, queried, typed])
+  for (const manifest of [upload, longer, away, queried, typed, regional])
     await writeFile(join(dir, `${manifest.integration_id}.json`), JSON.stringify(manifest));
   await copyFile(new URL('support/catalog/probe.json', import.meta.url).pathname, join(dir, 'probe.json'));
-  stack.options = { env: { SLUICE_CATALOG: dir }, args: ['--origin-override', `${ORIGIN}=${stack.provider.url}`] };
+  const overrides = [ORIGIN, 'https://eu.files.example'].flatMap((origin) => ['--origin-override', `${origin}=${stack.provider.url}`]);
+  stack.options = { env: { SLUICE_CATALOG: dir }, args: overrides };
   a = await stack.account('a', { apps: [] });
   b = await stack.account('b', { apps: [] });
   for (const account of [a, b]) {
@@ -103,6 +121,7 @@ before(async () => {
   const args = [...stack.options.args, '--provider-response-bytes', '256k'];
   a.queried = await stack.connect(a.id, 'queried', { api_key: 's3cr3t key' }, [], stack.options);
   await stack.connect(a.id, 'typed', { access_token: 's3cr3t token' }, [], stack.options);
+  await stack.connect(a.id, 'regional', { token: 's3cr3t' }, ['--params', '{"region":"eu"}'], stack.options);
   server = await stack.serve({ ...stack.options, args });
 });
 after(() => stack?.stopWell(assert));
@@ -473,6 +492,17 @@ test('it may be a member of the body', async () => {
   assert.match(await send('upload_keyed_form'), /^note=n&key=[0-9a-f-]{36}$/);
   const dry = await server.call(a.key, 'POST', '/api/tools/upload_keyed_inside/execute?dry_run=true', { arguments: { note: 'n' } }, key);
   assert.match(dry.json.request.body, /^\{"variables":\{"note":"n","id":"[0-9a-f-]{36}"\}\}$/);
+});
+
+test('an action may have a base URL of its own, with values of the connection', async () => {
+  for (const [name, origin] of [['regional_here', ORIGIN], ['regional_there', 'https://eu.files.example']]) {
+    assertOk(await tool(name, {}), name);
+    const dry = await server.call(a.key, 'POST', `/api/tools/${name}/execute?dry_run=true`, {});
+    assert.equal(dry.json.request.url, `${origin}/echo`);
+    assert.equal(dry.json.request.headers.Authorization, '***');
+  }
+  const nowhere = await tool('regional_nowhere', {});
+  assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // as its base_url would: the address is the tenant's
 });
 
 test('the largest files fit; what is over the limits is refused', async () => {

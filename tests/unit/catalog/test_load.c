@@ -513,7 +513,6 @@ static void faults_are_named_with_their_place(void **state)
         const char *more, *pointer, *phrase;
     } requests[] = {
         {"\"base_url\":\"ftp://x.example\"", "/base_url", "https://"},
-        {"\"base_url\":\"https://${connection.params.x}\"", "/base_url", "known"},
         {"\"base_url\":\"https://x.example/\"", "/base_url", "slash"},
         {"\"instead\":{}", "/instead", "array"},
         {"\"instead\":[{\"path\":\"/x\"}]", "/instead/0", "\"when\" is missing"},

@@ -84,6 +84,15 @@ static void an_input_chooses_another_request(void **state)
     assert_slice(header("Authorization"), "Bearer t0");
 }
 
+static void a_request_may_have_a_host_of_the_connection(void **state)
+{
+    static const char list[] = "{\"method\":\"GET\",\"path\":\"/a\",\"base_url\":\"https://up."
+                               "${connection.params.host}/v1\"}";
+    assert_int_equal(build(*state, list, "{}"), OK);
+    assert_slice(built.url, "https://up.h.example/v1/a");
+    assert_true(built.is_host_given);
+}
+
 static void queries_drop_null_and_repeat_arrays(void **state)
 {
     const char *get = "{\"method\":\"GET\",\"path\":\"/a\",\"query\":{\"q\":\"${input.q}\","
@@ -668,6 +677,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         BENCH_TEST(paths_are_encoded_by_segment),
         BENCH_TEST(an_input_chooses_another_request),
+        BENCH_TEST(a_request_may_have_a_host_of_the_connection),
         BENCH_TEST(queries_drop_null_and_repeat_arrays),
         BENCH_TEST(headers_cannot_be_split),
         BENCH_TEST(json_bodies_leave_out_what_is_absent),
