@@ -164,15 +164,6 @@ static bool read_body_text(struct api_request *request, const char *name, slice 
 
 /* ---- start ---- */
 
-static bool is_trigger(slice type)
-{
-    static const char *const types[] = {"agent", "manual", "webhook", "schedule"};
-    for (size_t i = 0; i < ARRAY_LEN(types); i++)
-        if (slice_eq_cstr(type, types[i]))
-            return true;
-    return false;
-}
-
 static enum op_result begin_start(struct api_request *request)
 {
     static const struct json none = {.type = JSON_OBJECT};
@@ -190,7 +181,7 @@ static enum op_result begin_start(struct api_request *request)
                                json_type_name(input));
     if (!in.trigger_type.ptr)
         in.trigger_type = SLICE("manual");
-    if (!is_trigger(in.trigger_type))
+    if (!slice_has_word(SLICE("agent manual webhook schedule"), in.trigger_type))
         return api_reply_error(request, 400,
                                "triggerType must be agent, manual, webhook or schedule");
     in.input = json_is(input, JSON_OBJECT) ? input : &none;

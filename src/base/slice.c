@@ -120,6 +120,14 @@ bool slice_to_i64(slice s, int64_t *value)
     return true;
 }
 
+bool slice_has_word(slice words, slice word)
+{
+    while (words.len > 0)
+        if (slice_eq(slice_split(&words, ' '), word))
+            return word.len > 0;
+    return false;
+}
+
 bool slice_to_bool(slice s, bool *value)
 {
     static const slice words[] = {SLICE_INIT("true"),  SLICE_INIT("1"), SLICE_INIT("yes"),

@@ -79,6 +79,8 @@ bool slice_to_u64(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
 bool slice_to_i64(slice s, int64_t *value) MUST_CHECK;
 /* As slice_to_u64, but what is over max, however many digits it has, is max. */
 bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
+/* Whether `words`, with one space between two of them, has this one. */
+bool slice_has_word(slice words, slice word);
 /* true, 1, yes; false, 0, no: in any case, as programs write them into query strings. */
 bool slice_to_bool(slice s, bool *value) MUST_CHECK;
 /* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at (may be NULL) gets the offset of

@@ -18,13 +18,9 @@ enum {
  * (confirmation, limits of the account) cannot be claimed by a manifest. */
 static bool is_error_code(slice code)
 {
-    static const char *const codes[] = {
-        "unauthorized", "forbidden", "reauth_required",  "validation_error",
-        "rate_limited", "timeout",   "execution_failed", "unsupported_operation"};
-    for (size_t i = 0; i < ARRAY_LEN(codes); i++)
-        if (slice_eq_cstr(code, codes[i]))
-            return true;
-    return false;
+    return slice_has_word(SLICE("unauthorized forbidden reauth_required validation_error "
+                                "rate_limited timeout execution_failed unsupported_operation"),
+                          code);
 }
 
 static void read_error_rule(struct reader *parent, struct reader_path *path,

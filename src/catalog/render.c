@@ -43,14 +43,6 @@ static void put_item_members(struct json_writer *w, const struct catalog_action 
     json_member_str(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
 }
 
-static bool is_required_input(const struct json *required, slice name)
-{
-    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
-        if (slice_eq(json_str(&required->as.items[i]), name))
-            return true;
-    return false;
-}
-
 /* The names of the schema's properties that are (not) required, in the schema's order. */
 static void put_field_names(struct json_writer *w, const struct json *schema, bool wants_required)
 {
@@ -59,7 +51,7 @@ static void put_field_names(struct json_writer *w, const struct json *schema, bo
     json_open(w, '[');
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
         slice name = json_str(&properties->as.members[i].key);
-        if (is_required_input(required, name) == wants_required)
+        if (json_has_text(required, name) == wants_required)
             json_put_str(w, name);
     }
     json_close(w, ']');

@@ -283,16 +283,13 @@ static void fail_reply(struct oauth_reply *reply, enum oauth_verdict verdict, sl
 /* Error codes: RFC 6749 5.2, and what GitHub and Slack say instead, with status 200. */
 static enum oauth_verdict verdict_of(slice error)
 {
-    static const char *const gone[] = {"invalid_grant", "bad_refresh_token",
-                                       "invalid_refresh_token", "token_revoked"};
-    static const char *const outage[] = {"temporarily_unavailable", "server_error", "slow_down",
-                                         "ratelimited", "internal_error"};
-    for (size_t i = 0; i < ARRAY_LEN(gone); i++)
-        if (slice_eq_cstr(error, gone[i]))
-            return OAUTH_GONE;
-    for (size_t i = 0; i < ARRAY_LEN(outage); i++)
-        if (slice_eq_cstr(error, outage[i]))
-            return OAUTH_OUTAGE;
+    slice gone = SLICE("invalid_grant bad_refresh_token invalid_refresh_token token_revoked");
+    slice outage =
+        SLICE("temporarily_unavailable server_error slow_down ratelimited internal_error");
+    if (slice_has_word(gone, error))
+        return OAUTH_GONE;
+    if (slice_has_word(outage, error))
+        return OAUTH_OUTAGE;
     return OAUTH_REFUSED;
 }
 

@@ -231,14 +231,6 @@ static enum op_result choose_connection(struct exec *exec)
     return stop_not_connected(exec);
 }
 
-static bool has_scope(slice granted, slice wanted)
-{
-    while (granted.len > 0)
-        if (slice_eq(slice_split(&granted, ' '), wanted))
-            return true;
-    return false;
-}
-
 /* Any one of the action's scopes suffices; unknown grants are left to the provider. */
 static bool is_scope_missing(const struct exec *exec)
 {
@@ -246,7 +238,7 @@ static bool is_scope_missing(const struct exec *exec)
     if (!wanted || wanted->count == 0 || !exec->connection.item->scopes.ptr)
         return false;
     for (uint32_t i = 0; i < wanted->count; i++)
-        if (has_scope(exec->connection.item->scopes, json_str(&wanted->as.items[i])))
+        if (slice_has_word(exec->connection.item->scopes, json_str(&wanted->as.items[i])))
             return false;
     return true;
 }

@@ -69,12 +69,8 @@ static void check_steps(struct lint *lint, const slice *names, size_t count)
  */
 static void check_flow(const struct lint *lint, const slice *names, size_t count)
 {
-    static const char *const known[] = {"id", "templateKey", "createdAt", "triggerType",
-                                        "currentTime"};
-    bool is_known = false;
-    for (size_t i = 0; count > 1 && i < ARRAY_LEN(known); i++)
-        is_known = is_known || slice_eq_cstr(names[1], known[i]);
-    if (!is_known)
+    slice known = SLICE("id templateKey createdAt triggerType currentTime");
+    if (count < 2 || !slice_has_word(known, names[1]))
         complain(lint, "flow has id, templateKey, createdAt, triggerType and currentTime; name one "
                        "of them");
     else if (slice_eq_cstr(names[1], "currentTime") && lint->step->confirm != FLOW_CONFIRM_NONE)

@@ -103,6 +103,8 @@ static inline slice json_str(const struct json *value)
  * when object is no object (or NULL): so chains need no checks. Linear: objects are small. */
 const struct json *json_get(const struct json *object, slice key);
 #define JSON_GET(object, literal) json_get((object), SLICE(literal))
+/* Whether it is an array with this text among its items. */
+bool json_has_text(const struct json *array, slice text);
 slice json_get_str(const struct json *object, slice key); /* SLICE_NONE when not a string */
 bool json_get_bool(const struct json *object, slice key, bool fallback);
 /* fallback when absent or no integer in int64. 3.0 counts as an integer. */

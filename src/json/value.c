@@ -23,6 +23,15 @@ const struct json *json_get(const struct json *object, slice key)
     return NULL;
 }
 
+bool json_has_text(const struct json *array, slice text)
+{
+    for (uint32_t i = 0; json_is(array, JSON_ARRAY) && i < array->count; i++)
+        if (json_is(&array->as.items[i], JSON_STRING) &&
+            slice_eq(json_str(&array->as.items[i]), text))
+            return true;
+    return false;
+}
+
 slice json_get_str(const struct json *object, slice key)
 {
     return json_str(json_get(object, key));

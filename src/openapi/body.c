@@ -56,23 +56,11 @@ static bool add_members(struct members *members, const struct json *properties)
  * the body stays one input with its schema, so that nothing is lost. */
 static bool has_more_to_say(const struct json *schema)
 {
-    static const char *const names[] = {"anyOf",
-                                        "oneOf",
-                                        "not",
-                                        "if",
-                                        "enum",
-                                        "const",
-                                        "$dynamicRef",
-                                        "patternProperties",
-                                        "minProperties",
-                                        "maxProperties",
-                                        "items",
-                                        "propertyNames",
-                                        "unevaluatedProperties",
-                                        "dependentRequired",
-                                        "dependentSchemas"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (json_get(schema, slice_cstr(names[i])))
+    slice names = SLICE("anyOf oneOf not if enum const $dynamicRef patternProperties minProperties "
+                        "maxProperties items propertyNames unevaluatedProperties "
+                        "dependentRequired dependentSchemas");
+    for (uint32_t i = 0; json_is(schema, JSON_OBJECT) && i < schema->count; i++)
+        if (slice_has_word(names, json_str(&schema->as.members[i].key)))
             return true;
     return false;
 }

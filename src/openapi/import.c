@@ -117,17 +117,14 @@ static int read_document(struct import *im, slice text, struct err *err)
     return check_version(im, err);
 }
 
-static int check_override_members(const struct json *object, slice where, const char *const *names,
-                                  size_t count, struct err *err)
+static int check_override_members(const struct json *object, slice where, const char *names,
+                                  struct err *err)
 {
     if (object->type != JSON_OBJECT)
         return err_set(err, ERR_INVALID, "overrides: %.*s must be an object", SLICE_ARG(where));
     for (uint32_t i = 0; i < object->count; i++) {
         slice name = json_str(&object->as.members[i].key);
-        bool is_known = false;
-        for (size_t j = 0; j < count; j++)
-            is_known = is_known || slice_eq_cstr(name, names[j]);
-        if (!is_known)
+        if (!slice_has_word(slice_cstr(names), name))
             return err_set(err, ERR_INVALID, "overrides: %.*s has an unknown member \"%.*s\"",
                            SLICE_ARG(where), SLICE_ARG(slice_first_utf8(name, 100)));
     }
@@ -138,26 +135,16 @@ static int check_operations(const struct json *operations, struct err *err)
 {
     /* Strict, because an override that is misspelt would be ignored, and nothing in the manifest
      * would show it. */
-    static const char *const members[] = {"skip",
-                                          "action_id",
-                                          "title",
-                                          "description",
-                                          "tags",
-                                          "side_effect_level",
-                                          "requires_confirmation",
-                                          "idempotent",
-                                          "idempotency_header",
-                                          "idempotency_member",
-                                          "scopes",
-                                          "response",
-                                          "display"};
+    static const char members[] =
+        "skip action_id title description tags side_effect_level requires_confirmation idempotent "
+        "idempotency_header idempotency_member scopes response display";
     static const char *const arrays[] = {"tags", "scopes"};
     if (operations->type != JSON_OBJECT)
         return err_set(err, ERR_INVALID, "overrides: operations must be an object");
     for (uint32_t i = 0; i < operations->count; i++) {
         slice name = slice_first_utf8(json_str(&operations->as.members[i].key), 200);
         const struct json *one = &operations->as.members[i].value;
-        int result = check_override_members(one, name, members, ARRAY_LEN(members), err);
+        int result = check_override_members(one, name, members, err);
         if (result != OK)
             return result;
         for (size_t j = 0; j < ARRAY_LEN(arrays); j++) {
@@ -177,10 +164,6 @@ static int check_operations(const struct json *operations, struct err *err)
 
 static int read_overrides(struct import *im, slice text, struct err *err)
 {
-    static const char *const top[] = {"integration", "operations"};
-    static const char *const integration[] = {"name",     "description",       "category", "tags",
-                                              "docs_url", "base_url",          "headers",  "errors",
-                                              "limits",   "connection_params", "auth"};
     if (text.len == 0)
         return OK;
     if (text.len > IMPORT_OVERRIDES_BYTES_MAX)
@@ -189,12 +172,15 @@ static int read_overrides(struct import *im, slice text, struct err *err)
     const struct json *overrides = json_parse(im->arena, text, &override_limits, err);
     if (!overrides)
         return err_prefix(err, "overrides");
-    int result = check_override_members(overrides, SLICE("the file"), top, ARRAY_LEN(top), err);
+    int result =
+        check_override_members(overrides, SLICE("the file"), "integration operations", err);
     im->integration = JSON_GET(overrides, "integration");
     im->operations = JSON_GET(overrides, "operations");
     if (result == OK && im->integration)
-        result = check_override_members(im->integration, SLICE("integration"), integration,
-                                        ARRAY_LEN(integration), err);
+        result = check_override_members(im->integration, SLICE("integration"),
+                                        "name description category tags docs_url base_url headers "
+                                        "errors limits connection_params auth",
+                                        err);
     if (result == OK && im->operations)
         result = check_operations(im->operations, err);
     return result;

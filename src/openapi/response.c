@@ -119,11 +119,10 @@ static bool is_all(struct import *im, const struct replies *replies,
 static bool never_lacks(struct import *im, const struct json *schema, slice name, unsigned depth)
 {
     schema = import_resolve(im, schema);
-    const struct json *required = JSON_GET(schema, "required"), *all = JSON_GET(schema, "allOf");
+    const struct json *all = JSON_GET(schema, "allOf");
     const struct json *property = json_get(JSON_GET(schema, "properties"), name);
-    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
-        if (slice_eq(json_str(&required->as.items[i]), name))
-            return property && !import_schema_is_nullable(im, property);
+    if (json_has_text(JSON_GET(schema, "required"), name))
+        return property && !import_schema_is_nullable(im, property);
     for (uint32_t i = 0; depth > 0 && json_is(all, JSON_ARRAY) && i < all->count; i++)
         if (never_lacks(im, &all->as.items[i], name, depth - 1))
             return true;

@@ -131,12 +131,7 @@ static bool keep_enum(struct import_schema *s, const struct json *value, unsigne
 
 static bool is_type_name(slice name)
 {
-    static const char *const names[] = {"null",   "boolean", "integer", "number",
-                                        "string", "array",   "object"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (slice_eq_cstr(name, names[i]))
-            return true;
-    return false;
+    return slice_has_word(SLICE("null boolean integer number string array object"), name);
 }
 
 static bool keep_type(struct import_schema *s, const struct json *value, unsigned depth,

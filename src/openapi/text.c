@@ -55,15 +55,12 @@ slice import_slug(struct import *im, slice text)
 /* Words and version numbers that any description's title has, which say nothing about the app. */
 static bool is_title_filler(slice word)
 {
-    static const char *const fillers[] = {
-        "a",        "an",   "and",       "api",    "apis",    "definition",    "description",
-        "docs",     "for",  "extension", "http",   "json",    "documentation", "of",
-        "official", "open", "openapi",   "public", "rest",    "reference",     "restful",
-        "s",        "spec", "swagger",   "the",    "version", "specification", "web",
-    };
-    for (size_t i = 0; i < ARRAY_LEN(fillers); i++)
-        if (slice_eq_cstr(word, fillers[i]))
-            return true;
+    slice fillers = SLICE(
+        "a an and api apis definition description docs for extension http json documentation of "
+        "official open openapi public rest reference restful s spec swagger the version "
+        "specification web");
+    if (slice_has_word(fillers, word))
+        return true;
     /* v3, 2.0 */
     size_t digits = word.len > 0 && word.ptr[0] == 'v' ? 1 : 0;
     bool is_version = word.len > digits;

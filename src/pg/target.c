@@ -225,12 +225,8 @@ static void keyword_add(struct keywords *k, const char *name, const char *value)
 /* Set by target_keywords itself, so the conninfo's values must not reach libpq a second time. */
 static bool keyword_is_ours(const char *name)
 {
-    static const char *const ours[] = {"host",    "hostaddr",  "port", "options", "client_encoding",
-                                       "service", "gssencmode"};
-    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
-        if (slice_eq(slice_cstr(name), slice_cstr(ours[i])))
-            return true;
-    return false;
+    slice ours = SLICE("host hostaddr port options client_encoding service gssencmode");
+    return slice_has_word(ours, slice_cstr(name));
 }
 
 /* false: a list did not fit. */

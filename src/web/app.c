@@ -123,15 +123,6 @@ static void write_credential(const struct form *form, enum catalog_auth_kind kin
     }
 }
 
-static bool is_required_param(const struct json *schema, slice name)
-{
-    const struct json *required = JSON_GET(schema, "required");
-    for (size_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
-        if (slice_eq(json_str(&required->as.items[i]), name))
-            return true;
-    return false;
-}
-
 static void write_params(const struct form *form, const struct json *schema)
 {
     const struct json *properties = JSON_GET(schema, "properties");
@@ -147,18 +138,12 @@ static void write_params(const struct form *form, const struct json *schema)
         HTML(form->out,
              "<input id=\"{}-{}\" name=\"{}\" value=\"{}\" aria-describedby=\"hint-{}-{}\"", text,
              id, text, web_field(form->request, field), text, id);
-        buf_append(form->out, is_required_param(schema, name) ? SLICE(" required>") : SLICE(">"));
+        buf_append(form->out, json_has_text(JSON_GET(schema, "required"), name)
+                                  ? SLICE(" required>")
+                                  : SLICE(">"));
         HTML(form->out, "<p class=\"hint\" id=\"hint-{}-{}\">{}</p>", text, id,
              json_get_str(&properties->as.members[i].value, SLICE("description")));
     }
-}
-
-static bool has_word(slice words, slice wanted)
-{
-    while (words.len > 0)
-        if (slice_eq(slice_split(&words, ' '), wanted))
-            return true;
-    return false;
 }
 
 /* Optional scopes are requested only where a person ticks them. Those that the connection already
@@ -169,7 +154,7 @@ static void write_optional(const struct form *form, const struct catalog_auth *a
     const struct json *scopes = auth->optional_scopes;
     for (uint32_t i = 0; scopes && i < scopes->count; i++) {
         slice scope = json_str(&scopes->as.members[i].key), id = slice_cstr(form->suffix);
-        bool is_granted = again && has_word(again->scopes, scope);
+        bool is_granted = again && slice_has_word(again->scopes, scope);
         char number[SLICE_U64_MAX];
         slice at = slice_of_u64(i, number);
         HTML(form->out,

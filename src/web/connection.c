@@ -209,28 +209,12 @@ static void write_facts(const struct page *page, struct buf *out)
 
 /* ---- scopes ---- */
 
-static bool is_scope_granted(slice granted, slice wanted)
-{
-    while (granted.len > 0)
-        if (slice_eq(slice_split(&granted, ' '), wanted))
-            return true;
-    return false;
-}
-
-static bool is_listed(const struct json *scopes, slice wanted)
-{
-    for (size_t i = 0; scopes && i < scopes->count; i++)
-        if (slice_eq(json_str(&scopes->as.items[i]), wanted))
-            return true;
-    return false;
-}
-
 /* Any one of an action's scopes suffices (exec/gate.c). */
 static bool is_refused(const struct catalog_action *action, slice granted)
 {
     slice rest = action->scope_words;
     while (rest.len > 0)
-        if (is_scope_granted(granted, slice_split(&rest, ' ')))
+        if (slice_has_word(granted, slice_split(&rest, ' ')))
             /* An action without scopes is never refused for want of one. */
             return false;
     return action->scope_words.len > 0;
@@ -274,12 +258,12 @@ static void write_scopes(struct web_request *request, const struct page *page, s
     buf_append(out, SLICE("<ul class=\"list\">"));
     for (size_t i = 0; wanted && i < wanted->count; i++) {
         slice scope = json_str(&wanted->as.items[i]);
-        write_scope_row(scope, is_scope_granted(granted, scope), out);
+        write_scope_row(scope, slice_has_word(granted, scope), out);
     }
     /* The app may have granted more than was requested, by an earlier grant. */
     while (granted.len > 0) {
         slice scope = slice_split(&granted, ' ');
-        if (scope.len > 0 && !is_listed(wanted, scope))
+        if (scope.len > 0 && !json_has_text(wanted, scope))
             write_scope_row(scope, true, out);
     }
     buf_append(out, SLICE("</ul>"));

@@ -130,11 +130,7 @@ static const struct json *properties_of(const struct flow_template *tmpl)
 
 static bool is_required_input(const struct flow_template *tmpl, slice name)
 {
-    const struct json *required = JSON_GET(tmpl->input_schema, "required");
-    for (size_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
-        if (slice_eq(json_str(&required->as.items[i]), name))
-            return true;
-    return false;
+    return json_has_text(JSON_GET(tmpl->input_schema, "required"), name);
 }
 
 static bool is_boolean(const struct json *property)
