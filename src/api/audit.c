@@ -34,13 +34,13 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     const struct audit_event *event = item;
     (void)arena;
     json_open(w, '{');
-    listing_put_id(w, "id", event->id);
-    listing_put_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
-    listing_put_text(w, "kind", event->kind);
-    listing_put_text(w, "reason", event->reason);
-    listing_put_text(w, "actor", event->actor);
-    listing_put_text(w, "address", event->address);
-    listing_put_text(w, "request_id", event->request_id);
+    json_member_uuid(w, "id", event->id);
+    json_member_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
+    json_member_str(w, "kind", event->kind);
+    json_member_str(w, "reason", event->reason);
+    json_member_str(w, "actor", event->actor);
+    json_member_str(w, "address", event->address);
+    json_member_str(w, "request_id", event->request_id);
     json_member_raw(w, "details", event->details);
     json_close(w, '}');
 }

@@ -203,8 +203,7 @@ static enum op_result finish_batch(struct api_request *request)
     (void)buf_reserve(&text, reply_size(request->state));
     json_begin(&w, &text);
     put_results(&w, request->state);
-    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice reply = arena_take(&request->op.arena, &text);
     if (!reply.ptr)
         return api_reply_error(request, 500, "Internal error");
     return api_reply(request, 200, reply);

@@ -217,15 +217,13 @@ static slice created_details(struct api_request *request, const struct connect_s
     buf_init(&text, DETAILS_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    listing_put_text(&w, "integration_id", session->integration_id);
+    json_member_str(&w, "integration_id", session->integration_id);
     if (session->connection_id)
-        listing_put_text(&w, "connection_id", slice_of_u64((uint64_t)session->connection_id, id));
+        json_member_str(&w, "connection_id", slice_of_u64((uint64_t)session->connection_id, id));
     connect_write_identity(&w, &only);
     connect_write_link(&w, session);
     json_close(&w, '}');
-    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return details;
+    return arena_take(&request->op.arena, &text);
 }
 
 static enum op_result store(struct api_request *request, struct linking *linking)
@@ -321,12 +319,11 @@ static enum op_result reply_link(struct api_request *request, const struct linki
     buf_init(&text, 4 * 1024);
     json_begin(&w, &text);
     json_open(&w, '{');
-    listing_put_text(&w, "id", slice_cstr(id));
-    listing_put_text(&w, "url", linking->url);
-    listing_put_time(&w, "expires_at", linking->session.expires_at);
+    json_member_str(&w, "id", slice_cstr(id));
+    json_member_str(&w, "url", linking->url);
+    json_member_time(&w, "expires_at", linking->session.expires_at);
     json_close(&w, '}');
-    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice reply = arena_take(&request->op.arena, &text);
     return reply.ptr ? api_reply(request, 201, reply) : api_reply_database(request, ERR_BUSY);
 }
 

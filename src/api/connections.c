@@ -62,11 +62,10 @@ static enum op_result finish_connection_list(struct api_request *request)
     for (size_t i = 0; i < count; i++)
         put_connection(&w, &rows[i]);
     json_close(&w, ']');
-    listing_put_text(&w, "next_cursor",
-                     is_more ? connect_cursor(&rows[count - 1], &request->op.arena) : SLICE_NONE);
+    json_member_str(&w, "next_cursor",
+                    is_more ? connect_cursor(&rows[count - 1], &request->op.arena) : SLICE_NONE);
     json_close(&w, '}');
-    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice reply = arena_take(&request->op.arena, &text);
     return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
 }
 
@@ -117,8 +116,7 @@ static enum op_result finish_connection_get(struct api_request *request)
     buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
     json_begin(&w, &text);
     put_connection(&w, &row);
-    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice reply = arena_take(&request->op.arena, &text);
     return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
 }
 

@@ -31,10 +31,10 @@ static struct uuid execution_id_of(const void *item)
 static void put_failure(struct json_writer *w, slice summary_text, struct arena *arena)
 {
     const struct json *summary = json_parse(arena, summary_text, &json_limits_provider, NULL);
-    listing_put_text(w, "error_code", json_get_str(summary, SLICE("error_code")));
-    listing_put_text(w, "message", json_get_str(summary, SLICE("message")));
+    json_member_str(w, "error_code", json_get_str(summary, SLICE("error_code")));
+    json_member_str(w, "message", json_get_str(summary, SLICE("message")));
     if (JSON_GET(summary, "hint"))
-        listing_put_text(w, "hint", json_get_str(summary, SLICE("hint")));
+        json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
 }
 
 static void put_execution(struct json_writer *w, const void *item, struct arena *arena)
@@ -44,13 +44,13 @@ static void put_execution(struct json_writer *w, const void *item, struct arena 
     if (execution->connection_id)
         connection_id = arena_printf(arena, "%lld", (long long)execution->connection_id);
     json_open(w, '{');
-    listing_put_text(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
-    listing_put_id(w, "execution_id", execution->id);
-    listing_put_text(w, "integration_id", execution->integration_id);
-    listing_put_text(w, "action_id", execution->action_id);
-    listing_put_text(w, "connection_id", connection_id);
-    listing_put_time(w, "started_at", execution->started_at);
-    listing_put_time(w, "finished_at", execution->finished_at);
+    json_member_str(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    json_member_uuid(w, "execution_id", execution->id);
+    json_member_str(w, "integration_id", execution->integration_id);
+    json_member_str(w, "action_id", execution->action_id);
+    json_member_str(w, "connection_id", connection_id);
+    json_member_time(w, "started_at", execution->started_at);
+    json_member_time(w, "finished_at", execution->finished_at);
     if (!execution->is_succeeded)
         put_failure(w, execution->summary, arena);
     json_close(w, '}');

@@ -206,8 +206,7 @@ static enum op_result finish_start(struct api_request *request)
     json_member_raw(&w, "flow", state->command.view_json);
     json_member_raw(&w, "templates", template_list(request));
     json_close(&w, '}');
-    slice reply = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice reply = arena_take(&request->op.arena, &text);
     if (!reply.ptr || !state->command.view_json.ptr)
         return api_reply_error(request, 500, "Internal error");
     return reply_changed(request, state->command.rev, reply);

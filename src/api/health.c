@@ -100,8 +100,7 @@ static enum op_result begin_metrics(struct api_request *request)
     if (request->api->config.work)
         budget_queue_show(request->api->config.work);
     metric_render(&text);
-    slice body = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice body = arena_take(&request->op.arena, &text);
     if (!body.ptr)
         return api_reply_error(request, 500, "Internal error");
     struct http_header type = {SLICE_INIT("Content-Type"),

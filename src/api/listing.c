@@ -113,12 +113,11 @@ static enum op_result reply_listing(struct api_request *request, const struct li
         listing->kind->put(&w, listing->items[i], &request->op.arena);
     json_close(&w, ']');
     if (listing->is_more)
-        listing_put_id(&w, "next_cursor", listing->cursor);
+        json_member_uuid(&w, "next_cursor", listing->cursor);
     else
-        listing_put_text(&w, "next_cursor", SLICE_NONE);
+        json_member_str(&w, "next_cursor", SLICE_NONE);
     json_close(&w, '}');
-    slice body = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice body = arena_take(&request->op.arena, &text);
     if (!body.ptr)
         return api_reply_error(request, 500, "Internal error");
     return api_reply(request, 200, body);
@@ -140,22 +139,3 @@ enum op_result listing_finish(struct api_request *request)
 }
 
 /* ---- items ---- */
-
-void listing_put_id(struct json_writer *w, const char *key, struct uuid id)
-{
-    char text[UUID_TEXT_LEN + 1];
-    uuid_format(id, text);
-    listing_put_text(w, key, slice_cstr(text));
-}
-
-void listing_put_time(struct json_writer *w, const char *key, int64_t wall_us)
-{
-    char text[TIME_TEXT_LEN + 1];
-    time_format(wall_us, text);
-    listing_put_text(w, key, slice_cstr(text));
-}
-
-void listing_put_text(struct json_writer *w, const char *key, slice text)
-{
-    json_member_str(w, key, text);
-}

@@ -51,9 +51,5 @@ enum op_result listing_finish(struct api_request *request);
 /* For filters and items. A word is what ids and kinds are made of; SLICE_NONE when absent. false:
  * answered with 400. */
 bool listing_read_word(struct api_request *request, const char *name, slice *word) MUST_CHECK;
-void listing_put_id(struct json_writer *w, const char *key, struct uuid id);
-void listing_put_time(struct json_writer *w, const char *key, int64_t wall_us);
-/* SLICE_NONE is null. */
-void listing_put_text(struct json_writer *w, const char *key, slice text);
 
 #endif

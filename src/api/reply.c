@@ -106,8 +106,7 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
     buf_append_cstr(&text, "{\"error\":");
     json_write_str(&text, sentence);
     buf_append_char(&text, '}');
-    slice body = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice body = arena_take(arena, &text);
     return api_reply(request, status, body.ptr ? body : SLICE("{\"error\":\"Internal error\"}"));
 }
 

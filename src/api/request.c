@@ -310,7 +310,6 @@ static void on_cancel(struct op *op)
 {
     struct api_request *request = request_of(op);
     vault_auth_cancel(&request->check);
-    pg_cancel(&request->query);
     http_frame_cancel(&request->frame);
     budget_wait_stop(&request->memory);
 }

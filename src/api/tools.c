@@ -290,8 +290,7 @@ static enum op_result finish_execute(struct api_request *request)
     buf_init(&text, TOOL_REPLY_BYTES_MAX);
     json_begin(&w, &text);
     put_envelope(&w, tool, &out);
-    slice reply = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice reply = arena_take(arena, &text);
     if (!reply.ptr)
         return api_reply_error(request, 500, "Internal error");
     return api_reply(request, api_verdict_of(out.reason)->tool_status, reply);

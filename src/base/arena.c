@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "base/budget.h"
 #include "base/mem.h"
 #include "base/poison.h"
@@ -247,6 +248,13 @@ slice arena_dup(struct arena *arena, slice text)
 {
     char *copy = arena_cstr(arena, text);
     return copy ? slice_of(copy, text.len) : SLICE_NONE;
+}
+
+slice arena_take(struct arena *arena, struct buf *buf)
+{
+    slice text = buf_is_ok(buf) ? arena_dup(arena, buf_slice(buf)) : SLICE_NONE;
+    buf_deinit(buf);
+    return text;
 }
 
 char *arena_cstr(struct arena *arena, slice text)

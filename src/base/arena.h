@@ -21,6 +21,7 @@ enum {
 struct arena_chunk;
 struct arena_cleanup;
 struct budget_use;
+struct buf;
 
 struct arena {
     struct arena_chunk *chunks; /* newest first */
@@ -57,6 +58,9 @@ void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size
 
 /* Copies; the copy has a NUL behind it that len does not count. {NULL,0} past the limit. */
 slice arena_dup(struct arena *arena, slice text);
+/* The buffer's text, and the end of the buffer. SLICE_NONE where it has failed, or past the limit.
+ */
+slice arena_take(struct arena *arena, struct buf *buf);
 char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
 slice arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);
 slice arena_vprintf(struct arena *arena, const char *fmt, va_list args) PRINTF_LIKE(2, 0);

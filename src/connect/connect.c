@@ -285,16 +285,6 @@ static void on_load_end(struct op *op, enum op_end end)
     list_unlink(&load->link);
 }
 
-static void on_load_cancel(struct op *op)
-{
-    pg_cancel(&CONTAINER_OF(op, struct load, op)->query);
-}
-
-static void free_load(struct op *op)
-{
-    mem_free(CONTAINER_OF(op, struct load, op));
-}
-
 static const struct op_step load_steps[] = {
     {"load", step_load, 0},
     {"answer", step_answer, 0},
@@ -303,9 +293,8 @@ static const struct op_class load_class = {
     .name = "connect_load",
     .steps = load_steps,
     .step_count = ARRAY_LEN(load_steps),
-    .on_cancel = on_load_cancel,
     .on_end = on_load_end,
-    .free = free_load,
+    .free = op_free_struct,
 };
 
 /* The rows have changed since the load began: it still answers the lookups that wait for it, which

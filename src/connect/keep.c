@@ -225,19 +225,12 @@ static void put_audit_text(struct json_writer *w, const char *key, slice text)
     json_member_str(w, key, text);
 }
 
-static void put_uuid(struct json_writer *w, const char *key, struct uuid id)
-{
-    char text[UUID_TEXT_LEN + 1];
-    uuid_format(id, text);
-    put_audit_text(w, key, slice_cstr(text));
-}
-
 void connect_write_link(struct json_writer *w, const struct connect_session *link)
 {
     if (!link)
         return;
-    put_uuid(w, "link_id", link->id);
-    put_uuid(w, "key_id", link->key_id);
+    json_member_uuid(w, "link_id", link->id);
+    json_member_uuid(w, "key_id", link->key_id);
 }
 
 void connect_write_identity(struct json_writer *w, const struct connection_identity *identity)
@@ -265,9 +258,7 @@ static slice details_of(struct connect_keep *keep)
     connect_write_link(&w, keep->in.link);
     put_audit_text(&w, "by", keep->in.means);
     json_close(&w, '}');
-    slice details = buf_is_ok(&text) ? arena_dup(&keep->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return details;
+    return arena_take(&keep->op.arena, &text);
 }
 
 /* The row is durable, so the result is decided here: an event that cannot be written is logged, and
@@ -303,12 +294,6 @@ static enum op_result step_audited(struct op *op)
     return OP_DONE;
 }
 
-static void on_cancel(struct op *op)
-{
-    pg_cancel(&keep_of(op)->query);
-    pg_cancel(&keep_of(op)->audit_query);
-}
-
 static void on_end(struct op *op, enum op_end end)
 {
     (void)end;
@@ -335,7 +320,6 @@ static const struct op_class keep_class = {
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .stop = STEP_UNLINK,
-    .on_cancel = on_cancel,
     .on_end = on_end,
 };
 

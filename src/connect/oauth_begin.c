@@ -227,9 +227,7 @@ static slice make_url(struct oauth_begin *begin, slice client_id)
     for (uint32_t i = 0; more && i < more->count; i++)
         put_pair(&url, json_str(&more->as.members[i].key), json_str(&more->as.members[i].value));
     put_hints(begin, &url);
-    slice text = buf_is_ok(&url) ? arena_dup(&begin->op.arena, buf_slice(&url)) : SLICE_NONE;
-    buf_deinit(&url);
-    return text;
+    return arena_take(&begin->op.arena, &url);
 }
 
 /* ---- steps ---- */
@@ -329,12 +327,6 @@ static enum op_result step_kept(struct op *op)
     return OP_DONE;
 }
 
-static void on_cancel(struct op *op)
-{
-    pg_cancel(&begin_of(op)->query);
-    oauth_client_find_cancel(&begin_of(op)->lookup);
-}
-
 static void on_end(struct op *op, enum op_end end)
 {
     struct oauth_begin *begin = begin_of(op);
@@ -357,7 +349,6 @@ static const struct op_class begin_class = {
     .name = "oauth_begin",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
-    .on_cancel = on_cancel,
     .on_end = on_end,
 };
 

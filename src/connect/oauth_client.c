@@ -42,12 +42,6 @@ void oauth_client_find(struct connect_service *service, struct oauth_client_look
     store_oauth_client_get(pool, &lookup->shared, op, (struct uuid){{0}}, integration_id);
 }
 
-void oauth_client_find_cancel(struct oauth_client_lookup *lookup)
-{
-    pg_cancel(&lookup->own);
-    pg_cancel(&lookup->shared);
-}
-
 int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,
                         slice integration_id, slice *client_id, struct secret **secret)
 {

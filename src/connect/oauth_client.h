@@ -21,7 +21,6 @@ struct oauth_client_lookup {
 /* Takes two holds on op. */
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
                        struct op *op, struct uuid account_id, slice integration_id);
-void oauth_client_find_cancel(struct oauth_client_lookup *lookup);
 /* client_id lies in op's arena; *secret: the caller's reference, NULL for a public client.
  * ERR_NOTFOUND: there is none. ERR_CRYPTO: its secret does not open here. Else the queries'. */
 int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,

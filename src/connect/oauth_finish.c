@@ -255,8 +255,6 @@ static enum op_result step_read(struct op *op)
 static void on_cancel(struct op *op)
 {
     struct oauth_finish *finish = finish_of(op);
-    pg_cancel(&finish->query);
-    oauth_client_find_cancel(&finish->lookup);
     http_call_cancel(&finish->call);
 }
 

@@ -109,14 +109,7 @@ static void on_end(struct op *op, enum op_end end)
 static void on_cancel(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
-    pg_cancel(&renewer->query);
-    oauth_client_find_cancel(&renewer->client.lookup);
     http_call_cancel(&renewer->asked.call);
-}
-
-static void free_renewer(struct op *op)
-{
-    mem_free(renewer_of(op));
 }
 
 /* Ends with a result, by way of STEP_RELEASE. */
@@ -516,7 +509,7 @@ static const struct op_class renewer_class = {
     .stop = STEP_RELEASE,
     .on_cancel = on_cancel,
     .on_end = on_end,
-    .free = free_renewer,
+    .free = op_free_struct,
 };
 
 static bool is_grant(enum catalog_auth_kind kind)

@@ -155,18 +155,6 @@ static void on_flush_end(struct op *op, enum op_end end)
     arm(flush->service);
 }
 
-static void on_flush_cancel(struct op *op)
-{
-    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
-    for (size_t i = 0; i < flush->count; i++)
-        pg_cancel(&flush->queries[i]);
-}
-
-static void free_flush(struct op *op)
-{
-    mem_free(CONTAINER_OF(op, struct connect_flush, op));
-}
-
 static const struct op_step flush_steps[] = {
     [FLUSH_SEND] = {"send", step_send, 0},
     [FLUSH_SENT] = {"sent", step_sent, OP_TO(FLUSH_SEND)},
@@ -176,9 +164,8 @@ static const struct op_class flush_class = {
     .is_background = true,
     .steps = flush_steps,
     .step_count = ARRAY_LEN(flush_steps),
-    .on_cancel = on_flush_cancel,
     .on_end = on_flush_end,
-    .free = free_flush,
+    .free = op_free_struct,
 };
 
 static void start_flush(struct connect_service *service)

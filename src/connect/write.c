@@ -5,46 +5,33 @@
 #include "base/clock.h"
 #include "connect/connect.h"
 
-static void put_row_text(struct json_writer *w, const char *key, slice text)
-{
-    json_member_str(w, key, text);
-}
-
-/* 0 is written as null. */
-static void put_row_time(struct json_writer *w, const char *key, int64_t wall_us)
-{
-    char text[TIME_TEXT_LEN + 1];
-    time_format(wall_us, text);
-    put_row_text(w, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
-}
-
 void connect_write(struct json_writer *w, const struct connection *row)
 {
     char id[SLICE_U64_MAX];
-    put_row_text(w, "id", slice_of_u64((uint64_t)row->id, id));
-    put_row_text(w, "integration_id", row->integration_id);
-    put_row_text(w, "label", row->label);
+    json_member_str(w, "id", slice_of_u64((uint64_t)row->id, id));
+    json_member_str(w, "integration_id", row->integration_id);
+    json_member_str(w, "label", row->label);
     json_member_bool(w, "default", row->is_default);
-    put_row_text(w, "auth", row->auth_kind);
-    put_row_text(w, "status", slice_cstr(connection_status_name(row->status)));
-    put_row_text(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
-    put_row_text(w, "scopes", row->scopes);
-    put_row_time(w, "expires_at", row->expires_at);
-    put_row_time(w, "last_used_at", row->last_used_at);
-    put_row_time(w, "failed_at", row->failed_at);
-    put_row_text(w, "failure", row->failure);
+    json_member_str(w, "auth", row->auth_kind);
+    json_member_str(w, "status", slice_cstr(connection_status_name(row->status)));
+    json_member_str(w, "error", row->error.len > 0 ? row->error : SLICE_NONE);
+    json_member_str(w, "scopes", row->scopes);
+    json_member_time(w, "expires_at", row->expires_at);
+    json_member_time(w, "last_used_at", row->last_used_at);
+    json_member_time(w, "failed_at", row->failed_at);
+    json_member_str(w, "failure", row->failure);
     json_key(w, "identity");
     if (connection_identity_is_known(&row->identity)) {
         json_open(w, '{');
-        put_row_text(w, "email", row->identity.email);
-        put_row_text(w, "subject", row->identity.subject);
-        put_row_text(w, "label", row->identity.label);
+        json_member_str(w, "email", row->identity.email);
+        json_member_str(w, "subject", row->identity.subject);
+        json_member_str(w, "label", row->identity.label);
         json_close(w, '}');
     } else {
         json_put_null(w);
     }
-    put_row_time(w, "created_at", row->created_at);
-    put_row_time(w, "updated_at", row->updated_at);
+    json_member_time(w, "created_at", row->created_at);
+    json_member_time(w, "updated_at", row->updated_at);
 }
 
 /* The two columns that order the list. An integration's id holds no colon (catalog/manifest.c). */

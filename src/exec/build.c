@@ -52,10 +52,8 @@ static int scalar_text(struct build *b, const struct json *value, slice name, sl
     struct json plain = json_plain_number(value);
     buf_init(&out, 1024);
     json_write(&out, &plain);
-    *text = arena_dup(b->arena, buf_slice(&out));
-    bool is_ok = buf_is_ok(&out) && text->ptr;
-    buf_deinit(&out);
-    return is_ok ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
+    *text = arena_take(b->arena, &out);
+    return text->ptr ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
 }
 
 /* ---- url-encoded pairs: query and form ---- */

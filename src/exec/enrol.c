@@ -352,11 +352,8 @@ static enum op_result step_check_refusal(struct op *op)
 static void on_cancel(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
-    pg_cancel(&enrol->query);
-    if (op_is_active(&enrol->probe.op))
-        op_cancel(&enrol->probe.op);
-    if (op_is_active(&enrol->keep.op))
-        op_cancel(&enrol->keep.op);
+    op_cancel(&enrol->probe.op);
+    op_cancel(&enrol->keep.op);
 }
 
 static void on_end(struct op *op, enum op_end end)

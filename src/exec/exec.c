@@ -195,14 +195,12 @@ static void on_end(struct op *op, enum op_end end)
 static void on_cancel(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    pg_cancel(&exec->query);
     http_call_cancel(&exec->attempt.call);
     exec_stored_cancel(&exec->key.stored);
     budget_wait_stop(&exec->attempt.memory);
     connect_find_cancel(&exec->connection.lookup);
     connect_renew_cancel(&exec->connection.renewal);
     limits_leave(&exec->gate.slot, false);
-    op_sleep_stop(&exec->timer);
 }
 
 /* The struct is in its parent's arena. */

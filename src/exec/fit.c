@@ -211,9 +211,7 @@ static slice skip_text(struct fit *f, slice value, uint64_t offset)
         start++;
     buf_init(&rest, FIT_BYTES_MAX);
     json_write_str(&rest, slice_from(text, start));
-    slice copy = buf_is_ok(&rest) ? arena_dup(&f->arena, buf_slice(&rest)) : SLICE_NONE;
-    buf_deinit(&rest);
-    return copy;
+    return arena_take(&f->arena, &rest);
 }
 
 /* The container without its first `offset` items or members. */

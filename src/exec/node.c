@@ -268,8 +268,6 @@ static const struct op_step node_steps[] = {
 static void cancel_node(struct op *op)
 {
     struct exec_node *node = node_of(op);
-    pg_cancel(&node->query);
-    op_sleep_stop(&node->timer);
     if (node->is_parked)
         op_release(op);
     node->is_parked = false;
@@ -284,11 +282,6 @@ static void end_node(struct op *op, enum op_end end)
     node->leaver = NULL;
 }
 
-static void free_node(struct op *op)
-{
-    mem_free(node_of(op));
-}
-
 static const struct op_class node_class = {
     .name = "node",
     .is_background = true,
@@ -296,7 +289,7 @@ static const struct op_class node_class = {
     .step_count = ARRAY_LEN(node_steps),
     .on_cancel = cancel_node,
     .on_end = end_node,
-    .free = free_node,
+    .free = op_free_struct,
 };
 
 struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool)

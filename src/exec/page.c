@@ -106,8 +106,7 @@ static void write_all(struct exec *exec)
     struct buf text;
     buf_init(&text, exec->op.arena.bytes_max);
     json_write(&text, &exec->pages.all);
-    slice output = buf_is_ok(&text) ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice output = arena_take(&exec->op.arena, &text);
     if (!output.ptr)
         return; /* the last page, then */
     out->output_json = output;

@@ -215,20 +215,10 @@ static enum op_result step_check_release(struct op *op)
     return op_wait_then(op, RELEASE_CLAIM);
 }
 
-static void cancel_release(struct op *op)
-{
-    pg_cancel(&CONTAINER_OF(op, struct release, op)->query);
-}
-
 static void end_release(struct op *op, enum op_end end)
 {
     (void)end;
     list_unlink(&CONTAINER_OF(op, struct release, op)->link);
-}
-
-static void free_release(struct op *op)
-{
-    mem_free(CONTAINER_OF(op, struct release, op));
 }
 
 static const struct op_step release_steps[] = {
@@ -239,9 +229,8 @@ static const struct op_class release_class = {
     .name = "claim_release",
     .steps = release_steps,
     .step_count = ARRAY_LEN(release_steps),
-    .on_cancel = cancel_release,
     .on_end = end_release,
-    .free = free_release,
+    .free = op_free_struct,
 };
 
 void exec_claim_release_later(struct exec *exec)
@@ -311,23 +300,12 @@ static enum op_result step_check(struct op *op)
     return OP_DONE;
 }
 
-static void cancel_audit(struct op *op)
-{
-    pg_cancel(&CONTAINER_OF(op, struct audit_op, op)->query);
-}
-
-static void free_audit(struct op *op)
-{
-    mem_free(CONTAINER_OF(op, struct audit_op, op));
-}
-
 static const struct op_step audit_steps[] = {{"insert", step_insert, 0}, {"check", step_check, 0}};
 static const struct op_class audit_class = {
     .name = "audit",
     .steps = audit_steps,
     .step_count = ARRAY_LEN(audit_steps),
-    .on_cancel = cancel_audit,
-    .free = free_audit,
+    .free = op_free_struct,
 };
 
 static slice audit_details(const struct exec *exec, struct arena *arena)
@@ -340,9 +318,7 @@ static slice audit_details(const struct exec *exec, struct arena *arena)
     json_member_str(&w, "integration_id", slice_first(exec->out.integration_id, 200));
     json_member_str(&w, "action_id", slice_first(exec->out.action_id, 200));
     json_close(&w, '}');
-    slice details = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return details;
+    return arena_take(arena, &text);
 }
 
 void exec_audit_blocked(struct exec *exec)

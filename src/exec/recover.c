@@ -86,16 +86,6 @@ static enum op_result step_count(struct op *op)
     return OP_DONE;
 }
 
-static void cancel_recovery(struct op *op)
-{
-    pg_cancel(&recovery_of(op)->query);
-}
-
-static void free_recovery(struct op *op)
-{
-    mem_free(recovery_of(op));
-}
-
 static const struct op_step recovery_steps[] = {
     [RECOVERY_END_CLAIM] = {"end_claim", step_end_claim, 0},
     [RECOVERY_COUNT] = {"count", step_count, OP_TO(RECOVERY_END_CLAIM)},
@@ -105,8 +95,7 @@ static const struct op_class recovery_class = {
     .is_background = true,
     .steps = recovery_steps,
     .step_count = ARRAY_LEN(recovery_steps),
-    .on_cancel = cancel_recovery,
-    .free = free_recovery,
+    .free = op_free_struct,
 };
 
 /* No attempt's number, status or output survives the process. `attempts` is 1 because a claim is

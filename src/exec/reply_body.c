@@ -18,8 +18,7 @@ static struct json binary_value(const struct http_call *call, struct arena *aren
     struct buf data;
     buf_init(&data, arena->bytes_max);
     encode_base64(&data, body);
-    slice text = buf_is_ok(&data) ? arena_dup(arena, buf_slice(&data)) : SLICE_NONE;
-    buf_deinit(&data);
+    slice text = arena_take(arena, &data);
     if (!text.ptr)
         return json_null;
     if (type.len == 0 || !slice_is_utf8(type, NULL))

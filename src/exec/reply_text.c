@@ -94,9 +94,7 @@ static slice mask_one(slice text, slice secret, struct arena *arena)
         text = slice_from(text, (size_t)at + secret.len);
     }
     buf_append(&out, text);
-    slice masked = buf_is_ok(&out) ? arena_dup(arena, buf_slice(&out)) : SLICE_NONE;
-    buf_deinit(&out);
-    return masked;
+    return arena_take(arena, &out);
 }
 
 slice reply_mask_secrets(slice text, const slice *secrets, size_t count, struct arena *arena)

@@ -191,7 +191,6 @@ static const struct op_step steps[] = {
 static void on_cancel(struct op *op)
 {
     budget_wait_stop(&stored_of(op)->memory);
-    pg_cancel(&stored_of(op)->query);
 }
 
 static void on_end(struct op *op, enum op_end end)

@@ -10,13 +10,6 @@ enum {
     SUMMARY_FRAME_BYTES = 1000, /* what stands around most outputs: then it need not grow */
 };
 
-static void put_time(struct json_writer *w, const char *key, int64_t wall_us)
-{
-    char text[TIME_TEXT_LEN + 1];
-    time_format(wall_us, text);
-    json_member_str(w, key, slice_cstr(text));
-}
-
 static void put_display(struct json_writer *w, const struct exec_outcome *outcome)
 {
     json_member_open(w, "display", '{');
@@ -77,8 +70,8 @@ static void put_summary(struct json_writer *w, const struct exec_outcome *outcom
     json_member_str(w, "integration_id", outcome->integration_id);
     json_member_str(w, "action_id", outcome->action_id);
     if (!is_blocked) {
-        put_time(w, "started_at", outcome->started_us);
-        put_time(w, "finished_at", outcome->finished_us);
+        json_member_time(w, "started_at", outcome->started_us);
+        json_member_time(w, "finished_at", outcome->finished_us);
     }
     if (outcome->reason == EXEC_SUCCEEDED) {
         json_member_raw(w, "output", outcome->output_json);
@@ -100,9 +93,7 @@ slice exec_summary_render(const struct exec_outcome *outcome, struct arena *aren
     json_begin(&w, &text);
     if (exec_reason_status(outcome->reason))
         put_summary(&w, outcome);
-    slice summary = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return summary;
+    return arena_take(arena, &text);
 }
 
 struct execution exec_summary_row(const struct exec_outcome *outcome, struct uuid account_id,

@@ -116,23 +116,12 @@ static const struct op_step steps[] = {
     [ADOPT_LOST] = {"lost", step_lost, OP_TO(ADOPT_SLEEP)},
 };
 
-static void cancel_adopter(struct op *op)
-{
-    pg_cancel(&adopter_of(op)->query);
-}
-
-static void free_adopter(struct op *op)
-{
-    mem_free(adopter_of(op));
-}
-
 static const struct op_class adopter_class = {
     .name = "flow_adopter",
     .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
-    .on_cancel = cancel_adopter,
-    .free = free_adopter,
+    .free = op_free_struct,
 };
 
 struct flow_adopter *flow_adopter_new(struct flow_service *service)

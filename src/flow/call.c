@@ -199,8 +199,7 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
     if (error->hint.len > 0)
         json_member_str(&w, "hint", error->hint);
     json_close(&w, '}');
-    slice copy = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
+    slice copy = arena_take(arena, &text);
     if (copy.ptr)
         return copy;
     /* Out of memory or too large: an attempt that failed has to have an error. */

@@ -89,9 +89,7 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
     struct buf text;
     buf_init(&text, VIEW_BYTES_MAX);
     flow_view_write(&text, whole, tmpl);
-    command->view_json = buf_is_ok(&text) ? arena_dup(answer_arena(command), buf_slice(&text))
-                                          : SLICE_NONE;
-    buf_deinit(&text);
+    command->view_json = arena_take(answer_arena(command), &text);
     ASSERT(whole->flow.rev > 0);
     command->rev = whole->flow.rev;
     return answer_command(command, FLOW_ANSWER_DONE, SLICE_NONE);
@@ -567,13 +565,6 @@ static const struct op_step steps[] = {
     [COMMAND_CHANGED] = {"changed", step_changed, OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
 };
 
-static void on_cancel(struct op *op)
-{
-    struct flow_command *command = command_of(op);
-    pg_cancel(&command->query);
-    pg_cancel(&command->find.query);
-}
-
 /* The template's reference is released here and not with memory, which is the caller's. */
 static void on_end(struct op *op, enum op_end end)
 {
@@ -593,7 +584,6 @@ static const struct op_class command_class = {
     .name = "flow_command",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
-    .on_cancel = on_cancel,
     .on_end = on_end,
 };
 

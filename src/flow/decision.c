@@ -39,9 +39,7 @@ static slice details(const struct flow_request *decision, slice by, struct arena
     put_decision_text(&w, "note", decision->note);
     put_decision_text(&w, "by", by);
     json_close(&w, '}');
-    slice result = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return result;
+    return arena_take(arena, &text);
 }
 
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -310,7 +310,6 @@ static const struct op_step lane_steps[] = {
 static void cancel_lane(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
-    pg_cancel(&lane->query);
     if (lane->exec)
         exec_cancel(lane->exec);
 }
@@ -444,10 +443,7 @@ static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
     for (size_t i = 0; i < fan->count; i++)
         json_put_raw(&w, fan->items[i].output);
     json_close(&w, ']');
-    slice output = buf_is_ok(&text) ? arena_dup(flow_run_scratch(run), buf_slice(&text))
-                                    : SLICE_NONE;
-    buf_deinit(&text);
-    return output;
+    return arena_take(flow_run_scratch(run), &text);
 }
 
 /* The step's error: that of the first failed item, with the numbers of those that failed and how

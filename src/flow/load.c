@@ -94,14 +94,6 @@ static enum op_result step_template(struct op *op)
     return finish_load(load);
 }
 
-/* The parent was cancelled: what was sent is drained by the pool. */
-static void cancel_load(struct op *op)
-{
-    struct flow_load *load = load_of(op);
-    pg_cancel(&load->query);
-    pg_cancel(&load->find.query);
-}
-
 static void free_load(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -123,7 +115,6 @@ static const struct op_class load_class = {
     .name = "flow_load",
     .steps = load_steps,
     .step_count = ARRAY_LEN(load_steps),
-    .on_cancel = cancel_load,
     .free = free_load,
 };
 
@@ -166,9 +157,7 @@ slice flow_load_render_view(struct flow_load *load)
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
     flow_view_write(&text, &load->whole, load->tmpl);
-    slice view = buf_is_ok(&text) ? arena_dup(&load->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return view;
+    return arena_take(&load->op.arena, &text);
 }
 
 /* ---- a page ---- */
@@ -270,13 +259,6 @@ static enum op_result page_template(struct op *op)
     return op_jump(op, PAGE_WRITE);
 }
 
-static void page_cancel(struct op *op)
-{
-    struct flow_page *page = page_of(op);
-    pg_cancel(&page->query);
-    pg_cancel(&page->find.query);
-}
-
 static void page_free(struct op *op)
 {
     struct flow_page *page = page_of(op);
@@ -295,7 +277,6 @@ static const struct op_class page_class = {
     .name = "flow_page",
     .steps = page_steps,
     .step_count = ARRAY_LEN(page_steps),
-    .on_cancel = page_cancel,
     .free = page_free,
 };
 

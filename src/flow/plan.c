@@ -17,9 +17,7 @@ slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes
     struct buf text;
     buf_init(&text, bytes_max);
     json_write(&text, value);
-    slice copy = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return copy;
+    return arena_take(arena, &text);
 }
 
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why)

@@ -415,8 +415,6 @@ static const struct op_step steps[] = {
 static void on_cancel(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    pg_cancel(&run->query);
-    pg_cancel(&run->find.query);
     if (run->progress.exec)
         exec_cancel(run->progress.exec);
     flow_fan_cancel(run);

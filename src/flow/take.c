@@ -60,7 +60,6 @@ static void cancel_taking(struct op *op)
 {
     struct taking *taking = taking_of(op);
     taking->service->has_lost = true;
-    pg_cancel(&taking->query);
 }
 
 static void end_taking(struct op *op, enum op_end end)
@@ -72,11 +71,6 @@ static void end_taking(struct op *op, enum op_end end)
     flow_service_fire_timers(service); /* where it did not become a run, a slot is free */
 }
 
-static void free_taking(struct op *op)
-{
-    mem_free(taking_of(op));
-}
-
 static const struct op_step steps[] = {{"take", step_take, 0}, {"taken", step_taken, 0}};
 static const struct op_class taking_class = {
     .name = "flow_take",
@@ -84,7 +78,7 @@ static const struct op_class taking_class = {
     .step_count = ARRAY_LEN(steps),
     .on_cancel = cancel_taking,
     .on_end = end_taking,
-    .free = free_taking,
+    .free = op_free_struct,
 };
 
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent)

@@ -4,19 +4,14 @@
  */
 #include "flow/template.h"
 
-static void put_detail_text(struct json_writer *w, const char *key, slice text)
-{
-    json_member_str(w, key, text);
-}
-
 static void put_confirm(struct json_writer *w, const struct flow_template *tmpl,
                         const struct flow_step_def *step)
 {
     char room[128];
     if (step->confirm == FLOW_CONFIRM_START)
-        put_detail_text(w, "confirmed_by", SLICE("start"));
+        json_member_str(w, "confirmed_by", SLICE("start"));
     else if (step->confirm == FLOW_CONFIRM_APPROVAL)
-        put_detail_text(w, "confirmed_by",
+        json_member_str(w, "confirmed_by",
                         SLICE_JOIN(room, SLICE("approval:"), tmpl->steps[step->confirm_step].key));
 }
 
@@ -24,11 +19,11 @@ static void put_call(struct json_writer *w, const struct flow_template *tmpl,
                      const struct flow_step_def *step, const struct catalog *catalog)
 {
     const struct catalog_action *action = catalog_find_tool(catalog, step->tool);
-    put_detail_text(w, "tool", step->tool);
+    json_member_str(w, "tool", step->tool);
     if (action) {
-        put_detail_text(w, "title", action->title);
-        put_detail_text(w, "integration_id", action->integration->integration_id);
-        put_detail_text(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
+        json_member_str(w, "title", action->title);
+        json_member_str(w, "integration_id", action->integration->integration_id);
+        json_member_str(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
     }
     put_confirm(w, tmpl, step);
     if (step->for_each)
@@ -39,12 +34,12 @@ static void put_step_detail(struct json_writer *w, const struct flow_template *t
                             const struct flow_step_def *step, const struct catalog *catalog)
 {
     json_open(w, '{');
-    put_detail_text(w, "key", step->key);
-    put_detail_text(w, "type", slice_cstr(flow_step_type_name(step->type)));
+    json_member_str(w, "key", step->key);
+    json_member_str(w, "type", slice_cstr(flow_step_type_name(step->type)));
     if (step->type == FLOW_TOOL_CALL)
         put_call(w, tmpl, step, catalog);
     else if (step->type == FLOW_APPROVAL)
-        put_detail_text(w, "title", step->title_text);
+        json_member_str(w, "title", step->title_text);
     if (step->when)
         json_member_bool(w, "conditional", true);
     json_close(w, '}');
@@ -56,9 +51,9 @@ void flow_template_write_detail(struct buf *out, const struct flow_template *tmp
     struct json_writer w;
     json_begin(&w, out);
     json_open(&w, '{');
-    put_detail_text(&w, "key", tmpl->key);
-    put_detail_text(&w, "name", tmpl->name);
-    put_detail_text(&w, "description", tmpl->description);
+    json_member_str(&w, "key", tmpl->key);
+    json_member_str(&w, "name", tmpl->name);
+    json_member_str(&w, "description", tmpl->description);
     json_member(&w, "input_schema", tmpl->input_schema);
     json_member_open(&w, "steps", '[');
     for (size_t i = 0; i < tmpl->step_count; i++)

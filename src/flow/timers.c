@@ -277,17 +277,11 @@ static const struct op_step scan_steps[] = {
     [SCAN_READ] = {"scanned", step_scanned, OP_TO(SCAN_SEND) | OP_TO(SCAN_SLEEP)},
 };
 
-static void cancel_scan(struct op *op)
-{
-    pg_cancel(&timers_of(op)->query);
-}
-
 static const struct op_class scan_class = {
     .name = "flow_timers",
     .is_background = true,
     .steps = scan_steps,
     .step_count = ARRAY_LEN(scan_steps),
-    .on_cancel = cancel_scan,
 };
 
 struct flow_timers *flow_timers_new(struct flow_service *service)

@@ -16,23 +16,6 @@ struct step_view {
     bool is_current;
 };
 
-static void put_view_time(struct json_writer *w, const char *key, int64_t wall_us)
-{
-    char text[TIME_TEXT_LEN + 1];
-    json_key(w, key);
-    if (wall_us == 0) {
-        json_put_null(w);
-        return;
-    }
-    time_format(wall_us, text);
-    json_put_str(w, slice_of(text, TIME_TEXT_LEN));
-}
-
-static void put_view_text(struct json_writer *w, const char *key, slice text)
-{
-    json_member_str(w, key, text);
-}
-
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl)
 {
     ASSERT(tmpl->step_count > 0 && flow->step_index >= 0);
@@ -62,23 +45,21 @@ static void put_record(struct json_writer *w, const struct flow *flow, slice inp
                        const struct flow_step *steps, size_t count,
                        const struct flow_template *tmpl, bool is_summary)
 {
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(flow->id, id);
     json_open(w, '{');
-    put_view_text(w, "id", slice_of(id, UUID_TEXT_LEN));
+    json_member_uuid(w, "id", flow->id);
     json_member_i64(w, "rev", flow->rev);
-    put_view_text(w, "name", tmpl->name);
-    put_view_text(w, "templateKey", flow->template_key);
-    put_view_text(w, "status", slice_cstr(flow_status_name(flow->status)));
-    put_view_text(w, "triggerType", flow->trigger_type);
+    json_member_str(w, "name", tmpl->name);
+    json_member_str(w, "templateKey", flow->template_key);
+    json_member_str(w, "status", slice_cstr(flow_status_name(flow->status)));
+    json_member_str(w, "triggerType", flow->trigger_type);
     if (!is_summary) {
         json_member_raw(w, "input", input);
         put_context(w, tmpl, steps, count);
     }
-    put_view_text(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
-    put_view_time(w, "createdAt", flow->created_at);
-    put_view_time(w, "updatedAt", flow->updated_at);
-    put_view_time(w, "completedAt", flow->completed_at);
+    json_member_str(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
+    json_member_time(w, "createdAt", flow->created_at);
+    json_member_time(w, "updatedAt", flow->updated_at);
+    json_member_time(w, "completedAt", flow->completed_at);
     json_close(w, '}');
 }
 
@@ -161,15 +142,15 @@ static void put_times(struct json_writer *w, const struct flow *flow, const stru
         started = flow->updated_at;
     if (step->is_current && flow->updated_at > updated)
         updated = flow->updated_at;
-    put_view_time(w, "createdAt", flow->created_at);
-    put_view_time(w, "startedAt", started);
-    put_view_time(w, "completedAt",
-                  step->last && step->last->is_completed ? step->last->finished_at : 0);
-    put_view_time(w, "updatedAt", updated);
+    json_member_time(w, "createdAt", flow->created_at);
+    json_member_time(w, "startedAt", started);
+    json_member_time(w, "completedAt",
+                     step->last && step->last->is_completed ? step->last->finished_at : 0);
+    json_member_time(w, "updatedAt", updated);
     if (step->is_current && flow_goes_on_at(flow))
-        put_view_time(w, "wakeAt", flow_goes_on_at(flow));
+        json_member_time(w, "wakeAt", flow_goes_on_at(flow));
     if (step->is_current && flow_approval_ends_at(flow))
-        put_view_time(w, "expiresAt", flow_approval_ends_at(flow));
+        json_member_time(w, "expiresAt", flow_approval_ends_at(flow));
 }
 
 /* A call that may be repeated has no row of its own while it runs, so its attempt follows from the
@@ -189,10 +170,10 @@ static void put_step_view(struct json_writer *w, const struct flow_whole *whole,
                           const struct step_view *step)
 {
     json_open(w, '{');
-    put_view_text(w, "stepKey", def->key);
+    json_member_str(w, "stepKey", def->key);
     json_member_i64(w, "stepIndex", (int64_t)index);
-    put_view_text(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
-    put_view_text(w, "status", slice_cstr(step->status));
+    json_member_str(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
+    json_member_str(w, "status", slice_cstr(step->status));
     put_documents(w, whole, step);
     json_member_i64(w, "attemptCount", attempt_count(step, &whole->flow));
     put_times(w, &whole->flow, step);

@@ -193,13 +193,6 @@ static enum op_result step_polled(struct op *op)
     return OP_DONE;
 }
 
-static void on_cancel(struct op *op)
-{
-    struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
-    for (size_t i = 0; i < poll->count; i++)
-        pg_cancel(&poll->items[i].query);
-}
-
 /* The next poll is a second after this one has ended, not after it began: a slow database is not
  * polled faster than it answers. */
 static void on_end(struct op *op, enum op_end end)
@@ -214,11 +207,6 @@ static void on_end(struct op *op, enum op_end end)
         timer_start_in_ms(&watches->timer, POLL_EVERY_MS);
 }
 
-static void free_poll(struct op *op)
-{
-    mem_free(CONTAINER_OF(op, struct rev_poll, op));
-}
-
 static const struct op_step steps[] = {{"poll", step_poll, 0}, {"polled", step_polled, 0}};
 
 static const struct op_class poll_class = {
@@ -226,9 +214,8 @@ static const struct op_class poll_class = {
     .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
-    .on_cancel = on_cancel,
     .on_end = on_end,
-    .free = free_poll,
+    .free = op_free_struct,
 };
 
 static void on_due(struct timer *timer)

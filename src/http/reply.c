@@ -201,8 +201,7 @@ static slice error_body(struct exchange *exchange, slice text)
     json_write(&out, &value);
     buf_append(&out, SLICE("}"));
     exchange->pub.arena.bytes_max += HEAD_SLACK_BYTES;
-    slice body = buf_is_ok(&out) ? arena_dup(&exchange->pub.arena, buf_slice(&out)) : SLICE_NONE;
-    buf_deinit(&out);
+    slice body = arena_take(&exchange->pub.arena, &out);
     return body.ptr ? body : SLICE("{\"error\":\"Internal error\"}");
 }
 

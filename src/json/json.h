@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/slice.h"
 
 enum json_type {
@@ -203,6 +204,9 @@ void json_member(struct json_writer *w, const char *key, const struct json *valu
 void json_member_str(struct json_writer *w, const char *key, slice text);
 void json_member_i64(struct json_writer *w, const char *key, int64_t value);
 void json_member_bool(struct json_writer *w, const char *key, bool value);
+/* RFC 3339; 0 writes null. */
+void json_member_time(struct json_writer *w, const char *key, int64_t wall_us);
+void json_member_uuid(struct json_writer *w, const char *key, struct uuid id);
 void json_member_raw(struct json_writer *w, const char *key, slice json_text);
 /* A key and the bracket behind it, closed by json_close. */
 void json_member_open(struct json_writer *w, const char *key, char bracket);

@@ -3,6 +3,7 @@
  * value and every closed container, none after an opening bracket or a key. Whether brackets match
  * and keys stand in objects is the caller's part.
  */
+#include "base/clock.h"
 #include "json/json.h"
 
 void json_begin(struct json_writer *w, struct buf *out)
@@ -118,4 +119,19 @@ void json_member_open(struct json_writer *w, const char *key, char bracket)
 {
     json_key(w, key);
     json_open(w, bracket);
+}
+
+void json_member_time(struct json_writer *w, const char *key, int64_t wall_us)
+{
+    char text[TIME_TEXT_LEN + 1] = "";
+    if (wall_us != 0)
+        time_format(wall_us, text);
+    json_member_str(w, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
+}
+
+void json_member_uuid(struct json_writer *w, const char *key, struct uuid id)
+{
+    char text[UUID_TEXT_LEN + 1];
+    uuid_format(id, text);
+    json_member_str(w, key, slice_cstr(text));
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "loop/internal.h"
 
 enum {
@@ -267,6 +268,7 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
     loop_task_init(&op->task, op_run);
     list_init(&op->kept);
     list_init(&op->kept_link);
+    list_init(&op->waits);
     list_init(&op->all_link);
     list_push_back(&loop->ops, &op->all_link);
     loop->op_count++;
@@ -295,11 +297,37 @@ void op_release(struct op *op)
         op_queue(op);
 }
 
+void op_wait_begin(struct op *op, struct op_wait *wait, const char *what,
+                   void (*cut)(struct op_wait *wait))
+{
+    wait->op = op;
+    wait->cut = cut;
+    list_init(&wait->link);
+    list_push_back(&op->waits, &wait->link);
+    op_hold(op, what);
+}
+
+void op_wait_end(struct op_wait *wait)
+{
+    list_unlink(&wait->link);
+    op_release(wait->op);
+}
+
+void op_free_struct(struct op *op)
+{
+    mem_free(op);
+}
+
 void op_cancel(struct op *op)
 {
-    if (op->is_ended || op->is_cancelled)
+    struct list *link;
+    if (!op_is_active(op) || op->is_cancelled)
         return;
     op->is_cancelled = true;
+    while ((link = list_pop_front(&op->waits))) {
+        struct op_wait *wait = LIST_ITEM(link, struct op_wait, link);
+        wait->cut(wait);
+    }
     op_sleep_stop(op->sleep);
     op_job_drop(op);
     op_leave_entrance(op);

@@ -34,6 +34,14 @@
 struct op;
 struct op_timer;
 
+/* What an op waits for outside the loop, inside a query's struct: held by op_wait_begin, cut by
+ * op_cancel. */
+struct op_wait {
+    struct op *op;
+    struct list link;                  /* in op->waits */
+    void (*cut)(struct op_wait *wait); /* ends the wait now, or lets it run to its end unused */
+};
+
 enum op_result {
     OP_NEXT, /* the following step, at once */
     OP_WAIT, /* the following step (or op_wait_then's) once the holds are released */
@@ -62,12 +70,13 @@ struct op_class {
     size_t step_count;  /* past the last step OP_NEXT means OP_DONE */
     size_t stop;        /* where OP_STOP goes; 0: no step of this class returns it */
     bool is_background; /* starts by itself again and again: its steps are logged as trace */
-    /* Cuts what is in flight (http_call_cancel ...); may be NULL. Called at most once. */
+    /* Cuts what is in flight but queries and sleeps, which op_cancel has cut (http_call_cancel
+     * ...); may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
     /* Exactly once, on the loop, after the last step; holds may still be there after a cancel. */
     void (*on_end)(struct op *op, enum op_end end);
-    /* Frees the struct around the op (whose arena is already gone); NULL when it lives in memory
-     * that another owner frees. */
+    /* Frees the struct around the op (whose arena is already gone), op_free_struct where no more is
+     * to do; NULL when it lives in memory that another owner frees. */
     void (*free)(struct op *op);
 };
 
@@ -88,6 +97,7 @@ struct op {
     struct loop_task task; /* its link in the run queue */
     struct list all_link;  /* all live ops of the loop: a stuck one can be printed */
     struct loop_garbage garbage;
+    struct list waits;      /* struct op_wait.link, cut by op_cancel */
     struct op_timer *sleep; /* the one that is running, cut by op_cancel */
     struct op_job *job;     /* that waits for a pool thread, or runs on one */
     struct op_entry *entry; /* while it waits at the entrance, or counts there */
@@ -106,13 +116,20 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
 void op_hold(struct op *op, const char *what);
 /* One hold less; the op is queued when none is left. Legal after the end, too. */
 void op_release(struct op *op);
+/* A hold that op_cancel cuts. cut is called once at most, from op_cancel; then, or later,
+ * op_wait_end follows as without it. */
+void op_wait_begin(struct op *op, struct op_wait *wait, const char *what,
+                   void (*cut)(struct op_wait *wait));
+void op_wait_end(struct op_wait *wait);
 /* For a step's return. step: an index in the table, which the step's line must name. */
 enum op_result op_jump(struct op *op, size_t step) MUST_CHECK;
 /* Waits as OP_WAIT does, and goes on with that step. */
 enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
 /* At any time, any number of times; frees nothing. on_cancel runs at once, on_end at the next
- * drain. After the end it does nothing. */
+ * drain. Before the start (of a zeroed op) and after the end it does nothing. */
 void op_cancel(struct op *op);
+/* op_class.free of a struct that begins with its op and is a block of mem's. */
+void op_free_struct(struct op *op);
 /* Started and not ended. */
 bool op_is_active(const struct op *op);
 /* Sleeps: takes a hold until delay_ms have passed, or until the op is cancelled. One at a time;

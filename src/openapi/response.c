@@ -168,8 +168,7 @@ static slice member_path(struct import *im, slice name)
         buf_append(&out, name);
     else
         json_write(&out, &text);
-    slice path = buf_is_ok(&out) ? arena_dup(im->arena, buf_slice(&out)) : SLICE_NONE;
-    buf_deinit(&out);
+    slice path = arena_take(im->arena, &out);
     if (!path.ptr)
         import_starve(im);
     return path;

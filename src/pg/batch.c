@@ -257,10 +257,10 @@ static int fill_query(struct pg_query *query, const PGresult *result, const size
     const struct pg_stmt *stmt = query->stmt;
     /* The op may have ended while the commit was under way; nothing may be allocated in its arena
      * now. */
-    if (query->is_abandoned || !op_is_active(query->op))
+    if (query->is_abandoned || !op_is_active(query->wait.op))
         return OK;
-    return pg_rows_copy(&query->op->arena, result, lead_columns(stmt), stmt->column_count, rows,
-                        count, &query->rows);
+    return pg_rows_copy(&query->wait.op->arena, result, lead_columns(stmt), stmt->column_count,
+                        rows, count, &query->rows);
 }
 
 /* Which query of a set a row belongs to; every row has one. Binary search: the queries are sorted
@@ -334,7 +334,7 @@ static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, 
 static bool must_rerun(const struct pg_query *query)
 {
     return query->is_unknown && query->stmt->match != PG_MATCH_NONE && query->rows.count == 0 &&
-           !query->has_rerun && !query->is_abandoned && op_is_active(query->op);
+           !query->has_rerun && !query->is_abandoned && op_is_active(query->wait.op);
 }
 
 static void deliver(struct pg_query *query, int status)

@@ -89,8 +89,8 @@ static void query_fail(struct pg_query *query, const PGresult *result)
     memcpy(query->sqlstate, code.ptr, code.len);
     query->sqlstate[code.len] = '\0';
     /* The message goes into the op's arena, which must not be used once the op has ended. */
-    if (op_is_active(query->op))
-        query->message = arena_dup(&query->op->arena, slice_cstr(text));
+    if (op_is_active(query->wait.op))
+        query->message = arena_dup(&query->wait.op->arena, slice_cstr(text));
     int status = ERR_IO;
     /* query_canceled, by statement_timeout, and lock_not_available, by lock_timeout. */
     if (slice_eq(code, SLICE("57014")) || slice_eq(code, SLICE("55P03")))

@@ -251,7 +251,7 @@ struct pg_query {
     struct pg_queue *queue;
     struct pg_slot *slot;
     struct pg_line *line;
-    struct op *op;
+    struct op_wait wait; /* the op's */
     struct list link, line_link;
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;
@@ -298,12 +298,11 @@ size_t pg_pool_pending(const struct pg_pool *pool);
 
 /* Takes a hold on op ("pg <name>") and never completes before it returns; the hold is released at
  * a later point of the loop with the out fields set. The query lives inside op's memory. Do not
- * submit a query that is under way (asserted). */
-void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op);
-/* For an op's on_cancel: a query that was not sent yet ends with ERR_BUSY and lets go of op; one in
+ * submit a query that is under way (asserted).
+ * When op is cancelled, a query that was not sent yet ends with ERR_BUSY and lets go of op; one in
  * flight is drained by the pool, which holds op until then (bounded by statement_timeout) but
- * copies no result and sends it never again. Harmless when it is not under way. */
-void pg_cancel(struct pg_query *query);
+ * copies no result and sends it never again. */
+void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 /* For tests: the process ids of the server's backends that are connected now. */
 size_t pg_pool_backends(const struct pg_pool *pool, int *pids, size_t cap);

@@ -96,7 +96,7 @@ void pg_query_end(struct pg_query *query, int status)
         metric_inc(&refused_metric);
     else
         metric_time(&query_metric, loop_now_ns(pool->loop) - query->queued_ns);
-    op_release(query->op);
+    op_wait_end(&query->wait);
 }
 
 void pg_query_again(struct pg_query *query)
@@ -124,7 +124,7 @@ static void query_check(const struct pg_query *query)
         ASSERT(query->params[i].type == stmt->params[i].type);
 }
 
-static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *op)
+static void query_init(struct pg_pool *pool, struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
     /* A caller may submit the same query again after ERR_CLOSED; only then the flag still
@@ -136,7 +136,6 @@ static void query_init(struct pg_pool *pool, struct pg_query *query, struct op *
     query->rows = (struct pg_rows){.column_count = stmt->column_count};
     query->pool = pool;
     query->queue = NULL;
-    query->op = op;
     query->line = NULL;
     list_init(&query->link);
     list_init(&query->line_link);
@@ -168,28 +167,10 @@ static struct pg_queue *queue_of(struct pg_pool *pool, const struct pg_stmt *stm
     return stmt->is_large ? &pool->large : &pool->reads;
 }
 
-void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
+/* The op was cancelled. */
+static void query_cut(struct op_wait *wait)
 {
-    query_check(query);
-    query_init(pool, query, op);
-    op_hold(op, query->stmt->name);
-    pool->pending++;
-    struct pg_queue *queue = queue_of(pool, query->stmt);
-    /* The slot first: pg_line_join reads from it which parameter is the account. */
-    int code = pg_query_choose(query) ? OK : ERR_NOMEM;
-    if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
-        code = ERR_LIMIT;
-    if (code == OK)
-        code = pool->is_closing ? ERR_BUSY : pg_line_join(queue, query);
-    if (code == OK)
-        pg_queue_push(queue, query);
-    else
-        pool_reject(pool, query, code);
-    pool_arm_sweep(pool);
-}
-
-void pg_cancel(struct pg_query *query)
-{
+    struct pg_query *query = CONTAINER_OF(wait, struct pg_query, wait);
     switch ((enum pg_query_state)query->state) {
     case QUERY_WAITING:
         pg_queue_unlink(query);
@@ -206,6 +187,26 @@ void pg_cancel(struct pg_query *query)
     case QUERY_IDLE:
         break;
     }
+}
+
+void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    query_check(query);
+    query_init(pool, query);
+    op_wait_begin(op, &query->wait, query->stmt->name, query_cut);
+    pool->pending++;
+    struct pg_queue *queue = queue_of(pool, query->stmt);
+    /* The slot first: pg_line_join reads from it which parameter is the account. */
+    int code = pg_query_choose(query) ? OK : ERR_NOMEM;
+    if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
+        code = ERR_LIMIT;
+    if (code == OK)
+        code = pool->is_closing ? ERR_BUSY : pg_line_join(queue, query);
+    if (code == OK)
+        pg_queue_push(queue, query);
+    else
+        pool_reject(pool, query, code);
+    pool_arm_sweep(pool);
 }
 
 /* ---- the end of a turn ---- */

@@ -111,16 +111,6 @@ static enum op_result step_expired(struct op *op)
     return OP_DONE;
 }
 
-static void cancel_expiry(struct op *op)
-{
-    pg_cancel(&expiry_of(op)->query);
-}
-
-static void free_expiry(struct op *op)
-{
-    mem_free(expiry_of(op));
-}
-
 static const struct op_step expiry_steps[] = {{"expire", step_expire, 0},
                                               {"expired", step_expired, 0}};
 static const struct op_class expiry_class = {
@@ -128,8 +118,7 @@ static const struct op_class expiry_class = {
     .is_background = true,
     .steps = expiry_steps,
     .step_count = ARRAY_LEN(expiry_steps),
-    .on_cancel = cancel_expiry,
-    .free = free_expiry,
+    .free = op_free_struct,
 };
 
 static void start_expiry(struct janitor *janitor, const struct expired_key *key)
@@ -177,16 +166,6 @@ static enum op_result step_removed(struct op *op)
     return OP_DONE;
 }
 
-static void cancel_removal(struct op *op)
-{
-    pg_cancel(&removal_of(op)->query);
-}
-
-static void free_removal(struct op *op)
-{
-    mem_free(removal_of(op));
-}
-
 static const struct op_step removal_steps[] = {{"remove", step_remove, 0},
                                                {"removed", step_removed, 0}};
 static const struct op_class removal_class = {
@@ -194,8 +173,7 @@ static const struct op_class removal_class = {
     .is_background = true,
     .steps = removal_steps,
     .step_count = ARRAY_LEN(removal_steps),
-    .on_cancel = cancel_removal,
-    .free = free_removal,
+    .free = op_free_struct,
 };
 
 static int64_t flows_before(const struct janitor *janitor)
@@ -380,15 +358,8 @@ static enum op_result step_sessions_swept(struct op *op)
 
 static void on_cancel(struct op *op)
 {
-    pg_cancel(&janitor_of(op)->query);
     /* keeper's op is a child and has its own queries to cancel. */
-    if (op_is_active(&janitor_of(op)->keeper.op))
-        op_cancel(&janitor_of(op)->keeper.op);
-}
-
-static void free_janitor(struct op *op)
-{
-    mem_free(janitor_of(op));
+    op_cancel(&janitor_of(op)->keeper.op);
 }
 
 static const struct op_step steps[] = {
@@ -417,7 +388,7 @@ static const struct op_class janitor_class = {
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
     .on_cancel = on_cancel,
-    .free = free_janitor,
+    .free = op_free_struct,
 };
 
 struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,

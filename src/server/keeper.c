@@ -98,11 +98,6 @@ static enum op_result step_trimmed(struct op *op)
     return op_jump(op, STEP_TRIM);
 }
 
-static void on_cancel(struct op *op)
-{
-    pg_cancel(&keeper_of(op)->query);
-}
-
 static const struct op_step steps[] = {
     [STEP_FIND] = {"find", step_find, OP_TO(STEP_FIND)},
     [STEP_FOUND] = {"found", step_found, OP_TO(STEP_FIND)},
@@ -114,7 +109,6 @@ static const struct op_class keeper_class = {
     .is_background = true,
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
-    .on_cancel = on_cancel,
 };
 
 void keeper_init(struct keeper *keeper, struct pg_pool *pool, const struct keeper_config *config)

@@ -319,7 +319,6 @@ static void on_cancel(struct op *op)
     signal_watch_stop(&reload->on_hup);
     dir_watch_stop(&reload->watch);
     dir_watch_stop(&reload->templates_watch);
-    pg_cancel(&reload->query);
     /* The hold that keeps the op idle is not one that others release. */
     if (reload->is_idle)
         op_release(op);

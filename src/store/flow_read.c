@@ -188,11 +188,11 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
     const struct pg_rows *rows = &query->rows;
     int rc = store_row_result(query, whole, sizeof(*whole));
     if (rc == OK)
-        rc = read_steps(&query->op->arena, pg_get_bytes(rows, 0, STEP_FRAMES_COLUMN), &whole->steps,
-                        &whole->step_count);
+        rc = read_steps(&query->wait.op->arena, pg_get_bytes(rows, 0, STEP_FRAMES_COLUMN),
+                        &whole->steps, &whole->step_count);
     if (rc == OK)
-        rc = read_items(&query->op->arena, pg_get_bytes(rows, 0, ITEM_FRAMES_COLUMN), &whole->flow,
-                        &whole->items, &whole->item_count);
+        rc = read_items(&query->wait.op->arena, pg_get_bytes(rows, 0, ITEM_FRAMES_COLUMN),
+                        &whole->flow, &whole->items, &whole->item_count);
     return rc;
 }
 
@@ -273,7 +273,7 @@ int store_flow_list_result(const struct pg_query *query, struct flow_listed **li
     int status;
     *list = store_list_result(query, sizeof(**list), count, &status);
     for (size_t i = 0; status == OK && i < *count; i++)
-        status = read_outputs(&query->op->arena,
+        status = read_outputs(&query->wait.op->arena,
                               pg_get_bytes(&query->rows, i, STORE_FLOW_COLUMNS + 1),
                               &(*list)[i].outputs, &(*list)[i].output_count);
     return status;

@@ -52,7 +52,8 @@ void *store_list_result(const struct pg_query *query, size_t size, size_t *count
     *count = 0;
     if (*status != OK)
         return NULL;
-    void *list = read_rows(query->stmt, &query->rows, &query->op->arena, size, query->rows.count);
+    void *list =
+        read_rows(query->stmt, &query->rows, &query->wait.op->arena, size, query->rows.count);
     if (list)
         *count = query->rows.count;
     else

@@ -204,11 +204,6 @@ static void entry_fetch(struct entry *entry);
 static const struct op_step fetch_steps[] = {{"find", step_find, 0},
                                              {"answer", step_answer, OP_TO(0)}};
 
-static void on_fetch_cancel(struct op *op)
-{
-    pg_cancel(&entry_of(op)->query);
-}
-
 static void on_fetch_free(struct op *op)
 {
     struct entry *entry = entry_of(op);
@@ -228,7 +223,6 @@ static const struct op_class fetch_class = {
     .name = "auth_fetch",
     .steps = fetch_steps,
     .step_count = ARRAY_LEN(fetch_steps),
-    .on_cancel = on_fetch_cancel,
     .free = on_fetch_free,
 };
 

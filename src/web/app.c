@@ -317,16 +317,6 @@ static int read_clients(struct app *app)
 
 /* ---- the page ---- */
 
-/* The queries' arguments point into the catalog, so they must not be sent after on_end released it.
- */
-static void on_cancel(struct web_request *request)
-{
-    struct app *app = request->state;
-    pg_cancel(&app->own);
-    pg_cancel(&app->shared);
-    pg_cancel(&app->choice);
-}
-
 static void on_end(struct web_request *request)
 {
     struct app *app = request->state;
@@ -345,7 +335,6 @@ static enum op_result begin_app(struct web_request *request)
         return OP_DONE;
     request->state = app;
     request->on_end = on_end;
-    request->on_cancel = on_cancel;
     slice id = app->integration->integration_id;
     /* One more row than the page shows says whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};

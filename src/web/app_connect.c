@@ -40,10 +40,8 @@ static void on_cancel(struct web_request *request)
 {
     struct connecting *it = request->state;
     /* Only one of them runs at a time, but either may be idle. */
-    if (op_is_active(&it->enrol.op))
-        op_cancel(&it->enrol.op);
-    if (op_is_active(&it->begin.op))
-        op_cancel(&it->begin.op);
+    op_cancel(&it->enrol.op);
+    op_cancel(&it->begin.op);
 }
 
 static void on_end(struct web_request *request)
@@ -131,9 +129,7 @@ static void format_params(struct web_request *request, struct connecting *it)
     buf_init(&text, CREDENTIAL_BYTES_MAX);
     /* The text goes to the database and into the flow of OAuth as it is validated here. */
     json_write(&text, it->params);
-    it->params_text = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text))
-                                       : SLICE_NONE;
-    buf_deinit(&text);
+    it->params_text = arena_take(&request->op.arena, &text);
 }
 
 /* Fills params and their text. SLICE_NONE: they are valid; anything else is a message for the
@@ -260,9 +256,7 @@ static void read_optional(struct web_request *request, struct connecting *it)
             buf_append(&text, request->fields[i].value);
             buf_append_char(&text, ' ');
         }
-    it->optional_scopes = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text))
-                                           : SLICE_NONE;
-    buf_deinit(&text);
+    it->optional_scopes = arena_take(&request->op.arena, &text);
 }
 
 static enum op_result connect_typed(struct web_request *request)

@@ -22,11 +22,8 @@ static void on_cancel(struct web_request *request)
 {
     struct callback *it = request->state;
     /* Cancelling a query that is not in flight has no effect; an op has to be active. */
-    pg_cancel(&it->link_query);
-    if (op_is_active(&it->finish.op))
-        op_cancel(&it->finish.op);
-    if (op_is_active(&it->enrol.op))
-        op_cancel(&it->enrol.op);
+    op_cancel(&it->finish.op);
+    op_cancel(&it->enrol.op);
 }
 
 static void on_end(struct web_request *request)

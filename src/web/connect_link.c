@@ -65,15 +65,6 @@ static void on_end(struct web_request *request)
     catalog_unref(it->catalog);
 }
 
-/* The queries' arguments point into the catalog, so they must not be sent after on_end released it.
- */
-static void on_cancel(struct web_request *request)
-{
-    struct link *it = request->state;
-    pg_cancel(&it->own);
-    pg_cancel(&it->shared);
-}
-
 static enum op_result load_link(struct web_request *request, bool is_taking)
 {
     struct link *it = ARENA_NEW(&request->op.arena, struct link);
@@ -87,7 +78,6 @@ static enum op_result load_link(struct web_request *request, bool is_taking)
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_end = on_end;
-    request->on_cancel = on_cancel;
     store_connect_session_get(request->web->config.pool, &request->query, &request->op,
                               link->account_id, link->hash);
     return OP_WAIT;
@@ -256,9 +246,7 @@ static slice taken_details(struct web_request *request, const struct connect_ses
     json_member_str(&w, "integration_id", link->integration_id);
     connect_write_link(&w, link);
     json_close(&w, '}');
-    slice details = buf_is_ok(&text) ? arena_dup(&request->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return details;
+    return arena_take(&request->op.arena, &text);
 }
 
 static enum op_result on_taken(struct web_request *request)

@@ -35,8 +35,7 @@ static void on_cancel(struct web_request *request)
     connect_find_cancel(&it->lookup);
     /* Each call is a no-op for what is not under way. */
     connect_renew_cancel(&it->renewal);
-    if (op_is_active(&it->probe.op))
-        op_cancel(&it->probe.op);
+    op_cancel(&it->probe.op);
 }
 
 static void on_end(struct web_request *request)

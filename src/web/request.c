@@ -188,8 +188,7 @@ static enum op_result ask_to_sign_in(struct web_request *request)
     buf_init(&path, 8 * 1024);
     buf_append(&path, SLICE("/sign-in?next="));
     encode_percent(&path, request->exchange->head.target);
-    slice text = buf_is_ok(&path) ? arena_dup(&request->op.arena, buf_slice(&path)) : SLICE_NONE;
-    buf_deinit(&path);
+    slice text = arena_take(&request->op.arena, &path);
     return web_reply_redirect(request, text.ptr ? text : SLICE("/sign-in"), "");
 }
 
@@ -430,7 +429,6 @@ static void on_cancel(struct op *op)
     struct web_request *request = request_of(op);
     /* Everything that may hold the op is cancelled; each call is a no-op if it is not under way. */
     vault_auth_cancel(&request->check);
-    pg_cancel(&request->query);
     if (request->on_cancel)
         request->on_cancel(request);
     http_frame_cancel(&request->frame);

@@ -47,7 +47,7 @@ static void end_query(struct pg_query *query, int status)
     query->state = QUERY_IDLE;
     list_unlink(&query->link);
     query->pool->pending--;
-    op_release(query->op);
+    op_wait_end(&query->wait);
 }
 
 void pg_pool_free(struct pg_pool *pool)
@@ -108,6 +108,15 @@ static void on_expiry(struct timer *timer)
     arm_expiry(pool);
 }
 
+static void query_cut(struct op_wait *wait)
+{
+    struct pg_query *query = CONTAINER_OF(wait, struct pg_query, wait);
+    if (query->state == QUERY_WAITING)
+        end_query(query, ERR_BUSY);
+    else if (query->state == QUERY_SENT)
+        query->is_abandoned = true;
+}
+
 void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
     const struct pg_stmt *stmt = query->stmt;
@@ -120,7 +129,6 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
     query->message = SLICE_NONE;
     query->rows = (struct pg_rows){.column_count = stmt->column_count};
     query->pool = pool;
-    query->op = op;
     query->queued_ns = loop_now_ns(pool->loop);
     query->expires_ns = query->deadline_ns
                             ? query->deadline_ns
@@ -133,16 +141,8 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
     list_init(&query->link);
     list_push_back(&pool->queries, &query->link);
     pool->pending++;
-    op_hold(op, stmt->name);
+    op_wait_begin(op, &query->wait, stmt->name, query_cut);
     arm_expiry(pool);
-}
-
-void pg_cancel(struct pg_query *query)
-{
-    if (query->state == QUERY_WAITING)
-        end_query(query, ERR_BUSY);
-    else if (query->state == QUERY_SENT)
-        query->is_abandoned = true;
 }
 
 static void end_all(struct pg_pool *pool)
@@ -237,7 +237,7 @@ bool pg_value_is(const struct pg_value *value, const char *text)
 
 bool seam_query_is_abandoned(const struct pg_query *query)
 {
-    return query->is_abandoned || !op_is_active(query->op);
+    return query->is_abandoned || !op_is_active(query->wait.op);
 }
 
 /* ---- what a test answers ---- */
@@ -262,7 +262,7 @@ void seam_row(struct pg_query *query, const struct pg_value *cells)
     ASSERT(query->state == QUERY_SENT && columns > 0);
     if (seam_query_is_abandoned(query))
         return;
-    struct arena *arena = &query->op->arena;
+    struct arena *arena = &query->wait.op->arena;
     size_t count = rows->count;
     if ((count & (count - 1)) == 0) { /* 0, 1, 2, 4: as many again have room then */
         struct pg_cell *all = ARENA_ARRAY(arena, struct pg_cell, (count ? 2 * count : 1) * columns);

@@ -38,11 +38,6 @@ static enum op_result step_rest(struct op *op)
 
 static const struct op_step steps[] = {{"submit", step_submit, 0}, {"rest", step_rest, 0}};
 
-static void on_cancel(struct op *op)
-{
-    pg_cancel(&call_of(op)->query);
-}
-
 static void on_free(struct op *op)
 {
     call_of(op)->is_freed = true;
@@ -52,7 +47,6 @@ static const struct op_class call_class = {
     .name = "pg_call",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
-    .on_cancel = on_cancel,
     .free = on_free,
 };
 
