@@ -86,14 +86,3 @@ const struct schema_format *schema_format_find(slice name)
     }
     return NULL;
 }
-
-bool schema_format_is_known(slice format)
-{
-    return schema_format_find(format) != NULL;
-}
-
-bool schema_format_check(slice format, slice text)
-{
-    const struct schema_format *found = schema_format_find(format);
-    return !found || found->check(text);
-}

@@ -5,7 +5,9 @@
  */
 #include "schema/keyword.h"
 
-static const struct {
+#include <stdlib.h>
+
+static const struct row {
     slice name;
     enum keyword_holds holds;
 } keywords[KW_COUNT] = {
@@ -59,21 +61,16 @@ static const struct {
     [KW_UNIQUE_ITEMS] = {SLICE_INIT("uniqueItems"), HOLDS_NOTHING},
 };
 
+static int by_name(const void *name, const void *keyword)
+{
+    return slice_cmp(*(const slice *)name, *(const slice *)keyword);
+}
+
 enum keyword keyword_find(slice name)
 {
-    size_t low = 0;
-    size_t high = KW_COUNT;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        int order = slice_cmp(name, keywords[middle].name);
-        if (order == 0)
-            return (enum keyword)middle;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return KW_COUNT;
+    /* A row begins with its name. */
+    const void *found = bsearch(&name, keywords, KW_COUNT, sizeof(*keywords), by_name);
+    return found ? (enum keyword)((const struct row *)found - keywords) : KW_COUNT;
 }
 
 slice keyword_name(enum keyword keyword)

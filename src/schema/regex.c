@@ -297,11 +297,12 @@ static int escape(struct translation *t)
 
 /* ---- the whole ---- */
 
-static void emit_as(struct translation *t, const char *text, enum term term)
+static int emit_as(struct translation *t, const char *text, enum term term)
 {
     regex_emit(&t->in, slice_cstr(text));
     t->in.at++;
     t->last = term;
+    return OK;
 }
 
 static int translate_term(struct translation *t)
@@ -325,24 +326,18 @@ static int translate_term(struct translation *t)
         t->last = TERM_ATOM;
         return regex_translate_class(in);
     case '|':
-        emit_as(t, "|", TERM_NONE);
-        return OK;
+        return emit_as(t, "|", TERM_NONE);
     case '^':
-        emit_as(t, "^", TERM_ASSERTION);
-        return OK;
+        return emit_as(t, "^", TERM_ASSERTION);
     case '$':
-        emit_as(t, "$", TERM_ASSERTION);
-        return OK;
+        return emit_as(t, "$", TERM_ASSERTION);
     case '.':
         /* ECMA-262's line terminators; PCRE2's dot excludes only \n. */
-        emit_as(t, "[^\\n\\r\\x{2028}\\x{2029}]", TERM_ATOM);
-        return OK;
+        return emit_as(t, "[^\\n\\r\\x{2028}\\x{2029}]", TERM_ATOM);
     case '}':
-        emit_as(t, "\\}", TERM_ATOM);
-        return OK;
+        return emit_as(t, "\\}", TERM_ATOM);
     case ']':
-        emit_as(t, "\\]", TERM_ATOM);
-        return OK;
+        return emit_as(t, "\\]", TERM_ATOM);
     default: {
         struct regex_escape literal = {.kind = REGEX_CODE_POINT};
         literal.code_point = regex_next_code_point(in);

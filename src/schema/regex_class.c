@@ -109,56 +109,21 @@ static int read_unicode(struct regex_in *in, struct regex_escape *escape)
 /* Long names that PCRE2 does not know; both sides of the table are Unicode's. */
 static slice property_alias(slice name)
 {
-    static const struct {
-        slice name, alias;
-    } table[] = {
-        {SLICE_INIT("Letter"), SLICE_INIT("L")},
-        {SLICE_INIT("Cased_Letter"), SLICE_INIT("L&")},
-        {SLICE_INIT("LC"), SLICE_INIT("L&")},
-        {SLICE_INIT("Uppercase_Letter"), SLICE_INIT("Lu")},
-        {SLICE_INIT("Lowercase_Letter"), SLICE_INIT("Ll")},
-        {SLICE_INIT("Titlecase_Letter"), SLICE_INIT("Lt")},
-        {SLICE_INIT("Modifier_Letter"), SLICE_INIT("Lm")},
-        {SLICE_INIT("Other_Letter"), SLICE_INIT("Lo")},
-        {SLICE_INIT("Mark"), SLICE_INIT("M")},
-        {SLICE_INIT("Combining_Mark"), SLICE_INIT("M")},
-        {SLICE_INIT("Nonspacing_Mark"), SLICE_INIT("Mn")},
-        {SLICE_INIT("Spacing_Mark"), SLICE_INIT("Mc")},
-        {SLICE_INIT("Enclosing_Mark"), SLICE_INIT("Me")},
-        {SLICE_INIT("Number"), SLICE_INIT("N")},
-        {SLICE_INIT("Decimal_Number"), SLICE_INIT("Nd")},
-        {SLICE_INIT("digit"), SLICE_INIT("Nd")},
-        {SLICE_INIT("Letter_Number"), SLICE_INIT("Nl")},
-        {SLICE_INIT("Other_Number"), SLICE_INIT("No")},
-        {SLICE_INIT("Punctuation"), SLICE_INIT("P")},
-        {SLICE_INIT("punct"), SLICE_INIT("P")},
-        {SLICE_INIT("Connector_Punctuation"), SLICE_INIT("Pc")},
-        {SLICE_INIT("Dash_Punctuation"), SLICE_INIT("Pd")},
-        {SLICE_INIT("Open_Punctuation"), SLICE_INIT("Ps")},
-        {SLICE_INIT("Close_Punctuation"), SLICE_INIT("Pe")},
-        {SLICE_INIT("Initial_Punctuation"), SLICE_INIT("Pi")},
-        {SLICE_INIT("Final_Punctuation"), SLICE_INIT("Pf")},
-        {SLICE_INIT("Other_Punctuation"), SLICE_INIT("Po")},
-        {SLICE_INIT("Symbol"), SLICE_INIT("S")},
-        {SLICE_INIT("Math_Symbol"), SLICE_INIT("Sm")},
-        {SLICE_INIT("Currency_Symbol"), SLICE_INIT("Sc")},
-        {SLICE_INIT("Modifier_Symbol"), SLICE_INIT("Sk")},
-        {SLICE_INIT("Other_Symbol"), SLICE_INIT("So")},
-        {SLICE_INIT("Separator"), SLICE_INIT("Z")},
-        {SLICE_INIT("Space_Separator"), SLICE_INIT("Zs")},
-        {SLICE_INIT("Line_Separator"), SLICE_INIT("Zl")},
-        {SLICE_INIT("Paragraph_Separator"), SLICE_INIT("Zp")},
-        {SLICE_INIT("Other"), SLICE_INIT("C")},
-        {SLICE_INIT("Control"), SLICE_INIT("Cc")},
-        {SLICE_INIT("cntrl"), SLICE_INIT("Cc")},
-        {SLICE_INIT("Format"), SLICE_INIT("Cf")},
-        {SLICE_INIT("Surrogate"), SLICE_INIT("Cs")},
-        {SLICE_INIT("Private_Use"), SLICE_INIT("Co")},
-        {SLICE_INIT("Unassigned"), SLICE_INIT("Cn")},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-        if (slice_eq(table[i].name, name))
-            return table[i].alias;
+    static const char aliases[] =
+        "Letter=L Cased_Letter=L& LC=L& Uppercase_Letter=Lu Lowercase_Letter=Ll "
+        "Titlecase_Letter=Lt Modifier_Letter=Lm Other_Letter=Lo Mark=M Combining_Mark=M "
+        "Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me Number=N Decimal_Number=Nd "
+        "digit=Nd Letter_Number=Nl Other_Number=No Punctuation=P punct=P "
+        "Connector_Punctuation=Pc Dash_Punctuation=Pd Open_Punctuation=Ps "
+        "Close_Punctuation=Pe Initial_Punctuation=Pi Final_Punctuation=Pf "
+        "Other_Punctuation=Po Symbol=S Math_Symbol=Sm Currency_Symbol=Sc Modifier_Symbol=Sk "
+        "Other_Symbol=So Separator=Z Space_Separator=Zs Line_Separator=Zl "
+        "Paragraph_Separator=Zp Other=C Control=Cc cntrl=Cc Format=Cf Surrogate=Cs "
+        "Private_Use=Co Unassigned=Cn";
+    for (slice rest = slice_cstr(aliases); rest.len > 0;) {
+        slice alias = slice_split(&rest, ' ');
+        if (slice_eq(slice_split(&alias, '='), name))
+            return alias;
     }
     return name;
 }
@@ -216,20 +181,9 @@ static int read_byte(struct regex_in *in, struct regex_escape *escape)
 /* \t and its kin; 0 for letters that are none. */
 static uint32_t control_of(char letter)
 {
-    switch (letter) {
-    case 't':
-        return '\t';
-    case 'n':
-        return '\n';
-    case 'v':
-        return '\v';
-    case 'f':
-        return '\f';
-    case 'r':
-        return '\r';
-    default:
-        return 0;
-    }
+    static const char controls[] = "\t\n\v\f\r";
+    ptrdiff_t at = slice_find_char(SLICE("tnvfr"), letter);
+    return at < 0 ? 0 : (uint32_t)controls[at];
 }
 
 static int read_simple(struct regex_in *in, struct regex_escape *escape, char c)

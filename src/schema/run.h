@@ -89,6 +89,9 @@ bool schema_run_object(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at);
 bool schema_run_array(struct schema_run *run, const struct schema_op *op,
                       const struct schema_at *at);
+/* unevaluatedItems and unevaluatedProperties. */
+bool schema_run_unevaluated(struct schema_run *run, const struct schema_op *op,
+                            const struct schema_at *at);
 unsigned schema_types_of(const struct json *value);
 bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pattern, slice text);
 

@@ -151,26 +151,6 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
            schema_report_contains(run, op, at, found);
 }
 
-static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
-                            const struct schema_at *at)
-{
-    bool is_valid = true;
-    ASSERT(at->evaluated);
-    for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
-        if (evaluated_has(at->evaluated, i))
-            continue;
-        /* Added although nothing follows in this node: outer unevaluatedItems see it through the
-         * merge. */
-        evaluated_add(at->evaluated, i);
-        if (op->as.node->verdict == VERDICT_FALSE)
-            return schema_report_extra_item(run, at, KW_UNEVALUATED_ITEMS, i, i);
-        is_valid &= schema_run_child(run, op->as.node, at, NULL, i);
-        if (!is_valid && !run->report)
-            break;
-    }
-    return is_valid;
-}
-
 bool schema_run_array(struct schema_run *run, const struct schema_op *op,
                       const struct schema_at *at)
 {
@@ -189,6 +169,6 @@ bool schema_run_array(struct schema_run *run, const struct schema_op *op,
         return run_contains(run, op, at);
     default:
         ASSERT(op->kind == KW_UNEVALUATED_ITEMS);
-        return run_unevaluated(run, op, at);
+        return schema_run_unevaluated(run, op, at);
     }
 }

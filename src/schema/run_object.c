@@ -154,20 +154,25 @@ static bool run_dependent_schemas(struct schema_run *run, const struct schema_op
     return is_valid;
 }
 
-static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
+bool schema_run_unevaluated(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at)
 {
+    const struct json_member *members = at->value->type == JSON_OBJECT ? at->value->as.members
+                                                                       : NULL;
     bool is_valid = true;
     ASSERT(at->evaluated);
     for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
         if (evaluated_has(at->evaluated, i))
             continue;
+        /* Added although nothing follows in this node: an outer unevaluated* sees it through the
+         * merge. */
         evaluated_add(at->evaluated, i);
-        bool is_fine =
-            op->as.node->verdict == VERDICT_FALSE
-                ? schema_report_unknown(run, at, KW_UNEVALUATED_PROPERTIES, i)
-                : schema_run_child(run, op->as.node, at, &at->value->as.members[i].key, i);
-        is_valid &= is_fine;
+        bool is_refused = op->as.node->verdict == VERDICT_FALSE;
+        if (is_refused && !members)
+            return schema_report_extra_item(run, at, KW_UNEVALUATED_ITEMS, i, i);
+        is_valid &= is_refused ? schema_report_unknown(run, at, KW_UNEVALUATED_PROPERTIES, i)
+                               : schema_run_child(run, op->as.node, at,
+                                                  members ? &members[i].key : NULL, i);
         if (!is_valid && !run->report)
             break;
     }
@@ -194,6 +199,6 @@ bool schema_run_object(struct schema_run *run, const struct schema_op *op,
         return run_dependent_schemas(run, op, at);
     default:
         ASSERT(op->kind == KW_UNEVALUATED_PROPERTIES);
-        return run_unevaluated(run, op, at);
+        return schema_run_unevaluated(run, op, at);
     }
 }

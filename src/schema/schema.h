@@ -81,9 +81,4 @@ void schema_report_write(const struct schema_report *report, struct buf *out);
 /* The hints, joined by "; "; writes nothing when there are none. */
 void schema_report_write_hints(const struct schema_report *report, struct buf *out);
 
-/* Whether `text` has that format ("date-time", "uuid", ...); true for formats that are not known,
- * as the specification wants. For other rooms that check a text alone. */
-bool schema_format_is_known(slice format);
-bool schema_format_check(slice format, slice text);
-
 #endif
