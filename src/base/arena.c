@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/budget.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/poison.h"
 
@@ -24,7 +25,7 @@ enum { ARENA_GAP = 0 };
 #endif
 
 /* Enough for any type of ours, max_align_t among them. */
-enum { ARENA_ALIGN = 16 };
+enum { ARENA_ALIGN = 16, TEXT_ROOM_MIN = 128 };
 
 struct arena_chunk {
     struct arena_chunk *older;
@@ -294,4 +295,62 @@ slice arena_vprintf(struct arena *arena, const char *fmt, va_list args)
     }
     va_end(again);
     return text ? slice_of(text, len) : SLICE_NONE;
+}
+
+/* ---- text ---- */
+
+void arena_text_init(struct arena_text *text, struct arena *arena, size_t bytes_max)
+{
+    *text = (struct arena_text){.arena = arena, .bytes_max = bytes_max};
+}
+
+static bool text_grow(struct arena_text *text, size_t len)
+{
+    if (len > text->bytes_max - text->len) {
+        text->status = ERR_LIMIT;
+        return false;
+    }
+    /* Doubles, so growing copies each byte about twice at most. */
+    size_t cap = text->cap * 2 > text->len + len ? text->cap * 2 : text->len + len;
+    cap = cap < TEXT_ROOM_MIN ? TEXT_ROOM_MIN : cap;
+    /* The old size is that of the block, not what is in use: by it the arena finds out whether this
+     * is its newest block and can grow in place. */
+    char *ptr = arena_realloc(text->arena, text->ptr, text->cap, cap);
+    if (!ptr) {
+        text->status = ERR_NOMEM;
+        return false;
+    }
+    text->ptr = ptr;
+    text->cap = cap;
+    return true;
+}
+
+char *arena_text_reserve(struct arena_text *text, size_t len)
+{
+    if (text->status != OK)
+        return NULL;
+    if (len > text->cap - text->len && !text_grow(text, len))
+        return NULL;
+    ASSERT(len <= text->cap - text->len);
+    return text->ptr + text->len;
+}
+
+void arena_text_add(struct arena_text *text, slice bytes)
+{
+    char *to = bytes.len > 0 ? arena_text_reserve(text, bytes.len) : NULL;
+    if (!to)
+        return;
+    memcpy(to, bytes.ptr, bytes.len);
+    text->len += bytes.len;
+}
+
+void arena_text_printf(struct arena_text *text, const char *fmt, ...)
+{
+    char line[256];
+    va_list args;
+    va_start(args, fmt);
+    int len = vsnprintf(line, sizeof(line), fmt, args);
+    va_end(args);
+    ASSERT(len >= 0 && (size_t)len < sizeof(line));
+    arena_text_add(text, slice_of(line, (size_t)len));
 }

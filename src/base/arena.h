@@ -65,6 +65,26 @@ char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
 slice arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);
 slice arena_vprintf(struct arena *arena, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 
+/* ---- text that grows in an arena; what fails is kept in status, and adding does nothing then ----
+ */
+
+struct arena_text {
+    struct arena *arena;
+    char *ptr;
+    size_t len, cap, bytes_max;
+    int status; /* OK; ERR_LIMIT: over bytes_max; ERR_NOMEM */
+};
+
+/* Allocates nothing yet. */
+void arena_text_init(struct arena_text *text, struct arena *arena, size_t bytes_max);
+/* Room for len more bytes, NULL after an error; they count after text->len is moved on. Growing
+ * copies where something else of the arena was allocated in between. */
+char *arena_text_reserve(struct arena_text *text, size_t len);
+void arena_text_add(struct arena_text *text, slice bytes);
+/* At most 255 bytes. */
+void arena_text_printf(struct arena_text *text, const char *fmt, ...) PRINTF_LIKE(2, 3);
+#define ARENA_TEXT_LIT(text, literal) arena_text_add((text), SLICE(literal))
+
 #define ARENA_NEW(arena, type)          ((type *)arena_zalloc((arena), sizeof(type)))
 #define ARENA_ARRAY(arena, type, count) ((type *)arena_calloc((arena), (count), sizeof(type)))
 

@@ -41,7 +41,7 @@
  *                                          'http', 'mail' (RFC 5322), or a text with %Y %m %d %H
  *                                          %M %S %L (milliseconds) %y %e %j %a %A %b %B %I %p %F
  *                                          %T %s %z %Z %%
- *   mime_message(object) -> string         an RFC 5322 message, see expr/mime.h
+ *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null
  *                                          an amount in the currency's smallest unit, a whole
  *                                          number, as people write it: money(`2000`, 'usd') is

@@ -1,10 +1,11 @@
 /*
  * func_encode: the functions that encode, which JMESPath does not have: ascii_json, base64,
- * base64url, base64url_decode, uuid5.
+ * base64url, base64url_decode, mime_message, uuid5.
  */
 #include "base/encode.h"
 #include "base/id.h"
 #include "expr/func.h"
+#include "mime/mime.h"
 
 /* A buf over room of exactly `size` bytes in the arena, charged: it never grows, so it never
  * touches the heap. */
@@ -45,20 +46,20 @@ EXPR_FUNCTION(base64url)
     return encode(run, text, (text.len + 2) / 3 * 4, encode_base64url, out);
 }
 
-static void add_escape(struct expr_text *text, uint32_t unit)
+static void add_escape(struct arena_text *text, uint32_t unit)
 {
     static const char digits[] = "0123456789abcdef";
     char escape[6] = {'\\', 'u'};
     for (unsigned i = 0; i < 4; i++)
         escape[2 + i] = digits[unit >> (12 - 4 * i) & 15];
-    expr_text_add(text, slice_of(escape, sizeof(escape)));
+    arena_text_add(text, slice_of(escape, sizeof(escape)));
 }
 
 EXPR_FUNCTION(ascii_json)
 {
     (void)call;
     slice json = SLICE_NONE;
-    struct expr_text text;
+    struct arena_text text;
     int rc = expr_value_text(run, &args[0], &json);
     if (rc != OK)
         return rc;
@@ -71,15 +72,15 @@ EXPR_FUNCTION(ascii_json)
          * the writer. */
         if (point < 0x7F)
             continue;
-        expr_text_add(&text, slice_of(json.ptr + plain, at - plain));
+        arena_text_add(&text, slice_of(json.ptr + plain, at - plain));
         /* Beyond U+FFFF JSON needs a surrogate pair (RFC 8259 7). */
         if (point >= 0x10000)
             add_escape(&text, 0xD800 + ((point - 0x10000) >> 10));
         add_escape(&text, point < 0x10000 ? point : 0xDC00 + ((point - 0x10000) & 0x3FF));
         plain = at + len;
     }
-    expr_text_add(&text, slice_from(json, plain));
-    return expr_text_done(&text, out);
+    arena_text_add(&text, slice_from(json, plain));
+    return expr_text_done(run, &text, out);
 }
 
 /* Bytes as UTF-8 text, each that fits nowhere as U+FFFD. */
@@ -89,17 +90,17 @@ static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
     *out = expr_string(bytes.ptr, bytes.len);
     if (slice_is_utf8(bytes, &bad_at))
         return OK;
-    struct expr_text text;
+    struct arena_text text;
     expr_text_init(&text, run);
     /* One byte further each time, so a broken sequence of n bytes gives n replacement characters;
      * slice_is_utf8 starts behind what it has found good. */
     while (!slice_is_utf8(bytes, &bad_at) && text.status == OK) {
-        expr_text_add(&text, slice_first(bytes, bad_at));
-        EXPR_TEXT_LIT(&text, "\xEF\xBF\xBD");
+        arena_text_add(&text, slice_first(bytes, bad_at));
+        ARENA_TEXT_LIT(&text, "\xEF\xBF\xBD");
         bytes = slice_from(bytes, bad_at + 1);
     }
-    expr_text_add(&text, bytes);
-    return expr_text_done(&text, out);
+    arena_text_add(&text, bytes);
+    return expr_text_done(run, &text, out);
 }
 
 EXPR_FUNCTION(base64url_decode)
@@ -155,4 +156,22 @@ EXPR_FUNCTION(uuid5)
     memcpy(to, text, UUID_TEXT_LEN);
     *out = expr_string(to, UUID_TEXT_LEN);
     return OK;
+}
+
+EXPR_FUNCTION(mime_message)
+{
+    static const slice texts[] = {SLICE_INIT("body"), SLICE_INIT("text"), SLICE_INIT("html")};
+    struct arena_text text;
+    struct err err;
+    size_t read = 0;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        read += json_get_str(&args[0], texts[i]).len;
+    int rc = expr_run_scan(run, read); /* what is written is charged at the end */
+    if (rc != OK)
+        return rc;
+    expr_text_init(&text, run);
+    rc = mime_message(&args[0], &text, &err);
+    return rc == ERR_INVALID
+               ? expr_run_fail(run, EXPR_FAULT_VALUE, call->at, "mime_message(): %s", err.text)
+               : expr_text_done(run, &text, out);
 }

@@ -5,7 +5,6 @@
  */
 #include "base/clock.h"
 #include "expr/func.h"
-#include "expr/time_text.h"
 
 #include <math.h>
 
@@ -82,21 +81,21 @@ static slice word_of_letter(const struct civil *c, char letter)
     }
 }
 
-static bool put_letter(struct expr_text *text, const struct civil *c, char letter)
+static bool put_letter(struct arena_text *text, const struct civil *c, char letter)
 {
     slice word = word_of_letter(c, letter);
     size_t at = (unsigned char)letter % ARRAY_LEN(digits);
     const int *numbers = c->numbers;
     if (word.len > 0)
-        expr_text_add(text, word);
+        arena_text_add(text, word);
     else if (letter == 'F')
-        expr_text_printf(text, "%04d-%02d-%02d", numbers['Y'], numbers['m'], numbers['d']);
+        arena_text_printf(text, "%04d-%02d-%02d", numbers['Y'], numbers['m'], numbers['d']);
     else if (letter == 'T')
-        expr_text_printf(text, "%02d:%02d:%02d", numbers['H'], numbers['M'], numbers['S']);
+        arena_text_printf(text, "%02d:%02d:%02d", numbers['H'], numbers['M'], numbers['S']);
     else if (letter == 's')
-        expr_text_printf(text, "%lld", (long long)c->seconds);
+        arena_text_printf(text, "%lld", (long long)c->seconds);
     else if (letter > 0 && digits[at] > 0)
-        expr_text_printf(text, "%0*d", digits[at], numbers[at]);
+        arena_text_printf(text, "%0*d", digits[at], numbers[at]);
     else
         return false;
     return true;
@@ -116,13 +115,15 @@ static slice known_format(slice format)
     return format;
 }
 
-int expr_time_put(struct expr_text *text, int64_t wall_us, slice format, char *bad)
+/* ERR_INVALID: a conversion that does not exist, whose letter is put into *bad (NUL at the end of
+ * the format). */
+static int put_time(struct arena_text *text, int64_t wall_us, slice format, char *bad)
 {
     struct civil civil = civil_of(wall_us);
     format = known_format(format);
     while (format.len > 0) {
         ptrdiff_t at = slice_find_char(format, '%');
-        expr_text_add(text, slice_first(format, at < 0 ? format.len : (size_t)at));
+        arena_text_add(text, slice_first(format, at < 0 ? format.len : (size_t)at));
         if (at < 0)
             break;
         /* The byte behind '%' at the end of the format is reported as NUL. */
@@ -167,18 +168,18 @@ EXPR_FUNCTION(format_time)
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "format_time() wants an RFC 3339 time, or a number since 1970, in "
                              "the years 0000 to 9999");
-    struct expr_text text;
+    struct arena_text text;
     char bad = '\0';
     expr_text_init(&text, run);
     /* Formatting a conversion costs more than reading it: eight times the scan. */
     int rc = expr_run_scan(run, args[1].count * (size_t)8);
     if (rc != OK)
         return rc;
-    bool is_bad = expr_time_put(&text, wall_us, json_str(&args[1]), &bad) != OK;
+    bool is_bad = put_time(&text, wall_us, json_str(&args[1]), &bad) != OK;
     if (is_bad && bad > ' ' && bad <= '~')
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at, "format_time() knows no %%%c", bad);
     if (is_bad)
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "format_time() wants a letter behind every %%");
-    return expr_text_done(&text, out);
+    return expr_text_done(run, &text, out);
 }

@@ -102,72 +102,17 @@ int expr_run_members(struct expr_run *run, size_t count, struct json_member **ou
 
 /* ---- growing text ---- */
 
-void expr_text_init(struct expr_text *text, struct expr_run *run)
+void expr_text_init(struct arena_text *text, struct expr_run *run)
 {
-    *text = (struct expr_text){.run = run};
+    arena_text_init(text, run->arena, bytes_left(run));
 }
 
-static bool text_grow(struct expr_text *text, size_t len)
+int expr_text_done(struct expr_run *run, const struct arena_text *text, struct json *out)
 {
-    size_t left = bytes_left(text->run);
-    if (text->len > left || len > left - text->len) {
-        text->status = expr_run_over_bytes(text->run);
-        return false;
-    }
-    /* Doubles, so growing copies each byte about twice at most. */
-    size_t cap = text->cap * 2 > text->len + len ? text->cap * 2 : text->len + len;
-    cap = cap < 128 ? 128 : cap;
-    /* The old size is that of the block, not what is in use: by it the arena finds out whether this
-     * is its newest block and can grow in place. */
-    char *ptr = arena_realloc(text->run->arena, text->ptr, text->cap, cap);
-    if (!ptr) {
-        text->status = expr_run_nomem(text->run);
-        return false;
-    }
-    text->ptr = ptr;
-    text->cap = cap;
-    return true;
-}
-
-char *expr_text_reserve(struct expr_text *text, size_t len)
-{
-    if (text->status != OK)
-        return NULL;
-    if (len > text->cap - text->len && !text_grow(text, len))
-        return NULL;
-    ASSERT(len <= text->cap - text->len);
-    return text->ptr + text->len;
-}
-
-void expr_text_add(struct expr_text *text, slice bytes)
-{
-    char *to = bytes.len > 0 ? expr_text_reserve(text, bytes.len) : NULL;
-    if (!to)
-        return;
-    memcpy(to, bytes.ptr, bytes.len);
-    text->len += bytes.len;
-}
-
-void expr_text_printf(struct expr_text *text, const char *fmt, ...)
-{
-    char line[256];
-    va_list args;
-    va_start(args, fmt);
-    int len = vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    /* Formats here are of fixed width or bounded names. */
-    ASSERT(len >= 0 && (size_t)len < sizeof line);
-    expr_text_add(text, slice_of(line, (size_t)len));
-}
-
-int expr_text_done(struct expr_text *text, struct json *out)
-{
-    if (text->status != OK)
-        return text->status;
-    struct expr_run *run = text->run;
-    /* The budget may have shrunk since the last growth: other text may have been built
-     * meanwhile. */
-    if (text->len > bytes_left(run))
+    if (text->status == ERR_NOMEM)
+        return expr_run_nomem(run);
+    /* Other text may have been built since it began. */
+    if (text->status == ERR_LIMIT || text->len > bytes_left(run))
         return expr_run_over_bytes(run);
     int rc = expr_run_scan(run, text->len);
     if (rc != OK)

@@ -86,23 +86,11 @@ static inline struct json expr_string(const char *ptr, size_t len)
     return (struct json){.type = JSON_STRING, .count = (uint32_t)len, .as.text = ptr};
 }
 
-/* ---- text that grows in the arena; errors are sticky and given by expr_text_done ---- */
+/* ---- text that grows in the arena ---- */
 
-struct expr_text {
-    struct expr_run *run;
-    char *ptr;
-    size_t len, cap;
-    int status;
-};
-
-void expr_text_init(struct expr_text *text, struct expr_run *run);
-/* Room for len more bytes, NULL after an error; they count after text->len is moved on. Nothing
- * else may use the arena while a text grows, or growing copies. */
-char *expr_text_reserve(struct expr_text *text, size_t len);
-void expr_text_add(struct expr_text *text, slice bytes);
-#define EXPR_TEXT_LIT(text, literal) expr_text_add((text), SLICE(literal))
-void expr_text_printf(struct expr_text *text, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* Charges what was built. */
-int expr_text_done(struct expr_text *text, struct json *out) MUST_CHECK;
+void expr_text_init(struct arena_text *text, struct expr_run *run);
+/* Charges what was built; reports what has failed. */
+int expr_text_done(struct expr_run *run, const struct arena_text *text,
+                   struct json *out) MUST_CHECK;
 
 #endif

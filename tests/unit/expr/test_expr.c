@@ -396,6 +396,29 @@ static void ascii_json_is_safe_in_a_header(void **state)
     assert_gives(*state, "ascii_json(@)", "{}", "\"{}\"");
 }
 
+/* What a message is, tests/unit/mime has. */
+static void a_mail_is_made_within_its_budget(void **state)
+{
+    struct bench *b = *state;
+    struct json object = json_object();
+    char *body = arena_alloc_text(&b->arena, 900000);
+    memset(body, 'x', 900000);
+    assert_gives(b, "starts_with(mime_message(@), 'Subject: a')", "{\"subject\":\"a\"}", "true");
+    assert_fault(b, "mime_message('x')", "null", EXPR_FAULT_TYPE, "wants object");
+    assert_fault(b, "mime_message(@)", "{\"to\":5}", EXPR_FAULT_VALUE,
+                 "mime_message(): to must be a string, not number");
+    json_object_set(&b->arena, &object, SLICE("body"), json_string(slice_of(body, 900000)));
+    json_object_set(&b->arena, &object, SLICE("html"), json_string(slice_of(body, 900000)));
+    struct json result = json_null;
+    struct expr *expr = expr_compile(&b->arena, SLICE("mime_message(@)"), &b->err);
+    expr_budget_init(&b->budget);
+    assert_int_not_equal(expr_eval(expr, &object, &object, &b->budget, &b->arena, &result, &b->err),
+                         OK);
+    assert_int_equal(b->budget.fault, EXPR_FAULT_LIMIT);
+    assert_non_null(strstr(b->err.text, "output budget of 1048576 bytes"));
+    assert_true(b->budget.visits > 2 * 900000 / 32); /* for what was read */
+}
+
 static void uuid5_follows_the_rfc(void **state)
 {
     /* RFC 9562 A.4 */
@@ -771,6 +794,7 @@ int main(void)
         bench_test(html_text_fits_its_page),
         bench_test(money_is_in_the_unit_that_people_use),
         bench_test(ascii_json_is_safe_in_a_header),
+        bench_test(a_mail_is_made_within_its_budget),
         bench_test(uuid5_follows_the_rfc),
         bench_test(format_time_is_utc),
         bench_test(messages_say_where),

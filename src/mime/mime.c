@@ -1,17 +1,16 @@
 /*
- * mime: mime_message(), the shape of a message and its attachments. See expr/mime.h. Every text
- * that goes into a header passes mime_check_text first: a CR or LF in it would add headers, such as
- * Bcc, of an attacker's choice (header injection).
+ * The shape of a message and its attachments. Every text that goes into a header passes
+ * mime_check_text first: a CR or LF in it would add headers, such as Bcc, of an attacker's choice
+ * (header injection).
  */
-#include "expr/mime.h"
+#include "mime/mime.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "expr/func.h"
-#include "expr/time_text.h"
+#include "mime/internal.h"
 
 void mime_fail(struct mime *mime, const char *fmt, ...)
 {
@@ -21,17 +20,17 @@ void mime_fail(struct mime *mime, const char *fmt, ...)
     char what[200];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(what, sizeof what, fmt, args);
+    (void)vsnprintf(what, sizeof(what), fmt, args);
     va_end(args);
-    mime->status = expr_run_fail(mime->run, EXPR_FAULT_VALUE, mime->at, "mime_message(): %s", what);
+    mime->status = err_set(mime->err, ERR_INVALID, "%s", what);
 }
 
 void mime_add(struct mime *mime, slice bytes)
 {
     if (mime->status != OK)
         return;
-    expr_text_add(&mime->text, bytes);
-    mime->status = mime->text.status;
+    arena_text_add(mime->text, bytes);
+    mime->status = mime->text->status;
 }
 
 /* ---- attachments ---- */
@@ -104,16 +103,16 @@ static void put_extended_name(struct mime *mime, slice name)
         bool is_plain = c < 0x80 && is_token_char((char)c) && c != '*' && c != '\'' && c != '%';
         /* A segment of at most ROOM bytes with its name stays below 76 columns. */
         if (used + 3 > ROOM) {
-            expr_text_printf(&mime->text, ";\r\n filename*%zu*=%s", segment,
-                             segment == 0 ? "UTF-8''" : "");
+            arena_text_printf(mime->text, ";\r\n filename*%zu*=%s", segment,
+                              segment == 0 ? "UTF-8''" : "");
             segment++;
             used = 0;
         }
-        expr_text_printf(&mime->text, is_plain ? "%c" : "%%%02X", c);
+        arena_text_printf(mime->text, is_plain ? "%c" : "%%%02X", c);
         used += is_plain ? 1 : 3;
     }
     if (mime->status == OK)
-        mime->status = mime->text.status;
+        mime->status = mime->text->status;
 }
 
 static void put_disposition(struct mime *mime, const struct json *value)
@@ -228,7 +227,7 @@ static const struct json *message_member(struct mime *mime, const struct json *m
         return NULL;
     if (value->type != type) {
         mime_fail(mime, "%s must be %s, not %s", name, type == JSON_ARRAY ? "an array" : "a string",
-                  expr_value_type(value));
+                  json_is_number(value) ? "number" : json_type_name(value));
         return NULL;
     }
     return value;
@@ -237,17 +236,20 @@ static const struct json *message_member(struct mime *mime, const struct json *m
 static void put_date(struct mime *mime, const struct json *value)
 {
     int64_t wall_us = 0;
-    char bad = '\0';
+    char text[30];
     if (!value || mime->status != OK)
         return;
     if (!time_parse(json_str(value), &wall_us)) {
         mime_fail(mime, "date must be an RFC 3339 time");
         return;
     }
+    /* "Sun, 06 Nov 1994 08:49:37 GMT": as in HTTP but for the day's zero and the zone. */
+    time_format_http(wall_us, text);
+    slice day = slice_of(text + 5, 20);
     MIME_LIT(mime, "Date: ");
-    int rc = expr_time_put(&mime->text, wall_us, SLICE("mail"), &bad);
-    ASSERT(rc == OK);
-    MIME_LIT(mime, "\r\n");
+    mime_add(mime, slice_of(text, 5));
+    mime_add(mime, slice_from(day, *day.ptr == '0'));
+    MIME_LIT(mime, " +0000\r\n");
 }
 
 static void put_headers(struct mime *mime, const struct json *message)
@@ -268,11 +270,9 @@ static void put_headers(struct mime *mime, const struct json *message)
     MIME_LIT(mime, "MIME-Version: 1.0\r\n");
 }
 
-EXPR_FUNCTION(mime_message)
+int mime_message(const struct json *message, struct arena_text *out, struct err *err)
 {
-    const struct json *message = &args[0];
-    struct mime mime = {.run = run, .at = call->at};
-    expr_text_init(&mime.text, run);
+    struct mime mime = {.text = out, .err = err};
     put_headers(&mime, message);
     const struct json *body = message_member(&mime, message, "body", JSON_STRING);
     const struct json *html = message_member(&mime, message, "html", JSON_STRING);
@@ -285,5 +285,5 @@ EXPR_FUNCTION(mime_message)
     else
         put_content(&mime, body, html);
     MIME_LIT(&mime, "\r\n");
-    return mime.status == OK ? expr_text_done(&mime.text, out) : mime.status;
+    return mime.status;
 }

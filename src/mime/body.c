@@ -1,11 +1,11 @@
 /*
- * mime_body: bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read,
+ * Bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read,
  * with CRLF line ends and at most 76 columns. A bare CR or LF of the text becomes CRLF: mail
  * programs and relays treat a bare one differently, which is how messages are smuggled into SMTP.
  */
 #include "base/encode.h"
 #include "base/ascii.h"
-#include "expr/mime.h"
+#include "mime/internal.h"
 
 /* Length of the line end at text[i], 0 when there is none: CRLF, a lone LF or a lone CR. */
 static size_t line_end(slice text, size_t i)
@@ -142,8 +142,6 @@ void mime_put_text(struct mime *mime, const char *subtype, slice text)
         coded += !is_literal((unsigned char)text.ptr[i]) && line_end(text, i) == 0;
     /* Quoted-printable takes 1 + 2c bytes a byte, base64 4/3. */
     bool is_base64 = coded > text.len / 6;
-    if (mime->status == OK)
-        mime->status = expr_run_scan(mime->run, text.len);
     MIME_LIT(mime, "Content-Type: text/");
     mime_add(mime, slice_cstr(subtype));
     MIME_LIT(mime, "; charset=UTF-8\r\nContent-Transfer-Encoding: ");

@@ -1,9 +1,9 @@
 /*
- * mime_address: mailboxes of a message (RFC 5322 3.4), read from what people and APIs write,
- * checked, and written in the one safe form. Comments and groups are not taken: programs disagree
- * about them, and an address that is read differently is a mail to someone else.
+ * Mailboxes of a message (RFC 5322 3.4), read from what people and APIs write, checked, and written
+ * in the one safe form. Comments and groups are not taken: programs disagree about them, and an
+ * address that is read differently is a mail to someone else.
  */
-#include "expr/mime.h"
+#include "mime/internal.h"
 
 #include "base/ascii.h"
 

@@ -1,28 +1,10 @@
 /*
- * mime_message(object) -> string: an Internet message (RFC 5322, 2045-2047, 2183, 2231), for APIs
- * that take a raw mail. Members, all optional, null counts as absent, unknown ones are ignored:
- *
- *   from, to, cc, bcc, reply_to   a string "Name <a@b.c>, d@e.f", an object {name, email}, or an
- *                                 array of either
- *   subject                       string
- *   date                          RFC 3339 string, becomes Date
- *   message_id, in_reply_to       string, with or without < >
- *   references                    string of ids between spaces, or an array of them
- *   body (or text)                string, text/plain
- *   html                          string, text/html; with a body: multipart/alternative
- *   attachments                   [{name, content_type, data}], data is base64 or base64url;
- *                                 multipart/mixed
- *
- * Lines end in CRLF and have at most 76 columns (an address or id longer than that stays whole, up
- * to 998). Text becomes quoted-printable or base64, what is shorter; line ends in it become CRLF.
- * A control character, CR and LF above all, in anything that goes into a header is an error
- * (invalid-value), so no header can be injected. Deterministic: no clock, no random boundary; a
- * boundary holds "=_", which neither encoding can produce (RFC 2045 6.7).
+ * What the files of the room share: a message while it is written. Private to the room.
  */
-#ifndef EXPR_MIME_H
-#define EXPR_MIME_H
+#ifndef MIME_INTERNAL_H
+#define MIME_INTERNAL_H
 
-#include "expr/run.h"
+#include "mime/mime.h"
 
 enum {
     MIME_COLUMNS_MAX = 76,
@@ -34,19 +16,18 @@ enum {
 
 /* One message being written. Errors are sticky in status. */
 struct mime {
-    struct expr_text text;
-    struct expr_run *run;
-    uint32_t at;   /* of the call, for errors */
+    struct arena_text *text;
+    struct err *err;
     size_t column; /* of the header line being written */
     int status;
 };
 
-/* Sets the error unless one is set: "mime_message(): ...", invalid-value. */
+/* Sets the error unless one is set: ERR_INVALID. */
 void mime_fail(struct mime *mime, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void mime_add(struct mime *mime, slice bytes);
 #define MIME_LIT(mime, literal) mime_add((mime), SLICE(literal))
 
-/* ---- mime_header.c ---- each writes whole lines; value may be NULL or null: nothing is written */
+/* ---- header.c ---- each writes whole lines; value may be NULL or null: nothing is written */
 
 void mime_put_addresses(struct mime *mime, const char *field, const char *what,
                         const struct json *value);
@@ -60,13 +41,13 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space);
 /* false with the error set: value is no string, or holds control characters. */
 bool mime_check_text(struct mime *mime, const char *what, const struct json *value);
 
-/* ---- mime_address.c ---- */
+/* ---- address.c ---- */
 
 /* Writes the mailboxes that value names, with a comma between them; *count goes up. */
 void mime_put_mailboxes(struct mime *mime, const char *field, const char *what,
                         const struct json *value, size_t *count);
 
-/* ---- mime_body.c ---- */
+/* ---- body.c ---- */
 
 /* Content-Type, Content-Transfer-Encoding, empty line and body of a text part; no CRLF at the
  * end. subtype is "plain" or "html". */

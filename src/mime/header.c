@@ -1,15 +1,16 @@
 /*
- * mime_header: header lines of a message: folding, encoded words, subject, message ids. Lines are
+ * Header lines of a message: folding, encoded words, subject, message ids. Lines are
  * folded at 76 columns where there is a space; only an address or id longer than that makes a
  * longer line.
  */
 #include "base/encode.h"
-#include "expr/mime.h"
+#include "mime/internal.h"
 
 bool mime_check_text(struct mime *mime, const char *what, const struct json *value)
 {
     if (value->type != JSON_STRING) {
-        mime_fail(mime, "%s must be a string, not %s", what, expr_value_type(value));
+        mime_fail(mime, "%s must be a string, not %s", what,
+                  json_is_number(value) ? "number" : json_type_name(value));
         return false;
     }
     for (uint32_t i = 0; i < value->count; i++) {

@@ -1,0 +1,33 @@
+/*
+ * An Internet message (RFC 5322, 2045-2047, 2183, 2231) out of a JSON object, for APIs that take a
+ * raw mail. Members, all optional, null counts as absent, unknown ones are ignored:
+ *
+ *   from, to, cc, bcc, reply_to   a string "Name <a@b.c>, d@e.f", an object {name, email}, or an
+ *                                 array of either
+ *   subject                       string
+ *   date                          RFC 3339 string, becomes Date
+ *   message_id, in_reply_to       string, with or without < >
+ *   references                    string of ids between spaces, or an array of them
+ *   body (or text)                string, text/plain
+ *   html                          string, text/html; with a body: multipart/alternative
+ *   attachments                   [{name, content_type, data}], data is base64 or base64url;
+ *                                 multipart/mixed
+ *
+ * Lines end in CRLF and have at most 76 columns (an address or id longer than that stays whole, up
+ * to 998). Text becomes quoted-printable or base64, what is shorter; line ends in it become CRLF.
+ * A control character, CR and LF above all, in anything that goes into a header is an error
+ * (ERR_INVALID), so no header can be injected. Deterministic: no clock, no random boundary; a
+ * boundary holds "=_", which neither encoding can produce (RFC 2045 6.7).
+ */
+#ifndef MIME_MIME_H
+#define MIME_MIME_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "json/json.h"
+
+/* Appends the message to out. ERR_INVALID: err names the member and what is wrong with it; else
+ * out->status. */
+int mime_message(const struct json *message, struct arena_text *out, struct err *err) MUST_CHECK;
+
+#endif
