@@ -6,7 +6,7 @@
  * Each object is a node that keeps the JSON of its reply. A page's children are its blocks,
  * sub-pages, databases and comments in order; a database's are its data sources; those of a data
  * source are its pages, the newest first. notion.json has the users, the shape of a new object of
- * each kind (templates of expr/expr.h), the types of blocks, and the requests that make the first
+ * each kind, the types of blocks, and the requests (templates of expr/expr.h) that make the first
  * state.
  */
 #ifndef PROVIDER_NOTION_H
@@ -15,7 +15,6 @@
 #include "base/id.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "expr/expr.h"
 #include "provider/provider.h"
 
 enum {
@@ -52,15 +51,17 @@ struct notion_node {
     struct list sibling_link, children;
     struct list recent_link; /* pages, databases, data sources: the last edited first */
     struct list api_link;    /* those that the API made, oldest first */
-    struct arena arena;      /* of object */
-    struct json object;      /* as a reply holds it */
+    struct arena arena;
+    slice text;                /* the object as a reply holds it */
+    slice label;               /* plain text of the title, of a block or a comment */
+    const struct json *object; /* the same, parsed; NULL: not yet (notion_object) */
 };
 
 struct notion {
     struct provider *provider;
     struct arena arena;
+    struct buf scratch;      /* for a node's text */
     const struct json *data; /* notion.json */
-    const struct expr_template *shapes[NOTION_KINDS];
     struct map nodes;
     struct list roots, recent, made;
     const struct json *seed; /* the entry that is being carried out; NULL: the API's requests */
@@ -125,9 +126,9 @@ struct notion_node *notion_find(const struct notion *notion, slice id);
 const char *notion_kind_name(enum notion_kind kind);
 /* {"type": "page_id", "page_id": ...}; NULL: the workspace. */
 struct json notion_parent(struct arena *arena, const struct notion_node *parent);
-/* The shape of a new object below parent, in the request's arena; draws its id. */
-bool notion_shape(struct notion_request *request, enum notion_kind kind,
-                  const struct notion_node *parent, struct json *out);
+/* A new object below parent, without content, in the request's arena; draws its id. */
+struct json notion_shape(struct notion_request *request, enum notion_kind kind,
+                         const struct notion_node *parent);
 /* A node of a filled shape, last below parent (in a data source first). NULL: answered. */
 struct notion_node *notion_node_add(struct notion_request *request, enum notion_kind kind,
                                     struct notion_node *parent, struct json *object) MUST_CHECK;
@@ -137,6 +138,8 @@ bool notion_node_keep(struct notion_request *request, struct notion_node *node,
 /* The same, edited now. */
 bool notion_node_set(struct notion_request *request, struct notion_node *node,
                      struct json *object) MUST_CHECK;
+/* Of a node that was kept; until it is kept again. */
+const struct json *notion_object(const struct notion_node *node);
 void notion_node_insert(struct notion_node *node, struct notion_node *parent, struct list *before);
 /* With everything inside it. */
 void notion_node_free(struct notion *notion, struct notion_node *node);

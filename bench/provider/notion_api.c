@@ -2,7 +2,7 @@
  * The entry of Notion requests: token, version, route, object, body; its error shape, its lists,
  * and the requests that make the first state.
  */
-#include "base/clock.h"
+#include "expr/expr.h"
 #include "provider/ledger.h"
 #include "provider/notion.h"
 #include "provider/route.h"
@@ -139,9 +139,8 @@ static struct json sources_of(const struct notion_node *database, struct arena *
         struct json item = json_object();
         if (source->is_archived)
             continue;
-        json_object_set(arena, &item, SLICE("id"), *JSON_GET(&source->object, "id"));
-        json_object_set(arena, &item, SLICE("name"),
-                        json_string(notion_label(arena, &source->object)));
+        json_object_set(arena, &item, SLICE("id"), *JSON_GET(notion_object(source), "id"));
+        json_object_set(arena, &item, SLICE("name"), json_string(source->label));
         json_array_push(arena, &list, item);
     }
     return list;
@@ -149,14 +148,14 @@ static struct json sources_of(const struct notion_node *database, struct arena *
 
 void notion_write(struct json_writer *w, const struct notion_node *node, struct arena *arena)
 {
-    if (node->kind != NOTION_DATABASE && node->kind != NOTION_BLOCK) {
-        json_put(w, &node->object);
+    if (node->kind == NOTION_PAGE || node->kind == NOTION_COMMENT) {
+        json_put_raw(w, node->text);
         return;
     }
-    struct json object = notion_copy(arena, &node->object);
+    struct json object = notion_copy(arena, notion_object(node));
     if (node->kind == NOTION_DATABASE)
         json_object_put(arena, &object, SLICE("data_sources"), sources_of(node, arena));
-    else
+    else if (node->kind == NOTION_BLOCK)
         json_object_put(arena, &object, SLICE("has_children"), json_bool(has_children(node)));
     json_put(w, &object);
 }
@@ -175,10 +174,10 @@ void notion_write_block(struct json_writer *w, const struct notion_node *node, s
     json_object_set(arena, &object, SLICE("object"), json_string(SLICE("block")));
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         json_object_set(arena, &object, slice_cstr(kept[i]),
-                        *json_get(&node->object, slice_cstr(kept[i])));
+                        *json_get(notion_object(node), slice_cstr(kept[i])));
     json_object_set(arena, &object, SLICE("has_children"), json_bool(has_children(node)));
     json_object_set(arena, &object, SLICE("type"), json_string(type));
-    json_object_set(arena, &child, SLICE("title"), json_string(notion_label(arena, &node->object)));
+    json_object_set(arena, &child, SLICE("title"), json_string(node->label));
     json_object_set(arena, &object, type, child);
     json_put(w, &object);
 }
@@ -197,10 +196,10 @@ void notion_write_page(struct json_writer *w, const struct notion_node *page,
 {
     if (!request_query(http, SLICE("filter_properties")).ptr &&
         !request_query(http, SLICE("filter_properties[]")).ptr) {
-        json_put(w, &page->object);
+        json_put_raw(w, page->text);
         return;
     }
-    struct json object = notion_copy(http->arena, &page->object), some = json_object();
+    struct json object = notion_copy(http->arena, notion_object(page)), some = json_object();
     const struct json *all = JSON_GET(&object, "properties");
     for (uint32_t i = 0; i < all->count; i++)
         if (is_wanted(http, json_get_str(&all->as.members[i].value, SLICE("id"))))
@@ -225,8 +224,7 @@ void notion_done(struct notion_request *request, const char *kind, const struct 
 {
     if (!request->notion->seed)
         ledger_add(request->notion->provider->ledger, request->http, kind,
-                   slice_of(node->id, UUID_TEXT_LEN),
-                   notion_label(request->http->arena, &node->object));
+                   slice_of(node->id, UUID_TEXT_LEN), node->label);
     notion_reply(request, node);
 }
 

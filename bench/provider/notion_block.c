@@ -43,7 +43,7 @@ static bool add_block(struct notion_request *request, struct notion_node *parent
                       unsigned depth)
 {
     struct arena *arena = request->http->arena;
-    struct json object, content;
+    struct json content;
     const struct json *empty;
     slice type = find_type(request, block, &empty);
     const struct json *input = json_get(block, type);
@@ -58,9 +58,9 @@ static bool add_block(struct notion_request *request, struct notion_node *parent
                               "`undefined`.",
                               where, SLICE_ARG(type));
     slice inner = arena_printf(arena, "%s.%.*s.rich_text", where, SLICE_ARG(type));
-    if (!notion_shape(request, NOTION_BLOCK, parent, &object) ||
-        !read_content(request, input, empty, inner.ptr, &content))
+    if (!read_content(request, input, empty, inner.ptr, &content))
         return false;
+    struct json object = notion_shape(request, NOTION_BLOCK, parent);
     json_object_set(arena, &object, SLICE("type"), json_string(type));
     json_object_set(arena, &object, type, content);
     struct notion_node *node = notion_node_add(request, NOTION_BLOCK, parent, &object);
@@ -112,7 +112,7 @@ void notion_blocks_get(struct notion_request *request)
 
 void notion_blocks_delete(struct notion_request *request)
 {
-    struct json object = notion_copy(request->http->arena, &request->node->object);
+    struct json object = notion_copy(request->http->arena, notion_object(request->node));
     if (!notion_is_editable(request, request->node))
         return;
     json_object_put(request->http->arena, &object, SLICE("in_trash"), json_bool(true));
@@ -126,10 +126,10 @@ void notion_blocks_update(struct notion_request *request)
 {
     struct notion_node *node = request->node;
     struct arena *arena = request->http->arena;
-    struct json object = notion_copy(arena, &node->object), content;
+    struct json object = notion_copy(arena, notion_object(node)), content;
     const struct json *empty, *archives = JSON_GET(request->body, "in_trash");
     slice type = find_type(request, request->body, &empty);
-    slice own = json_get_str(&node->object, SLICE("type"));
+    slice own = json_get_str(notion_object(node), SLICE("type"));
     const struct json *input = json_get(request->body, type);
     if (!notion_is_editable(request, node))
         return;
@@ -139,7 +139,7 @@ void notion_blocks_update(struct notion_request *request)
         return;
     }
     if (json_is(input, JSON_OBJECT)) {
-        if (!read_content(request, input, json_get(&node->object, type), "body.rich_text",
+        if (!read_content(request, input, json_get(notion_object(node), type), "body.rich_text",
                           &content))
             return;
         json_object_put(arena, &object, type, content);
@@ -210,7 +210,7 @@ void notion_children_append(struct notion_request *request)
     struct list *end = before ? before : &parent->children, *last = end->prev;
     if (!notion_blocks_add(request, parent, before, children, "body.children", 1))
         return;
-    object = notion_copy(request->http->arena, &parent->object);
+    object = notion_copy(request->http->arena, notion_object(parent));
     if (!notion_node_set(request, parent, &object))
         return;
     notion_done(request, "notion.blocks.append",

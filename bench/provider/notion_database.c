@@ -7,9 +7,12 @@
 static struct notion_node *add_source(struct notion_request *request, struct notion_node *database,
                                       const struct json *properties)
 {
-    struct json object;
-    return notion_shape(request, NOTION_SOURCE, database, &object) &&
-                   notion_text_put(request, "title", &object) &&
+    struct json object = notion_shape(request, NOTION_SOURCE, database);
+    json_object_put(request->http->arena, &object, SLICE("database_parent"),
+                    *JSON_GET(notion_object(database), "parent"));
+    json_object_put(request->http->arena, &object, SLICE("is_inline"),
+                    *JSON_GET(notion_object(database), "is_inline"));
+    return notion_text_put(request, "title", &object) &&
                    notion_text_put(request, "description", &object) &&
                    notion_schema_read(request, &object, properties)
                ? notion_node_add(request, NOTION_SOURCE, database, &object)
@@ -62,8 +65,10 @@ void notion_databases_create(struct notion_request *request)
     struct json object;
     const struct json *properties =
         JSON_GET(JSON_GET(request->body, "initial_data_source"), "properties");
-    if (parent && has_no_schema(request) &&
-        notion_shape(request, NOTION_DATABASE, parent, &object) && read_common(request, &object))
+    if (!parent || !has_no_schema(request))
+        return;
+    object = notion_shape(request, NOTION_DATABASE, parent);
+    if (read_common(request, &object))
         database = notion_node_add(request, NOTION_DATABASE, parent, &object);
     if (!database)
         return;
@@ -76,7 +81,7 @@ void notion_databases_create(struct notion_request *request)
 
 void notion_databases_update(struct notion_request *request)
 {
-    struct json object = notion_copy(request->http->arena, &request->node->object);
+    struct json object = notion_copy(request->http->arena, notion_object(request->node));
     if (has_no_schema(request) && read_common(request, &object) &&
         notion_node_set(request, request->node, &object))
         notion_done(request, "notion.databases.update", request->node);
@@ -94,7 +99,7 @@ void notion_sources_create(struct notion_request *request)
 void notion_sources_update(struct notion_request *request)
 {
     struct notion_node *source = request->node;
-    struct json object = notion_copy(request->http->arena, &source->object);
+    struct json object = notion_copy(request->http->arena, notion_object(source));
     const struct json *properties = JSON_GET(request->body, "properties");
     if (!read_common(request, &object) ||
         (properties && !notion_schema_read(request, &object, properties)) ||
@@ -104,7 +109,7 @@ void notion_sources_update(struct notion_request *request)
     for (struct list *link = source->children.next; properties && link != &source->children;
          link = link->next) {
         struct notion_node *page = LIST_ITEM(link, struct notion_node, sibling_link);
-        struct json changed = notion_copy(request->http->arena, &page->object);
+        struct json changed = notion_copy(request->http->arena, notion_object(page));
         if (!notion_values_read(request, source, &changed, NULL) ||
             !notion_node_keep(request, page, &changed))
             return;

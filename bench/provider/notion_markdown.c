@@ -134,8 +134,8 @@ struct writing {
 /* The line or lines of one block without its children; false: it has no form in Markdown. */
 static bool write_block(struct writing *w, const struct notion_node *block)
 {
-    slice type = json_get_str(&block->object, SLICE("type"));
-    const struct json *content = json_get(&block->object, type);
+    slice type = json_get_str(notion_object(block), SLICE("type"));
+    const struct json *content = json_get(notion_object(block), type);
     const struct json *text = JSON_GET(content, "rich_text");
     bool is_code = slice_eq(type, SLICE("code")), is_line = slice_eq(type, SLICE("divider"));
     bool is_checked = json_get_bool(content, SLICE("checked"), false);
@@ -163,7 +163,7 @@ static void write_level(struct writing *w, const struct notion_node *parent, uns
             buf_append_char(w->out, '\t');
         const char *tag = node->kind == NOTION_PAGE ? "page" : "database";
         if (node->kind != NOTION_BLOCK) {
-            slice title = notion_label(w->arena, &node->object);
+            slice title = node->label;
             buf_printf(w->out, "<%s url=\"https://www.notion.so/%s\">%.*s</%s>\n", tag, node->id,
                        SLICE_ARG(title), tag);
         } else if (write_block(w, node)) {
@@ -232,7 +232,7 @@ static bool append(struct notion_request *request, struct notion_node *page, sli
 
 static bool archive(struct notion_request *request, struct notion_node *node)
 {
-    struct json object = notion_copy(request->http->arena, &node->object);
+    struct json object = notion_copy(request->http->arena, notion_object(node));
     json_object_put(request->http->arena, &object, SLICE("in_trash"), json_bool(true));
     return notion_node_set(request, node, &object);
 }
@@ -330,7 +330,7 @@ void notion_pages_markdown_update(struct notion_request *request)
     struct notion_node *page = request->node;
     if (!notion_is_editable(request, page) || !apply(request, page))
         return;
-    struct json object = notion_copy(request->http->arena, &page->object);
+    struct json object = notion_copy(request->http->arena, notion_object(page));
     if (!notion_node_set(request, page, &object))
         return;
     notion_done(request, "notion.pages.markdown", page);

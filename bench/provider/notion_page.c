@@ -95,7 +95,7 @@ static const struct notion_node *source_of(const struct notion_node *parent)
 void notion_pages_create(struct notion_request *request)
 {
     struct notion_node *parent, *page = NULL;
-    struct json object, blocks;
+    struct json blocks;
     const struct json *properties = JSON_GET(request->body, "properties");
     const struct json *children = JSON_GET(request->body, "children");
     slice markdown = json_get_str(request->body, SLICE("markdown"));
@@ -115,8 +115,8 @@ void notion_pages_create(struct notion_request *request)
         blocks = notion_markdown_read(request->http->arena, markdown);
         children = &blocks;
     }
-    if (notion_shape(request, NOTION_PAGE, parent, &object) &&
-        notion_values_read(request, source_of(parent), &object, properties) &&
+    struct json object = notion_shape(request, NOTION_PAGE, parent);
+    if (notion_values_read(request, source_of(parent), &object, properties) &&
         read_picture(request, "icon", &object) && read_picture(request, "cover", &object))
         page = notion_node_add(request, NOTION_PAGE, parent, &object);
     if (!page)
@@ -137,7 +137,7 @@ void notion_pages_update(struct notion_request *request)
 {
     struct notion_node *page = request->node;
     const struct json *properties = JSON_GET(request->body, "properties");
-    struct json object = notion_copy(request->http->arena, &page->object);
+    struct json object = notion_copy(request->http->arena, notion_object(page));
     const struct json *archives = JSON_GET(request->body, "in_trash");
     if ((!archives || properties) && !notion_is_editable(request, page))
         return;
@@ -152,7 +152,7 @@ void notion_pages_update(struct notion_request *request)
 void notion_pages_move(struct notion_request *request)
 {
     struct notion_node *page = request->node, *parent;
-    struct json object = notion_copy(request->http->arena, &page->object);
+    struct json object = notion_copy(request->http->arena, notion_object(page));
     if (!read_parent(request, &parent))
         return;
     for (const struct notion_node *above = parent; above; above = above->parent) {
@@ -185,8 +185,8 @@ static void write_item(struct json_writer *w, const struct json *property, const
 /* Text, people and relations come as a list of items, each with one. */
 void notion_pages_property(struct notion_request *request)
 {
-    const struct json *property =
-        notion_property_find(JSON_GET(&request->node->object, "properties"), request->id2, NULL);
+    const struct json *property = notion_property_find(
+        JSON_GET(notion_object(request->node), "properties"), request->id2, NULL);
     struct notion_list list;
     if (!property) {
         notion_not_found(request, "property", request->id2);

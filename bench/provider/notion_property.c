@@ -400,11 +400,7 @@ static bool read_typed(const struct reading *r, const struct json *input, struct
     if (holds == JSON_NULL)
         return notion_invalid(r->request, "%.*s is read-only.", SLICE_ARG(r->name));
     if (is_text)
-        return notion_text_read(r->request, input,
-                                arena_printf(r->request->http->arena, "body.properties.%.*s.%.*s",
-                                             SLICE_ARG(r->name), SLICE_ARG(r->type))
-                                    .ptr,
-                                out);
+        return notion_text_read(r->request, input, "body.properties", out);
     bool is_empty = json_is(input, JSON_NULL) && holds != JSON_ARRAY && holds != JSON_BOOL;
     if (!is_empty && (holds == JSON_INT ? !json_is_number(input) : !json_is(input, holds)))
         return expected(r);
@@ -440,7 +436,7 @@ bool notion_values_read(struct notion_request *request, const struct notion_node
                         struct json *page, const struct json *input)
 {
     struct arena *arena = request->http->arena;
-    const struct json *schema = source ? JSON_GET(&source->object, "properties")
+    const struct json *schema = source ? JSON_GET(notion_object(source), "properties")
                                        : JSON_GET(request->notion->data, "title_only");
     const struct json *former = JSON_GET(page, "properties");
     struct json properties = json_object();

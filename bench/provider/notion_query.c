@@ -118,8 +118,8 @@ static bool check_filter(struct notion_request *request, const struct json *filt
                               "instead was `undefined`. body.filter.property should be defined, "
                               "instead was `undefined`.");
     bool is_whole = read_leaf(filter, &leaf);
-    const struct json *schema =
-        notion_property_find(JSON_GET(&request->node->object, "properties"), leaf.property, NULL);
+    const struct json *schema = notion_property_find(
+        JSON_GET(notion_object(request->node), "properties"), leaf.property, NULL);
     slice type = json_get_str(schema, SLICE("type"));
     if (leaf.property.len && !schema)
         return notion_invalid(request, "Could not find property with name or id: %.*s",
@@ -215,10 +215,10 @@ static bool matches(const struct json *filter, const struct notion_node *page,
         return false;
     struct json value =
         leaf.property.len
-            ? notion_value_key(
-                  http->arena,
-                  notion_property_find(JSON_GET(&page->object, "properties"), leaf.property, NULL))
-            : *json_get(&page->object, leaf.type);
+            ? notion_value_key(http->arena,
+                               notion_property_find(JSON_GET(notion_object(page), "properties"),
+                                                    leaf.property, NULL))
+            : *json_get(notion_object(page), leaf.type);
     return holds(&leaf, &value, http) != leaf.condition->negates;
 }
 
@@ -267,7 +267,7 @@ static struct json sort_key(struct arena *arena, const struct json *schema,
 
 static bool check_sorts(struct notion_request *request, const struct json *sorts)
 {
-    const struct json *schema = JSON_GET(&request->node->object, "properties");
+    const struct json *schema = JSON_GET(notion_object(request->node), "properties");
     if (!json_is(sorts, JSON_ARRAY) || sorts->count > SORTS_MAX)
         return notion_invalid(request,
                               "body failed validation: body.sorts should be an array of at most "
@@ -291,16 +291,16 @@ static bool check_sorts(struct notion_request *request, const struct json *sorts
 
 static void fill_keys(struct arena *arena, const struct notion_node *source, struct sorted *one)
 {
-    const struct json *schema = JSON_GET(&source->object, "properties");
+    const struct json *schema = JSON_GET(notion_object(source), "properties");
     for (uint32_t i = 0; i < one->sorts->count; i++) {
         const struct json *sort = json_at(one->sorts, i);
         slice timestamp = json_get_str(sort, SLICE("timestamp"));
         slice property = json_get_str(sort, SLICE("property"));
-        const struct json *own = json_get(&one->page->object, timestamp);
+        const struct json *own = json_get(notion_object(one->page), timestamp);
         one->keys[i] =
             own ? *own
                 : sort_key(arena, notion_property_find(schema, property, NULL),
-                           notion_property_find(JSON_GET(&one->page->object, "properties"),
+                           notion_property_find(JSON_GET(notion_object(one->page), "properties"),
                                                 property, NULL));
     }
 }
@@ -389,8 +389,7 @@ void notion_search(struct notion_request *request)
          link != recent && !list.next.len; link = is_rising ? link->prev : link->next) {
         const struct notion_node *node = LIST_ITEM(link, struct notion_node, recent_link);
         bool is_wanted = node->kind == NOTION_PAGE ? pages : node->kind == NOTION_SOURCE && sources;
-        if (is_wanted && !notion_is_gone(node) &&
-            title_matches(notion_label(arena, &node->object), query) &&
+        if (is_wanted && !notion_is_gone(node) && title_matches(node->label, query) &&
             notion_list_takes(&list, slice_cstr(node->id)))
             notion_write(&list.w, node, arena);
     }

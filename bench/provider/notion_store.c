@@ -5,26 +5,15 @@
 #include "base/mem.h"
 #include "provider/notion.h"
 
+/* Its text and the tree that it is parsed to. */
+enum { NODE_ARENA_BYTES_MAX = 32 * NOTION_NODE_BYTES_MAX };
+
 static const char *const kind_names[NOTION_KINDS] = {"page", "database", "data_source", "block",
                                                      "comment"};
 
 const char *notion_kind_name(enum notion_kind kind)
 {
     return kind_names[kind];
-}
-
-static bool load(struct notion *notion)
-{
-    struct err err = {0};
-    notion->data = provider_data(&notion->arena, "notion.json");
-    for (size_t i = 0; i < NOTION_KINDS; i++) {
-        const struct json *shape =
-            json_get(JSON_GET(notion->data, "shapes"), slice_cstr(kind_names[i]));
-        notion->shapes[i] = shape ? expr_template_compile(&notion->arena, shape, &err) : NULL;
-        if (!notion->shapes[i])
-            return false;
-    }
-    return true;
 }
 
 struct notion *notion_new(struct provider *provider)
@@ -35,10 +24,12 @@ struct notion *notion_new(struct provider *provider)
     notion->provider = provider;
     arena_init(&notion->arena, 1024 * 1024);
     map_init(&notion->nodes, (size_t)NOTION_NODES_MAX * 4);
+    buf_init(&notion->scratch, NOTION_NODE_BYTES_MAX);
     list_init(&notion->roots);
     list_init(&notion->recent);
     list_init(&notion->made);
-    if (load(notion))
+    notion->data = provider_data(&notion->arena, "notion.json");
+    if (notion->data)
         return notion;
     notion_free(notion);
     return NULL;
@@ -53,6 +44,7 @@ void notion_free(struct notion *notion)
     ASSERT(notion->nodes.count == 0);
     map_deinit(&notion->nodes);
     arena_deinit(&notion->arena);
+    buf_deinit(&notion->scratch);
     mem_free(notion);
 }
 
@@ -137,69 +129,88 @@ static struct json time_value(struct arena *arena, int64_t time_us)
     return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
 }
 
-static struct json author(const struct notion *notion)
-{
-    slice by = json_get_str(notion->seed, SLICE("by"));
-    return json_string(by.len ? by : SLICE(NOTION_USER_BOT));
-}
-
-bool notion_shape(struct notion_request *request, enum notion_kind kind,
-                  const struct notion_node *parent, struct json *out)
+/* Whose edit it is, and when. */
+static void stamp(struct notion_request *request, struct json *object, const char *time_key,
+                  const char *author_key)
 {
     struct arena *arena = request->http->arena;
-    struct json scope = json_object();
-    struct expr_budget budget;
-    struct err err;
+    slice by = json_get_str(request->notion->seed, SLICE("by"));
+    struct json author = json_object();
+    json_object_set(arena, &author, SLICE("object"), json_string(SLICE("user")));
+    json_object_set(arena, &author, SLICE("id"), json_string(by.len ? by : SLICE(NOTION_USER_BOT)));
+    json_object_put(arena, object, slice_cstr(time_key), time_value(arena, request->http->now_us));
+    if (json_get(object, slice_cstr(author_key))) /* a comment has no last one */
+        json_object_put(arena, object, slice_cstr(author_key), author);
+}
+
+struct json notion_shape(struct notion_request *request, enum notion_kind kind,
+                         const struct notion_node *parent)
+{
+    struct arena *arena = request->http->arena;
     char id[UUID_TEXT_LEN + 1];
     notion_id_new(request->notion, id);
-    json_object_set(arena, &scope, SLICE("id"), json_string_dup(arena, id_slice(id)));
-    json_object_set(arena, &scope, SLICE("now"), time_value(arena, request->http->now_us));
-    json_object_set(arena, &scope, SLICE("by"), author(request->notion));
-    json_object_set(arena, &scope, SLICE("parent"), notion_parent(arena, parent));
-    json_object_set(arena, &scope, SLICE("above"), parent ? parent->object : json_null);
-    expr_budget_init(&budget);
-    if (expr_template_eval(request->notion->shapes[kind], &scope, 0, &budget, arena, out, &err) !=
-        OK)
-        return notion_out_of_memory(request);
-    return true;
+    struct json object = notion_copy(
+        arena, json_get(JSON_GET(request->notion->data, "shapes"), slice_cstr(kind_names[kind])));
+    json_object_put(arena, &object, SLICE("id"), json_string_dup(arena, id_slice(id)));
+    json_object_put(arena, &object, SLICE("parent"), notion_parent(arena, parent));
+    stamp(request, &object, "created_time", "created_by");
+    stamp(request, &object, "last_edited_time", "last_edited_by");
+    return object;
 }
 
 /* https://www.notion.so/Title-of-it-0123...: the title's words and the id without dashes. */
 static slice url_of(struct arena *arena, const char *id, slice title)
 {
-    char text[128];
-    size_t len = 0;
+    static const char site[] = "https://www.notion.so/";
+    char text[160];
+    size_t start = sizeof(site) - 1, len = start;
+    memcpy(text, site, start);
     for (size_t i = 0; i < title.len && i < 80; i++) {
         char c = title.ptr[i];
         bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (is_plain || (len && text[len - 1] != '-'))
+        if (is_plain || (len > start && text[len - 1] != '-'))
             text[len++] = is_plain ? c : '-';
     }
-    if (len && text[len - 1] != '-')
+    if (len > start && text[len - 1] != '-')
         text[len++] = '-';
     for (size_t i = 0; i < UUID_TEXT_LEN; i++)
         if (id[i] != '-')
             text[len++] = id[i];
-    return arena_printf(arena, "https://www.notion.so/%.*s", (int)len, text);
+    return arena_dup(arena, slice_of(text, len));
 }
 
 bool notion_node_keep(struct notion_request *request, struct notion_node *node, struct json *object)
 {
     struct arena *arena = request->http->arena, fresh;
+    slice label = notion_label(arena, object);
     if (JSON_GET(object, "url"))
-        json_object_put(arena, object, SLICE("url"),
-                        json_string(url_of(arena, node->id, notion_label(arena, object))));
-    arena_init(&fresh, NOTION_NODE_BYTES_MAX);
-    const struct json *copy = arena->is_exhausted ? NULL : json_dup(&fresh, object);
-    if (!copy) {
+        json_object_put(arena, object, SLICE("url"), json_string(url_of(arena, node->id, label)));
+    arena_init(&fresh, NODE_ARENA_BYTES_MAX);
+    buf_clear(&request->notion->scratch);
+    json_write(&request->notion->scratch, object);
+    slice text = arena_dup(&fresh, buf_slice(&request->notion->scratch));
+    if (arena->is_exhausted || !buf_is_ok(&request->notion->scratch) || !text.ptr) {
         arena_deinit(&fresh);
         return notion_out_of_memory(request);
     }
-    arena_deinit(&node->arena);
+    bool is_archived = json_get_bool(object, SLICE("in_trash"), false);
+    node->label = arena_dup(&fresh, label);
+    arena_deinit(&node->arena); /* object may point into it */
     node->arena = fresh;
-    node->object = *copy;
-    node->is_archived = json_get_bool(copy, SLICE("in_trash"), false);
+    node->text = text;
+    node->object = NULL;
+    node->is_archived = is_archived;
     return true;
+}
+
+const struct json *notion_object(const struct notion_node *node)
+{
+    struct notion_node *own = (struct notion_node *)(uintptr_t)node;
+    struct err err;
+    if (!node->object)
+        own->object = json_parse(&own->arena, node->text, &json_limits_provider, &err);
+    ASSERT(node->object); /* it was written here, and its arena has the room */
+    return node->object;
 }
 
 void notion_node_insert(struct notion_node *node, struct notion_node *parent, struct list *before)
@@ -229,7 +240,7 @@ struct notion_node *notion_node_add(struct notion_request *request, enum notion_
     list_init(&node->children);
     list_init(&node->recent_link);
     list_init(&node->api_link);
-    arena_init(&node->arena, NOTION_NODE_BYTES_MAX);
+    arena_init(&node->arena, NODE_ARENA_BYTES_MAX);
     if (!notion_node_keep(request, node, object)) {
         mem_free(node);
         return NULL;
@@ -252,20 +263,14 @@ struct notion_node *notion_node_add(struct notion_request *request, enum notion_
 bool notion_node_set(struct notion_request *request, struct notion_node *node, struct json *object)
 {
     struct arena *arena = request->http->arena;
-    struct json by = json_object();
-    json_object_set(arena, &by, SLICE("object"), json_string(SLICE("user")));
-    json_object_set(arena, &by, SLICE("id"), author(request->notion));
-    json_object_put(arena, object, SLICE("last_edited_time"),
-                    time_value(arena, request->http->now_us));
-    if (node->kind != NOTION_COMMENT)
-        json_object_put(arena, object, SLICE("last_edited_by"), by);
+    stamp(request, object, "last_edited_time", "last_edited_by");
     if (!notion_node_keep(request, node, object))
         return false;
     if (node->kind == NOTION_BLOCK) {
         struct notion_node *page = node->parent;
         while (page->kind == NOTION_BLOCK)
             page = page->parent;
-        struct json copy = notion_copy(arena, &page->object);
+        struct json copy = notion_copy(arena, notion_object(page));
         return notion_node_set(request, page, &copy);
     }
     if (node->kind <= NOTION_SOURCE) {

@@ -64,7 +64,7 @@ void notion_comments_list(struct notion_request *request)
     {
         const struct notion_node *comment = LIST_ITEM(link, struct notion_node, sibling_link);
         if (comment->kind == NOTION_COMMENT && notion_list_takes(&list, slice_cstr(comment->id)))
-            json_put(&list.w, &comment->object);
+            json_put_raw(&list.w, comment->text);
     }
     notion_list_close(request, &list);
 }
@@ -78,7 +78,7 @@ static struct notion_node *find_discussion(struct notion *notion, slice id)
     bool is_id = notion_id_read(id, text);
     while (is_id && (slot = map_next(&notion->nodes, &at))) {
         struct notion_node *node = slot->value;
-        if (slice_eq_cstr(json_get_str(&node->object, SLICE("discussion_id")), text))
+        if (slice_eq_cstr(json_get_str(notion_object(node), SLICE("discussion_id")), text))
             return node->parent;
     }
     return NULL;
@@ -90,7 +90,7 @@ void notion_comments_create(struct notion_request *request)
     slice page_id = json_get_str(JSON_GET(request->body, "parent"), SLICE("page_id"));
     slice discussion = json_get_str(request->body, SLICE("discussion_id"));
     char id[UUID_TEXT_LEN + 1];
-    struct json object, text;
+    struct json text;
     struct notion_node *comment, *node = discussion.len
                                              ? find_discussion(request->notion, discussion)
                                              : notion_find(request->notion, page_id);
@@ -101,9 +101,10 @@ void notion_comments_create(struct notion_request *request)
     else if (!node)
         notion_not_found(request, page_id.len ? "page" : "discussion",
                          page_id.len ? page_id : discussion);
-    if (!node || !notion_shape(request, NOTION_COMMENT, node, &object) ||
+    if (!node ||
         !notion_text_read(request, JSON_GET(request->body, "rich_text"), "body.rich_text", &text))
         return;
+    struct json object = notion_shape(request, NOTION_COMMENT, node);
     if (!discussion.len || !notion_id_read(discussion, id))
         notion_id_new(request->notion, id);
     json_object_put(arena, &object, SLICE("discussion_id"),
@@ -116,7 +117,7 @@ void notion_comments_create(struct notion_request *request)
 
 void notion_comments_update(struct notion_request *request)
 {
-    struct json object = notion_copy(request->http->arena, &request->node->object);
+    struct json object = notion_copy(request->http->arena, notion_object(request->node));
     if (notion_text_put(request, "rich_text", &object) &&
         notion_node_set(request, request->node, &object))
         notion_done(request, "notion.comments.update", request->node);
