@@ -43,8 +43,10 @@ int expr_function_call(struct expr_run *run, const struct expr_node *call,
 /* The node behind the & of argument i. */
 const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t i);
 
-#define EXPR_FUNCTION(name)                                                \
-    int expr_fn_##name(struct expr_run *run, const struct expr_node *call, \
+/* Not each function needs its call. */
+#define EXPR_FUNCTION(name)                                                  \
+    int expr_fn_##name(__attribute__((unused)) struct expr_run *run,         \
+                       __attribute__((unused)) const struct expr_node *call, \
                        const struct json *args, struct json *out)
 
 /* The specification's (jmespath.org/specification.html, "Built-in Functions") and those of

@@ -34,14 +34,12 @@ static int encode(struct expr_run *run, slice text, size_t size,
 
 EXPR_FUNCTION(base64)
 {
-    (void)call;
     slice text = json_str(&args[0]);
     return encode(run, text, (text.len + 2) / 3 * 4, encode_base64, out);
 }
 
 EXPR_FUNCTION(base64url)
 {
-    (void)call;
     slice text = json_str(&args[0]);
     return encode(run, text, (text.len + 2) / 3 * 4, encode_base64url, out);
 }
@@ -57,7 +55,6 @@ static void add_escape(struct arena_text *text, uint32_t unit)
 
 EXPR_FUNCTION(ascii_json)
 {
-    (void)call;
     slice json = SLICE_NONE;
     struct arena_text text;
     int rc = expr_value_text(run, &args[0], &json);

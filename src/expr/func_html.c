@@ -119,7 +119,6 @@ EXPR_FUNCTION(unescape_html)
     slice text = json_str(&args[0]);
     char *to = NULL;
     int rc = expr_run_scan(run, text.len);
-    (void)call;
     *out = args[0];
     if (rc != OK || slice_find_char(text, '&') < 0)
         return rc;
@@ -405,7 +404,6 @@ EXPR_FUNCTION(html_text)
     slice text = json_str(&args[0]);
     struct page page = {0};
     int rc = expr_run_text(run, text.len, &page.text);
-    (void)call;
     if (rc != OK)
         return rc;
     for (size_t i = 0; i < text.len;) {

@@ -6,7 +6,6 @@
 
 EXPR_FUNCTION(length)
 {
-    (void)call;
     if (args[0].type != JSON_STRING) {
         *out = json_i64(args[0].count);
         return OK;
@@ -22,7 +21,6 @@ EXPR_FUNCTION(length)
 
 EXPR_FUNCTION(contains)
 {
-    (void)call;
     bool found = false;
     int rc = OK;
     if (args[0].type == JSON_STRING) {
@@ -41,7 +39,6 @@ EXPR_FUNCTION(contains)
 
 EXPR_FUNCTION(keys)
 {
-    (void)call;
     struct json *items = NULL;
     int rc = expr_run_visit(run, args[0].count);
     if (rc == OK)
@@ -55,7 +52,6 @@ EXPR_FUNCTION(keys)
 
 EXPR_FUNCTION(values)
 {
-    (void)call;
     struct json *items = NULL;
     int rc = expr_run_visit(run, args[0].count);
     if (rc == OK)
@@ -109,7 +105,6 @@ EXPR_FUNCTION(merge)
 
 EXPR_FUNCTION(not_null)
 {
-    (void)run;
     for (uint32_t i = 0; i < call->count; i++) {
         if (args[i].type == JSON_NULL)
             continue;
@@ -121,7 +116,6 @@ EXPR_FUNCTION(not_null)
 
 EXPR_FUNCTION(to_array)
 {
-    (void)call;
     *out = args[0];
     if (args[0].type == JSON_ARRAY)
         return OK;
@@ -169,7 +163,6 @@ static int reverse_string(struct expr_run *run, const struct json *string, struc
 
 EXPR_FUNCTION(reverse)
 {
-    (void)call;
     if (args[0].type == JSON_STRING)
         return reverse_string(run, &args[0], out);
     uint32_t count = args[0].count;

@@ -128,7 +128,6 @@ static bool is_number_text(slice text)
 
 EXPR_FUNCTION(to_number)
 {
-    (void)call;
     if (json_is_number(&args[0]))
         *out = args[0];
     enum { PARSE_COST = 16 }; /* a parse takes as long as that many visits of a node */

@@ -9,14 +9,12 @@
 
 EXPR_FUNCTION(starts_with)
 {
-    (void)call;
     *out = json_bool(slice_starts_with(json_str(&args[0]), json_str(&args[1])));
     return expr_run_scan(run, args[1].count);
 }
 
 EXPR_FUNCTION(ends_with)
 {
-    (void)call;
     *out = json_bool(slice_ends_with(json_str(&args[0]), json_str(&args[1])));
     return expr_run_scan(run, args[1].count);
 }
@@ -25,7 +23,6 @@ EXPR_FUNCTION(word_after)
 {
     slice text = json_str(&args[0]), marker = json_str(&args[1]);
     ptrdiff_t at = slice_find(text, marker);
-    (void)call;
     *out = json_null;
     slice rest = at < 0 ? SLICE_NONE : slice_from(text, (size_t)at + marker.len);
     /* strchr finds the NUL at the end of its list, too: a NUL in the text counts as white space. */
@@ -41,7 +38,6 @@ EXPR_FUNCTION(word_after)
 
 EXPR_FUNCTION(join)
 {
-    (void)call;
     slice glue = json_str(&args[0]);
     const struct json *parts = &args[1];
     size_t len = parts->count ? glue.len * (parts->count - 1) : 0;
@@ -67,7 +63,6 @@ EXPR_FUNCTION(join)
 
 EXPR_FUNCTION(to_string)
 {
-    (void)call;
     *out = args[0];
     if (args[0].type == JSON_STRING)
         return OK;
@@ -80,8 +75,6 @@ EXPR_FUNCTION(to_string)
 
 EXPR_FUNCTION(type)
 {
-    (void)run;
-    (void)call;
     *out = json_string(slice_cstr(expr_value_type(&args[0])));
     return OK;
 }

@@ -29,7 +29,6 @@ EXPR_FUNCTION(url_query)
 {
     slice url = json_str(&args[0]), name = json_str(&args[1]);
     int rc = expr_run_scan(run, url.len);
-    (void)call;
     *out = json_null;
     slice rest = slice_split(&url, '#');
     (void)slice_split(&rest, '?');
@@ -125,7 +124,6 @@ EXPR_FUNCTION(link_url)
 {
     slice rest = json_str(&args[0]), wanted = json_str(&args[1]);
     int rc = expr_run_scan(run, rest.len);
-    (void)call;
     *out = json_null;
     /* Each round goes past one '<', so a field without end costs linear time. */
     for (ptrdiff_t open = slice_find_char(rest, '<'); rc == OK && open >= 0;
@@ -148,7 +146,6 @@ EXPR_FUNCTION(link_url)
 EXPR_FUNCTION(header)
 {
     slice wanted = json_str(&args[1]);
-    (void)call;
     *out = json_null;
     for (uint32_t i = 0; args[0].type == JSON_ARRAY && i < args[0].count; i++) {
         const struct json *field = &args[0].as.items[i];
