@@ -291,9 +291,8 @@ static void put_form(struct import_op *op, const struct json *request_body,
     struct json parts = json_array();
     for (size_t i = first; i < op->input_count; i++) {
         struct json part = json_object();
-        json_object_set(op->im->arena, &part, SLICE("name"), json_string(op->inputs[i].wire));
-        json_object_set(op->im->arena, &part, SLICE("value"),
-                        import_input_template(op, &op->inputs[i]));
+        import_set(op->im, &part, "name", json_string(op->inputs[i].wire));
+        import_set(op->im, &part, "value", import_input_template(op, &op->inputs[i]));
         json_array_push(op->im->arena, &parts, part);
     }
     set_body(op, "multipart", parts);

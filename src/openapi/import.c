@@ -49,6 +49,17 @@ void import_line_add(struct import *im, enum import_kind kind, slice operation, 
     result->lines[result->line_count++] = (struct import_line){kind, operation, text};
 }
 
+void import_set(struct import *im, struct json *object, const char *name, struct json value)
+{
+    json_object_set(im->arena, object, slice_cstr(name), value);
+}
+
+void import_set_text(struct import *im, struct json *object, const char *name, slice text)
+{
+    if (text.len > 0)
+        import_set(im, object, name, json_string(text));
+}
+
 void import_note(struct import *im, const char *fmt, ...)
 {
     va_list args;
@@ -207,12 +218,6 @@ static int choose_prefix(struct import *im, slice given, struct err *err)
     return OK;
 }
 
-static void put_member(struct import *im, struct json *manifest, const char *name,
-                       struct json value)
-{
-    json_object_set(im->arena, manifest, slice_cstr(name), value);
-}
-
 static void put_member_text(struct import *im, struct json *manifest, const char *name, slice found,
                             const char *fallback)
 {
@@ -221,16 +226,16 @@ static void put_member_text(struct import *im, struct json *manifest, const char
     if (text.len == 0)
         text = slice_cstr(fallback);
     if (given)
-        put_member(im, manifest, name, *given);
+        import_set(im, manifest, name, *given);
     else if (text.len > 0)
-        put_member(im, manifest, name, json_string(text));
+        import_set(im, manifest, name, json_string(text));
 }
 
 static void put_given_member(struct import *im, struct json *manifest, const char *name)
 {
     const struct json *given = json_get(im->integration, slice_cstr(name));
     if (given)
-        put_member(im, manifest, name, *given);
+        import_set(im, manifest, name, *given);
 }
 
 static struct json make_manifest(struct import *im, struct json actions)
@@ -239,7 +244,7 @@ static struct json make_manifest(struct import *im, struct json actions)
     slice title = json_get_str(info, SLICE("title")),
           about = json_get_str(info, SLICE("description"));
     struct json manifest = json_object();
-    put_member(im, &manifest, "integration_id", json_string(im->prefix));
+    import_set(im, &manifest, "integration_id", json_string(im->prefix));
     put_member_text(im, &manifest, "name", slice_first_utf8(title, 100), "Imported");
     put_member_text(im, &manifest, "description", about.len > 0 ? about : title,
                     "Imported from OpenAPI.");
@@ -248,14 +253,14 @@ static struct json make_manifest(struct import *im, struct json actions)
     put_member_text(im, &manifest, "docs_url",
                     json_get_str(JSON_GET(im->document, "externalDocs"), SLICE("url")), NULL);
     /* The order is that of the format's description, since people read and edit the file. */
-    put_member(im, &manifest, "base_url", im->base_url);
+    import_set(im, &manifest, "base_url", im->base_url);
     put_given_member(im, &manifest, "headers");
     if (im->connection_params.type == JSON_OBJECT)
-        put_member(im, &manifest, "connection_params", im->connection_params);
-    put_member(im, &manifest, "auth", im->auth);
+        import_set(im, &manifest, "connection_params", im->connection_params);
+    import_set(im, &manifest, "auth", im->auth);
     put_given_member(im, &manifest, "limits");
     put_given_member(im, &manifest, "errors");
-    put_member(im, &manifest, "actions", actions);
+    import_set(im, &manifest, "actions", actions);
     return manifest;
 }
 

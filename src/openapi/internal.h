@@ -80,6 +80,11 @@ struct import_op {
     slice idempotency_header;
 };
 
+/* Adds a member to an object of the manifest. name lives as long as the program. */
+void import_set(struct import *im, struct json *object, const char *name, struct json value);
+/* Likewise, but an empty text adds nothing. */
+void import_set_text(struct import *im, struct json *object, const char *name, slice text);
+
 /* ---- the report: import.c ---- */
 
 void import_line_add(struct import *im, enum import_kind kind, slice operation, slice text);

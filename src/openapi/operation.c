@@ -22,12 +22,6 @@ static const struct {
 } levels[] = {
     {"GET", "read"}, {"POST", "write"}, {"PUT", "write"}, {"PATCH", "write"}, {"DELETE", "delete"}};
 
-static void set_member(struct import_op *op, struct json *object, const char *name,
-                       struct json value)
-{
-    json_object_set(op->im->arena, object, slice_cstr(name), value);
-}
-
 /* ---- the override ---- */
 
 static const struct json *find_override(struct import_op *op)
@@ -56,7 +50,7 @@ static void put_overrides(struct import_op *op, struct json *action)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const struct json *value = json_get(op->override, slice_cstr(names[i]));
         if (value)
-            set_member(op, action, names[i], *value);
+            import_set(op->im, action, names[i], *value);
     }
 }
 
@@ -104,8 +98,8 @@ static struct json make_display(struct import_op *op, slice title)
     struct json display = json_object();
     if (given)
         return *given;
-    set_member(op, &display, "title", json_string(import_literal(op->im, title)));
-    set_member(op, &display, "summary",
+    import_set(op->im, &display, "title", json_string(import_literal(op->im, title)));
+    import_set(op->im, &display, "summary",
                json_string(arena_printf(op->im->arena, "%.*s: answered with ${status}",
                                         SLICE_ARG(import_literal(op->im, title)))));
     return display;
@@ -116,12 +110,12 @@ static struct json make_display(struct import_op *op, slice title)
 static struct json make_input_schema(struct import_op *op)
 {
     struct json schema = json_object();
-    set_member(op, &schema, "type", json_string(SLICE("object")));
+    import_set(op->im, &schema, "type", json_string(SLICE("object")));
     if (op->required.count > 0)
-        set_member(op, &schema, "required", op->required);
-    set_member(op, &schema, "properties", op->properties);
+        import_set(op->im, &schema, "required", op->required);
+    import_set(op->im, &schema, "properties", op->properties);
     /* Closed: a misspelt input is an error, not a call without it. */
-    set_member(op, &schema, "additionalProperties", json_bool(false));
+    import_set(op->im, &schema, "additionalProperties", json_bool(false));
     import_schema_finish(op->schemas, &schema);
     if (op->schemas->is_over)
         import_skip(op, "its input has more than %d schemas", INPUT_NODES_MAX);
@@ -178,8 +172,8 @@ static void make_examples(struct import_op *op, const struct schema *schema, sli
     }
     if (!schema_validate(schema, &input, NULL) || !import_is_small(&input, OUTPUT_BYTES_MAX))
         return;
-    set_member(op, &item, "title", json_string(title));
-    set_member(op, &item, "input", input);
+    import_set(op->im, &item, "title", json_string(title));
+    import_set(op->im, &item, "input", input);
     json_array_push(op->im->arena, examples, item);
 }
 
@@ -188,14 +182,14 @@ static void make_examples(struct import_op *op, const struct schema *schema, sli
 static struct json make_request(struct import_op *op)
 {
     struct json request = json_object();
-    set_member(op, &request, "method", json_string(op->method));
-    set_member(op, &request, "path", json_string(op->path_template));
+    import_set(op->im, &request, "method", json_string(op->method));
+    import_set(op->im, &request, "path", json_string(op->path_template));
     if (op->query.count > 0)
-        set_member(op, &request, "query", op->query);
+        import_set(op->im, &request, "query", op->query);
     if (op->headers.count > 0)
-        set_member(op, &request, "headers", op->headers);
+        import_set(op->im, &request, "headers", op->headers);
     if (op->body.type == JSON_OBJECT)
-        set_member(op, &request, "body", op->body);
+        import_set(op->im, &request, "body", op->body);
     return request;
 }
 
@@ -235,29 +229,29 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
     slice title = make_title(op), id = import_action_id(op);
     slice docs = json_get_str(JSON_GET(op->node, "externalDocs"), SLICE("url"));
     struct json scopes = import_scopes(op), tags = make_tags(op), level = make_level(op);
-    set_member(op, action, "action_id", json_string(id));
-    set_member(op, action, "title", json_string(title));
-    set_member(op, action, "description", json_string(make_description(op, title)));
+    import_set(op->im, action, "action_id", json_string(id));
+    import_set(op->im, action, "title", json_string(title));
+    import_set(op->im, action, "description", json_string(make_description(op, title)));
     if (docs.len > 0)
-        set_member(op, action, "docs_url", json_string(docs));
+        import_set(op->im, action, "docs_url", json_string(docs));
     if (tags.count > 0)
-        set_member(op, action, "tags", tags);
-    set_member(op, action, "side_effect_level", level);
+        import_set(op->im, action, "tags", tags);
+    import_set(op->im, action, "side_effect_level", level);
     put_overrides(op, action);
     if (op->idempotency_header.len > 0 && !JSON_GET(op->override, "idempotency_header"))
-        set_member(op, action, "idempotency_header", json_string(op->idempotency_header));
+        import_set(op->im, action, "idempotency_header", json_string(op->idempotency_header));
     if (scopes.count > 0)
-        set_member(op, action, "scopes", scopes);
-    set_member(op, action, "input_schema", *input);
-    set_member(op, action, "output_schema", make_output_schema(op, scratch));
-    set_member(op, action, "request", make_request(op));
+        import_set(op->im, action, "scopes", scopes);
+    import_set(op->im, action, "input_schema", *input);
+    import_set(op->im, action, "output_schema", make_output_schema(op, scratch));
+    import_set(op->im, action, "request", make_request(op));
     if (!JSON_GET(op->override, "response"))
-        set_member(op, action, "response",
+        import_set(op->im, action, "response",
                    import_response(op, !slice_eq_cstr(json_str(&level), "read")));
-    set_member(op, action, "display", make_display(op, title));
+    import_set(op->im, action, "display", make_display(op, title));
     make_examples(op, schema, title, &examples);
     if (examples.count > 0)
-        set_member(op, action, "examples", examples);
+        import_set(op->im, action, "examples", examples);
 }
 
 /* Reasons not even to begin. */

@@ -174,20 +174,15 @@ static slice member_path(struct import *im, slice name)
     return path;
 }
 
-/* ---- the whole ---- */
-
-static void set_member_text(struct import *im, struct json *object, const char *name,
-                            const char *text)
-{
-    json_object_set(im->arena, object, slice_cstr(name), json_string(slice_cstr(text)));
-}
-
 static void describe_json(struct import_op *op, const struct replies *replies, bool is_write,
                           struct json *response)
 {
     struct import *im = op->im;
     bool is_list = is_all(im, replies, is_array), is_map = is_all(im, replies, is_object);
-    set_member_text(im, response, "kind", is_map ? "object" : is_list ? "array" : "any");
+    import_set_text(im, response, "kind",
+                    slice_cstr(is_map    ? "object"
+                               : is_list ? "array"
+                                         : "any"));
     slice name = is_write && is_map
                      ? pick_member(im, replies, replies->schemas[0], BRANCHES_DEPTH_MAX)
                      : SLICE_NONE;
@@ -199,7 +194,7 @@ static void describe_json(struct import_op *op, const struct replies *replies, b
     }
     struct json required = json_array();
     json_array_push(im->arena, &required, json_string(member_path(im, name)));
-    json_object_set(im->arena, response, SLICE("required"), required);
+    import_set(im, response, "required", required);
 }
 
 struct json import_response(struct import_op *op, bool is_write)
@@ -209,13 +204,13 @@ struct json import_response(struct import_op *op, bool is_write)
     read_replies(op, &replies);
     int ways = replies.is_none + replies.is_json + replies.is_text + replies.is_bytes;
     if (ways != 1)
-        set_member_text(op->im, &response, "body", "any");
+        import_set_text(op->im, &response, "body", SLICE("any"));
     else if (replies.is_json)
         describe_json(op, &replies, is_write, &response);
     else
-        set_member_text(op->im, &response, "body",
-                        replies.is_none   ? "none"
-                        : replies.is_text ? "text"
-                                          : "bytes");
+        import_set_text(op->im, &response, "body",
+                        replies.is_none   ? SLICE("none")
+                        : replies.is_text ? SLICE("text")
+                                          : SLICE("bytes"));
     return response;
 }

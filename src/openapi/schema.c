@@ -356,7 +356,7 @@ static void keep_required(struct import_schema *s, const struct json *in, struct
             json_array_push(s->im->arena, &kept, all.as.items[i]);
     }
     if (kept.count > 0)
-        json_object_set(s->im->arena, out, SLICE("required"), kept);
+        import_set(s->im, out, "required", kept);
 }
 
 /* 3.0's example is one of 2020-12's examples. */
@@ -368,7 +368,7 @@ static void keep_example(struct import_schema *s, const struct json *in, struct 
         !import_is_small(example, VALUE_BYTES_MAX))
         return;
     json_array_push(s->im->arena, &list, *example);
-    json_object_set(s->im->arena, out, SLICE("examples"), list);
+    import_set(s->im, out, "examples", list);
 }
 
 /* ---- null ---- */
@@ -434,8 +434,8 @@ static bool keep_ref(struct import_schema *s, slice text, struct json *out)
         *s->end = ref;
         s->end = &ref->next;
     }
-    json_object_set(s->im->arena, out, SLICE("$ref"),
-                    json_string(arena_printf(s->im->arena, "#/$defs/%.*s", SLICE_ARG(ref->name))));
+    import_set(s->im, out, "$ref",
+               json_string(arena_printf(s->im->arena, "#/$defs/%.*s", SLICE_ARG(ref->name))));
     return true;
 }
 
@@ -497,5 +497,5 @@ void import_schema_finish(struct import_schema *schemas, struct json *root)
     for (struct import_ref *ref = schemas->first; ref && !schemas->is_over; ref = ref->next)
         json_object_set(schemas->im->arena, &defs, ref->name, convert(schemas, ref->target, 1));
     if (defs.count > 0)
-        json_object_set(schemas->im->arena, root, SLICE("$defs"), defs);
+        import_set(schemas->im, root, "$defs", defs);
 }

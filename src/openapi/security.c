@@ -73,12 +73,6 @@ static void consider_operations(struct import *im, enum rank *best)
     }
 }
 
-static void set_text(struct import *im, struct json *object, const char *name, slice text)
-{
-    if (text.len > 0)
-        json_object_set(im->arena, object, slice_cstr(name), json_string(text));
-}
-
 static void put_oauth(struct import *im, const struct json *scheme, bool is_code)
 {
     const struct json *flow = json_get(JSON_GET(scheme, "flows"), is_code
@@ -86,15 +80,17 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
                                                                       : SLICE("clientCredentials"));
     const struct json *scopes = JSON_GET(flow, "scopes");
     struct json names = json_array();
-    set_text(im, &im->auth, "type", is_code ? SLICE("oauth2") : SLICE("oauth2_client_credentials"));
+    import_set_text(im, &im->auth, "type",
+                    is_code ? SLICE("oauth2") : SLICE("oauth2_client_credentials"));
     if (is_code)
-        set_text(im, &im->auth, "authorize_url", json_get_str(flow, SLICE("authorizationUrl")));
-    set_text(im, &im->auth, "token_url", json_get_str(flow, SLICE("tokenUrl")));
+        import_set_text(im, &im->auth, "authorize_url",
+                        json_get_str(flow, SLICE("authorizationUrl")));
+    import_set_text(im, &im->auth, "token_url", json_get_str(flow, SLICE("tokenUrl")));
     for (uint32_t i = 0; json_is(scopes, JSON_OBJECT) && i < scopes->count; i++)
         /* A bound on the manifest; the report says that all scopes are asked for. */
         if (i < SCOPES_MAX)
             json_array_push(im->arena, &names, scopes->as.members[i].key);
-    json_object_set(im->arena, &im->auth, SLICE("scopes"), names);
+    import_set(im, &im->auth, "scopes", names);
     if (names.count > 1)
         import_note(im,
                     "all %u scopes are asked for when connecting; choose fewer in the "
@@ -108,14 +104,15 @@ static void put_api_key(struct import *im, const struct json *scheme)
     struct json send = json_object();
     bool is_cookie = slice_eq_cstr(location, "cookie");
     /* An API key in a cookie is a Cookie header with one pair (RFC 6265 section 4.2). */
-    set_text(im, &im->auth, "type", SLICE("api_key"));
-    set_text(im, &send, "in", slice_eq_cstr(location, "query") ? SLICE("query") : SLICE("header"));
-    set_text(im, &send, "name", is_cookie ? SLICE("Cookie") : name);
-    set_text(im, &send, "value",
-             is_cookie ? arena_printf(im->arena, "%.*s=${credential.api_key}",
-                                      SLICE_ARG(import_literal(im, name)))
-                       : SLICE("${credential.api_key}"));
-    json_object_set(im->arena, &im->auth, SLICE("send"), send);
+    import_set_text(im, &im->auth, "type", SLICE("api_key"));
+    import_set_text(im, &send, "in",
+                    slice_eq_cstr(location, "query") ? SLICE("query") : SLICE("header"));
+    import_set_text(im, &send, "name", is_cookie ? SLICE("Cookie") : name);
+    import_set_text(im, &send, "value",
+                    is_cookie ? arena_printf(im->arena, "%.*s=${credential.api_key}",
+                                             SLICE_ARG(import_literal(im, name)))
+                              : SLICE("${credential.api_key}"));
+    import_set(im, &im->auth, "send", send);
 }
 
 static bool is_address(slice url)
@@ -148,13 +145,13 @@ void import_security(struct import *im)
         put_api_key(im, scheme);
         break;
     case RANK_BEARER:
-        set_text(im, &im->auth, "type", SLICE("bearer"));
+        import_set_text(im, &im->auth, "type", SLICE("bearer"));
         break;
     case RANK_BASIC:
-        set_text(im, &im->auth, "type", SLICE("basic"));
+        import_set_text(im, &im->auth, "type", SLICE("basic"));
         break;
     case RANK_NONE:
-        set_text(im, &im->auth, "type", SLICE("none"));
+        import_set_text(im, &im->auth, "type", SLICE("none"));
         import_note(im, "no security scheme that can be used is described: requests are sent "
                         "without a credential; give integration.auth in the overrides");
         return;
@@ -166,7 +163,7 @@ void import_security(struct import *im)
         (!is_address(json_get_str(&im->auth, SLICE("token_url"))) ||
          (best == RANK_CODE && !is_address(json_get_str(&im->auth, SLICE("authorize_url")))))) {
         im->auth = json_object();
-        set_text(im, &im->auth, "type", SLICE("bearer"));
+        import_set_text(im, &im->auth, "type", SLICE("bearer"));
         import_note(im, "the addresses of the OAuth flow are not https: a token is asked for "
                         "when connecting; give integration.auth in the overrides");
     }

@@ -27,10 +27,10 @@ static void add_param(struct import *im, slice name, struct json property)
     struct json *schema = &im->connection_params;
     if (schema->type != JSON_OBJECT) {
         *schema = json_object();
-        json_object_set(im->arena, schema, SLICE("type"), json_string(SLICE("object")));
-        json_object_set(im->arena, schema, SLICE("properties"), json_object());
-        json_object_set(im->arena, schema, SLICE("required"), json_array());
-        json_object_set(im->arena, schema, SLICE("additionalProperties"), json_bool(false));
+        import_set_text(im, schema, "type", SLICE("object"));
+        import_set(im, schema, "properties", json_object());
+        import_set(im, schema, "required", json_array());
+        import_set(im, schema, "additionalProperties", json_bool(false));
     }
     json_object_set(im->arena, &schema->as.members[1].value, name, property);
     json_array_push(im->arena, &schema->as.members[2].value, json_string(name));
@@ -51,17 +51,17 @@ static void put_variable(struct import *im, const struct json *variables, slice 
         param = SLICE("variable");
     struct json property = json_object();
     slice description = json_get_str(variable, SLICE("description"));
-    json_object_set(im->arena, &property, SLICE("type"), json_string(SLICE("string")));
-    json_object_set(im->arena, &property, SLICE("minLength"), json_i64(1));
-    json_object_set(im->arena, &property, SLICE("description"),
-                    json_string(description.len > 0
-                                    ? import_clip(im, description, 500)
-                                    : arena_printf(im->arena, "The %.*s of the server's address.",
-                                                   SLICE_ARG(name))));
+    import_set_text(im, &property, "type", SLICE("string"));
+    import_set(im, &property, "minLength", json_i64(1));
+    import_set(im, &property, "description",
+               json_string(description.len > 0
+                               ? import_clip(im, description, 500)
+                               : arena_printf(im->arena, "The %.*s of the server's address.",
+                                              SLICE_ARG(name))));
     if (json_is(values, JSON_ARRAY) && values->count > 0)
-        json_object_set(im->arena, &property, SLICE("enum"), *values);
+        import_set(im, &property, "enum", *values);
     if (json_is(JSON_GET(variable, "default"), JSON_STRING))
-        json_object_set(im->arena, &property, SLICE("default"), *JSON_GET(variable, "default"));
+        import_set(im, &property, "default", *JSON_GET(variable, "default"));
     const struct json *known = JSON_GET(&im->connection_params, "properties");
     /* A variable may occur twice, or two have one slug; they share the parameter. */
     if (!json_get(known, param))
@@ -129,10 +129,10 @@ int import_servers(struct import *im, struct err *err)
         import_note(im, "no server with a host is described: the host is asked for when connecting "
                         "(connection_params.host), or give base_url in the overrides");
         struct json property = json_object();
-        json_object_set(im->arena, &property, SLICE("type"), json_string(SLICE("string")));
-        json_object_set(im->arena, &property, SLICE("minLength"), json_i64(1));
-        json_object_set(im->arena, &property, SLICE("description"),
-                        json_string(SLICE("The host of the service, as in api.example.com.")));
+        import_set_text(im, &property, "type", SLICE("string"));
+        import_set(im, &property, "minLength", json_i64(1));
+        import_set_text(im, &property, "description",
+                        SLICE("The host of the service, as in api.example.com."));
         add_param(im, SLICE("host"), property);
         buf_append_cstr(&out, "https://${connection.params.host}");
         if (url.len > 0 && url.ptr[0] != '/')
