@@ -37,30 +37,28 @@ EXPR_FUNCTION(contains)
     return rc;
 }
 
-EXPR_FUNCTION(keys)
+static int list_members(struct expr_run *run, const struct json *object, bool wants_keys,
+                        struct json *out)
 {
     struct json *items = NULL;
-    int rc = expr_run_visit(run, args[0].count);
+    int rc = expr_run_visit(run, object->count);
     if (rc == OK)
-        rc = expr_run_items(run, args[0].count, &items);
-    for (uint32_t i = 0; rc == OK && i < args[0].count; i++)
-        items[i] = args[0].as.members[i].key;
+        rc = expr_run_items(run, object->count, &items);
+    for (uint32_t i = 0; rc == OK && i < object->count; i++)
+        items[i] = wants_keys ? object->as.members[i].key : object->as.members[i].value;
     if (rc == OK)
-        *out = expr_array(items, args[0].count);
+        *out = expr_array(items, object->count);
     return rc;
+}
+
+EXPR_FUNCTION(keys)
+{
+    return list_members(run, &args[0], true, out);
 }
 
 EXPR_FUNCTION(values)
 {
-    struct json *items = NULL;
-    int rc = expr_run_visit(run, args[0].count);
-    if (rc == OK)
-        rc = expr_run_items(run, args[0].count, &items);
-    for (uint32_t i = 0; rc == OK && i < args[0].count; i++)
-        items[i] = args[0].as.members[i].value;
-    if (rc == OK)
-        *out = expr_array(items, args[0].count);
-    return rc;
+    return list_members(run, &args[0], false, out);
 }
 
 /* Sets a member of out, whose block has room; a member that exists keeps its position. */

@@ -85,11 +85,6 @@ int schema_fail_memory(struct schema_compiler *compiler)
 
 /* ---- nodes ---- */
 
-static slice address_key(const struct json *const *address)
-{
-    return (slice){(const char *)address, sizeof(*address)};
-}
-
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,
                                     const struct schema_resource *resource)
 {

@@ -54,6 +54,12 @@ struct schema_compiler {
     size_t op_count;
 };
 
+/* Of the maps whose keys are addresses. */
+static inline slice address_key(const struct json *const *address)
+{
+    return (slice){(const char *)address, sizeof(*address)};
+}
+
 /* Sets err to "schema <location>: <message>" and returns code. keyword may be KW_COUNT. */
 int schema_fail(struct schema_compiler *compiler, enum err_code code, enum keyword keyword,
                 const char *fmt, ...) PRINTF_LIKE(4, 5);

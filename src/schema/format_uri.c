@@ -6,6 +6,7 @@
 #include "schema/format.h"
 
 #include "base/ascii.h"
+#include "schema/uri.h"
 
 /* RFC 3986 2.2, 2.3 */
 static bool is_unreserved_or_sub(char c)
@@ -103,18 +104,6 @@ static bool is_authority(slice text, bool is_iri)
            (colon < 0 || is_port(slice_from(text, (size_t)colon + 1)));
 }
 
-/* The length of a scheme with its ':' (RFC 3986 3.1: a letter, then letters, digits, "+", "-" and
- * "."); 0 when there is none. */
-static size_t scheme_len(slice text)
-{
-    size_t at = 0;
-    while (at < text.len && (ascii_is_letter(text.ptr[at]) ||
-                             (at > 0 && (ascii_is_digit(text.ptr[at]) || text.ptr[at] == '+' ||
-                                         text.ptr[at] == '-' || text.ptr[at] == '.'))))
-        at++;
-    return at > 0 && at < text.len && text.ptr[at] == ':' ? at + 1 : 0;
-}
-
 /* Cuts text at the first c: what is behind goes to *tail. */
 static slice cut_at(slice text, char c, slice *tail)
 {
@@ -151,25 +140,25 @@ static bool is_rest(slice text, bool has_scheme, bool is_iri)
 
 bool format_uri(slice text)
 {
-    size_t len = scheme_len(text);
+    size_t len = schema_uri_scheme_len(text);
     return len > 0 && is_rest(slice_from(text, len), true, false);
 }
 
 bool format_uri_reference(slice text)
 {
-    size_t len = scheme_len(text);
+    size_t len = schema_uri_scheme_len(text);
     return is_rest(slice_from(text, len), len > 0, false);
 }
 
 bool format_iri(slice text)
 {
-    size_t len = scheme_len(text);
+    size_t len = schema_uri_scheme_len(text);
     return len > 0 && slice_is_utf8(text, NULL) && is_rest(slice_from(text, len), true, true);
 }
 
 bool format_iri_reference(slice text)
 {
-    size_t len = scheme_len(text);
+    size_t len = schema_uri_scheme_len(text);
     return slice_is_utf8(text, NULL) && is_rest(slice_from(text, len), len > 0, true);
 }
 

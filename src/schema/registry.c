@@ -9,11 +9,6 @@
 #include "schema/meta.h"
 #include "schema/uri.h"
 
-static slice address_key(const struct json *const *address)
-{
-    return (slice){(const char *)address, sizeof(*address)};
-}
-
 /* ---- dialects ---- */
 
 static const struct json *fetch(struct schema_compiler *compiler, slice uri)
@@ -197,16 +192,11 @@ static int scan_children(struct schema_compiler *compiler, const struct scan_pos
     if (holds == HOLDS_SCHEMA)
         return scan(compiler, child);
     int code = OK;
-    if (holds == HOLDS_LIST && value->type == JSON_ARRAY) {
-        for (uint32_t i = 0; i < value->count && code == OK; i++) {
-            child.source = &value->as.items[i];
-            code = scan(compiler, child);
-        }
-    } else if (holds == HOLDS_MAP && value->type == JSON_OBJECT) {
-        for (uint32_t i = 0; i < value->count && code == OK; i++) {
-            child.source = &value->as.members[i].value;
-            code = scan(compiler, child);
-        }
+    bool is_list = holds == HOLDS_LIST && value->type == JSON_ARRAY;
+    bool is_map = holds == HOLDS_MAP && value->type == JSON_OBJECT;
+    for (uint32_t i = 0; (is_list || is_map) && i < value->count && code == OK; i++) {
+        child.source = is_list ? &value->as.items[i] : &value->as.members[i].value;
+        code = scan(compiler, child);
     }
     return code;
 }

@@ -23,10 +23,14 @@ slice schema_uri_split(slice uri, slice *fragment)
     return at < 0 ? uri : slice_first(uri, (size_t)at);
 }
 
-static bool is_scheme_char(char c, bool is_first)
+size_t schema_uri_scheme_len(slice text)
 {
-    bool is_alpha = ascii_is_letter(c);
-    return is_alpha || (!is_first && (ascii_is_digit(c) || c == '+' || c == '-' || c == '.'));
+    size_t at = 0;
+    while (at < text.len && (ascii_is_letter(text.ptr[at]) ||
+                             (at > 0 && (ascii_is_digit(text.ptr[at]) || text.ptr[at] == '+' ||
+                                         text.ptr[at] == '-' || text.ptr[at] == '.'))))
+        at++;
+    return at > 0 && at < text.len && text.ptr[at] == ':' ? at + 1 : 0;
 }
 
 static slice take_uri_part(slice *text, size_t len)
@@ -49,11 +53,7 @@ static size_t span_until(slice text, const char *stops)
 static struct uri take_apart(slice text)
 {
     struct uri uri = {0};
-    size_t scheme = 0;
-    while (scheme < text.len && is_scheme_char(text.ptr[scheme], scheme == 0))
-        scheme++;
-    if (scheme > 0 && scheme < text.len && text.ptr[scheme] == ':')
-        uri.scheme = take_uri_part(&text, scheme + 1);
+    uri.scheme = take_uri_part(&text, schema_uri_scheme_len(text));
     if (slice_starts_with(text, SLICE("//")))
         uri.authority = take_uri_part(&text, 2 + span_until(slice_from(text, 2), "/?"));
     uri.path = take_uri_part(&text, span_until(text, "?"));
@@ -103,30 +103,19 @@ static slice merge_paths(struct arena *arena, const struct uri *base, slice path
 
 static slice assemble(struct arena *arena, const struct uri *uri, slice path)
 {
-    size_t total = uri->scheme.len + uri->authority.len + path.len + uri->query.len;
-    char *text = arena_alloc_text(arena, total + 1);
-    if (!text)
-        return SLICE_NONE;
-    size_t len = 0;
-    const slice heads[] = {uri->scheme, uri->authority};
-    for (size_t i = 0; i < ARRAY_LEN(heads); i++) {
-        if (heads[i].len > 0)
-            memcpy(text + len, heads[i].ptr, heads[i].len);
-        len += heads[i].len;
-    }
-    if (path.len > 0)
-        memcpy(text + len, path.ptr, path.len);
     /* Only absolute paths: a relative base keeps its dots, as there is nothing to remove them
      * against. */
-    if (path.len > 0 && path.ptr[0] == '/')
-        len += remove_dot_segments(text + len, path.len);
-    else
-        len += path.len;
-    if (uri->query.len > 0)
-        memcpy(text + len, uri->query.ptr, uri->query.len);
-    len += uri->query.len;
-    text[len] = '\0';
-    return (slice){text, len};
+    if (path.len > 0 && path.ptr[0] == '/') {
+        char *text = arena_alloc_text(arena, path.len);
+        if (!text)
+            return SLICE_NONE;
+        memcpy(text, path.ptr, path.len);
+        path = slice_of(text, remove_dot_segments(text, path.len));
+    }
+    const slice parts[] = {uri->scheme, uri->authority, path, uri->query};
+    size_t size = uri->scheme.len + uri->authority.len + path.len + uri->query.len;
+    char *whole = arena_alloc_text(arena, size + 1);
+    return whole ? slice_join(whole, size, parts, ARRAY_LEN(parts)) : SLICE_NONE;
 }
 
 slice schema_uri_resolve(struct arena *arena, slice base, slice reference)

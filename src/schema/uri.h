@@ -15,5 +15,8 @@ slice schema_uri_split(slice uri, slice *fragment);
 slice schema_uri_resolve(struct arena *arena, slice base, slice reference);
 /* Percent-decoded; SLICE_NONE on a broken escape or past a limit. */
 slice schema_uri_decode(struct arena *arena, slice fragment);
+/* The length of a scheme with its ':' (RFC 3986 3.1: a letter, then letters, digits, "+", "-" and
+ * "."); 0 when there is none. */
+size_t schema_uri_scheme_len(slice text);
 
 #endif
