@@ -60,11 +60,10 @@ static int write_file(const char *path, const char *text, mode_t mode, struct er
     return err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(code));
 }
 
-static int make_key(mbedtls_pk_context *key)
+static bool make_key(mbedtls_pk_context *key)
 {
-    int code = mbedtls_pk_setup(key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
-    return code ? code
-                : mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*key), rng, NULL);
+    return !mbedtls_pk_setup(key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)) &&
+           !mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(*key), rng, NULL);
 }
 
 static int set_validity(mbedtls_x509write_cert *cert, int days)
@@ -100,8 +99,8 @@ static int set_names(mbedtls_x509write_cert *cert)
 }
 
 /* The certificate of `key` as PEM, signed by `issuer_key`. */
-static int make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, bool is_ca,
-                     char pem[PEM_BYTES_MAX])
+static bool make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, bool is_ca,
+                      char pem[PEM_BYTES_MAX])
 {
     static const char ca_name[] = "CN=sluice emulated provider CA,O=sluice";
     static const char leaf_name[] = "CN=localhost,O=sluice";
@@ -115,29 +114,20 @@ static int make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, bo
     mbedtls_x509write_crt_set_md_alg(&cert, MBEDTLS_MD_SHA256);
     mbedtls_x509write_crt_set_subject_key(&cert, key);
     mbedtls_x509write_crt_set_issuer_key(&cert, issuer_key);
-    int code = mbedtls_x509write_crt_set_serial_raw(&cert, serial, sizeof(serial));
-    if (!code)
-        code = mbedtls_x509write_crt_set_subject_name(&cert, is_ca ? ca_name : leaf_name);
-    if (!code)
-        code = mbedtls_x509write_crt_set_issuer_name(&cert, ca_name);
-    if (!code)
-        code = set_validity(&cert, is_ca ? CA_DAYS : LEAF_DAYS);
-    if (!code)
-        code = mbedtls_x509write_crt_set_basic_constraints(&cert, is_ca, is_ca ? 0 : -1);
-    if (!code)
-        code = mbedtls_x509write_crt_set_key_usage(
-            &cert, is_ca ? MBEDTLS_X509_KU_KEY_CERT_SIGN | MBEDTLS_X509_KU_CRL_SIGN
-                         : MBEDTLS_X509_KU_DIGITAL_SIGNATURE);
-    if (!code)
-        code = mbedtls_x509write_crt_set_subject_key_identifier(&cert);
-    if (!code)
-        code = mbedtls_x509write_crt_set_authority_key_identifier(&cert);
-    if (!code && !is_ca)
-        code = set_names(&cert);
-    if (!code)
-        code = mbedtls_x509write_crt_pem(&cert, (unsigned char *)pem, PEM_BYTES_MAX, rng, NULL);
+    bool is_ok = !mbedtls_x509write_crt_set_serial_raw(&cert, serial, sizeof(serial)) &&
+                 !mbedtls_x509write_crt_set_subject_name(&cert, is_ca ? ca_name : leaf_name) &&
+                 !mbedtls_x509write_crt_set_issuer_name(&cert, ca_name) &&
+                 !set_validity(&cert, is_ca ? CA_DAYS : LEAF_DAYS) &&
+                 !mbedtls_x509write_crt_set_basic_constraints(&cert, is_ca, is_ca ? 0 : -1) &&
+                 !mbedtls_x509write_crt_set_key_usage(
+                     &cert, is_ca ? MBEDTLS_X509_KU_KEY_CERT_SIGN | MBEDTLS_X509_KU_CRL_SIGN
+                                  : MBEDTLS_X509_KU_DIGITAL_SIGNATURE) &&
+                 !mbedtls_x509write_crt_set_subject_key_identifier(&cert) &&
+                 !mbedtls_x509write_crt_set_authority_key_identifier(&cert) &&
+                 (is_ca || !set_names(&cert)) &&
+                 !mbedtls_x509write_crt_pem(&cert, (unsigned char *)pem, PEM_BYTES_MAX, rng, NULL);
     mbedtls_x509write_crt_free(&cert);
-    return code;
+    return is_ok;
 }
 
 static int write_key(const char *path, mbedtls_pk_context *key, struct err *err)
@@ -150,15 +140,11 @@ static int write_key(const char *path, mbedtls_pk_context *key, struct err *err)
     return status;
 }
 
-/* A fresh CA and its files. */
 static int make_ca(const struct cert_files *files, mbedtls_pk_context *ca_key,
                    char ca_pem[PEM_BYTES_MAX], struct err *err)
 {
-    int code = make_key(ca_key);
-    if (!code)
-        code = make_cert(ca_key, ca_key, true, ca_pem);
-    if (code)
-        return err_set(err, ERR_CRYPTO, "a CA cannot be made (-0x%04x)", (unsigned)-code);
+    if (!make_key(ca_key) || !make_cert(ca_key, ca_key, true, ca_pem))
+        return err_set(err, ERR_CRYPTO, "a CA cannot be made");
     int status = write_key(files->ca_key, ca_key, err);
     return status == OK ? write_file(files->ca, ca_pem, 0644, err) : status;
 }
@@ -169,12 +155,9 @@ static int make_leaf(const struct cert_files *files, mbedtls_pk_context *ca_key,
     char pem[PEM_BYTES_MAX], both[2 * PEM_BYTES_MAX];
     mbedtls_pk_context key;
     mbedtls_pk_init(&key);
-    int code = make_key(&key);
-    if (!code)
-        code = make_cert(&key, ca_key, false, pem);
-    int status =
-        code ? err_set(err, ERR_CRYPTO, "a certificate cannot be made (-0x%04x)", (unsigned)-code)
-             : write_key(files->key, &key, err);
+    int status = make_key(&key) && make_cert(&key, ca_key, false, pem)
+                     ? write_key(files->key, &key, err)
+                     : err_set(err, ERR_CRYPTO, "a certificate cannot be made");
     mbedtls_pk_free(&key);
     if (status != OK)
         return status;

@@ -91,10 +91,7 @@ void conn_reset(struct conn *conn)
 void conn_refuse(struct conn *conn, unsigned status, const char *text)
 {
     struct provider_reply reply = {.body = &conn->host->body};
-    struct json_writer w = reply_json(&reply, status);
-    json_open(&w, '{');
-    json_member_str(&w, "error", slice_cstr(text));
-    json_close(&w, '}');
+    reply_error(&reply, status, text);
     conn->is_last = true;
     conn_write_reply(conn, &conn->host->out, &reply, true);
     conn_end(conn);

@@ -10,21 +10,13 @@
 #include "provider/route.h"
 #include "provider/token.h"
 
-static void fail(struct provider_reply *reply, unsigned status, const char *text)
-{
-    struct json_writer w = reply_json(reply, status);
-    json_open(&w, '{');
-    json_member_str(&w, "error", slice_cstr(text));
-    json_close(&w, '}');
-}
-
 static const struct json *read_body(const struct provider_request *request,
                                     struct provider_reply *reply)
 {
     struct err err = {0};
     const struct json *body = json_parse(request->arena, request->body, &json_limits_request, &err);
     if (!body)
-        fail(reply, 400, err.text);
+        reply_error(reply, 400, err.text);
     return body;
 }
 
@@ -36,7 +28,7 @@ static void put_faults(struct provider *provider, const struct provider_request 
     if (!body)
         return;
     if (faults_set(provider->faults, body, &err) != OK) {
-        fail(reply, 400, err.text);
+        reply_error(reply, 400, err.text);
         return;
     }
     struct json_writer w = reply_json(reply, 200);
@@ -81,7 +73,7 @@ static void reset(struct provider *provider, const struct provider_request *requ
                   struct provider_reply *reply)
 {
     if (!provider_reset(provider, request->now_us))
-        fail(reply, 503, "out of memory");
+        reply_error(reply, 503, "out of memory");
     else
         reply_text(reply, 200, SLICE("application/json"), SLICE("{\"reset\":true}"));
 }
@@ -135,7 +127,7 @@ static void post_mail(struct provider *provider, const struct provider_request *
     for (uint32_t i = 0; json_is(names, JSON_ARRAY) && i < names->count; i++) {
         struct gmail_label *label = gmail_label_find(gmail, json_str(json_at(names, i)));
         if (!label || new.label_count == GMAIL_MESSAGE_LABELS_MAX) {
-            fail(reply, 400, "an unknown label");
+            reply_error(reply, 400, "an unknown label");
             return;
         }
         labels[new.label_count++] = label;
@@ -159,7 +151,7 @@ static void post_mail(struct provider *provider, const struct provider_request *
     struct err err = {0};
     const struct gmail_message *message = gmail_insert(gmail, &new, &err);
     if (!message) {
-        fail(reply, 400, err.text);
+        reply_error(reply, 400, err.text);
         return;
     }
     struct json_writer w = reply_json(reply, 200);
@@ -176,7 +168,7 @@ static void post_token(struct provider *provider, const struct provider_request 
     if (!body)
         return;
     if (tokens_add(provider->tokens, json_get_str(body, SLICE("token")), &err) != OK)
-        fail(reply, 400, err.text);
+        reply_error(reply, 400, err.text);
     else
         reply_text(reply, 200, SLICE("application/json"), SLICE("{\"added\":true}"));
 }
@@ -202,7 +194,7 @@ void control_handle(struct provider *provider, const struct provider_request *re
 {
     slice params[ROUTE_PARAMS_MAX];
     if (!slice_eq(request_header(request, SLICE("x-control")), SLICE("1"))) {
-        fail(reply, 403, "the control endpoint requires the header X-Control: 1");
+        reply_error(reply, 403, "the control endpoint requires the header X-Control: 1");
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
@@ -212,5 +204,5 @@ void control_handle(struct provider *provider, const struct provider_request *re
             return;
         }
     }
-    fail(reply, 404, "no such control path");
+    reply_error(reply, 404, "no such control path");
 }

@@ -68,56 +68,42 @@ void provider_deinit(struct provider *provider)
     provider->tokens = NULL;
 }
 
-static bool is_gmail(const struct provider_request *request)
+enum app { APP_GMAIL, APP_NOTION, APP_OTHER };
+
+static const char *const app_names[] = {"gmail", "notion", "other"};
+
+static enum app app_of(const struct provider_request *request)
 {
-    return request->segment_count && slice_eq(request->segments[0], SLICE("gmail"));
+    slice first = request->segment_count ? request->segments[0] : SLICE_NONE;
+    return slice_eq(first, SLICE("gmail")) ? APP_GMAIL
+           : slice_eq(first, SLICE("v1"))  ? APP_NOTION
+                                           : APP_OTHER;
 }
 
 void provider_handle(struct provider *provider, struct provider_request *request,
                      struct provider_reply *reply)
 {
-    slice first = request->segment_count ? request->segments[0] : SLICE_NONE;
+    enum app app = app_of(request);
     reply->status = 0;
-    if (slice_eq(first, SLICE("__control"))) {
+    if (request->segment_count && slice_eq(request->segments[0], SLICE("__control"))) {
         control_handle(provider, request, reply);
         return;
     }
-    const char *app = "other";
     provider->requests++;
-    if (is_gmail(request)) {
-        app = "gmail";
+    if (app == APP_GMAIL)
         gmail_handle(provider, request, reply);
-    } else if (slice_eq(first, SLICE("v1"))) {
-        app = "notion";
+    else if (app == APP_NOTION)
         notion_handle(provider, request, reply);
-    } else if (!generic_handle(provider, request, reply)) {
-        struct json_writer w = reply_json(reply, 404);
-        json_open(&w, '{');
-        json_member_str(&w, "error", SLICE("nothing here"));
-        json_close(&w, '}');
-    }
+    else if (!generic_handle(provider, request, reply))
+        reply_error(reply, 404, "nothing here");
     ASSERT(reply->status);
-    ledger_count(provider->ledger, app, reply->status);
-}
-
-static void fail_in_shape(struct provider *provider, const struct provider_request *request,
-                          unsigned status, struct provider_reply *reply)
-{
-    if (is_gmail(request)) {
-        gmail_error_plain(provider->gmail, reply, status);
-    } else if (request->segment_count && slice_eq(request->segments[0], SLICE("v1"))) {
-        notion_error_plain(provider, reply, status);
-    } else {
-        struct json_writer w = reply_json(reply, status);
-        json_open(&w, '{');
-        json_member_str(&w, "error", slice_cstr(http_status_text(status)));
-        json_close(&w, '}');
-    }
+    ledger_count(provider->ledger, app_names[app], reply->status);
 }
 
 void provider_fail(struct provider *provider, const struct provider_request *request,
                    const struct fault *fault, struct provider_reply *reply)
 {
+    enum app app = app_of(request);
     bool is_counted = reply->status != 0; /* the request was carried out first */
     reply->header_count = 0;
     if (fault->body.ptr)
@@ -125,16 +111,17 @@ void provider_fail(struct provider *provider, const struct provider_request *req
                    fault->is_body_json ? SLICE("application/json; charset=utf-8")
                                        : SLICE("text/html; charset=utf-8"),
                    fault->body);
+    else if (app == APP_GMAIL)
+        gmail_error_plain(provider->gmail, reply, fault->status);
+    else if (app == APP_NOTION)
+        notion_error_plain(provider, reply, fault->status);
     else
-        fail_in_shape(provider, request, fault->status, reply);
+        reply_error(reply, fault->status, http_status_text(fault->status));
     if (fault->retry_after_s >= 0)
         reply_header(reply, SLICE("Retry-After"),
                      arena_printf(request->arena, "%lld", (long long)fault->retry_after_s));
     if (is_counted)
         return;
-    const char *app = is_gmail(request) ? "gmail" : "notion";
-    bool is_app = is_gmail(request) ||
-                  (request->segment_count && slice_eq(request->segments[0], SLICE("v1")));
     provider->requests++;
-    ledger_count(provider->ledger, is_app ? app : "other", fault->status);
+    ledger_count(provider->ledger, app_names[app], fault->status);
 }

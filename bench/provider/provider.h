@@ -108,6 +108,8 @@ void reply_header(struct provider_reply *reply, slice name, slice value);
 struct json_writer reply_json(struct provider_reply *reply, unsigned status);
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
 void reply_empty(struct provider_reply *reply, unsigned status);
+/* {"error": text} */
+void reply_error(struct provider_reply *reply, unsigned status, const char *text);
 
 /* ---- random and ids ---- */
 

@@ -91,6 +91,14 @@ void reply_empty(struct provider_reply *reply, unsigned status)
     reply_text(reply, status, SLICE_NONE, SLICE_NONE);
 }
 
+void reply_error(struct provider_reply *reply, unsigned status, const char *text)
+{
+    struct json_writer w = reply_json(reply, status);
+    json_open(&w, '{');
+    json_member_str(&w, "error", slice_cstr(text));
+    json_close(&w, '}');
+}
+
 /* splitmix64 (Steele, Lea, Flood 2014) */
 uint64_t rng_next(struct rng *rng)
 {

@@ -163,12 +163,6 @@ struct stream *tls_server_start(struct tls_server *server, struct stream *under,
     return &engine->stream;
 }
 
-struct tls_info tls_server_info(const struct stream *stream)
-{
-    ASSERT(tls_engine_is(stream));
-    return tls_engine_info(CONTAINER_OF(stream, const struct tls_engine, stream));
-}
-
 struct stream *tls_server_under(struct stream *stream)
 {
     ASSERT(tls_engine_is(stream));

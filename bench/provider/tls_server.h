@@ -33,8 +33,6 @@ struct stream *tls_server_start(struct tls_server *server, struct stream *under,
                                 size_t write_bytes_max, const struct stream_events *events,
                                 void *owner, struct err *err) MUST_CHECK;
 
-/* After on_open. */
-struct tls_info tls_server_info(const struct stream *stream);
 /* The stream below, so that a fault can be put there: a FIN without close_notify, a forged record.
  * NULL once it is gone. */
 struct stream *tls_server_under(struct stream *stream);
