@@ -106,8 +106,10 @@ LIBS_SYSTEM := -lpthread -ldl -lrt -lm
 # $(call archives,VARIANT,ROOM): the archives of the room and of all that it needs, as linked.
 archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(r).a) \
 	build/$(1)/libembed.a
-# The tests of the search search catalogs, one of them with an app that was imported.
+# Tests that need more than their room: those of the search search catalogs, one of them with an app
+# that was imported; one of the store parses the JSON of an export.
 TESTS_AS_search := openapi
+TESTS_AS_store := connect
 tests_as = $(or $(TESTS_AS_$(1)),$(1))
 # $(call libraries,ROOM)
 libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)

@@ -23,11 +23,6 @@ BEGIN { FS = "|" }
 /^[a-z]/ {
     room = trim($1)
     seen = trim($2)
-    if (seen == "*") {
-        seen = ""
-        for (i = 1; i <= count; i++)
-            seen = seen " " order[i]
-    }
     parts = split(seen, part, " ")
     for (i = 1; i <= parts; i++) {
         if (!(part[i] in rank)) {

@@ -4,9 +4,10 @@
 #
 # For every file of src/ and bench/:
 #   - a quoted include is written "room/file.h", exists, and its room is its own or one it sees;
+#   - a room that src/ROOMS lists as seen is included by some file;
 #   - a third-party header that src/ROOMS names is included only by the rooms it is named for;
 # and in src/:
-#   - every folder is a listed room;
+#   - every folder is a listed room, and the table of src/README.md has each with what it sees;
 #   - a source that has a header of its name includes it, itself or by a header of its room;
 #   - every header is included by some source of src/, bench/ or tests/;
 #   - an endpoint, a page, a function of src/store, which its header declares, is used by another
@@ -62,6 +63,8 @@ check_includes()
                 print where room " is not a room of src/ROOMS"
             else if (!((own, room) in may))
                 print where own " may not see " room
+            else
+                used[own, room] = 1
             next
         }
         /^[ \t]*#[ \t]*include[ \t]*</ {
@@ -73,7 +76,32 @@ check_includes()
             key = name in wall ? name : folder in wall ? folder : ""
             if (key != "" && !((own, key) in through))
                 print FILENAME ":" FNR ": <" name "> is for" wall[key] " only"
+        }
+        END {
+            for (pair in may) {
+                split(pair, part, SUBSEP)
+                if (part[1] != part[2] && !(pair in used))
+                    print "src/ROOMS: " part[1] " sees " part[2] ", and includes nothing of it"
+            }
         }' $(c_files src bench) /dev/null
+}
+
+# The table of src/README.md: rooms in order, the third cell what they see.
+check_table()
+{
+    diff <(awk -F'[:,]' '$1 != "bench" {
+            split($0, field, ":")
+            gsub(/,/, " ", field[3])
+            print field[1] ": " field[3]
+        }' <<<"$rooms") <(awk -F'|' '
+        /^## / { is_here = $0 == "## Rooms" }
+        is_here && $2 ~ /^ `/ {
+            gsub(/[` ]/, "", $2)
+            gsub(/^ +| +$/, "", $4)
+            print $2 ": " $4
+        }' src/README.md) |
+        sed -n 's|^< \(.*\)|src/README.md: the table of rooms has no row of \1|p
+                s|^> \(.*\)|src/README.md: src/ROOMS does not say \1|p' || true
 }
 
 # $1: source, $2: header, which it may also get through another header of its room.
@@ -124,4 +152,4 @@ check_used()
         }' $(c_files src tests/unit tests/integration)
 }
 
-verdict "rooms: includes, walls, pairs and tables" "$(check_includes; check_pairs; check_used)"
+verdict "rooms: includes, walls, pairs and tables" "$(check_includes; check_table; check_pairs; check_used)"
