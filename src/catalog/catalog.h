@@ -64,6 +64,15 @@ struct catalog_parts {
     size_t count;
 };
 
+/* One member of a credential, as a person types it. */
+struct catalog_field {
+    slice name, label;
+    slice help, placeholder, docs_url; /* what it is, how it looks, where to find it; or empty */
+    bool is_secret, may_be_empty;
+};
+
+enum { CATALOG_FIELDS_MAX = 2 };
+
 struct catalog_auth {
     enum catalog_auth_kind kind;
     slice name; /* for people, where there is a choice; else empty */
@@ -84,6 +93,8 @@ struct catalog_auth {
     slice test_method, test_path;
     const struct json *test_query;
     const struct expr *test_label;
+    struct catalog_field fields[CATALOG_FIELDS_MAX]; /* of the form; none for OAuth */
+    size_t field_count;
 };
 
 /* A reply that means "too fast"; retry_after may be NULL. */

@@ -186,6 +186,7 @@ static void read_auth(struct reader *parent, struct reader_path *path, const str
     read_auth_oauth(&r, auth);
     read_auth_send(&r, auth);
     read_auth_test(&r, auth);
+    manifest_read_form(&r, auth);
     reader_finish(&r);
 }
 

@@ -43,6 +43,8 @@ void manifest_check_address(const struct reader *r, const char *name, slice text
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
 void manifest_read_limits(struct reader *parent, struct catalog_limits *limits);
 
+/* manifest_form.c: the fields of auth's type, with the texts of its member `form`. */
+void manifest_read_form(struct reader *parent, struct catalog_auth *auth);
 /* manifest_identity.c: the members `identity` and, of auth, `login_hint`. */
 void manifest_read_identity(struct reader *parent, const struct catalog_integration *integration,
                             struct catalog_identity *identity);

@@ -115,6 +115,40 @@ static void put_files(struct json_writer *w, const struct catalog_files *files)
     json_close(w, '}');
 }
 
+static void put_form(struct json_writer *w, const struct catalog_auth *auth)
+{
+    json_member_open(w, "form", '[');
+    for (size_t i = 0; i < auth->field_count; i++) {
+        const struct catalog_field *field = &auth->fields[i];
+        json_open(w, '{');
+        json_member_str(w, "name", field->name);
+        json_member_str(w, "label", field->label);
+        json_member_str(w, "help", field->help);
+        json_member_str(w, "placeholder", field->placeholder);
+        json_member_str(w, "docs_url", field->docs_url);
+        json_member_bool(w, "required", !field->may_be_empty);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+/* The ways to connect the app; empty where it needs no connection. */
+static void put_auths(struct json_writer *w, const struct catalog_integration *integration)
+{
+    json_member_open(w, "auth", '[');
+    for (size_t i = 0; i < integration->auth_count; i++) {
+        const struct catalog_auth *auth = &integration->auths[i];
+        if (auth->kind == AUTH_NONE)
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "type", slice_cstr(catalog_auth_name(auth->kind)));
+        json_member_str(w, "name", auth->name.len > 0 ? auth->name : SLICE_NONE);
+        put_form(w, auth);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
 static void put_detail(struct json_writer *w, struct arena *arena,
                        const struct catalog_action *action)
 {
@@ -140,6 +174,7 @@ static void put_detail(struct json_writer *w, struct arena *arena,
     json_key(w, "examples");
     put_array(w, action->examples);
     put_preconditions(w, arena, action);
+    put_auths(w, action->integration);
     json_close(w, '}');
 }
 

@@ -81,46 +81,32 @@ struct form {
     char suffix[48]; /* makes the ids of several forms of a page distinct */
 };
 
-static void write_field(const struct form *form, const char *name, const char *label,
-                        const char *type, bool is_required)
+/* A secret's value is never written back into the page, not even after an error. */
+static void write_field(const struct form *form, const struct catalog_field *field)
 {
-    bool is_secret = strcmp(type, "password") == 0;
-    slice id = slice_cstr(form->suffix), field = slice_cstr(name);
-    HTML(form->out, "<label for=\"{}-{}\">{}", field, id, slice_cstr(label));
-    /* A secret's value is never written back into the page, not even after an error. */
-    buf_append(form->out, is_required
-                              ? SLICE("</label>")
-                              : SLICE(" <span class=\"soft\">(may be empty)</span></label>"));
+    slice id = slice_cstr(form->suffix), name = field->name;
+    HTML(form->out, "<label for=\"{}-{}\">{}", name, id, field->label);
+    buf_append(form->out, field->may_be_empty
+                              ? SLICE(" <span class=\"soft\">(may be empty)</span></label>")
+                              : SLICE("</label>"));
     HTML(form->out,
          "<input id=\"{}-{}\" name=\"{}\" type=\"{}\" value=\"{}\" autocomplete=\"off\" "
          "spellcheck=\"false\"",
-         field, id, field, slice_cstr(type),
-         is_secret ? SLICE("") : web_field(form->request, name));
-    buf_append(form->out, is_required ? SLICE(" required>") : SLICE(">"));
-}
-
-static void write_credential(const struct form *form, enum catalog_auth_kind kind)
-{
-    /* The names are those of the credential's members (members_of in app_connect.c). */
-    switch (kind) {
-    case AUTH_API_KEY:
-        write_field(form, "api_key", "API key", "password", true);
-        return;
-    case AUTH_BEARER:
-        write_field(form, "token", "Token", "password", true);
-        return;
-    case AUTH_BASIC:
-        write_field(form, "username", "User name", "text", true);
-        write_field(form, "password", "Password or token", "password", false);
-        return;
-    case AUTH_OAUTH2_CLIENT_CREDENTIALS:
-        write_field(form, "client_id", "Client id", "text", true);
-        write_field(form, "client_secret", "Client secret", "password", true);
-        return;
-    case AUTH_OAUTH2:
-    case AUTH_NONE:
-        return;
-    }
+         name, id, name, field->is_secret ? SLICE("password") : SLICE("text"),
+         field->is_secret ? SLICE("") : web_field(form->request, name.ptr));
+    if (field->placeholder.len > 0)
+        HTML(form->out, " placeholder=\"{}\"", field->placeholder);
+    bool is_explained = field->help.len > 0 || field->docs_url.len > 0;
+    if (is_explained)
+        HTML(form->out, " aria-describedby=\"hint-{}-{}\"", name, id);
+    buf_append(form->out, field->may_be_empty ? SLICE(">") : SLICE(" required>"));
+    if (is_explained)
+        HTML(form->out, "<p class=\"hint\" id=\"hint-{}-{}\">{} ", name, id, field->help);
+    if (field->docs_url.len > 0)
+        HTML(form->out, "<a href=\"{}\" rel=\"noopener noreferrer\">Where to find it</a>",
+             field->docs_url);
+    if (is_explained)
+        buf_append(form->out, SLICE("</p>"));
 }
 
 static void write_params(const struct form *form, const struct json *schema)
@@ -181,6 +167,9 @@ static void write_connect_form(struct web_request *request, const struct catalog
                                const struct catalog_auth *auth, const struct connection *again,
                                struct buf *out)
 {
+    static const struct catalog_field label = {.name = SLICE_INIT("label"),
+                                               .label = SLICE_INIT("Label for this connection"),
+                                               .may_be_empty = true};
     struct form form = {.request = request, .out = out, .suffix = "new"};
     bool is_link = request->session.link_token.ptr != NULL;
     ASSERT(auth >= app->auths && auth < app->auths + app->auth_count);
@@ -211,12 +200,13 @@ static void write_connect_form(struct web_request *request, const struct catalog
             once_write_field(request, once, out);
     }
     write_choice(&form, app, auth);
-    write_credential(&form, auth->kind);
+    for (size_t i = 0; i < auth->field_count; i++)
+        write_field(&form, &auth->fields[i]);
     write_optional(&form, auth, again);
     if (!again)
         write_params(&form, app->connection_params);
     if (!again && !is_link)
-        write_field(&form, "label", "Label for this connection", "text", false);
+        write_field(&form, &label);
     /* Offered only where the identity is known: without one there is nothing to compare with. */
     if (again && !is_link && connection_identity_is_known(&again->identity))
         HTML(out,

@@ -56,27 +56,6 @@ static void on_end(struct web_request *request)
 
 /* ---- what was typed ---- */
 
-static const char *const *members_of(enum catalog_auth_kind kind)
-{
-    static const char *const api_key[] = {"api_key", NULL}, *const bearer[] = {"token", NULL},
-                             *const basic[] = {"username", "password", NULL},
-                             *const client[] = {"client_id", "client_secret", NULL};
-    switch (kind) {
-    case AUTH_API_KEY:
-        return api_key;
-    case AUTH_BEARER:
-        return bearer;
-    case AUTH_BASIC:
-        return basic;
-    case AUTH_OAUTH2_CLIENT_CREDENTIALS:
-        return client;
-    case AUTH_OAUTH2:
-    case AUTH_NONE:
-        break;
-    }
-    return NULL;
-}
-
 /* The value becomes a header's value in the end, so it has no control characters. */
 static bool is_header_text(slice text)
 {
@@ -92,16 +71,15 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     struct json_writer w;
     struct buf text;
     bool is_whole = true;
-    ASSERT(!it->credential && members_of(it->auth->kind));
+    ASSERT(!it->credential && it->auth->field_count > 0);
     buf_init(&text, CREDENTIAL_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    for (const char *const *name = members_of(it->auth->kind); *name && is_whole; name++) {
-        slice value = web_field(request, *name);
-        /* Some apps take a token as the user name, with an empty password. */
-        bool may_be_empty = strcmp(*name, "password") == 0;
-        is_whole = (value.len > 0 || may_be_empty) && is_header_text(value);
-        json_key(&w, *name);
+    for (size_t i = 0; i < it->auth->field_count && is_whole; i++) {
+        const struct catalog_field *field = &it->auth->fields[i];
+        slice value = web_field(request, field->name.ptr);
+        is_whole = (value.len > 0 || field->may_be_empty) && is_header_text(value);
+        json_key_slice(&w, field->name);
         json_put_str(&w, value.ptr ? value : SLICE(""));
     }
     json_close(&w, '}');

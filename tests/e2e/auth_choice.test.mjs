@@ -16,7 +16,13 @@ function manifest() {
   app.name = 'Choice';
   app.auth = [
     { ...oauth, name: 'Sign in', optional_scopes: { 'files.purge': 'Purge files for good' } },
-    { type: 'basic', name: 'API token', test: { method: 'GET', path: '/file' } },
+    {
+      type: 'basic', name: 'API token', test: { method: 'GET', path: '/file' },
+      form: {
+        username: { label: 'Login <email>' },
+        password: { label: 'API token', help: 'Made under "Settings" & kept there.', placeholder: 'ct_"0"', docs_url: 'https://docs.example/tokens?a=1&b=2' },
+      },
+    },
   ];
   app.actions.push({ ...app.actions[0], action_id: 'purge', title: 'Purge a file', scopes: ['files.purge'] });
   return app;
@@ -42,14 +48,31 @@ const env = () => ({ SLUICE_CATALOG: `${dashboard.stack.dir}/catalog` });
 const rows = () => dashboard.stack.cluster.sql(`select auth_kind, coalesce(scopes, '-') from sluice.connection where account_id = '${account.id}' and integration_id = 'choice' order by id`);
 const run = (action_id) => dashboard.call(account, 'POST', '/api/executions', { integration_id: 'choice', action_id, input: {} });
 
+test('the ways to connect and their forms are in the detail of an action', async () => {
+  const { auth } = (await dashboard.call(account, 'GET', '/api/actions/choice/look')).json;
+  assert.deepEqual(auth.map(({ type, name, form }) => [type, name, form.map((one) => one.name)]), [
+    ['oauth2', 'Sign in', []], ['basic', 'API token', ['username', 'password']],
+  ]);
+  const empty = { help: null, placeholder: null, docs_url: null };
+  assert.deepEqual(auth[1].form, [
+    { name: 'username', label: 'Login <email>', ...empty, required: true },
+    { name: 'password', label: 'API token', help: 'Made under "Settings" & kept there.', placeholder: 'ct_"0"', docs_url: 'https://docs.example/tokens?a=1&b=2', required: false },
+  ]);
+});
+
 test('without an OAuth client the other ways are offered, and one that is typed works', async () => {
   const visit = await dashboard.signIn(account);
   await visit.goto('/integrations/choice');
   await visit.sees('this server has no OAuth client there yet');
   await visit.isAccessible();
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (Sign in)' }).count(), 0);
-  await visit.page.getByLabel('User name').fill('sam');
-  await visit.page.getByLabel('Password or token').fill(KEY);
+  const token = visit.page.getByLabel('API token');
+  assert.equal(await token.getAttribute('placeholder'), 'ct_"0"');
+  assert.equal(await token.getAttribute('type'), 'password');
+  await visit.sees('Made under "Settings" & kept there.');
+  assert.equal(await visit.page.getByRole('link', { name: 'Where to find it' }).getAttribute('href'), 'https://docs.example/tokens?a=1&b=2');
+  await visit.page.getByLabel('Login <email>').fill('sam');
+  await token.fill(KEY);
   await visit.press('Connect Choice (API token)');
   await visit.sees('Connected.');
   assert.equal((await run('look')).json.status, 'succeeded');

@@ -300,6 +300,29 @@ static void an_idempotency_key_has_its_place(void **state)
     assert_warned(clean);
 }
 
+#define FORM(type, form) "{\"type\":\"" type "\",\"form\":" form "}"
+
+static void a_form_has_the_fields_of_its_type(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {AUTH, FORM("bearer", "{\"tokn\":{\"label\":\"x\"}}"), "/auth/form", "\"token\""},
+        {AUTH, FORM("bearer", "{\"api_key\":{\"label\":\"x\"}}"), "/auth/form",
+         "unknown member \"api_key\""},
+        {AUTH, FORM("bearer", "{\"token\":\"x\"}"), "/auth/form/token", "object"},
+        {AUTH, FORM("bearer", "{\"token\":{\"lable\":\"x\"}}"), "/auth/form/token", "\"label\""},
+        {AUTH, FORM("bearer", "{\"token\":{\"docs_url\":\"javascript:x\"}}"),
+         "/auth/form/token/docs_url", "https://"},
+        {AUTH, FORM("none", "{\"token\":{\"label\":\"x\"}}"), "/auth/form", "nothing is typed"},
+    };
+    static const struct case_of clean[] = {
+        {AUTH, FORM("bearer", "{\"token\":{\"help\":\"x\"}}"), NULL, NULL},
+        {AUTH, FORM("basic", "{\"password\":{\"label\":\"x\"}}"), NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(clean);
+}
+
 static void a_rule_is_reached(void **state)
 {
     (void)state;
@@ -361,6 +384,7 @@ int main(void)
         cmocka_unit_test_teardown(keywords_are_those_of_json_schema_at_any_depth,
                                   check_nothing_leaks),
         cmocka_unit_test_teardown(an_idempotency_key_has_its_place, check_nothing_leaks),
+        cmocka_unit_test_teardown(a_form_has_the_fields_of_its_type, check_nothing_leaks),
         cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
         cmocka_unit_test_teardown(a_literal_is_written_as_one, check_nothing_leaks),
     };
