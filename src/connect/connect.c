@@ -291,8 +291,7 @@ static const struct op_step load_steps[] = {
 };
 static const struct op_class load_class = {
     .name = "connect_load",
-    .steps = load_steps,
-    .step_count = ARRAY_LEN(load_steps),
+    OP_STEPS(load_steps),
     .on_end = on_load_end,
     .free = op_free_struct,
 };

@@ -317,8 +317,7 @@ static const struct op_step steps[] = {
 };
 static const struct op_class keep_class = {
     .name = "connect_keep",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .stop = STEP_UNLINK,
     .on_end = on_end,
 };

@@ -347,8 +347,7 @@ static const struct op_step steps[] = {
 };
 static const struct op_class begin_class = {
     .name = "oauth_begin",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_end = on_end,
 };
 

@@ -280,8 +280,7 @@ static const struct op_step steps[] = {
 };
 static const struct op_class finish_class = {
     .name = "oauth_finish",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
 };

@@ -504,8 +504,7 @@ static const struct op_step steps[] = {
 static const struct op_class renewer_class = {
     .name = "token_renewal",
     .is_background = true,
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .stop = STEP_RELEASE,
     .on_cancel = on_cancel,
     .on_end = on_end,

@@ -162,8 +162,7 @@ static const struct op_step flush_steps[] = {
 static const struct op_class flush_class = {
     .name = "connect_uses",
     .is_background = true,
-    .steps = flush_steps,
-    .step_count = ARRAY_LEN(flush_steps),
+    OP_STEPS(flush_steps),
     .on_end = on_flush_end,
     .free = op_free_struct,
 };

@@ -377,8 +377,7 @@ static const struct op_step steps[] = {
 static const struct op_class enrol_class = {
     .name = "enrol",
     .is_background = true,
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
 };

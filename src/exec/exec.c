@@ -211,8 +211,7 @@ static void on_free(struct op *op)
 
 static const struct op_class exec_class = {
     .name = "exec",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .stop = EXEC_STEP_ANSWER,
     .on_cancel = on_cancel,
     .on_end = on_end,

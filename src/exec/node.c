@@ -285,8 +285,7 @@ static void end_node(struct op *op, enum op_end end)
 static const struct op_class node_class = {
     .name = "node",
     .is_background = true,
-    .steps = node_steps,
-    .step_count = ARRAY_LEN(node_steps),
+    OP_STEPS(node_steps),
     .on_cancel = cancel_node,
     .on_end = end_node,
     .free = op_free_struct,

@@ -415,8 +415,7 @@ static const struct op_step steps[] = {
 };
 static const struct op_class probe_class = {
     .name = "probe",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
 };

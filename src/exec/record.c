@@ -227,8 +227,7 @@ static const struct op_step release_steps[] = {
 };
 static const struct op_class release_class = {
     .name = "claim_release",
-    .steps = release_steps,
-    .step_count = ARRAY_LEN(release_steps),
+    OP_STEPS(release_steps),
     .on_end = end_release,
     .free = op_free_struct,
 };
@@ -303,8 +302,7 @@ static enum op_result step_check(struct op *op)
 static const struct op_step audit_steps[] = {{"insert", step_insert, 0}, {"check", step_check, 0}};
 static const struct op_class audit_class = {
     .name = "audit",
-    .steps = audit_steps,
-    .step_count = ARRAY_LEN(audit_steps),
+    OP_STEPS(audit_steps),
     .free = op_free_struct,
 };
 

@@ -93,8 +93,7 @@ static const struct op_step recovery_steps[] = {
 static const struct op_class recovery_class = {
     .name = "recovery",
     .is_background = true,
-    .steps = recovery_steps,
-    .step_count = ARRAY_LEN(recovery_steps),
+    OP_STEPS(recovery_steps),
     .free = op_free_struct,
 };
 

@@ -209,8 +209,7 @@ static void free_stored(struct op *op)
 
 static const struct op_class stored_class = {
     .name = "stored",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = free_stored,

@@ -119,8 +119,7 @@ static const struct op_step steps[] = {
 static const struct op_class adopter_class = {
     .name = "flow_adopter",
     .is_background = true,
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .free = op_free_struct,
 };
 

@@ -582,8 +582,7 @@ static void on_end(struct op *op, enum op_end end)
 
 static const struct op_class command_class = {
     .name = "flow_command",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_end = on_end,
 };
 

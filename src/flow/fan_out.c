@@ -322,8 +322,7 @@ static void free_lane(struct op *op)
 
 static const struct op_class lane_class = {
     .name = "flow_lane",
-    .steps = lane_steps,
-    .step_count = ARRAY_LEN(lane_steps),
+    OP_STEPS(lane_steps),
     .stop = LANE_RECORD,
     .on_cancel = cancel_lane,
     .free = free_lane,

@@ -113,8 +113,7 @@ static const struct op_step load_steps[] = {
 
 static const struct op_class load_class = {
     .name = "flow_load",
-    .steps = load_steps,
-    .step_count = ARRAY_LEN(load_steps),
+    OP_STEPS(load_steps),
     .free = free_load,
 };
 
@@ -275,8 +274,7 @@ static const struct op_step page_steps[] = {
 
 static const struct op_class page_class = {
     .name = "flow_page",
-    .steps = page_steps,
-    .step_count = ARRAY_LEN(page_steps),
+    OP_STEPS(page_steps),
     .free = page_free,
 };
 

@@ -440,8 +440,7 @@ static void free_run(struct op *op)
 
 static const struct op_class run_class = {
     .name = "flow",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .stop = RUN_RECORD,
     .on_cancel = on_cancel,
     .on_end = on_end,

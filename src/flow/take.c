@@ -74,8 +74,7 @@ static void end_taking(struct op *op, enum op_end end)
 static const struct op_step steps[] = {{"take", step_take, 0}, {"taken", step_taken, 0}};
 static const struct op_class taking_class = {
     .name = "flow_take",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_cancel = cancel_taking,
     .on_end = end_taking,
     .free = op_free_struct,

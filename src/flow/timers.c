@@ -280,8 +280,7 @@ static const struct op_step scan_steps[] = {
 static const struct op_class scan_class = {
     .name = "flow_timers",
     .is_background = true,
-    .steps = scan_steps,
-    .step_count = ARRAY_LEN(scan_steps),
+    OP_STEPS(scan_steps),
 };
 
 struct flow_timers *flow_timers_new(struct flow_service *service)

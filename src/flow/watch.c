@@ -212,8 +212,7 @@ static const struct op_step steps[] = {{"poll", step_poll, 0}, {"polled", step_p
 static const struct op_class poll_class = {
     .name = "flow_watch",
     .is_background = true,
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_end = on_end,
     .free = op_free_struct,
 };

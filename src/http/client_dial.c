@@ -397,8 +397,7 @@ static void dial_free(struct op *op)
 
 static const struct op_class dial_class = {
     .name = "http dial",
-    .steps = dial_steps,
-    .step_count = ARRAY_LEN(dial_steps),
+    OP_STEPS(dial_steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = dial_free,

@@ -80,6 +80,8 @@ struct op_class {
     void (*free)(struct op *op);
 };
 
+#define OP_STEPS(table) .steps = (table), .step_count = ARRAY_LEN(table)
+
 struct op {
     const struct op_class *class;
     struct loop *loop;

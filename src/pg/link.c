@@ -366,8 +366,7 @@ static const struct op_step link_steps[] = {
 static const struct op_class link_class = {
     .name = "pg_link",
     .is_background = true,
-    .steps = link_steps,
-    .step_count = ARRAY_LEN(link_steps),
+    OP_STEPS(link_steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = on_free,

@@ -18,7 +18,7 @@ enum {
     ROUND_MS = 60 * 1000,
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    EXPIRE_ARENA_BYTES_MAX = 16 * 1024,
+    REMOVAL_ARENA_BYTES_MAX = 16 * 1024,
     FLOW_PAGES_MAX = 100, /* a round */
 };
 
@@ -29,6 +29,7 @@ struct janitor {
     struct op_timer timer;
     unsigned keep_days, audit_days;
     unsigned flow_pages; /* in this round */
+    size_t sweep;        /* the one under way */
     struct keeper keeper;
 };
 
@@ -49,12 +50,8 @@ enum step {
     STEP_KEPT,
     STEP_FIND_KEYS,
     STEP_EXPIRE_KEYS,
-    STEP_SWEEP_NODES,
+    STEP_SWEEP,
     STEP_SWEPT,
-    STEP_SWEEP_BEGUN,
-    STEP_BEGUN_SWEPT,
-    STEP_LINKS_SWEPT,
-    STEP_SESSIONS_SWEPT,
 };
 
 static struct janitor *janitor_of(struct op *op)
@@ -81,66 +78,15 @@ static bool note(struct op *op, int status, const char *what, double count)
     return status == OK;
 }
 
-/* ---- one expired key: each has its own op, so that many share a batch ---- */
-
-struct expiry {
-    struct op op;
-    struct pg_pool *pool;
-    struct pg_query query;
-    struct expired_key key;
-};
-
-static struct expiry *expiry_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct expiry, op);
-}
-
-static enum op_result step_expire(struct op *op)
-{
-    struct expiry *expiry = expiry_of(op);
-    /* The statement checks again that the key has expired: another process may have removed it. */
-    store_key_expire(expiry->pool, &expiry->query, op, &expiry->key);
-    return OP_WAIT;
-}
-
-static enum op_result step_expired(struct op *op)
-{
-    int status = store_done_result(&expiry_of(op)->query);
-    /* A failure is counted only; the key is found again in the next round. */
-    metric_add(metric_series(status == OK ? &done_total : &failed_total, SLICE("what=\"key\"")), 1);
-    return OP_DONE;
-}
-
-static const struct op_step expiry_steps[] = {{"expire", step_expire, 0},
-                                              {"expired", step_expired, 0}};
-static const struct op_class expiry_class = {
-    .name = "key_expiry",
-    .is_background = true,
-    .steps = expiry_steps,
-    .step_count = ARRAY_LEN(expiry_steps),
-    .free = op_free_struct,
-};
-
-static void start_expiry(struct janitor *janitor, const struct expired_key *key)
-{
-    struct expiry *expiry = mem_zalloc(sizeof(*expiry));
-    /* Out of memory: the key is found again in the next round. */
-    if (!expiry)
-        return;
-    expiry->pool = janitor->pool;
-    op_start(&expiry->op, &expiry_class, janitor->op.loop, &janitor->op, EXPIRE_ARENA_BYTES_MAX);
-    expiry->key = *key;
-    /* Copied: the janitor's arena is reset before this op may have ended. */
-    expiry->key.key = arena_dup(&expiry->op.arena, key->key);
-}
-
-/* ---- one flow that ended long ago, in the same way ---- */
+/* ---- one row: an expired key, or a flow that ended long ago. Each has its own op, so that many
+ * share a batch ---- */
 
 struct removal {
     struct op op;
     struct pg_pool *pool;
     struct pg_query query;
-    struct flow_ref ref;
+    struct expired_key key;
+    struct flow_ref flow; /* where key.key is SLICE_NONE */
     int64_t before;
 };
 
@@ -152,16 +98,22 @@ static struct removal *removal_of(struct op *op)
 static enum op_result step_remove(struct op *op)
 {
     struct removal *removal = removal_of(op);
-    /* `before` is checked again in the statement, so that a stale page removes nothing too early.
+    /* Both statements check again that the row is old enough: another process may have been first.
      */
-    store_flow_remove(removal->pool, &removal->query, op, &removal->ref, removal->before);
+    if (removal->key.key.ptr)
+        store_key_expire(removal->pool, &removal->query, op, &removal->key);
+    else
+        store_flow_remove(removal->pool, &removal->query, op, &removal->flow, removal->before);
     return OP_WAIT;
 }
 
 static enum op_result step_removed(struct op *op)
 {
-    int status = store_done_result(&removal_of(op)->query);
-    metric_add(metric_series(status == OK ? &done_total : &failed_total, SLICE("what=\"flow\"")),
+    const struct removal *removal = removal_of(op);
+    bool is_done = store_done_result(&removal->query) == OK;
+    /* A failure is counted only; the row is found again in the next round. */
+    metric_add(metric_series(is_done ? &done_total : &failed_total,
+                             removal->key.key.ptr ? SLICE("what=\"key\"") : SLICE("what=\"flow\"")),
                1);
     return OP_DONE;
 }
@@ -169,28 +121,45 @@ static enum op_result step_removed(struct op *op)
 static const struct op_step removal_steps[] = {{"remove", step_remove, 0},
                                                {"removed", step_removed, 0}};
 static const struct op_class removal_class = {
-    .name = "flow_removal",
+    .name = "removal",
     .is_background = true,
-    .steps = removal_steps,
-    .step_count = ARRAY_LEN(removal_steps),
+    OP_STEPS(removal_steps),
     .free = op_free_struct,
 };
+
+/* NULL without memory: the row is found again in the next round. */
+static struct removal *start_removal(struct janitor *janitor)
+{
+    struct removal *removal = mem_zalloc(sizeof(*removal));
+    if (!removal)
+        return NULL;
+    removal->pool = janitor->pool;
+    op_start(&removal->op, &removal_class, janitor->op.loop, &janitor->op, REMOVAL_ARENA_BYTES_MAX);
+    return removal;
+}
 
 static int64_t flows_before(const struct janitor *janitor)
 {
     return clock_wall_us() - (int64_t)janitor->keep_days * 86400 * 1000000;
 }
 
-static void start_removal(struct janitor *janitor, const struct flow_ref *ref)
+static void start_flow_removal(struct janitor *janitor, const struct flow_ref *flow)
 {
-    /* Out of memory: the flow is found again in the next round. */
-    struct removal *removal = mem_zalloc(sizeof(*removal));
+    struct removal *removal = start_removal(janitor);
     if (!removal)
         return;
-    removal->pool = janitor->pool;
-    removal->ref = *ref;
+    removal->flow = *flow;
     removal->before = flows_before(janitor);
-    op_start(&removal->op, &removal_class, janitor->op.loop, &janitor->op, EXPIRE_ARENA_BYTES_MAX);
+}
+
+static void start_expiry(struct janitor *janitor, const struct expired_key *key)
+{
+    struct removal *removal = start_removal(janitor);
+    if (!removal)
+        return;
+    removal->key = *key;
+    /* Copied: the janitor's arena is reset before this op may have ended. No key is empty. */
+    removal->key.key = arena_dup(&removal->op.arena, key->key);
 }
 
 /* ---- the round ---- */
@@ -247,7 +216,7 @@ static enum op_result step_remove_flows(struct op *op)
     if (status != OK)
         (void)note(op, status, "flow", 0);
     for (size_t i = 0; i < count; i++)
-        start_removal(janitor, &refs[i]);
+        start_flow_removal(janitor, &refs[i]);
     /* A full page suggests more; the limit keeps one round from running without end. */
     if (count == FLOW_SCAN_MAX && ++janitor->flow_pages < FLOW_PAGES_MAX)
         return go_back(op, STEP_FIND_FLOWS);
@@ -315,45 +284,30 @@ static enum op_result step_expire_keys(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
-static enum op_result step_sweep_nodes(struct op *op)
+/* Single statements on small tables, one after the other. */
+static const struct {
+    const char *what;
+    void (*start)(struct pg_pool *pool, struct pg_query *query, struct op *op);
+} sweeps[] = {
+    {"nodes", store_node_sweep},
+    {"oauth_begun", store_oauth_begun_sweep},
+    {"connect_session", store_connect_session_sweep},
+    {"session", store_session_end_sweep},
+};
+
+static enum op_result step_sweep(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
-    store_node_sweep(janitor->pool, &janitor->query, op);
+    sweeps[janitor->sweep].start(janitor->pool, &janitor->query, op);
     return OP_WAIT;
 }
 
 static enum op_result step_swept(struct op *op)
 {
-    /* The steps from here on are single statements on small tables. */
-    (void)note(op, store_done_result(&janitor_of(op)->query), "nodes", 1);
-    return OP_NEXT;
-}
-
-static enum op_result step_sweep_begun(struct op *op)
-{
     struct janitor *janitor = janitor_of(op);
-    store_oauth_begun_sweep(janitor->pool, &janitor->query, op);
-    return OP_WAIT;
-}
-
-static enum op_result step_begun_swept(struct op *op)
-{
-    (void)note(op, store_done_result(&janitor_of(op)->query), "oauth_begun", 1);
-    store_connect_session_sweep(janitor_of(op)->pool, &janitor_of(op)->query, op);
-    return OP_WAIT;
-}
-
-static enum op_result step_links_swept(struct op *op)
-{
-    (void)note(op, store_done_result(&janitor_of(op)->query), "connect_session", 1);
-    store_session_end_sweep(janitor_of(op)->pool, &janitor_of(op)->query, op);
-    return OP_WAIT;
-}
-
-static enum op_result step_sessions_swept(struct op *op)
-{
-    (void)note(op, store_done_result(&janitor_of(op)->query), "session", 1);
-    return op_jump(op, STEP_SLEEP);
+    (void)note(op, store_done_result(&janitor->query), sweeps[janitor->sweep].what, 1);
+    janitor->sweep = (janitor->sweep + 1) % ARRAY_LEN(sweeps);
+    return op_jump(op, janitor->sweep > 0 ? STEP_SWEEP : STEP_SLEEP);
 }
 
 static void on_cancel(struct op *op)
@@ -374,19 +328,14 @@ static const struct op_step steps[] = {
     [STEP_KEPT] = {"kept", step_kept, 0},
     [STEP_FIND_KEYS] = {"find_keys", step_find_keys, 0},
     [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys, OP_TO(STEP_FIND_KEYS)},
-    [STEP_SWEEP_NODES] = {"sweep_nodes", step_sweep_nodes, 0},
-    [STEP_SWEPT] = {"swept", step_swept, 0},
-    [STEP_SWEEP_BEGUN] = {"sweep_begun", step_sweep_begun, 0},
-    [STEP_BEGUN_SWEPT] = {"begun_swept", step_begun_swept, 0},
-    [STEP_LINKS_SWEPT] = {"links_swept", step_links_swept, 0},
-    [STEP_SESSIONS_SWEPT] = {"sessions_swept", step_sessions_swept, OP_TO(STEP_SLEEP)},
+    [STEP_SWEEP] = {"sweep", step_sweep, 0},
+    [STEP_SWEPT] = {"swept", step_swept, OP_TO(STEP_SWEEP) | OP_TO(STEP_SLEEP)},
 };
 
 static const struct op_class janitor_class = {
     .name = "janitor",
     .is_background = true,
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_cancel = on_cancel,
     .free = op_free_struct,
 };

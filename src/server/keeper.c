@@ -107,8 +107,7 @@ static const struct op_step steps[] = {
 static const struct op_class keeper_class = {
     .name = "keeper",
     .is_background = true,
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
 };
 
 void keeper_init(struct keeper *keeper, struct pg_pool *pool, const struct keeper_config *config)

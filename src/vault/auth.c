@@ -221,8 +221,7 @@ static void on_fetch_free(struct op *op)
 
 static const struct op_class fetch_class = {
     .name = "auth_fetch",
-    .steps = fetch_steps,
-    .step_count = ARRAY_LEN(fetch_steps),
+    OP_STEPS(fetch_steps),
     .free = on_fetch_free,
 };
 

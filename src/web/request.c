@@ -464,8 +464,7 @@ static const struct op_step steps[] = {
 
 static const struct op_class request_class = {
     .name = "page",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+    OP_STEPS(steps),
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = free_request,
