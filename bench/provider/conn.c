@@ -119,14 +119,14 @@ static enum parse_result parse(struct conn *conn, slice bytes, struct conn_reque
     struct http_head_scan scan;
     struct http_problem problem = {0};
     size_t used;
-    http_head_scan_init(&scan, HTTP_HEAD_REQUEST, &head_limits);
+    http_head_scan_init(&scan, &head_limits);
     enum http_scan result = http_head_scan(&scan, bytes, &used);
     if (result == HTTP_SCAN_BAD)
         return refuse(conn, &scan.problem);
     if (result == HTTP_SCAN_MORE)
         return PARSE_MORE;
-    if (!http_head_check(slice_first(bytes, used), HTTP_HEAD_REQUEST, HTTP_METHOD_OTHER,
-                         request->headers, CONN_HEADERS_MAX, &request->head, &problem))
+    if (!http_head_check(slice_first(bytes, used), request->headers, CONN_HEADERS_MAX,
+                         &request->head, &problem))
         return refuse(conn, &problem);
     slice rest = slice_from(bytes, used);
     request->bytes = used;

@@ -13,8 +13,10 @@ _Noreturn void assert_fail(const char *expr, const char *file, int line, const c
 /* A place that a correct program never comes to; says why. */
 #define UNREACHABLE(why) assert_fail("unreachable: " why, __FILE__, __LINE__, __func__)
 
-#define MUST_CHECK                      __attribute__((warn_unused_result))
-#define PRINTF_LIKE(fmt, args)          __attribute__((format(printf, fmt, args)))
+#define MUST_CHECK             __attribute__((warn_unused_result))
+#define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
+/* For a setting of which 0 stands for the default. */
+#define DEFAULT_TO(setting, value)      ((setting) = (setting) ? (setting) : (value))
 #define ARRAY_LEN(a)                    (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 

@@ -9,13 +9,9 @@
  */
 #include "base/budget.h"
 
-#include "base/mem.h"
 #include "base/share.h"
 
 enum {
-    /* Freed accounts kept for the next one: with short requests an account comes and goes each
-     * time. */
-    SPARES_MAX = 64,
     UNIT = 1024, /* shares are compared in units, whose products fit */
     SHARE_OF_SIZE = 4,
 };
@@ -23,52 +19,16 @@ enum {
 void budget_init(struct budget *budget, size_t size, size_t share)
 {
     *budget = (struct budget){.size = size, .share = share ? share : size / SHARE_OF_SIZE};
-    /* No maximum of its own: each entry belongs to a use, and those are bounded by the work
-     * admitted. */
-    map_init(&budget->accounts, SIZE_MAX / 2);
-    list_init(&budget->spares);
+    lines_init(&budget->accounts, sizeof(struct budget_account));
 }
 
 void budget_deinit(struct budget *budget)
 {
-    struct list *node;
-    ASSERT(atomic_load(&budget->used) == 0 && budget->accounts.count == 0);
-    while ((node = list_pop_front(&budget->spares)))
-        mem_free(LIST_ITEM(node, struct budget_account, link));
-    map_deinit(&budget->accounts);
+    ASSERT(atomic_load(&budget->used) == 0);
+    lines_deinit(&budget->accounts);
 }
 
 /* ---- accounts ---- */
-
-static void account_free(struct budget *budget, struct budget_account *account)
-{
-    /* An account that waits for memory has a use that waits, and that use holds a reference. */
-    ASSERT(list_is_empty(&account->waiting) && list_is_empty(&account->turn));
-    if (budget->spare_count >= SPARES_MAX) {
-        mem_free(account);
-        return;
-    }
-    budget->spare_count++;
-    list_push_front(&budget->spares, &account->link);
-}
-
-static struct budget_account *budget_account_new(struct budget *budget, struct uuid id)
-{
-    struct list *node = list_pop_front(&budget->spares);
-    budget->spare_count -= node != NULL;
-    struct budget_account *account = node ? LIST_ITEM(node, struct budget_account, link)
-                                          : mem_alloc(sizeof(*account));
-    if (!account)
-        return NULL;
-    *account = (struct budget_account){.id = id};
-    list_init(&account->link);
-    list_init(&account->waiting);
-    list_init(&account->turn);
-    if (map_put(&budget->accounts, uuid_slice(&account->id), account, NULL) == OK)
-        return account;
-    account_free(budget, account);
-    return NULL;
-}
 
 static void account_unref(struct budget *budget, struct budget_account *account)
 {
@@ -77,8 +37,9 @@ static void account_unref(struct budget *budget, struct budget_account *account)
         return;
     /* Each use gave back what it was charged (budget_use_end), so the sum of none is 0. */
     ASSERT(atomic_load(&account->used) == 0);
-    (void)map_remove(&budget->accounts, uuid_slice(&account->id));
-    account_free(budget, account);
+    /* An account that waits for memory has a use that waits, and that use holds a reference. */
+    ASSERT(list_is_empty(&account->waiting) && list_is_empty(&account->line.ring));
+    lines_drop(&budget->accounts, &account->line);
 }
 
 /* ---- counting ---- */
@@ -128,12 +89,11 @@ static void give_back(struct budget_use *use, size_t bytes)
 int budget_use_begin(struct budget_use *use, struct budget *budget, struct uuid account_id)
 {
     ASSERT(!use->budget);
-    struct budget_account *account = map_get(&budget->accounts, uuid_slice(&account_id));
-    if (!account)
-        account = budget_account_new(budget, account_id);
+    struct budget_account *account = lines_get(&budget->accounts, uuid_slice(&account_id));
     if (!account)
         return ERR_NOMEM;
-    account->refs++;
+    if (account->refs++ == 0)
+        list_init(&account->waiting);
     use->budget = budget;
     use->account = account;
     return OK;

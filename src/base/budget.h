@@ -24,8 +24,7 @@
 
 #include "base/err.h"
 #include "base/id.h"
-#include "base/list.h"
-#include "base/map.h"
+#include "base/lines.h"
 
 #define BUDGET_STEP_BYTES  ((size_t)16 * 1024) /* counted at once, so that small work is cheap */
 #define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* passes while its account uses little */
@@ -34,9 +33,7 @@
 struct budget {
     size_t size, share;
     _Atomic size_t used;
-    struct map accounts; /* struct budget_account, by id */
-    struct list spares;
-    size_t spare_count;
+    struct lines accounts;        /* struct budget_account, by id */
     struct budget_use *overdrawn; /* the one that is past the whole */
     /* Some was given back; on the loop's thread. NULL: nothing waits for that. */
     void (*on_returned)(struct budget *budget);
@@ -44,13 +41,11 @@ struct budget {
 };
 
 struct budget_account {
-    struct uuid id;
+    struct line line; /* its ring: that of the accounts with some that wait */
     _Atomic size_t used;
     struct budget_use *overdrawn; /* the one that is past its share */
     size_t refs;
-    struct list link;    /* among the spare ones */
     struct list waiting; /* loop/budget_wait.h: oldest first */
-    struct list turn;    /* its place among the accounts with some that wait */
 };
 
 /* Zeroed: counts nothing. */

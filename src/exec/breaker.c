@@ -312,12 +312,6 @@ void breaker_leave(struct breaker_pass *pass)
 
 /* ---- making and freeing ---- */
 
-static void default_to(unsigned *value, unsigned default_value)
-{
-    if (*value == 0)
-        *value = default_value;
-}
-
 struct breaker *breaker_new(const struct breaker_config *config)
 {
     struct breaker *breaker = mem_zalloc(sizeof(*breaker));
@@ -325,16 +319,16 @@ struct breaker *breaker_new(const struct breaker_config *config)
         return NULL;
     struct breaker_config *own = &breaker->config;
     *own = *config;
-    default_to(&own->accounts_min, ACCOUNTS_MIN_DEFAULT);
-    default_to(&own->percent, PERCENT_DEFAULT);
-    default_to(&own->window_ms, WINDOW_MS_DEFAULT);
-    default_to(&own->open_ms, OPEN_MS_DEFAULT);
-    default_to(&own->open_ms_max, OPEN_MS_MAX_DEFAULT);
+    DEFAULT_TO(own->accounts_min, ACCOUNTS_MIN_DEFAULT);
+    DEFAULT_TO(own->percent, PERCENT_DEFAULT);
+    DEFAULT_TO(own->window_ms, WINDOW_MS_DEFAULT);
+    DEFAULT_TO(own->open_ms, OPEN_MS_DEFAULT);
+    DEFAULT_TO(own->open_ms_max, OPEN_MS_MAX_DEFAULT);
     if (own->open_ms_max < own->open_ms)
         own->open_ms_max = own->open_ms;
-    default_to(&own->probes_max, PROBES_MAX_DEFAULT);
-    own->origins_max = own->origins_max ? own->origins_max : ORIGINS_MAX_DEFAULT;
-    own->members_max = own->members_max ? own->members_max : MEMBERS_MAX_DEFAULT;
+    DEFAULT_TO(own->probes_max, PROBES_MAX_DEFAULT);
+    DEFAULT_TO(own->origins_max, ORIGINS_MAX_DEFAULT);
+    DEFAULT_TO(own->members_max, MEMBERS_MAX_DEFAULT);
     map_init(&breaker->origins, own->origins_max);
     map_init(&breaker->members, own->members_max + BREAKER_SHARDS);
     list_init(&breaker->by_age);

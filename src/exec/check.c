@@ -120,8 +120,7 @@ enum op_result exec_step_accept_input(struct op *op)
     bool is_unconfirmed = exec_is_unconfirmed(exec);
     struct buf message, hint;
     if (exec->faults.files_status != OK)
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
+        return exec_stop_memory(exec);
     if (!is_faulty && !is_unconfirmed)
         return OP_NEXT;
     buf_init(&message, TEXT_BYTES_MAX);

@@ -64,13 +64,6 @@ static enum op_result stop_waited(struct exec *exec)
         SLICE_NONE);
 }
 
-static enum op_result stop_database(struct exec *exec)
-{
-    return exec_stop(exec, EXEC_UNAVAILABLE,
-                     SLICE("The database cannot be reached; nothing was done, try again."),
-                     SLICE_NONE);
-}
-
 /* ---- the table of this process ---- */
 
 /* The account first, which has a fixed length: no key of one account can equal another's. */
@@ -199,15 +192,13 @@ enum op_result exec_step_load_key(struct op *op)
     if (exec->in.idempotency_key.len == 0 || exec->in.is_dry_run)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
+        return exec_stop_memory(exec);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec)
         return is_same_request(exec, holder->key.claim.fingerprint) ? wait_for(exec, holder)
                                                                     : stop_mismatch(exec);
     if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("Out of memory; nothing was done, try again."), SLICE_NONE);
+        return exec_stop_memory(exec);
     exec->key.is_holder = true;
     store_claim_find(exec->service->config.pool, &exec->query, op, exec->in.account_id,
                      exec->in.idempotency_key);
@@ -236,7 +227,7 @@ enum op_result exec_step_check_key(struct op *op)
     int status = store_claim_result(&exec->query, &exec->key.found);
     if (status == ERR_NOTFOUND)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
-    return status == OK ? follow_other_run(exec) : stop_database(exec);
+    return status == OK ? follow_other_run(exec) : exec_stop_database(exec);
 }
 
 enum op_result exec_step_read_replay(struct op *op)
@@ -248,7 +239,7 @@ enum op_result exec_step_read_replay(struct op *op)
     if (status == ERR_NOTFOUND)
         return wait_and_reload(exec);
     if (status != OK)
-        return stop_database(exec);
+        return exec_stop_database(exec);
     exec->key.found.is_succeeded = stored.is_succeeded;
     exec->key.found.error_code = stored.error_code;
     exec->key.found.summary = stored.summary;
@@ -273,7 +264,7 @@ enum op_result exec_step_take_stored(struct op *op)
         exec->fit_status = ERR_NOMEM;
         return op_jump(op, EXEC_STEP_CHECK_FIT);
     default:
-        return stop_database(exec);
+        return exec_stop_database(exec);
     }
 }
 
@@ -327,11 +318,9 @@ enum op_result exec_step_claim(struct op *op)
     if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key))
         return op_jump(op, EXEC_STEP_CALL);
     if (!exec_node_may_write(exec->service->config.node))
-        return exec_stop(
-            exec, EXEC_UNAVAILABLE,
-            SLICE("This server has lost touch with the database; nothing was done, try "
-                  "again."),
-            SLICE_NONE);
+        return exec_stop_unavailable(
+            exec, SLICE("This server has lost touch with the database; nothing was done, try "
+                        "again."));
     struct claim *claim = &exec->key.claim; /* has the fingerprint, where there is a key */
     claim->account_id = exec->in.account_id;
     claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;
@@ -357,14 +346,14 @@ enum op_result exec_step_check_claim(struct op *op)
     int status = store_claim_result(&exec->query, &exec->key.found);
     if (status == ERR_CLOSED || status == ERR_NOMEM) { /* the answer was lost: it may be ours */
         exec_claim_release_later(exec);
-        return stop_database(exec);
+        return exec_stop_database(exec);
     }
     bool is_won = status == OK && exec->key.found.state == CLAIM_WON;
     exec_claim_move(exec, is_won ? EXEC_CLAIM_OURS : EXEC_CLAIM_NONE);
     if (is_won)
         return op_jump(op, EXEC_STEP_CALL);
     if (status != OK)
-        return stop_database(exec);
+        return exec_stop_database(exec);
     if (exec->query.is_unknown) /* the first sending may yet find the key free */
         unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
     exec_leave(exec); /* a run that waits for another keeps no slot from others */

@@ -3,23 +3,19 @@
  * They are slots as base/share.h counts them: a slow app holds them for long.
  *
  * Limits: an entry is kept for an account while it has executions in flight, so there are at most
- * as many as these; some unused ones are kept, so that an execution costs no allocation. Not for
- * several threads.
+ * as many as these. Not for several threads.
  */
 #ifndef EXEC_CONCURRENCY_H
 #define EXEC_CONCURRENCY_H
 
 #include "base/err.h"
 #include "base/id.h"
-#include "base/list.h"
-#include "base/map.h"
+#include "base/lines.h"
 
 struct concurrency {
     size_t size, share; /* of all accounts; of one alone */
     size_t count;
-    struct map accounts; /* struct concurrency_account, by id */
-    struct list spares;
-    size_t spare_count;
+    struct lines accounts; /* struct concurrency_account, by id */
 };
 
 struct concurrency_account;

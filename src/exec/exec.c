@@ -308,6 +308,22 @@ enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice messa
     return OP_STOP;
 }
 
+enum op_result exec_stop_unavailable(struct exec *exec, slice message)
+{
+    return exec_stop(exec, EXEC_UNAVAILABLE, message, SLICE_NONE);
+}
+
+enum op_result exec_stop_memory(struct exec *exec)
+{
+    return exec_stop_unavailable(exec, SLICE("Out of memory; nothing was done, try again."));
+}
+
+enum op_result exec_stop_database(struct exec *exec)
+{
+    return exec_stop_unavailable(
+        exec, SLICE("The database cannot be reached; nothing was done, try again."));
+}
+
 enum op_result exec_step_answer(struct op *op)
 {
     struct exec *exec = exec_of(op);

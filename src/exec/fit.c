@@ -406,10 +406,9 @@ enum op_result exec_step_check_fit(struct op *op)
     uuid_format(exec->out.execution_id, id);
     if (exec->fit_status == OK)
         return OP_NEXT;
-    return exec_stop(exec, EXEC_UNAVAILABLE,
-                     arena_printf(&op->arena,
-                                  "The action ran and its result is stored, but there is no memory "
-                                  "to show it now; GET /api/executions/%s.",
-                                  id),
-                     SLICE_NONE);
+    return exec_stop_unavailable(
+        exec, arena_printf(&op->arena,
+                           "The action ran and its result is stored, but there is no memory "
+                           "to show it now; GET /api/executions/%s.",
+                           id));
 }

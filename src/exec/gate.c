@@ -35,9 +35,8 @@ enum op_result exec_step_find_action(struct op *op)
     struct exec *exec = exec_of(op);
     ASSERT(!exec->catalog && exec->key.state == EXEC_CLAIM_NONE);
     if (!exec->counted)
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("Too many executions are under way; nothing was done, try again."),
-                         SLICE_NONE);
+        return exec_stop_unavailable(
+            exec, SLICE("Too many executions are under way; nothing was done, try again."));
     exec->catalog = catalog_ref(*exec->service->config.catalog);
     exec->integration = catalog_find_integration(exec->catalog, exec->in.integration_id);
     if (exec->integration)
@@ -69,8 +68,7 @@ enum op_result exec_stop_unknown(struct exec *exec)
     struct arena *arena = &exec->op.arena;
     if (exec->integration ? catalog_has_action(exec->integration, exec->in.action_id)
                           : catalog_has_integration(exec->catalog, exec->in.integration_id))
-        return exec_stop(exec, EXEC_UNAVAILABLE,
-                         SLICE("Memory is short; nothing was done, try again."), SLICE_NONE);
+        return exec_stop_unavailable(exec, SLICE("Memory is short; nothing was done, try again."));
     if (!exec->integration)
         return exec_stop(
             exec, EXEC_INTEGRATION_UNKNOWN,
@@ -302,12 +300,6 @@ static enum op_result stop_gone(struct exec *exec)
                      SLICE_ARG(exec->out.integration_id)));
 }
 
-static enum op_result stop_short(struct exec *exec)
-{
-    return exec_stop(exec, EXEC_UNAVAILABLE, SLICE("Out of memory; nothing was done, try again."),
-                     SLICE_NONE);
-}
-
 /* A later request of the action: what it is made of came from the app. */
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
@@ -393,7 +385,7 @@ enum op_result exec_build_request(struct exec *exec)
                                 &json_limits_provider, &err);
     if (connection && !credential)
         return err.code == ERR_NOMEM
-                   ? stop_short(exec)
+                   ? exec_stop_memory(exec)
                    : stop_unsendable(exec, SLICE("its stored credential cannot be read"));
     switch (build_and_preview(exec, &scope, credential, &err)) {
     case OK:
@@ -401,7 +393,7 @@ enum op_result exec_build_request(struct exec *exec)
     case ERR_CRYPTO:
         return stop_unsendable(exec, arena_dup(&exec->op.arena, slice_cstr(err.text)));
     case ERR_NOMEM:
-        return stop_short(exec);
+        return exec_stop_memory(exec);
     default:
         return exec->progress.at > 0 ? stop_unbuilt_later(exec, &err) : stop_unbuilt(exec, &err);
     }
@@ -413,7 +405,7 @@ enum op_result exec_end_dry_run(struct exec *exec)
     ASSERT(exec->key.state == EXEC_CLAIM_NONE && !exec->key.is_holder);
     exec->summary_json = exec_render_dry_run(exec);
     if (!exec->summary_json.ptr)
-        return stop_short(exec);
+        return exec_stop_memory(exec);
     exec->out.is_dry_run = true;
     return OP_STOP;
 }
@@ -427,9 +419,7 @@ enum op_result exec_step_check_connection(struct op *op)
     ASSERT(!exec->connection.item && exec->out.attempts == 0);
     if (exec->integration->auth.kind != AUTH_NONE) {
         if (exec->connection.lookup.status != OK)
-            return exec_stop(exec, EXEC_UNAVAILABLE,
-                             SLICE("The database cannot be reached; nothing was done, try again."),
-                             SLICE_NONE);
+            return exec_stop_database(exec);
         if (choose_connection(exec) == OP_STOP)
             return OP_STOP;
         if (is_scope_missing(exec))

@@ -221,6 +221,11 @@ size_t exec_output_bytes_max(const struct exec *exec);
 void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint);
 /* The same where no record is needed: OP_STOP, which goes to the answer. */
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
+/* The same with EXEC_UNAVAILABLE, and its usual causes: no memory, no database; nothing was done.
+ */
+enum op_result exec_stop_unavailable(struct exec *exec, slice message);
+enum op_result exec_stop_memory(struct exec *exec);
+enum op_result exec_stop_database(struct exec *exec);
 /* gate.c: there is no such integration or action. */
 enum op_result exec_stop_unknown(struct exec *exec);
 /* check.c: it needs a confirmation and has none; a dry run needs none. */

@@ -96,7 +96,7 @@ struct exec_outcome {
         manifest_fault; /* an expression of the manifest that failed, for the log; usually empty */
     unsigned attempts, provider_status;
     slice provider_request_id;
-    bool is_replayed, is_running;
+    bool is_replayed;
     bool is_left_out; /* a replay whose summary had no room in the reply: it is fetched by its id */
     bool is_dry_run;  /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
     /* The same request may go out again: nothing reached the provider, or the action only reads, so

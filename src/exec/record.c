@@ -84,11 +84,10 @@ static enum op_result record_again(struct exec *exec)
 {
     ASSERT(exec_is_claimed(exec) && is_tried(exec));
     if (exec->record.tries++ >= RECORD_TRIES_MAX)
-        return exec_stop(
-            exec, EXEC_UNAVAILABLE,
+        return exec_stop_unavailable(
+            exec,
             SLICE("The action ran, but its result could not be recorded. Check whether it was "
-                  "done before sending it again."),
-            SLICE_NONE);
+                  "done before sending it again."));
     op_sleep(&exec->op, &exec->timer, RECORD_RETRY_MS, "the database, to record a result");
     return op_wait_then(&exec->op, EXEC_STEP_RECORD);
 }
@@ -96,11 +95,10 @@ static enum op_result record_again(struct exec *exec)
 static enum op_result stop_recovered(struct exec *exec)
 {
     ASSERT(exec->key.state == EXEC_CLAIM_ENDED);
-    return exec_stop(exec, EXEC_UNAVAILABLE,
-                     SLICE("The action ran, but this server had lost touch with the database and "
-                           "its run was recorded as unknown. Check whether it was done before "
-                           "sending it again."),
-                     SLICE_NONE);
+    return exec_stop_unavailable(
+        exec, SLICE("The action ran, but this server had lost touch with the database and "
+                    "its run was recorded as unknown. Check whether it was done before "
+                    "sending it again."));
 }
 
 /* It was not stored, and nothing says that it cannot be. */
@@ -112,10 +110,9 @@ static enum op_result check_unstored(struct exec *exec)
         exec_claim_release_later(exec);
         return OP_NEXT;
     }
-    return exec_stop(exec, EXEC_UNAVAILABLE,
-                     SLICE("The database cannot be reached, so the result could not be recorded; "
-                           "nothing was changed, try again."),
-                     SLICE_NONE);
+    return exec_stop_unavailable(
+        exec, SLICE("The database cannot be reached, so the result could not be recorded; "
+                    "nothing was changed, try again."));
 }
 
 /* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after our lease

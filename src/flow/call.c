@@ -102,15 +102,12 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
     case EXEC_SUCCEEDED:
         if (out->output_json.len <= FLOW_OUTPUT_BYTES_MAX)
             return FLOW_CALL_SUCCEEDED;
-        *error = (struct flow_error){
-            .code = SLICE("execution_failed"),
-            .message = arena_printf(arena,
-                                    "The call succeeded, but its output has %zu bytes; a "
-                                    "step keeps 1 MB at most.",
-                                    out->output_json.len),
-            .hint = SLICE("Ask for less, for example for fewer items or fields."),
-            .retry_after_ms = -1,
-        };
+        *error = flow_error_make("execution_failed",
+                                 arena_printf(arena,
+                                              "The call succeeded, but its output has %zu bytes; a "
+                                              "step keeps 1 MB at most.",
+                                              out->output_json.len),
+                                 SLICE("Ask for less, for example for fewer items or fields."));
         return FLOW_CALL_FAILED;
     case EXEC_UNAVAILABLE:
     case EXEC_STILL_RUNNING:
@@ -160,25 +157,24 @@ bool flow_run_is_overdue(const struct flow_run *run)
     return run->flow.deadline != 0 && clock_wall_us() >= run->flow.deadline;
 }
 
-struct flow_error flow_error_deadline(void)
+struct flow_error flow_error_make(const char *code, slice message, slice hint)
 {
     return (struct flow_error){
-        .code = SLICE("timeout"),
-        .message = SLICE("The flow's deadline has passed."),
-        .hint = SLICE("Resume goes on without a deadline."),
-        .retry_after_ms = -1,
-    };
+        .code = slice_cstr(code), .message = message, .hint = hint, .retry_after_ms = -1};
+}
+
+struct flow_error flow_error_deadline(void)
+{
+    return flow_error_make("timeout", SLICE("The flow's deadline has passed."),
+                           SLICE("Resume goes on without a deadline."));
 }
 
 struct flow_error flow_error_unknown(void)
 {
-    return (struct flow_error){
-        .code = SLICE("execution_failed"),
-        .message = SLICE("The server stopped while this write was under way."),
-        .hint = SLICE("The outcome is unknown: the write may or may not have happened. Check "
-                      "first; resume makes the call again."),
-        .retry_after_ms = -1,
-    };
+    return flow_error_make(
+        "execution_failed", SLICE("The server stopped while this write was under way."),
+        SLICE("The outcome is unknown: the write may or may not have happened. Check "
+              "first; resume makes the call again."));
 }
 
 slice flow_error_text(const struct flow_error *error, struct arena *arena)

@@ -301,11 +301,7 @@ static slice rejection(struct flow_command *command)
     buf_append(&message, command->in.actor);
     buf_append_cstr(&message, command->in.note.ptr ? ": " : ".");
     buf_append(&message, command->in.note);
-    struct flow_error error = {
-        .code = SLICE("policy_blocked"),
-        .message = buf_slice(&message),
-        .retry_after_ms = -1,
-    };
+    struct flow_error error = flow_error_make("policy_blocked", buf_slice(&message), SLICE_NONE);
     slice text = flow_error_text(&error, &command->op.arena);
     buf_deinit(&message);
     return text;

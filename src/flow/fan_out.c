@@ -197,10 +197,9 @@ static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
     if (status == ERR_NOTFOUND)
         return leave_fan(lane);
     if ((status == ERR_INVALID || status == ERR_LIMIT) && lane->fact.fact == FLOW_ITEM_COMPLETED) {
-        lane->error = (struct flow_error){
-            .code = SLICE("execution_failed"),
-            .message = SLICE("The call succeeded, but its output cannot be stored."),
-            .retry_after_ms = -1};
+        lane->error = flow_error_make("execution_failed",
+                                      SLICE("The call succeeded, but its output cannot be stored."),
+                                      SLICE_NONE);
         return fail_item(lane);
     }
     op_sleep(&lane->op, &lane->timer, AGAIN_MS, "the database, to record an item");
@@ -227,9 +226,8 @@ static enum op_result step_call(struct op *op)
     lane->exec = flow_call_start(&call, op);
     if (lane->exec)
         return OP_WAIT;
-    lane->error = (struct flow_error){.code = SLICE("execution_failed"),
-                                      .message = SLICE("Out of memory; nothing was sent."),
-                                      .retry_after_ms = -1};
+    lane->error =
+        flow_error_make("execution_failed", SLICE("Out of memory; nothing was sent."), SLICE_NONE);
     return fail_item(lane);
 }
 
@@ -498,13 +496,10 @@ enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct
     *output_json = fan->is_too_large ? SLICE_NONE : put_outputs(run, fan);
     if (output_json->ptr)
         return FLOW_FAN_COMPLETED;
-    *error = (struct flow_error){
-        .code = SLICE("execution_failed"),
-        .message = arena_printf(flow_run_scratch(run),
-                                "The outputs of %zu items are over the 1 MB that a step keeps.",
-                                completed),
-        .hint = SLICE("Ask each call for less, for example for fewer fields."),
-        .retry_after_ms = -1,
-    };
+    *error = flow_error_make(
+        "execution_failed",
+        arena_printf(flow_run_scratch(run),
+                     "The outputs of %zu items are over the 1 MB that a step keeps.", completed),
+        SLICE("Ask each call for less, for example for fewer fields."));
     return FLOW_FAN_FAILED;
 }

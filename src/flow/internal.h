@@ -4,6 +4,7 @@
 #ifndef FLOW_INTERNAL_H
 #define FLOW_INTERNAL_H
 
+#include "base/lines.h"
 #include "base/map.h"
 #include "base/metric.h"
 #include "flow/flow.h"
@@ -238,6 +239,8 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
                             int64_t tries);
 /* The flow's deadline has passed, and no call is begun any more. */
 bool flow_run_is_overdue(const struct flow_run *run);
+/* One that says nothing of another attempt. code is constant; message and hint are borrowed. */
+struct flow_error flow_error_make(const char *code, slice message, slice hint);
 struct flow_error flow_error_deadline(void);
 struct flow_error flow_error_unknown(void);
 slice flow_error_text(const struct flow_error *error, struct arena *arena);

@@ -23,14 +23,12 @@ slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
 {
     run->plan.kind = FLOW_PLAN_FAULT;
-    run->plan.error = (struct flow_error){
-        .code = SLICE("validation_error"),
-        .message = arena_printf(flow_run_scratch(run), "%s of step \"%.*s\": %s", what,
-                                SLICE_ARG(flow_run_step(run)->key), why),
-        .hint = SLICE("Nothing was done in this step. Its template does not fit what earlier steps "
-                      "gave."),
-        .retry_after_ms = -1,
-    };
+    run->plan.error = flow_error_make(
+        "validation_error",
+        arena_printf(flow_run_scratch(run), "%s of step \"%.*s\": %s", what,
+                     SLICE_ARG(flow_run_step(run)->key), why),
+        SLICE("Nothing was done in this step. Its template does not fit what earlier steps "
+              "gave."));
 }
 
 /* ---- the root of expressions ---- */
@@ -163,11 +161,9 @@ bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, str
     if (evaluate_call(run, step, &run->plan.value.as.items[index], index, arena, input,
                       connection_id, &err) == OK)
         return true;
-    *error = (struct flow_error){
-        .code = SLICE("validation_error"),
-        .message = arena_printf(arena, "The input of this item: %s", err.text),
-        .retry_after_ms = -1,
-    };
+    *error = flow_error_make("validation_error",
+                             arena_printf(arena, "The input of this item: %s", err.text),
+                             SLICE_NONE);
     return false;
 }
 

@@ -48,12 +48,9 @@ static void plan_woken(struct flow_run *run, size_t at)
         run->plan.error = flow_error_deadline();
     } else if (type == FLOW_APPROVAL) {
         run->plan.kind = FLOW_PLAN_FAULT;
-        run->plan.error = (struct flow_error){
-            .code = SLICE("timeout"),
-            .message = SLICE("Nobody approved this step before it expired."),
-            .hint = SLICE("Resume asks again."),
-            .retry_after_ms = -1,
-        };
+        run->plan.error = flow_error_make("timeout",
+                                          SLICE("Nobody approved this step before it expired."),
+                                          SLICE("Resume asks again."));
     } else {
         run->plan.kind = FLOW_PLAN_PASS;
     }
@@ -113,9 +110,8 @@ static void end_at_once(struct flow_run *run, const struct flow_error *error)
 
 void flow_plan_unread(struct flow_run *run)
 {
-    struct flow_error error = {.code = SLICE("execution_failed"),
-                               .message = SLICE("The flow's template cannot be read."),
-                               .retry_after_ms = -1};
+    struct flow_error error = flow_error_make(
+        "execution_failed", SLICE("The flow's template cannot be read."), SLICE_NONE);
     ASSERT(!run->tmpl);
     end_at_once(run, &error);
 }

@@ -157,9 +157,8 @@ static enum op_result fail_step(struct flow_run *run, const struct flow_error *e
 
 static enum op_result fail_for_memory(struct flow_run *run)
 {
-    struct flow_error error = {.code = SLICE("execution_failed"),
-                               .message = SLICE("Out of memory; nothing was sent."),
-                               .retry_after_ms = -1};
+    struct flow_error error =
+        flow_error_make("execution_failed", SLICE("Out of memory; nothing was sent."), SLICE_NONE);
     return fail_step(run, &error);
 }
 
@@ -277,9 +276,8 @@ static enum op_result step_transform(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     struct json value;
-    struct flow_error too_large = {.code = SLICE("validation_error"),
-                                   .message = SLICE("The step's value is over 1 MB."),
-                                   .retry_after_ms = -1};
+    struct flow_error too_large =
+        flow_error_make("validation_error", SLICE("The step's value is over 1 MB."), SLICE_NONE);
     if (!flow_plan_transform(run, &value))
         return fail_step(run, &run->plan.error);
     slice text = flow_json_text(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);

@@ -116,9 +116,8 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     ASSERT(!kept->is_there && !run->progress.exec);
     slice text = arena_dup(&run->op.arena, output);
     if (!text.ptr) {
-        struct flow_error error = {.code = SLICE("execution_failed"),
-                                   .message = SLICE("The step's output cannot be held in memory."),
-                                   .retry_after_ms = -1};
+        struct flow_error error = flow_error_make(
+            "execution_failed", SLICE("The step's output cannot be held in memory."), SLICE_NONE);
         fail_attempt(run, &error);
         fail_flow(run);
         return;
@@ -173,11 +172,8 @@ void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error
 void flow_run_finish_refused(struct flow_run *run)
 {
     struct flow_step *finished = &run->transition.finished;
-    struct flow_error error = {
-        .code = SLICE("execution_failed"),
-        .message = SLICE("The step's output cannot be stored."),
-        .retry_after_ms = -1,
-    };
+    struct flow_error error = flow_error_make(
+        "execution_failed", SLICE("The step's output cannot be stored."), SLICE_NONE);
     ASSERT(flow_run_has_finished(run) && finished->is_completed);
     finished->is_completed = false;
     finished->output = SLICE_NONE;

@@ -26,15 +26,14 @@ struct watch_key {
 /* A flow with watches. Removing the last watch leaves it to the next poll, so that
  * flow_watch_remove needs no service and a long poll that watches again finds it. */
 struct watched {
-    struct watch_key key;
+    struct line line;    /* by watch_key; in `all`, those polled longest ago first */
     struct list watches; /* struct flow_watch.link */
-    struct list link;    /* in all, those polled longest ago first */
 };
 
 struct flow_watches {
     struct loop *loop;
     struct pg_pool *pool;
-    struct map by_flow; /* struct watch_key -> struct watched */
+    struct lines by_flow; /* struct watched */
     struct list all;
     struct timer timer;
     struct rev_poll *poll; /* under way */
@@ -101,7 +100,7 @@ static void notify_watches(struct watched *watched, struct news *news)
 static void notify_flow(struct flow_watches *watches, const struct watch_key *key,
                         struct news *news)
 {
-    struct watched *watched = map_get(&watches->by_flow, bytes_of(key));
+    struct watched *watched = lines_find(&watches->by_flow, bytes_of(key));
     if (watched)
         notify_watches(watched, news);
     flow_view_unref(news->view);
@@ -126,7 +125,7 @@ void flow_watch_wake_all(struct flow_service *service)
 {
     struct news news = {.rev = INT64_MAX, .is_settled = true};
     LIST_EACH(&service->watches->all, node)
-    notify_watches(LIST_ITEM(node, struct watched, link), &news);
+    notify_watches(LIST_ITEM(node, struct watched, line.ring), &news);
 }
 
 struct flow_view *flow_watch_take_view(struct flow_watch *watch)
@@ -138,13 +137,6 @@ struct flow_view *flow_watch_take_view(struct flow_watch *watch)
 
 /* ---- polling ---- */
 
-static void remove_watched(struct flow_watches *watches, struct watched *watched)
-{
-    (void)map_remove(&watches->by_flow, bytes_of(&watched->key));
-    list_unlink(&watched->link);
-    mem_free(watched);
-}
-
 /* The flows polled longest ago, so that with more than POLL_FLOWS_MAX all have their turn. They are
  * moved to the end in a second loop: the first one walks the same list, and would meet them again.
  */
@@ -152,27 +144,27 @@ static enum op_result step_poll(struct op *op)
 {
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
     struct flow_watches *watches = poll->watches;
-    size_t room = watches->by_flow.count;
+    size_t room = watches->by_flow.map.count;
     room = room < POLL_FLOWS_MAX ? room : POLL_FLOWS_MAX;
     poll->items = ARENA_ARRAY(&op->arena, struct rev_poll_item, room + 1);
     if (!poll->items)
         return OP_FAIL;
     LIST_EACH(&watches->all, node)
     {
-        struct watched *watched = LIST_ITEM(node, struct watched, link);
+        struct watched *watched = LIST_ITEM(node, struct watched, line.ring);
         if (list_is_empty(&watched->watches)) {
-            remove_watched(watches, watched);
+            lines_drop(&watches->by_flow, &watched->line);
             continue;
         }
         if (poll->count == room)
             break;
-        poll->items[poll->count++] = (struct rev_poll_item){.key = watched->key};
+        memcpy(&poll->items[poll->count++].key, watched->line.key, sizeof(struct watch_key));
     }
     for (size_t i = 0; i < poll->count; i++) {
         struct rev_poll_item *item = &poll->items[i];
-        struct watched *watched = map_get(&watches->by_flow, bytes_of(&item->key));
-        list_unlink(&watched->link);
-        list_push_back(&watches->all, &watched->link);
+        struct watched *watched = lines_find(&watches->by_flow, bytes_of(&item->key));
+        list_unlink(&watched->line.ring);
+        list_push_back(&watches->all, &watched->line.ring);
         store_flow_rev(watches->pool, &item->query, op, item->key.account_id, item->key.flow_id);
     }
     return poll->count > 0 ? OP_WAIT : OP_DONE;
@@ -232,23 +224,18 @@ static void on_due(struct timer *timer)
 
 /* ---- watches ---- */
 
+/* NULL: out of memory, or too many. */
 static struct watched *find_or_make(struct flow_watches *watches, const struct flow_watch *watch)
 {
     const struct watch_key key = {watch->account_id, watch->flow_id};
-    struct watched *watched = map_get(&watches->by_flow, bytes_of(&key));
-    if (watched)
+    struct watched *watched = lines_find(&watches->by_flow, bytes_of(&key));
+    if (watched || watches->by_flow.map.count >= WATCHED_FLOWS_MAX)
         return watched;
-    watched = mem_zalloc(sizeof(*watched));
+    watched = lines_get(&watches->by_flow, bytes_of(&key));
     if (!watched)
         return NULL;
-    watched->key = key;
     list_init(&watched->watches);
-    list_init(&watched->link);
-    if (map_put(&watches->by_flow, bytes_of(&watched->key), watched, NULL) != OK) {
-        mem_free(watched);
-        return NULL;
-    }
-    list_push_back(&watches->all, &watched->link);
+    list_push_back(&watches->all, &watched->line.ring);
     return watched;
 }
 
@@ -282,7 +269,7 @@ struct flow_watches *flow_watches_new(struct flow_service *service)
         return NULL;
     watches->loop = service->config.loop;
     watches->pool = service->config.pool;
-    map_init(&watches->by_flow, WATCHED_FLOWS_MAX);
+    lines_init(&watches->by_flow, sizeof(struct watched));
     list_init(&watches->all);
     timer_init(&watches->timer, watches->loop, on_due);
     return watches;
@@ -306,10 +293,10 @@ void flow_watches_free(struct flow_watches *watches)
         watches->poll->watches = NULL;
     LIST_EACH(&watches->all, node)
     {
-        struct watched *watched = LIST_ITEM(node, struct watched, link);
+        struct watched *watched = LIST_ITEM(node, struct watched, line.ring);
         ASSERT(list_is_empty(&watched->watches));
-        remove_watched(watches, watched);
+        lines_drop(&watches->by_flow, &watched->line);
     }
-    map_deinit(&watches->by_flow);
+    lines_deinit(&watches->by_flow);
     mem_free(watches);
 }

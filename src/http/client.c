@@ -15,16 +15,12 @@
 #include "base/metric.h"
 #include "http/client_internal.h"
 
-static struct metric connections_gauge = {
-    .name = "sluice_http_client_connections",
-    .help = "Outbound connections, by state (idle or busy).",
-    .kind = METRIC_GAUGE,
-};
-static struct metric waiting_gauge = {
-    .name = "sluice_http_client_waiting",
-    .help = "Outbound calls that wait for a place in their origin, or in the whole.",
-    .kind = METRIC_GAUGE,
-};
+static struct metric connections_gauge =
+    METRIC_INIT("sluice_http_client_connections", "Outbound connections, by state (idle or busy).",
+                METRIC_GAUGE);
+static struct metric waiting_gauge = METRIC_INIT(
+    "sluice_http_client_waiting",
+    "Outbound calls that wait for a place in their origin, or in the whole.", METRIC_GAUGE);
 
 static const char *const result_names[HTTP_CALL_RESULTS] = {
     [HTTP_CALL_OK] = "ok",
@@ -50,32 +46,20 @@ const char *http_call_result_name(enum http_call_result result)
 
 /* ---- the client ---- */
 
-static void default_size(size_t *value, size_t fallback)
-{
-    if (*value == 0)
-        *value = fallback;
-}
-
-static void default_ms(unsigned *value, unsigned fallback)
-{
-    if (*value == 0)
-        *value = fallback;
-}
-
 static void set_defaults(struct http_client_config *config)
 {
-    default_size(&config->calls_per_origin, 64);
-    default_size(&config->waiting_max, 256);
-    default_ms(&config->waiting_ms, 5000);
-    default_size(&config->idle_per_origin, 16);
-    default_size(&config->connections_max, 1024);
-    default_size(&config->origins_max, 4096);
-    default_ms(&config->idle_ms, 30000);
-    default_ms(&config->write_reuse_ms, 10000);
-    default_ms(&config->connect_ms, 10000);
-    default_ms(&config->first_byte_ms, 30000);
-    default_ms(&config->between_bytes_ms, 15000);
-    default_size(&config->response_bytes_max, (size_t)8 << 20);
+    DEFAULT_TO(config->calls_per_origin, 64);
+    DEFAULT_TO(config->waiting_max, 256);
+    DEFAULT_TO(config->waiting_ms, 5000);
+    DEFAULT_TO(config->idle_per_origin, 16);
+    DEFAULT_TO(config->connections_max, 1024);
+    DEFAULT_TO(config->origins_max, 4096);
+    DEFAULT_TO(config->idle_ms, 30000);
+    DEFAULT_TO(config->write_reuse_ms, 10000);
+    DEFAULT_TO(config->connect_ms, 10000);
+    DEFAULT_TO(config->first_byte_ms, 30000);
+    DEFAULT_TO(config->between_bytes_ms, 15000);
+    DEFAULT_TO(config->response_bytes_max, (size_t)8 << 20);
 }
 
 struct http_client *http_client_new(struct loop *loop, const struct http_client_config *config,
@@ -483,10 +467,10 @@ static void call_reset(struct http_client *client, struct http_call *call, struc
     call->dial = NULL;
     call->is_fresh_wanted = false;
     call->started_ns = loop_now_ns(client->loop);
-    default_ms(&call->connect_ms, client->config.connect_ms);
-    default_ms(&call->first_byte_ms, client->config.first_byte_ms);
-    default_ms(&call->between_bytes_ms, client->config.between_bytes_ms);
-    default_size(&call->response_bytes_max, client->config.response_bytes_max);
+    DEFAULT_TO(call->connect_ms, client->config.connect_ms);
+    DEFAULT_TO(call->first_byte_ms, client->config.first_byte_ms);
+    DEFAULT_TO(call->between_bytes_ms, client->config.between_bytes_ms);
+    DEFAULT_TO(call->response_bytes_max, client->config.response_bytes_max);
 }
 
 static bool may_speak_plain(const struct http_client *client, const struct url *url,

@@ -10,16 +10,12 @@
 #include "base/metric.h"
 #include "http/client_internal.h"
 
-static struct metric reuses = {
-    .name = "sluice_http_client_reused_total",
-    .help = "Outbound calls that went over a kept connection.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric resends = {
-    .name = "sluice_http_client_resent_total",
-    .help = "Outbound calls sent again because a kept connection turned out to be dead.",
-    .kind = METRIC_COUNTER,
-};
+static struct metric reuses = METRIC_INIT("sluice_http_client_reused_total",
+                                          "Outbound calls that went over a kept connection.",
+                                          METRIC_COUNTER);
+static struct metric resends = METRIC_INIT(
+    "sluice_http_client_resent_total",
+    "Outbound calls sent again because a kept connection turned out to be dead.", METRIC_COUNTER);
 
 static const struct stream_events connection_events;
 
@@ -310,7 +306,6 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
     call->connection = connection;
     /* A second sending begins with the first part again. */
     connection->part_index = connection->part_offset = 0;
-    connection->call_began_ns = now;
     /* All that a call learns of its connection is copied: the connection may close before the call
      * ends. */
     call->is_resumed = connection->is_resumed;

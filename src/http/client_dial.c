@@ -13,26 +13,17 @@
 #include "http/client_internal.h"
 #include "loop/tcp.h"
 
-static struct metric dials = {
-    .name = "sluice_http_client_dials_total",
-    .help = "New outbound connections that were tried, by how they ended.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric dns_time = {
-    .name = "sluice_http_client_dns_seconds",
-    .help = "Time to find a host's addresses (cached ones too).",
-    .kind = METRIC_HISTOGRAM,
-};
-static struct metric connect_time = {
-    .name = "sluice_http_client_connect_seconds",
-    .help = "Time to connect to one address.",
-    .kind = METRIC_HISTOGRAM,
-};
-static struct metric tls_time = {
-    .name = "sluice_http_client_tls_seconds",
-    .help = "Time of a TLS handshake, waiting included.",
-    .kind = METRIC_HISTOGRAM,
-};
+static struct metric dials =
+    METRIC_INIT("sluice_http_client_dials_total",
+                "New outbound connections that were tried, by how they ended.", METRIC_COUNTER);
+static struct metric dns_time = METRIC_INIT("sluice_http_client_dns_seconds",
+                                            "Time to find a host's addresses (cached ones too).",
+                                            METRIC_HISTOGRAM);
+static struct metric connect_time = METRIC_INIT(
+    "sluice_http_client_connect_seconds", "Time to connect to one address.", METRIC_HISTOGRAM);
+static struct metric tls_time = METRIC_INIT("sluice_http_client_tls_seconds",
+                                            "Time of a TLS handshake, waiting included.",
+                                            METRIC_HISTOGRAM);
 
 struct http_dial {
     struct op op; /* first member */

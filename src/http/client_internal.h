@@ -15,6 +15,7 @@
 #include <llhttp.h>
 
 #include "base/buf.h"
+#include "base/lines.h"
 #include "base/map.h"
 #include "http/client.h"
 #include "http/url.h"
@@ -69,10 +70,8 @@ struct http_client {
     struct list calls;   /* not ended, by all_link */
     struct list by_idle; /* idle connections of all origins, least recently used first */
     size_t connection_count, dial_count, idle_count, call_count, waiting_count, active_count;
-    struct map tenants, lines;
+    struct lines tenants, lines; /* struct http_tenant, http_line */
     struct list ring; /* tenants with calls that wait for a place in the whole, next one first */
-    struct list spare_tenants, spare_lines;
-    size_t spare_tenant_count, spare_line_count;
     struct loop_task serve_more;
     bool is_serving;
     struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
@@ -103,18 +102,16 @@ struct line_key {
 };
 
 struct http_line {
-    struct line_key key;
+    struct line line; /* by line_key; in the origin's ring */
     struct http_origin *origin;
     struct http_tenant *tenant;
-    struct list ring;    /* in the origin's, or among the spare ones */
     struct list waiting; /* calls, oldest first */
     size_t waiting_count, slot_count;
 };
 
 struct http_tenant {
-    struct uuid key;
+    struct line line; /* in the client's ring */
     struct http_client *client;
-    struct list ring;    /* in the client's, or among the spare ones */
     struct list waiting; /* calls that have their slot in the origin, oldest first */
     size_t line_count, active_count;
 };
@@ -149,7 +146,6 @@ struct http_connection {
     bool is_resumed, is_idle, is_eof;
     char remote[ADDRESS_TEXT_MAX];
     size_t part_index, part_offset; /* of the call's body: sent up to here */
-    uint64_t call_began_ns;
     struct http_response response;
     struct budget_wait memory; /* client_memory.c */
 };

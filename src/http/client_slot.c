@@ -7,14 +7,10 @@
  * as several take all of theirs, leaves nothing: calls that hang cannot be taken back, so what
  * other tenants will need has to be free before they ask.
  *
- * A line and a tenant exist while calls are in them; some unused ones are kept, so that a call
- * costs no allocation.
+ * A line and a tenant exist while calls are in them (base/lines.h).
  */
-#include "base/mem.h"
 #include "base/share.h"
 #include "http/client_internal.h"
-
-enum { SPARES_MAX = 64 };
 
 static bool line_has_room(const struct http_line *line)
 {
@@ -41,84 +37,34 @@ static bool tenant_has_room(const struct http_tenant *tenant)
 
 /* ---- lines and tenants ---- */
 
-static slice line_key(const struct http_line *line)
-{
-    return slice_of((const char *)&line->key, sizeof(line->key));
-}
-
-static slice tenant_key(const struct http_tenant *tenant)
-{
-    return uuid_slice(&tenant->key);
-}
-
-/* One of the spare ones, by its ring, or a new one; zeroed. NULL: out of memory. */
-static void *spare_take(struct list *spares, size_t *count, size_t size, size_t ring_at)
-{
-    struct list *node = list_pop_front(spares);
-    if (!node)
-        return mem_zalloc(size);
-    (*count)--;
-    char *found = (char *)node - ring_at;
-    memset(found, 0, size);
-    return found;
-}
-
-/* The number of unused lines and tenants that are kept is bounded: memory goes back after a
- * burst. */
-static void spare_give(struct list *spares, size_t *count, struct list *ring, void *whole)
-{
-    if (*count >= SPARES_MAX) {
-        mem_free(whole);
-        return;
-    }
-    (*count)++;
-    list_push_front(spares, ring);
-}
-
 static void tenant_collect(struct http_tenant *tenant)
 {
-    struct http_client *client = tenant->client;
     /* Each line has its tenant's calls; without a line it has none, in either queue. */
     if (tenant->line_count > 0)
         return;
     ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->waiting));
-    (void)map_remove(&client->tenants, tenant_key(tenant));
-    list_unlink(&tenant->ring);
-    spare_give(&client->spare_tenants, &client->spare_tenant_count, &tenant->ring, tenant);
+    lines_drop(&tenant->client->tenants, &tenant->line);
 }
 
 static struct http_tenant *tenant_get(struct http_client *client, struct uuid key)
 {
-    slice text = uuid_slice(&key);
-    struct http_tenant *tenant = map_get(&client->tenants, text);
-    if (tenant)
-        return tenant;
-    tenant = spare_take(&client->spare_tenants, &client->spare_tenant_count, sizeof(*tenant),
-                        offsetof(struct http_tenant, ring));
-    if (!tenant)
-        return NULL;
-    tenant->key = key;
-    tenant->client = client;
-    list_init(&tenant->ring);
-    list_init(&tenant->waiting);
-    if (map_put(&client->tenants, tenant_key(tenant), tenant, NULL) == OK)
-        return tenant;
-    mem_free(tenant);
-    return NULL;
+    struct http_tenant *tenant = lines_get(&client->tenants, uuid_slice(&key));
+    if (tenant && !tenant->client) { /* a new one */
+        tenant->client = client;
+        list_init(&tenant->waiting);
+    }
+    return tenant;
 }
 
 static void line_collect(struct http_line *line)
 {
     struct http_tenant *tenant = line->tenant;
-    struct http_client *client = tenant->client;
     if (line->slot_count > 0 || line->waiting_count > 0)
         /* A line with calls stays, whether they wait or run. */
         return;
-    (void)map_remove(&client->lines, line_key(line));
-    list_unlink(&line->ring);
     line->origin->line_count--;
     tenant->line_count--;
-    spare_give(&client->spare_lines, &client->spare_line_count, &line->ring, line);
+    lines_drop(&tenant->client->lines, &line->line);
     tenant_collect(tenant);
 }
 
@@ -126,37 +72,31 @@ static void line_collect(struct http_line *line)
 static struct http_line *tenant_line_get(struct http_origin *origin, struct uuid key)
 {
     struct http_client *client = origin->client;
-    /* Its bytes are the key of the map: the struct has no padding. */
+    /* Its bytes are the key of the table: the struct has no padding. */
     struct line_key of = {origin, key};
-    struct http_line *line = map_get(&client->lines, slice_of((const char *)&of, sizeof(of)));
+    struct http_line *line = lines_find(&client->lines, slice_of(&of, sizeof(of)));
     if (line)
         return line;
     struct http_tenant *tenant = tenant_get(client, key);
     if (!tenant)
         return NULL;
-    line = spare_take(&client->spare_lines, &client->spare_line_count, sizeof(*line),
-                      offsetof(struct http_line, ring));
-    if (line) {
-        line->key = of;
-        line->origin = origin;
-        line->tenant = tenant;
-        list_init(&line->ring);
-        list_init(&line->waiting);
-        if (map_put(&client->lines, line_key(line), line, NULL) == OK) {
-            origin->line_count++;
-            tenant->line_count++;
-            return line;
-        }
-        mem_free(line);
+    line = lines_get(&client->lines, slice_of(&of, sizeof(of)));
+    if (!line) {
+        /* The tenant may have been made just now, for a line that could not be. */
+        tenant_collect(tenant);
+        return NULL;
     }
-    /* The tenant may have been made just now, for a line that could not be. */
-    tenant_collect(tenant);
-    return NULL;
+    line->origin = origin;
+    line->tenant = tenant;
+    list_init(&line->waiting);
+    origin->line_count++;
+    tenant->line_count++;
+    return line;
 }
 
 bool slot_allows_origin(struct http_client *client, struct uuid key)
 {
-    const struct http_tenant *tenant = map_get(&client->tenants, uuid_slice(&key));
+    const struct http_tenant *tenant = lines_find(&client->tenants, uuid_slice(&key));
     size_t max = client->config.origins_max;
     return share_allows(tenant ? tenant->line_count : 0, client->origins.count, max,
                         share_default(max));
@@ -190,8 +130,8 @@ static void slot_take(struct http_call *call)
 static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
 {
     list_push_back(&tenant->waiting, &call->wait_link);
-    if (list_is_empty(&tenant->ring))
-        list_push_back(&tenant->client->ring, &tenant->ring);
+    if (list_is_empty(&tenant->line.ring))
+        list_push_back(&tenant->client->ring, &tenant->line.ring);
 }
 
 /* The first line with room, by turns; NULL: none. Lines without room hold several slots each, so
@@ -203,7 +143,7 @@ static struct http_line *line_next(struct http_origin *origin)
         return NULL;
     LIST_EACH(&origin->ring, node)
     {
-        struct http_line *line = LIST_ITEM(node, struct http_line, ring);
+        struct http_line *line = LIST_ITEM(node, struct http_line, line.ring);
         if (line_has_room(line))
             return line;
     }
@@ -216,7 +156,7 @@ static struct http_tenant *tenant_next(struct http_client *client)
         return NULL;
     LIST_EACH(&client->ring, node)
     {
-        struct http_tenant *tenant = LIST_ITEM(node, struct http_tenant, ring);
+        struct http_tenant *tenant = LIST_ITEM(node, struct http_tenant, line.ring);
         if (tenant_has_room(tenant))
             return tenant;
     }
@@ -234,7 +174,7 @@ void slot_serve_all(struct http_client *client)
         struct http_call *call = LIST_ITEM(tenant->waiting.next, struct http_call, wait_link);
         list_unlink(&call->wait_link);
         /* Moved before call_assign, after which neither call nor tenant may be used. */
-        ring_turn(&client->ring, &tenant->ring, &tenant->waiting);
+        ring_turn(&client->ring, &tenant->line.ring, &tenant->waiting);
         client->waiting_count--;
         slot_take(call);
         call->waiting_ns = loop_now_ns(client->loop) - call->queued_ns;
@@ -255,7 +195,7 @@ void slot_serve(struct http_origin *origin)
             struct http_call *call = LIST_ITEM(line->waiting.next, struct http_call, wait_link);
             list_unlink(&call->wait_link);
             line->waiting_count--;
-            ring_turn(&origin->ring, &line->ring, &line->waiting);
+            ring_turn(&origin->ring, &line->line.ring, &line->waiting);
             slot_take_in_origin(call);
             tenant_enqueue(line->tenant, call);
         }
@@ -293,8 +233,8 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
         call->slot = SLOT_NONE;
         line->waiting_count++;
         list_push_back(&line->waiting, &call->wait_link);
-        if (list_is_empty(&line->ring))
-            list_push_back(&origin->ring, &line->ring);
+        if (list_is_empty(&line->line.ring))
+            list_push_back(&origin->ring, &line->line.ring);
     } else {
         call->line = NULL; /* it has calls, so it stays */
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
@@ -326,7 +266,7 @@ void slot_leave(struct http_call *call)
     if (call->slot == SLOT_NONE) {
         line->waiting_count--;
         if (line->waiting_count == 0)
-            list_unlink(&line->ring);
+            list_unlink(&line->line.ring);
     } else {
         line->slot_count--;
         line->origin->slot_count--;
@@ -336,7 +276,7 @@ void slot_leave(struct http_call *call)
         client->active_count--;
         /* Its tenant's turn in the ring ends with its last waiting call. */
     } else if (list_is_empty(&tenant->waiting)) {
-        list_unlink(&tenant->ring);
+        list_unlink(&tenant->line.ring);
     }
     line_collect(line);
 }
@@ -362,23 +302,16 @@ void slot_init(struct http_client *client)
         client->config.share_of_all = share_default(all);
     if (client->config.share_of_origin == 0)
         client->config.share_of_origin = share_default(origin);
-    map_init(&client->tenants, SIZE_MAX);
-    map_init(&client->lines, SIZE_MAX);
+    lines_init(&client->tenants, sizeof(struct http_tenant));
+    lines_init(&client->lines, sizeof(struct http_line));
     list_init(&client->ring);
-    list_init(&client->spare_tenants);
-    list_init(&client->spare_lines);
     loop_task_init(&client->serve_more, on_serve_more);
 }
 
 void slot_deinit(struct http_client *client)
 {
-    struct list *node;
-    ASSERT(client->tenants.count == 0 && client->lines.count == 0 && client->active_count == 0);
+    ASSERT(client->active_count == 0);
     loop_task_cancel(&client->serve_more);
-    while ((node = list_pop_front(&client->spare_tenants)))
-        mem_free(LIST_ITEM(node, struct http_tenant, ring));
-    while ((node = list_pop_front(&client->spare_lines)))
-        mem_free(LIST_ITEM(node, struct http_line, ring));
-    map_deinit(&client->tenants);
-    map_deinit(&client->lines);
+    lines_deinit(&client->lines);
+    lines_deinit(&client->tenants);
 }

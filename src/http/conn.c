@@ -12,11 +12,9 @@
 #include "base/metric.h"
 #include "http/server_internal.h"
 
-static struct metric refused_metric = {
-    .name = "sluice_http_refused_total",
-    .help = "Requests and connections that the HTTP server refused by itself, by status.",
-    .kind = METRIC_COUNTER,
-};
+static struct metric refused_metric = METRIC_INIT(
+    "sluice_http_refused_total",
+    "Requests and connections that the HTTP server refused by itself, by status.", METRIC_COUNTER);
 
 static void conn_settle(struct http_conn *conn);
 
@@ -37,7 +35,7 @@ static void enter_conn_state(struct http_conn *conn, enum conn_state state)
     conn->state = (uint8_t)state;
     conn->state_ns = conn_now(conn);
     if (state == CONN_HEAD)
-        http_head_scan_init(&conn->scan, HTTP_HEAD_REQUEST, &conn->server->config.head);
+        http_head_scan_init(&conn->scan, &conn->server->config.head);
 }
 
 /* No more requests: what is queued goes out, then FIN, then input is read and dropped for a while.

@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
 #include "base/share.h"
 #include "http/address.h"
 #include "http/server_internal.h"
@@ -14,7 +13,7 @@
 enum { PREFIX_LEN = 8, KEY_LEN = 1 + PREFIX_LEN };
 
 struct http_conn_address {
-    char key[KEY_LEN]; /* in server->addresses */
+    struct line line; /* in server->addresses */
     size_t count;
 };
 
@@ -23,8 +22,7 @@ void http_conn_addresses_init(struct http_server *server)
     struct http_server_config *config = &server->config;
     if (config->address_connections_max == 0)
         config->address_connections_max = share_default(config->connections_max);
-    /* One entry a connection at most, so the map is never full. */
-    map_init(&server->addresses, config->connections_max + CONN_REFUSED_MAX + 1);
+    lines_init(&server->addresses, sizeof(struct http_conn_address));
 }
 
 /* false: it is not counted. */
@@ -48,23 +46,14 @@ static bool make_address_key(const struct http_conn *conn, char key[KEY_LEN])
 
 size_t http_conn_address_take(struct http_conn *conn)
 {
-    struct map *map = &conn->server->addresses;
     char key[KEY_LEN];
     if (!make_address_key(conn, key))
         return 0;
-    struct http_conn_address *address = map_get(map, slice_of(key, KEY_LEN));
-    if (!address) {
-        address = mem_zalloc(sizeof(*address));
-        /* Without memory the connection is served and not counted: an overloaded server should not
-         * refuse all. */
-        if (!address)
-            return 0;
-        memcpy(address->key, key, KEY_LEN);
-        if (map_put(map, slice_of(address->key, KEY_LEN), address, NULL) != OK) {
-            mem_free(address);
-            return 0;
-        }
-    }
+    struct http_conn_address *address = lines_get(&conn->server->addresses, slice_of(key, KEY_LEN));
+    /* Without memory the connection is served and not counted: an overloaded server should not
+     * refuse all. */
+    if (!address)
+        return 0;
     conn->address = address;
     return ++address->count;
 }
@@ -73,8 +62,6 @@ void http_conn_address_release(struct http_conn *conn)
 {
     struct http_conn_address *address = conn->address;
     conn->address = NULL;
-    if (!address || --address->count > 0)
-        return;
-    (void)map_remove(&conn->server->addresses, slice_of(address->key, KEY_LEN));
-    mem_free(address);
+    if (address && --address->count == 0)
+        lines_drop(&conn->server->addresses, &address->line);
 }

@@ -151,8 +151,7 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
     slice copy = arena_dup(&pub->arena, head);
     if (!copy.ptr)
         return out_of_memory(problem);
-    if (!http_head_check(copy, HTTP_HEAD_REQUEST, HTTP_METHOD_OTHER, found,
-                         config->head.headers_max, &pub->head, problem)) {
+    if (!http_head_check(copy, found, config->head.headers_max, &pub->head, problem)) {
         pub->head.headers = NULL;
         pub->head.header_count = 0;
         return false;
@@ -163,7 +162,7 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
         return out_of_memory(problem);
     }
     memcpy(pub->head.headers, found, pub->head.header_count * sizeof(found[0]));
-    http_parser_init(&exchange->parser, HTTP_HEAD_REQUEST, &pub->head, keep_body);
+    http_parser_init(&exchange->parser, &pub->head, keep_body);
     /* llhttp parses the head that our own check has accepted. Where it disagrees the request is
      * refused (see parser.c). */
     if (http_parser_feed(&exchange->parser, copy) != OK) {

@@ -68,21 +68,6 @@ static bool read_request_line(slice line, struct http_head *out, struct http_pro
     return true;
 }
 
-static bool read_status_line(slice line, struct http_head *out, struct http_problem *problem)
-{
-    slice version = slice_split(&line, ' ');
-    if (!read_version(version, out, problem))
-        return false;
-    slice status = slice_split(&line, ' ');
-    uint64_t value;
-    /* Three digits (RFC 9112 4); a fourth one would be read as part of the text by others. */
-    if (status.len != 3 || !slice_to_u64(status, 599, &value) || value < 100)
-        return refuse_head(problem, 400, "the status line has no status");
-    out->status = (unsigned)value;
-    out->reason = line;
-    return true;
-}
-
 /* ---- header fields ---- */
 
 /* Lower case without anything but letters and digits, into out; the length, SIZE_MAX when longer.
@@ -182,23 +167,6 @@ static bool read_framing(struct http_head *out, struct http_problem *problem)
                                out, problem);
 }
 
-/* RFC 9112 6.3: some responses have no body whatever their fields say. */
-static bool read_response_framing(enum http_method request_method, struct http_head *out,
-                                  struct http_problem *problem)
-{
-    bool has_none = out->status < 200 || out->status == 204 || out->status == 304;
-    if (!read_framing(out, problem))
-        return false;
-    /* 304 may carry the header fields of the 200 it stands for (RFC 9110 15.4.5). */
-    if (has_none && out->status != 304 && out->framing == HTTP_FRAMING_CHUNKED)
-        return refuse_head(problem, 400, "a body where the status allows none");
-    if (has_none || request_method == HTTP_METHOD_HEAD)
-        out->framing = HTTP_FRAMING_NONE;
-    else if (out->framing == HTTP_FRAMING_NONE)
-        out->framing = HTTP_FRAMING_CLOSE;
-    return true;
-}
-
 static bool read_connection(struct http_head *out, struct http_problem *problem)
 {
     static const slice forbidden[] = {
@@ -217,13 +185,11 @@ static bool read_connection(struct http_head *out, struct http_problem *problem)
     bool is_close = http_header_has_token(headers, count, name, SLICE("close"));
     bool is_asked = http_header_has_token(headers, count, name, SLICE("keep-alive"));
     /* By default HTTP/1.1 goes on and HTTP/1.0 ends (RFC 9112 9.3). */
-    out->is_keep_alive = !is_close && (out->version_minor == 1 || is_asked) &&
-                         out->framing != HTTP_FRAMING_CLOSE;
-    out->is_upgrade = http_header_has_token(headers, count, name, SLICE("upgrade"));
+    out->is_keep_alive = !is_close && (out->version_minor == 1 || is_asked);
     return true;
 }
 
-/* ---- what only requests have ---- */
+/* ---- the other fields ---- */
 
 static bool read_host(struct http_head *out, struct http_problem *problem)
 {
@@ -283,18 +249,16 @@ static bool check_request(struct http_head *out, struct http_problem *problem)
     return true;
 }
 
-bool http_head_check(slice head, enum http_head_kind kind, enum http_method request_method,
-                     struct http_header *headers, size_t headers_max, struct http_head *out,
-                     struct http_problem *problem)
+bool http_head_check(slice head, struct http_header *headers, size_t headers_max,
+                     struct http_head *out, struct http_problem *problem)
 {
     *out = (struct http_head){.headers = headers};
     *problem = (struct http_problem){0};
     slice rest = head, line = take_line(&rest);
     /* Empty lines before a request line; the scan has bounded their number (RFC 9112 2.2). */
-    while (line.len == 0 && rest.len && kind == HTTP_HEAD_REQUEST)
+    while (line.len == 0 && rest.len)
         line = take_line(&rest);
-    if (!(kind == HTTP_HEAD_REQUEST ? read_request_line(line, out, problem)
-                                    : read_status_line(line, out, problem)))
+    if (!read_request_line(line, out, problem))
         return false;
     /* Ends at the empty line, which the scan has found: line is empty only there. */
     for (line = take_line(&rest); line.len; line = take_line(&rest)) {
@@ -303,7 +267,5 @@ bool http_head_check(slice head, enum http_head_kind kind, enum http_method requ
         if (!read_field(line, &headers[out->header_count++], problem))
             return false;
     }
-    if (kind == HTTP_HEAD_REQUEST)
-        return check_request(out, problem);
-    return read_response_framing(request_method, out, problem) && read_connection(out, problem);
+    return check_request(out, problem);
 }

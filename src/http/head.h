@@ -6,7 +6,7 @@
  *      (CR without LF, LF without CR, control characters, folding, sizes); it needs no memory.
  *   2. http_head_check reads the complete, contiguous head: start line, names, Host, framing.
  * http_chunk_scan does the same for a chunked body and finds its last byte.
- * Used by the server for requests and by the client for responses.
+ * Used for requests; replies are checked in client_response.c.
  */
 #ifndef HTTP_HEAD_H
 #define HTTP_HEAD_H
@@ -18,16 +18,14 @@
 #include "base/slice.h"
 #include "http/message.h"
 
-enum http_head_kind { HTTP_HEAD_REQUEST, HTTP_HEAD_RESPONSE };
-
 struct http_head_limits {
     uint32_t head_bytes_max; /* all of it with the empty line, over: 431 */
     uint32_t url_bytes_max;  /* request target, over: 414 */
     uint32_t headers_max;    /* over: 431 */
 };
 
-/* A verdict against the peer. status is the one that a server answers with (400, 414, 431, 501,
- * 505); a client only needs the text, a constant sentence. status 0: nothing wrong. */
+/* A verdict against the peer: the status to answer with (400, 414, 431, 501, 505) and a constant
+ * sentence. status 0: nothing wrong. */
 struct http_problem {
     unsigned status;
     const char *text;
@@ -41,11 +39,10 @@ struct http_head_scan {
     uint32_t bytes;              /* of this head so far */
     uint32_t lines;              /* complete lines so far, the start line included */
     uint32_t token_bytes;        /* of the request line's current token */
-    uint8_t kind, state, spaces;
+    uint8_t state, spaces;
 };
 
-void http_head_scan_init(struct http_head_scan *scan, enum http_head_kind kind,
-                         const struct http_head_limits *limits);
+void http_head_scan_init(struct http_head_scan *scan, const struct http_head_limits *limits);
 /* Reads the next bytes of the stream. *used is how many belong to the head: all of them with
  * MORE, up to and with the empty line with DONE. Empty lines (CRLF) before a request line are
  * counted as part of the head, two at most (RFC 9112 2.2). After DONE or BAD call init again. */
@@ -60,39 +57,30 @@ enum http_framing {
     HTTP_FRAMING_NONE,   /* no body */
     HTTP_FRAMING_LENGTH, /* content_length bytes, may be 0 */
     HTTP_FRAMING_CHUNKED,
-    HTTP_FRAMING_CLOSE, /* responses only: until the peer closes */
 };
 
 /* What a good head says. Slices point into the head given to http_head_check. */
 struct http_head {
-    /* request */
     enum http_method method;
     slice method_text;
     slice target; /* as sent */
     slice path;   /* origin-form path without query, "*" for OPTIONS *; absolute-form is reduced */
     slice query;  /* behind '?', SLICE_NONE when there is none */
     slice host;
-    /* response */
-    unsigned status;
-    slice reason;
-    /* both */
     unsigned version_minor; /* 0 or 1 */
     struct http_header *headers;
     size_t header_count;
     enum http_framing framing;
     uint64_t content_length;
     bool is_keep_alive; /* by version and Connection */
-    bool is_upgrade;    /* a response 101, or a request with Connection: upgrade (ignored) */
     bool expects_continue;
     bool expects_other; /* an expectation that is not known: 417 */
 };
 
 /* head is what http_head_scan found, whole. headers has room for headers_max entries and belongs to
- * the caller. For a response, request_method says whether a body can follow (HEAD has none).
- * Returns false and *problem when it must be refused. Needs no memory. */
-bool http_head_check(slice head, enum http_head_kind kind, enum http_method request_method,
-                     struct http_header *headers, size_t headers_max, struct http_head *out,
-                     struct http_problem *problem) MUST_CHECK;
+ * the caller. Returns false and *problem when it must be refused. Needs no memory. */
+bool http_head_check(slice head, struct http_header *headers, size_t headers_max,
+                     struct http_head *out, struct http_problem *problem) MUST_CHECK;
 
 enum {
     HTTP_CHUNK_EXT_BYTES_MAX = 256,          /* of one chunk's extensions */

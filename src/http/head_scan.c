@@ -21,11 +21,10 @@ enum scan_state {
     AFTER_EMPTY /* only LF may follow; ends an empty line before the start line */
 };
 
-void http_head_scan_init(struct http_head_scan *scan, enum http_head_kind kind,
-                         const struct http_head_limits *limits)
+void http_head_scan_init(struct http_head_scan *scan, const struct http_head_limits *limits)
 {
     ASSERT(limits->head_bytes_max > 0 && limits->headers_max > 0);
-    *scan = (struct http_head_scan){.limits = *limits, .kind = (uint8_t)kind};
+    *scan = (struct http_head_scan){.limits = *limits};
 }
 
 static enum http_scan refuse_scan(struct http_head_scan *scan, unsigned status, const char *text)
@@ -51,15 +50,12 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
         scan->state = AFTER_CR;
         return HTTP_SCAN_MORE;
     }
-    bool is_response = scan->kind == HTTP_HEAD_RESPONSE;
     /* RFC 9112 3 lets a parser split at tabs; ours, and those in front of us, must agree on single
      * spaces. */
-    if (c == '\t' && !is_response)
+    if (c == '\t')
         return refuse_scan(scan, 400, "a tab in the request line");
-    if ((c < ' ' && c != '\t') || c == 0x7f)
+    if (c < ' ' || c == 0x7f)
         return bad_control(scan, c);
-    if (is_response)
-        return HTTP_SCAN_MORE;
     if (c > 0x7f)
         return refuse_scan(scan, 400, "the request line has bytes that are not ASCII");
     if (c == ' ') {
@@ -80,14 +76,12 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
 
 static enum http_scan scan_start(struct http_head_scan *scan, unsigned char c)
 {
-    if (c == '\r' && scan->kind == HTTP_HEAD_REQUEST) {
+    if (c == '\r') {
         scan->state = AFTER_EMPTY;
         return HTTP_SCAN_MORE;
     }
     if (c == ' ')
         return refuse_scan(scan, 400, "the start line begins with a space");
-    if (c == '\r')
-        return refuse_scan(scan, 400, "an empty line before the head");
     scan->state = IN_START;
     scan->lines = 0; /* counted empty lines until now */
     return scan_start_line(scan, c);

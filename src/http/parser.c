@@ -15,8 +15,6 @@ static int on_headers_complete(llhttp_t *llhttp)
     const struct http_head *head = parser_of(llhttp)->head;
     bool is_chunked = llhttp->flags & F_CHUNKED;
     bool has_length = llhttp->flags & F_CONTENT_LENGTH;
-    if (llhttp->type == HTTP_RESPONSE)
-        return head->framing == HTTP_FRAMING_NONE ? 1 : 0; /* 1: no body follows */
     if (llhttp->http_major != 1 || llhttp->http_minor != head->version_minor)
         return -1;
     if (is_chunked != (head->framing == HTTP_FRAMING_CHUNKED) ||
@@ -47,13 +45,11 @@ static const llhttp_settings_t settings = {
     .on_message_complete = on_message_complete,
 };
 
-void http_parser_init(struct http_parser *parser, enum http_head_kind kind,
-                      const struct http_head *head,
+void http_parser_init(struct http_parser *parser, const struct http_head *head,
                       bool (*sink)(struct http_parser *parser, slice bytes))
 {
     *parser = (struct http_parser){.on_body = sink, .head = head};
-    llhttp_init(&parser->llhttp, kind == HTTP_HEAD_REQUEST ? HTTP_REQUEST : HTTP_RESPONSE,
-                &settings);
+    llhttp_init(&parser->llhttp, HTTP_REQUEST, &settings);
 }
 
 int http_parser_feed(struct http_parser *parser, slice bytes)

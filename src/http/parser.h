@@ -19,8 +19,7 @@ struct http_parser {
     bool is_complete, is_refused;
 };
 
-void http_parser_init(struct http_parser *parser, enum http_head_kind kind,
-                      const struct http_head *head,
+void http_parser_init(struct http_parser *parser, const struct http_head *head,
                       bool (*on_body)(struct http_parser *parser, slice bytes));
 /* OK; ERR_SYNTAX: llhttp refuses what was let through; ERR_LIMIT: on_body said stop. */
 int http_parser_feed(struct http_parser *parser, slice bytes) MUST_CHECK;

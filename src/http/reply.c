@@ -301,7 +301,7 @@ static void begin_large(struct exchange *exchange, unsigned status,
 {
     ASSERT(!exchange->is_begun && exchange->conn);
     exchange->pub.status = status;
-    exchange->is_begun = exchange->is_large = true;
+    exchange->is_begun = true;
     decide_close(exchange);
     if (!make_head(exchange, headers, count, body.len)) {
         exchange->pub.status = 0;

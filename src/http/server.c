@@ -14,43 +14,30 @@
 
 enum { DRAIN_A_TURN_MAX = 500 };
 
-static struct metric connections_metric = {
-    .name = "sluice_http_connections",
-    .help = "Client connections that are open.",
-    .kind = METRIC_GAUGE,
-};
+static struct metric connections_metric =
+    METRIC_INIT("sluice_http_connections", "Client connections that are open.", METRIC_GAUGE);
 
 /* ---- configuration ---- */
 
-static void set_u64(uint64_t *value, uint64_t fallback)
-{
-    *value = *value ? *value : fallback;
-}
-
-static void set_u32(uint32_t *value, uint32_t fallback)
-{
-    *value = *value ? *value : fallback;
-}
-
 static void config_defaults(struct http_server_config *config)
 {
-    set_u32(&config->head.head_bytes_max, 16 * 1024);
-    set_u32(&config->head.url_bytes_max, 8 * 1024);
-    set_u32(&config->head.headers_max, 100);
-    set_u64(&config->body_bytes_max, 8 << 20);
-    config->connections_max = config->connections_max ? config->connections_max : 10000;
-    set_u32(&config->requests_per_turn_max, 32);
-    set_u64(&config->arena_bytes_max, 32 << 20);
-    set_u64(&config->write_bytes_max, 64 << 20);
-    set_u32(&config->head_timeout_ms, 10 * 1000);
-    set_u32(&config->body_timeout_ms, 60 * 1000);
-    set_u32(&config->idle_timeout_ms, 75 * 1000);
-    set_u32(&config->request_timeout_ms, 120 * 1000);
-    set_u32(&config->reply_timeout_ms, 30 * 1000);
-    set_u32(&config->linger_timeout_ms, 2 * 1000);
-    set_u32(&config->drain_timeout_ms, 30 * 1000);
-    set_u32(&config->rate_grace_ms, 10 * 1000);
-    set_u32(&config->rate_bytes_s_min, 256);
+    DEFAULT_TO(config->head.head_bytes_max, 16 * 1024);
+    DEFAULT_TO(config->head.url_bytes_max, 8 * 1024);
+    DEFAULT_TO(config->head.headers_max, 100);
+    DEFAULT_TO(config->body_bytes_max, 8 << 20);
+    DEFAULT_TO(config->connections_max, 10000);
+    DEFAULT_TO(config->requests_per_turn_max, 32);
+    DEFAULT_TO(config->arena_bytes_max, 32 << 20);
+    DEFAULT_TO(config->write_bytes_max, 64 << 20);
+    DEFAULT_TO(config->head_timeout_ms, 10 * 1000);
+    DEFAULT_TO(config->body_timeout_ms, 60 * 1000);
+    DEFAULT_TO(config->idle_timeout_ms, 75 * 1000);
+    DEFAULT_TO(config->request_timeout_ms, 120 * 1000);
+    DEFAULT_TO(config->reply_timeout_ms, 30 * 1000);
+    DEFAULT_TO(config->linger_timeout_ms, 2 * 1000);
+    DEFAULT_TO(config->drain_timeout_ms, 30 * 1000);
+    DEFAULT_TO(config->rate_grace_ms, 10 * 1000);
+    DEFAULT_TO(config->rate_bytes_s_min, 256);
     config->listeners = NULL; /* borrowed for http_server_new only */
 }
 
@@ -118,7 +105,7 @@ static void server_free(struct loop_garbage *garbage)
     struct http_server *server = CONTAINER_OF(garbage, struct http_server, garbage);
     ASSERT(list_is_empty(&server->conns) && list_is_empty(&server->flush));
     loop_hook_remove(&server->hook);
-    map_deinit(&server->addresses);
+    lines_deinit(&server->addresses);
     mem_free(server->listeners);
     mem_free(server->server_name);
     mem_free(server);
@@ -248,12 +235,6 @@ uint16_t http_server_port(const struct http_server *server, size_t index)
 {
     ASSERT(index < server->listener_count);
     return tcp_listener_port(server->listeners[index]);
-}
-
-int http_server_fd(const struct http_server *server, size_t index)
-{
-    ASSERT(index < server->listener_count);
-    return tcp_listener_fd(server->listeners[index]);
 }
 
 bool http_server_is_draining(const struct http_server *server)

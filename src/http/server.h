@@ -186,9 +186,8 @@ void http_exchange_unref(struct http_exchange *exchange);
 struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
                                     const struct http_handler *handler, void *ctx,
                                     struct err *err) MUST_CHECK;
-/* Port of the i-th listener (0 for a Unix socket), and its descriptor for a successor. */
+/* Port of the i-th listener (0 for a Unix socket). */
 uint16_t http_server_port(const struct http_server *server, size_t index);
-int http_server_fd(const struct http_server *server, size_t index);
 /* Stops accepting (what is in the backlog is taken first), closes idle connections with FIN,
  * answers the rest with Connection: close, lingers, so that no connection is reset; after
  * drain_timeout_ms what is left is cut. on_drained (may be NULL) comes once, from the loop, when

@@ -9,8 +9,7 @@
 #define HTTP_SERVER_INTERNAL_H
 
 #include "base/buf.h"
-#include "base/list.h"
-#include "base/map.h"
+#include "base/lines.h"
 #include "http/parser.h"
 #include "http/server.h"
 
@@ -57,7 +56,7 @@ struct http_conn {
     struct sockaddr_in6 peer; /* or what fits of it: a v4 address, or nothing but AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
     uint8_t state;
-    bool is_first, is_eof, is_eof_due, is_processing, is_shut, is_refused;
+    bool is_first, is_eof, is_eof_due, is_processing, is_shut;
 };
 
 struct exchange {
@@ -82,7 +81,7 @@ struct exchange {
     bool is_answered;  /* by the handler */
     bool is_begun;     /* a reply's head was made */
     bool is_complete;  /* and its last byte queued */
-    bool is_streaming, is_chunked, is_large;
+    bool is_streaming, is_chunked;
     bool is_body_done, is_body_dropped, is_body_awaited, is_continue_due;
     bool is_close;    /* the connection ends with this reply */
     bool is_given_up; /* the server answered instead of the handler */
@@ -98,7 +97,7 @@ struct http_server {
     size_t listener_count;
     struct list conns, flush;
     size_t conn_count, exchange_count;
-    struct map addresses; /* conn_address.c */
+    struct lines addresses; /* conn_address.c */
     uint64_t accepted;
     size_t conn_count_reported; /* as it is in the metric */
     struct loop_hook hook;

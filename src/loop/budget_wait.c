@@ -31,7 +31,7 @@ static void leave_queue(struct budget_wait *wait)
     queue->waiting--;
     queue->budget.is_awaited = queue->waiting > 0;
     if (list_is_empty(&account->waiting))
-        list_unlink(&account->turn);
+        list_unlink(&account->line.ring);
 }
 
 static void end(struct budget_wait *wait, bool is_taken)
@@ -58,7 +58,7 @@ static void run_queue(struct loop_task *task)
     }
     while (refusals < count && !list_is_empty(&queue->turns)) {
         struct list *node = list_pop_front(&queue->turns);
-        struct budget_account *account = LIST_ITEM(node, struct budget_account, turn);
+        struct budget_account *account = LIST_ITEM(node, struct budget_account, line.ring);
         struct budget_wait *wait = LIST_ITEM(account->waiting.next, struct budget_wait, link);
         list_push_back(&queue->turns, node);
         if (try_take(wait)) {
@@ -99,7 +99,7 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
     timer_init(&wait->timer, queue->loop, on_due);
     timer_start_in_ms(&wait->timer, wait_ms);
     if (list_is_empty(&account->waiting))
-        list_push_back(&queue->turns, &account->turn);
+        list_push_back(&queue->turns, &account->line.ring);
     if (is_first) /* others wait until it has ended */
         list_push_front(&account->waiting, &wait->link);
     else

@@ -74,11 +74,8 @@ struct dns_resolver {
     size_t waiting;
 };
 
-static struct metric lookup_metric = {
-    .name = "sluice_dns_lookup_seconds",
-    .help = "Time of a name look-up on the thread pool.",
-    .kind = METRIC_HISTOGRAM,
-};
+static struct metric lookup_metric = METRIC_INIT(
+    "sluice_dns_lookup_seconds", "Time of a name look-up on the thread pool.", METRIC_HISTOGRAM);
 
 static void start_flights(struct dns_resolver *resolver);
 

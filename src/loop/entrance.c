@@ -9,8 +9,6 @@
  */
 #include <string.h>
 
-#include "base/id.h"
-#include "base/mem.h"
 #include "loop/internal.h"
 #include "loop/op.h"
 
@@ -22,68 +20,33 @@ enum {
     YOUNG_MAX = 16,  /* an account may always have this many young ones */
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
-    SPARES_MAX = 64,
 };
 
 /* There while requests of the account wait or are young, and in the turn in which some began. */
 struct entry_line {
-    char account[UUID_TEXT_LEN];
-    size_t account_len;
+    struct line line;    /* in the ring while some wait; among the quiet ones */
     uint64_t turn_ns;    /* the turn in which it began `begun` */
     size_t begun;        /* in that turn */
     struct list waiting; /* struct op_entry.link, oldest first */
     size_t waiting_count, young_count;
-    struct list ring; /* in the ring while some wait; among the quiet ones, or the spares */
 };
 
-static slice account_of(const struct entry_line *line)
-{
-    return slice_of(line->account, line->account_len);
-}
-
 /* ---- lines ---- */
-
-static struct entry_line *line_alloc(struct loop_entrance *entrance)
-{
-    struct list *link = list_pop_front(&entrance->spares);
-    entrance->spare_count -= link != NULL;
-    return link ? LIST_ITEM(link, struct entry_line, ring) : mem_alloc(sizeof(struct entry_line));
-}
-
-static void line_give_back(struct loop_entrance *entrance, struct entry_line *line)
-{
-    if (entrance->spare_count >= SPARES_MAX) {
-        mem_free(line);
-        return;
-    }
-    entrance->spare_count++;
-    list_push_front(&entrance->spares, &line->ring);
-}
 
 /* NULL: out of memory. */
 static struct entry_line *entry_line_get(struct loop_entrance *entrance, slice account)
 {
-    struct entry_line *line = map_get(&entrance->lines, account);
-    if (line)
-        return line;
-    line = line_alloc(entrance);
-    if (!line)
-        return NULL;
-    *line = (struct entry_line){.account_len = account.len};
-    memcpy(line->account, account.ptr, account.len);
-    list_init(&line->waiting);
-    list_init(&line->ring);
-    if (map_put(&entrance->lines, account_of(line), line, NULL) == OK)
-        return line;
-    line_give_back(entrance, line);
-    return NULL;
+    struct entry_line *line = lines_get(&entrance->lines, account);
+    if (line && !line->waiting.next) /* a new one */
+        list_init(&line->waiting);
+    return line;
 }
 
 /* An empty line is kept until the turn is over: it has the count of requests begun in it. */
 static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
 {
     if (line->waiting_count == 0 && line->young_count == 0)
-        list_push_back(&entrance->quiet, &line->ring);
+        list_push_back(&entrance->quiet, &line->line.ring);
 }
 
 /* Frees quiet lines, oldest first, up to the first one of this turn: that stop keeps the walk
@@ -92,19 +55,17 @@ static void drop_quiet(struct loop_entrance *entrance)
 {
     LIST_EACH(&entrance->quiet, link)
     {
-        struct entry_line *line = LIST_ITEM(link, struct entry_line, ring);
+        struct entry_line *line = LIST_ITEM(link, struct entry_line, line.ring);
         if (line->turn_ns == entrance->loop->turn_began_ns)
             return;
-        list_unlink(link);
-        (void)map_remove(&entrance->lines, account_of(line));
-        line_give_back(entrance, line);
+        lines_drop(&entrance->lines, &line->line);
     }
 }
 
 /* Requests that wait or are young: of the other lines, on average. */
 static size_t others_mean(const struct loop_entrance *entrance, const struct entry_line *line)
 {
-    size_t others = entrance->lines.count - 1;
+    size_t others = entrance->lines.map.count - 1;
     size_t theirs = entrance->entries - line->waiting_count - line->young_count;
     return others ? theirs / others : 0;
 }
@@ -150,8 +111,8 @@ static void entry_wait(struct loop_entrance *entrance, struct op_entry *entry)
     entrance->waiting++;
     if (line->waiting_count++ > 0)
         return;
-    list_unlink(&line->ring);
-    list_push_back(&entrance->ring, &line->ring);
+    list_unlink(&line->line.ring);
+    list_push_back(&entrance->ring, &line->line.ring);
 }
 
 static void entry_begin(struct loop_entrance *entrance, struct op_entry *entry)
@@ -162,7 +123,7 @@ static void entry_begin(struct loop_entrance *entrance, struct op_entry *entry)
     line->young_count++;
     line->begun++;
     if (line->waiting_count == 0)
-        list_unlink(&line->ring);
+        list_unlink(&line->line.ring);
     entrance->entries++;
 }
 
@@ -179,7 +140,7 @@ static void entry_leave(struct loop_entrance *entrance, struct op_entry *entry)
     }
     entrance->waiting--;
     if (--line->waiting_count == 0)
-        list_unlink(&line->ring);
+        list_unlink(&line->line.ring);
     if (entrance->waiting == 0)
         timer_stop(&entrance->timer);
 }
@@ -230,7 +191,7 @@ static void on_turn(struct loop_task *task)
     bool is_next_turn = false;
     grow_old(entrance, loop_now_ns(entrance->loop));
     while ((link = list_pop_front(&entrance->ring))) {
-        struct entry_line *line = LIST_ITEM(link, struct entry_line, ring);
+        struct entry_line *line = LIST_ITEM(link, struct entry_line, line.ring);
         list_push_back(&passed, link);
         line_let_in(entrance, line);
         is_next_turn = is_next_turn || (line->waiting_count && !line_is_full(entrance, line));
@@ -252,11 +213,10 @@ void loop_entrance_init(struct loop *loop)
 {
     struct loop_entrance *entrance = &loop->entrance;
     *entrance = (struct loop_entrance){.loop = loop};
-    map_init(&entrance->lines, SIZE_MAX);
+    lines_init(&entrance->lines, sizeof(struct entry_line));
     list_init(&entrance->ring);
     list_init(&entrance->young);
     list_init(&entrance->quiet);
-    list_init(&entrance->spares);
     loop_task_init(&entrance->task, on_turn);
     timer_init(&entrance->timer, loop, on_grown_old);
 }
@@ -264,13 +224,13 @@ void loop_entrance_init(struct loop *loop)
 void loop_entrance_deinit(struct loop *loop)
 {
     struct loop_entrance *entrance = &loop->entrance;
-    struct list *link;
     ASSERT(entrance->entries == 0);
-    list_append_all(&entrance->spares, &entrance->quiet);
-    while ((link = list_pop_front(&entrance->spares)))
-        mem_free(LIST_ITEM(link, struct entry_line, ring));
+    LIST_EACH(&entrance->quiet, link)
+    {
+        lines_drop(&entrance->lines, &LIST_ITEM(link, struct entry_line, line.ring)->line);
+    }
     loop_task_cancel(&entrance->task);
-    map_deinit(&entrance->lines);
+    lines_deinit(&entrance->lines);
 }
 
 /* Whether other accounts sent requests lately, or requests wait. */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/map.h"
+#include "base/lines.h"
 #include "base/metric.h"
 #include "loop/loop.h"
 
@@ -33,7 +33,7 @@ struct timer_slot {
 
 /* job.c */
 struct loop_jobs {
-    struct map lines; /* by account */
+    struct lines lines; /* struct job_line, by account */
     struct list ring;
     size_t running, account_max;
 };
@@ -41,14 +41,13 @@ struct loop_jobs {
 /* entrance.c */
 struct loop_entrance {
     struct loop *loop;
-    struct map lines;        /* by account */
+    struct lines lines;      /* struct entry_line, by account */
     struct list ring;        /* of lines in which some wait */
     struct list young;       /* struct op_entry.link, in the order they began */
     size_t entries, waiting; /* young and waiting; waiting alone */
     struct loop_task task;
     struct timer timer;
-    struct list quiet, spares; /* lines without entries; unused blocks */
-    size_t spare_count;
+    struct list quiet;        /* lines without entries */
     char last[UUID_TEXT_LEN]; /* the account of the last request */
     size_t last_len;
     uint64_t shared_until_ns;

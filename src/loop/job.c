@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/id.h"
-#include "base/mem.h"
 #include "loop/internal.h"
 #include "loop/op.h"
 
@@ -19,10 +17,9 @@ enum {
 
 /* Those of one account; there while it has any. */
 struct job_line {
-    char account[UUID_TEXT_LEN]; /* none: of the server itself */
-    size_t account_len, running;
+    struct line line; /* in the ring of lines whose turn it may be: some wait, one more may run */
+    size_t running;
     struct list jobs; /* that wait, oldest first */
-    struct list ring; /* among the lines whose turn it may be: some wait, and one more may run */
 };
 
 void loop_jobs_init(struct loop_jobs *jobs)
@@ -30,34 +27,23 @@ void loop_jobs_init(struct loop_jobs *jobs)
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     size_t spare = processors > 2 ? (size_t)processors - 1 : 1;
     *jobs = (struct loop_jobs){.account_max = spare < ACCOUNT_JOBS_MAX ? spare : ACCOUNT_JOBS_MAX};
-    map_init(&jobs->lines, SIZE_MAX);
+    lines_init(&jobs->lines, sizeof(struct job_line));
     list_init(&jobs->ring);
 }
 
 void loop_jobs_deinit(struct loop_jobs *jobs)
 {
-    ASSERT(jobs->running == 0 && jobs->lines.count == 0);
-    map_deinit(&jobs->lines);
+    ASSERT(jobs->running == 0);
+    lines_deinit(&jobs->lines);
 }
 
+/* account: empty for the server itself. NULL: out of memory. */
 static struct job_line *job_line_get(struct loop_jobs *jobs, slice account)
 {
-    struct job_line *line = map_get(&jobs->lines, account);
-    if (line)
-        return line;
-    line = mem_zalloc(sizeof(*line));
-    if (!line)
-        return NULL;
-    ASSERT(account.len <= sizeof(line->account));
-    line->account_len = account.len;
-    if (account.len > 0)
-        memcpy(line->account, account.ptr, account.len);
-    list_init(&line->jobs);
-    list_init(&line->ring);
-    if (map_put(&jobs->lines, slice_of(line->account, account.len), line, NULL) == OK)
-        return line;
-    mem_free(line);
-    return NULL;
+    struct job_line *line = lines_get(&jobs->lines, account);
+    if (line && !line->jobs.next) /* a new one */
+        list_init(&line->jobs);
+    return line;
 }
 
 /* After each change of a line: puts it into the ring, takes it out, or frees it. */
@@ -65,13 +51,11 @@ static void line_settle(struct loop_jobs *jobs, struct job_line *line)
 {
     bool is_due = !list_is_empty(&line->jobs) && line->running < jobs->account_max;
     if (!is_due)
-        list_unlink(&line->ring);
-    else if (list_is_empty(&line->ring))
-        list_push_back(&jobs->ring, &line->ring);
-    if (line->running > 0 || !list_is_empty(&line->jobs))
-        return;
-    (void)map_remove(&jobs->lines, slice_of(line->account, line->account_len));
-    mem_free(line);
+        list_unlink(&line->line.ring);
+    else if (list_is_empty(&line->line.ring))
+        list_push_back(&jobs->ring, &line->line.ring);
+    if (line->running == 0 && list_is_empty(&line->jobs))
+        lines_drop(&jobs->lines, &line->line);
 }
 
 /* ---- running ---- */
@@ -120,7 +104,7 @@ static void start_waiting(struct loop *loop)
 {
     struct loop_jobs *jobs = &loop->jobs;
     while (jobs->running < JOBS_MAX && !list_is_empty(&jobs->ring)) {
-        struct job_line *line = LIST_ITEM(list_pop_front(&jobs->ring), struct job_line, ring);
+        struct job_line *line = LIST_ITEM(list_pop_front(&jobs->ring), struct job_line, line.ring);
         struct list *first = list_pop_front(&line->jobs);
         struct op_job *job = LIST_ITEM(first, struct op_job, link);
         bool is_started = job_start(loop, job) == OK;

@@ -226,11 +226,6 @@ void loop_stop(struct loop *loop)
     uv_stop(&loop->uv);
 }
 
-struct uv_loop_s *loop_uv(struct loop *loop)
-{
-    return &loop->uv;
-}
-
 int loop_err_from_uv(int status)
 {
     switch (status) {

@@ -21,7 +21,6 @@
 enum { LOOP_RUNS_MAX = 4096 };
 
 struct loop;
-struct uv_loop_s;
 
 /* Also ignores SIGPIPE. UV_THREADPOOL_SIZE is set by loop_threads_init. NULL: err. */
 struct loop *loop_new(struct err *err) MUST_CHECK;
@@ -49,8 +48,6 @@ bool loop_has_abandoned(void);
 uint64_t loop_now_ns(const struct loop *loop);
 /* How many pool threads loop_threads_init asked for; libuv's default of 4 before. */
 unsigned loop_threads_count(void);
-/* For this room and bench/ only. */
-struct uv_loop_s *loop_uv(struct loop *loop);
 
 /* Called at the end of every turn in the order of `phase`, until removed. */
 enum loop_phase { LOOP_PHASE_DATABASE, LOOP_PHASE_REPLY, LOOP_PHASE_LOG, LOOP_PHASES };
@@ -91,7 +88,6 @@ struct loop_stats {
     uint64_t turns;
     uint64_t turn_cpu_ns_max;  /* thread CPU time of the longest turn, poll excluded */
     uint64_t turn_wall_ns_max; /* the same on the wall clock: what a waiting request feels */
-    uint64_t turn_cpu_ns_last;
 };
 const struct loop_stats *loop_stats(const struct loop *loop);
 /* Whether more of each thousand turns begun than SLUICE_TURNS_OVER_MAX (0) took more thread CPU

@@ -11,16 +11,12 @@
 #include "base/log.h"
 #include "loop/internal.h"
 
-static struct metric lag_metric = {
-    .name = "sluice_loop_lag_seconds",
-    .help = "Wall-clock time of one turn of the event loop, poll excluded.",
-    .kind = METRIC_HISTOGRAM,
-};
-static struct metric turn_metric = {
-    .name = "sluice_loop_turn_cpu_seconds",
-    .help = "Thread CPU time of one turn of the event loop.",
-    .kind = METRIC_HISTOGRAM,
-};
+static struct metric lag_metric =
+    METRIC_INIT("sluice_loop_lag_seconds",
+                "Wall-clock time of one turn of the event loop, poll excluded.", METRIC_HISTOGRAM);
+static struct metric turn_metric = METRIC_INIT("sluice_loop_turn_cpu_seconds",
+                                               "Thread CPU time of one turn of the event loop.",
+                                               METRIC_HISTOGRAM);
 
 /* A turn over so many limits is always a failure. Pauses that a virtual machine's host caused were
  * measured to be shorter. */
@@ -168,7 +164,6 @@ void loop_turn_end(struct loop *loop)
     struct loop_stats *stats = &loop->stats;
     stats->turns++;
     turns++;
-    stats->turn_cpu_ns_last = turn_cpu_ns;
     if (turn_cpu_ns > stats->turn_cpu_ns_max)
         stats->turn_cpu_ns_max = turn_cpu_ns;
     if (turn_wall_ns > stats->turn_wall_ns_max)

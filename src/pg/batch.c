@@ -14,26 +14,14 @@
 
 enum { SCRATCH_KEEP_BYTES = 1024 * 1024 };
 
-static struct metric batch_metric = {
-    .name = "sluice_pg_batches_total",
-    .help = "Batches sent, by the number of their queries.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric row_metric = {
-    .name = "sluice_pg_batched_queries_total",
-    .help = "Queries sent in batches.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric commit_metric = {
-    .name = "sluice_pg_commits_total",
-    .help = "Batches of writes committed.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric batch_time_metric = {
-    .name = "sluice_pg_batch_seconds",
-    .help = "From sending a batch to its commit.",
-    .kind = METRIC_HISTOGRAM,
-};
+static struct metric batch_metric = METRIC_INIT(
+    "sluice_pg_batches_total", "Batches sent, by the number of their queries.", METRIC_COUNTER);
+static struct metric row_metric =
+    METRIC_INIT("sluice_pg_batched_queries_total", "Queries sent in batches.", METRIC_COUNTER);
+static struct metric commit_metric =
+    METRIC_INIT("sluice_pg_commits_total", "Batches of writes committed.", METRIC_COUNTER);
+static struct metric batch_time_metric =
+    METRIC_INIT("sluice_pg_batch_seconds", "From sending a batch to its commit.", METRIC_HISTOGRAM);
 
 void pg_batch_free(struct pg_batch *batch)
 {

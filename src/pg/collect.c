@@ -131,17 +131,17 @@ static void collection_run_turns(struct collection *c, struct pg_queue *queue)
     struct list passed = LIST_INIT(passed);
     LIST_EACH(&queue->ring, node)
     {
-        struct pg_line *line = LIST_ITEM(node, struct pg_line, ring);
+        struct pg_line *line = LIST_ITEM(node, struct pg_line, line.ring);
         line->cursor = line->queries.next;
     }
     while (!c->is_full && c->batch->query_count < c->rows_max && !list_is_empty(&queue->ring)) {
-        struct pg_line *line = LIST_ITEM(queue->ring.next, struct pg_line, ring);
-        list_unlink(&line->ring);
-        list_push_back(&queue->ring, &line->ring);
+        struct pg_line *line = LIST_ITEM(queue->ring.next, struct pg_line, line.ring);
+        list_unlink(&line->line.ring);
+        list_push_back(&queue->ring, &line->line.ring);
         if (collection_take_next(c, line))
             continue;
-        list_unlink(&line->ring);
-        list_push_back(&passed, &line->ring);
+        list_unlink(&line->line.ring);
+        list_push_back(&passed, &line->line.ring);
     }
     list_append_all(&passed, &queue->ring);
     list_append_all(&queue->ring, &passed);

@@ -14,21 +14,13 @@
 
 #include "base/log.h"
 
-static struct metric loss_metric = {
-    .name = "sluice_pg_connection_losses_total",
-    .help = "Database connections that were up and were lost.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric connect_metric = {
-    .name = "sluice_pg_connects_total",
-    .help = "Database connections that came up.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric error_metric = {
-    .name = "sluice_pg_errors_total",
-    .help = "Queries that ended with an SQL error.",
-    .kind = METRIC_COUNTER,
-};
+static struct metric loss_metric = METRIC_INIT("sluice_pg_connection_losses_total",
+                                               "Database connections that were up and were lost.",
+                                               METRIC_COUNTER);
+static struct metric connect_metric =
+    METRIC_INIT("sluice_pg_connects_total", "Database connections that came up.", METRIC_COUNTER);
+static struct metric error_metric =
+    METRIC_INIT("sluice_pg_errors_total", "Queries that ended with an SQL error.", METRIC_COUNTER);
 
 static struct pg_lane *lane_of(struct pg_link *link)
 {

@@ -5,6 +5,7 @@
 #ifndef PG_LANE_H
 #define PG_LANE_H
 
+#include "base/lines.h"
 #include "base/map.h"
 #include "base/metric.h"
 #include "pg/link.h"
@@ -44,16 +45,13 @@ struct pg_slot {
 struct pg_queue {
     struct list queries; /* all, oldest first; those that are sent again in front, in no line */
     size_t count;
-    struct map lines; /* by tenant */
-    struct list ring; /* lines, next one first */
-    struct list spares;
-    size_t spare_count;
+    struct lines lines; /* struct pg_line, by tenant */
+    struct list ring;   /* lines, next one first */
 };
 
 /* What waits of one tenant. */
 struct pg_line {
-    struct uuid tenant;
-    struct list ring;    /* in the queue's, or among the spare ones */
+    struct line line;    /* in the queue's ring */
     struct list queries; /* by line_link, oldest first */
     struct list *cursor; /* while a batch is collected: the next one to consider */
     size_t count;

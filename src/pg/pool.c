@@ -15,27 +15,17 @@
 
 enum { SWEEP_MS = 100 };
 
-static struct metric waiting_metric = {
-    .name = "sluice_pg_queries_waiting",
-    .help = "Queries waiting for a database connection.",
-    .kind = METRIC_GAUGE,
-};
-static struct metric query_metric = {
-    .name = "sluice_pg_query_seconds",
-    .help = "From submitting a query to its commit or result.",
-    .kind = METRIC_HISTOGRAM,
-};
-static struct metric refused_metric = {
-    .name = "sluice_pg_queries_refused_total",
-    .help = "Queries that ended without being sent.",
-    .kind = METRIC_COUNTER,
-};
+static struct metric waiting_metric = METRIC_INIT(
+    "sluice_pg_queries_waiting", "Queries waiting for a database connection.", METRIC_GAUGE);
+static struct metric query_metric = METRIC_INIT("sluice_pg_query_seconds",
+                                                "From submitting a query to its commit or result.",
+                                                METRIC_HISTOGRAM);
+static struct metric refused_metric = METRIC_INIT(
+    "sluice_pg_queries_refused_total", "Queries that ended without being sent.", METRIC_COUNTER);
 
-static struct metric replay_metric = {
-    .name = "sluice_pg_replays_total",
-    .help = "Queries sent again after a rollback or a lost connection.",
-    .kind = METRIC_COUNTER,
-};
+static struct metric replay_metric =
+    METRIC_INIT("sluice_pg_replays_total",
+                "Queries sent again after a rollback or a lost connection.", METRIC_COUNTER);
 
 /* ---- queues ---- */
 

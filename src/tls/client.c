@@ -9,21 +9,15 @@
 #include "tls/engine.h"
 #include "tls/verify.h"
 
-static struct metric handshakes = {
-    .name = "sluice_tls_handshakes_total",
-    .help = "TLS handshakes finished, by kind (full or resumed).",
-    .kind = METRIC_COUNTER,
-};
-static struct metric handshake_failures = {
-    .name = "sluice_tls_handshake_failures_total",
-    .help = "TLS handshakes that ended with an error.",
-    .kind = METRIC_COUNTER,
-};
-static struct metric handshake_cpu = {
-    .name = "sluice_tls_handshake_cpu_seconds",
-    .help = "Processor time of a handshake on the thread pool.",
-    .kind = METRIC_HISTOGRAM,
-};
+static struct metric handshakes = METRIC_INIT("sluice_tls_handshakes_total",
+                                              "TLS handshakes finished, by kind (full or resumed).",
+                                              METRIC_COUNTER);
+static struct metric handshake_failures = METRIC_INIT("sluice_tls_handshake_failures_total",
+                                                      "TLS handshakes that ended with an error.",
+                                                      METRIC_COUNTER);
+static struct metric handshake_cpu =
+    METRIC_INIT("sluice_tls_handshake_cpu_seconds",
+                "Processor time of a handshake on the thread pool.", METRIC_HISTOGRAM);
 
 /* What only the handshake needs; freed when it is done. */
 struct client_handshake {

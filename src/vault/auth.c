@@ -21,11 +21,8 @@ enum {
     GUARD_TTL_MS = 30000, /* a guard's entry is valid for longer: changes are notified */
 };
 
-static struct metric hit_metric = {
-    .name = "sluice_auth_cache_total",
-    .help = "Checks of API keys, by how they were answered.",
-    .kind = METRIC_COUNTER,
-};
+static struct metric hit_metric = METRIC_INIT(
+    "sluice_auth_cache_total", "Checks of API keys, by how they were answered.", METRIC_COUNTER);
 
 struct entry {
     struct vault_caller caller; /* its hashes are the key in the map */

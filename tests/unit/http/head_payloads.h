@@ -231,28 +231,4 @@ static const struct payload good[] = {
     {"unfinished chunk", SLICE_INIT(P TE E "5\r\nhello\r\n0\r\n"), UNFINISHED},
 };
 
-#define R "HTTP/1.1 200 OK\r\n"
-
-static const struct payload responses[] = {
-    {"plain", SLICE_INIT(R CL5 E "hello"), GOOD},
-    {"no reason", SLICE_INIT("HTTP/1.1 200\r\n" CL5 E "hello"), GOOD},
-    {"empty reason", SLICE_INIT("HTTP/1.1 200 \r\n" CL5 E "hello"), GOOD},
-    {"no body", SLICE_INIT("HTTP/1.1 204 No Content\r\n\r\n"), GOOD},
-    {"304 with a length", SLICE_INIT("HTTP/1.1 304 Not Modified\r\n" CL5 E), GOOD},
-    {"chunked", SLICE_INIT(R TE E "5\r\nhello\r\n0\r\n\r\n"), GOOD},
-    {"until close", SLICE_INIT(R E "hello"), UNFINISHED},
-    {"CL and TE", SLICE_INIT(R CL5 TE E "0\r\n\r\n"), 400},
-    {"CL twice", SLICE_INIT(R CL5 CL5 E "hello"), 400},
-    {"bare LF", SLICE_INIT("HTTP/1.1 200 OK\nContent-Length: 5\r\n\r\nhello"), 400},
-    {"folded", SLICE_INIT(R "X: a\r\n b\r\n" CL5 E "hello"), 400},
-    {"NUL", SLICE_INIT(R "X: \0\r\n" CL5 E "hello"), 400},
-    {"empty line first", SLICE_INIT("\r\n" R CL5 E "hello"), 400},
-    {"status of two digits", SLICE_INIT("HTTP/1.1 20 OK\r\n\r\n"), 400},
-    {"status 600", SLICE_INIT("HTTP/1.1 600 No\r\n\r\n"), 400},
-    {"no status", SLICE_INIT("HTTP/1.1\r\n\r\n"), 400},
-    {"HTTP/2.0", SLICE_INIT("HTTP/2.0 200 OK\r\n\r\n"), 505},
-    {"TE gzip", SLICE_INIT(R "Transfer-Encoding: gzip\r\n" E), 400},
-    {"chunked 204", SLICE_INIT("HTTP/1.1 204 No Content\r\n" TE E), 400},
-};
-
 #endif

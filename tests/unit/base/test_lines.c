@@ -1,0 +1,84 @@
+/*
+ * Lines by account: one a key, zeroed whenever it is new, and no allocation for one that was
+ * dropped a moment ago.
+ */
+#include "base/lines.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+
+struct count {
+    struct line line;
+    int value;
+};
+
+static void a_key_has_one_line(void **state)
+{
+    struct lines lines;
+    (void)state;
+    lines_init(&lines, sizeof(struct count));
+    assert_null(lines_find(&lines, SLICE("a")));
+    struct count *a = lines_get(&lines, SLICE("a"));
+    struct count *none = lines_get(&lines, SLICE_NONE); /* a key, too */
+    assert_non_null(a);
+    assert_ptr_not_equal(a, none);
+    assert_int_equal(a->value, 0);
+    a->value = 1;
+    assert_ptr_equal(lines_get(&lines, SLICE("a")), a);
+    assert_ptr_equal(lines_find(&lines, SLICE("a")), a);
+    lines_drop(&lines, &a->line);
+    assert_null(lines_find(&lines, SLICE("a")));
+    lines_drop(&lines, &none->line);
+    lines_deinit(&lines);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+static void a_dropped_line_leaves_its_ring_and_nothing_of_itself(void **state)
+{
+    struct lines lines;
+    struct list ring = LIST_INIT(ring);
+    (void)state;
+    lines_init(&lines, sizeof(struct count));
+    struct count *a = lines_get(&lines, SLICE("a"));
+    list_push_back(&ring, &a->line.ring);
+    a->value = 7;
+    lines_drop(&lines, &a->line);
+    assert_true(list_is_empty(&ring));
+    struct count *b = lines_get(&lines, SLICE("b"));
+    assert_ptr_equal(b, a); /* the same block */
+    assert_int_equal(b->value, 0);
+    assert_true(list_is_empty(&b->line.ring));
+    lines_drop(&lines, &b->line);
+    lines_deinit(&lines);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+static void without_memory_there_is_none(void **state)
+{
+    struct lines lines;
+    (void)state;
+    for (uint64_t at = 1; at <= 2; at++) {
+        lines_init(&lines, sizeof(struct count));
+        mem_fail_at(at, 1); /* its block, its place in the map */
+        assert_null(lines_get(&lines, SLICE("a")));
+        mem_fail_at(0, 0);
+        assert_null(lines_find(&lines, SLICE("a")));
+        lines_deinit(&lines);
+        assert_int_equal(mem_live_blocks(), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_has_one_line),
+        cmocka_unit_test(a_dropped_line_leaves_its_ring_and_nothing_of_itself),
+        cmocka_unit_test(without_memory_there_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
