@@ -505,6 +505,27 @@ test('an action may have a base URL of its own, with values of the connection', 
   assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // as its base_url would: the address is the tenant's
 });
 
+test('a manifest whose rules can never work is refused with what to write, and no server starts with it', async () => {
+  const dir = join(stack.dir, 'faulty');
+  await mkdir(dir);
+  const lint = async (errors) => {
+    await writeFile(join(dir, 'faulty.json'), JSON.stringify({ ...upload, integration_id: 'faulty', actions: [action('none', {})], errors }));
+    const end = await stack.sluice(['catalog', 'lint', join(dir, 'faulty.json')]);
+    return [end.code, end.stdout + end.stderr];
+  };
+  for (const [when, advice] of [["status == '401'", 'write `401`'], ['status == 401', 'backticks: `401`'], ['body.items[?done == true]', 'write `true`']]) {
+    const [code, said] = await lint([{ when }]);
+    assert.notEqual(code, 0);
+    assert.ok(said.includes('/errors/0/when') && said.includes(advice), said);
+  }
+  const end = await stack.sluice(['serve', '--listen', '127.0.0.1:0', '--catalog', dir]);
+  assert.notEqual(end.code, 0);
+  assert.match(end.stderr, /write `true`/);
+  const [code, said] = await lint([{ when: 'status>=`400`' }, { when: 'body.code', hint: 'h' }]);
+  assert.equal(code, 0, said);
+  assert.match(said, /\/errors\/1.*never reached: rule 0/);
+});
+
 test('the largest files fit; what is over the limits is refused', async () => {
   // the sanitizers make a copy of 49 MB many times slower: the limit of turns is judged by the release binary
   const large = await stack.serve({ ...stack.options, bin: process.env.SLUICE_RELEASE_BIN });
