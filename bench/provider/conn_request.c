@@ -1,8 +1,8 @@
 /*
  * One request of a connection: decoded, given to a fault or to its handler, delivered.
  */
+#include "base/ascii.h"
 #include "base/clock.h"
-#include "base/encode.h"
 #include "provider/conn_internal.h"
 
 enum { SEGMENTS_MAX = 32 };
@@ -15,16 +15,7 @@ static bool read_segments(struct arena *arena, slice path, struct provider_reque
     slice rest = slice_from(path, 1);
     while (segments && rest.len && count < SEGMENTS_MAX) {
         slice raw = slice_split(&rest, '/');
-        struct buf text;
-        if (slice_find_char(raw, '%') < 0) {
-            segments[count++] = raw;
-            continue;
-        }
-        buf_init(&text, raw.len + 1);
-        bool is_ok = decode_percent(&text, raw, false) == OK;
-        segments[count++] = arena_dup(arena, buf_slice(&text));
-        buf_deinit(&text);
-        if (!is_ok)
+        if (!request_decode(arena, raw, false, &segments[count++]))
             return false;
     }
     request->segments = segments;
@@ -40,15 +31,8 @@ static slice without_framing(struct arena *arena, slice framed)
     while (out && framed.len) {
         uint64_t size = 0;
         slice line = slice_split(&framed, '\n');
-        for (size_t i = 0; i < line.len; i++) {
-            char c = (char)(line.ptr[i] | 32);
-            if (c >= '0' && c <= '9')
-                size = size * 16 + (uint64_t)(c - '0');
-            else if (c >= 'a' && c <= 'f')
-                size = size * 16 + (uint64_t)(c - 'a') + 10;
-            else
-                break;
-        }
+        for (size_t i = 0; i < line.len && ascii_is_hex(line.ptr[i]); i++)
+            size = size * 16 + (uint64_t)ascii_hex_value(line.ptr[i]);
         if (!size)
             break;
         ASSERT(size <= framed.len);

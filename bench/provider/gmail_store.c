@@ -1,6 +1,7 @@
 /*
  * The mailbox: adding and removing messages, and the labels and threads that refer to them.
  */
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "provider/gmail.h"
 
@@ -71,12 +72,9 @@ static bool id_normalize(slice id, char out[GMAIL_ID_TEXT_LEN + 1])
     size_t pad = GMAIL_ID_TEXT_LEN - id.len;
     memset(out, '0', pad);
     for (size_t i = 0; i < id.len; i++) {
-        char c = id.ptr[i];
-        if (c >= 'A' && c <= 'F')
-            c = (char)(c + 32);
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        if (!ascii_is_hex(id.ptr[i]))
             return false;
-        out[pad + i] = c;
+        out[pad + i] = ascii_lower(id.ptr[i]);
     }
     out[GMAIL_ID_TEXT_LEN] = 0;
     return true;

@@ -1,6 +1,7 @@
 /*
  * The tree of nodes: ids, order, memory.
  */
+#include "base/ascii.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "provider/notion.h"
@@ -56,13 +57,11 @@ bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1])
         bool is_dash_next = digits == 8 || digits == 12 || digits == 16 || digits == 20;
         if (c == '-' && is_dash_next && text.len == UUID_TEXT_LEN && i && text.ptr[i - 1] != '-')
             continue;
-        if (c >= 'A' && c <= 'F')
-            c = (char)(c + 32);
-        if (digits == 32 || !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+        if (digits == 32 || !ascii_is_hex(c))
             return false;
         if (is_dash_next)
             out[at++] = '-';
-        out[at++] = c;
+        out[at++] = ascii_lower(c);
         digits++;
     }
     out[at] = 0;
@@ -167,7 +166,7 @@ static slice url_of(struct arena *arena, const char *id, slice title)
     memcpy(text, site, start);
     for (size_t i = 0; i < title.len && i < 80; i++) {
         char c = title.ptr[i];
-        bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        bool is_plain = ascii_is_alnum(c);
         if (is_plain || (len > start && text[len - 1] != '-'))
             text[len++] = is_plain ? c : '-';
     }

@@ -97,6 +97,8 @@ slice request_header(const struct provider_request *request, slice name);
 slice request_query(const struct provider_request *request, slice name);
 /* The token of `Authorization: Bearer ...`, SLICE_NONE when there is none. */
 slice request_bearer(const struct provider_request *request);
+/* Percent-decodes; *out is in arena, or text itself. false: a broken escape. */
+bool request_decode(struct arena *arena, slice text, bool plus_is_space, slice *out);
 /* Splits and decodes "a=b&c"; NULL with *count 0 where an escape is broken or there are too many.
  */
 const struct http_header *request_query_parse(struct arena *arena, slice text, size_t *count);

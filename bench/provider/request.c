@@ -25,11 +25,14 @@ slice request_bearer(const struct provider_request *request)
     return slice_trim(slice_from(value, 7));
 }
 
-static bool decode(struct arena *arena, slice text, slice *out)
+bool request_decode(struct arena *arena, slice text, bool plus_is_space, slice *out)
 {
     struct buf buf;
+    *out = text;
+    if (slice_find_char(text, '%') < 0 && (!plus_is_space || slice_find_char(text, '+') < 0))
+        return true;
     buf_init(&buf, text.len + 1);
-    bool is_ok = decode_percent(&buf, text, true) == OK;
+    bool is_ok = decode_percent(&buf, text, plus_is_space) == OK;
     if (is_ok)
         *out = arena_dup(arena, buf_slice(&buf));
     buf_deinit(&buf);
@@ -54,7 +57,8 @@ const struct http_header *request_query_parse(struct arena *arena, slice text, s
         if (!value.len)
             continue;
         slice name = slice_split(&value, '=');
-        if (!decode(arena, name, &items[n].name) || !decode(arena, value, &items[n].value))
+        if (!request_decode(arena, name, true, &items[n].name) ||
+            !request_decode(arena, value, true, &items[n].value))
             return NULL;
         n++;
     }
