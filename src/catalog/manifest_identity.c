@@ -31,14 +31,6 @@ const struct json *manifest_read_login_hint(struct reader *r)
     return NULL;
 }
 
-static bool has_text(const struct json *array, const char *text)
-{
-    for (uint32_t i = 0; array && i < array->count; i++)
-        if (slice_eq_cstr(json_str(&array->as.items[i]), text))
-            return true;
-    return false;
-}
-
 /* Where the three come from: the ID token where `from` says so, else the member `request`, else the
  * reply to auth's test request. */
 static void read_source(struct reader *r, const struct catalog_integration *integration,
@@ -57,8 +49,8 @@ static void read_source(struct reader *r, const struct catalog_integration *inte
     identity->from = is_token ? IDENTITY_ID_TOKEN : has_request ? IDENTITY_REQUEST : IDENTITY_TEST;
     if (is_token && has_request)
         reader_error(r, NULL, "wants either \"request\" or \"from\", not both");
-    if (is_token &&
-        (!auth || (!has_text(auth->scopes, "openid") && !has_text(identity->scopes, "openid"))))
+    if (is_token && (!auth || (!json_has_text(auth->scopes, SLICE("openid")) &&
+                               !json_has_text(identity->scopes, SLICE("openid")))))
         reader_error(r, "from",
                      "an ID token comes only where auth is oauth2 and the scope openid is asked "
                      "for: name it in \"scopes\"");

@@ -82,11 +82,6 @@ static void check_page_members(struct page_reader *p)
         reader_error(p->r, "size", "is compared with the number of \"items\", which is not there");
 }
 
-static bool is_number_type(const struct json *type)
-{
-    return slice_eq_cstr(json_str(type), "integer") || slice_eq_cstr(json_str(type), "number");
-}
-
 /* Whether the input takes only a number. A URL's parameter is text and has to be converted, else
  * the input would not validate on the next page. */
 static bool takes_number(const struct page_reader *p, slice input)
@@ -94,13 +89,9 @@ static bool takes_number(const struct page_reader *p, slice input)
     const struct json *property = json_get(JSON_GET(p->action->input_schema, "properties"), input);
     const struct json *type = JSON_GET(property, "type");
     if (!json_is(type, JSON_ARRAY))
-        return is_number_type(type);
-    bool is_number = false, is_text = false;
-    for (uint32_t i = 0; i < type->count; i++) {
-        is_number = is_number || is_number_type(&type->as.items[i]);
-        is_text = is_text || slice_eq_cstr(json_str(&type->as.items[i]), "string");
-    }
-    return is_number && !is_text;
+        return slice_has_word(SLICE("integer number"), json_str(type));
+    return (json_has_text(type, SLICE("integer")) || json_has_text(type, SLICE("number"))) &&
+           !json_has_text(type, SLICE("string"));
 }
 
 /* 'text' as JMESPath's raw string. */

@@ -162,15 +162,6 @@ void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t ind
         check_same_when(&lint);
 }
 
-static bool is_required_member(const struct json *schema, const char *name)
-{
-    const struct json *list = JSON_GET(schema, "required");
-    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count; i++)
-        if (slice_eq_cstr(json_str(&list->as.items[i]), name))
-            return true;
-    return false;
-}
-
 /* A confirmation at the start is the input's required `confirm: true`: without the const in the
  * schema a start could leave it out, or say false. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl)
@@ -191,8 +182,8 @@ void template_lint_input(struct reader *r, const struct flow_template *tmpl)
                            SLICE_ARG(json_str(&properties->as.members[i].key)));
     for (size_t i = 0; i < tmpl->step_count; i++)
         if (tmpl->steps[i].confirm == FLOW_CONFIRM_START &&
-            (!is_required_member(schema, "confirm") || !json_is(confirm, JSON_BOOL) ||
-             !confirm->as.boolean)) {
+            (!json_has_text(JSON_GET(schema, "required"), SLICE("confirm")) ||
+             !json_is(confirm, JSON_BOOL) || !confirm->as.boolean)) {
             reader_error(r, "input",
                          "step \"%.*s\" is confirmed by the start, so a required property "
                          "\"confirm\": {\"const\": true} is needed",

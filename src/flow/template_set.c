@@ -131,20 +131,19 @@ void flow_template_set_free(struct flow_template_set *set)
     mem_free(set);
 }
 
+static int by_template_key(const void *key, const void *position)
+{
+    struct flow_template *const *tmpl = position;
+    return slice_cmp(*(const slice *)key, (*tmpl)->key);
+}
+
 struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key)
 {
-    size_t low = 0, high = set->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = slice_cmp(key, set->items[middle]->key);
-        if (order == 0)
-            return set->items[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    if (set->count == 0) /* bsearch must not get a null array */
+        return NULL;
+    struct flow_template **found =
+        bsearch(&key, set->items, set->count, sizeof(*set->items), by_template_key);
+    return found ? *found : NULL;
 }
 
 slice flow_template_set_nearest(const struct flow_template_set *set, slice key)

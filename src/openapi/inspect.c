@@ -9,10 +9,7 @@ enum { TYPE_DEPTH_MAX = 4 };
 static bool has_type(const struct json *schema, const char *type)
 {
     const struct json *value = JSON_GET(schema, "type");
-    for (uint32_t i = 0; json_is(value, JSON_ARRAY) && i < value->count; i++)
-        if (slice_eq_cstr(json_str(&value->as.items[i]), type))
-            return true;
-    return slice_eq_cstr(json_str(value), type);
+    return json_has_text(value, slice_cstr(type)) || slice_eq_cstr(json_str(value), type);
 }
 
 /* depth bounds branches that refer to themselves; beyond four levels the answer is no. */
