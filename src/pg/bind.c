@@ -15,43 +15,43 @@ static unsigned load_word(const struct pg_column *column, const char *at)
     return number;
 }
 
-static struct pg_value bind_member(const struct pg_column *column, const char *at)
+static void bind_member(const struct pg_column *column, const char *at, struct pg_value *value)
 {
-    struct pg_value value = {.type = (uint8_t)column->type};
+    value->type = (uint8_t)column->type;
+    value->is_null = false;
     switch (column->kind) {
     case PG_IS_UUID:
-        memcpy(&value.as.uuid, at, sizeof(value.as.uuid));
-        value.is_null = column->has_null && uuid_is_nil(value.as.uuid);
+        memcpy(&value->as.uuid, at, sizeof(value->as.uuid));
+        value->is_null = column->has_null && uuid_is_nil(value->as.uuid);
         break;
     case PG_IS_I64:
-        memcpy(&value.as.i64, at, sizeof(value.as.i64));
+        memcpy(&value->as.i64, at, sizeof(value->as.i64));
         /* 0 is no time (pg_time). */
-        value.is_null = value.as.i64 == 0 && (column->has_null || column->type == PG_TIME);
+        value->is_null = value->as.i64 == 0 && (column->has_null || column->type == PG_TIME);
         break;
     case PG_IS_BOOL:
-        value.as.i64 = *(const bool *)at;
+        value->as.i64 = *(const bool *)at;
         break;
     case PG_IS_ARRAY:
-        value.as.bytes = slice_of(at, column->len);
+        value->as.bytes = slice_of(at, column->len);
         break;
     case PG_IS_WORD:
-        value.as.bytes = slice_cstr(column->words->list[load_word(column, at)]);
-        value.is_null = !value.as.bytes.ptr;
+        value->as.bytes = slice_cstr(column->words->list[load_word(column, at)]);
+        value->is_null = !value->as.bytes.ptr;
         break;
     case PG_IS_NOW:
-        value.as.i64 = clock_wall_us();
+        value->as.i64 = clock_wall_us();
         break;
     case PG_IS_NEW:
-        value.as.uuid = uuid_v7();
+        value->as.uuid = uuid_v7();
         break;
     case PG_IS_SLICE:
     case PG_IS_VALUE:
-        memcpy(&value.as.bytes, at, sizeof(value.as.bytes));
-        if (column->has_no_null && !value.as.bytes.ptr)
-            value.as.bytes = SLICE("");
-        value.is_null = !value.as.bytes.ptr;
+        memcpy(&value->as.bytes, at, sizeof(value->as.bytes));
+        if (column->has_no_null && !value->as.bytes.ptr)
+            value->as.bytes = SLICE("");
+        value->is_null = !value->as.bytes.ptr;
     }
-    return value;
 }
 
 void pg_bind(const struct pg_stmt *stmt, const void *from, const struct pg_value *values,
@@ -62,9 +62,10 @@ void pg_bind(const struct pg_stmt *stmt, const void *from, const struct pg_value
         const struct pg_column *column = &stmt->params[i];
         bool is_drawn = column->kind == PG_IS_NOW || column->kind == PG_IS_NEW;
         ASSERT(column->kind == PG_IS_VALUE ? used < count : from || is_drawn);
-        params[i] = column->kind == PG_IS_VALUE
-                        ? values[used++]
-                        : bind_member(column, is_drawn ? NULL : (const char *)from + column->at);
+        if (column->kind == PG_IS_VALUE)
+            params[i] = values[used++];
+        else
+            bind_member(column, is_drawn ? NULL : (const char *)from + column->at, &params[i]);
     }
     ASSERT(used == count);
 }
