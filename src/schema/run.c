@@ -1,7 +1,8 @@
 /*
- * schema_run: validation, the walk over nodes, references, and the applicators that work in place.
- * A first run without a report decides; only an invalid instance is validated again to collect what
- * is wrong, so valid ones, which are nearly all, pay nothing for messages.
+ * Validation: what each keyword asserts (JSON Schema Validation 6), the applicators (Core 10), the
+ * walk over nodes and references. A first run without a report decides; only an invalid instance is
+ * validated again to collect what is wrong, so valid ones, which are nearly all, pay nothing for
+ * messages.
  *
  * Fuel and depth bound every run: a schema may refer to itself, and allOf of allOf doubles work
  * with each level. Once stopped, every function answers "no" quickly, and the caller asks
@@ -9,6 +10,7 @@
  */
 #include "schema/run.h"
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/thread_block.h"
 
@@ -94,6 +96,535 @@ void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from)
 static uint32_t container_count(const struct json *value)
 {
     return value->type == JSON_ARRAY || value->type == JSON_OBJECT ? value->count : 0;
+}
+
+/* ---- const, enum ---- */
+
+/* Whether a comparison must go inside; the rest differs by type and count. */
+static bool may_be_equal(const struct json *a, const struct json *b)
+{
+    if (json_is_number(a))
+        return json_is_number(b);
+    return a->type == b->type && (a->type < JSON_STRING || a->count == b->count);
+}
+
+static bool is_equal(struct schema_run *run, const struct json *value, const struct json *wanted,
+                     uint32_t *weight)
+{
+    if (!may_be_equal(value, wanted))
+        return false;
+    /* Computed once for an enum of many values, and only when one of them may be equal. */
+    if (*weight == 0)
+        *weight = schema_weight(value);
+    bool has_parts = wanted->type == JSON_BIGNUM || wanted->type >= JSON_ARRAY;
+    uint64_t fuel = *weight + (uint64_t)(has_parts ? schema_weight(wanted) : 0);
+    return schema_spend(run, fuel) && json_equal(value, wanted);
+}
+
+static bool is_in_enum(struct schema_run *run, const struct json *value, const struct json *list)
+{
+    uint32_t weight = 0;
+    if (!schema_spend(run, list->count))
+        return false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (is_equal(run, value, &list->as.items[i], &weight))
+            return true;
+    }
+    return false;
+}
+
+/* ---- numbers ---- */
+
+static bool is_in_bound(struct schema_run *run, const struct schema_op *op,
+                        const struct json *value)
+{
+    /* Numbers that are kept as text may have megabytes of digits; others compare in a fixed
+     * time. */
+    uint64_t digits = value->type == JSON_BIGNUM ? value->count : 0;
+    if (op->as.value->type == JSON_BIGNUM)
+        digits += op->as.value->count;
+    if (!schema_spend(run, digits))
+        return false;
+    int order = json_number_cmp(value, op->as.value);
+    switch (op->kind) {
+    case KW_MINIMUM:
+        return order >= 0;
+    case KW_MAXIMUM:
+        return order <= 0;
+    case KW_EXCLUSIVE_MINIMUM:
+        return order > 0;
+    default:
+        ASSERT(op->kind == KW_EXCLUSIVE_MAXIMUM);
+        return order < 0;
+    }
+}
+
+static bool is_multiple(struct schema_run *run, const struct schema_op *op,
+                        const struct json *value)
+{
+    uint64_t digits = value->type == JSON_BIGNUM ? (uint64_t)value->count * 16 : 200;
+    return schema_spend(run, digits) && json_number_is_multiple(value, op->as.divisor);
+}
+
+/* ---- strings ---- */
+
+enum { LANE_ROUNDS_MAX = 255 }; /* what a byte can count to */
+
+/* Code points, as RFC 8259's characters are counted: all bytes but those of the form 10xxxxxx. Of
+ * those each of 8 lanes counts its own, since a text may have megabytes. */
+static uint64_t character_count(slice text)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), even = UINT64_C(0x00ff00ff00ff00ff);
+    uint64_t count = text.len, bytes;
+    size_t at = 0;
+    while (text.len - at >= sizeof(bytes)) {
+        uint64_t lanes = 0;
+        for (int i = 0; i < LANE_ROUNDS_MAX && text.len - at >= sizeof(bytes); i++) {
+            memcpy(&bytes, text.ptr + at, sizeof(bytes));
+            /* One in each lane whose byte has the top bit set and the next one clear. */
+            lanes += (bytes >> 7) & (~bytes >> 6) & ones;
+            at += sizeof(bytes);
+        }
+        /* Sums of neighbours in 16-bit lanes, then all four of those by one multiplication. */
+        lanes = (lanes & even) + ((lanes >> 8) & even);
+        count -= (lanes * UINT64_C(0x0001000100010001)) >> 48;
+    }
+    for (; at < text.len; at++)
+        count -= ((unsigned char)text.ptr[at] & 0xC0) == 0x80;
+    return count;
+}
+
+/* A character has 1 to 4 bytes, which mostly decides it without counting. */
+static bool has_length(struct schema_run *run, const struct schema_op *op,
+                       const struct schema_at *at)
+{
+    slice text = json_str(at->value);
+    uint64_t limit = op->as.limit;
+    bool is_min = op->kind == KW_MIN_LENGTH;
+    if (is_min ? text.len / 4 >= limit && limit > 0 : text.len <= limit)
+        return true;
+    if (is_min && limit == 0)
+        return true;
+    /* A word at a time, so a quarter of the bytes is ample. */
+    if (!schema_spend(run, text.len / 4))
+        return false;
+    uint64_t count = character_count(text);
+    bool is_fine = is_min ? count >= limit : count <= limit;
+    return is_fine || schema_report_count(run, op, at, count);
+}
+
+bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pattern, slice text)
+{
+    enum schema_match match = schema_pattern_match(pattern, text, &run->fuel);
+    if (match == SCHEMA_MATCH_FUEL)
+        /* A pattern that ran out of fuel has not answered; the run stops, since both "yes" and "no"
+         * may be wrong. */
+        schema_stop(run, "a pattern takes too many steps on this text");
+    return match == SCHEMA_MATCH_YES;
+}
+
+static bool has_format(struct schema_run *run, const struct schema_format *format,
+                       const struct json *value)
+{
+    return schema_spend(run, (uint64_t)value->count * format->fuel_per_byte) &&
+           format->check(json_str(value));
+}
+
+static bool run_of_value(struct schema_run *run, const struct schema_op *op,
+                         const struct schema_at *at)
+{
+    uint32_t weight = 0;
+    bool is_valid = false;
+    switch (op->kind) {
+    case KW_CONST:
+        is_valid = is_equal(run, at->value, op->as.value, &weight);
+        break;
+    case KW_ENUM:
+        is_valid = is_in_enum(run, at->value, op->as.value);
+        break;
+    case KW_MULTIPLE_OF:
+        is_valid = is_multiple(run, op, at->value);
+        break;
+    case KW_MIN_LENGTH:
+    case KW_MAX_LENGTH:
+        return has_length(run, op, at);
+    case KW_PATTERN:
+        is_valid = schema_run_matches(run, op->as.pattern, json_str(at->value));
+        break;
+    case KW_FORMAT:
+        is_valid = has_format(run, op->as.format, at->value);
+        break;
+    default:
+        is_valid = is_in_bound(run, op, at->value);
+        break;
+    }
+    return is_valid || schema_report_value(run, op, at);
+}
+
+/* ---- uniqueItems ---- */
+
+/* Up to four items are six comparisons: cheaper than hashing each. */
+enum { UNIQUE_PAIRWISE_MAX = 4, FUEL_UNIQUE = 35 };
+
+static const uint64_t fuel_unique_weight = 20;
+
+struct unique_slot {
+    uint32_t hash;
+    uint32_t index; /* + 1; 0 is free */
+};
+
+/* Two equal items at *first and *second. Items that hash alike are compared. */
+static bool find_twins(struct schema_run *run, const struct json *array, struct unique_slot *slots,
+                       size_t mask, uint32_t *first, uint32_t *second)
+{
+    for (uint32_t i = 0; i < array->count; i++) {
+        const struct json *item = &array->as.items[i];
+        /* Hashing and a comparison read the whole item, so its weight is the price. */
+        if (!schema_spend(run, FUEL_UNIQUE + fuel_unique_weight * schema_weight(item)))
+            return false;
+        uint64_t full = json_hash(item);
+        /* Two parts of one hash: the low bits choose the slot, the high ones spare most
+         * comparisons. */
+        uint32_t hash = (uint32_t)(full >> 32);
+        size_t at = (size_t)full & mask;
+        for (; slots[at].index; at = (at + 1) & mask) {
+            if (slots[at].hash != hash || !json_equal(item, &array->as.items[slots[at].index - 1]))
+                continue;
+            *first = slots[at].index - 1;
+            *second = i;
+            return true;
+        }
+        slots[at] = (struct unique_slot){hash, i + 1};
+    }
+    return false;
+}
+
+static bool find_twins_pairwise(const struct json *array, uint32_t *first, uint32_t *second)
+{
+    for (*second = 1; *second < array->count; ++*second) {
+        for (*first = 0; *first < *second; ++*first) {
+            if (json_equal(&array->as.items[*first], &array->as.items[*second]))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool find_twins_large(struct schema_run *run, const struct json *array, uint32_t *first,
+                             uint32_t *second)
+{
+    size_t slot_count = (size_t)SCHEMA_UNIQUE_STACK * 2;
+    while (slot_count < (size_t)array->count * 2)
+        slot_count *= 2;
+    /* What cannot be gone through to its end is not begun: filling a large table costs, too. */
+    if (run->fuel < (FUEL_UNIQUE + fuel_unique_weight) * array->count)
+        schema_stop(run, "it takes too many steps");
+    if (!schema_spend(run, slot_count / 4))
+        return false;
+    struct unique_slot *slots = mem_calloc(slot_count, sizeof(*slots));
+    if (!slots) {
+        schema_stop(run, "there is not enough memory for it");
+        return false;
+    }
+    bool has_twins = find_twins(run, array, slots, slot_count - 1, first, second);
+    mem_free(slots);
+    return has_twins;
+}
+
+static bool find_twins_small(struct schema_run *run, const struct json *array, uint32_t *first,
+                             uint32_t *second)
+{
+    struct unique_slot slots[SCHEMA_UNIQUE_STACK * 2] = {0};
+    return find_twins(run, array, slots, ARRAY_LEN(slots) - 1, first, second);
+}
+
+static bool run_unique(struct schema_run *run, const struct schema_at *at)
+{
+    const struct json *array = at->value;
+    uint32_t first = 0;
+    uint32_t second = 0;
+    bool has_twins = false;
+    bool is_cheap = array->count <= UNIQUE_PAIRWISE_MAX;
+    if (array->count < 2)
+        return true;
+    if (is_cheap && !schema_spend(run, UINT64_C(8) * schema_weight(array)))
+        return false;
+    if (is_cheap)
+        has_twins = find_twins_pairwise(array, &first, &second);
+    else if (array->count <= SCHEMA_UNIQUE_STACK)
+        has_twins = find_twins_small(run, array, &first, &second);
+    else
+        has_twins = find_twins_large(run, array, &first, &second);
+    return has_twins ? schema_report_unique(run, at, first, second) : !run->stop_reason;
+}
+
+/* ---- items ---- */
+
+static bool run_items(struct schema_run *run, const struct schema_items *items,
+                      const struct schema_at *at)
+{
+    bool is_valid = true;
+    for (uint32_t i = 0; i < at->value->count; i++) {
+        const struct schema_node *node = i < items->prefix_count ? items->prefix[i] : items->rest;
+        if (!node)
+            break;
+        if (at->evaluated)
+            /* Evaluated whether or not it is valid: a failing item fails the node anyway. */
+            evaluated_add(at->evaluated, i);
+        /* "items": false with a prefix: one message about the length says more than one for each
+         * item. */
+        if (node == items->rest && node->verdict == VERDICT_FALSE)
+            return schema_report_extra_item(run, at, KW_ITEMS, i, items->prefix_count);
+        if (schema_spend(run, FUEL_ITEM) && schema_run_child(run, node, at, NULL, i))
+            continue;
+        is_valid = false;
+        if (schema_is_over(run))
+            break;
+    }
+    return is_valid;
+}
+
+static bool run_contains(struct schema_run *run, const struct schema_op *op,
+                         const struct schema_at *at)
+{
+    const struct schema_contains *contains = op->as.contains;
+    struct schema_report *report = run->report;
+    uint64_t found = 0;
+    run->report = NULL;
+    for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
+        if (!schema_run_child(run, contains->node, at, NULL, i))
+            continue;
+        found++;
+        if (at->evaluated)
+            evaluated_add(at->evaluated, i);
+        /* maxContains and unevaluatedItems need to see further items; else the minimum decides. */
+        bool is_decided = found >= contains->min && contains->max == UINT64_MAX;
+        if (found > contains->max || (is_decided && !at->evaluated))
+            break;
+    }
+    run->report = report;
+    return (found >= contains->min && found <= contains->max) ||
+           schema_report_contains(run, op, at, found);
+}
+
+static bool run_of_array(struct schema_run *run, const struct schema_op *op,
+                         const struct schema_at *at)
+{
+    ASSERT(at->value->type == JSON_ARRAY);
+    uint32_t count = at->value->count;
+    switch (op->kind) {
+    case KW_MIN_ITEMS:
+        return count >= op->as.limit || schema_report_count(run, op, at, count);
+    case KW_MAX_ITEMS:
+        return count <= op->as.limit || schema_report_count(run, op, at, count);
+    case KW_UNIQUE_ITEMS:
+        return run_unique(run, at);
+    case KW_ITEMS:
+        return run_items(run, op->as.items, at);
+    case KW_CONTAINS:
+        return run_contains(run, op, at);
+    default:
+        ASSERT(op->kind == KW_UNEVALUATED_ITEMS);
+        return schema_run_unevaluated(run, op, at);
+    }
+}
+
+/* ---- properties ---- */
+
+/* Members often come in the schema's own order: the property after the last hit is tried first. */
+static const struct schema_property *find_property(const struct schema_object *object, slice name,
+                                                   uint32_t *next)
+{
+    if (*next < object->property_count && slice_eq(object->properties[*next].name, name))
+        return &object->properties[(*next)++];
+    if (object->property_count == 0)
+        return NULL;
+    uint32_t at = (uint32_t)hash_bytes(name.ptr, name.len) & object->slot_mask;
+    for (; object->slots[at]; at = (at + 1) & object->slot_mask) {
+        const struct schema_property *property = &object->properties[object->slots[at] - 1];
+        if (slice_eq(property->name, name)) {
+            /* The slot's number is the index + 1, which is the next property. */
+            *next = object->slots[at];
+            return property;
+        }
+    }
+    return NULL;
+}
+
+static bool run_patterns(struct schema_run *run, const struct schema_object *object,
+                         const struct schema_at *at, uint32_t index, bool *is_evaluated)
+{
+    const struct json *key = &at->value->as.members[index].key;
+    bool is_valid = true;
+    for (uint32_t i = 0; i < object->pattern_count && !run->stop_reason; i++) {
+        if (!schema_run_matches(run, object->patterns[i].pattern, json_str(key)))
+            continue;
+        *is_evaluated = true;
+        is_valid &= schema_run_child(run, object->patterns[i].node, at, key, index);
+    }
+    return is_valid;
+}
+
+static bool run_additional(struct schema_run *run, const struct schema_object *object,
+                           const struct schema_at *at, uint32_t index)
+{
+    if (object->additional->verdict == VERDICT_FALSE)
+        /* The message names the property and suggests another one, which a failed subschema "false"
+         * cannot. */
+        return schema_report_unknown(run, at, KW_ADDITIONAL_PROPERTIES, index);
+    return schema_run_child(run, object->additional, at, &at->value->as.members[index].key, index);
+}
+
+struct member_walk {
+    uint32_t next; /* the property expected next */
+    uint32_t required_found;
+};
+
+static bool run_member(struct schema_run *run, const struct schema_object *object,
+                       const struct schema_at *at, uint32_t index, struct member_walk *walk)
+{
+    const struct json *key = &at->value->as.members[index].key;
+    const struct schema_property *property = find_property(object, json_str(key), &walk->next);
+    /* A property that is only required has no subschema: it does not count as evaluated. */
+    bool is_evaluated = property && property->node;
+    bool is_valid = true;
+    walk->required_found += property && property->is_required;
+    if (is_evaluated)
+        is_valid = schema_run_child(run, property->node, at, key, index);
+    if (object->pattern_count > 0)
+        is_valid &= run_patterns(run, object, at, index, &is_evaluated);
+    /* additionalProperties applies to what neither properties nor patterns took (Core 10.3.2.3). */
+    if (!is_evaluated && object->additional) {
+        is_evaluated = true;
+        is_valid &= run_additional(run, object, at, index);
+    }
+    if (is_evaluated && at->evaluated)
+        evaluated_add(at->evaluated, index);
+    return is_valid;
+}
+
+static bool run_properties(struct schema_run *run, const struct schema_object *object,
+                           const struct schema_at *at)
+{
+    struct member_walk walk = {0};
+    bool is_valid = true;
+    for (uint32_t i = 0; i < at->value->count; i++) {
+        /* A long name costs more to hash and compare. */
+        if (schema_spend(run, FUEL_MEMBER + at->value->as.members[i].key.count / 4) &&
+            run_member(run, object, at, i, &walk))
+            continue;
+        is_valid = false;
+        if (schema_is_over(run))
+            return false;
+    }
+    /* Counted while walking, so a complete object needs no search for its required names. */
+    if (walk.required_found < object->required_count)
+        return schema_report_missing(run, at, object);
+    return is_valid;
+}
+
+/* ---- the others ---- */
+
+static bool run_property_names(struct schema_run *run, const struct schema_op *op,
+                               const struct schema_at *at)
+{
+    bool is_valid = true;
+    for (uint32_t i = 0; i < at->value->count; i++) {
+        const struct json *key = &at->value->as.members[i].key;
+        /* A name has no place of its own in the instance: it is reported at its object. */
+        const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
+        if (schema_run_quietly(run, op->as.node, &name))
+            continue;
+        is_valid = schema_report_property_name(run, op, at, key);
+        if (schema_is_over(run))
+            break;
+    }
+    return is_valid;
+}
+
+/* json_get with its cost charged: it is linear in the members, and lists of dependencies multiply
+ * it. */
+static const struct json *get(struct schema_run *run, const struct json *object, slice name)
+{
+    return schema_spend(run, object->count) ? json_get(object, name) : NULL;
+}
+
+static bool run_dependent_required(struct schema_run *run, const struct schema_op *op,
+                                   const struct schema_at *at)
+{
+    bool is_valid = true;
+    for (uint32_t i = 0; i < op->count; i++) {
+        const struct schema_dependency *dependency = &op->as.dependencies[i];
+        if (!get(run, at->value, dependency->name))
+            continue;
+        for (uint32_t k = 0; k < dependency->required->count; k++) {
+            slice name = json_str(&dependency->required->as.items[k]);
+            if (!get(run, at->value, name))
+                is_valid = schema_report_dependent(run, at, dependency, name);
+        }
+    }
+    return is_valid;
+}
+
+static bool run_dependent_schemas(struct schema_run *run, const struct schema_op *op,
+                                  const struct schema_at *at)
+{
+    bool is_valid = true;
+    for (uint32_t i = 0; i < op->count && !run->stop_reason; i++) {
+        const struct schema_dependency *dependency = &op->as.dependencies[i];
+        if (get(run, at->value, dependency->name))
+            is_valid &= schema_run_node(run, dependency->node, at);
+    }
+    return is_valid;
+}
+
+bool schema_run_unevaluated(struct schema_run *run, const struct schema_op *op,
+                            const struct schema_at *at)
+{
+    const struct json_member *members = at->value->type == JSON_OBJECT ? at->value->as.members
+                                                                       : NULL;
+    bool is_valid = true;
+    ASSERT(at->evaluated);
+    for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
+        if (evaluated_has(at->evaluated, i))
+            continue;
+        /* Added although nothing follows in this node: an outer unevaluated* sees it through the
+         * merge. */
+        evaluated_add(at->evaluated, i);
+        bool is_refused = op->as.node->verdict == VERDICT_FALSE;
+        if (is_refused && !members)
+            return schema_report_extra_item(run, at, KW_UNEVALUATED_ITEMS, i, i);
+        is_valid &= is_refused ? schema_report_unknown(run, at, KW_UNEVALUATED_PROPERTIES, i)
+                               : schema_run_child(run, op->as.node, at,
+                                                  members ? &members[i].key : NULL, i);
+        if (!is_valid && !run->report)
+            break;
+    }
+    return is_valid;
+}
+
+static bool run_of_object(struct schema_run *run, const struct schema_op *op,
+                          const struct schema_at *at)
+{
+    ASSERT(at->value->type == JSON_OBJECT);
+    uint32_t count = at->value->count;
+    switch (op->kind) {
+    case KW_MIN_PROPERTIES:
+        return count >= op->as.limit || schema_report_count(run, op, at, count);
+    case KW_MAX_PROPERTIES:
+        return count <= op->as.limit || schema_report_count(run, op, at, count);
+    case KW_PROPERTIES:
+        return run_properties(run, op->as.object, at);
+    case KW_PROPERTY_NAMES:
+        return run_property_names(run, op, at);
+    case KW_DEPENDENT_REQUIRED:
+        return run_dependent_required(run, op, at);
+    case KW_DEPENDENT_SCHEMAS:
+        return run_dependent_schemas(run, op, at);
+    default:
+        ASSERT(op->kind == KW_UNEVALUATED_PROPERTIES);
+        return schema_run_unevaluated(run, op, at);
+    }
 }
 
 /* ---- in place ---- */
@@ -234,10 +765,10 @@ static bool run_op(struct schema_run *run, const struct schema_op *op, const str
         break;
     }
     if (op->types == TYPE_OBJECT)
-        return schema_run_object(run, op, at);
+        return run_of_object(run, op, at);
     if (op->types == TYPE_ARRAY)
-        return schema_run_array(run, op, at);
-    return schema_run_value(run, op, at);
+        return run_of_array(run, op, at);
+    return run_of_value(run, op, at);
 }
 
 unsigned schema_types_of(const struct json *value)

@@ -83,12 +83,6 @@ bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
 /* A member or item of at->value. */
 bool schema_run_child(struct schema_run *run, const struct schema_node *node,
                       const struct schema_at *at, const struct json *key, uint32_t index);
-bool schema_run_value(struct schema_run *run, const struct schema_op *op,
-                      const struct schema_at *at);
-bool schema_run_object(struct schema_run *run, const struct schema_op *op,
-                       const struct schema_at *at);
-bool schema_run_array(struct schema_run *run, const struct schema_op *op,
-                      const struct schema_at *at);
 /* unevaluatedItems and unevaluatedProperties. */
 bool schema_run_unevaluated(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at);

@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 
 #include "dev/postgres.h"
-#include "dev/postgres_folder.h"
 #include "pg/sync.h"
 
 static struct folder folder;
