@@ -78,18 +78,9 @@ static int eval_not(struct expr_run *run, const struct expr_node *node, const st
 
 static bool holds(enum expr_compare op, int order)
 {
-    switch (op) {
-    case EXPR_LT:
-        return order < 0;
-    case EXPR_LE:
-        return order <= 0;
-    case EXPR_GT:
-        return order > 0;
-    case EXPR_GE:
-        return order >= 0;
-    default:
-        return false;
-    }
+    bool or_equal = op == EXPR_LE || op == EXPR_GE;
+    bool is_less = op == EXPR_LT || op == EXPR_LE;
+    return order == 0 ? or_equal : is_less == (order < 0);
 }
 
 static int eval_compare(struct expr_run *run, const struct expr_node *node,

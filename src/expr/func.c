@@ -52,20 +52,12 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
 
 static unsigned type_mask(const struct json *value)
 {
-    switch ((enum json_type)value->type) {
-    case JSON_NULL:
-        return EXPR_ARG_NULL;
-    case JSON_BOOL:
-        return EXPR_ARG_BOOL;
-    case JSON_STRING:
-        return EXPR_ARG_STRING;
-    case JSON_ARRAY:
-        return EXPR_ARG_ARRAY;
-    case JSON_OBJECT:
-        return EXPR_ARG_OBJECT;
-    default:
-        return EXPR_ARG_NUMBER;
-    }
+    static const uint8_t masks[] = {
+        [JSON_NULL] = EXPR_ARG_NULL,     [JSON_BOOL] = EXPR_ARG_BOOL,
+        [JSON_STRING] = EXPR_ARG_STRING, [JSON_ARRAY] = EXPR_ARG_ARRAY,
+        [JSON_OBJECT] = EXPR_ARG_OBJECT, [JSON_RAW] = EXPR_ARG_NUMBER,
+    };
+    return json_is_number(value) ? EXPR_ARG_NUMBER : masks[value->type];
 }
 
 /* In order of the bits. */
