@@ -38,12 +38,6 @@ extern const struct pg_stmt *const retention_stmts[];
     ".summary) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " then " row ".summary " \
                                                               "end"
 
-/* 0 counts as absent. */
-static inline struct pg_value pg_i64_or_null(int64_t value)
-{
-    return value ? pg_i64(value) : pg_null(PG_I64);
-}
-
 /* An empty slice that is not NULL. */
 static inline struct pg_value pg_text_or_empty(slice value)
 {
