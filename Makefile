@@ -87,8 +87,9 @@ endif
 # A main file belongs to its program, so that tests can link all the rest.
 MAIN := src/cli/main.c
 PACK_MAIN := src/catalog/pack_main.c
+MARKUP_MAIN := src/web/markup_main.c
 $(foreach r,$(ROOMS),$(eval SOURCES_$(r) := \
-	$(filter-out $(MAIN) $(PACK_MAIN),$(wildcard src/$(r)/*.c))))
+	$(filter-out $(MAIN) $(PACK_MAIN) $(MARKUP_MAIN),$(wildcard src/$(r)/*.c))))
 ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 
 # What a room brings to the link besides its archive.
@@ -117,7 +118,7 @@ libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations parts catalog templates scenarios provider web openapi
+EMBEDS := sql integrations parts catalog templates scenarios provider web markup openapi
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
 EMBED_parts := $(wildcard contrib/integrations/parts/*.json)
@@ -126,6 +127,9 @@ EMBED_catalog := build/gen/catalog.pack
 EMBED_templates := $(wildcard contrib/templates/*.json)
 ASSETS := $(wildcard src/web/assets/*)
 EMBED_web := $(ASSETS) $(ASSETS:src/web/assets/%=build/gen/web/%.gz)
+# The dashboard's pages, compiled (src/web/markup.h).
+PAGES := $(wildcard src/web/pages/*.html)
+EMBED_markup := build/gen/markup.pack
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
 EMBED_provider := $(wildcard bench/provider/*.json)
 EMBED_openapi := src/api/openapi.json
@@ -240,6 +244,15 @@ build/gen/catalog.pack: build/release/catalog-pack $(EMBED_integrations) \
 		build/list/embed-integrations
 	@mkdir -p $(@D)
 	$(Q)build/release/catalog-pack $(EMBED_integrations) >$@
+
+build/release/markup-pack: $(MARKUP_MAIN:%.c=build/release/%.o) build/release/src/web/markup_compile.o \
+		build/release/src/web/markup_pack.o $(foreach r,$(LINKS_expr),build/release/lib$(r).a) \
+		build/list/ldflags-release
+	$(call link,release,expr)
+$(call remember,pages,$(PAGES))
+build/gen/markup.pack: build/release/markup-pack $(PAGES) build/list/pages
+	@mkdir -p $(@D)
+	$(Q)build/release/markup-pack $(PAGES) >$@
 
 define VARIANT_RULES
 $(call remember,flags-$(1),$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $(CPPFLAGS) $(CFLAGS))

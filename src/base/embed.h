@@ -24,6 +24,8 @@ extern const struct embed_file embed_templates[];
 extern const size_t embed_templates_count;
 extern const struct embed_file embed_web[];
 extern const size_t embed_web_count;
+extern const struct embed_file embed_markup[]; /* one: the compiled pages (web/markup.h) */
+extern const size_t embed_markup_count;
 extern const struct embed_file embed_scenarios[]; /* sluice-bench's */
 extern const size_t embed_scenarios_count;
 extern const struct embed_file embed_provider[]; /* sluice-provider's */

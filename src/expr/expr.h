@@ -141,6 +141,13 @@ typedef bool (*expr_path_fn)(void *user, const slice *names, size_t count);
  * every placeholder exists. */
 void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
 
+/* Applies the expression to samples of its data instead of data: an array is known by its first
+ * item, and null in a sample is anything. ERR_NOTFOUND with *err: it names a member that the sample
+ * does not have, however the evaluation would branch. *result: a sample of what it gives, NULL
+ * where that is not known; lives with the samples, the expression and the arena. */
+int expr_sample(const struct expr *expr, const struct json *root, const struct json *current,
+                struct arena *arena, const struct json **result, struct err *err) MUST_CHECK;
+
 /* ---- templates ----
  * A JSON tree whose strings may hold `${ expr }`. A string that is one `${...}` keeps the value's
  * type. Inside a longer string strings go in as they are, numbers and booleans as JSON text; null,
@@ -149,6 +156,10 @@ void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
  * literal: one that holds `${` is refused. */
 
 struct expr_template;
+
+/* Offset of the brace that closes the expression at the start of text, found by the lexer so that
+ * braces in quotes, literals and hashes do not count; -1 with *why when there is none. */
+ptrdiff_t expr_closing_brace(slice text, const char **why) MUST_CHECK;
 
 /* Compiles into the arena; the tree's strings and placeholder-free parts are borrowed: it must
  * live as long as the template. NULL with *err: where in the tree (RFC 6901 pointer) and what. */

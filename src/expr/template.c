@@ -87,9 +87,7 @@ static void append_kid(struct expr_template *parent, struct expr_template *kid)
 
 /* ---- strings ---- */
 
-/* Offset of the brace that closes the expression at the start of text, found by the lexer so that
- * braces in quotes, literals and hashes do not count; -1 with *why when there is none. */
-static ptrdiff_t closing_brace(slice text, const char **why)
+ptrdiff_t expr_closing_brace(slice text, const char **why)
 {
     struct expr_lexer lexer = {text, 0};
     size_t open = 0;
@@ -112,7 +110,7 @@ static struct expr_template *compile_placeholder(struct compiler *c,
                                                  const struct position *position, slice *rest)
 {
     const char *why = NULL;
-    ptrdiff_t end = closing_brace(*rest, &why);
+    ptrdiff_t end = expr_closing_brace(*rest, &why);
     if (end < 0) {
         err_set(c->err, ERR_SYNTAX, "syntax: %s, in the placeholder ${%.*s", why,
                 SLICE_ARG(slice_first(*rest, 120)));

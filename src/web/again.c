@@ -7,7 +7,7 @@
  * Secrets (keys, tokens, passwords) are never carried along; they have to be typed again.
  */
 #include "base/mem.h"
-#include "web/page.h"
+#include "web/view.h"
 
 static const char kept[] = "kept."; /* before the names of fields that the sign-in form keeps */
 static const char kept_not[] = "kept-not";
@@ -44,27 +44,36 @@ static slice page_of_form(struct web_request *request)
     return SLICE("/");
 }
 
-void web_again_write_fields(struct web_request *request, struct buf *out)
+static void view_field(struct web_request *request, struct json_writer *w, const char *prefix,
+                       slice name, slice value)
+{
+    json_open(w, '{');
+    json_member_str(w, "name", arena_printf(&request->op.arena, "%s%.*s", prefix, SLICE_ARG(name)));
+    json_member_str(w, "value", value);
+    json_close(w, '}');
+}
+
+void web_again_view_fields(struct web_request *request, struct json_writer *w)
 {
     /* The sign-in form passes on only what it was given to keep; any other form adds its own. */
     bool is_sign_in = !request->is_signed_out;
+    json_member_open(w, "kept", '[');
     for (size_t i = 0; i < request->field_count; i++) {
         const struct web_field *field = &request->fields[i];
         bool is_kept = slice_starts_with(field->name, slice_cstr(kept)) ||
                        slice_eq_cstr(field->name, kept_not);
         if (is_sign_in && is_kept)
-            HTML(out, "<input type=\"hidden\" name=\"{}\" value=\"{}\">", field->name,
-                 field->value);
+            view_field(request, w, "", field->name, field->value);
         if (is_sign_in || is_of_page(field->name) || field->value.len == 0)
             continue;
         /* Only the fact that there was a secret is kept, so that the next page can ask for it
          * again. */
         if (is_secret(field->name))
-            HTML(out, "<input type=\"hidden\" name=\"{}\" value=\"yes\">", slice_cstr(kept_not));
+            view_field(request, w, "", slice_cstr(kept_not), SLICE("yes"));
         else
-            HTML(out, "<input type=\"hidden\" name=\"{}{}\" value=\"{}\">", slice_cstr(kept),
-                 field->name, field->value);
+            view_field(request, w, kept, field->name, field->value);
     }
+    json_close(w, ']');
 }
 
 static void wipe_secrets(struct web_request *request)

@@ -4,9 +4,6 @@
  */
 #include "web/app.h"
 
-#include <stdio.h>
-
-#include "base/clock.h"
 #include "http/url.h"
 #include "web/once.h"
 
@@ -75,60 +72,71 @@ void app_allow_forms(struct web_request *request, const struct catalog_integrati
 
 /* ---- the connect form ---- */
 
+#define PARAM "param." /* before the names of the app's parameters */
+
 struct form {
     struct web_request *request;
-    struct buf *out;
-    char suffix[48]; /* makes the ids of several forms of a page distinct */
+    struct json_writer *w;
+    slice suffix; /* makes the ids of several forms of a page distinct */
 };
 
-/* A secret's value is never written back into the page, not even after an error. */
-static void write_field(const struct form *form, const struct catalog_field *field)
+/* An object as connect_field.html has it. hint SLICE_NONE: none, not even an empty one. */
+static void write_field(const struct form *form, const struct catalog_field *field, slice hint)
 {
-    slice id = slice_cstr(form->suffix), name = field->name;
-    HTML(form->out, "<label for=\"{}-{}\">{}", name, id, field->label);
-    buf_append(form->out, field->may_be_empty
-                              ? SLICE(" <span class=\"soft\">(may be empty)</span></label>")
-                              : SLICE("</label>"));
-    HTML(form->out,
-         "<input id=\"{}-{}\" name=\"{}\" type=\"{}\" value=\"{}\" autocomplete=\"off\" "
-         "spellcheck=\"false\"",
-         name, id, name, field->is_secret ? SLICE("password") : SLICE("text"),
-         field->is_secret ? SLICE("") : web_field(form->request, name.ptr));
-    if (field->placeholder.len > 0)
-        HTML(form->out, " placeholder=\"{}\"", field->placeholder);
-    bool is_explained = field->help.len > 0 || field->docs_url.len > 0;
-    if (is_explained)
-        HTML(form->out, " aria-describedby=\"hint-{}-{}\"", name, id);
-    buf_append(form->out, field->may_be_empty ? SLICE(">") : SLICE(" required>"));
-    if (is_explained)
-        HTML(form->out, "<p class=\"hint\" id=\"hint-{}-{}\">{} ", name, id, field->help);
-    if (field->docs_url.len > 0)
-        HTML(form->out, "<a href=\"{}\" rel=\"noopener noreferrer\">Where to find it</a>",
-             field->docs_url);
-    if (is_explained)
-        buf_append(form->out, SLICE("</p>"));
+    struct json_writer *w = form->w;
+    struct arena *arena = &form->request->op.arena;
+    char *name = arena_cstr(arena, field->name);
+    json_open(w, '{');
+    json_member_str(
+        w, "id", arena_printf(arena, "%.*s-%.*s", SLICE_ARG(field->name), SLICE_ARG(form->suffix)));
+    json_member_str(w, "name", field->name);
+    /* A parameter of the app has neither a label nor a type of its own. */
+    bool is_param = !field->label.ptr;
+    if (is_param)
+        value_view_name(w, "label", slice_from(field->name, sizeof(PARAM) - 1));
+    else
+        json_member_str(w, "label", field->label);
+    json_member_str(w, "type",
+                    is_param           ? SLICE_NONE
+                    : field->is_secret ? SLICE("password")
+                                       : SLICE("text"));
+    /* A secret's value is never written back into the page, not even after an error. */
+    json_member_str(w, "value",
+                    field->is_secret || !name ? SLICE_NONE : web_field(form->request, name));
+    json_member_str(w, "placeholder", field->placeholder.len > 0 ? field->placeholder : SLICE_NONE);
+    json_member_bool(w, "required", !field->may_be_empty);
+    json_member_str(w, "hint", hint);
+    json_member_str(w, "docs_url", field->docs_url);
+    json_close(w, '}');
+}
+
+/* The fields of the credential, as the manifest has them or as the kind of authentication does. */
+static void write_credential(const struct form *form, const struct catalog_auth *auth)
+{
+    json_member_open(form->w, "credential", '[');
+    for (size_t i = 0; i < auth->field_count; i++) {
+        const struct catalog_field *field = &auth->fields[i];
+        bool is_explained = field->help.len > 0 || field->docs_url.len > 0;
+        write_field(form, field,
+                    !is_explained          ? SLICE_NONE
+                    : field->help.len == 0 ? SLICE("")
+                                           : field->help);
+    }
+    json_close(form->w, ']');
 }
 
 static void write_params(const struct form *form, const struct json *schema)
 {
     const struct json *properties = JSON_GET(schema, "properties");
     for (size_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
-        slice name = json_str(&properties->as.members[i].key);
+        const struct json_member *member = &properties->as.members[i];
+        slice name = json_str(&member->key);
+        slice hint = json_get_str(&member->value, SLICE("description"));
         /* The prefix keeps a parameter of the app from being taken for a field of the form. */
-        char field[160];
-        (void)snprintf(field, sizeof(field), "param.%.*s", SLICE_ARG(name));
-        slice text = slice_cstr(field), id = slice_cstr(form->suffix);
-        HTML(form->out, "<label for=\"{}-{}\">", text, id);
-        value_write_name(form->out, name);
-        buf_append(form->out, SLICE("</label>"));
-        HTML(form->out,
-             "<input id=\"{}-{}\" name=\"{}\" value=\"{}\" aria-describedby=\"hint-{}-{}\"", text,
-             id, text, web_field(form->request, field), text, id);
-        buf_append(form->out, json_has_text(JSON_GET(schema, "required"), name)
-                                  ? SLICE(" required>")
-                                  : SLICE(">"));
-        HTML(form->out, "<p class=\"hint\" id=\"hint-{}-{}\">{}</p>", text, id,
-             json_get_str(&properties->as.members[i].value, SLICE("description")));
+        const struct catalog_field field = {
+            .name = arena_printf(&form->request->op.arena, PARAM "%.*s", SLICE_ARG(name)),
+            .may_be_empty = !json_has_text(JSON_GET(schema, "required"), name)};
+        write_field(form, &field, hint.ptr ? hint : SLICE(""));
     }
 }
 
@@ -138,152 +146,145 @@ static void write_optional(const struct form *form, const struct catalog_auth *a
                            const struct connection *again)
 {
     const struct json *scopes = auth->optional_scopes;
+    struct json_writer *w = form->w;
+    json_member_open(w, "optional", '[');
     for (uint32_t i = 0; scopes && i < scopes->count; i++) {
-        slice scope = json_str(&scopes->as.members[i].key), id = slice_cstr(form->suffix);
-        bool is_granted = again && slice_has_word(again->scopes, scope);
-        char number[SLICE_U64_MAX];
-        slice at = slice_of_u64(i, number);
-        HTML(form->out,
-             "<p class=\"choice\"><input type=\"checkbox\" id=\"scope-{}-{}\" name=\"scope\" "
-             "value=\"{}\"",
-             at, id, scope);
-        buf_append(form->out, is_granted ? SLICE(" checked>") : SLICE(">"));
-        HTML(form->out, "<label for=\"scope-{}-{}\">Also: {} <code>{}</code></label></p>", at, id,
-             json_str(&scopes->as.members[i].value), scope);
+        slice scope = json_str(&scopes->as.members[i].key);
+        json_open(w, '{');
+        json_member_str(
+            w, "id",
+            arena_printf(&form->request->op.arena, "scope-%u-%.*s", i, SLICE_ARG(form->suffix)));
+        json_member_str(w, "scope", scope);
+        json_member_str(w, "text", json_str(&scopes->as.members[i].value));
+        json_member_bool(w, "granted", again && slice_has_word(again->scopes, scope));
+        json_close(w, '}');
     }
+    json_close(w, ']');
 }
 
-static void write_choice(const struct form *form, const struct catalog_integration *app,
-                         const struct catalog_auth *auth)
+/* The id of the new connection is drawn now: a form that is sent twice then makes one connection.
+ */
+static void write_new_id(struct web_request *request, struct json_writer *w, bool is_wanted)
 {
-    /* With one way to connect there is nothing to choose, and the form needs no heading. */
-    if (app->auth_count < 2)
-        return;
-    HTML(form->out, "<h3>{}</h3><input type=\"hidden\" name=\"auth\" value=\"{}\">", auth->name,
-         slice_cstr(catalog_auth_name(auth->kind)));
+    slice once = is_wanted ? arena_printf(&request->op.arena, "%c%lld", ONCE_CONNECTION,
+                                          (long long)short_id_new())
+                           : SLICE_NONE;
+    if (once.ptr)
+        once_view_field(request, once, w);
+    else
+        json_member_str(w, "once", SLICE_NONE);
 }
 
-static void write_connect_form(struct web_request *request, const struct catalog_integration *app,
-                               const struct catalog_auth *auth, const struct connection *again,
-                               struct buf *out)
+static void write_connect_form(struct web_request *request, struct json_writer *w,
+                               const struct catalog_integration *app,
+                               const struct catalog_auth *auth, const struct connection *again)
 {
     static const struct catalog_field label = {.name = SLICE_INIT("label"),
                                                .label = SLICE_INIT("Label for this connection"),
                                                .may_be_empty = true};
-    struct form form = {.request = request, .out = out, .suffix = "new"};
+    struct arena *arena = &request->op.arena;
     bool is_link = request->session.link_token.ptr != NULL;
-    ASSERT(auth >= app->auths && auth < app->auths + app->auth_count);
-    HTML(out, "<form method=\"post\" action=\"{}\">",
-         is_link ? arena_printf(&request->op.arena, "%.*s/go", SLICE_ARG(app_link_path(request)))
-                 : arena_printf(&request->op.arena, "/integrations/%.*s/connect",
-                                SLICE_ARG(app->integration_id)));
-    web_csrf_field(request, out);
-    if (again)
-        (void)snprintf(form.suffix, sizeof(form.suffix), "%lld", (long long)again->id);
-    /* A link's row names the connection; a field could name another one. */
-    if (again && !is_link)
-        HTML(out, "<input type=\"hidden\" name=\"connection\" value=\"{}\">",
-             slice_cstr(form.suffix));
+    slice kind = slice_cstr(catalog_auth_name(auth->kind));
+    slice id = again ? arena_printf(arena, "%lld", (long long)again->id) : SLICE("new");
     /* The first way keeps the plain suffix; each further one gets its kind, so that ids stay
      * unique. */
-    if (auth != &app->auths[0]) {
-        size_t len = strlen(form.suffix);
-        (void)snprintf(form.suffix + len, sizeof(form.suffix) - len, "-%s",
-                       catalog_auth_name(auth->kind));
-    }
-    /* The id of the new connection is drawn now: a form that is sent twice then makes one
-     * connection. */
-    if (!again && !is_link && auth->kind != AUTH_OAUTH2) {
-        slice once =
-            arena_printf(&request->op.arena, "%c%lld", ONCE_CONNECTION, (long long)short_id_new());
-        if (once.ptr)
-            once_write_field(request, once, out);
-    }
-    write_choice(&form, app, auth);
-    for (size_t i = 0; i < auth->field_count; i++)
-        write_field(&form, &auth->fields[i]);
+    const struct form form = {
+        request, w,
+        auth == &app->auths[0] ? id
+                               : arena_printf(arena, "%.*s-%.*s", SLICE_ARG(id), SLICE_ARG(kind))};
+    ASSERT(auth >= app->auths && auth < app->auths + app->auth_count);
+    json_open(w, '{');
+    json_member_str(w, "action",
+                    is_link ? arena_printf(arena, "%.*s/go", SLICE_ARG(app_link_path(request)))
+                            : arena_printf(arena, "/integrations/%.*s/connect",
+                                           SLICE_ARG(app->integration_id)));
+    /* A link's row names the connection; a field could name another one. */
+    json_member_str(w, "connection", again && !is_link ? id : SLICE_NONE);
+    write_new_id(request, w, !again && !is_link && auth->kind != AUTH_OAUTH2);
+    /* With one way to connect there is nothing to choose, and the form needs no heading. */
+    json_member_str(w, "auth", app->auth_count > 1 ? kind : SLICE_NONE);
+    json_member_str(w, "auth_name", auth->name);
+    json_member_str(w, "suffix", form.suffix);
+    write_credential(&form, auth);
     write_optional(&form, auth, again);
+    json_member_open(w, "fields", '[');
     if (!again)
         write_params(&form, app->connection_params);
     if (!again && !is_link)
-        write_field(&form, &label);
+        write_field(&form, &label, SLICE_NONE);
+    json_close(w, ']');
     /* Offered only where the identity is known: without one there is nothing to compare with. */
-    if (again && !is_link && connection_identity_is_known(&again->identity))
-        HTML(out,
-             "<p class=\"choice\"><input type=\"checkbox\" id=\"other-{}\" name=\"other\" "
-             "value=\"yes\"><label for=\"other-{}\">Allow a login other than {}"
-             "</label></p>",
-             slice_cstr(form.suffix), slice_cstr(form.suffix),
-             connection_identity_text(&again->identity));
-    slice how = app->auth_count > 1
-                    ? arena_printf(&request->op.arena, " (%.*s)", SLICE_ARG(auth->name))
-                    : SLICE("");
-    HTML(out,
-         again ? "<p class=\"actions\"><button aria-label=\"Reconnect {}{}\">Reconnect</button></p>"
-                 "</form>"
-               : "<p class=\"actions\"><button class=\"primary\">Connect {}{}</button></p></form>",
-         again ? again->label : app->name, how);
+    json_member_str(w, "other", again && !is_link ? app_acts_as(again) : SLICE_NONE);
+    json_member_str(w, "again", again ? again->label : SLICE_NONE);
+    json_member_str(w, "app", app->name);
+    json_close(w, '}');
 }
 
 /* For a reconnect the way that the connection has comes first; the others would change how it
  * authenticates. */
-void app_write_connect(struct web_request *request, const struct catalog_integration *app,
-                       const struct connection *again, bool has_client, struct buf *out)
+void app_view_forms(struct web_request *request, struct json_writer *w,
+                    const struct catalog_integration *app, const struct connection *again,
+                    bool has_client)
 {
     const struct catalog_auth *first = again ? catalog_auth_of(app, again->auth_kind)
                                              : &app->auths[0];
+    json_member_open(w, "forms", '[');
     /* Without a client the OAuth form could only fail; the caller says what to do about that. */
     if (has_client || first->kind != AUTH_OAUTH2)
-        write_connect_form(request, app, first, again, out);
+        write_connect_form(request, w, app, first, again);
     for (size_t i = 0; i < app->auth_count; i++)
         if (&app->auths[i] != first && (has_client || app->auths[i].kind != AUTH_OAUTH2))
-            write_connect_form(request, app, &app->auths[i], again, out);
+            write_connect_form(request, w, app, &app->auths[i], again);
+    json_close(w, ']');
+}
+
+void app_view_no_forms(struct json_writer *w)
+{
+    json_member_open(w, "forms", '[');
+    json_close(w, ']');
 }
 
 enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem)
 {
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p><div class=\"card\">", problem);
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "problem", problem);
+    json_member_str(w, "name", app->name);
+    json_member_str(w, "back",
+                    request->session.link_token.ptr ? app_link_path(request)
+                                                    : app_path(request, app->integration_id));
     /* has_client is true: the form was sent, so there was a client, or none was needed. */
-    app_write_connect(request, app, again, true, &body);
-    HTML(&body, "</div><p class=\"actions\"><a class=\"button\" href=\"{}\">Back to {}</a></p>",
-         request->session.link_token.ptr ? app_link_path(request)
-                                         : app_path(request, app->integration_id),
-         app->name);
+    app_view_forms(request, w, app, again, true);
     app_allow_forms(request, app);
-    return web_reply_page(request, status,
-                          arena_printf(&request->op.arena, "Connect %.*s", SLICE_ARG(app->name)),
-                          &body);
+    return web_reply_view(request, status, "connect", &view);
 }
 
 /* ---- connections ---- */
 
-static void write_connection(struct web_request *request, const struct catalog_integration *app,
-                             const struct connection *row, struct buf *out)
+static void write_connection(struct web_request *request, struct json_writer *w,
+                             const struct catalog_integration *app, const struct connection *row)
 {
-    slice missing = app_scopes_missing(request, app, row);
-    buf_append(out, SLICE("<li><div class=\"row\"><div>"));
-    HTML(out, "<h3><a href=\"{}\">{}</a></h3>", app_connection_path(request, row->id), row->label);
-    app_write_identity(row, out);
-    app_write_last_use(row, out);
-    buf_append(out, SLICE("</div><p>"));
-    app_write_badges(row, out);
-    buf_append(out, SLICE("</p></div>"));
-    if (row->error.len > 0)
-        HTML(out, "<p class=\"problem\">{}</p>", row->error);
-    if (missing.ptr)
-        HTML(out,
-             "<p><strong>Not granted: {}</strong>. Actions that need it will be refused; "
-             "reconnect to allow it.</p>",
-             missing);
+    json_open(w, '{');
+    json_member_str(w, "id", arena_printf(&request->op.arena, "%lld", (long long)row->id));
+    json_member_str(w, "label", row->label);
+    json_member_bool(w, "default", row->is_default);
+    json_member_str(w, "status", slice_cstr(connection_status_name(row->status)));
+    json_member_str(w, "error", row->error);
+    view_time(w, "last_used_at", row->last_used_at);
+    json_member_str(w, "acts_as", app_acts_as(row));
+    json_member_str(w, "missing", app_scopes_missing(request, app, row));
+    /* OAuth needs a button only; a credential needs fields, which stay folded. */
+    json_member_bool(w, "folds", catalog_auth_of(app, row->auth_kind)->kind != AUTH_OAUTH2);
     /* A live connection is reconnected on its own page; here only those that need it have a form.
      */
-    if (row->status != CONNECTION_LIVE)
-        app_write_reconnect(request, app, row, out);
-    buf_append(out, SLICE("</li>"));
+    if (row->status != CONNECTION_LIVE && web_may(request, SCOPE_EXECUTE) &&
+        app->auth.kind != AUTH_NONE)
+        app_view_forms(request, w, app, row, true);
+    else
+        app_view_no_forms(w);
+    json_close(w, '}');
 }
 
 /* ---- the OAuth client ---- */
@@ -338,64 +339,55 @@ static enum op_result begin_app(struct web_request *request)
     return OP_WAIT;
 }
 
-static void write_app_about(const struct catalog_integration *app, struct buf *out)
-{
-    HTML(out, "<p>{}</p><p class=\"soft\">{}", app->description, app->category);
-    buf_printf(out, ", %zu actions", app->action_count);
-    if (app->docs_url.len > 0 && slice_starts_with(app->docs_url, SLICE("https://")))
-        HTML(out, ", <a href=\"{}\" rel=\"noreferrer\">its documentation</a>", app->docs_url);
-    buf_append(out, SLICE("</p>"));
-}
-
-/* Replaces the connect button where there is no OAuth client: the button could only fail. */
-static void write_no_client(struct web_request *request, const struct app *app, struct buf *out)
-{
-    HTML(out,
-         "<p>{} accepts registered clients only, and this server has no OAuth client there yet."
-         "</p>",
-         app->integration->name);
-    app_write_client_wanted(request, app->integration, 0, out);
-}
-
-static void write_connect_section(struct web_request *request, const struct app *app, size_t count,
-                                  struct buf *out)
-{
-    const struct catalog_integration *integration = app->integration;
-    if (integration->auth.kind == AUTH_NONE) {
-        buf_append(out, SLICE("<p>It needs no connection: it works as it is.</p>"));
-        return;
-    }
-    HTML(out, "<section class=\"card\" aria-labelledby=\"connect\"><h2 id=\"connect\">{}</h2>",
-         count > 0 ? SLICE("Connect another account") : SLICE("Connect"));
-    if (!web_may(request, SCOPE_EXECUTE))
-        buf_append(out, SLICE("<p>The API key of this session may not connect apps; sign in with "
-                              "one that has the scope execute.</p>"));
-    else
-        app_write_connect(request, integration, NULL, has_client(app), out);
-    if (web_may(request, SCOPE_EXECUTE) && !has_client(app))
-        write_no_client(request, app, out);
-    buf_append(out, SLICE("</section>"));
-}
-
 /* The default connection comes first, wherever it is in the list. */
-static void write_connections(struct web_request *request, const struct app *app,
-                              const struct connection *rows, size_t count,
-                              const struct connection *first, struct buf *out)
+static void write_connections(struct web_request *request, struct json_writer *w,
+                              const struct app *app, const struct connection *rows, size_t count,
+                              const struct connection *first)
 {
     size_t listed = count > CONNECTIONS_MAX ? CONNECTIONS_MAX : count;
     ASSERT(count <= CONNECTIONS_MAX + 1);
-    if (count == 0)
-        return;
-    buf_append(out, SLICE("<h2>Connections</h2><ul class=\"list\">"));
-    if (first && first->is_default)
-        write_connection(request, app->integration, first, out);
+    json_member_open(w, "connections", '[');
+    if (count > 0 && first && first->is_default)
+        write_connection(request, w, app->integration, first);
     for (size_t i = 0; i < listed; i++)
         if (!first || !first->is_default || rows[i].id != first->id)
-            write_connection(request, app->integration, &rows[i], out);
-    buf_append(out, SLICE("</ul>"));
-    if (count > listed)
-        web_write_more_connections(request, app->integration->integration_id, &rows[listed - 1],
-                                   out);
+            write_connection(request, w, app->integration, &rows[i]);
+    json_close(w, ']');
+    json_member_str(w, "after",
+                    count > listed ? connect_cursor(&rows[listed - 1], &request->op.arena)
+                                   : SLICE_NONE);
+}
+
+static void write_app_facts(struct web_request *request, struct json_writer *w,
+                            const struct app *app)
+{
+    const struct catalog_integration *integration = app->integration;
+    bool needs_connection = integration->auth.kind != AUTH_NONE;
+    json_member_str(w, "integration_id", integration->integration_id);
+    json_member_str(w, "name", integration->name);
+    json_member_str(w, "description", integration->description);
+    json_member_str(w, "category", integration->category);
+    json_member_i64(w, "action_count", (int64_t)integration->action_count);
+    json_member_str(w, "docs_url", integration->docs_url);
+    json_member_bool(w, "needs_connection", needs_connection);
+    if (needs_connection && web_may(request, SCOPE_EXECUTE))
+        app_view_forms(request, w, integration, NULL, has_client(app));
+    else
+        app_view_no_forms(w);
+    json_member_bool(w, "wants_client", !has_client(app));
+    /* Not offered where there is no client: the form to connect has it already. */
+    if (catalog_auth_by(integration, AUTH_OAUTH2) && has_client(app)) {
+        json_member_open(w, "client", '{');
+        json_member_bool(w, "own", app->has_own);
+        json_close(w, '}');
+    } else {
+        json_member_str(w, "client", SLICE_NONE);
+    }
+    slice typed = web_field(request, "client_id"); /* when the form comes back with an error */
+    json_member_str(w, "client_id",
+                    typed.ptr      ? typed
+                    : app->has_own ? app->own_client.client_id
+                                   : SLICE_NONE);
 }
 
 static enum op_result finish_app(struct web_request *request)
@@ -403,7 +395,7 @@ static enum op_result finish_app(struct web_request *request)
     struct app *app = request->state;
     struct connection *rows, *choice;
     size_t count, choice_count;
-    struct buf body;
+    struct view view;
     int status = store_connection_list_result(&request->query, &rows, &count);
     if (status == OK)
         status = store_connection_list_result(&app->choice, &choice, &choice_count);
@@ -411,15 +403,11 @@ static enum op_result finish_app(struct web_request *request)
         status = read_clients(app);
     if (status != OK)
         return web_reply_database(request, status);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_app_about(app->integration, &body);
-    write_connections(request, app, rows, count, choice_count > 0 ? &choice[0] : NULL, &body);
-    write_connect_section(request, app, count, &body);
-    /* Not offered where there is no client: write_no_client has that form already. */
-    if (catalog_auth_by(app->integration, AUTH_OAUTH2) && has_client(app))
-        app_write_client(request, app->integration, app->has_own ? &app->own_client : NULL, &body);
+    struct json_writer *w = view_begin(&view);
+    write_app_facts(request, w, app);
+    write_connections(request, w, app, rows, count, choice_count > 0 ? &choice[0] : NULL);
     app_allow_forms(request, app->integration);
-    return web_reply_page(request, 200, app->integration->name, &body);
+    return web_reply_view(request, 200, "app", &view);
 }
 
 const struct web_page web_app = {.route = "/integrations/{id}",

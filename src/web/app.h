@@ -30,36 +30,23 @@ slice app_path_after(struct web_request *request, slice integration_id, int64_t 
  * the app does not say. */
 slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
                          const struct connection *row);
-void app_write_badges(const struct connection *row, struct buf *out);
-/* <p>: the identity it acts as. Writes nothing where that is unknown, or equals the label. */
-void app_write_identity(const struct connection *row, struct buf *out);
-/* <p>: when it was last used. */
-void app_write_last_use(const struct connection *row, struct buf *out);
-/* The form that gives it a new grant or credential. Writes nothing where the session may not. */
-void app_write_reconnect(struct web_request *request, const struct catalog_integration *app,
-                         const struct connection *row, struct buf *out);
+/* What it is known to act as; SLICE_NONE: unknown. */
+slice app_acts_as(const struct connection *row);
 
-/* The form that connects the app, or gives the connection `again` (not NULL) a new grant; one form
- * for each way to connect. What was typed before is filled in again, except the credential.
- * has_client false leaves OAuth out, since it could only fail. */
-void app_write_connect(struct web_request *request, const struct catalog_integration *app,
-                       const struct connection *again, bool has_client, struct buf *out);
+/* A member "forms": the forms that connect the app, or give the connection `again` (not NULL) a new
+ * grant; one for each way to connect (connect_form.html). What was typed before is filled in again,
+ * except the credential. has_client false leaves OAuth out, since it could only fail. */
+void app_view_forms(struct web_request *request, struct json_writer *w,
+                    const struct catalog_integration *app, const struct connection *again,
+                    bool has_client);
+/* No forms. */
+void app_view_no_forms(struct json_writer *w);
 /* Lets forms of the page lead to the app's authorization server, where it has one. */
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app);
 /* The page with that form alone, and what was wrong. */
 enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem);
-
-/* ---- the app's OAuth client (app_client.c) ---- */
-
-/* For an app without a working client: what this person can do about it, and the form that sets one
- * where the session may. again: the connection whose page is returned to; 0: the app's page. */
-void app_write_client_wanted(struct web_request *request, const struct catalog_integration *app,
-                             int64_t again, struct buf *out);
-/* Which client is used, and how to use another. own NULL: the operator's. */
-void app_write_client(struct web_request *request, const struct catalog_integration *app,
-                      const struct oauth_client *own, struct buf *out);
 
 /* ---- a connect link (connect_link.c), for sessions that a link opened ---- */
 

@@ -1,87 +1,10 @@
 /*
- * The OAuth client that is used to ask an app for a grant: which one it is, the form that sets the
- * account's own, and what that form and its button do.
+ * The OAuth client that is used to ask an app for a grant: what the form that sets the account's
+ * own, and its button, do.
  */
 #include "base/mem.h"
 #include "connect/oauth.h"
 #include "web/app.h"
-
-/* ---- forms ---- */
-
-/* again: the connection whose page is returned to; 0: the app's page */
-static void write_client_form(struct web_request *request, const struct catalog_integration *app,
-                              slice client_id, int64_t again, bool is_wanted, struct buf *out)
-{
-    slice typed = web_field(request, "client_id"); /* when the form comes back with an error */
-    HTML(out, "<form method=\"post\" action=\"/integrations/{}/client\">", app->integration_id);
-    web_csrf_field(request, out);
-    if (again)
-        buf_printf(out, "<input type=\"hidden\" name=\"connection\" value=\"%lld\">",
-                   (long long)again);
-    /* The stored secret is never sent to the browser; the field is empty each time. */
-    HTML(out,
-         "<label for=\"client-id\">Client id</label><input id=\"client-id\" name=\"client_id\" "
-         "value=\"{}\" required maxlength=\"1000\" autocomplete=\"off\" spellcheck=\"false\">"
-         "<label for=\"client-secret\">Client secret <span class=\"soft\">(empty for a public "
-         "client)</span></label><input id=\"client-secret\" name=\"client_secret\" "
-         "type=\"password\" autocomplete=\"off\">"
-         "<p class=\"actions\"><button class=\"{}\">Save the client</button></p></form>",
-         typed.ptr ? typed : client_id, is_wanted ? SLICE("primary") : SLICE(""));
-}
-
-static void write_redirect_uri(const struct web_request *request, struct buf *out)
-{
-    HTML(out, "<p>The redirect URI to register with the app: <code>{}/connect/callback</code></p>",
-         request->web->config.public_url);
-}
-
-void app_write_client_wanted(struct web_request *request, const struct catalog_integration *app,
-                             int64_t again, struct buf *out)
-{
-    /* A link's session belongs to an end user of the account, and has no means to register a
-     * client. */
-    if (request->session.link_token.ptr) {
-        buf_append(out, SLICE("<p>Ask the sender of this link to set up the client; only they can."
-                              "</p>"));
-        return;
-    }
-    if (!web_may(request, SCOPE_ADMIN)) {
-        HTML(out,
-             "<p>Ask your operator to register one (<code>sluice oauth-clients set {}</code>), or "
-             "sign in with a key that has the scope admin to enter one for your account.</p>",
-             app->integration_id);
-        return;
-    }
-    HTML(out,
-         "<p>Register a client in the developer settings of {} and enter it here for your account, "
-         "or ask your operator for one that serves all (<code>sluice oauth-clients set {}</code>)."
-         "</p>",
-         app->name, app->integration_id);
-    write_redirect_uri(request, out);
-    write_client_form(request, app, SLICE(""), again, true, out);
-}
-
-void app_write_client(struct web_request *request, const struct catalog_integration *app,
-                      const struct oauth_client *own, struct buf *out)
-{
-    HTML(out, "<h2>OAuth client</h2><p>{}</p>",
-         own ? SLICE("Your account's own client is used.")
-             : SLICE("The client that your operator registered is used."));
-    if (!web_may(request, SCOPE_ADMIN))
-        return;
-    HTML(out, "<details id=\"client\"><summary>{}</summary>",
-         own ? SLICE("Change the client") : SLICE("Use an OAuth client of your own"));
-    write_redirect_uri(request, out);
-    write_client_form(request, app, own ? own->client_id : SLICE(""), 0, false, out);
-    if (own)
-        web_button(request, out,
-                   arena_printf(&request->op.arena, "/integrations/%.*s/client/delete",
-                                SLICE_ARG(app->integration_id)),
-                   SLICE("Delete the client"), "danger");
-    buf_append(out, SLICE("</details>"));
-}
-
-/* ---- saving, deleting ---- */
 
 struct client {
     struct catalog *catalog;

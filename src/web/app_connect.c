@@ -448,20 +448,19 @@ static enum op_result reply_no_client(struct web_request *request)
 {
     struct connecting *it = request->state;
     bool is_to_app = !it->again || it->is_link;
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(
-        &body,
-        "<p class=\"problem\" role=\"alert\">Nothing was changed: this server has no working OAuth "
-        "client for {}, and {} accepts registered clients only.</p><div class=\"card\">",
-        it->app->name, it->app->name);
-    app_write_client_wanted(request, it->app, it->again, &body);
-    HTML(&body, "</div><p class=\"actions\"><a class=\"button\" href=\"{}\">Back to {}</a></p>",
-         app_path_after(request, it->app->integration_id, it->again, it->again != 0),
-         is_to_app ? it->app->name : it->row.label);
-    return web_reply_page(
-        request, 400, arena_printf(&request->op.arena, "Connect %.*s", SLICE_ARG(it->app->name)),
-        &body);
+    slice client_id = web_field(request, "client_id");
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "integration_id", it->app->integration_id);
+    json_member_str(w, "name", it->app->name);
+    json_member_str(w, "back",
+                    app_path_after(request, it->app->integration_id, it->again, it->again != 0));
+    json_member_str(w, "back_to", is_to_app ? it->app->name : it->row.label);
+    json_member_str(w, "connection",
+                    it->again ? arena_printf(&request->op.arena, "%lld", (long long)it->again)
+                              : SLICE_NONE);
+    json_member_str(w, "client_id", client_id);
+    return web_reply_view(request, 400, "connect_no_client", &view);
 }
 
 static enum op_result on_sent(struct web_request *request)

@@ -67,21 +67,12 @@ static enum op_result begin_callback(struct web_request *request)
 static enum op_result reply_incomplete(struct web_request *request, slice path)
 {
     const struct callback *it = request->state;
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    if (it->scopes_missing.ptr)
-        HTML(
-            &body,
-            "<p>The app did not grant everything that was requested; missing: <strong>{}</strong>. "
-            "Actions that need it will be refused. To allow it, reconnect and leave all boxes "
-            "ticked.</p>",
-            it->scopes_missing);
-    if (it->finish.is_refresh_token_missing)
-        buf_append(&body, SLICE("<p>The app gave no refresh token: once its access token expires "
-                                "you will be asked to connect it again.</p>"));
-    HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Continue</a></p>",
-         path);
-    return web_reply_page(request, 200, SLICE("Connected, but not everything was granted"), &body);
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "missing", it->scopes_missing);
+    json_member_bool(w, "no_refresh_token", it->finish.is_refresh_token_missing);
+    json_member_str(w, "next", path);
+    return web_reply_view(request, 200, "connect_in_part", &view);
 }
 
 /* Back to where it was started. */
@@ -100,14 +91,12 @@ static slice try_again_path(struct web_request *request)
 static enum op_result reply_failed(struct web_request *request, unsigned status, slice message,
                                    slice advice)
 {
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", message);
-    if (advice.ptr)
-        HTML(&body, "<p>{}</p>", advice);
-    HTML(&body, "<p class=\"actions\"><a class=\"button primary\" href=\"{}\">Try again</a></p>",
-         try_again_path(request));
-    return web_reply_page(request, status, SLICE("Not connected"), &body);
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "message", message);
+    json_member_str(w, "advice", advice);
+    json_member_str(w, "back", try_again_path(request));
+    return web_reply_view(request, status, "connect_failed", &view);
 }
 
 /* ---- from the answer to the connection ---- */

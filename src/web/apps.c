@@ -85,10 +85,11 @@ static void list_all(struct apps *apps, const struct connection_app *own, size_t
 
 /* ---- writing ---- */
 
-static void write_categories(const struct catalog *catalog, slice chosen, struct buf *out)
+static void write_categories(const struct catalog *catalog, struct json_writer *w)
 {
     slice categories[CATEGORIES_MAX];
     size_t count = 0;
+    json_member_open(w, "categories", '[');
     for (size_t i = 0; i < catalog->integration_count; i++) {
         slice category = catalog->integrations[i]->category;
         /* Further categories are left out of the filter; their apps are still listed. */
@@ -98,53 +99,37 @@ static void write_categories(const struct catalog *catalog, slice chosen, struct
         if (!is_new)
             continue;
         categories[count++] = category;
-        HTML(out,
-             slice_eq(category, chosen) ? "<option selected>{}</option>" : "<option>{}</option>",
-             category);
+        json_put_str(w, category);
     }
-}
-
-static void write_app_filter(struct web_request *request, const struct catalog *catalog,
-                             struct buf *out)
-{
-    HTML(out,
-         "<form class=\"inline card\" method=\"get\" action=\"/integrations\" role=\"search\"><div>"
-         "<label for=\"q\">Search</label><input id=\"q\" name=\"q\" type=\"search\" value=\"{}\" "
-         "maxlength=\"200\"></div><div><label for=\"category\">Category</label>"
-         "<select id=\"category\" name=\"category\"><option value=\"\">any</option>",
-         web_query(request, "q"));
-    write_categories(catalog, web_query(request, "category"), out);
-    buf_append(out, SLICE("</select></div><button>Show</button></form>"));
+    json_close(w, ']');
 }
 
 static void write_app(const struct catalog_integration *app, const struct connection_app *own,
-                      struct buf *out)
+                      struct json_writer *w)
 {
-    HTML(out, "<li><h3><a href=\"/integrations/{}\">{}</a> ", app->integration_id, app->name);
-    if (own)
-        /* An app without authentication works without a connection, and never has one. */
-        web_badge(out, slice_cstr(connect_state_name(connect_state_of(own))));
-    else if (app->auth.kind == AUTH_NONE)
-        web_badge(out, SLICE("no sign-in needed"));
-    HTML(out, "</h3><p class=\"soft\">{}</p><p>{}</p></li>", app->category,
-         catalog_summary(app->description));
+    json_open(w, '{');
+    json_member_str(w, "integration_id", app->integration_id);
+    json_member_str(w, "name", app->name);
+    json_member_str(w, "category", app->category);
+    json_member_str(w, "description", catalog_summary(app->description));
+    json_member_str(w, "status",
+                    own ? slice_cstr(connect_state_name(connect_state_of(own))) : SLICE_NONE);
+    /* An app without authentication works without a connection, and never has one. */
+    json_member_bool(w, "needs_no_sign_in", app->auth.kind == AUTH_NONE);
+    json_close(w, '}');
 }
 
-static size_t write_list(const struct apps *apps, slice category, const struct connection_app *own,
-                         size_t count, struct buf *out)
+static void write_list(const struct apps *apps, slice category, const struct connection_app *own,
+                       size_t count, struct json_writer *w)
 {
-    size_t listed = 0;
-    buf_append(out, SLICE("<ul class=\"list grid\">"));
+    json_member_open(w, "apps", '[');
     for (size_t i = 0; i < apps->count; i++) {
         const struct catalog_integration *app = apps->list[i];
         /* The category filters what a search found, too. */
-        if (category.ptr && !slice_eq(app->category, category))
-            continue;
-        write_app(app, connect_app_of(own, count, app->integration_id), out);
-        listed++;
+        if (!category.ptr || slice_eq(app->category, category))
+            write_app(app, connect_app_of(own, count, app->integration_id), w);
     }
-    buf_append(out, SLICE("</ul>"));
-    return listed;
+    json_close(w, ']');
 }
 
 static enum op_result finish_apps(struct web_request *request)
@@ -153,7 +138,7 @@ static enum op_result finish_apps(struct web_request *request)
     slice query = web_query(request, "q");
     struct connection_app *own;
     size_t count;
-    struct buf body;
+    struct view view;
     int status = store_connection_apps_result(&request->query, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
@@ -164,12 +149,12 @@ static enum op_result finish_apps(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     if (!query.ptr)
         list_all(apps, own, count);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_app_filter(request, apps->catalog, &body);
-    if (write_list(apps, web_query(request, "category"), own, count, &body) == 0)
-        buf_append(&body, SLICE("<p>No app. Search for something else, or ask your operator to "
-                                "add one.</p>"));
-    return web_reply_page(request, 200, SLICE("Apps"), &body);
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "q", query);
+    json_member_str(w, "category", web_query(request, "category"));
+    write_categories(apps->catalog, w);
+    write_list(apps, web_query(request, "category"), own, count, w);
+    return web_reply_view(request, 200, "apps", &view);
 }
 
 const struct web_page web_apps = {.route = "/integrations",

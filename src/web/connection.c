@@ -41,45 +41,10 @@ slice app_scopes_missing(struct web_request *request, const struct catalog_integ
     return oauth_scopes_missing(auth->scopes, row->scopes, &request->op.arena);
 }
 
-void app_write_badges(const struct connection *row, struct buf *out)
+slice app_acts_as(const struct connection *row)
 {
-    if (row->is_default)
-        buf_append(out, SLICE("<span class=\"badge\">default</span> "));
-    web_badge(out, slice_cstr(connection_status_name(row->status)));
-}
-
-void app_write_identity(const struct connection *row, struct buf *out)
-{
-    slice text = connection_identity_text(&row->identity);
-    /* The label is often the identity itself; it is not repeated. */
-    if (connection_identity_is_known(&row->identity) && !slice_eq(text, row->label))
-        HTML(out, "<p>acts as {}</p>", text);
-}
-
-void app_write_last_use(const struct connection *row, struct buf *out)
-{
-    if (row->last_used_at == 0) {
-        buf_append(out, SLICE("<p class=\"soft\">not used yet</p>"));
-        return;
-    }
-    buf_append(out, SLICE("<p class=\"soft\">last used "));
-    html_time(out, row->last_used_at);
-    buf_append(out, SLICE("</p>"));
-}
-
-void app_write_reconnect(struct web_request *request, const struct catalog_integration *app,
-                         const struct connection *row, struct buf *out)
-{
-    if (!web_may(request, SCOPE_EXECUTE) || app->auth.kind == AUTH_NONE)
-        return;
-    /* OAuth needs a button only; a credential needs fields, which stay folded. */
-    if (catalog_auth_of(app, row->auth_kind)->kind == AUTH_OAUTH2) {
-        app_write_connect(request, app, row, true, out);
-        return;
-    }
-    buf_append(out, SLICE("<details><summary>Reconnect with a new credential</summary>"));
-    app_write_connect(request, app, row, true, out);
-    buf_append(out, SLICE("</details>"));
+    return connection_identity_is_known(&row->identity) ? connection_identity_text(&row->identity)
+                                                        : SLICE_NONE;
 }
 
 /* ---- loading ---- */
@@ -124,16 +89,6 @@ static enum op_result begin_connection(struct web_request *request)
 
 /* ---- facts ---- */
 
-static void write_connection_time(struct buf *out, const char *label, int64_t at, const char *none)
-{
-    HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
-    if (at != 0)
-        html_time(out, at);
-    else
-        buf_append_cstr(out, none);
-    buf_append(out, SLICE("</dd>"));
-}
-
 /* NULL: unknown, for example because the database was unreachable. */
 static const struct connect_item *item_of(const struct page *page)
 {
@@ -148,63 +103,16 @@ static const struct catalog_auth *auth_of(const struct page *page)
     return catalog_auth_of(page->app, page->row.auth_kind);
 }
 
-static void write_expiry(const struct page *page, struct buf *out)
+/* Whether it is renewed by itself; SLICE_NONE: nothing is to be said of it. */
+static slice renewal_of(const struct page *page, bool has_expiry)
 {
     const struct connect_item *item = item_of(page);
     /* 0 means that the app did not say when the token expires. */
-    if (page->row.expires_at == 0) {
-        write_connection_time(out, "Token expires", 0, "not known, or never");
-        return;
-    }
-    write_connection_time(out, "Token expires", page->row.expires_at, "");
-    if (!item || page->row.status != CONNECTION_LIVE)
-        return;
-    HTML(out, "<dt>Renewal</dt><dd>{}</dd>",
-         item->has_refresh_token || auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS
-             ? SLICE("automatic, before the token expires")
-             : SLICE("none: the app gave no refresh token. Reconnect when the token has expired."));
-}
-
-static void write_identity(const struct page *page, struct buf *out)
-{
-    const struct connection_identity *identity = &page->row.identity;
-    bool is_asked = page->app && page->app->identity.from != IDENTITY_NONE;
-    buf_append(out, SLICE("<dt>Acts as</dt><dd>"));
-    if (!connection_identity_is_known(identity)) {
-        HTML(out, "{}</dd>",
-             is_asked ? SLICE("not known; test or reconnect it to find out")
-                      : SLICE("not known: the app does not report it"));
-        return;
-    }
-    slice text = connection_identity_text(identity);
-    HTML(out, "{}", text);
-    if (identity->label.ptr && !slice_eq(identity->label, text))
-        HTML(out, " <span class=\"soft\">{}</span>", identity->label);
-    if (identity->subject.ptr && !slice_eq(identity->subject, text))
-        HTML(out, "<br><code>{}</code>", identity->subject);
-    buf_append(out, SLICE("</dd>"));
-}
-
-static void write_facts(const struct page *page, struct buf *out)
-{
-    const struct connection *row = &page->row;
-    buf_append(out, SLICE("<dl class=\"card\">"));
-    write_identity(page, out);
-    write_connection_time(out, "Last use", row->last_used_at, "not used yet");
-    HTML(out, "<dt>Last error</dt><dd>{}", row->failure.len > 0 ? row->failure : SLICE("none"));
-    if (row->failed_at != 0) {
-        buf_append(out, SLICE("<br><span class=\"soft\">"));
-        html_time(out, row->failed_at);
-        buf_append(out, SLICE("</span>"));
-    }
-    buf_append(out, SLICE("</dd>"));
-    /* Other kinds of credential have no expiry that is known here. */
-    if (page->app && (auth_of(page)->kind == AUTH_OAUTH2 ||
-                      auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS))
-        write_expiry(page, out);
-    write_connection_time(out, "Connected", row->created_at, "");
-    write_connection_time(out, "Changed", row->updated_at, "");
-    buf_printf(out, "<dt>Id</dt><dd><code>%lld</code></dd></dl>", (long long)row->id);
+    if (!has_expiry || page->row.expires_at == 0 || !item || page->row.status != CONNECTION_LIVE)
+        return SLICE_NONE;
+    return item->has_refresh_token || auth_of(page)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS
+               ? SLICE("automatic")
+               : SLICE("none");
 }
 
 /* ---- scopes ---- */
@@ -220,145 +128,88 @@ static bool is_refused(const struct catalog_action *action, slice granted)
     return action->scope_words.len > 0;
 }
 
-static void write_scope_row(slice scope, bool is_granted, struct buf *out)
+static void write_scope(struct json_writer *w, slice scope, bool is_granted)
 {
-    HTML(out, "<li class=\"row\"><code>{}</code>", scope);
-    buf_append(out, is_granted ? SLICE("<span class=\"badge ok\">granted</span></li>")
-                               : SLICE("<span class=\"badge warn\">not granted</span></li>"));
+    json_open(w, '{');
+    json_member_str(w, "scope", scope);
+    json_member_bool(w, "granted", is_granted);
+    json_close(w, '}');
 }
 
-static void write_refused(const struct page *page, struct buf *out)
+/* Those that were requested, then what the app granted besides, by an earlier grant. */
+static void write_scopes(struct json_writer *w, const struct json *wanted, slice granted)
 {
-    const struct catalog_integration *app = page->app;
-    size_t count = 0;
-    for (size_t i = 0; i < app->action_count; i++)
-        count += is_refused(&app->actions[i], page->row.scopes);
-    if (count == 0)
-        return;
-    buf_printf(out, "<p>Actions refused without them (%zu of %zu): ", count, app->action_count);
-    size_t listed = 0;
-    for (size_t i = 0; i < app->action_count && listed < REFUSED_MAX; i++)
-        if (is_refused(&app->actions[i], page->row.scopes))
-            HTML(out, listed++ > 0 ? "; {}" : "{}", app->actions[i].title);
-    buf_append(out, listed < count ? SLICE("; and more.</p>") : SLICE(".</p>"));
-}
-
-static void write_scopes(struct web_request *request, const struct page *page, struct buf *out)
-{
-    const struct json *wanted = auth_of(page)->scopes;
-    slice granted = page->row.scopes;
-    if (auth_of(page)->kind != AUTH_OAUTH2)
-        return;
-    buf_append(out, SLICE("<h2>What the app granted</h2>"));
-    if (!granted.ptr) {
-        buf_append(out,
-                   SLICE("<p>The app did not report it; it refuses what it does not allow.</p>"));
-        return;
-    }
-    buf_append(out, SLICE("<ul class=\"list\">"));
+    json_member_open(w, "scopes", '[');
     for (size_t i = 0; wanted && i < wanted->count; i++) {
         slice scope = json_str(&wanted->as.items[i]);
-        write_scope_row(scope, slice_has_word(granted, scope), out);
+        write_scope(w, scope, slice_has_word(granted, scope));
     }
-    /* The app may have granted more than was requested, by an earlier grant. */
     while (granted.len > 0) {
         slice scope = slice_split(&granted, ' ');
         if (scope.len > 0 && !json_has_text(wanted, scope))
-            write_scope_row(scope, true, out);
+            write_scope(w, scope, true);
     }
-    buf_append(out, SLICE("</ul>"));
-    if (!app_scopes_missing(request, page->app, &page->row).ptr)
-        /* Nothing is missing, so nothing is refused. */
-        return;
-    buf_append(out,
-               SLICE("<p>The app did not grant everything that was requested. To allow the rest, "
-                     "reconnect and leave all boxes ticked.</p>"));
-    write_refused(page, out);
+    json_close(w, ']');
 }
 
-/* ---- what may be done ---- */
-
-static void write_button(struct web_request *request, const struct page *page, const char *verb,
-                         slice label, const char *style, struct buf *out)
-{
-    slice path = app_connection_path(request, page->row.id);
-    web_button(request, out, arena_printf(&request->op.arena, "%.*s/%s", SLICE_ARG(path), verb),
-               label, style);
-}
-
-static void write_rename(struct web_request *request, const struct page *page, struct buf *out)
-{
-    slice typed = web_field(request, "label"); /* when the form comes back with an error */
-    HTML(out, "<h2>Rename</h2><form class=\"inline card\" method=\"post\" action=\"{}/label\">",
-         app_connection_path(request, page->row.id));
-    web_csrf_field(request, out);
-    HTML(out,
-         "<div><label for=\"label\">Label</label><input id=\"label\" name=\"label\" value=\"{}\" "
-         "required maxlength=\"200\"></div><button>Save the label</button></form>",
-         typed.ptr ? typed : page->row.label);
-}
-
-static void write_reconnect(struct web_request *request, const struct page *page, struct buf *out)
-{
-    buf_append(
-        out, SLICE("<section class=\"card\" aria-labelledby=\"reconnect\">"
-                   "<h2 id=\"reconnect\">Reconnect</h2><p>Gives this connection a new grant "
-                   "or credential. Whatever uses the connection continues with the new one.</p>"));
-    app_write_connect(request, page->app, &page->row, true, out);
-    buf_append(out, SLICE("</section>"));
-}
-
-static void write_actions(struct web_request *request, const struct page *page, struct buf *out)
+/* The titles of the first actions that the app's refusal concerns, and how many there are. */
+static void write_refused(struct json_writer *w, const struct page *page)
 {
     const struct catalog_integration *app = page->app;
-    buf_append(out, SLICE("<div class=\"actions\">"));
-    /* Only an app with a request to test by can be tested. */
-    if (web_may(request, SCOPE_EXECUTE) && app && auth_of(page)->test_path.len > 0)
-        write_button(request, page, "test", SLICE("Test it"), "", out);
-    if (web_may(request, SCOPE_ADMIN) && !page->row.is_default)
-        write_button(request, page, "default", SLICE("Make it the default"), "", out);
-    buf_append(out, SLICE("</div>"));
-}
-
-static void write_changes(struct web_request *request, const struct page *page, struct buf *out)
-{
-    if (web_may(request, SCOPE_EXECUTE) && page->app && page->app->auth.kind != AUTH_NONE)
-        write_reconnect(request, page, out);
-    if (!web_may(request, SCOPE_ADMIN))
-        return;
-    write_rename(request, page, out);
-    buf_append(out, SLICE("<h2>Disconnect</h2><p>Deletes the credential from this server. Flows "
-                          "and agents that use this connection are refused from then on.</p>"));
-    HTML(out,
-         "<p class=\"actions\"><a class=\"button danger\" href=\"{}/delete\">Disconnect</a></p>",
-         app_connection_path(request, page->row.id));
+    size_t count = 0;
+    json_member_open(w, "refused", '[');
+    for (size_t i = 0; app && i < app->action_count; i++)
+        if (is_refused(&app->actions[i], page->row.scopes) && count++ < REFUSED_MAX)
+            json_put_str(w, app->actions[i].title);
+    json_close(w, ']');
+    json_member_i64(w, "refused_count", (int64_t)count);
+    json_member_i64(w, "action_count", app ? (int64_t)app->action_count : 0);
 }
 
 /* ---- the page ---- */
 
-static enum op_result reply_connection(struct web_request *request)
+/* Of an app that left the catalog only the row is known. */
+static void write_page(struct web_request *request, struct json_writer *w)
 {
     const struct page *page = request->state;
     const struct connection *row = &page->row;
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body,
-         "<p class=\"row\"><span class=\"soft\">Connection to <a href=\"{}\">{}</a></span><span>",
-         app_path(request, row->integration_id), page->app ? page->app->name : row->integration_id);
-    app_write_badges(row, &body);
-    buf_append(&body, SLICE("</span></p>"));
-    if (row->error.len > 0)
-        HTML(&body, "<p class=\"problem\">It no longer works: {}. Reconnect it.</p>", row->error);
-    if (!page->app)
-        buf_append(&body, SLICE("<p>This app is no longer in the catalog.</p>"));
-    write_facts(page, &body);
-    write_actions(request, page, &body);
-    if (page->app) {
-        write_scopes(request, page, &body);
+    const struct catalog_integration *app = page->app;
+    const struct catalog_auth *auth = app ? auth_of(page) : NULL;
+    bool is_oauth = auth && auth->kind == AUTH_OAUTH2;
+    bool has_expiry = is_oauth || (auth && auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
+    bool may_execute = web_may(request, SCOPE_EXECUTE);
+    slice typed = web_field(request, "label"); /* when the form comes back with an error */
+    json_member_open(w, "connection", '{');
+    view_connection_members(request, w, row);
+    json_close(w, '}');
+    json_member_bool(w, "in_catalog", app != NULL);
+    json_member_str(w, "acts_as", app_acts_as(row));
+    json_member_bool(w, "asks_identity", app && app->identity.from != IDENTITY_NONE);
+    /* Other kinds of credential have no expiry that is known here. */
+    json_member_bool(w, "has_expiry", has_expiry);
+    json_member_str(w, "renewal", renewal_of(page, has_expiry));
+    /* Only an app with a request to test by can be tested. */
+    json_member_bool(w, "may_test", may_execute && auth && auth->test_path.len > 0);
+    json_member_bool(w, "is_oauth", is_oauth);
+    json_member_bool(w, "scopes_known", row->scopes.ptr != NULL);
+    write_scopes(w, is_oauth ? auth->scopes : NULL, row->scopes);
+    json_member_str(w, "missing", app ? app_scopes_missing(request, app, row) : SLICE_NONE);
+    write_refused(w, page);
+    if (may_execute && app && app->auth.kind != AUTH_NONE)
+        app_view_forms(request, w, app, row, true);
+    else
+        app_view_no_forms(w);
+    json_member_str(w, "label", typed.ptr ? typed : row->label);
+}
+
+static enum op_result reply_connection(struct web_request *request)
+{
+    const struct page *page = request->state;
+    struct view view;
+    write_page(request, view_begin(&view));
+    if (page->app)
         app_allow_forms(request, page->app);
-    }
-    write_changes(request, page, &body);
-    return web_reply_page(request, 200, row->label, &body);
+    return web_reply_view(request, 200, "connection", &view);
 }
 
 static enum op_result finish_connection(struct web_request *request)

@@ -164,13 +164,11 @@ static enum op_result on_renewed(struct web_request *request)
 static enum op_result reply_test(struct web_request *request, unsigned status, slice text)
 {
     const struct doing *it = request->state;
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body,
-         "<p class=\"problem\" role=\"alert\">{}</p><p class=\"actions\">"
-         "<a class=\"button\" href=\"{}\">Back</a></p>",
-         text, app_connection_path(request, it->id));
-    return web_reply_page(request, status, SLICE("The test failed"), &body);
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "message", text);
+    json_member_str(w, "back", app_connection_path(request, it->id));
+    return web_reply_view(request, status, "connection_test", &view);
 }
 
 static enum op_result test(struct web_request *request, const struct connect_item *item)

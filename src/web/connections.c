@@ -22,37 +22,29 @@ static enum op_result begin_connections_page(struct web_request *request)
     return OP_WAIT;
 }
 
-void web_write_connection_row(struct web_request *request, const struct connection *row,
-                              struct buf *out)
+void view_connection_members(struct web_request *request, struct json_writer *w,
+                             const struct connection *row)
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, row->integration_id);
-    HTML(out,
-         "<li class=\"row\"><div><h3><a href=\"{}\">{}</a></h3>"
-         /* A removed app leaves its connections; they are listed by its id. */
-         "<p class=\"soft\">{}</p>",
-         app_connection_path(request, row->id), app ? app->name : row->integration_id, row->label);
-    if (row->error.len > 0)
-        HTML(out, "<p>{}</p>", row->error);
-    buf_append(out, SLICE("</div><p>"));
-    app_write_badges(row, out);
-    buf_append(out, SLICE("</p></li>"));
+    connect_write(w, row);
+    /* A removed app leaves its connections; they are listed by its id. */
+    json_member_str(w, "app", app ? app->name : row->integration_id);
 }
 
-void web_write_more_connections(struct web_request *request, slice integration_id,
-                                const struct connection *last, struct buf *out)
+void view_connection(struct web_request *request, struct json_writer *w,
+                     const struct connection *row)
 {
-    HTML(out,
-         "<p class=\"actions\"><a class=\"button\" href=\"/connections?app={}&amp;after={}\">"
-         "More connections</a></p>",
-         integration_id, connect_cursor(last, &request->op.arena));
+    json_open(w, '{');
+    view_connection_members(request, w, row);
+    json_close(w, '}');
 }
 
 static enum op_result finish_connections_page(struct web_request *request)
 {
     const struct connection_page *page = request->state;
     struct connection *list;
-    struct buf body;
+    struct view view;
     size_t count;
     int status = store_connection_list_result(&request->query, &list, &count);
     if (status != OK)
@@ -60,16 +52,15 @@ static enum op_result finish_connections_page(struct web_request *request)
     ASSERT(count <= page->count_max);
     /* The extra row is not on this page; the link continues after the last one that is. */
     bool is_more = count == page->count_max;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    if (count == 0)
-        buf_append(&body, SLICE("<p class=\"soft\">None.</p>"));
-    buf_append(&body, SLICE("<ul class=\"list\">"));
+    struct json_writer *w = view_begin(&view);
+    json_member_open(w, "connections", '[');
     for (size_t i = 0; i < count - is_more; i++)
-        web_write_connection_row(request, &list[i], &body);
-    buf_append(&body, SLICE("</ul>"));
-    if (is_more)
-        web_write_more_connections(request, page->integration_id, &list[count - 2], &body);
-    return web_reply_page(request, 200, SLICE("Connections"), &body);
+        view_connection(request, w, &list[i]);
+    json_close(w, ']');
+    json_member_str(w, "app", page->integration_id);
+    json_member_str(w, "after",
+                    is_more ? connect_cursor(&list[count - 2], &request->op.arena) : SLICE_NONE);
+    return web_reply_view(request, 200, "connections", &view);
 }
 
 const struct web_page web_connections = {.route = "/connections",

@@ -47,86 +47,48 @@ static enum op_result begin_executions_page(struct web_request *request)
     return OP_WAIT;
 }
 
-static void write_app(slice id, slice name, bool is_chosen, struct buf *out)
+static void write_app_option(struct json_writer *w, slice id, slice name)
 {
-    HTML(out,
-         is_chosen ? "<option value=\"{}\" selected>{}</option>"
-                   : "<option value=\"{}\">{}</option>",
-         id, name);
+    json_open(w, '{');
+    json_member_str(w, "id", id);
+    json_member_str(w, "name", name);
+    json_close(w, '}');
 }
 
 /* All apps of the catalog, and the one that is filtered by if the catalog no longer has it. */
-static void write_apps(struct web_request *request, slice chosen, struct buf *out)
+static void write_apps(struct web_request *request, struct json_writer *w, slice chosen)
 {
     const struct catalog *catalog = *request->web->config.catalog;
+    json_member_open(w, "apps", '[');
     if (chosen.len > 0 && !catalog_find_integration(catalog, chosen))
-        write_app(chosen, chosen, true, out);
-    for (size_t i = 0; i < catalog->integration_count; i++) {
-        const struct catalog_integration *app = catalog->integrations[i];
-        write_app(app->integration_id, app->name, slice_eq(app->integration_id, chosen), out);
-    }
+        write_app_option(w, chosen, chosen);
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        write_app_option(w, catalog->integrations[i]->integration_id,
+                         catalog->integrations[i]->name);
+    json_close(w, ']');
 }
 
-static void write_execution_filter(struct web_request *request, const struct list_page *list,
-                                   struct buf *out)
-{
-    static const char *const statuses[] = {"succeeded", "failed"};
-    buf_append(out, SLICE("<form class=\"inline card\" method=\"get\" action=\"/executions\"><div>"
-                          "<label for=\"app\">App</label><select id=\"app\" name=\"app\">"
-                          "<option value=\"\">any</option>"));
-    write_apps(request, list->filter.integration_id, out);
-    buf_append(out, SLICE("</select></div><div><label for=\"status\">Status</label>"
-                          "<select id=\"status\" name=\"status\"><option value=\"\">any</option>"));
-    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
-        HTML(out,
-             slice_eq_cstr(list->filter.status, statuses[i]) ? "<option selected>{}</option>"
-                                                             : "<option>{}</option>",
-             slice_cstr(statuses[i]));
-    buf_append(out, SLICE("</select></div><button>Show</button></form>"));
-}
-
-void web_write_action(struct web_request *request, const struct execution *execution,
-                      struct buf *out)
+/* Where the catalog has the app or the action no more, the ids are their names. */
+void view_execution(struct web_request *request, struct json_writer *w,
+                    const struct execution *execution)
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, execution->integration_id);
     const struct catalog_action *action = app ? catalog_find_action(app, execution->action_id)
                                               : NULL;
-    HTML(out, "{}: {}", app ? app->name : execution->integration_id,
-         action ? action->title : execution->action_id);
-}
-
-void web_write_execution_row(struct web_request *request, const struct execution *execution,
-                             struct buf *out)
-{
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(execution->id, id);
-    HTML(out, "<li class=\"row\"><div><h3><a href=\"/executions/{}\">", slice_cstr(id));
-    web_write_action(request, execution, out);
-    buf_append(out, SLICE("</a></h3><p class=\"soft\">"));
-    html_time(out, execution->started_at);
-    buf_append(out, SLICE("</p>"));
-    if (!execution->is_succeeded) {
-        /* The summary has the failure's message; a successful row needs no parsing. */
-        const struct json *summary =
-            json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
-        HTML(out, "<p>{}</p>", json_get_str(summary, SLICE("message")));
-    }
-    buf_append(out, SLICE("</div>"));
-    web_badge(out, execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
-    buf_append(out, SLICE("</li>"));
-}
-
-static void write_older(const struct list_page *list, struct uuid next, struct buf *out)
-{
-    char id[UUID_TEXT_LEN + 1];
-    if (uuid_is_nil(next))
-        return;
-    uuid_format(next, id);
-    HTML(out,
-         "<p class=\"actions\"><a class=\"button\" href=\"/executions?before={}&amp;app={}&amp;"
-         "status={}\">Older</a></p>",
-         slice_cstr(id), list->filter.integration_id, list->filter.status);
+    /* The summary has the failure's message; a successful row needs no parsing. */
+    const struct json *summary =
+        execution->is_succeeded
+            ? NULL
+            : json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
+    json_open(w, '{');
+    view_id(w, "execution_id", execution->id);
+    json_member_str(w, "app", app ? app->name : execution->integration_id);
+    json_member_str(w, "action", action ? action->title : execution->action_id);
+    json_member_str(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    json_member_str(w, "message", json_get_str(summary, SLICE("message")));
+    view_time(w, "started_at", execution->started_at);
+    json_close(w, '}');
 }
 
 static enum op_result finish_executions_page(struct web_request *request)
@@ -134,7 +96,7 @@ static enum op_result finish_executions_page(struct web_request *request)
     struct list_page *list = request->state;
     struct execution *rows;
     struct uuid next;
-    struct buf body;
+    struct view view;
     size_t count;
     int status = store_execution_list_result(&request->query, &rows, &count, &next);
     if (status != OK)
@@ -144,16 +106,19 @@ static enum op_result finish_executions_page(struct web_request *request)
         load_list_page(request, list);
         return OP_WAIT;
     }
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_execution_filter(request, list, &body);
-    if (count == 0)
-        buf_append(&body, SLICE("<p>No executions.</p>"));
-    buf_append(&body, SLICE("<ul class=\"list\">"));
+    struct json_writer *w = view_begin(&view);
+    write_apps(request, w, list->filter.integration_id);
+    json_member_str(w, "app", list->filter.integration_id);
+    json_member_str(w, "status", list->filter.status);
+    json_member_open(w, "executions", '[');
     for (size_t i = 0; i < count; i++)
-        web_write_execution_row(request, &rows[i], &body);
-    buf_append(&body, SLICE("</ul>"));
-    write_older(list, next, &body);
-    return web_reply_page(request, 200, SLICE("Executions"), &body);
+        view_execution(request, w, &rows[i]);
+    json_close(w, ']');
+    if (uuid_is_nil(next))
+        json_member_str(w, "older", SLICE_NONE);
+    else
+        view_id(w, "older", next);
+    return web_reply_view(request, 200, "executions", &view);
 }
 
 const struct web_page web_executions = {.route = "/executions",
@@ -193,64 +158,49 @@ static enum op_result begin_one(struct web_request *request)
     return OP_WAIT;
 }
 
-/* The outcome, in words. */
-static void write_outcome(const struct json *summary, struct buf *out)
-{
-    slice code = json_get_str(summary, SLICE("error_code"));
-    slice hint = json_get_str(summary, SLICE("hint"));
-    if (code.len == 0) {
-        HTML(out, "<p>{}</p>", json_get_str(JSON_GET(summary, "display"), SLICE("summary")));
-        return;
-    }
-    HTML(out, "<p class=\"problem\"><strong>{}</strong>: {}", code,
-         json_get_str(summary, SLICE("message")));
-    if (hint.len > 0)
-        HTML(out, " {}", hint);
-    buf_append(out, SLICE("</p>"));
-}
-
-static void write_one(const struct execution *execution, const struct json *summary,
-                      struct buf *out)
+static void write_output(const struct execution *execution, const struct json *summary,
+                         struct json_writer *w)
 {
     const struct json *output = JSON_GET(summary, "output");
-    buf_append(out, SLICE("<p role=\"status\">"));
-    web_badge(out, execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
-    buf_append(out, SLICE("</p>"));
-    write_outcome(summary, out);
-    HTML(out,
-         "<dl><dt>app</dt><dd><a href=\"/integrations/{}\">{}</a></dd><dt>action</dt><dd>{}</dd>",
-         execution->integration_id, execution->integration_id, execution->action_id);
-    if (execution->connection_id)
-        buf_printf(out, "<dt>connection</dt><dd><a href=\"/connections/%lld\">%lld</a></dd>",
-                   (long long)execution->connection_id, (long long)execution->connection_id);
-    buf_append(out, SLICE("<dt>started</dt><dd>"));
-    html_time(out, execution->started_at);
-    buf_printf(out, "</dd><dt>took</dt><dd>%.1f ms</dd>",
-               /* Timestamps are in microseconds; a page shows tenths of a millisecond. */
-               (double)(execution->finished_at - execution->started_at) / 1000);
-    HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>",
-         json_get_str(summary, SLICE("execution_id")));
-    if (!execution->is_succeeded && (!output || output->type == JSON_NULL))
-        return;
-    buf_append(out, SLICE("<h2>Output</h2>"));
+    bool is_none = !output || output->type == JSON_NULL;
     /* The reader that cuts large summaries replaces the output by a preview and its full size. */
-    if (execution->summary_bytes > STORE_SUMMARY_INLINE_BYTES && JSON_GET(output, "preview")) {
-        buf_printf(out, "<p class=\"soft\">Shortened; the output has %lld bytes.</p>",
-                   (long long)json_get_i64(output, SLICE("bytes"), 0));
-        output = JSON_GET(output, "preview");
-    }
-    value_write_text(out, output, VALUE_TEXT_BYTES_MAX);
+    bool is_cut = execution->summary_bytes > STORE_SUMMARY_INLINE_BYTES &&
+                  JSON_GET(output, "preview");
+    json_member_i64(w, "output_bytes", is_cut ? json_get_i64(output, SLICE("bytes"), 0) : 0);
+    if (is_none && !execution->is_succeeded)
+        json_member_str(w, "output", SLICE_NONE);
+    else
+        value_view_text(w, "output", is_cut ? JSON_GET(output, "preview") : output,
+                        VALUE_TEXT_BYTES_MAX);
 }
 
 static enum op_result reply_one(struct web_request *request, const struct execution *execution)
 {
-    struct buf body;
-    const struct json *summary =
-        json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
-    slice title = json_get_str(JSON_GET(summary, "display"), SLICE("title"));
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_one(execution, summary, &body);
-    return web_reply_page(request, 200, title.len > 0 ? title : SLICE("Execution"), &body);
+    struct arena *arena = &request->op.arena;
+    const struct json *summary = json_parse(arena, execution->summary, &json_limits_provider, NULL);
+    const struct json *display = JSON_GET(summary, "display");
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "title", json_get_str(display, SLICE("title")));
+    json_member_str(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    json_member_str(w, "error_code", json_get_str(summary, SLICE("error_code")));
+    json_member_str(w, "message", json_get_str(summary, SLICE("message")));
+    json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
+    json_member_str(w, "summary", json_get_str(display, SLICE("summary")));
+    json_member_str(w, "integration_id", execution->integration_id);
+    json_member_str(w, "action_id", execution->action_id);
+    json_member_str(w, "connection_id",
+                    execution->connection_id
+                        ? arena_printf(arena, "%lld", (long long)execution->connection_id)
+                        : SLICE_NONE);
+    view_time(w, "started_at", execution->started_at);
+    /* Timestamps are in microseconds; a page shows tenths of a millisecond. */
+    json_member_str(w, "took",
+                    arena_printf(arena, "%.1f",
+                                 (double)(execution->finished_at - execution->started_at) / 1000));
+    json_member_str(w, "execution_id", json_get_str(summary, SLICE("execution_id")));
+    write_output(execution, summary, w);
+    return web_reply_view(request, 200, "execution", &view);
 }
 
 static enum op_result finish_one(struct web_request *request)

@@ -1,10 +1,7 @@
 /*
  * One flow: a step that waits for a decision first, with exactly what will be done; then all its
- * steps. The page consists of blocks that are refreshed one by one, so that a change does not move
- * what a person is about to press.
+ * steps.
  */
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "flow/load.h"
 #include "web/pages.h"
@@ -23,156 +20,104 @@ static enum op_result begin_flow(struct web_request *request)
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-static void write_flow_time(struct buf *out, const struct json *of, const char *name,
-                            const char *label)
-{
-    int64_t at = 0;
-    if (!time_parse(json_get_str(of, slice_cstr(name)), &at))
-        return;
-    HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
-    html_time(out, at);
-    buf_append(out, SLICE("</dd>"));
-}
-
 /* ---- a decision ---- */
 
 /* The headline first, then all fields, folded. */
 static void write_item(struct web_request *request, const struct json *item, size_t i,
-                       struct buf *out)
+                       struct json_writer *w)
 {
     slice tool = json_get_str(item, SLICE("tool"));
     const struct json *input = JSON_GET(item, "input");
     /* A tool that is no longer in the catalog is named by its id. */
     const struct catalog_action *action = catalog_find_tool(*request->web->config.catalog, tool);
-    slice headline = value_headline(input), what = action ? action->title : tool;
-    if (headline.len > 0)
-        HTML(out, "<li><p class=\"row\"><strong>{}</strong><span class=\"soft\">{}", headline,
-             what);
-    else
-        HTML(out, "<li><p class=\"row\"><strong>{}</strong><span class=\"soft\">", what);
-    if (action)
-        HTML(out, " <span class=\"badge\">{}</span>", action->integration->name);
-    buf_append(out, SLICE("</span></p>"));
-    value_write_brief(out, input, headline);
-    buf_printf(out, "<details id=\"item-%zu\"><summary>All fields that are sent</summary>", i);
-    value_write(out, input);
-    buf_append(out, SLICE("</details></li>"));
-}
-
-static void write_items(struct web_request *request, const struct json *items, struct buf *out)
-{
-    if (!json_is(items, JSON_ARRAY) || items->count == 0)
-        return;
-    buf_printf(out, "<h3>What will be done (%u)</h3><ol class=\"list items\">", items->count);
-    for (size_t i = 0; i < items->count; i++)
-        write_item(request, &items->as.items[i], i, out);
-    buf_append(out, SLICE("</ol>"));
+    slice headline = value_headline(input);
+    json_open(w, '{');
+    json_member_i64(w, "number", (int64_t)i);
+    json_member_str(w, "headline", headline);
+    json_member_str(w, "what", action ? action->title : tool);
+    json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
+    value_view_brief(w, input, headline);
+    value_view(w, "fields", input);
+    json_close(w, '}');
 }
 
 static void write_decision(struct web_request *request, const struct flow *flow,
-                           const struct json *step, struct buf *out)
+                           const struct json *step, struct json_writer *w)
 {
-    const struct json *input = JSON_GET(step, "input");
-    slice id = request->match.params[0], key = json_get_str(step, SLICE("stepKey"));
-    char rev[24];
+    const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
+    size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
+    json_member_open(w, "decision", '{');
+    json_member_str(w, "id", request->match.params[0]);
     /* The revision binds the decision to what this page shows (flow_do.c). */
-    (void)snprintf(rev, sizeof(rev), "%lld", (long long)flow->rev);
-    /* data-news is read out by screen readers when the block appears on an open page. */
-    size_t began = html_block_begin(
-        out, "section", arena_printf(&request->op.arena, "decision-%.*s", SLICE_ARG(key)),
-        " class=\"card\" aria-labelledby=\"decision\" "
-        "data-news=\"The flow now waits for your decision.\"");
-    HTML(out, "<h2 id=\"decision\" tabindex=\"-1\">{}</h2><p>{}</p>",
-         json_get_str(input, SLICE("title")), json_get_str(input, SLICE("summary")));
-    write_items(request, JSON_GET(input, "items"), out);
-    if (!web_may(request, SCOPE_APPROVE)) {
-        buf_append(out, SLICE("<p class=\"problem\">The API key of this session may not approve; "
-                              "sign in with one that has the scope approve.</p>"));
-        /* A block has to be closed on every path: its version is written then. */
-        html_block_end(out, "section", began);
-        return;
-    }
-    HTML(out,
-         "<form method=\"post\" action=\"/flows/{}/approve\">"
-         /* formaction sends the same fields to either address, so the note is typed once. */
-         "<input type=\"hidden\" name=\"step\" value=\"{}\">"
-         "<input type=\"hidden\" name=\"rev\" value=\"{}\">",
-         id, key, slice_cstr(rev));
-    web_csrf_field(request, out);
-    HTML(out,
-         "<label for=\"note\">Note <span class=\"soft\">(optional)</span></label>"
-         "<textarea id=\"note\" name=\"note\" rows=\"2\" maxlength=\"2000\">\n{}</textarea>"
-         "<p class=\"actions\"><button class=\"primary\">Approve</button>"
-         "<button class=\"danger\" formaction=\"/flows/{}/reject\">Reject</button></p></form>",
-         web_field(request, "note"), id);
-    html_block_end(out, "section", began);
+    json_member_i64(w, "rev", flow->rev);
+    json_member_str(w, "step", json_get_str(step, SLICE("stepKey")));
+    json_member_str(w, "title", json_get_str(input, SLICE("title")));
+    json_member_str(w, "summary", json_get_str(input, SLICE("summary")));
+    json_member_str(w, "note", web_field(request, "note"));
+    json_member_i64(w, "count", (int64_t)count);
+    json_member_open(w, "items", '[');
+    for (size_t i = 0; i < count; i++)
+        write_item(request, &items->as.items[i], i, w);
+    json_close(w, ']');
+    json_close(w, '}');
 }
 
 /* ---- the steps ---- */
 
-static void write_error(struct buf *out, const struct json *error)
+static void write_error(struct json_writer *w, const struct json *error)
 {
-    if (!json_is(error, JSON_OBJECT))
+    if (!json_is(error, JSON_OBJECT)) {
+        json_member_str(w, "error", SLICE_NONE);
         return;
-    HTML(out, "<p class=\"problem\"><strong>{}</strong>: {}", json_get_str(error, SLICE("code")),
-         json_get_str(error, SLICE("message")));
-    slice hint = json_get_str(error, SLICE("hint"));
-    if (hint.len > 0)
-        HTML(out, " {}", hint);
-    buf_append(out, SLICE("</p>"));
+    }
+    json_member_open(w, "error", '{');
+    json_member_str(w, "code", json_get_str(error, SLICE("code")));
+    json_member_str(w, "message", json_get_str(error, SLICE("message")));
+    json_member_str(w, "hint", json_get_str(error, SLICE("hint")));
+    json_close(w, '}');
 }
 
-static void write_part(struct buf *out, const struct json *step, const char *name,
-                       const char *label)
+static void write_part(struct json_writer *w, const struct json *step, const char *name)
 {
     const struct json *value = json_get(step, slice_cstr(name));
-    slice key = json_get_str(step, SLICE("stepKey"));
-    if (!value || value->type == JSON_NULL)
-        return;
-    HTML(out, "<details id=\"{}-{}\"><summary>{}</summary>", key, slice_cstr(name),
-         slice_cstr(label));
-    value_write_text(out, value, PART_BYTES_MAX);
-    buf_append(out, SLICE("</details>"));
+    if (value && value->type != JSON_NULL)
+        value_view_text(w, name, value, PART_BYTES_MAX);
+    else
+        json_member_str(w, name, SLICE_NONE);
 }
 
-static void write_timing(struct buf *out, const struct json *step)
+/* "12 ms", "1.5 s"; SLICE_NONE before its end. */
+static slice took_of(struct arena *arena, const struct json *step)
 {
-    int64_t started = 0, completed = 0, wakes = 0;
-    int64_t attempts = json_get_i64(step, SLICE("attemptCount"), 0);
-    /* A step that has not started has no times. */
-    if (!time_parse(json_get_str(step, SLICE("startedAt")), &started))
-        return;
-    buf_append(out, SLICE("<p class=\"soft\">"));
-    html_time(out, started);
-    if (time_parse(json_get_str(step, SLICE("completedAt")), &completed))
-        buf_printf(out, completed - started < 1000000 ? ", took %.0f ms" : ", took %.1f s",
-                   (double)(completed - started) / (completed - started < 1000000 ? 1e3 : 1e6));
-    if (attempts > 1)
-        buf_printf(out, ", %lld attempts", (long long)attempts);
-    if (time_parse(json_get_str(step, SLICE("wakeAt")), &wakes)) {
-        buf_append(out, SLICE(", continues "));
-        html_time(out, wakes);
-    }
-    buf_append(out, SLICE("</p>"));
+    int64_t started = 0, completed = 0;
+    if (!time_parse(json_get_str(step, SLICE("startedAt")), &started) ||
+        !time_parse(json_get_str(step, SLICE("completedAt")), &completed))
+        return SLICE_NONE;
+    double us = (double)(completed - started);
+    return us < 1e6 ? arena_printf(arena, "%.0f ms", us / 1e3)
+                    : arena_printf(arena, "%.1f s", us / 1e6);
 }
 
 static void write_step(struct web_request *request, const struct json *step, slice current,
-                       bool is_decided_on, struct buf *out)
+                       bool is_decided_on, struct json_writer *w)
 {
     slice key = json_get_str(step, SLICE("stepKey"));
-    size_t began = html_block_begin(out, "li",
-                                    arena_printf(&request->op.arena, "step-%.*s", SLICE_ARG(key)),
-                                    slice_eq(key, current) ? " class=\"current\"" : "");
-    HTML(out, "<div class=\"row\"><h3>{} <span class=\"soft\">{}</span></h3>", key,
-         json_get_str(step, SLICE("stepType")));
-    web_badge(out, json_get_str(step, SLICE("status")));
-    buf_append(out, SLICE("</div>"));
-    write_timing(out, step);
-    write_error(out, JSON_GET(step, "error"));
-    if (!is_decided_on) /* write_decision has its input already */
-        write_part(out, step, "input", "Input");
-    write_part(out, step, "output", "Output");
-    html_block_end(out, "li", began);
+    json_open(w, '{');
+    json_member_str(w, "stepKey", key);
+    json_member_str(w, "stepType", json_get_str(step, SLICE("stepType")));
+    json_member_str(w, "status", json_get_str(step, SLICE("status")));
+    json_member_bool(w, "current", slice_eq(key, current));
+    json_member_str(w, "startedAt", json_get_str(step, SLICE("startedAt")));
+    json_member_str(w, "took", took_of(&request->op.arena, step));
+    json_member_i64(w, "attempts", json_get_i64(step, SLICE("attemptCount"), 0));
+    json_member_str(w, "wakeAt", json_get_str(step, SLICE("wakeAt")));
+    write_error(w, JSON_GET(step, "error"));
+    if (is_decided_on) /* the decision has its input already */
+        json_member_str(w, "input", SLICE_NONE);
+    else
+        write_part(w, step, "input");
+    write_part(w, step, "output");
+    json_close(w, '}');
 }
 
 /* A flow waits at one step at a time, so the first match is the only one. */
@@ -187,69 +132,41 @@ static const struct json *waiting_step(const struct json *steps)
     return NULL;
 }
 
-static void write_actions(struct web_request *request, const struct flow *flow, struct buf *out)
+static void write_flow(struct web_request *request, const struct flow_load *load,
+                       const struct json *whole, struct json_writer *w)
 {
-    struct arena *arena = &request->op.arena;
-    slice id = request->match.params[0];
-    size_t began = html_block_begin(out, "div", SLICE("flow-actions"), " class=\"actions\"");
+    static const char *const copied[] = {"templateKey", "triggerType", "createdAt",
+                                         "updatedAt",   "completedAt", "status"};
+    const struct json *record = JSON_GET(whole, "flow"), *steps = JSON_GET(whole, "steps");
+    const struct json *decision = waiting_step(steps);
+    enum flow_status status = load->whole.flow.status;
+    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "name", load->tmpl->name);
+    json_member_i64(w, "rev", load->whole.flow.rev);
+    json_member_bool(w, "has_ended", flow_load_has_ended(load));
+    for (size_t i = 0; i < ARRAY_LEN(copied); i++)
+        json_member_str(w, copied[i], json_get_str(record, slice_cstr(copied[i])));
     /* A failed flow may be resumed or cancelled; a completed or cancelled one has nothing left to
      * do. */
-    bool may_act = web_may(request, SCOPE_EXECUTE) && flow->status != FLOW_COMPLETED &&
-                   flow->status != FLOW_CANCELLED;
-    if (may_act && flow->status == FLOW_FAILED)
-        web_button(request, out, arena_printf(arena, "/flows/%.*s/resume", SLICE_ARG(id)),
-                   SLICE("Resume from the failed step"), "primary");
-    if (may_act)
-        HTML(out, "<a class=\"button danger\" href=\"/flows/{}/cancel\">Cancel the flow</a>", id);
-    html_block_end(out, "div", began);
-}
-
-static void write_flow_about(struct web_request *request, const struct json *record,
-                             struct buf *out)
-{
-    size_t began = html_block_begin(out, "section", SLICE("flow-about"), "");
-    HTML(out, "<h2>Details</h2><dl><dt>template</dt><dd>{}</dd><dt>started as</dt><dd>{}</dd>",
-         json_get_str(record, SLICE("templateKey")), json_get_str(record, SLICE("triggerType")));
-    write_flow_time(out, record, "createdAt", "created");
-    write_flow_time(out, record, "updatedAt", "changed");
-    write_flow_time(out, record, "completedAt", "completed");
-    HTML(out, "<dt>id</dt><dd><code>{}</code></dd></dl>", request->match.params[0]);
-    html_block_end(out, "section", began);
-}
-
-static void write_flow(struct web_request *request, const struct flow_load *load,
-                       const struct json *view, struct buf *out)
-{
-    const struct json *record = JSON_GET(view, "flow"), *steps = JSON_GET(view, "steps");
-    const struct json *decision = waiting_step(steps);
-    slice id = request->match.params[0];
-    /* The script opens the event stream from this attribute; `since` is the revision rendered here.
-     */
-    HTML(out, "<div data-page=\"/flows/{}\" data-live=\"/flows/{}/events?since=", id, id);
-    buf_append_i64(out, load->whole.flow.rev);
-    buf_append(out, flow_load_has_ended(load) ? SLICE("\" data-over>") : SLICE("\">"));
-    size_t began = html_block_begin(out, "p", SLICE("flow-state"), " role=\"status\"");
-    web_badge(out, json_get_str(record, SLICE("status")));
-    html_block_end(out, "p", began);
+    json_member_bool(w, "may_act",
+                     web_may(request, SCOPE_EXECUTE) && status != FLOW_COMPLETED &&
+                         status != FLOW_CANCELLED);
     if (decision)
-        write_decision(request, &load->whole.flow, decision, out);
-    buf_append(out, SLICE("<h2>Steps</h2><ol class=\"steps\">"));
+        write_decision(request, &load->whole.flow, decision, w);
+    else
+        json_member_str(w, "decision", SLICE_NONE);
+    json_member_open(w, "steps", '[');
     for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
         write_step(request, &steps->as.items[i], json_get_str(record, SLICE("currentStep")),
-                   &steps->as.items[i] == decision, out);
-    buf_append(out, SLICE("</ol>"));
-    /* Each block is compared by its hash, so its order here is the page's order, too. */
-    write_actions(request, &load->whole.flow, out);
-    write_flow_about(request, record, out);
-    buf_append(out, SLICE("<details><summary>Inputs</summary>"));
-    value_write_text(out, JSON_GET(record, "input"), PART_BYTES_MAX);
-    buf_append(out, SLICE("</details></div>"));
+                   &steps->as.items[i] == decision, w);
+    json_close(w, ']');
+    value_view_text(w, "input", JSON_GET(record, "input"), PART_BYTES_MAX);
 }
 
 static enum op_result finish_flow(struct web_request *request)
 {
     struct flow_load *load = request->state;
-    struct buf body;
+    struct view view;
     if (load->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
     if (load->status != OK)
@@ -257,13 +174,12 @@ static enum op_result finish_flow(struct web_request *request)
     ASSERT(load->tmpl);
     /* The view is the same text that the API answers with; the page is rendered from it. */
     slice text = flow_load_render_view(load);
-    const struct json *view =
+    const struct json *whole =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
-    if (!view)
+    if (!whole)
         return web_reply_database(request, ERR_NOMEM);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_flow(request, load, view, &body);
-    return web_reply_page(request, 200, load->tmpl->name, &body);
+    write_flow(request, load, whole, view_begin(&view));
+    return web_reply_view(request, 200, "flow", &view);
 }
 
 const struct web_page web_flow = {.route = "/flows/{id}",

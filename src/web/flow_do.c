@@ -96,21 +96,16 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
 /* The form was sent twice, or another person made the same decision first. Neither is an error. */
 static enum op_result reply_decided(struct web_request *request, const struct flow_command *command)
 {
-    struct buf body;
-    bool is_approved = command->earlier.is_approved;
-    slice word = is_approved ? SLICE("approved") : SLICE("rejected");
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p class=\"notice\" role=\"status\">This was {} already, by {} at ", word,
-         slice_eq(command->earlier.by, command->in.actor) ? SLICE("this API key")
-                                                          : command->earlier.by);
-    html_time(&body, command->earlier.at);
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    bool is_own = slice_eq(command->earlier.by, command->in.actor);
+    json_member_str(w, "id", request->match.params[0]);
+    json_member_bool(w, "approved", command->earlier.is_approved);
+    json_member_str(w, "by", is_own ? SLICE_NONE : command->earlier.by);
+    view_time(w, "at", command->earlier.at);
     /* A note belongs to one decision; the later note has nothing to be stored with. */
-    slice more = command->in.note.ptr ? SLICE("It counts once; your note was not kept.")
-                                      : SLICE("It counts once.");
-    HTML(&body, ". {}</p><p><a class=\"button\" href=\"/flows/{}\">Back to the flow</a></p>", more,
-         request->match.params[0]);
-    return web_reply_page(
-        request, 200, is_approved ? SLICE("Already approved") : SLICE("Already rejected"), &body);
+    json_member_bool(w, "has_note", command->in.note.ptr != NULL);
+    return web_reply_view(request, 200, "flow_decided", &view);
 }
 
 static enum op_result finish_decision(struct web_request *request)

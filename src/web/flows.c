@@ -23,37 +23,15 @@ static int status_of(slice text)
     return slice_eq_cstr(text, approval) ? FLOW_WAITING : -1;
 }
 
-static void write_flow_filter(struct web_request *request, struct buf *out)
+void view_flow(struct json_writer *w, const struct flow_row *flow)
 {
-    slice wanted = web_query(request, "status");
-    buf_append(out, SLICE("<form class=\"inline card\" method=\"get\" action=\"/flows\"><div>"
-                          "<label for=\"status\">Status</label><select id=\"status\" "
-                          "name=\"status\"><option value=\"\">any</option>"));
-    for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
-        slice status = slice_cstr(statuses[i]);
-        HTML(out, slice_eq(wanted, status) ? "<option selected>{}</option>" : "<option>{}</option>",
-             status);
-    }
-    HTML(out,
-         slice_eq_cstr(wanted, approval)
-             ? "<option value=\"{}\" selected>waiting for approval</option>"
-             : "<option value=\"{}\">waiting for approval</option>",
-         slice_cstr(approval));
-    buf_append(out, SLICE("</select></div><button>Show</button></form>"));
-}
-
-void web_write_flow_row(struct buf *out, const struct flow_row *flow)
-{
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(flow->id, id);
-    HTML(out,
-         "<li class=\"row\"><div><h3><a href=\"/flows/{}\">{}</a></h3><p class=\"soft\">step {}, "
-         "changed ",
-         slice_of(id, UUID_TEXT_LEN), flow->name, flow->current_step);
-    html_time(out, flow->updated_at);
-    buf_append(out, SLICE("</p></div>"));
-    web_badge(out, slice_cstr(flow_status_name(flow->status)));
-    buf_append(out, SLICE("</li>"));
+    json_open(w, '{');
+    view_id(w, "id", flow->id);
+    json_member_str(w, "name", flow->name);
+    json_member_str(w, "status", slice_cstr(flow_status_name(flow->status)));
+    json_member_str(w, "currentStep", flow->current_step);
+    view_time(w, "updatedAt", flow->updated_at);
+    json_close(w, '}');
 }
 
 static enum op_result begin_flows_page(struct web_request *request)
@@ -73,39 +51,30 @@ static enum op_result begin_flows_page(struct web_request *request)
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-static void write_older(struct web_request *request, const struct flow_page *page, struct buf *out)
-{
-    char last[UUID_TEXT_LEN + 1];
-    ASSERT(page->count <= FLOWS_A_PAGE);
-    /* Fewer rows than a page holds: there are no older ones. */
-    if (page->count < FLOWS_A_PAGE)
-        return;
-    uuid_format(page->rows[page->count - 1].id, last);
-    slice status = web_query(request, "status");
-    HTML(out,
-         "<p class=\"actions\"><a class=\"button\" href=\"/flows?before={}&amp;status={}\">"
-         "Older</a></p>",
-         slice_of(last, UUID_TEXT_LEN), status_of(status) < 0 ? SLICE("") : status);
-}
-
 static enum op_result finish_flows_page(struct web_request *request)
 {
     struct flow_page *page = request->state;
-    struct buf body;
+    slice status = web_query(request, "status");
+    struct view view;
     if (page->status != OK)
         return web_reply_database(request, page->status);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    buf_append(&body, SLICE("<p class=\"actions\"><a class=\"button primary\" "
-                            "href=\"/flows/new\">Start a flow</a></p>"));
-    write_flow_filter(request, &body);
-    if (page->count == 0)
-        buf_append(&body, SLICE("<p>No flows.</p>"));
-    buf_append(&body, SLICE("<ul class=\"list\">"));
+    ASSERT(page->count <= FLOWS_A_PAGE);
+    struct json_writer *w = view_begin(&view);
+    json_member_open(w, "flows", '[');
     for (size_t i = 0; i < page->count; i++)
-        web_write_flow_row(&body, &page->rows[i]);
-    buf_append(&body, SLICE("</ul>"));
-    write_older(request, page, &body);
-    return web_reply_page(request, 200, SLICE("Flows"), &body);
+        view_flow(w, &page->rows[i]);
+    json_close(w, ']');
+    json_member_open(w, "statuses", '[');
+    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
+        json_put_str(w, slice_cstr(statuses[i]));
+    json_close(w, ']');
+    json_member_str(w, "status", status_of(status) < 0 ? SLICE("") : status);
+    /* Fewer rows than a page holds: there are no older ones. */
+    if (page->count == FLOWS_A_PAGE)
+        view_id(w, "older", page->rows[page->count - 1].id);
+    else
+        json_member_str(w, "older", SLICE_NONE);
+    return web_reply_view(request, 200, "flows", &view);
 }
 
 const struct web_page web_flows = {.route = "/flows",
@@ -133,11 +102,6 @@ static bool is_required_input(const struct flow_template *tmpl, slice name)
     return json_has_text(JSON_GET(tmpl->input_schema, "required"), name);
 }
 
-static bool is_boolean(const struct json *property)
-{
-    return slice_eq_cstr(json_get_str(property, SLICE("type")), "boolean");
-}
-
 /* Several lines: the schema says so, or it allows a long text and forbids no line break. */
 static bool is_long_text(const struct json *property)
 {
@@ -147,72 +111,58 @@ static bool is_long_text(const struct json *property)
             !JSON_GET(property, "pattern"));
 }
 
-static void write_input(struct web_request *request, const struct flow_template *tmpl, slice name,
-                        const struct json *property, struct buf *out)
+/* How the field of an input is displayed, as flow_start.html knows it. */
+static slice kind_of(const struct json *property)
+{
+    if (slice_eq_cstr(json_get_str(property, SLICE("type")), "boolean"))
+        return SLICE("boolean");
+    return is_long_text(property) ? SLICE("long") : SLICE("text");
+}
+
+static void write_input(struct web_request *request, const struct flow_template *tmpl,
+                        const struct json_member *member, struct json_writer *w)
 {
     char field[160];
+    slice name = json_str(&member->key);
     /* Property names are at most as long as a schema's keys; a longer one is cut, and left empty
      * then. */
     (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
-    slice given = web_field(request, field);
-    if (is_boolean(property)) {
-        /* A checkbox that is not ticked sends nothing, so an optional boolean is absent then. */
-        HTML(out, "<p><label><input type=\"checkbox\" name=\"input.{}\" value=\"true\"", name);
-        buf_append(out, given.ptr ? SLICE(" checked> ") : SLICE("> "));
-        value_write_name(out, name);
-        buf_append(out, SLICE("</label></p>"));
-    } else {
-        HTML(out, "<label for=\"in-{}\">", name);
-        value_write_name(out, name);
-        buf_append(out, is_required_input(tmpl, name)
-                            ? SLICE("</label>")
-                            : SLICE(" <span class=\"soft\">(optional)</span></label>"));
-        bool is_long = is_long_text(property);
-        HTML(out,
-             is_long ? "<textarea rows=\"8\" id=\"in-{}\" name=\"input.{}\" "
-                       "aria-describedby=\"hint-{}\""
-                     : "<input id=\"in-{}\" name=\"input.{}\" aria-describedby=\"hint-{}\"",
-             name, name, name);
-        if (is_required_input(tmpl, name))
-            buf_append(out, SLICE(" required"));
-        /* HTML drops one line break after the tag, so it is not part of the text */
-        HTML(out, is_long ? ">\n{}</textarea>" : " value=\"{}\">", given);
-    }
-    HTML(out, "<p class=\"hint\" id=\"hint-{}\">{}</p>", name,
-         json_get_str(property, SLICE("description")));
+    json_open(w, '{');
+    json_member_str(w, "name", name);
+    value_view_name(w, "label", name);
+    json_member_str(w, "value", web_field(request, field));
+    json_member_str(w, "kind", kind_of(&member->value));
+    json_member_bool(w, "required", is_required_input(tmpl, name));
+    json_member_str(w, "hint", json_get_str(&member->value, SLICE("description")));
+    json_close(w, '}');
 }
 
 /* The id of the flow that the form will start: a second press starts no second flow. */
-static void write_once(struct web_request *request, struct buf *out)
+static void write_once(struct web_request *request, struct json_writer *w)
 {
     struct uuid id = uuid_v7();
     char plain[1 + sizeof(id.bytes)] = {ONCE_FLOW};
     memcpy(plain + 1, id.bytes, sizeof(id.bytes));
-    once_write_field(request, slice_of(plain, sizeof(plain)), out);
+    once_view_field(request, slice_of(plain, sizeof(plain)), w);
 }
 
 static enum op_result reply_form(struct web_request *request, unsigned status,
                                  const struct flow_template *tmpl, slice problem)
 {
-    struct buf body;
     const struct json *properties = properties_of(tmpl);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    struct view view;
+    struct json_writer *w = view_begin(&view);
     /* After an error the form comes back with what was typed (web_field), and a fresh id. */
-    if (problem.len > 0)
-        HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", problem);
-    HTML(&body,
-         "<p>{}</p><form class=\"card\" method=\"post\" action=\"/flows/new\">"
-         "<input type=\"hidden\" name=\"template\" value=\"{}\">",
-         tmpl->description, tmpl->key);
-    web_csrf_field(request, &body);
-    write_once(request, &body);
+    json_member_str(w, "problem", problem);
+    json_member_str(w, "key", tmpl->key);
+    json_member_str(w, "name", tmpl->name);
+    json_member_str(w, "description", tmpl->description);
+    write_once(request, w);
+    json_member_open(w, "inputs", '[');
     for (size_t i = 0; properties && i < properties->count; i++)
-        write_input(request, tmpl, json_str(&properties->as.members[i].key),
-                    &properties->as.members[i].value, &body);
-    buf_append(&body,
-               SLICE("<p class=\"actions\"><button class=\"primary\">Start</button> "
-                     "<a class=\"button\" href=\"/flows/new\">Another template</a></p></form>"));
-    return web_reply_page(request, status, tmpl->name, &body);
+        write_input(request, tmpl, &properties->as.members[i], w);
+    json_close(w, ']');
+    return web_reply_view(request, status, "flow_start", &view);
 }
 
 static enum op_result begin_new(struct web_request *request)
@@ -222,16 +172,20 @@ static enum op_result begin_new(struct web_request *request)
     /* A form that comes back after signing in has the template in a field. */
     slice wanted = asked.ptr ? asked : web_field(request, "template");
     const struct flow_template *tmpl = wanted.ptr ? flow_template_set_find(set, wanted) : NULL;
-    struct buf body;
+    struct view view;
     if (tmpl)
         return reply_form(request, 200, tmpl, SLICE_NONE);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    buf_append(&body, SLICE("<ul class=\"list\">"));
-    for (size_t i = 0; i < set->count; i++)
-        HTML(&body, "<li><h3><a href=\"/flows/new?template={}\">{}</a></h3><p>{}</p></li>",
-             set->items[i]->key, set->items[i]->name, set->items[i]->description);
-    buf_append(&body, SLICE("</ul>"));
-    return web_reply_page(request, 200, SLICE("Start a flow"), &body);
+    struct json_writer *w = view_begin(&view);
+    json_member_open(w, "templates", '[');
+    for (size_t i = 0; i < set->count; i++) {
+        json_open(w, '{');
+        json_member_str(w, "key", set->items[i]->key);
+        json_member_str(w, "name", set->items[i]->name);
+        json_member_str(w, "description", set->items[i]->description);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    return web_reply_view(request, 200, "flow_new", &view);
 }
 
 const struct web_page web_flow_new = {

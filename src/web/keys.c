@@ -37,51 +37,32 @@ static const int64_t us_per_day = 86400LL * 1000000;
 
 /* ---- the list ---- */
 
-static void write_state(const struct api_key *key, struct buf *out)
+static const char *state_of(const struct api_key *key)
 {
     /* Revoked wins: such a key may have expired, too. */
-    bool has_expired = key->expires_at > 0 && key->expires_at <= clock_wall_us();
     if (key->revoked_at)
-        web_badge(out, SLICE("revoked"));
-    else
-        web_badge(out, has_expired ? SLICE("expired") : SLICE("valid"));
+        return "revoked";
+    return key->expires_at > 0 && key->expires_at <= clock_wall_us() ? "expired" : "valid";
 }
 
-static void write_key_time(struct buf *out, const char *label, int64_t at)
+static void write_key(struct web_request *request, const struct api_key *key, struct json_writer *w)
 {
-    HTML(out, "<dt>{}</dt><dd>", slice_cstr(label));
-    if (at != 0)
-        html_time(out, at);
-    else
-        buf_append(out, SLICE("never"));
-    buf_append(out, SLICE("</dd>"));
-}
-
-static void write_key(struct web_request *request, const struct api_key *key, struct buf *out)
-{
-    char scopes[33], id[UUID_TEXT_LEN + 1];
-    slice name = key->name.len > 0 ? key->name : SLICE("(no name)");
-    uuid_format(key->id, id);
-    HTML(out, "<li><h3>{} ", name);
-    write_state(key, out);
-    if (uuid_eq(key->id, request->session.key_id))
-        buf_append(out, SLICE(" <span class=\"badge\">you are signed in with it</span>"));
-    HTML(out, "</h3><dl><dt>Begins with</dt><dd><code>{}</code></dd><dt>Scopes</dt><dd>{}</dd>",
-         key->prefix, scopes_format(key->scopes, scopes));
-    write_key_time(out, "Created", key->created_at);
-    write_key_time(out, "Expires", key->expires_at);
-    write_key_time(out, "Last used", key->last_used_at);
-    buf_append(out, SLICE("</dl>"));
-    if (!key->revoked_at)
-        HTML(out,
-             "<p><a class=\"button danger\" href=\"/keys/{}/revoke\" "
-             "aria-label=\"Revoke {} {}\">Revoke</a></p>",
-             slice_cstr(id), name, key->prefix);
-    buf_append(out, SLICE("</li>"));
+    char scopes[33];
+    json_open(w, '{');
+    view_id(w, "id", key->id);
+    json_member_str(w, "name", key->name);
+    json_member_str(w, "state", slice_cstr(state_of(key)));
+    json_member_bool(w, "own", uuid_eq(key->id, request->session.key_id));
+    json_member_str(w, "prefix", key->prefix);
+    json_member_str(w, "scopes", scopes_format(key->scopes, scopes));
+    view_time(w, "created_at", key->created_at);
+    view_time(w, "expires_at", key->expires_at);
+    view_time(w, "last_used_at", key->last_used_at);
+    json_close(w, '}');
 }
 
 /* The key that the form will create: its id and its text, sealed. */
-static void write_once(struct web_request *request, struct buf *out)
+static void write_new_key(struct web_request *request, struct json_writer *w)
 {
     struct vault_key fresh;
     struct uuid id = uuid_v7();
@@ -89,43 +70,52 @@ static void write_once(struct web_request *request, struct buf *out)
     vault_key_new(&fresh);
     memcpy(plain + 1, id.bytes, sizeof(id.bytes));
     memcpy(plain + 1 + sizeof(id.bytes), fresh.text, VAULT_KEY_LEN);
-    once_write_field(request, slice_of(plain, sizeof(plain)), out);
+    once_view_field(request, slice_of(plain, sizeof(plain)), w);
     /* The text stays only in the sealed field until the form is sent. */
     mem_wipe(plain, sizeof(plain));
     mem_wipe(&fresh, sizeof(fresh));
 }
 
-static void write_key_form(struct web_request *request, struct buf *out)
+static void write_key_form(struct web_request *request, struct json_writer *w)
 {
-    buf_append(out, SLICE("<section class=\"card\" aria-labelledby=\"new\"><h2 id=\"new\">New key"
-                          "</h2><form method=\"post\" action=\"/keys\">"));
-    web_csrf_field(request, out);
-    write_once(request, out);
-    HTML(out,
-         "<label for=\"name\">Name</label><input id=\"name\" name=\"name\" value=\"{}\" required "
-         "maxlength=\"200\" autocomplete=\"off\"><fieldset><legend>Scopes</legend>",
-         web_field(request, "name"));
-    for (size_t i = 0; i < ARRAY_LEN(choices); i++)
+    write_new_key(request, w);
+    json_member_str(w, "name", web_field(request, "name"));
+    json_member_str(w, "expires", web_field(request, "expires"));
+    json_member_open(w, "scopes", '[');
+    for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
-        if (web_may(request, (uint32_t)choices[i].scope))
-            HTML(out,
-                 web_field(request, choices[i].field).ptr
-                     ? "<p><label><input type=\"checkbox\" name=\"{}\" value=\"yes\" checked> {} "
-                       "<span class=\"soft\">{}</span></label></p>"
-                     : "<p><label><input type=\"checkbox\" name=\"{}\" value=\"yes\"> {} "
-                       "<span class=\"soft\">{}</span></label></p>",
-                 slice_cstr(choices[i].field), slice_cstr(scope_name(choices[i].scope)),
-                 slice_cstr(choices[i].meaning));
-    buf_append(out, SLICE("</fieldset><label for=\"expires\">Expires after</label>"
-                          "<select id=\"expires\" name=\"expires\">"));
-    for (size_t i = 0; i < ARRAY_LEN(lives); i++)
-        HTML(out,
-             slice_eq_cstr(web_field(request, "expires"), lives[i].value)
-                 ? "<option value=\"{}\" selected>{}</option>"
-                 : "<option value=\"{}\">{}</option>",
-             slice_cstr(lives[i].value), slice_cstr(lives[i].label));
-    buf_append(out, SLICE("</select><p class=\"actions\"><button class=\"primary\">Create the key"
-                          "</button></p></form></section>"));
+        if (!web_may(request, (uint32_t)choices[i].scope))
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "scope", slice_cstr(scope_name(choices[i].scope)));
+        json_member_str(w, "meaning", slice_cstr(choices[i].meaning));
+        json_member_bool(w, "checked", web_field(request, choices[i].field).ptr != NULL);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_member_open(w, "lives", '[');
+    for (size_t i = 0; i < ARRAY_LEN(lives); i++) {
+        json_open(w, '{');
+        json_member_str(w, "value", slice_cstr(lives[i].value));
+        json_member_str(w, "label", slice_cstr(lives[i].label));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+/* problem: what is wrong with the form; the keys are left out then. */
+static enum op_result reply_keys(struct web_request *request, slice problem,
+                                 const struct api_key *keys, size_t count)
+{
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "problem", problem);
+    write_key_form(request, w);
+    json_member_open(w, "keys", '[');
+    for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
+        write_key(request, &keys[i], w);
+    json_close(w, ']');
+    return web_reply_view(request, problem.ptr ? 400 : 200, "keys", &view);
 }
 
 static enum op_result begin_keys_page(struct web_request *request)
@@ -138,18 +128,11 @@ static enum op_result begin_keys_page(struct web_request *request)
 static enum op_result finish_keys_page(struct web_request *request)
 {
     struct api_key *keys;
-    struct buf body;
     size_t count;
     int status = store_api_key_list_result(&request->query, &keys, &count);
     if (status != OK)
         return web_reply_database(request, status);
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_key_form(request, &body);
-    buf_append(&body, SLICE("<h2>Keys</h2><ul class=\"list\">"));
-    for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
-        write_key(request, &keys[i], &body);
-    buf_append(&body, SLICE("</ul>"));
-    return web_reply_page(request, 200, SLICE("API keys"), &body);
+    return reply_keys(request, SLICE_NONE, keys, count);
 }
 
 const struct web_page web_keys = {.route = "/keys",
@@ -194,11 +177,7 @@ static void on_create_end(struct web_request *request)
 
 static enum op_result refuse_key(struct web_request *request, slice problem)
 {
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p class=\"problem\" role=\"alert\">{}</p>", problem);
-    write_key_form(request, &body);
-    return web_reply_page(request, 400, SLICE("API keys"), &body);
+    return reply_keys(request, problem, NULL, 0);
 }
 
 static bool read_expiry(struct web_request *request, int64_t *expires_at)
@@ -239,7 +218,7 @@ static enum op_result begin_create(struct web_request *request)
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
     it->text = slice_from(once, 1 + sizeof(key->id.bytes));
-    /* The field was sealed by write_once, so it holds a key that is well-formed. */
+    /* The field was sealed by write_new_key, so it holds a key that is well-formed. */
     if (!vault_key_hash(it->text, key->hash))
         UNREACHABLE("what was sealed here is a key");
     key->account_id = request->session.account_id;
@@ -253,16 +232,11 @@ static enum op_result begin_create(struct web_request *request)
 static enum op_result reply_key(struct web_request *request, unsigned status)
 {
     const struct creating *it = request->state;
-    struct buf body;
+    struct view view;
+    struct json_writer *w = view_begin(&view);
     ASSERT(it->phase != CREATION_BEGUN); /* the key is stored, now or before */
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body,
-         "<p>Copy it now: only its hash is stored. It cannot be displayed "
-         "again after you leave this page.</p>"
-         "<p class=\"card\"><code id=\"new-key\">{}</code></p>"
-         "<p class=\"actions\"><a class=\"button\" href=\"/keys\">Back to the keys</a></p>",
-         it->text);
-    return web_reply_page(request, status, SLICE("The new key"), &body);
+    json_member_str(w, "key", it->text);
+    return web_reply_view(request, status, "key_new", &view);
 }
 
 /* The form was sent before: the key exists, and a browser that sent the form twice has displayed

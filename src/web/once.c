@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "base/mem.h"
+#include "web/view.h"
 
 enum { HEAD_LEN = 16 + 8, BYTES_MAX = HEAD_LEN + ONCE_PLAIN_MAX + 256 };
 
@@ -17,7 +18,7 @@ static struct vault_binding once_binding_of(const struct web_request *request)
     return (struct vault_binding){.account_id = request->session.account_id, .connection_id = -2};
 }
 
-void once_write_field(struct web_request *request, slice plain, struct buf *out)
+void once_view_field(struct web_request *request, slice plain, struct json_writer *w)
 {
     const struct vault_ring *ring = request->web->config.ring;
     const struct vault_binding binding = once_binding_of(request);
@@ -36,8 +37,8 @@ void once_write_field(struct web_request *request, slice plain, struct buf *out)
     /* Without memory the page goes out without the field, and its form is refused as too old. */
     if (buf_is_ok(&text) && vault_seal(ring, &binding, buf_slice(&text), &sealed) == OK) {
         encode_base64url(&token, buf_slice(&sealed));
-        HTML(out, "<input type=\"hidden\" name=\"once\" value=\"{}\">", buf_slice(&token));
     }
+    json_member_str(w, "once", buf_is_ok(&token) && token.len > 0 ? buf_slice(&token) : SLICE_NONE);
     /* The text may hold a new key. */
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);

@@ -49,83 +49,58 @@ static enum op_result begin_overview(struct web_request *request)
 
 /* ---- writing ---- */
 
-static bool write_flows(const struct flow_page *page, const char *title, const char *none,
-                        const char *more, struct buf *out)
+/* NULL: out of memory when it was started. */
+static bool write_flows(struct json_writer *w, const char *key, const struct flow_page *page)
 {
-    /* NULL: out of memory when it was started. */
     if (!page || page->status != OK)
         return false;
     ASSERT(page->count <= ROWS_MAX);
-    HTML(out, "<h2>{}</h2>", slice_cstr(title));
-    if (page->count == 0)
-        HTML(out, "<p class=\"soft\">{}</p>", slice_cstr(none));
-    buf_append(out, SLICE("<ul class=\"list\">"));
+    json_member_open(w, key, '[');
     for (size_t i = 0; i < page->count; i++)
-        web_write_flow_row(out, &page->rows[i]);
-    buf_append(out, SLICE("</ul>"));
-    /* A full list may have more; the link costs nothing if not. */
-    if (page->count == ROWS_MAX)
-        HTML(out, "<p><a href=\"{}\">All of them</a></p>", slice_cstr(more));
+        view_flow(w, &page->rows[i]);
+    json_close(w, ']');
     return true;
 }
 
-static bool write_executions(struct web_request *request, struct buf *out)
+static bool write_overview(struct web_request *request, struct json_writer *w)
 {
-    struct execution *list;
+    struct overview *overview = request->state;
+    struct execution *executions;
+    struct connection *connections;
     struct uuid next;
-    size_t count;
-    if (store_execution_list_result(&request->query, &list, &count, &next) != OK)
-        return false;
-    buf_append(out, SLICE("<h2>Executions that failed in the last seven days</h2>"));
-    if (count == 0)
-        buf_append(out, SLICE("<p class=\"soft\">None.</p>"));
-    buf_append(out, SLICE("<ul class=\"list\">"));
-    for (size_t i = 0; i < count; i++)
-        web_write_execution_row(request, &list[i], out);
-    buf_append(out, SLICE("</ul>"));
-    /* The scan stopped before the end of the seven days, so there may be more. */
-    if (!uuid_is_nil(next))
-        buf_append(out, SLICE("<p><a href=\"/executions?status=failed\">All of them</a></p>"));
-    return true;
-}
-
-static bool write_connections(struct web_request *request, const struct overview *overview,
-                              struct buf *out)
-{
-    struct connection *list;
-    size_t count;
+    size_t count, connection_count;
     ASSERT(overview->connections.stmt);
-    if (store_connection_list_result(&overview->connections, &list, &count) != OK)
+    if (!write_flows(w, "waiting", overview->waiting) ||
+        !write_flows(w, "failed", overview->failed) ||
+        store_execution_list_result(&request->query, &executions, &count, &next) != OK ||
+        store_connection_list_result(&overview->connections, &connections, &connection_count) != OK)
         return false;
-    buf_append(out, SLICE("<h2>Connected apps</h2>"));
-    if (count == 0)
-        buf_append(out, SLICE("<p class=\"soft\">None yet.</p>"));
-    buf_append(out, SLICE("<ul class=\"list grid\">"));
-    for (size_t i = 0; i < count && i < CONNECTIONS_MAX; i++)
-        web_write_connection_row(request, &list[i], out);
-    buf_append(out, SLICE("</ul>"));
-    if (count > CONNECTIONS_MAX)
-        buf_append(out, SLICE("<p><a href=\"/connections\">All of them</a></p>"));
-    buf_append(out, SLICE("<p class=\"actions\"><a class=\"button\" "
-                          "href=\"/integrations\">Connect an app</a></p>"
-                          "<p><a href=\"/sign-out\">Sign out everywhere</a></p>"));
+    json_member_open(w, "executions", '[');
+    for (size_t i = 0; i < count; i++)
+        view_execution(request, w, &executions[i]);
+    json_close(w, ']');
+    json_member_open(w, "connections", '[');
+    for (size_t i = 0; i < connection_count && i < CONNECTIONS_MAX; i++)
+        view_connection(request, w, &connections[i]);
+    json_close(w, ']');
+    json_member_open(w, "more", '{');
+    /* A full list may have more; the link costs nothing if not. */
+    json_member_bool(w, "waiting", overview->waiting->count == ROWS_MAX);
+    json_member_bool(w, "failed", overview->failed->count == ROWS_MAX);
+    /* The scan stopped before the end of the seven days, so there may be more. */
+    json_member_bool(w, "executions", !uuid_is_nil(next));
+    json_member_bool(w, "connections", connection_count > CONNECTIONS_MAX);
+    json_close(w, '}');
     return true;
 }
 
 static enum op_result finish_overview(struct web_request *request)
 {
-    struct overview *overview = request->state;
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
+    struct view view;
     /* Any part that failed fails the page: half an overview would read as "nothing waits". */
-    bool is_whole = write_flows(overview->waiting, "Waiting for you",
-                                "Nothing waits for a decision.", "/flows?status=approval", &body) &&
-                    write_flows(overview->failed, "Flows that failed", "None.",
-                                "/flows?status=failed", &body) &&
-                    write_executions(request, &body) && write_connections(request, overview, &body);
-    if (is_whole)
-        return web_reply_page(request, 200, SLICE("Overview"), &body);
-    buf_deinit(&body);
+    if (write_overview(request, view_begin(&view)))
+        return web_reply_view(request, 200, "overview", &view);
+    view_drop(&view);
     return web_reply_database(request, ERR_BUSY);
 }
 

@@ -1,12 +1,11 @@
 /*
- * The frame: head, navigation, one notice, the page's own markup; and how replies go out.
+ * How replies go out: pages in their frame, redirects, assets; cookies and security headers.
  */
 #include "web/page.h"
 
-#include <stdio.h>
-
 #include "base/clock.h"
 #include "base/encode.h"
+#include "web/view.h"
 
 /* Displayed once after a form was carried out. The query string has the word and this table the
  * sentence, so that a link cannot make a page display a text of its own. */
@@ -29,14 +28,6 @@ static const struct {
     {"connection_untested", "Connected. The app has no request that could test it."},
     {"client_saved", "OAuth client saved."},
     {"client_deleted", "OAuth client deleted."},
-};
-
-static const struct {
-    const char *path, *label, *first; /* first: the first segment of the pages below it */
-} sections[] = {
-    {"/", "Overview", ""},         {"/integrations", "Apps", "integrations"},
-    {"/flows", "Flows", "flows"},  {"/executions", "Executions", "executions"},
-    {"/keys", "API keys", "keys"},
 };
 
 /* ---- headers ---- */
@@ -129,50 +120,6 @@ static enum op_result reply_text(struct web_request *request, unsigned status, s
 
 /* ---- the frame ---- */
 
-static bool is_in_section(const struct web_request *request, const char *first)
-{
-    const struct http_exchange *exchange = request->exchange;
-    if (exchange->segment_count == 0)
-        return !*first;
-    slice segment = exchange->segments[0];
-    /* Connections have no entry of their own; they are part of the apps. */
-    return slice_eq_cstr(segment, first) ||
-           (slice_eq_cstr(segment, "connections") && strcmp(first, "integrations") == 0);
-}
-
-static void write_head(struct buf *out, slice title)
-{
-    HTML(out,
-         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-         "<meta name=\"color-scheme\" content=\"light dark\">"
-         "<title>{} - sluice</title><link rel=\"stylesheet\" href=\"{}\">"
-         "<link rel=\"icon\" href=\"{}\"><script type=\"module\" src=\"{}\"></script></head>"
-         "<body><a class=\"skip\" href=\"#main\">Skip to the page</a>",
-         title, slice_cstr(web_asset_path("style.css")), slice_cstr(web_asset_path("icon.svg")),
-         slice_cstr(web_asset_path("app.mjs")));
-}
-
-static void write_navigation(struct web_request *request, struct buf *out)
-{
-    const struct web_session *session = &request->session;
-    buf_append(out, SLICE("<header class=\"top\"><a class=\"name\" href=\"/\">sluice</a>"));
-    /* A connect link's session has no access to the other pages. */
-    if (session->is_open && !session->link_token.ptr) {
-        buf_append(out, SLICE("<nav aria-label=\"Pages\"><ul>"));
-        for (size_t i = 0; i < ARRAY_LEN(sections); i++) {
-            bool is_here = is_in_section(request, sections[i].first);
-            HTML(out, "<li><a href=\"{}\"", slice_cstr(sections[i].path));
-            if (is_here)
-                buf_append(out, SLICE(" aria-current=\"page\""));
-            HTML(out, ">{}</a></li>", slice_cstr(sections[i].label));
-        }
-        buf_append(out, SLICE("</ul></nav>"));
-        web_button(request, out, SLICE("/sign-out"), SLICE("Sign out"), "quiet");
-    }
-    buf_append(out, SLICE("</header>"));
-}
-
 /* NULL: no notice has this word. */
 static const char *sentence_of(slice word)
 {
@@ -182,35 +129,73 @@ static const char *sentence_of(slice word)
     return NULL;
 }
 
-static void write_notice(struct web_request *request, struct buf *out)
+/* What src/web/pages/frame.html declares. */
+static void write_frame(struct web_request *request, struct json_writer *w)
 {
+    const struct http_exchange *exchange = request->exchange;
+    const struct web_session *session = &request->session;
     const char *sentence = sentence_of(web_query(request, "notice"));
-    if (request->again_notice.ptr)
-        HTML(out, "<p class=\"problem\" role=\"alert\">{}</p>", request->again_notice);
+    json_member_open(w, "frame", '{');
+    json_member_str(w, "style", slice_cstr(web_asset_path("style.css")));
+    json_member_str(w, "icon", slice_cstr(web_asset_path("icon.svg")));
+    json_member_str(w, "script", slice_cstr(web_asset_path("app.mjs")));
+    json_member_str(w, "section", exchange->segment_count > 0 ? exchange->segments[0] : SLICE(""));
+    json_member_str(w, "path", request->again_path);
+    json_member_str(w, "problem", request->again_notice);
     /* An unknown word displays nothing. */
-    if (sentence)
-        HTML(out, "<p class=\"notice\" role=\"status\">{}</p>", slice_cstr(sentence));
+    json_member_str(w, "notice", sentence ? slice_cstr(sentence) : SLICE_NONE);
+    /* Without a session there is nothing that a forged form could use. */
+    json_member_str(w, "csrf",
+                    session->is_open ? slice_of(session->csrf, SESSION_CSRF_LEN) : SLICE_NONE);
+    /* A connect link's session has no access to the other pages. */
+    json_member_bool(w, "is_signed_in", session->is_open && !session->link_token.ptr);
+    json_member_str(w, "link", session->link_token);
+    json_member_bool(w, "may_execute", web_may(request, SCOPE_EXECUTE));
+    json_member_bool(w, "may_approve", web_may(request, SCOPE_APPROVE));
+    json_member_bool(w, "may_admin", web_may(request, SCOPE_ADMIN));
+    json_member_str(w, "public_url", request->web->config.public_url);
+    json_close(w, '}');
 }
 
-enum op_result web_reply_page(struct web_request *request, unsigned status, slice title,
-                              struct buf *body)
+/* Copied into the op's arena, which outlives the reply; SLICE_NONE: out of memory, or a page that
+ * cannot be rendered. */
+static slice render_page(struct web_request *request, const char *file, struct view *view)
 {
+    const struct markup *markup = markup_find(request->web->markup, slice_cstr(file));
+    struct arena *arena = &request->op.arena;
+    struct err err = {0};
     struct buf page;
     slice text = SLICE_NONE;
+    ASSERT(markup);
+    write_frame(request, &view->w);
+    json_close(&view->w, '}');
+    const struct json *data = buf_is_ok(&view->text) ? json_parse(arena, buf_slice(&view->text),
+                                                                  &json_limits_provider, &err)
+                                                     : NULL;
+    view_drop(view);
+    if (!data)
+        return text;
+#ifdef SLUICE_TEST_BUILD
+    bool fits = markup_check(markup->data, data, &err) == OK;
+    if (!fits)
+        op_log(&request->op, LOG_ERROR, "data are not what their page declares",
+               LOG_CSTR("page", file), LOG_CSTR("message", err.text));
+    ASSERT(fits);
+#endif
     buf_init(&page, 2 * WEB_PAGE_BYTES_MAX);
-    write_head(&page, title);
-    write_navigation(request, &page);
-    /* data-path corrects the address bar when the answer is another address's page (again.c). */
-    HTML(&page, "<main id=\"main\" tabindex=\"-1\" data-path=\"{}\">", request->again_path);
-    write_notice(request, &page);
-    HTML(&page, "<h1>{}</h1>", title);
-    buf_append(&page, buf_slice(body));
-    buf_append(&page, SLICE("</main></body></html>"));
-    /* Copied into the op's arena, which outlives the reply; the buffers are released here. */
-    if (buf_is_ok(body) && buf_is_ok(&page))
-        text = arena_dup(&request->op.arena, buf_slice(&page));
+    if (markup_render(request->web->markup, markup, data, arena, &page, &err) == OK)
+        text = arena_dup(arena, buf_slice(&page));
+    else
+        op_log(&request->op, LOG_ERROR, "a page cannot be rendered", LOG_CSTR("page", file),
+               LOG_CSTR("message", err.text));
     buf_deinit(&page);
-    buf_deinit(body);
+    return text;
+}
+
+enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file,
+                              struct view *view)
+{
+    slice text = render_page(request, file, view);
     /* The plain error needs no buffer of this size. */
     if (!text.ptr) {
         ASSERT(!request->frame.is_answered);
@@ -228,10 +213,11 @@ enum op_result web_reply_page(struct web_request *request, unsigned status, slic
 enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
                                  slice text)
 {
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    HTML(&body, "<p>{}</p><p><a href=\"/\">Back to the overview</a></p>", text);
-    return web_reply_page(request, status, title, &body);
+    struct view view;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "title", title);
+    json_member_str(w, "text", text);
+    return web_reply_view(request, status, "problem", &view);
 }
 
 enum op_result web_reply_database(struct web_request *request, int status)
@@ -278,45 +264,4 @@ enum op_result web_reply_asset(struct web_request *request, slice type, slice by
     web_header(request, "Cache-Control", SLICE("public, max-age=31536000, immutable"));
     web_header(request, "X-Content-Type-Options", SLICE("nosniff"));
     return reply_text(request, 200, bytes);
-}
-
-/* ---- shared markup ---- */
-
-void web_csrf_field(struct web_request *request, struct buf *out)
-{
-    /* Without a session there is nothing that a forged form could use. */
-    if (request->session.is_open)
-        HTML(out, "<input type=\"hidden\" name=\"csrf\" value=\"{}\">",
-             slice_of(request->session.csrf, SESSION_CSRF_LEN));
-}
-
-void web_button(struct web_request *request, struct buf *out, slice action, slice label,
-                const char *style)
-{
-    HTML(out, "<form method=\"post\" action=\"{}\">", action);
-    web_csrf_field(request, out);
-    HTML(out, "<button class=\"{}\">{}</button></form>", slice_cstr(style), label);
-}
-
-void web_badge(struct buf *out, slice status)
-{
-    static const struct {
-        const char *status, *kind, *word;
-    } kinds[] = {
-        {"completed", "ok", "completed"}, {"succeeded", "ok", "succeeded"},
-        {"connected", "ok", "connected"}, {"live", "ok", "connected"},
-        {"valid", "ok", "valid"},         {"running", "busy", "running"},
-        {"waiting", "warn", "waiting"},   {"ambiguous", "warn", "ambiguous"},
-        {"failed", "bad", "failed"},      {"reauth_required", "bad", "reconnect it"},
-    };
-    /* Other words have a quiet badge and stay as they are. */
-    const char *kind = "quiet";
-    slice word = status;
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        if (!slice_eq_cstr(status, kinds[i].status))
-            continue;
-        kind = kinds[i].kind;
-        word = slice_cstr(kinds[i].word);
-    }
-    HTML(out, "<span class=\"badge {}\">{}</span>", slice_cstr(kind), word);
 }

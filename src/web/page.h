@@ -18,8 +18,8 @@ void web_clear_cookie(struct web_request *request);
 /* The sign-in form, which continues at next, a path of this site; problem: a sentence, or "". */
 enum op_result web_sign_in_reply(struct web_request *request, unsigned status, slice next,
                                  const char *problem);
-/* Writes what again.c keeps of a form, as hidden fields. */
-void web_again_write_fields(struct web_request *request, struct buf *out);
+/* Writes the member "kept" of the sign-in page's data: what again.c keeps of a form. */
+void web_again_view_fields(struct web_request *request, struct json_writer *w);
 /* The path of an asset with the hash of its bytes in it, so that it may be cached for good. */
 const char *web_asset_path(const char *name);
 

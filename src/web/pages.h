@@ -5,12 +5,13 @@
 #define WEB_PAGES_H
 
 #include "flow/load.h"
-#include "web/page.h"
 #include "web/value.h"
+#include "web/view.h"
 
 /* flows.c */
 extern const struct web_page web_flows, web_flow_new, web_flow_start;
-void web_write_flow_row(struct buf *out, const struct flow_row *flow);
+/* An object as flow_row.html declares it; so for the other ones below. */
+void view_flow(struct json_writer *w, const struct flow_row *flow);
 /* flow.c */
 extern const struct web_page web_flow;
 /* flow_do.c */
@@ -24,11 +25,8 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
 extern const struct web_page web_flow_events;
 /* executions.c */
 extern const struct web_page web_executions, web_execution;
-void web_write_execution_row(struct web_request *request, const struct execution *execution,
-                             struct buf *out);
-/* "Gmail: List messages", or the ids where the catalog has neither any more. */
-void web_write_action(struct web_request *request, const struct execution *execution,
-                      struct buf *out);
+void view_execution(struct web_request *request, struct json_writer *w,
+                    const struct execution *execution);
 
 /* apps.c */
 extern const struct web_page web_apps;
@@ -43,12 +41,11 @@ extern const struct web_page web_connect_callback;
 /* connections.c */
 extern const struct web_page web_connections;
 struct connection;
-/* <li>, in a list of connections of several apps. */
-void web_write_connection_row(struct web_request *request, const struct connection *row,
-                              struct buf *out);
-/* The link to those after `last`; integration_id SLICE_NONE: of all apps. */
-void web_write_more_connections(struct web_request *request, slice integration_id,
-                                const struct connection *last, struct buf *out);
+void view_connection(struct web_request *request, struct json_writer *w,
+                     const struct connection *row);
+/* Its members alone. */
+void view_connection_members(struct web_request *request, struct json_writer *w,
+                             const struct connection *row);
 /* connection.c */
 extern const struct web_page web_connection;
 /* connection_do.c */

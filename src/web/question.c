@@ -7,27 +7,6 @@
 #include "store/connect_session.h"
 #include "web/app.h"
 
-/* How the question can be answered. keep: the link that leaves everything as it is. */
-struct answer {
-    slice action, label, keep, keep_label;
-};
-
-static enum op_result ask_question(struct web_request *request, slice title,
-                                   const struct answer *answer, struct buf *body)
-{
-    buf_append(body, SLICE("<div class=\"actions\">"));
-    /* No label: there is nothing to confirm any more. */
-    if (answer->label.ptr)
-        web_button(request, body, answer->action, answer->label, "danger");
-    HTML(body, "<a class=\"button\" href=\"{}\">{}</a></div>", answer->keep, answer->keep_label);
-    return web_reply_page(request, 200, title, body);
-}
-
-static void write_count(struct buf *out, size_t count, const char *one, const char *many)
-{
-    buf_printf(out, "%zu %s", count, count == 1 ? one : many);
-}
-
 /* ---- a key ---- */
 
 static enum op_result begin_revoke(struct web_request *request)
@@ -83,39 +62,10 @@ static enum op_result load_links(struct web_request *request)
     return OP_WAIT;
 }
 
-static void write_revoking(struct web_request *request, const struct revoking *it, size_t links,
-                           struct buf *out)
-{
-    const struct api_key *key = &it->key;
-    if (uuid_eq(key->id, request->session.key_id))
-        buf_append(out, SLICE("<p class=\"problem\">You are signed in with this key: you will be "
-                              "signed out, and need another key to sign in again.</p>"));
-    if (it->is_last_admin)
-        buf_append(out, SLICE("<p class=\"problem\">It is the last key with the scope admin: "
-                              "keys and connections can then be managed by your operator alone "
-                              "(<code>sluice keys create</code>).</p>"));
-    HTML(out, "<p>The key begins with <code>{}</code>; it was last used ", key->prefix);
-    if (key->last_used_at)
-        html_time(out, key->last_used_at);
-    else
-        buf_append(out, SLICE("never"));
-    buf_append(out, SLICE(".</p><ul><li>Every program that uses it is refused at once, with 401."
-                          "</li><li>Every session that was opened with it ends.</li><li>"));
-    if (links > 0) {
-        write_count(out, links, "connect link that it made is", "connect links that it made are");
-        buf_append(out, SLICE(" open, and will stop working.</li>"));
-    } else {
-        buf_append(out, SLICE("No open connect link was made with it.</li>"));
-    }
-    buf_append(out, SLICE("<li>Flows that it started continue.</li></ul>"
-                          "<p>A revoked key cannot be restored.</p>"));
-}
-
 static enum op_result finish_revoke(struct web_request *request)
 {
     const struct revoking *it = request->state;
-    struct answer answer = {.keep = SLICE("/keys"), .keep_label = SLICE("Keep the key")};
-    struct buf body;
+    struct view view;
     size_t links;
     /* state is set by load_links, so NULL is the first call. */
     if (!it)
@@ -123,20 +73,16 @@ static enum op_result finish_revoke(struct web_request *request)
     int status = store_count_result(&request->query, &links);
     if (status != OK)
         return web_reply_database(request, status);
-    slice name = it->key.name.len > 0 ? it->key.name : it->key.prefix;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    if (it->key.revoked_at) {
-        buf_append(&body, SLICE("<p>The key is revoked already.</p>"));
-        answer.keep_label = SLICE("Back to the keys");
-    } else {
-        write_revoking(request, it, links, &body);
-        answer.action = arena_printf(&request->op.arena, "/keys/%.*s/revoke",
-                                     SLICE_ARG(request->match.params[0]));
-        answer.label = SLICE("Revoke the key");
-    }
-    return ask_question(request,
-                        arena_printf(&request->op.arena, "Revoke the key %.*s?", SLICE_ARG(name)),
-                        &answer, &body);
+    struct json_writer *w = view_begin(&view);
+    view_id(w, "id", it->key.id);
+    json_member_str(w, "name", it->key.name);
+    json_member_str(w, "prefix", it->key.prefix);
+    json_member_bool(w, "revoked", it->key.revoked_at != 0);
+    json_member_bool(w, "own", uuid_eq(it->key.id, request->session.key_id));
+    json_member_bool(w, "last_admin", it->is_last_admin);
+    view_time(w, "last_used_at", it->key.last_used_at);
+    json_member_i64(w, "links", (int64_t)links);
+    return web_reply_view(request, 200, "key_revoke", &view);
 }
 
 const struct web_page web_key_revoke_ask = {.route = "/keys/{id}/revoke",
@@ -209,74 +155,38 @@ static enum op_result load_flows(struct web_request *request)
     return it->running || it->waiting ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-static void write_flows(const struct flow_page *page, const char *title, struct buf *out)
+static void write_flows(struct json_writer *w, const char *key, const struct flow_page *page)
 {
-    if (page->count == 0)
-        return;
-    HTML(out, "<h2>{}</h2><ul class=\"list\">", slice_cstr(title));
+    json_member_open(w, key, '[');
     for (size_t i = 0; i < page->count; i++)
-        web_write_flow_row(out, &page->rows[i]);
-    buf_append(out, SLICE("</ul>"));
-}
-
-static void write_disconnecting(const struct disconnecting *it, struct buf *out)
-{
-    const struct catalog_integration *app =
-        catalog_find_integration(it->catalog, it->row.integration_id);
-    ASSERT(it->running && it->waiting);
-    size_t count = it->running->count + it->waiting->count;
-    bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
-                       it->waiting->examined == FLOWS_EXAMINED;
-    HTML(out, "<p>The credential for {} is deleted from this server. ",
-         app ? app->name : it->row.integration_id);
-    if (it->row.last_used_at) {
-        buf_append(out, SLICE("It was last used "));
-        html_time(out, it->row.last_used_at);
-        buf_append(out, SLICE(".</p>"));
-    } else {
-        buf_append(out, SLICE("It has not been used.</p>"));
-    }
-    buf_append(out, it->row.is_default
-                        ? SLICE("<p>It is the default: calls that name no connection use it.</p>")
-                        : SLICE(""));
-    buf_append(out, SLICE("<p>"));
-    if (count > 0)
-        write_count(
-            out, count,
-            "running or waiting flow has a step left that uses it; that step will fail.",
-            "running or waiting flows have a step left that uses it; those steps will fail.");
-    else
-        buf_append(out, SLICE("No running or waiting flow uses it."));
-    if (may_be_more)
-        buf_printf(out, " There may be more: only the newest %d of each were examined.",
-                   FLOWS_EXAMINED);
-    buf_append(out, SLICE(" Calls that use it are refused until the app is connected again."
-                          "</p>"));
-    write_flows(it->running, "Running flows", out);
-    write_flows(it->waiting, "Waiting flows", out);
+        view_flow(w, &page->rows[i]);
+    json_close(w, ']');
 }
 
 static enum op_result finish_disconnect(struct web_request *request)
 {
     const struct disconnecting *it = request->state;
-    struct buf body;
+    struct view view;
     /* The first call has the row only. */
     if (!it->running)
         return load_flows(request);
     if (!it->waiting || it->running->status != OK || it->waiting->status != OK)
         return web_reply_database(request, ERR_BUSY);
-    slice path = app_connection_path(request, it->row.id);
-    const struct answer answer = {
-        .action = arena_printf(&request->op.arena, "%.*s/delete", SLICE_ARG(path)),
-        .label = SLICE("Disconnect"),
-        .keep = path,
-        .keep_label = SLICE("Keep the connection"),
-    };
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    write_disconnecting(it, &body);
-    return ask_question(
-        request, arena_printf(&request->op.arena, "Disconnect %.*s?", SLICE_ARG(it->row.label)),
-        &answer, &body);
+    const struct catalog_integration *app =
+        catalog_find_integration(it->catalog, it->row.integration_id);
+    bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
+                       it->waiting->examined == FLOWS_EXAMINED;
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "label", it->row.label);
+    json_member_str(w, "app", app ? app->name : it->row.integration_id);
+    json_member_bool(w, "default", it->row.is_default);
+    view_time(w, "last_used_at", it->row.last_used_at);
+    json_member_i64(w, "count", (int64_t)(it->running->count + it->waiting->count));
+    json_member_i64(w, "examined", may_be_more ? FLOWS_EXAMINED : 0);
+    write_flows(w, "running", it->running);
+    write_flows(w, "waiting", it->waiting);
+    return web_reply_view(request, 200, "connection_delete", &view);
 }
 
 const struct web_page web_connection_delete_ask = {.route = "/connections/{id}/delete",
@@ -297,105 +207,75 @@ static enum op_result begin_cancel_question(struct web_request *request)
     return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
 }
 
-/* Writes a line for a step that changes something in an app. false: it changes nothing, and no line
- * is written. */
-static bool write_change(struct web_request *request, const struct flow_step_def *step,
-                         const struct json *output, struct buf *out)
+/* Writes a step that changes something in an app, and no other. */
+static void write_change(struct web_request *request, const struct flow_step_def *step,
+                         const struct json *output, struct json_writer *w)
 {
     const struct catalog_action *action =
         step->type == FLOW_TOOL_CALL ? catalog_find_tool(*request->web->config.catalog, step->tool)
                                      : NULL;
     /* A tool that left the catalog may have written, so it is listed. */
     if (step->type != FLOW_TOOL_CALL || (action && action->level == LEVEL_READ))
-        return false;
-    HTML(out, "<li>{}", action ? action->title : step->tool);
-    if (action)
-        HTML(out, " ({})", action->integration->name);
+        return;
+    json_open(w, '{');
+    json_member_str(w, "title", action ? action->title : step->tool);
+    json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
     /* A step that repeats has one output for each item. */
-    if (step->for_each && json_is(output, JSON_ARRAY))
-        buf_printf(out, ", %u times", output->count);
-    buf_append(out, SLICE("</li>"));
-    return true;
+    json_member_i64(w, "times", step->for_each && json_is(output, JSON_ARRAY) ? output->count : 0);
+    json_close(w, '}');
 }
 
-enum part { PART_DONE, PART_BEGUN, PART_LEFT };
+enum part { PART_DONE, PART_BEGUN, PART_LEFT, PART_NONE };
 
 static enum part part_of(const struct json *step)
 {
     slice status = json_get_str(step, SLICE("status"));
     if (slice_eq_cstr(status, "completed"))
         return PART_DONE;
+    /* A skipped step writes nothing, and is part of no list. */
+    if (slice_eq_cstr(status, "skipped"))
+        return PART_NONE;
     return slice_eq_cstr(status, "running") ? PART_BEGUN : PART_LEFT;
 }
 
 /* The view's steps are in the order of the template's, so that both have the same index. */
 static void write_part(struct web_request *request, const struct flow_template *tmpl,
-                       const struct json *steps, enum part part, const char *title,
-                       const char *none, struct buf *out)
+                       const struct json *steps, enum part part, struct json_writer *w)
 {
-    size_t count = 0;
-    struct buf list;
+    static const char *const names[] = {
+        [PART_DONE] = "done", [PART_BEGUN] = "begun", [PART_LEFT] = "left"};
     ASSERT(steps->count == tmpl->step_count);
-    buf_init(&list, WEB_PAGE_BYTES_MAX);
-    for (size_t i = 0; i < steps->count && i < tmpl->step_count; i++) {
+    json_member_open(w, names[part], '[');
+    for (size_t i = 0; i < steps->count; i++) {
         const struct json *step = &steps->as.items[i];
-        /* A skipped step writes nothing, and is part of no list. */
-        bool is_skipped = slice_eq_cstr(json_get_str(step, SLICE("status")), "skipped");
-        if (part_of(step) == part && !is_skipped)
-            count += write_change(request, &tmpl->steps[i], JSON_GET(step, "output"), &list);
+        if (part_of(step) == part)
+            write_change(request, &tmpl->steps[i], JSON_GET(step, "output"), w);
     }
-    /* Without a sentence for "none" an empty part has no heading either. */
-    if (count > 0 || *none)
-        HTML(out, "<h2>{}</h2>", slice_cstr(title));
-    if (count > 0) {
-        buf_append(out, SLICE("<ul>"));
-        buf_append(out, buf_slice(&list));
-        buf_append(out, SLICE("</ul>"));
-    } else if (*none) {
-        HTML(out, "<p>{}</p>", slice_cstr(none));
-    }
-    buf_deinit(&list);
+    json_close(w, ']');
 }
 
 static enum op_result finish_cancel(struct web_request *request)
 {
     struct flow_load *load = request->state;
-    struct buf body;
+    struct view view;
     if (load->status == ERR_NOTFOUND)
         return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
-    /* view, and with it steps, is NULL for every failure; the status says which. */
+    /* whole, and with it steps, is NULL for every failure; the status says which. */
     slice text = load->status == OK ? flow_load_render_view(load) : SLICE_NONE;
-    const struct json *view =
+    const struct json *whole =
         text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
-    const struct json *steps = JSON_GET(view, "steps");
+    const struct json *steps = JSON_GET(whole, "steps");
     if (!json_is(steps, JSON_ARRAY))
         return web_reply_database(request, load->status != OK ? load->status : ERR_NOMEM);
     enum flow_status status = load->whole.flow.status;
-    bool has_ended = status == FLOW_COMPLETED || status == FLOW_CANCELLED;
-    slice path =
-        arena_printf(&request->op.arena, "/flows/%.*s", SLICE_ARG(request->match.params[0]));
-    struct answer answer = {.keep = path, .keep_label = SLICE("Back to the flow")};
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    buf_append(&body, SLICE("<p>"));
-    web_badge(&body, slice_cstr(flow_status_name(status)));
-    buf_append(&body, has_ended
-                          ? SLICE("</p><p>The flow has ended; there is nothing to cancel.</p>")
-                          : SLICE("</p>"));
-    write_part(request, load->tmpl, steps, PART_DONE, "Already done",
-               "Nothing has been written yet.", &body);
-    if (!has_ended) {
-        write_part(request, load->tmpl, steps, PART_BEGUN, "In progress; may still be done", "",
-                   &body);
-        write_part(request, load->tmpl, steps, PART_LEFT, "Will not be done",
-                   "Nothing is left to write.", &body);
-        buf_append(&body, SLICE("<p>Cancelling undoes nothing. A cancelled flow cannot be "
-                                "resumed.</p>"));
-        answer.action = arena_printf(&request->op.arena, "%.*s/cancel", SLICE_ARG(path));
-        answer.label = SLICE("Cancel the flow");
-    }
-    return ask_question(
-        request, arena_printf(&request->op.arena, "Cancel %.*s?", SLICE_ARG(load->tmpl->name)),
-        &answer, &body);
+    struct json_writer *w = view_begin(&view);
+    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "name", load->tmpl->name);
+    json_member_str(w, "status", slice_cstr(flow_status_name(status)));
+    json_member_bool(w, "has_ended", status == FLOW_COMPLETED || status == FLOW_CANCELLED);
+    for (enum part part = PART_DONE; part < PART_NONE; part++)
+        write_part(request, load->tmpl, steps, part, w);
+    return web_reply_view(request, 200, "flow_cancel", &view);
 }
 
 const struct web_page web_flow_cancel_ask = {.route = "/flows/{id}/cancel",

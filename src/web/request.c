@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/embed.h"
 #include "base/encode.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -55,7 +56,10 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
 };
 
-enum { SIGN_INS_AT_ONCE = 10 }; /* from one address; after that one a second */
+enum {
+    SIGN_INS_AT_ONCE = 10, /* from one address; after that one a second */
+    MARKUP_BYTES_MAX = 16 * 1024 * 1024,
+};
 
 enum step {
     STEP_SESSION,
@@ -542,7 +546,10 @@ struct web *web_new(const struct web_config *config, struct err *err)
     web->config = *config;
     web->router = http_router_new(routes, ARRAY_LEN(routes), err);
     web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE);
-    if (web->router && web->sign_ins)
+    arena_init(&web->arena, MARKUP_BYTES_MAX);
+    web->markup =
+        markup_load(&web->arena, slice_of(embed_markup[0].data, embed_markup[0].len), err);
+    if (web->router && web->sign_ins && web->markup)
         return web;
     web_free(web);
     return NULL;
@@ -556,6 +563,7 @@ void web_free(struct web *web)
     ASSERT(web->active == 0);
     http_router_free(web->router);
     account_rate_free(web->sign_ins);
+    arena_deinit(&web->arena);
     mem_free(web);
 }
 

@@ -11,8 +11,8 @@
 #include "api/account_rate.h"
 #include "http/frame.h"
 #include "http/router.h"
-#include "web/html.h"
 #include "web/link.h"
+#include "web/markup.h"
 #include "web/session.h"
 #include "web/web.h"
 
@@ -85,6 +85,8 @@ struct web_request {
 struct web {
     struct web_config config;
     struct http_router *router;
+    struct arena arena; /* of markup */
+    const struct markup_set *markup;
     struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
     size_t active;
     char public_url[WEB_URL_MAX];
@@ -108,11 +110,8 @@ void web_audit(struct web_request *request, slice kind, slice details);
 void web_audited(struct web_request *request);
 bool web_may(const struct web_request *request, uint32_t scope);
 
-/* ---- answering; each returns OP_DONE ---- */
+/* ---- answering; each returns OP_DONE; pages: web_reply_view (view.h) ---- */
 
-/* A page in its frame. title is plain text; body is markup, as HTML() made it. */
-enum op_result web_reply_page(struct web_request *request, unsigned status, slice title,
-                              struct buf *body);
 /* A page that says what is wrong and what to do. */
 enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
                                  slice text);
@@ -127,16 +126,6 @@ enum op_result web_reply_asset(struct web_request *request, slice type, slice by
 void web_header(struct web_request *request, const char *name, slice value);
 /* An origin that a form of this page may lead to, besides this site (CSP form-action). */
 void web_allow_form_to(struct web_request *request, slice origin);
-
-/* ---- markup that many pages share ---- */
-
-/* The hidden field that every form needs; writes nothing without a session. */
-void web_csrf_field(struct web_request *request, struct buf *out);
-/* A form of one button. label is plain text; style "" or "danger" or "primary". */
-void web_button(struct web_request *request, struct buf *out, slice action, slice label,
-                const char *style);
-/* <span class="badge ok|warn|bad|quiet">: of a status of a flow, step, execution or connection. */
-void web_badge(struct buf *out, slice status);
 
 /* ---- forms that could not be accepted (again.c) ---- */
 

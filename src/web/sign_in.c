@@ -3,7 +3,7 @@
  */
 #include "base/clock.h"
 #include "vault/key.h"
-#include "web/page.h"
+#include "web/view.h"
 
 /* A path of this site to continue at, and nothing that a browser would take for another site. */
 static slice next_path(slice wanted)
@@ -19,28 +19,14 @@ static slice next_path(slice wanted)
 enum op_result web_sign_in_reply(struct web_request *request, unsigned status, slice next,
                                  const char *problem)
 {
-    struct buf body;
+    struct view view;
+    struct json_writer *w = view_begin(&view);
     ASSERT(next.len > 0 && next.ptr[0] == '/');
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    if (*problem)
-        HTML(&body, "<p class=\"problem\" role=\"alert\" id=\"problem\">{}</p>",
-             slice_cstr(problem));
-    HTML(&body,
-         "<form method=\"post\" action=\"/sign-in\" class=\"card\">"
-         "<input type=\"hidden\" name=\"next\" value=\"{}\">",
-         next);
+    json_member_str(w, "next", next);
+    json_member_str(w, "problem", slice_cstr(problem));
     /* A form that was sent without a session is kept in hidden fields (again.c). */
-    web_again_write_fields(request, &body);
-    HTML(&body,
-         "<label for=\"key\">API key</label>"
-         "<input id=\"key\" name=\"key\" type=\"password\" required "
-         "autocomplete=\"current-password\" "
-         "spellcheck=\"false\" aria-describedby=\"key-hint{}\">"
-         "<p class=\"hint\" id=\"key-hint\">It begins with sk_. An operator makes one with "
-         "<code>sluice keys create</code>; <code>sluice dev</code> prints its own.</p>"
-         "<button class=\"primary\">Sign in</button></form>",
-         slice_cstr(*problem ? " problem" : ""));
-    return web_reply_page(request, status, SLICE("Sign in"), &body);
+    web_again_view_fields(request, w);
+    return web_reply_view(request, status, "sign_in", &view);
 }
 
 static enum op_result begin_sign_in(struct web_request *request)
@@ -153,15 +139,9 @@ const struct web_page web_sign_out_everywhere = {.route = "/sign-out/everywhere"
 
 static enum op_result begin_ask(struct web_request *request)
 {
-    struct buf body;
-    buf_init(&body, WEB_PAGE_BYTES_MAX);
-    buf_append(&body, SLICE("<p>All browsers that are signed in with the same API key are signed "
-                            "out, including this one. The key stays valid and can be used to sign "
-                            "in again.</p><div class=\"actions\">"));
-    web_button(request, &body, SLICE("/sign-out/everywhere"), SLICE("Sign out everywhere"),
-               "danger");
-    buf_append(&body, SLICE("<a class=\"button\" href=\"/\">Stay signed in</a></div>"));
-    return web_reply_page(request, 200, SLICE("Sign out everywhere"), &body);
+    struct view view;
+    (void)view_begin(&view);
+    return web_reply_view(request, 200, "sign_out", &view);
 }
 
 const struct web_page web_sign_out_ask = {

@@ -1,89 +1,83 @@
 /*
- * JSON as markup; see value.h.
+ * JSON for people; see value.h.
  */
 #include "web/value.h"
 
 #include "base/ascii.h"
+#include "web/view.h"
 
-static void write_cut(struct buf *out, slice text, size_t bytes_max)
+/* At most bytes_max of the text, cut between characters, and `more` where something is cut. */
+static void put_cut(struct json_writer *w, slice text, size_t bytes_max, const char *more)
 {
-    /* Cut between characters, never within one. */
+    struct buf cut;
     slice kept = slice_first_utf8(text, bytes_max);
-    html_text(out, kept);
-    if (kept.len < text.len)
-        buf_append(out, SLICE(" ... (shortened)"));
-}
-
-static void write_scalar(struct buf *out, const struct json *value)
-{
-    struct buf text;
-    if (json_is(value, JSON_STRING)) {
-        write_cut(out, json_str(value), VALUE_TEXT_BYTES_MAX);
+    if (kept.len == text.len) {
+        json_put_str(w, text.ptr ? text : SLICE(""));
         return;
     }
-    /* Numbers, booleans and null are short; the margin is for the writer. */
-    buf_init(&text, VALUE_TEXT_BYTES_MAX + 1024);
-    json_write(&text, value);
-    html_text(out, buf_slice(&text));
+    buf_init(&cut, VALUE_TEXT_BYTES_MAX + 64);
+    buf_append(&cut, kept);
+    buf_append_cstr(&cut, more);
+    json_put_str(w, buf_slice(&cut));
+    buf_deinit(&cut);
+}
+
+static void put_json(struct json_writer *w, const struct json *value, size_t bytes_max)
+{
+    struct buf text;
+    ASSERT(bytes_max > 0 && bytes_max <= VALUE_TEXT_BYTES_MAX);
+    buf_init(&text, 16 * 1024 * 1024);
+    json_write_pretty(&text, value ? value : &json_null);
+    put_cut(w, buf_slice(&text), bytes_max, " ... (shortened)");
     buf_deinit(&text);
 }
 
-static void write_nested(struct buf *out, const struct json *value, unsigned depth);
-
-static void write_left_out(struct buf *out, size_t count, const char *tag)
+void value_view_text(struct json_writer *w, const char *key, const struct json *value,
+                     size_t bytes_max)
 {
-    if (count > VALUE_ITEMS_MAX)
-        buf_printf(out, "<%s>and %zu more</%s>", tag, count - VALUE_ITEMS_MAX, tag);
+    json_key(w, key);
+    put_json(w, value, bytes_max);
 }
 
-static void write_object(struct buf *out, const struct json *value, unsigned depth)
+static void put_nested(struct json_writer *w, const struct json *value, unsigned depth)
 {
-    ASSERT(value->type == JSON_OBJECT && depth < VALUE_DEPTH_MAX);
-    buf_append(out, SLICE("<dl>"));
-    for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
-        HTML(out, "<dt>{}</dt><dd>", json_str(&value->as.members[i].key));
-        write_nested(out, &value->as.members[i].value, depth + 1);
-        buf_append(out, SLICE("</dd>"));
+    bool is_object = json_is(value, JSON_OBJECT);
+    json_open(w, '{');
+    if (!is_object && !json_is(value, JSON_ARRAY)) {
+        json_key(w, "text");
+        if (json_is(value, JSON_STRING))
+            put_cut(w, json_str(value), VALUE_TEXT_BYTES_MAX, " ... (shortened)");
+        else
+            put_json(w, value, VALUE_TEXT_BYTES_MAX);
+    } else if (depth >= VALUE_DEPTH_MAX && value->count > 0) {
+        /* Deeper values would be hard to follow as nested lists; they are printed as JSON. */
+        value_view_text(w, "json", value, VALUE_TEXT_BYTES_MAX);
+    } else {
+        json_member_open(w, is_object ? "members" : "items", '[');
+        for (uint32_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
+            if (!is_object) {
+                put_nested(w, &value->as.items[i], depth + 1);
+                continue;
+            }
+            json_open(w, '{');
+            json_member_str(w, "name", json_str(&value->as.members[i].key));
+            json_key(w, "value");
+            put_nested(w, &value->as.members[i].value, depth + 1);
+            json_close(w, '}');
+        }
+        json_close(w, ']');
+        json_member_i64(w, "more",
+                        value->count > VALUE_ITEMS_MAX ? (int64_t)value->count - VALUE_ITEMS_MAX
+                                                       : 0);
     }
-    write_left_out(out, value->count, "dd");
-    buf_append(out, SLICE("</dl>"));
+    json_close(w, '}');
 }
 
-static void write_array(struct buf *out, const struct json *value, unsigned depth)
+void value_view(struct json_writer *w, const char *key, const struct json *value)
 {
-    ASSERT(value->type == JSON_ARRAY && depth < VALUE_DEPTH_MAX);
-    buf_append(out, SLICE("<ol>"));
-    for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
-        buf_append(out, SLICE("<li>"));
-        write_nested(out, &value->as.items[i], depth + 1);
-        buf_append(out, SLICE("</li>"));
-    }
-    write_left_out(out, value->count, "li");
-    buf_append(out, SLICE("</ol>"));
-}
-
-static void write_nested(struct buf *out, const struct json *value, unsigned depth)
-{
-    bool is_container = json_is(value, JSON_OBJECT) || json_is(value, JSON_ARRAY);
-    if (!is_container)
-        write_scalar(out, value);
-    else if (value->count == 0)
-        buf_append(out, SLICE("<span class=\"soft\">none</span>"));
-    /* Deeper values would be hard to follow as nested lists; they are printed as JSON. */
-    else if (depth >= VALUE_DEPTH_MAX)
-        value_write_text(out, value, VALUE_TEXT_BYTES_MAX);
-    else if (value->type == JSON_OBJECT)
-        write_object(out, value, depth);
-    else
-        write_array(out, value, depth);
-}
-
-void value_write(struct buf *out, const struct json *value)
-{
-    if (!value || value->type == JSON_NULL)
-        buf_append_char(out, '-');
-    else
-        write_nested(out, value, 0);
+    static const struct json none = {.type = JSON_STRING, .count = 1, .as.text = "-"};
+    json_key(w, key);
+    put_nested(w, value && value->type != JSON_NULL ? value : &none, 0);
 }
 
 /* ---- the brief form ---- */
@@ -114,67 +108,48 @@ slice value_headline(const struct json *value)
     return headline_at(value, 0);
 }
 
-static void write_start_of(struct buf *out, slice text)
-{
-    slice kept = slice_first_utf8(text, BRIEF_BYTES_MAX);
-    html_text(out, kept);
-    if (kept.len < text.len)
-        buf_append(out, SLICE(" ..."));
-}
-
 /* Writes texts of more than one word, which leaves out ids and names of types. Returns how many
  * more may follow. */
-static unsigned write_sentences(struct buf *out, const struct json *value, slice headline,
-                                unsigned left, unsigned depth)
+static unsigned put_sentences(struct json_writer *w, const struct json *value, slice headline,
+                              unsigned left, unsigned depth)
 {
     if (!value || depth > VALUE_DEPTH_MAX || left == 0)
         return 0;
     slice text = json_is(value, JSON_STRING) ? slice_trim(json_str(value)) : SLICE_NONE;
     if (slice_find_char(text, ' ') > 0 && !slice_eq(text, headline)) {
-        buf_append(out, SLICE("<p class=\"brief\">"));
-        write_start_of(out, text);
-        buf_append(out, SLICE("</p>"));
+        put_cut(w, text, BRIEF_BYTES_MAX, " ...");
         return left - 1;
     }
     for (size_t i = 0; value->type == JSON_OBJECT && i < value->count; i++)
-        left = write_sentences(out, &value->as.members[i].value, headline, left, depth + 1);
+        left = put_sentences(w, &value->as.members[i].value, headline, left, depth + 1);
     for (size_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
-        left = write_sentences(out, &value->as.items[i], headline, left, depth + 1);
+        left = put_sentences(w, &value->as.items[i], headline, left, depth + 1);
     return left;
 }
 
-void value_write_brief(struct buf *out, const struct json *value, slice headline)
+void value_view_brief(struct json_writer *w, const struct json *value, slice headline)
 {
     /* The whole value has few lines, however deep the sentences are. */
     unsigned left = VALUE_LINES_MAX;
-    if (!json_is(value, JSON_OBJECT))
-        return;
-    buf_append(out, SLICE("<dl>"));
-    for (size_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
+    size_t count = json_is(value, JSON_OBJECT) ? value->count : 0;
+    json_member_open(w, "brief", '[');
+    for (size_t i = 0; i < count && i < VALUE_ITEMS_MAX; i++) {
         const struct json_member *member = &value->as.members[i];
         slice text = json_is(&member->value, JSON_STRING) ? json_str(&member->value) : SLICE_NONE;
         if (!text.ptr || slice_eq(slice_trim(text), headline))
             continue;
-        HTML(out, "<dt>{}</dt><dd>", json_str(&member->key));
-        write_start_of(out, text);
-        buf_append(out, SLICE("</dd>"));
+        json_open(w, '{');
+        json_member_str(w, "name", json_str(&member->key));
+        json_key(w, "text");
+        put_cut(w, text, BRIEF_BYTES_MAX, " ...");
+        json_close(w, '}');
     }
-    buf_append(out, SLICE("</dl>"));
-    for (size_t i = 0; i < value->count; i++)
+    json_close(w, ']');
+    json_member_open(w, "sentences", '[');
+    for (size_t i = 0; i < count; i++)
         if (!json_is(&value->as.members[i].value, JSON_STRING))
-            left = write_sentences(out, &value->as.members[i].value, headline, left, 1);
-}
-
-void value_write_text(struct buf *out, const struct json *value, size_t bytes_max)
-{
-    struct buf text;
-    ASSERT(bytes_max > 0 && bytes_max <= VALUE_TEXT_BYTES_MAX);
-    buf_init(&text, 16 * 1024 * 1024);
-    json_write_pretty(&text, value ? value : &json_null);
-    buf_append(out, SLICE("<pre tabindex=\"0\">"));
-    write_cut(out, buf_slice(&text), bytes_max);
-    buf_append(out, SLICE("</pre>"));
-    buf_deinit(&text);
+            left = put_sentences(w, &value->as.members[i].value, headline, left, 1);
+    json_close(w, ']');
 }
 
 /* ASCII only. A run of capitals is an abbreviation and stays as it is. */
@@ -183,7 +158,7 @@ static bool is_upper_at(slice text, size_t i)
     return i < text.len && ascii_is_upper(text.ptr[i]);
 }
 
-void value_write_name(struct buf *out, slice name)
+void value_view_name(struct json_writer *w, const char *key, slice name)
 {
     struct buf words;
     buf_init(&words, VALUE_TEXT_BYTES_MAX);
@@ -201,6 +176,6 @@ void value_write_name(struct buf *out, slice name)
             c = ascii_lower(c);
         buf_append_char(&words, c);
     }
-    html_text(out, buf_is_ok(&words) ? buf_slice(&words) : name);
+    json_member_str(w, key, buf_is_ok(&words) ? buf_slice(&words) : name);
     buf_deinit(&words);
 }

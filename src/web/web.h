@@ -1,6 +1,7 @@
 /*
  * web: the dashboard, where people connect apps, approve steps and see what happened. Pages are
- * rendered here and work without JavaScript; the one script only keeps a page fresh.
+ * files of pages/ over data that are made here, and work without JavaScript; the one script only
+ * keeps a page fresh.
  *
  * A session is a sealed cookie: it names an API key by its hash, so that it ends with the key,
  * needs no table and is good on every node. What may be done is what the key's scopes allow.

@@ -15,7 +15,7 @@ const NASTY = [
   `${'wide'.repeat(45)}`,
 ];
 const TAGS = new Set(
-  `html head meta title link script body a header nav ul ol li form input button main h1 h2 h3 p span strong
+  `html head meta title link script body a header nav ul ol li form input button main h1 h2 h3 p br span strong
    section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td fieldset legend`.split(/\s+/),
 );
 
@@ -119,6 +119,72 @@ test('control characters and broken text are shown as replacement characters', a
   await isTame(visit);
   await visit.end();
 });
+
+/* ---- every field of every row ---- */
+
+const SPOIL = `
+create or replace function public.spoil(v jsonb, s text) returns jsonb language sql as $$
+  select case jsonb_typeof(v) when 'string' then to_jsonb(s)
+    when 'array' then (select coalesce(jsonb_agg(public.spoil(e, s)), '[]') from jsonb_array_elements(v) as m(e))
+    when 'object' then (select coalesce(jsonb_object_agg(k, public.spoil(e, s)), '{}') from jsonb_each(v) as m(k, e))
+    else v end $$;
+-- Every text and every text within JSON (jsonb has no U+0000) of the account; what a constraint keeps as it is stays. Returns the columns.
+create or replace function public.spoil_all(account uuid, s text, but text[]) returns setof text language plpgsql as $$
+declare c record;
+begin
+  for c in select table_name t, column_name n, data_type d from information_schema.columns o
+      where table_schema = 'sluice' and data_type in ('text', 'json', 'jsonb') and column_name <> all (but)
+        and exists (select from information_schema.columns i where i.table_schema = 'sluice' and i.table_name = o.table_name and i.column_name = 'account_id')
+        and exists (select from pg_class p where p.relname = o.table_name and not p.relispartition) loop
+    begin
+      if c.d = 'text' then
+        execute format('update sluice.%I set %I = $1 where account_id = $2', c.t, c.n) using s, account;
+      else
+        execute format('update sluice.%I set %I = public.spoil(replace(%I::text, ''\\u0000'', '''')::jsonb, $1)::%s where account_id = $2', c.t, c.n, c.n, c.d) using s, account;
+      end if;
+      return next c.t || '.' || c.n;
+    exception when check_violation or unique_violation then null;
+    end;
+  end loop;
+end $$;`;
+const HOSTILE = `"><img src=x onerror="globalThis.isHacked=1"></textarea></title><a href="javascript:globalThis.isHacked=1">x</a>&'\${7*7}\n`;
+
+for (const text of [HOSTILE, 'javascript:globalThis.isHacked=1'])
+  test(`each field of each row is ${JSON.stringify(text.slice(0, 20))}: no element, attribute or link of it on any page`, async () => {
+    const quoted = `'${text.replaceAll("'", "''")}'`;
+    const person = await dashboard.account(`spoiled ${text.length}`);
+    const visit = await dashboard.signIn(person);
+    const waiting = await dashboard.startTasks(person, { maxResults: 2 });
+    const done = await dashboard.start(person, 'probe_approve', { subject: 'x' });
+    await dashboard.reaches(person, done, 'waiting');
+    await dashboard.stack.connect(person.id, 'gmail', credentials.gmail, ['--label', 'second']);
+    for (const input of [{ id: 'none' }, {}])
+      await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: input.id ? 'get_message' : 'list_messages', input });
+    const { json: link } = await dashboard.call(person, 'POST', '/api/connect/sessions', { integration_id: 'gmail', return_url: 'https://back.example/x' });
+    await dashboard.stack.cluster.sql(SPOIL);
+    for (const but of [['template_key', 'integration_id', 'action_id', 'auth_kind'], ['template_key']]) {
+      const list = `array[${but.map((name) => `'${name}'`)}]::text[]`;
+      const columns = (await dashboard.stack.cluster.sql(`select public.spoil_all('${person.id}', ${quoted}, ${list})`)).split('\n');
+      for (const one of ['account.name', 'api_key.name', 'api_key.prefix', 'connection.label', 'execution.summary', 'flow_doc.input', 'flow_doc.waiting_input', 'flow_step.output'])
+        assert.ok(columns.includes(one), `${one} is not among ${columns}`);
+      const rows = async (column, table) => (await dashboard.stack.cluster.sql(`select ${column} from sluice.${table} where account_id = '${person.id}'`)).split('\n').filter(Boolean);
+      const connections = await rows('id', 'connection');
+      const paths = [
+        '/', '/flows', '/flows/new', '/executions', '/integrations', '/integrations/gmail', '/connections', '/keys', '/sign-out', new URL(link.url ?? link.connect_url).pathname,
+        ...[waiting, done].flatMap((id) => [`/flows/${id}`, `/flows/${id}/cancel`]),
+        ...(await rows('id', 'execution')).map((id) => `/executions/${id}`),
+        ...(await rows('id', 'api_key')).map((id) => `/keys/${id}/revoke`),
+        ...connections.flatMap((id) => [`/connections/${id}`, `/connections/${id}/delete`]),
+      ];
+      for (const path of paths) {
+        await visit.goto(path);
+        await isTame(visit);
+      }
+      await visit.goto(`/connections/${connections[0]}`);
+      await shows(visit, text.split('\n')[0]);
+    }
+    await visit.end();
+  });
 
 /* ---- by hand, without a browser ---- */
 

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #include "web/html.h"
@@ -36,58 +35,15 @@ static void check(const char *want)
     buf_clear(&out);
 }
 
-/* Its version follows from what stands in it, and from nothing else. */
-static slice write_block(slice id, slice text, char version[17])
-{
-    buf_clear(&out);
-    HTML(&out, "<ol>");
-    size_t began = html_block_begin(&out, "li", id, " class=\"a\"");
-    HTML(&out, "<b>{}</b>", text);
-    html_block_end(&out, "li", began);
-    HTML(&out, "</ol>");
-    assert_true(buf_is_ok(&out));
-    ptrdiff_t at = slice_find(buf_slice(&out), SLICE("data-version=\""));
-    assert_true(at > 0);
-    memcpy(version, out.ptr + at + 14, 16);
-    version[16] = '\0';
-    return buf_slice(&out);
-}
-
-static void test_a_block_has_the_version_of_its_content(void **state)
-{
-    char first[17], second[17], whole[256];
-    (void)state;
-    (void)write_block(SLICE("x"), SLICE("one"), second);
-    slice text = write_block(SLICE("a\"b"), SLICE("one"), first);
-    assert_string_equal(first, second);
-    assert_int_equal(strspn(first, "0123456789abcdef"), 16);
-    assert_true(snprintf(whole, sizeof(whole),
-                         "<ol><li id=\"a&quot;b\" class=\"a\" data-version=\"%s\"><b>one</b></li>"
-                         "</ol>",
-                         first) < (int)sizeof(whole));
-    assert_true(slice_eq_cstr(text, whole));
-    (void)write_block(SLICE("x"), SLICE("two"), second);
-    assert_string_not_equal(first, second);
-}
-
 static void test_markup_of_strangers_is_text(void **state)
 {
     (void)state;
-    HTML(&out, "<p title=\"{}\">{}</p>", SLICE("\"><img src=x onerror=alert(1)>"),
-         SLICE("<script>'&amp;'</script>"));
-    check("<p title=\"&quot;&gt;&lt;img src=x onerror=alert(1)&gt;\">"
-          "&lt;script&gt;&#39;&amp;amp;&#39;&lt;/script&gt;</p>");
-}
-
-static void test_a_placeholder_in_a_value_is_no_placeholder(void **state)
-{
-    (void)state;
-    HTML(&out, "{}-{}", SLICE("{}"), SLICE("b"));
-    check("{}-b");
-    HTML(&out, "nothing to fill in");
-    check("nothing to fill in");
-    HTML(&out, "[{}]", SLICE_NONE);
-    check("[]");
+    html_text(&out, SLICE("\"><img src=x onerror=alert(1)>"));
+    check("&quot;&gt;&lt;img src=x onerror=alert(1)&gt;");
+    html_text(&out, SLICE("<script>'&amp;'</script>"));
+    check("&lt;script&gt;&#39;&amp;amp;&#39;&lt;/script&gt;");
+    html_text(&out, SLICE_NONE);
+    check("");
 }
 
 static void test_what_is_no_text_is_marked(void **state)
@@ -125,26 +81,12 @@ static void test_no_byte_gets_through(void **state)
     }
 }
 
-static void test_times(void **state)
-{
-    (void)state;
-    html_time(&out, 0);
-    check("-");
-    html_time(&out, 1769903940LL * 1000000);
-    assert_true(slice_find(buf_slice(&out), SLICE(">2026-01-31 23:59 UTC</time>")) > 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_markup_of_strangers_is_text, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_placeholder_in_a_value_is_no_placeholder, set_up,
-                                        tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_no_text_is_marked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_byte_gets_through, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_times, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_block_has_the_version_of_its_content, set_up,
-                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

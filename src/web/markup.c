@@ -1,0 +1,244 @@
+/*
+ * Renders pages; see markup.h.
+ */
+#include "web/markup.h"
+
+#include "base/encode.h"
+#include "base/map.h"
+#include "web/html.h"
+
+enum { VISITS_MAX = 50 * 1000 * 1000, BYTES_MAX = 64 * 1024 * 1024, VERSION_LEN = 16 };
+
+struct render {
+    const struct markup *page;
+    const struct json *root;
+    struct arena *arena;
+    struct buf *out;
+    struct expr_budget budget;
+    struct err *err;
+    unsigned depth;
+};
+
+/* ---- values ---- */
+
+/* null and false are no text, so that `a && 'text'` writes nothing where a is false. */
+static void write_value(struct render *r, const struct json *value)
+{
+    struct buf text;
+    if (value->type == JSON_STRING) {
+        html_text(r->out, json_str(value));
+        return;
+    }
+    if (value->type == JSON_NULL || (value->type == JSON_BOOL && !value->as.boolean))
+        return;
+    buf_init(&text, BYTES_MAX);
+    json_write(&text, value);
+    html_text(r->out, buf_slice(&text));
+    /* A value that could not be written must not be missing in silence. */
+    r->out->is_failed = r->out->is_failed || !buf_is_ok(&text);
+    buf_deinit(&text);
+}
+
+static void write_url_part(struct render *r, const struct json *value)
+{
+    struct buf text;
+    if (value->type == JSON_STRING) {
+        encode_percent(r->out, json_str(value));
+        return;
+    }
+    buf_init(&text, BYTES_MAX);
+    if (json_is_number(value))
+        json_write(&text, value);
+    encode_percent(r->out, buf_slice(&text));
+    buf_deinit(&text);
+}
+
+/* Browsers drop tabs and line breaks and read a backslash as a slash: with any of them the URL
+ * could be another one than it seems. */
+static bool is_safe_url(slice url)
+{
+    for (size_t i = 0; i < url.len; i++)
+        if ((unsigned char)url.ptr[i] <= ' ' || url.ptr[i] == '\\' || url.ptr[i] == 0x7F)
+            return false;
+    if (url.len > 0 && url.ptr[0] == '/')
+        return url.len == 1 || url.ptr[1] != '/';
+    return slice_starts_with(url, SLICE("https://")) || slice_starts_with(url, SLICE("http://"));
+}
+
+static void write_attribute(struct render *r, const struct markup_op *op, const struct json *value)
+{
+    bool is_true = value->type == JSON_BOOL && value->as.boolean;
+    if (value->type == JSON_NULL || (value->type == JSON_BOOL && !is_true))
+        return;
+    if (op->kind == MARKUP_URL && !is_safe_url(json_str(value)))
+        return;
+    buf_append_char(r->out, ' ');
+    buf_append(r->out, op->text);
+    if (is_true)
+        return;
+    buf_append(r->out, SLICE("=\""));
+    write_value(r, value);
+    buf_append_char(r->out, '"');
+}
+
+/* ---- ops ---- */
+
+static int run(struct render *r, const struct markup *file, uint32_t from, uint32_t to,
+               const struct json *current);
+
+static int run_each(struct render *r, const struct markup *file, uint32_t at,
+                    const struct json *list)
+{
+    const struct markup_op *op = &file->ops[at];
+    if (list->type != JSON_ARRAY)
+        return OK;
+    for (uint32_t i = 0; i < list->count; i++) {
+        int status = run(r, file, at + 1, op->to, &list->as.items[i]);
+        if (status != OK)
+            return status;
+    }
+    return OK;
+}
+
+/* The version is not known before the content: zeros are written, and overwritten at the end. */
+static int run_block(struct render *r, const struct markup *file, uint32_t at,
+                     const struct json *current)
+{
+    static const char digits[] = "0123456789abcdef";
+    buf_append(r->out, SLICE(" data-version=\"0000000000000000\""));
+    size_t began = r->out->len;
+    int status = run(r, file, at + 1, file->ops[at].to, current);
+    if (status != OK || !buf_is_ok(r->out))
+        return status;
+    uint64_t hash = hash_stable(r->out->ptr + began, r->out->len - began);
+    for (size_t i = 0; i < VERSION_LEN; i++)
+        r->out->ptr[began - 2 - i] = digits[(hash >> (4 * i)) & 15];
+    return OK;
+}
+
+static int run_slot(struct render *r, const struct markup_op *op)
+{
+    const struct markup *page = r->page;
+    return op->text.len > 0 ? run(r, page, 0, page->title_to, r->root)
+                            : run(r, page, page->title_to, page->count, r->root);
+}
+
+/* One op that has a value. */
+static int run_value(struct render *r, const struct markup *file, uint32_t *at,
+                     const struct json *current)
+{
+    const struct markup_op *op = &file->ops[*at];
+    struct json value;
+    int status = expr_eval(op->expr, r->root, current, &r->budget, r->arena, &value, r->err);
+    if (status != OK)
+        return err_prefix(r->err, "%.*s: ${%.*s}", SLICE_ARG(file->name), SLICE_ARG(op->source));
+    switch ((enum markup_kind)op->kind) {
+    case MARKUP_VALUE:
+        write_value(r, &value);
+        return OK;
+    case MARKUP_URL_PART:
+        write_url_part(r, &value);
+        return OK;
+    case MARKUP_ATTRIBUTE:
+    case MARKUP_URL:
+        write_attribute(r, op, &value);
+        return OK;
+    case MARKUP_IF:
+        /* The loop that runs this goes on behind. */
+        *at = expr_is_true(&value) ? *at : op->to - 1;
+        return OK;
+    case MARKUP_EACH:
+        status = run_each(r, file, *at, &value);
+        *at = op->to - 1;
+        return status;
+    case MARKUP_USE:
+        return run(r, op->used, 0, op->used->count, &value);
+    default:
+        break;
+    }
+    UNREACHABLE("markup_load checks kinds");
+}
+
+static int run(struct render *r, const struct markup *file, uint32_t from, uint32_t to,
+               const struct json *current)
+{
+    int status = OK;
+    if (++r->depth > MARKUP_DEPTH_MAX)
+        return err_set(r->err, ERR_LIMIT, "%.*s: nested over %d deep", SLICE_ARG(file->name),
+                       MARKUP_DEPTH_MAX);
+    for (uint32_t i = from; i < to && status == OK; i++) {
+        const struct markup_op *op = &file->ops[i];
+        switch ((enum markup_kind)op->kind) {
+        case MARKUP_TEXT:
+            buf_append(r->out, op->text);
+            break;
+        case MARKUP_GO:
+            i = op->to - 1;
+            break;
+        case MARKUP_BLOCK:
+            status = run_block(r, file, i, current);
+            i = op->to - 1;
+            break;
+        case MARKUP_SLOT:
+            status = run_slot(r, op);
+            break;
+        default:
+            status = run_value(r, file, &i, current);
+            break;
+        }
+        /* A full buffer takes nothing more: the rest of a long list need not be evaluated. */
+        if (status == OK && !buf_is_ok(r->out))
+            status =
+                err_set(r->err, ERR_LIMIT, "%.*s: the page is too large", SLICE_ARG(file->name));
+    }
+    r->depth--;
+    return status;
+}
+
+int markup_render(const struct markup_set *set, const struct markup *page, const struct json *data,
+                  struct arena *arena, struct buf *out, struct err *err)
+{
+    const struct markup *frame = markup_find(set, SLICE("frame"));
+    struct render r = {.page = page, .root = data, .arena = arena, .out = out, .err = err};
+    expr_budget_init(&r.budget);
+    r.budget.visits_max = VISITS_MAX;
+    r.budget.bytes_max = BYTES_MAX;
+    if (!frame)
+        return run(&r, page, 0, page->count, data);
+    const struct json *own = JSON_GET(data, "frame");
+    return run(&r, frame, 0, frame->count, own ? own : &json_null);
+}
+
+/* ---- data ---- */
+
+static bool is_of_type(const struct json *sample, const struct json *data)
+{
+    return sample->type == data->type || (json_is_number(sample) && json_is_number(data));
+}
+
+int markup_check(const struct json *sample, const struct json *data, struct err *err)
+{
+    int status = OK;
+    if (sample->type == JSON_NULL || data->type == JSON_NULL)
+        return OK;
+    if (!is_of_type(sample, data))
+        return err_set(err, ERR_INVALID, "is of type %s, the page wants %s", json_type_name(data),
+                       json_type_name(sample));
+    for (uint32_t i = 0; status == OK && data->type == JSON_ARRAY && i < data->count; i++)
+        if (sample->count > 0)
+            status = markup_check(&sample->as.items[0], &data->as.items[i], err);
+    for (uint32_t i = 0; status == OK && data->type == JSON_OBJECT && i < data->count; i++) {
+        slice key = json_str(&data->as.members[i].key);
+        const struct json *wanted = json_get(sample, key);
+        status = wanted ? markup_check(wanted, &data->as.members[i].value, err)
+                        : err_set(err, ERR_INVALID, "is not declared by the page");
+        if (status != OK)
+            (void)err_prefix(err, "\"%.*s\" ", SLICE_ARG(key));
+    }
+    for (uint32_t i = 0; status == OK && sample->type == JSON_OBJECT && i < sample->count; i++) {
+        slice key = json_str(&sample->as.members[i].key);
+        if (!json_get(data, key))
+            status = err_set(err, ERR_INVALID, "\"%.*s\" is missing", SLICE_ARG(key));
+    }
+    return status;
+}
