@@ -154,7 +154,7 @@ static int import_openapi(struct session *session, struct command_call *call,
         code = read_import_file(session, path, IMPORT_OVERRIDES_BYTES_MAX, &options.overrides);
     if (code != OK)
         return code;
-    code = catalog_import_openapi(&options, result, &session->err);
+    code = openapi_import(&options, result, &session->err);
     /* ERR_NOTFOUND: nothing could be imported; the report says why, line by line. */
     if (code == OK || code == ERR_NOTFOUND)
         print_report(result);
@@ -169,6 +169,6 @@ int catalog_import(struct session *session, struct command_call *call)
         return err_set(&session->err, ERR_INVALID,
                        "\"%s\" cannot be imported; the one kind known is openapi", call->argv[0]);
     int code = import_openapi(session, call, &result);
-    catalog_import_free(&result);
+    openapi_import_free(&result);
     return code;
 }

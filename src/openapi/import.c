@@ -407,8 +407,8 @@ static int convert_document(struct import *im, const struct import_options *opti
     return result == OK ? check_manifest(im, err) : result;
 }
 
-int catalog_import_openapi(const struct import_options *options, struct import_result *result,
-                           struct err *err)
+int openapi_import(const struct import_options *options, struct import_result *result,
+                   struct err *err)
 {
     struct import im = {.arena = &result->arena, .result = result, .folder = options->folder};
     *result = (struct import_result){.total = 0};
@@ -428,7 +428,7 @@ int catalog_import_openapi(const struct import_options *options, struct import_r
     return code;
 }
 
-void catalog_import_free(struct import_result *result)
+void openapi_import_free(struct import_result *result)
 {
     arena_deinit(&result->arena);
 }

@@ -66,13 +66,13 @@ struct import_result {
     size_t total, imported, skipped, weakened;
 };
 
-/* Fills *result, which catalog_import_free frees in any case. The manifest is as `catalog lint`
+/* Fills *result, which openapi_import_free frees in any case. The manifest is as `catalog lint`
  * wants it: input schemas have been compiled and examples validated. ERR_SYNTAX, ERR_INVALID: the
  * document or the overrides are at fault, err says where; ERR_LIMIT; ERR_NOTFOUND: no operation
  * could be imported (the lines tell why); ERR_NOMEM. */
-int catalog_import_openapi(const struct import_options *options, struct import_result *result,
-                           struct err *err) MUST_CHECK;
-void catalog_import_free(struct import_result *result);
+int openapi_import(const struct import_options *options, struct import_result *result,
+                   struct err *err) MUST_CHECK;
+void openapi_import_free(struct import_result *result);
 
 const char *import_kind_name(enum import_kind kind);
 

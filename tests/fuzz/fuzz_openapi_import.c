@@ -20,7 +20,7 @@ static int import(slice document, struct import_result *result)
 {
     struct import_options options = {.document = document};
     struct err err = {.code = OK};
-    int code = catalog_import_openapi(&options, result, &err);
+    int code = openapi_import(&options, result, &err);
     check(code == OK || slice_cstr(err.text).len > 0);
     /* Without overrides there is nobody else to blame for a manifest that does not load. */
     check(slice_find(slice_cstr(err.text), SLICE("manifest would be faulty")) < 0);
@@ -37,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(import(document, &other) == code);
     if (code == OK)
         check(slice_eq(one.manifest, other.manifest));
-    catalog_import_free(&one);
-    catalog_import_free(&other);
+    openapi_import_free(&one);
+    openapi_import_free(&other);
     check(mem_live_blocks() == 0);
     return 0;
 }

@@ -48,7 +48,7 @@ static inline int setup(void **state)
 static inline void forget(struct bench *b)
 {
     if (b->is_imported)
-        catalog_import_free(&b->result);
+        openapi_import_free(&b->result);
     b->is_imported = false;
 }
 
@@ -77,7 +77,7 @@ static inline int run(struct bench *b, const char *document, const char *overrid
                                      .overrides = quoted(b, overrides),
                                      .integration_id = slice_cstr(id)};
     forget(b);
-    int code = catalog_import_openapi(&options, &b->result, &b->err);
+    int code = openapi_import(&options, &b->result, &b->err);
     b->is_imported = true;
     b->manifest = code == OK ? json_parse(&b->arena, b->result.manifest, &limits, NULL) : NULL;
     return code;

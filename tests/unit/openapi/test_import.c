@@ -347,7 +347,7 @@ static void a_title_becomes_an_id(void **state)
         struct import_options options = {.document = text};
         forget(b);
         b->is_imported = true;
-        assert_int_equal(catalog_import_openapi(&options, &b->result, &b->err), OK);
+        assert_int_equal(openapi_import(&options, &b->result, &b->err), OK);
         if (!slice_eq_cstr(b->result.integration_id, cases[i].id))
             fail_msg("%s: %.*s", cases[i].title, SLICE_ARG(b->result.integration_id));
     }
@@ -374,7 +374,7 @@ static void faulty_documents(void **state)
     AT("/integration_id", "'good_id'");
     struct import_options options = {.document = {"", (size_t)IMPORT_DOCUMENT_BYTES_MAX + 1}};
     forget(b);
-    assert_int_equal(catalog_import_openapi(&options, &b->result, &b->err), ERR_LIMIT);
+    assert_int_equal(openapi_import(&options, &b->result, &b->err), ERR_LIMIT);
     b->is_imported = true;
 }
 
@@ -413,19 +413,19 @@ static void memory_runs_out(void **state)
                                              "'type':'string','pattern':'^a'}}}"),
                                         ",'components':{'schemas':{'S':{'type':'string'}}}"));
     struct import_options options = {.document = document};
-    assert_int_equal(catalog_import_openapi(&options, &b->result, &b->err), OK);
+    assert_int_equal(openapi_import(&options, &b->result, &b->err), OK);
     b->is_imported = true;
     for (uint64_t n = 1;; n++) {
         struct import_result result;
         mem_fail_at(n, 1);
-        int code = catalog_import_openapi(&options, &result, &b->err);
+        int code = openapi_import(&options, &result, &b->err);
         uint64_t hits = mem_fail_hits();
         mem_fail_at(0, 0);
         if (code == OK && !slice_eq(result.manifest, b->result.manifest))
             print_error("allocation %d\n%.*s\n", (int)n, SLICE_ARG(result.manifest));
         if (code == OK)
             assert_true(slice_eq(result.manifest, b->result.manifest));
-        catalog_import_free(&result);
+        openapi_import_free(&result);
         if (hits == 0) {
             assert_int_equal(code, OK);
             break;

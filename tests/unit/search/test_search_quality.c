@@ -411,11 +411,11 @@ static void intents_find_their_actions_beside_a_large_import(void **state)
         print_message("%s is not there: npm ci in tests/e2e, or make test\n", github_document);
         skip();
     }
-    assert_int_equal(catalog_import_openapi(&options, &result, &err), OK);
+    assert_int_equal(openapi_import(&options, &result, &err), OK);
     load_beside(b, result.manifest);
     assert_true(result.imported > 1000 && b->twin_count > 20);
     judge_sets(b);
-    catalog_import_free(&result);
+    openapi_import_free(&result);
 }
 
 /* ---- what no action does ---- */
