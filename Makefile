@@ -544,20 +544,31 @@ cov-unit: $(CONTAIN) $(call unit_programs,cov)
 
 TIDY_C := $(filter-out tests/%,$(filter %.c,$(C_FILES)))
 
-## lint: every check of the source below
-.PHONY: lint
-lint: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size lint-shell lint-cppcheck lint-tidy
+# What the slow checks look at: with LINT=changed only files that differ from origin/main (or HEAD, where there is
+# none), and the sources of such headers; tests/lint/changed.sh.
+LINT := $(or $(LINT),$(if $(filter lint,$(MAKECMDGOALS)),changed,all))
+LINT_FILES := $(if $(filter changed,$(LINT)),$(if $(filter lint lint-%,$(MAKECMDGOALS)),$(shell tests/lint/changed.sh)))
+LINT_C = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(TIDY_C)),$(TIDY_C))
+LINT_SHELL = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(SHELL_FILES)),$(SHELL_FILES))
+
+LINTS := lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size lint-shell lint-cppcheck lint-tidy
+## lint: every check below, the slow ones of files that differ from origin/main
+## lint-all: every check of every file
+.PHONY: lint lint-all
+lint lint-all: $(LINTS)
 
 ## lint-*: formatting, includes, banned calls, names that may not be in a commit, references, words, lengths
 .PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size
 lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size: lint-%:
 	@tests/lint/$*.sh
+lint-format: export LINT_FILES := $(if $(filter changed,$(LINT)),$(or $(LINT_FILES),none))
 lint-format: | build/stamp/system-lint
 
 ## lint-shell: shellcheck
 .PHONY: lint-shell
 lint-shell: build/stamp/system-lint
-	@shellcheck -x -P SCRIPTDIR $(SHELL_FILES) && echo "shell: ok"
+	@test -z "$(LINT_SHELL)" || shellcheck -x -P SCRIPTDIR $(LINT_SHELL)
+	@echo "shell: ok"
 
 # cppcheck 2.10 takes an array or a struct that a callee fills for uninitialized (the compilers and
 # the analyzer look at that too, and better), and cannot read hexadecimal floating point.
@@ -566,11 +577,12 @@ CPPCHECK_SUPPRESS := missingIncludeSystem uninitvar ctuuninitvar incorrectLogicO
 ## lint-cppcheck: cppcheck
 .PHONY: lint-cppcheck
 lint-cppcheck: build/stamp/system-lint
-	@mkdir -p build/lint/cppcheck
-	@cppcheck -q -j $$(nproc) --std=c11 --enable=warning,performance,portability --inline-suppr \
+	@mkdir -p build/lint/cppcheck-$(LINT)
+	@test -z "$(LINT_C)" || cppcheck -q -j $$(nproc) --std=c11 --enable=warning,performance,portability --inline-suppr \
 		--error-exitcode=1 $(CPPCHECK_SUPPRESS:%=--suppress=%) \
-		--cppcheck-build-dir=build/lint/cppcheck -D__linux__ -D_GNU_SOURCE -Isrc -Ibench \
-		$(TIDY_C) && echo "cppcheck: ok"
+		--cppcheck-build-dir=build/lint/cppcheck-$(LINT) -D__linux__ -D_GNU_SOURCE -Isrc -Ibench \
+		$(LINT_C)
+	@echo "cppcheck: ok"
 
 TIDY_FLAGS := -std=c11 -D_GNU_SOURCE -Isrc -Ibench $(DEPS_CFLAGS)
 
@@ -584,7 +596,7 @@ build/lint/%.tidy: %.c .clang-tidy $(DEPS)/versions | build/stamp/system-lint
 
 ## lint-tidy: clang-tidy
 .PHONY: lint-tidy
-lint-tidy: $(TIDY_C:%.c=build/lint/%.tidy)
+lint-tidy: $(LINT_C:%.c=build/lint/%.tidy)
 	@! cat /dev/null $^ | grep . || { echo "clang-tidy: see above" >&2; exit 1; }
 	@echo "clang-tidy: ok"
 

@@ -42,10 +42,22 @@ upstream_version()
     echo "$1" | sed -e 's/^[0-9]*://' -e 's/[-+~].*//'
 }
 
+# $1 >= $2: upstream versions, whose order sort knows as well as dpkg does.
+is_at_least()
+{
+    [ "$(printf '%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
+}
+
 # $1 >= $2, and below $3.
 version_within()
 {
-    dpkg --compare-versions "$1" ge "$2" && dpkg --compare-versions "$1" lt "$3"
+    is_at_least "$1" "$2" && ! is_at_least "$1" "$3"
+}
+
+# Without Debian's tools the system's libraries are the only ones.
+has_debian()
+{
+    command -v dpkg >/dev/null 2>&1 && command -v apt-get >/dev/null 2>&1
 }
 
 # The recipe of a library is part of its stamp: a changed configuration builds it anew.
@@ -97,7 +109,7 @@ install_staged()
 # $1: library. Prints nothing; leaves include/ and lib/ in the staged folder $2.
 stage_system()
 {
-    local pc libdir includedir name candidate header
+    local pc libdir includedir name candidate part header
     pc=$(recipe_pkgconfig "$1")
     # A Debian archive may carry the name lib<x>_a.a (libuv), a hand-made install lib<x>.a.
     libdir=$(pkg-config --variable=libdir "$pc")
@@ -106,7 +118,12 @@ stage_system()
         [ -e "$candidate" ] || continue
         includedir=$(pkg-config --variable=includedir "$pc")
         mkdir -p "$2/include" "$2/lib"
-        cp "$candidate" "$2/lib/lib$name.a"
+        mkdir -p "$2/parts"
+        cp "$candidate" "$2/parts/lib$name.a"
+        for part in $(recipe_parts "$1"); do
+            [ ! -e "$libdir/lib$part.a" ] || cp "$libdir/lib$part.a" "$2/parts/"
+        done
+        recipe_merge "$1" "$2/parts" "$2/lib/lib$name.a" || return 1
         for header in $(recipe_headers "$1"); do
             cp -RL "$includedir/$header" "$2/include/" || return 1
         done
@@ -253,7 +270,7 @@ accepted_offers()
 {
     local place way full version
     for place in system stable testing; do
-        [ "$place" = system ] || apt_open "$place" || continue
+        [ "$place" = system ] || { has_debian && apt_open "$place"; } || continue
         for way in $(recipe_ways "$1"); do
             [ "$place-$way" != system-source ] || continue
             full=$(offered_version "$1" "$place" "$way" || true)
@@ -272,6 +289,7 @@ take_wanted()
     local wanted place way
     wanted=$(recipe_wanted "$1")
     ! take_from "$1" system archive "$wanted" || return 0
+    has_debian || return 1
     for place in stable testing; do
         if ! apt_open "$place"; then
             say "Debian $place is out of reach ($(sed -n '/^[EW]:/p' "$apt_dir/$place/update.log" \
@@ -307,8 +325,10 @@ take()
     say "$1: looking for $(recipe_wanted "$1") or newer"
     take_wanted "$1" || take_accepted "$1" ||
         fail "no usable $1 (at least $(recipe_accepted "$1"), below $(recipe_below "$1")) was" \
-            "found: not installed with a static archive, and none could be had from Debian stable" \
-            "or testing through this machine's apt. Install it where pkg-config finds it" \
+            "found: not installed with a static archive, and" \
+            "$(if has_debian; then
+                echo "none could be had from Debian stable or testing through this machine's apt."
+            else echo "without dpkg and apt there is no other place."; fi) Install it where pkg-config finds it" \
             "($(recipe_pkgconfig "$1"), with lib$(recipe_archive "$1").a) and run again." \
             "$(failure_detail "$1")"
     say "$(sed -n 2p "$deps/stamp/$1")"
@@ -348,7 +368,6 @@ write_summary()
 main()
 {
     local library
-    command -v dpkg >/dev/null 2>&1 || fail "dpkg is needed (to compare and unpack packages)"
     # One at a time: clones may share the folder, and make may be run twice at once.
     exec 9>"$deps/lock"
     flock 9

@@ -90,6 +90,14 @@ recipe_archive()
     esac
 }
 
+# Archives of the system that belong to that one, too.
+recipe_parts()
+{
+    case $1 in
+    mbedtls) echo mbedx509 mbedcrypto ;;
+    esac
+}
+
 # What belongs to it in an include folder.
 recipe_headers()
 {

@@ -163,6 +163,9 @@ install_packages()
 install_group()
 {
     local missing
+    command -v dpkg-query >/dev/null 2>&1 ||
+        fail "no dpkg here; install what these Debian packages hold, then set SYSTEM_DEPS=skip:" \
+            "$(group_packages "$1" | tr '\n' ' ')"
     # shellcheck disable=SC2046 # a list of words
     missing=$(missing_packages $(group_packages "$1") | tr '\n' ' ')
     missing=${missing% }

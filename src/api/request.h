@@ -85,7 +85,7 @@ extern const struct api_endpoint api_connect_session, api_connections_list, api_
     api_connections_change, api_connections_delete;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
-/* The table in request.c, for its comparison with openapi.json. */
+/* For tests: the table in request.c, which is compared with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
 /* ---- memory.c: what a request takes of its account's share ---- */

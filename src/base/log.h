@@ -50,11 +50,11 @@ void log_line(enum log_level level, const char *msg, const struct log_field *fie
 void log_flush(void);
 /* For assert_fail: as log_flush, but gives up when the log itself is being used. */
 void log_flush_crash(void);
-/* Flushes, then sends what follows to fd, which stays the caller's. A pipe or terminal that blocks
- * is opened a second time, without blocking, and held until the next call: a test that waits for
- * the end of a pipe's data calls log_set_fd(2) first. */
+/* For tests: flushes, then sends what follows to fd, which stays the caller's. A pipe or terminal
+ * that blocks is opened a second time, without blocking, and held until the next call: a test that
+ * waits for the end of a pipe's data calls log_set_fd(2) first. */
 void log_set_fd(int fd);
-/* Lines dropped since the process started. */
+/* For tests: lines dropped since the process started. */
 uint64_t log_dropped(void);
 
 /* log_event(LOG_INFO, "listening", LOG_CSTR("address", text), LOG_INT("port", 8080)); msg is a

@@ -40,9 +40,11 @@ void mem_keep(size_t bytes_max);
 
 /* Exact once no other thread that keeps blocks runs. */
 size_t mem_live_blocks(void);
-/* The n-th allocation from now on (1 = the next) and `count - 1` after it fail; 0 turns it off. */
+/* For tests: the n-th allocation from now on (1 = the next) and `count - 1` after it fail; 0 turns
+ * it off. */
 void mem_fail_at(uint64_t n, uint64_t count);
-/* Failures injected since the last mem_fail_at: a torture loop ends where this stays 0. */
+/* For tests: failures injected since the last mem_fail_at: a torture loop ends where this stays 0.
+ */
 uint64_t mem_fail_hits(void);
 
 /* For memory that does not come from the heap but is to be counted and to fail like it

@@ -289,11 +289,6 @@ static struct catalog_action *find_by_id(const struct catalog_integration *integ
                    sizeof(*integration->actions), by_action_id);
 }
 
-const struct catalog_action *catalog_head(const struct catalog_integration *integration, slice id)
-{
-    return find_by_id(integration, id);
-}
-
 /* Of "gmail_send_message" what stands behind "gmail_"; else all of it. */
 static slice short_id(const struct catalog_integration *integration, slice action)
 {
@@ -369,11 +364,6 @@ static struct catalog_action *find_tool(const struct catalog *catalog, slice too
                                                      : NULL;
     return integration ? find_by_id(integration, pack_text_of(catalog->pack, packed->action_id))
                        : NULL;
-}
-
-const struct catalog_action *catalog_head_of_tool(const struct catalog *catalog, slice tool_name)
-{
-    return find_tool(catalog, tool_name);
 }
 
 const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name)

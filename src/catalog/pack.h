@@ -90,8 +90,5 @@ int catalog_pack(const struct catalog_source *sources, size_t count, struct buf 
 struct catalog *catalog_open(const struct pack_header *pack, char *owned) MUST_CHECK;
 /* Sees that all integrations have their actions' heads, without compiling any. ERR_NOMEM. */
 int catalog_open_heads(const struct catalog *catalog) MUST_CHECK;
-/* As the finders of catalog.h, and nothing is compiled. */
-const struct catalog_action *catalog_head(const struct catalog_integration *integration, slice id);
-const struct catalog_action *catalog_head_of_tool(const struct catalog *catalog, slice tool_name);
 
 #endif

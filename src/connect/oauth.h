@@ -37,8 +37,6 @@ enum oauth_outcome {
     OAUTH_EXCHANGE_OUTAGE,    /* the token endpoint is unreachable; begin again later */
     OAUTH_UNAVAILABLE,        /* the database, or memory */
 };
-/* "done", "state_unknown" ...: constant text. */
-const char *oauth_outcome_name(enum oauth_outcome outcome);
 
 struct oauth_begin_request {
     struct uuid account_id;

@@ -19,25 +19,6 @@ static struct oauth_begin *begin_of(struct op *op)
     return CONTAINER_OF(op, struct oauth_begin, op);
 }
 
-const char *oauth_outcome_name(enum oauth_outcome outcome)
-{
-    static const char *const names[] = {
-        [OAUTH_DONE] = "done",
-        [OAUTH_UNSUPPORTED] = "unsupported",
-        [OAUTH_NO_CLIENT] = "no_client",
-        [OAUTH_CONNECTION_UNKNOWN] = "connection_unknown",
-        [OAUTH_FULL] = "full",
-        [OAUTH_STATE_UNKNOWN] = "state_unknown",
-        [OAUTH_ISSUER_WRONG] = "issuer_wrong",
-        [OAUTH_DENIED] = "denied",
-        [OAUTH_EXCHANGE_REFUSED] = "exchange_refused",
-        [OAUTH_EXCHANGE_OUTAGE] = "exchange_outage",
-        [OAUTH_UNAVAILABLE] = "unavailable",
-    };
-    ASSERT(outcome < ARRAY_LEN(names));
-    return names[outcome];
-}
-
 static enum op_result stop_begin(struct oauth_begin *begin, enum oauth_outcome outcome,
                                  slice message)
 {

@@ -389,8 +389,3 @@ void http_body_accept(struct http_exchange *pub)
         /* Goes on from a task, not inside the handler's call. */
         http_conn_advance(exchange->conn);
 }
-
-bool http_reply_has_begun(const struct http_exchange *pub)
-{
-    return exchange_of(pub)->is_begun;
-}

@@ -174,7 +174,6 @@ void http_reply_end(struct http_exchange *exchange);
 /* Instead of a reply, after on_gone; or to give up a streamed reply: the connection is reset, so
  * that the client cannot take what it has for complete. */
 void http_reply_drop(struct http_exchange *exchange);
-bool http_reply_has_begun(const struct http_exchange *exchange);
 
 /* One holder more: the exchange's memory stays until the matching unref. */
 void http_exchange_ref(struct http_exchange *exchange);
@@ -194,7 +193,7 @@ uint16_t http_server_port(const struct http_server *server, size_t index);
  * none is left. */
 void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx);
 bool http_server_is_draining(const struct http_server *server);
-/* Connections that are open, and all that ever came, those that were refused too. */
+/* For tests: connections that are open, and all that ever came, those that were refused too. */
 size_t http_server_connection_count(const struct http_server *server);
 uint64_t http_server_accepted_count(const struct http_server *server);
 /* Cuts what is left; on_gone of its exchanges follows in the next turn, memory goes when the last

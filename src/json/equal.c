@@ -79,7 +79,6 @@ bool json_equal(const struct json *a, const struct json *b)
     case JSON_BOOL:
         return a->as.boolean == b->as.boolean;
     case JSON_STRING:
-    case JSON_RAW:
         return a->count == 0 || memcmp(a->as.text, b->as.text, a->count) == 0;
     case JSON_ARRAY:
         return arrays_equal(a, b);
@@ -119,7 +118,6 @@ uint64_t json_hash(const struct json *value)
     case JSON_BOOL:
         return mix(hash, value->as.boolean);
     case JSON_STRING:
-    case JSON_RAW:
         return mix(hash, hash_bytes(value->as.text, value->count));
     case JSON_ARRAY:
         for (uint32_t i = 0; i < value->count; i++)

@@ -28,7 +28,6 @@ enum json_type {
     JSON_STRING,
     JSON_ARRAY,
     JSON_OBJECT,
-    JSON_RAW, /* serialized JSON text that the writer copies as it is; only ever written */
 };
 
 struct json_member;
@@ -36,7 +35,7 @@ struct json_member;
 struct json {
     uint8_t type;     /* enum json_type */
     uint8_t cap_log2; /* of a container under construction: room for 2^cap_log2; 0: just count */
-    uint32_t count; /* bytes of a string, BIGNUM or RAW; items of an array; members of an object */
+    uint32_t count;   /* bytes of a string or BIGNUM; items of an array; members of an object */
     union {
         bool boolean;
         int64_t i64;
@@ -150,8 +149,6 @@ struct json json_u64(uint64_t value);
 struct json json_real(double value);
 struct json json_string(slice text);
 struct json json_string_dup(struct arena *arena, slice text);
-/* Text that is already JSON, for the writer. */
-struct json json_raw(slice text);
 
 /* Containers that grow in an arena; for building output. json_object_set does not search for an
  * existing key, json_object_put does. On arena exhaustion the arena's flag is set and the

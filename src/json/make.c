@@ -52,11 +52,6 @@ struct json json_string_dup(struct arena *arena, slice text)
     return json_string(arena_dup(arena, text));
 }
 
-struct json json_raw(slice text)
-{
-    return text_value(JSON_RAW, text);
-}
-
 struct json json_array(void)
 {
     return (struct json){.type = JSON_ARRAY};
@@ -161,7 +156,6 @@ static bool dup_into(struct arena *arena, struct json *to, const struct json *fr
     switch (from->type) {
     case JSON_BIGNUM:
     case JSON_STRING:
-    case JSON_RAW:
         to->as.text = arena_dup(arena, (slice){from->as.text, from->count}).ptr;
         return to->as.text != NULL;
     case JSON_ARRAY:

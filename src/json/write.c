@@ -145,10 +145,6 @@ static void write_value(struct buf *out, const struct json *value, enum style st
     case JSON_STRING:
         json_write_str(out, json_str(value));
         break;
-    case JSON_RAW:
-        /* The caller vouches for the text; an empty one would break the JSON around it. */
-        buf_append(out, value->count ? (slice){value->as.text, value->count} : SLICE("null"));
-        break;
     case JSON_ARRAY:
         write_array(out, value, style, depth);
         break;

@@ -66,7 +66,7 @@ struct dns_resolver *dns_resolver_new(struct loop *loop,
 void dns_resolver_free(struct dns_resolver *resolver);
 /* Holds op until done. Cached answers and literals complete through the run queue as well. */
 void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct op *op);
-/* Forgets what is cached and not being resolved now. */
+/* For tests: forgets what is cached and not being resolved now. */
 void dns_cache_clear(struct dns_resolver *resolver);
 /* Ends the query with ERR_CLOSED and releases the hold; harmless when it is not under way. */
 void dns_cancel(struct dns_query *query);

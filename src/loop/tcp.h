@@ -56,6 +56,7 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
                                 struct err *err) MUST_CHECK;
 /* The port that was bound (for port 0); 0 for a Unix socket. */
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
+/* For tests. */
 int tcp_listener_fd(const struct tcp_listener *listener);
 /* Accepts at once what waits in the backlog (before a close that would reset it); on_accept is
  * called from inside. */

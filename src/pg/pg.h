@@ -182,6 +182,7 @@ struct pg_value {
 
 struct pg_value pg_uuid(struct uuid value);
 struct pg_value pg_i64(int64_t value);
+/* For tests: no statement has one. */
 struct pg_value pg_bool(bool value);
 /* A slice with ptr NULL becomes NULL. */
 struct pg_value pg_text(slice value);
@@ -291,7 +292,7 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
 void pg_pool_free(struct pg_pool *pool);
 /* At least one writer and one reader are connected. For /readyz. */
 bool pg_pool_is_ready(const struct pg_pool *pool);
-/* Why the last connection attempt failed ("" when there was none); for a person. */
+/* For tests: why the last connection attempt failed ("" when there was none); for a person. */
 const char *pg_pool_last_error(const struct pg_pool *pool);
 /* Queries waiting and in flight. */
 size_t pg_pool_pending(const struct pg_pool *pool);

@@ -15,6 +15,7 @@ int pg_stmt_expand(const struct pg_stmt *stmt, enum pg_mode mode, struct buf *ou
                    struct err *err) MUST_CHECK;
 /* Type of parameter i: of the value in pipe mode, of its array in set mode. An Oid. */
 unsigned pg_stmt_param_oid(const struct pg_stmt *stmt, enum pg_mode mode, size_t i);
+/* For tests. */
 const char *pg_type_name(enum pg_type type);
 
 /* GUCs of each connection of ours: plans pinned (pg/stmt.c), no surprises from role settings. */

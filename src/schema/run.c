@@ -783,7 +783,6 @@ unsigned schema_types_of(const struct json *value)
         [JSON_STRING] = TYPE_STRING,
         [JSON_ARRAY] = TYPE_ARRAY,
         [JSON_OBJECT] = TYPE_OBJECT,
-        [JSON_RAW] = 0,
     };
     ASSERT(value->type < ARRAY_LEN(types));
     return types[value->type];

@@ -117,20 +117,6 @@ const struct pg_stmt connection_insert = {
     "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
 
 static const struct pg_column rev_columns[] = {PG_ARG("rev", PG_I64)};
-/* Any change of status ends a claim on the token: its holder works on a revision that is gone. */
-static const struct pg_stmt connection_status_set = {
-    .name = "connection_status_set",
-    .sql = "update sluice.connection t set status = :status, error = :error, rev = :rev + 1, "
-           "op_token = :op_token, refreshing_by = null, refreshing_until = null, "
-           "updated_at = :now @update(sluice.connection) " CAS,
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("rev", PG_I64),
-             PG_NEW_ID("op_token"), PG_ARG("status", PG_TEXT), PG_ARG("error", PG_TEXT),
-             PG_NOW("now")),
-    PG_COLUMNS(rev_columns),
-    .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
-};
 
 /* A renewal leaves the identity as it is; a new grant sets it, also to unknown, because it may be
  * of another user. */
@@ -166,7 +152,7 @@ static const struct pg_stmt connection_credentials_set = {
 
 /* Fenced by rev, which it leaves alone: an identity is found out later than its credential, and
  * must not be written next to another one. A replay writes the same. */
-const struct pg_stmt connection_identity_set = {
+static const struct pg_stmt connection_identity_set = {
     .name = "connection_identity_set",
     .sql = "update sluice.connection t set identity_email = :identity_email, "
            "identity_subject = :identity_subject, identity_label = :identity_label "
@@ -181,28 +167,8 @@ const struct pg_stmt connection_identity_set = {
     .is_replayable = true,
 };
 
-const struct pg_stmt *const connection_stmts[] = {&connection_choice,
-                                                  &connection_page,
-                                                  &connection_page_of_app,
-                                                  &connection_apps,
-                                                  &connection_count,
-                                                  &connection_get,
-                                                  &connection_insert,
-                                                  &connection_status_set,
-                                                  &connection_credentials_set,
-                                                  &connection_lost,
-                                                  &connection_claim,
-                                                  &connection_release,
-                                                  &connection_clear_default,
-                                                  &connection_set_default,
-                                                  &connection_default_if_none,
-                                                  &connection_delete,
-                                                  &connection_make_default,
-                                                  &connection_label_set,
-                                                  &connection_stale,
-                                                  &connection_reseal,
-                                                  &connection_use,
-                                                  &connection_identity_set,
+const struct pg_stmt *const connection_stmts[] = {&connection_credentials_set, &connection_get,
+                                                  &connection_identity_set, &connection_insert,
                                                   NULL};
 
 /* ---- reading ---- */
@@ -241,19 +207,6 @@ int store_connection_insert_result(const struct pg_query *query, bool *is_own)
         return ERR_LIMIT;
     *is_own = uuid_eq(pg_get_uuid(&query->rows, 0, 2), query->params[13].as.uuid);
     return OK;
-}
-
-void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, int64_t id, int64_t rev,
-                                 enum connection_status status, slice error)
-{
-    /* A CHECK of the table; the live ones are found by "error is null" (index connection_live). */
-    ASSERT((status == CONNECTION_LIVE) == !error.ptr);
-    store_ask(
-        pool, query, op, &connection_status_set,
-        PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev),
-                  pg_text(slice_cstr(connection_status_name(status))),
-                  pg_text(error.ptr ? slice_first_utf8(error, CONNECTION_ERROR_MAX) : error)));
 }
 
 void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -107,12 +107,9 @@ void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struc
                              const struct connection *connection, size_t count_max);
 int store_connection_insert_result(const struct pg_query *query, bool *is_own) MUST_CHECK;
 
-/* Compare-and-set on rev. error: SLICE_NONE when live. Result: OK and the new rev; ERR_NOTFOUND
- * when rev is no longer the row's (another writer was first: read it again) or it is gone. */
-void store_connection_status_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, int64_t id, int64_t rev,
-                                 enum connection_status status, slice error);
-/* New credentials after a refresh; makes the connection live. Same result. */
+/* New credentials after a refresh; makes the connection live. Compare-and-set on rev. Result: OK
+ * and the new rev; ERR_NOTFOUND when rev is no longer the row's (another writer was first: read it
+ * again) or it is gone. */
 struct connection_credentials {
     slice sealed, key_id;
     slice auth_kind;    /* SLICE_NONE: as before */
@@ -148,7 +145,7 @@ void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struc
 
 /* connection_refresh.c: */
 
-/* As store_connection_status_set to reauth_required, and the audit event
+/* Compare-and-set to reauth_required (store_connection_set_result), and the audit event
  * connection.reauth_required in the same statement: one event a loss, however many find it. */
 struct connection_loss {
     struct uuid account_id;

@@ -15,7 +15,7 @@ static const struct pg_column default_params[] = {
 
 /* The other default of the same integration gives way. Its own statement, before the row that
  * becomes the default: the unique index is checked row by row, not at the end of a transaction. */
-const struct pg_stmt connection_clear_default = {
+static const struct pg_stmt connection_clear_default = {
     .name = "connection_clear_default",
     .sql = "update sluice.connection t set is_default = false, rev = t.rev + 1, "
            "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "
@@ -27,7 +27,7 @@ const struct pg_stmt connection_clear_default = {
     .goes_alone = true,
 };
 
-const struct pg_stmt connection_set_default = {
+static const struct pg_stmt connection_set_default = {
     .name = "connection_set_default",
     .sql = "update sluice.connection t set is_default = true, rev = t.rev + 1, "
            "op_token = :op_token, updated_at = :now @update(sluice.connection) returning :ord",
@@ -38,7 +38,7 @@ const struct pg_stmt connection_set_default = {
 
 /* For a new connection: the first of its integration becomes the default by itself. Two commands
  * may both see none; the index refuses the second (23505), which is_overtaken repeats. */
-const struct pg_stmt connection_default_if_none = {
+static const struct pg_stmt connection_default_if_none = {
     .name = "connection_default_if_none",
     .sql =
         "update sluice.connection t set is_default = true, rev = t.rev + 1, "
@@ -61,7 +61,7 @@ const struct pg_stmt connection_delete = {
 
 /* Walks the primary key from the last row of the page before. key_id is a filter without an index:
  * a rotation reads all rows once, whatever they are sealed with. An empty `sealed` has no key. */
-const struct pg_stmt connection_stale = {
+static const struct pg_stmt connection_stale = {
     .name = "connection_stale",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
            " from sluice.connection t where (t.account_id, t.id) > (:after_account, :after_id) "
@@ -75,7 +75,7 @@ const struct pg_stmt connection_stale = {
 
 /* Fenced by rev: a token that a server renewed meanwhile must not be overwritten with the older
  * one. */
-const struct pg_stmt connection_reseal = {
+static const struct pg_stmt connection_reseal = {
     .name = "connection_reseal",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, rev = t.rev + 1, "
            "op_token = :op_token, updated_at = :now @update(sluice.connection) "
@@ -86,6 +86,14 @@ const struct pg_stmt connection_reseal = {
     .key_count = 2,
     .is_write = true,
 };
+
+const struct pg_stmt *const connection_admin_stmts[] = {&connection_clear_default,
+                                                        &connection_set_default,
+                                                        &connection_default_if_none,
+                                                        &connection_delete,
+                                                        &connection_stale,
+                                                        &connection_reseal,
+                                                        NULL};
 
 static const char no_connection_text[] =
     "the account has no connection of that id; `sluice connections list` shows them";

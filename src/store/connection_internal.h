@@ -15,14 +15,7 @@ enum { CONNECTION_COLUMNS = 22 };
     "t.identity_subject, t.identity_label"
 
 extern const struct pg_column connection_columns[CONNECTION_COLUMNS];
-extern const struct pg_stmt connection_insert;
-extern const struct pg_stmt connection_choice, connection_page, connection_page_of_app,
-    connection_apps, connection_count;
-extern const struct pg_stmt connection_clear_default, connection_set_default,
-    connection_default_if_none, connection_delete, connection_stale, connection_reseal;
-extern const struct pg_stmt connection_lost, connection_claim, connection_release;
-extern const struct pg_stmt connection_make_default, connection_label_set;
-extern const struct pg_stmt connection_identity_set, connection_use;
+extern const struct pg_stmt connection_insert, connection_delete;
 
 /* "params" of connection_insert, which precedes count_max there: {} where there are none. */
 struct pg_value connection_params_value(const struct connection *connection);

@@ -12,7 +12,7 @@ enum { LIST_PAGE_MAX = 500 }; /* for an operator's command */
  * ones by connection_live, two of any status by connection_integration (enough to know whether
  * there is one or several). UNION removes what is found twice. OFFSET 0 keeps the rows' look-up by
  * key from being merged into a join over the whole account (pg/stmt.c). */
-const struct pg_stmt connection_choice = {
+static const struct pg_stmt connection_choice = {
     .name = "connection_choice",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT " from (select d.id "
            "from sluice.connection d where d.account_id = :account_id and d.integration_id = "
@@ -40,14 +40,14 @@ const struct pg_stmt connection_choice = {
 static const struct pg_column page_params[] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT), PG_ARG("after_id", PG_I64),
     PG_ARG("count_max", PG_I64)};
-const struct pg_stmt connection_page = {
+static const struct pg_stmt connection_page = {
     .name = "connection_page",
     .sql = PAGE_OF("(t.integration_id, t.id) > (:integration_id, :after_id)",
                    "t.integration_id, t.id"),
     PG_PARAMS(page_params),
     PG_COLUMNS(connection_columns),
 };
-const struct pg_stmt connection_page_of_app = {
+static const struct pg_stmt connection_page_of_app = {
     .name = "connection_page_of_app",
     .sql = PAGE_OF("t.integration_id = :integration_id and t.id > :after_id", "t.id"),
     PG_PARAMS(page_params),
@@ -58,7 +58,7 @@ const struct pg_stmt connection_page_of_app = {
 
 /* Reads all of an account's connections, by connection_integration, which also gives the order that
  * GROUP BY wants. The status is in no index, so the rows themselves are read. */
-const struct pg_stmt connection_apps = {
+static const struct pg_stmt connection_apps = {
     .name = "connection_apps",
     .sql = "select :ord, c.* from @input lateral (select t.integration_id, "
            "count(*) filter (where t.status <> 'revoked'), count(*) filter (where t.status = "
@@ -73,13 +73,17 @@ const struct pg_stmt connection_apps = {
 };
 
 /* The inner LIMIT bounds the count: callers only compare it with a maximum. */
-const struct pg_stmt connection_count = {
+static const struct pg_stmt connection_count = {
     .name = "connection_count",
     .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
            "sluice.connection t where t.account_id = :account_id limit :count_max) few) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("count_max", PG_I64)),
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
+
+const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,      &connection_page,
+                                                       &connection_page_of_app, &connection_apps,
+                                                       &connection_count,       NULL};
 
 /* ---- to choose from ---- */
 

@@ -14,7 +14,7 @@ static const struct pg_column rev_columns[] = {PG_ARG("rev", PG_I64)};
  * is always true: it makes the first update run to its end before a row of the second is touched,
  * so that the unique index finds no two defaults. Alone, since two of one integration in a set
  * would each see the table as it was before both. */
-const struct pg_stmt connection_make_default = {
+static const struct pg_stmt connection_make_default = {
     .name = "connection_make_default",
     .sql = "with cleared as (update sluice.connection t set is_default = false, rev = t.rev + 1, "
            "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "
@@ -33,7 +33,7 @@ const struct pg_stmt connection_make_default = {
 };
 
 /* The length is a CHECK of the table (22 and 23 are ERR_INVALID). */
-const struct pg_stmt connection_label_set = {
+static const struct pg_stmt connection_label_set = {
     .name = "connection_label_set",
     .sql = "update sluice.connection t set label = :label, rev = t.rev + 1, "
            "op_token = :op_token, updated_at = :now @update(sluice.connection) "
@@ -44,6 +44,9 @@ const struct pg_stmt connection_label_set = {
     .key_count = 2,
     .is_write = true,
 };
+
+const struct pg_stmt *const connection_manage_stmts[] = {&connection_make_default,
+                                                         &connection_label_set, NULL};
 
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   struct uuid account_id, int64_t id)

@@ -13,7 +13,7 @@
  * after the lease has ended is still stored, as long as no other writer has stored one. The lease
  * counts by the database's clock, which all processes share. A replay by the same holder begins it
  * again. */
-const struct pg_stmt connection_claim = {
+static const struct pg_stmt connection_claim = {
     .name = "connection_claim",
     .sql = "update sluice.connection t set refreshing_by = :holder, "
            "refreshing_until = now() + :lease_ms * interval '1 millisecond' "
@@ -28,7 +28,7 @@ const struct pg_stmt connection_claim = {
 };
 
 /* Only the holder's own claim: after its lease another process may have taken it. */
-const struct pg_stmt connection_release = {
+static const struct pg_stmt connection_release = {
     .name = "connection_release",
     .sql = "update sluice.connection t set refreshing_by = null, refreshing_until = null "
            "@update(sluice.connection) and t.refreshing_by = :holder",
@@ -43,7 +43,7 @@ const struct pg_stmt connection_release = {
  * find it fails the fence, and its `gone` is empty. At a replay `gone` has the row again and the
  * event, whose id is the same, conflicts with itself. `gone` carries the event's columns, so that
  * the INSERT is of exactly the rows that were changed. */
-const struct pg_stmt connection_lost = {
+static const struct pg_stmt connection_lost = {
     .name = "connection_lost",
     .sql = "with gone as (update sluice.connection t set status = 'reauth_required', "
            "error = :error, rev = :rev + 1, op_token = :op_token, refreshing_by = null, "
@@ -66,6 +66,9 @@ const struct pg_stmt connection_lost = {
     .is_write = true,
     .is_replayable = true,
 };
+
+const struct pg_stmt *const connection_refresh_stmts[] = {&connection_claim, &connection_release,
+                                                          &connection_lost, NULL};
 
 void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,

@@ -8,7 +8,7 @@
  * the same connection, in any order: the latest time wins. greatest() ignores NULL; where no call
  * failed, :failed_at is NULL, the condition is not true, and the former failure stays. */
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_use, name, __VA_ARGS__)
-const struct pg_stmt connection_use = {
+static const struct pg_stmt connection_use = {
     .name = "connection_use",
     .sql = "update sluice.connection t set last_used_at = greatest(t.last_used_at, :used_at), "
            "failed_at = greatest(t.failed_at, :failed_at), "
@@ -21,6 +21,8 @@ const struct pg_stmt connection_use = {
     .is_write = true,
     .is_replayable = true,
 };
+
+const struct pg_stmt *const connection_use_stmts[] = {&connection_use, NULL};
 
 void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct connection_use *use)

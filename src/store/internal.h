@@ -9,25 +9,18 @@
 #include "store/flow.h"
 #include "store/store.h"
 
-/* Each noun's statements, ended by NULL. */
-extern const struct pg_stmt *const account_stmts[];
-extern const struct pg_stmt *const api_key_stmts[];
-extern const struct pg_stmt *const audit_stmts[];
-extern const struct pg_stmt *const connect_session_stmts[];
-extern const struct pg_stmt *const connection_stmts[];
-extern const struct pg_stmt *const execution_stmts[];
-extern const struct pg_stmt *const flow_explain_stmts[];
-extern const struct pg_stmt *const flow_item_stmts[];
-extern const struct pg_stmt *const flow_read_stmts[];
-extern const struct pg_stmt *const flow_retention_stmts[];
-extern const struct pg_stmt *const flow_stmts[];
-extern const struct pg_stmt *const flow_take_stmts[];
-extern const struct pg_stmt *const flow_template_stmts[];
-extern const struct pg_stmt *const idempotency_stmts[];
-extern const struct pg_stmt *const kept_stmts[];
-extern const struct pg_stmt *const node_stmts[];
-extern const struct pg_stmt *const oauth_stmts[];
-extern const struct pg_stmt *const retention_stmts[];
+/* The files that have statements. Each has a list of its own, <file>_stmts, ended by NULL
+ * (tests/lint/rooms.sh). */
+/* clang-format off */
+#define STORE_FILES(X) \
+    X(account) X(api_key) X(audit) X(connect_session) X(connection) \
+    X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
+    X(execution) X(flow) X(flow_explain) X(flow_item) X(flow_read) \
+    X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(kept) \
+    X(node) X(oauth) X(retention)
+/* clang-format on */
+#define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
+STORE_FILES(STORE_STMTS_OF)
 
 /* An execution's summary where it is small. The size of a text that lies out of line is known
  * without reading it. */

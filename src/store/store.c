@@ -1,20 +1,13 @@
 /*
- * The list of all statements.
- *
- * A statement that is missing here is not covered by the tests that expand, EXPLAIN and check all
- * of them.
+ * All statements, for the tests that expand, EXPLAIN and check each; and what the room's files
+ * share.
  */
 #include "store/store.h"
 
 #include "store/internal.h"
 
-static const struct pg_stmt *const *const groups[] = {
-    account_stmts,       api_key_stmts,        audit_stmts,        connect_session_stmts,
-    connection_stmts,    execution_stmts,      flow_explain_stmts, flow_item_stmts,
-    flow_read_stmts,     flow_retention_stmts, flow_stmts,         flow_take_stmts,
-    flow_template_stmts, idempotency_stmts,    node_stmts,         oauth_stmts,
-    retention_stmts,     kept_stmts,
-};
+#define GROUP_OF(file) file##_stmts,
+static const struct pg_stmt *const *const groups[] = {STORE_FILES(GROUP_OF)};
 
 const struct pg_stmt *store_stmt_at(size_t index)
 {

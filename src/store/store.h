@@ -13,8 +13,7 @@
 #include "pg/pg.h"
 #include "pg/sync.h"
 
-/* Every statement of the program by number from 0, NULL past the last; for the lint test and the
- * EXPLAIN tests. */
+/* For tests: every statement of the program by number from 0, NULL past the last. */
 const struct pg_stmt *store_stmt_at(size_t index);
 
 /*

@@ -49,8 +49,9 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct err 
 struct tls_context *tls_context_ref(struct tls_context *context);
 /* NULL is fine. The last reference wipes the sessions. */
 void tls_context_unref(struct tls_context *context);
-/* How many trust roots there are, and how many entries of the file could not be read. */
+/* How many trust roots there are. Skipped: entries of the file that could not be read. */
 size_t tls_context_root_count(const struct tls_context *context);
+/* For tests. */
 size_t tls_context_skipped_count(const struct tls_context *context);
 size_t tls_context_session_count(const struct tls_context *context);
 

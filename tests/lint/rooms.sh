@@ -10,8 +10,9 @@
 #   - every folder is a listed room, and the table of src/README.md has each with what it sees;
 #   - a source that has a header of its name includes it, itself or by a header of its room;
 #   - every header is included by some source of src/, bench/ or tests/;
-#   - an endpoint, a page, a function of src/store, which its header declares, is used by another
-#     source than the one that has it: else its line in a table was forgotten.
+#   - an endpoint, a page, which its header declares, is used by another source than the one that has
+#     it: else its line in a table was forgotten;
+#   - a function that a header declares is used by a program, a statement is in its list (unused.pl).
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -130,7 +131,7 @@ check_pairs()
     done
 }
 
-check_used()
+check_tables()
 {
     # shellcheck disable=SC2046 # paths of ours hold no spaces
     perl -0777 -ne '
@@ -142,14 +143,24 @@ check_used()
             for my $list (/^extern const struct \w+ ([^;]*);/gm) {
                 $header{$_} = $ARGV for $list =~ /(\w+)/g;
             }
-        } elsif ($ARGV =~ m{^src/store/}) {
-            $header{$_} = $ARGV for /^(?!static)\w[\w \*]*?\b(store_\w+)\(/gm;
         }
         END {
             for (sort keys %header) {
                 print "$header{$_}: $_ is used by nothing\n" if ($users{$_} // 0) < 2;
             }
-        }' $(c_files src tests/unit tests/integration)
+        }' $(c_files src)
 }
 
-verdict "rooms: includes, walls, pairs and tables" "$(check_includes; check_table; check_pairs; check_used)"
+check_used()
+{
+    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    perl tests/lint/unused.pl $(c_files src bench tests)
+}
+
+verdict "rooms: includes, walls, pairs, tables and use" "$(
+    check_includes
+    check_table
+    check_pairs
+    check_tables
+    check_used
+)"

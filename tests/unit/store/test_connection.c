@@ -66,8 +66,13 @@ static void start_get(struct pg_call *call)
 
 static void start_dead(struct pg_call *call)
 {
-    store_connection_status_set(call->bench->pool, &call->query, &call->op, account, connection.id,
-                                wanted_rev, CONNECTION_REAUTH_REQUIRED, SLICE("invalid_grant"));
+    const struct connection_loss loss = {.account_id = account,
+                                         .id = connection.id,
+                                         .rev = wanted_rev,
+                                         .error = SLICE("invalid_grant"),
+                                         .reason = SLICE("refused"),
+                                         .actor = SLICE("test")};
+    store_connection_lost(call->bench->pool, &call->query, &call->op, &loss);
 }
 
 static void start_refresh(struct pg_call *call)
