@@ -55,7 +55,7 @@ static unsigned type_mask(const struct json *value)
     static const uint8_t masks[] = {
         [JSON_NULL] = EXPR_ARG_NULL,     [JSON_BOOL] = EXPR_ARG_BOOL,
         [JSON_STRING] = EXPR_ARG_STRING, [JSON_ARRAY] = EXPR_ARG_ARRAY,
-        [JSON_OBJECT] = EXPR_ARG_OBJECT, [JSON_RAW] = EXPR_ARG_NUMBER,
+        [JSON_OBJECT] = EXPR_ARG_OBJECT,
     };
     return json_is_number(value) ? EXPR_ARG_NUMBER : masks[value->type];
 }
