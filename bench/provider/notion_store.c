@@ -214,6 +214,7 @@ const struct json *notion_object(const struct notion_node *node)
 
 void notion_node_insert(struct notion_node *node, struct notion_node *parent, struct list *before)
 {
+    ASSERT(before || parent); /* of a root the caller gives the list */
     list_unlink(&node->sibling_link);
     node->parent = parent;
     if (before)
