@@ -47,7 +47,8 @@ test('the README is short', () => {
 
 test('every link and picture leads somewhere', () => {
   none(overPages((text, page) => {
-    const links = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|href|srcset)="([^"]+)"/g)].map(([, a, b]) => a ?? b);
+    const shown = text.replaceAll(/^```.*?^```/gms, '').replaceAll(/`[^`\n]+`/g, ''); // code is no link
+    const links = [...shown.matchAll(/\]\(([^)\s]+)\)|(?:src|href|srcset)="([^"]+)"/g)].map(([, a, b]) => a ?? b);
     return links.filter((link) => !/^(https?:|#)/.test(link) && !existsSync(join(root, dirname(page), link.replace(/#.*/, ''))));
   }));
 });
