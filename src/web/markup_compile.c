@@ -694,15 +694,18 @@ static slice name_of(slice path)
 static int compile_one(struct compiler *c, struct buf *pack)
 {
     const struct file *file = c->file, *frame = find_file(c, SLICE("frame"));
-    struct json root = json_object();
+    struct json *root = arena_alloc(c->arena, sizeof(*root));
     struct buf text;
+    if (!root)
+        return err_set(c->err, ERR_NOMEM, "out of memory");
+    *root = json_object();
     for (uint32_t i = 0; file->is_page && i < file->sample->count; i++)
-        json_object_set(c->arena, &root, json_str(&file->sample->as.members[i].key),
+        json_object_set(c->arena, root, json_str(&file->sample->as.members[i].key),
                         file->sample->as.members[i].value);
     if (frame)
-        json_object_set(c->arena, &root, SLICE("frame"), *frame->sample);
-    c->root = &root;
-    c->current = file->is_page ? &root : file->sample;
+        json_object_set(c->arena, root, SLICE("frame"), *frame->sample);
+    c->root = root;
+    c->current = file->is_page ? root : file->sample;
     int status = compile_file(c);
     if (status != OK)
         return status;
