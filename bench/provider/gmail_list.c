@@ -156,7 +156,7 @@ void gmail_list(struct gmail_request *request)
     }
     if (listed)
         json_close(&w, ']');
-    if (more)
+    if (more && last)
         json_member_str(&w, "nextPageToken",
                         arena_printf(request->http->arena, "%lld.%llu", (long long)last->time_ms,
                                      (unsigned long long)last->id));
