@@ -101,6 +101,7 @@ LIBS_vault := $(DEPS)/lib/libmbedtls.a
 LIBS_http := $(DEPS)/lib/libllhttp.a
 LIBS_pg := -lpq
 LIBS_search := -lstemmer
+LIBS_web := -lz
 LIBS_bench := $(DEPS)/lib/libuv.a $(DEPS)/lib/libmbedtls.a
 LIBS_SYSTEM := -lpthread -ldl -lrt -lm
 
@@ -109,6 +110,7 @@ archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(
 	build/$(1)/libembed.a
 # Tests that need more than their room: those of the search search catalogs, one of them with an app
 # that was imported; one of the store parses the JSON of an export.
+TESTS_AS_api := mcp
 TESTS_AS_search := openapi
 TESTS_AS_store := connect
 tests_as = $(or $(TESTS_AS_$(1)),$(1))
@@ -125,8 +127,8 @@ EMBED_parts := $(wildcard contrib/integrations/parts/*.json)
 # The same manifests, checked, rendered and indexed (src/catalog/pack.h).
 EMBED_catalog := build/gen/catalog.pack
 EMBED_templates := $(wildcard contrib/templates/*.json)
-ASSETS := $(wildcard src/web/assets/*)
-EMBED_web := $(ASSETS) $(ASSETS:src/web/assets/%=build/gen/web/%.gz)
+ASSETS := $(patsubst src/web/assets/%,build/gen/web/%,$(wildcard src/web/assets/*))
+EMBED_web := $(ASSETS) $(ASSETS:=.gz)
 # The dashboard's pages, compiled (src/web/markup.h).
 PAGES := $(wildcard src/web/pages/*.html)
 EMBED_markup := build/gen/markup.pack
@@ -140,10 +142,12 @@ $(foreach r,$(ROOMS),$(eval UNIT_$(r) := $(wildcard tests/unit/$(r)/test_*.c)))
 UNIT_SUPPORT := $(wildcard tests/unit/support/*.c)
 INTEGRATION_C := $(wildcard tests/integration/test_*.c)
 INTEGRATION_SUPPORT := $(wildcard tests/integration/support/*.c)
+# Run on a cluster, by the test of the same folder that starts one.
+CITUS_C := $(wildcard tests/citus/test_*.c)
 # Any other executable file in the folder is a test too; what is not executable is a helper.
 INTEGRATION_SCRIPTS := $(sort $(shell find tests/integration -maxdepth 1 -type f -perm -u+x \
 	! -name '*.c' 2>/dev/null))
-CMOCKA_C := $(foreach r,$(ROOMS),$(UNIT_$(r))) $(UNIT_SUPPORT) $(INTEGRATION_C) $(INTEGRATION_SUPPORT)
+CMOCKA_C := $(foreach r,$(ROOMS),$(UNIT_$(r))) $(UNIT_SUPPORT) $(INTEGRATION_C) $(INTEGRATION_SUPPORT) $(CITUS_C)
 # A test that includes the seam is linked with it, and with what of src it does not replace
 # (tests/seam/seam.h).
 SEAM_C := $(wildcard tests/seam/*.c)
@@ -155,7 +159,7 @@ COST_C := $(wildcard tests/unit/*/test_*_cost.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 DOCS := $(wildcard tests/docs/*.patch)
 E2E := $(wildcard tests/e2e/*.test.mjs tests/e2e/*.test.js)
-E2E_STAMP := $(if $(wildcard tests/e2e/package-lock.json),build/stamp/e2e)
+E2E_STAMP := $(if $(wildcard tests/e2e/package-lock.json),build/stamp/e2e build/stamp/inspector)
 # answer_<room>.c answers differ_<room>.py, which compares it with another implementation.
 ANSWER_C := $(wildcard tests/fuzz/answer_*.c)
 # fuzz_<room>_<name>.c is linked like a test of that room and replays corpus/<name>.
@@ -209,6 +213,11 @@ build/stamp/e2e: tests/e2e/package-lock.json | build/stamp/system-e2e
 	@cd tests/e2e && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# Apart from the others, for its own versions of what these have, and because few of them change.
+build/stamp/inspector: tests/e2e/inspector/package-lock.json | build/stamp/e2e
+	@cd tests/e2e/inspector && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
 # --- Rules, once a variant -----------------------------------------------------------------------
 
 define link
@@ -231,9 +240,12 @@ build/gen/embed_%.c: deps/embed.sh
 	@mkdir -p $(@D)
 	$(Q)deps/embed.sh $* $(EMBED_$*) >$@
 
-# Assets as browsers take them: compressed once, here.
-build/gen/web/%.gz: src/web/assets/%
+# Assets as browsers take them: without lines of comments and indents, and compressed once, here. So
+# no text of a script goes over more than one line.
+build/gen/web/%: src/web/assets/%
 	@mkdir -p $(@D)
+	$(Q)sed -E '/^ *\/\//d; /^ *\/\*.*\*\/$$/d; s/^ +//; /^$$/d' $< >$@
+build/gen/web/%.gz: build/gen/web/%
 	$(Q)gzip -9nc $< >$@
 
 # A program of the build, for every variant; of what is embedded it links the parts alone.
@@ -293,6 +305,10 @@ $(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1
 		build/$(1)/libintegrationsupport.a build/$(1)/libunitsupport.a \
 		$(call archives,$(1),dev) build/list/ldflags-$(1)
 	$$(call link,$(1),dev,-lcmocka))
+
+$(if $(CITUS_C),$(CITUS_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
+		build/$(1)/libunitsupport.a $(call archives,$(1),store) build/list/ldflags-$(1)
+	$$(call link,$(1),store,-lcmocka))
 
 # The seam's objects come before the archives, whose members of the same functions stay out.
 $(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
@@ -403,7 +419,7 @@ fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
 fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
 sim_lines = unit sim/seeds build/$(1)/tests/sim/sim$(newline)unit sim/bugs build/$(1)/tests/sim/sim bugs$(newline)
-lint_lines = $(foreach l,rooms banned hosts references words docs format,lint lint/$(l) tests/lint/$(l).sh$(newline))
+lint_lines = $(foreach l,rooms banned hosts references words docs citus format,lint lint/$(l) tests/lint/$(l).sh$(newline))
 integration_sources = $(foreach f,$(INTEGRATION_C),$(if $(selected),$(f)))
 integration_programs = $(patsubst %.c,build/$(1)/%,$(integration_sources))
 integration_lines = $(foreach f,$(integration_sources),integration $(f:tests/%.c=%) \
@@ -414,6 +430,13 @@ cost_lines = $(foreach f,$(COST_C),integration $(f:tests/unit/%.c=release/%) \
 	build/release/$(f:%.c=%)$(newline))
 docs_lines = $(foreach f,$(DOCS),$(if $(selected),docs docs/$(basename $(notdir $(f))) \
 	tests/docs/run.sh $(f)$(newline)))
+CITUS_E2E := $(patsubst %,tests/e2e/%.test.mjs,$(shell sed -n 's/^run //p' tests/citus/e2e.list))
+CITUS := $(wildcard tests/citus/*.test.mjs)
+OPERATORS := $(wildcard tests/operators/*.sh)
+OPERATORS_E2E := $(wildcard tests/operators/*.test.mjs)
+citus_lines = $(foreach f,$(CITUS) $(CITUS_E2E),$(if $(selected),e2e $(f:tests/%=%) $(f)$(newline)))
+operators_lines = $(foreach f,$(OPERATORS),$(if $(selected),integration $(f:tests/%=%) $(f)$(newline))) \
+	$(foreach f,$(OPERATORS_E2E),$(if $(selected),e2e $(f:tests/%=%) $(f)$(newline)))
 e2e_lines = $(foreach f,$(E2E),$(if $(selected),e2e $(f:tests/%=%) $(f)$(newline)))
 
 # $(call run_tests,LINES)
@@ -463,6 +486,28 @@ test-integration: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(
 test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
 	$(call run_tests,$(e2e_lines))
+
+## test-citus: sharded mode, on a Citus cluster of three that is built first (CITUS_SOURCE= its source, T= selects); no part of test
+.PHONY: test-citus
+test-citus: export SLUICE_CITUS_BIN := $(CURDIR)/build/citus/bin
+test-citus: export SLUICE_ROUTING_BIN := $(CURDIR)/build/$(TEST_VARIANT)/tests/citus/test_routing
+test-citus: export TEST_JOBS := 2
+test-citus: build/stamp/system-run build/stamp/system-test build/stamp/system-citus $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,$(TEST_VARIANT)) $(call programs,release) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
+	@tests/citus/build.sh build/citus
+	$(call run_tests,$(citus_lines))
+
+## test-operators: what takes programs of an operator: promtool, a Debian for the package, Patroni and PgBouncer (T= selects); no part of test
+.PHONY: test-operators
+test-operators: build/stamp/system-run build/stamp/system-test build/stamp/system-operators $(E2E_STAMP) $(CONTAIN) \
+		$(call programs,$(TEST_VARIANT)) $(call programs,release)
+	$(call run_tests,$(operators_lines))
+
+## deb: the Debian package of both programs, in build/ (DEB_FOLDER=; DEBEMAIL=, DEBFULLNAME= of who makes it)
+DEB_FOLDER ?= build
+.PHONY: deb
+deb: $(call program,release,sluice) $(call program,release,sluice-bench)
+	@contrib/debian/build.sh "$$(dpkg --print-architecture)" $(DEB_FOLDER) $^
 
 ## met: writes into manifests what proves their actions, as the tests find it (APP= for one)
 .PHONY: met
@@ -551,15 +596,15 @@ LINT_FILES := $(if $(filter changed,$(LINT)),$(if $(filter lint lint-%,$(MAKECMD
 LINT_C = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(TIDY_C)),$(TIDY_C))
 LINT_SHELL = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(SHELL_FILES)),$(SHELL_FILES))
 
-LINTS := lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size lint-shell lint-cppcheck lint-tidy
+LINTS := lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-size lint-shell lint-cppcheck lint-tidy
 ## lint: every check below, the slow ones of files that differ from origin/main
 ## lint-all: every check of every file
 .PHONY: lint lint-all
 lint lint-all: $(LINTS)
 
 ## lint-*: formatting, includes, banned calls, names that may not be in a commit, references, words, lengths
-.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size
-lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-size: lint-%:
+.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-size
+lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-size: lint-%:
 	@tests/lint/$*.sh
 lint-format: export LINT_FILES := $(if $(filter changed,$(LINT)),$(or $(LINT_FILES),none))
 lint-format: | build/stamp/system-lint

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing of the system packages that sluice needs, group by group.
 #
-#   deps/system.sh GROUP...        build run test e2e lint fuzz
+#   deps/system.sh GROUP...        build run test e2e lint fuzz citus operators
 #
 # Only missing packages are installed, without recommendations and without questions. No service is
 # started or enabled by it: PostgreSQL makes no cluster of its own where none was installed before,
@@ -27,6 +27,11 @@ has_postgres()
     ls -d /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1
 }
 
+has_postgres_headers()
+{
+    ls -d /usr/lib/postgresql/*/bin/pg_config >/dev/null 2>&1
+}
+
 # The dashboard's tests need no window: the shell is the smallest of Debian's packages of Chromium.
 has_browser()
 {
@@ -38,18 +43,28 @@ group_packages()
     case $1 in
     build)
         echo gcc libc6-dev make pkg-config patch bzip2 xz-utils ca-certificates libuv1-dev
-        echo libpq-dev libpcre2-dev libstemmer-dev libyaml-dev
+        echo libpq-dev libpcre2-dev libstemmer-dev libyaml-dev zlib1g-dev
         ;;
     run) has_postgres || echo postgresql ;;
     test) echo libcmocka-dev nginx openssl curl clang-format gdb ;;
     e2e)
         command -v npm >/dev/null 2>&1 || echo npm
         has_browser || echo chromium-headless-shell
-        echo pngquant haproxy caddy
+        echo pngquant haproxy caddy pgbouncer
         ;;
     lint) echo clang-format clang-tidy clang cppcheck shellcheck ;;
     fuzz) echo clang libclang-rt-dev llvm python3 python3-jmespath ;;
-    *) fail "no such group: $1 (build run test e2e lint fuzz)" ;;
+    citus)
+        # Its build links what the server is linked with. Any major version's headers will do.
+        has_postgres_headers || echo postgresql-server-dev-all
+        echo flex bison liblz4-dev libzstd-dev libkrb5-dev libicu-dev libxml2-dev libxslt1-dev
+        echo libselinux1-dev libpam0g-dev libreadline-dev zlib1g-dev libssl-dev
+        ;;
+    operators)
+        echo prometheus lintian debootstrap dpkg-dev man-db
+        echo pgbouncer patroni python3-etcd etcd-server docker-compose
+        ;;
+    *) fail "no such group: $1 (build run test e2e lint fuzz citus operators)" ;;
     esac
 }
 
@@ -146,7 +161,7 @@ leave()
     rm -f "$log"
 }
 
-# nginx must not come up at the next boot just because tests wanted the program.
+# Neither must come up at the next boot just because tests wanted the program.
 disable_service()
 {
     ! command -v systemctl >/dev/null 2>&1 || as_root systemctl disable "$1" >/dev/null 2>&1 || true
@@ -157,7 +172,9 @@ install_packages()
     forbid_services
     case " $* " in *" postgresql "*) forbid_main_cluster || return 1 ;; esac
     apt_install_fresh "$@" || return 1
-    case " $* " in *" nginx "*) disable_service nginx ;; esac
+    for service in nginx prometheus pgbouncer patroni etcd; do
+        case " $* " in *" $service "* | *" $service-server "*) disable_service "$service" ;; esac
+    done
 }
 
 install_group()

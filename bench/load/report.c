@@ -58,13 +58,6 @@ static void put_u64(struct json_writer *w, const char *key, uint64_t value)
     json_member_i64(w, key, (int64_t)value);
 }
 
-/* Unknown figures are left out. */
-static void put_known(struct json_writer *w, const char *key, double value)
-{
-    if (value >= 0)
-        put_real(w, key, value);
-}
-
 static void write_part(const struct report *report, const struct load_part *part,
                        struct json_writer *w)
 {
@@ -96,11 +89,9 @@ static void write_seconds(const struct report *report, struct json_writer *w)
         put_u64(w, "p50_us", second->p50_us);
         put_u64(w, "p99_us", second->p99_us);
         put_u64(w, "max_us", second->max_us);
-        put_known(w, "server_cpu_s", second->server.cpu_s);
-        put_known(w, "server_rss_bytes", second->server.rss_bytes);
-        put_known(w, "server_turn_s_max", second->server.turn_s_max);
-        put_known(w, "server_commits", second->server.commits);
-        put_known(w, "server_lag_s_max", second->server.lag_s_max);
+        for (size_t k = 0; k < SAMPLER_FIGURES; k++)
+            if (second->server.values[k] >= 0) /* unknown figures are left out */
+                put_real(w, sampler_figures[k].key, second->server.values[k]);
         json_close(w, '}');
     }
     json_close(w, ']');

@@ -177,68 +177,42 @@ static void write_percentiles(const struct histogram *h, struct buf *out)
 
 /* ---- the time line ---- */
 
-/* A figure of second i; negative: not known. */
-typedef double (*second_fn)(const struct report *report, size_t i);
+/* A value of second i; negative: not known. server: the figure that is asked for, else NULL. */
+typedef double (*second_fn)(const struct report *report, size_t i,
+                            const struct sampler_figure *server);
 
-static double done_per_s(const struct report *report, size_t i)
+static double done_per_s(const struct report *report, size_t i, const struct sampler_figure *server)
 {
+    (void)server;
     return report->seconds[i].done_per_s;
 }
 
-static double p99_ms(const struct report *report, size_t i)
+static double p99_ms(const struct report *report, size_t i, const struct sampler_figure *server)
 {
     const struct report_second *second = &report->seconds[i];
+    (void)server;
     return second->max_us == 0 ? -1 : (double)second->p99_us / 1000; /* nothing has ended */
 }
 
-/* The rise of a counter since the second before. */
-static double rise(const struct report *report, size_t i, double now, double before)
+static double of_server(const struct report *report, size_t i, const struct sampler_figure *server)
 {
-    double passed = report->seconds[i].at_s - report->seconds[i - 1].at_s;
-    return now < 0 || before < 0 || passed <= 0 ? -1 : (now - before) / passed;
-}
-
-static double cpu_percent(const struct report *report, size_t i)
-{
-    if (i == 0)
+    const struct report_second *second = &report->seconds[i],
+                               *before = &report->seconds[i ? i - 1 : 0];
+    size_t k = (size_t)(server - sampler_figures);
+    double value = second->server.values[k];
+    if (!server->is_counter)
+        return value * server->factor;
+    if (value < 0 || before->server.values[k] < 0 || second->at_s <= before->at_s)
         return -1;
-    double cores =
-        rise(report, i, report->seconds[i].server.cpu_s, report->seconds[i - 1].server.cpu_s);
-    return cores < 0 ? -1 : cores * 100;
-}
-
-static double commits_per_s(const struct report *report, size_t i)
-{
-    if (i == 0)
-        return -1;
-    return rise(report, i, report->seconds[i].server.commits,
-                report->seconds[i - 1].server.commits);
-}
-
-static double rss_mib(const struct report *report, size_t i)
-{
-    double bytes = report->seconds[i].server.rss_bytes;
-    return bytes < 0 ? -1 : bytes / 1048576;
-}
-
-static double turn_ms_max(const struct report *report, size_t i)
-{
-    double seconds = report->seconds[i].server.turn_s_max;
-    return seconds < 0 ? -1 : seconds * 1000;
-}
-
-static double lag_ms_max(const struct report *report, size_t i)
-{
-    double seconds = report->seconds[i].server.lag_s_max;
-    return seconds < 0 ? -1 : seconds * 1000;
+    return (value - before->server.values[k]) / (second->at_s - before->at_s) * server->factor;
 }
 
 static void write_line(const struct report *report, const char *title, const char *unit,
-                       second_fn figure, struct buf *out)
+                       second_fn value_of, const struct sampler_figure *server, struct buf *out)
 {
     double highest = -1;
     for (size_t i = 0; i < report->second_count; i++)
-        highest = fmax(highest, figure(report, i));
+        highest = fmax(highest, value_of(report, i, server));
     if (report->second_count < 2 || highest < 0)
         return;
     const struct axis x = {.min = report->seconds[0].at_s,
@@ -252,10 +226,11 @@ static void write_line(const struct report *report, const char *title, const cha
                    CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM);
     y_grid(out, &y);
     buf_append(out, SLICE("<polyline class=\"curve\" points=\""));
-    for (size_t i = 0; i < report->second_count; i++)
-        if (figure(report, i) >= 0)
-            buf_printf(out, "%.1f,%.1f ", x_at(&x, report->seconds[i].at_s),
-                       y_at(&y, figure(report, i)));
+    for (size_t i = 0; i < report->second_count; i++) {
+        double value = value_of(report, i, server);
+        if (value >= 0)
+            buf_printf(out, "%.1f,%.1f ", x_at(&x, report->seconds[i].at_s), y_at(&y, value));
+    }
     buf_append(out, SLICE("\"/>"));
     double step = fmax(1, nice_step(x.max - x.min, X_MARKS));
     for (long mark = lround(ceil(x.min / step)); (double)mark * step <= x.max; mark++) {
@@ -330,14 +305,10 @@ void report_write_html(const struct report *report, struct buf *out)
         write_histogram(&report->total.latencies, out);
         write_percentiles(&report->total.latencies, out);
     }
-    write_line(report, "Throughput", "a second", done_per_s, out);
-    write_line(report, "99th percentile, second by second", "ms", p99_ms, out);
-    write_line(report, "Server processor time", "% of a core", cpu_percent, out);
-    write_line(report, "Server resident memory", "MiB", rss_mib, out);
-    write_line(report, "Longest turn of the server's loop", "ms at most, wall clock, each second",
-               lag_ms_max, out);
-    write_line(report, "Longest turn of the server's loop so far", "ms of processor time",
-               turn_ms_max, out);
-    write_line(report, "Database commits", "a second", commits_per_s, out);
+    write_line(report, "Throughput", "a second", done_per_s, NULL, out);
+    write_line(report, "99th percentile, second by second", "ms", p99_ms, NULL, out);
+    for (const struct sampler_figure *server = sampler_figures;
+         server < sampler_figures + SAMPLER_FIGURES; server++)
+        write_line(report, server->title, server->unit, of_server, server, out);
     buf_append(out, SLICE("</html>\n"));
 }

@@ -7,7 +7,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-double sampler_find(slice text, slice name)
+const struct sampler_figure sampler_figures[SAMPLER_FIGURES] = {
+    {"process_cpu_seconds_total", "server_cpu_s", "Server processor time", "% of a core", 100,
+     true},
+    {"process_resident_memory_bytes", "server_rss_bytes", "Server resident memory", "MiB",
+     1.0 / 1048576, false},
+    {NULL, "server_lag_s_max", "Longest turn of the server's loop",
+     "ms at most, wall clock, each second", 1000, false},
+    {"sluice_loop_turn_cpu_seconds_max", "server_turn_s_max",
+     "Longest turn of the server's loop so far", "ms of processor time", 1000, false},
+    {"sluice_pg_commits_total", "server_commits", "Database commits", "a second", 1, true},
+};
+
+/* The value of a sample without labels in the Prometheus text format; -1 when there is none. */
+static double find(slice text, slice name)
 {
     while (text.ptr) {
         slice line = slice_split(&text, '\n');
@@ -50,19 +63,17 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
     sampler->is_busy = false;
     if (status != 200)
         return;
-    sampler->last = (struct sample){
-        .cpu_s = sampler_find(body, SLICE("process_cpu_seconds_total")),
-        .rss_bytes = sampler_find(body, SLICE("process_resident_memory_bytes")),
-        .turn_s_max = sampler_find(body, SLICE("sluice_loop_turn_cpu_seconds_max")),
-        .commits = sampler_find(body, SLICE("sluice_pg_commits_total")),
-        .lag_s_max = take_lags(sampler, body),
-    };
+    for (size_t i = 0; i < SAMPLER_FIGURES; i++) {
+        const char *metric = sampler_figures[i].metric;
+        sampler->last.values[i] = metric ? find(body, slice_cstr(metric))
+                                         : take_lags(sampler, body);
+    }
 }
 
 void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
                   slice key)
 {
-    *sampler = (struct sampler){.last = {-1, -1, -1, -1, -1}, .key = key};
+    *sampler = (struct sampler){.last = {{-1, -1, -1, -1, -1}}, .key = key};
     peer_init(&sampler->peer, loop, target, sampler, on_reply);
 }
 

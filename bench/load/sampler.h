@@ -7,15 +7,22 @@
 
 #include "load/peer.h"
 
-/* Negative: not known. */
+enum { SAMPLER_FIGURES = 5 };
+
+/* What a sample holds of the server, and how a report shows it. */
+struct sampler_figure {
+    const char *metric; /* NULL: of the turns since the sample before, the bound of the highest
+                         * bucket of sluice_loop_lag_seconds in which there is one */
+    const char *key;    /* in the JSON report */
+    const char *title, *unit;
+    double factor;   /* to that unit */
+    bool is_counter; /* its rise a second is shown */
+};
+extern const struct sampler_figure sampler_figures[SAMPLER_FIGURES];
+
+/* As sampler_figures; negative: not known. */
 struct sample {
-    double cpu_s;      /* process_cpu_seconds_total */
-    double rss_bytes;  /* process_resident_memory_bytes */
-    double turn_s_max; /* sluice_loop_turn_cpu_seconds_max, since the server's start */
-    double commits;    /* sluice_pg_commits_total */
-    /* Of the turns since the sample before, the bound of the highest bucket of
-     * sluice_loop_lag_seconds in which there is one: no turn took longer. */
-    double lag_s_max;
+    double values[SAMPLER_FIGURES];
 };
 
 enum { SAMPLER_BUCKETS_MAX = 40 };
@@ -33,8 +40,5 @@ void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_
 /* Sends a request unless one is under way; the reply is in `last` some time later. */
 void sampler_ask(struct sampler *sampler);
 void sampler_close(struct sampler *sampler);
-
-/* The value of a sample without labels in the Prometheus text format; -1 when there is none. */
-double sampler_find(slice text, slice name);
 
 #endif

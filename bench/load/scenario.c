@@ -3,10 +3,10 @@
  */
 #include "load/scenario.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 #include "base/embed.h"
+#include "base/file.h"
 
 enum { SAID_BYTES_MAX = 200 }; /* of a reply that is not the right one */
 
@@ -78,14 +78,7 @@ static void write_text(const struct scenario_text *text, const struct scenario_c
 
 static slice body_text(struct scenario *scenario, const struct json *body)
 {
-    struct buf out;
-    if (!body)
-        return SLICE("");
-    buf_init(&out, SCENARIO_BYTES_MAX);
-    json_write(&out, body);
-    slice text = arena_dup(&scenario->arena, buf_slice(&out));
-    buf_deinit(&out);
-    return text;
+    return body ? json_text_of(body, &scenario->arena, SCENARIO_BYTES_MAX) : SLICE("");
 }
 
 static slice header_text(struct scenario *scenario, const struct json *headers)
@@ -95,9 +88,7 @@ static slice header_text(struct scenario *scenario, const struct json *headers)
     for (size_t i = 0; json_is(headers, JSON_OBJECT) && i < headers->count; i++)
         buf_printf(&out, "%.*s: %.*s\r\n", SLICE_ARG(json_str(&headers->as.members[i].key)),
                    SLICE_ARG(json_str(&headers->as.members[i].value)));
-    slice text = arena_dup(&scenario->arena, buf_slice(&out));
-    buf_deinit(&out);
-    return text;
+    return arena_take(&scenario->arena, &out);
 }
 
 static int read_captures(struct scenario *scenario, const struct json *captures,
@@ -198,23 +189,6 @@ static int compile_scenario(struct scenario *scenario, slice text, struct err *e
     return status;
 }
 
-static int read_file(const char *path, struct buf *out, struct err *err)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-    for (;;) {
-        char *free_bytes = buf_reserve(out, 4096);
-        size_t got = free_bytes ? fread(free_bytes, 1, 4096, file) : 0;
-        if (got == 0)
-            break;
-        buf_added(out, got);
-    }
-    bool is_read = !ferror(file) && buf_is_ok(out);
-    (void)fclose(file);
-    return is_read ? OK : err_set(err, ERR_IO, "%s: cannot be read, or is over 1 MB", path);
-}
-
 static const struct embed_file *find_embedded(const char *name)
 {
     char file[128];
@@ -237,7 +211,7 @@ int scenario_load(struct scenario *scenario, const char *name, struct err *err)
     if (embedded)
         buf_append(&text, slice_of(embedded->data, embedded->len));
     else if (strchr(name, '/') || strstr(name, ".json"))
-        status = read_file(name, &text, err);
+        status = file_read_into(name, &text, NULL, err);
     else
         status = err_set(err, ERR_NOTFOUND, "no scenario %s: see --list, or name a file", name);
     if (status == OK) {

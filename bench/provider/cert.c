@@ -4,7 +4,6 @@
 #include "provider/cert.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <mbedtls/ecp.h>
 #include <mbedtls/pk.h>
@@ -15,8 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/id.h"
 #include "base/mem.h"
 
@@ -40,24 +39,6 @@ static int set_path(char out[CERT_PATH_MAX], const char *dir, const char *name, 
     int len = snprintf(out, CERT_PATH_MAX, "%s/%s", dir, name);
     return len > 0 && len < CERT_PATH_MAX ? OK
                                           : err_set(err, ERR_LIMIT, "the path %s is too long", dir);
-}
-
-/* Whole or not at all: written to a temporary file and renamed. */
-static int write_file(const char *path, const char *text, mode_t mode, struct err *err)
-{
-    char part[CERT_PATH_MAX + 16];
-    (void)snprintf(part, sizeof(part), "%s.%d", path, (int)getpid());
-    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-    size_t len = strlen(text);
-    if (fd < 0)
-        return err_set(err, ERR_IO, "cannot create %s: %s", part, strerror(errno));
-    bool is_ok = write(fd, text, len) == (ssize_t)len;
-    is_ok &= close(fd) == 0;
-    if (is_ok && rename(part, path) == 0)
-        return OK;
-    int code = errno;
-    (void)unlink(part);
-    return err_set(err, ERR_IO, "cannot write %s: %s", path, strerror(code));
 }
 
 static bool make_key(mbedtls_pk_context *key)
@@ -130,39 +111,24 @@ static bool make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, b
     return is_ok;
 }
 
-static int write_key(const char *path, mbedtls_pk_context *key, struct err *err)
-{
-    char pem[PEM_BYTES_MAX];
-    int code = mbedtls_pk_write_key_pem(key, (unsigned char *)pem, sizeof(pem));
-    int status = code ? err_set(err, ERR_CRYPTO, "a key cannot be written (-0x%04x)", -code)
-                      : write_file(path, pem, 0600, err);
-    mem_wipe(pem, sizeof(pem));
-    return status;
-}
-
-static int make_ca(const struct cert_files *files, mbedtls_pk_context *ca_key,
-                   char ca_pem[PEM_BYTES_MAX], struct err *err)
-{
-    if (!make_key(ca_key) || !make_cert(ca_key, ca_key, true, ca_pem))
-        return err_set(err, ERR_CRYPTO, "a CA cannot be made");
-    int status = write_key(files->ca_key, ca_key, err);
-    return status == OK ? write_file(files->ca, ca_pem, 0644, err) : status;
-}
-
-static int make_leaf(const struct cert_files *files, mbedtls_pk_context *ca_key, const char *ca_pem,
-                     struct err *err)
-{
-    char pem[PEM_BYTES_MAX], both[2 * PEM_BYTES_MAX];
+/* A certificate and its key, and the files that hold them. */
+struct pair {
+    const char *cert_file, *key_file;
+    mbedtls_x509_crt cert;
     mbedtls_pk_context key;
-    mbedtls_pk_init(&key);
-    int status = make_key(&key) && make_cert(&key, ca_key, false, pem)
-                     ? write_key(files->key, &key, err)
-                     : err_set(err, ERR_CRYPTO, "a certificate cannot be made");
-    mbedtls_pk_free(&key);
-    if (status != OK)
-        return status;
-    (void)snprintf(both, sizeof(both), "%s%s", pem, ca_pem);
-    return write_file(files->cert, both, 0644, err);
+};
+
+static void pair_init(struct pair *pair, const char *cert_file, const char *key_file)
+{
+    *pair = (struct pair){.cert_file = cert_file, .key_file = key_file};
+    mbedtls_x509_crt_init(&pair->cert);
+    mbedtls_pk_init(&pair->key);
+}
+
+static void pair_deinit(struct pair *pair)
+{
+    mbedtls_x509_crt_free(&pair->cert);
+    mbedtls_pk_free(&pair->key);
 }
 
 static bool is_lasting(const mbedtls_x509_crt *cert)
@@ -174,63 +140,47 @@ static bool is_lasting(const mbedtls_x509_crt *cert)
            !mbedtls_x509_time_is_future(&cert->valid_from);
 }
 
-/* Reads the CA if it is still valid; false: a new one has to be made. */
-static bool load_ca(const struct cert_files *files, mbedtls_x509_crt *ca,
-                    mbedtls_pk_context *ca_key)
+/* false: a new pair has to be made. issuer NULL: it is its own. */
+static bool load(struct pair *pair, struct pair *issuer)
 {
-    return mbedtls_x509_crt_parse_file(ca, files->ca) == 0 && is_lasting(ca) &&
-           mbedtls_pk_parse_keyfile(ca_key, files->ca_key, NULL, rng, NULL) == 0 &&
-           mbedtls_pk_check_pair(&ca->pk, ca_key, rng, NULL) == 0;
-}
-
-static bool is_leaf_good(const struct cert_files *files, mbedtls_x509_crt *ca)
-{
-    mbedtls_x509_crt leaf;
-    mbedtls_pk_context key;
     uint32_t flags = 0;
-    mbedtls_x509_crt_init(&leaf);
-    mbedtls_pk_init(&key);
-    bool is_good = mbedtls_x509_crt_parse_file(&leaf, files->cert) == 0 && is_lasting(&leaf) &&
-                   mbedtls_pk_parse_keyfile(&key, files->key, NULL, rng, NULL) == 0 &&
-                   mbedtls_pk_check_pair(&leaf.pk, &key, rng, NULL) == 0 &&
-                   mbedtls_x509_crt_verify(&leaf, ca, NULL, "localhost", &flags, NULL, NULL) == 0;
-    mbedtls_x509_crt_free(&leaf);
-    mbedtls_pk_free(&key);
-    return is_good;
+    return mbedtls_x509_crt_parse_file(&pair->cert, pair->cert_file) == 0 &&
+           is_lasting(&pair->cert) &&
+           mbedtls_pk_parse_keyfile(&pair->key, pair->key_file, NULL, rng, NULL) == 0 &&
+           mbedtls_pk_check_pair(&pair->cert.pk, &pair->key, rng, NULL) == 0 &&
+           (!issuer || mbedtls_x509_crt_verify(&pair->cert, &issuer->cert, NULL, "localhost",
+                                               &flags, NULL, NULL) == 0);
 }
 
-static int read_text(const char *path, char text[PEM_BYTES_MAX], struct err *err)
+/* A new key and certificate; the file of the certificate has the issuer's behind it. */
+static int make(struct pair *pair, struct pair *issuer, struct err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd < 0 ? -1 : read(fd, text, PEM_BYTES_MAX - 1);
-    if (fd >= 0)
-        (void)close(fd);
-    if (len < 0)
-        return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    text[len] = 0;
-    return OK;
-}
-
-static int ensure(const struct cert_files *files, mbedtls_x509_crt *ca, mbedtls_pk_context *ca_key,
-                  struct err *err)
-{
-    char ca_pem[PEM_BYTES_MAX];
-    if (load_ca(files, ca, ca_key)) {
-        if (is_leaf_good(files, ca))
-            return OK;
-        int status = read_text(files->ca, ca_pem, err);
-        return status == OK ? make_leaf(files, ca_key, ca_pem, err) : status;
-    }
-    mbedtls_pk_free(ca_key);
-    mbedtls_pk_init(ca_key);
-    int status = make_ca(files, ca_key, ca_pem, err);
-    return status == OK ? make_leaf(files, ca_key, ca_pem, err) : status;
+    struct buf chain;
+    char pem[PEM_BYTES_MAX];
+    pair_deinit(pair);
+    pair_init(pair, pair->cert_file, pair->key_file);
+    if (!make_key(&pair->key) ||
+        mbedtls_pk_write_key_pem(&pair->key, (unsigned char *)pem, sizeof(pem)) != 0)
+        return err_set(err, ERR_CRYPTO, "a key cannot be made");
+    int status = file_write_whole(pair->key_file, slice_cstr(pem), 0600, err);
+    mem_wipe(pem, sizeof(pem));
+    if (status != OK)
+        return status;
+    if (!make_cert(&pair->key, issuer ? &issuer->key : &pair->key, !issuer, pem))
+        return err_set(err, ERR_CRYPTO, "a certificate cannot be made");
+    buf_init(&chain, 2 * PEM_BYTES_MAX);
+    buf_append_cstr(&chain, pem);
+    if (issuer)
+        status = file_read_into(issuer->cert_file, &chain, NULL, err);
+    if (status == OK)
+        status = file_write_whole(pair->cert_file, buf_slice(&chain), 0644, err);
+    buf_deinit(&chain);
+    return status;
 }
 
 int cert_ensure(const char *dir, struct cert_files *files, struct err *err)
 {
-    mbedtls_x509_crt ca;
-    mbedtls_pk_context ca_key;
+    struct pair ca, leaf;
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return err_set(err, ERR_IO, "cannot make the folder %s: %s", dir, strerror(errno));
     char whole[PATH_MAX]; /* clients that read the ready file may run elsewhere */
@@ -242,10 +192,15 @@ int cert_ensure(const char *dir, struct cert_files *files, struct err *err)
         set_path(files->cert, dir, "cert.pem", err) != OK ||
         set_path(files->key, dir, "cert.key", err) != OK)
         return err->code;
-    mbedtls_x509_crt_init(&ca);
-    mbedtls_pk_init(&ca_key);
-    int status = ensure(files, &ca, &ca_key, err);
-    mbedtls_x509_crt_free(&ca);
-    mbedtls_pk_free(&ca_key);
+    pair_init(&ca, files->ca, files->ca_key);
+    pair_init(&leaf, files->cert, files->key);
+    int status = OK;
+    bool is_new = !load(&ca, NULL);
+    if (is_new)
+        status = make(&ca, NULL, err);
+    if (status == OK && (is_new || !load(&leaf, &ca)))
+        status = make(&leaf, &ca, err);
+    pair_deinit(&ca);
+    pair_deinit(&leaf);
     return status;
 }

@@ -49,42 +49,45 @@ uint64_t faults_changes(const struct faults *faults)
     return faults->changes;
 }
 
-static bool is_known(slice name, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq_cstr(name, names[i]))
-            return true;
-    return false;
-}
-
 /* An unknown member is an error: a misspelt rule would match nothing, and its test prove nothing.
  */
-static int check_members(const struct json *object, const char *const *names, size_t count,
-                         const char *where, struct err *err)
+static int check_members(const struct json *object, const char *names, const char *where,
+                         struct err *err)
 {
     if (!json_is(object, JSON_OBJECT))
         return err_set(err, ERR_INVALID, "%s must be an object", where);
     for (uint32_t i = 0; i < object->count; i++)
-        if (!is_known(json_str(&object->as.members[i].key), names, count))
+        if (!slice_has_word(slice_cstr(names), json_str(&object->as.members[i].key)))
             return err_set(err, ERR_INVALID, "%s has an unknown member %.*s", where,
                            SLICE_ARG(json_str(&object->as.members[i].key)));
     return OK;
 }
 
-static int read_when(const struct json *action, slice name, enum fault_kind before,
-                     enum fault_kind after, struct fault *fault, struct err *err)
+/* Actions that are a word, or true where there is no word or it is the first one. */
+static const struct {
+    const char *member, *word;
+    bool is_true;
+    enum fault_kind kind;
+} kinds[] = {
+    {"reset", "before", true, FAULT_RESET_BEFORE},
+    {"reset", "after", false, FAULT_RESET_AFTER},
+    {"reset", "mid_body", false, FAULT_RESET_MID_BODY},
+    {"hang", "before", true, FAULT_HANG_BEFORE},
+    {"hang", "after", false, FAULT_HANG_AFTER},
+    {"endless_body", NULL, true, FAULT_ENDLESS_BODY},
+    {"close_after_headers", NULL, true, FAULT_CLOSE_AFTER_HEADERS},
+    {"garbage", NULL, true, FAULT_GARBAGE},
+};
+
+static enum fault_kind find_kind(const struct json *action)
 {
-    const struct json *value = json_get(action, name);
-    slice text = json_str(value);
-    if (slice_eq(text, SLICE("after")))
-        fault->kind = after;
-    else if (slice_eq(text, SLICE("mid_body")) && after == FAULT_RESET_AFTER)
-        fault->kind = FAULT_RESET_MID_BODY;
-    else if (slice_eq(text, SLICE("before")) || (json_is(value, JSON_BOOL) && value->as.boolean))
-        fault->kind = before;
-    else
-        return err_set(err, ERR_INVALID, "%.*s must be \"before\" or \"after\"", SLICE_ARG(name));
-    return OK;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        const struct json *value = json_get(action, slice_cstr(kinds[i].member));
+        bool is_it = kinds[i].is_true && json_is(value, JSON_BOOL) && value->as.boolean;
+        if (is_it || (kinds[i].word && slice_eq_cstr(json_str(value), kinds[i].word)))
+            return kinds[i].kind;
+    }
+    return FAULT_NONE;
 }
 
 static int read_status(struct arena *arena, const struct json *action, struct fault *fault,
@@ -128,10 +131,9 @@ static int read_slow(const struct json *action, struct fault *fault, struct err 
 static int read_action(struct arena *arena, const struct json *action, struct fault *fault,
                        struct err *err)
 {
-    static const char *const names[] = {
-        "latency_ms", "status",       "retry_after",         "body",    "executed", "reset",
-        "slow_body",  "endless_body", "close_after_headers", "garbage", "hang",     "hold"};
-    if (check_members(action, names, ARRAY_LEN(names), "action", err) != OK)
+    static const char names[] = "latency_ms status retry_after body executed reset slow_body "
+                                "endless_body close_after_headers garbage hang hold";
+    if (check_members(action, names, "action", err) != OK)
         return err->code;
     int64_t latency_ms = json_get_i64(action, SLICE("latency_ms"), 0);
     if (latency_ms < 0 || latency_ms > 3600000)
@@ -141,19 +143,12 @@ static int read_action(struct arena *arena, const struct json *action, struct fa
     fault->retry_after_s = json_get_i64(action, SLICE("retry_after"), -1);
     if (JSON_GET(action, "status"))
         return read_status(arena, action, fault, err);
-    if (JSON_GET(action, "reset"))
-        return read_when(action, SLICE("reset"), FAULT_RESET_BEFORE, FAULT_RESET_AFTER, fault, err);
-    if (JSON_GET(action, "hang"))
-        return read_when(action, SLICE("hang"), FAULT_HANG_BEFORE, FAULT_HANG_AFTER, fault, err);
     if (JSON_GET(action, "slow_body"))
         return read_slow(action, fault, err);
-    if (json_get_bool(action, SLICE("endless_body"), false))
-        fault->kind = FAULT_ENDLESS_BODY;
-    else if (json_get_bool(action, SLICE("close_after_headers"), false))
-        fault->kind = FAULT_CLOSE_AFTER_HEADERS;
-    else if (json_get_bool(action, SLICE("garbage"), false))
-        fault->kind = FAULT_GARBAGE;
-    else if (!JSON_GET(action, "latency_ms") && !fault->is_held)
+    fault->kind = find_kind(action);
+    if (fault->kind == FAULT_NONE && (JSON_GET(action, "reset") || JSON_GET(action, "hang")))
+        return err_set(err, ERR_INVALID, "reset and hang must be \"before\" or \"after\"");
+    if (fault->kind == FAULT_NONE && !JSON_GET(action, "latency_ms") && !fault->is_held)
         return err_set(err, ERR_INVALID, "the action does nothing");
     return OK;
 }
@@ -161,11 +156,9 @@ static int read_action(struct arena *arena, const struct json *action, struct fa
 static int read_rule(struct arena *arena, const struct json *input, struct rule *rule,
                      struct err *err)
 {
-    static const char *const names[] = {"match", "count", "skip", "action"};
-    static const char *const match_names[] = {"method", "path_prefix", "token"};
     const struct json *match = JSON_GET(input, "match");
-    if (check_members(input, names, ARRAY_LEN(names), "a rule", err) != OK ||
-        (match && check_members(match, match_names, ARRAY_LEN(match_names), "match", err) != OK))
+    if (check_members(input, "match count skip action", "a rule", err) != OK ||
+        (match && check_members(match, "method path_prefix token", "match", err) != OK))
         return err->code;
     rule->method = arena_dup(arena, json_get_str(match, SLICE("method")));
     rule->path_prefix = arena_dup(arena, json_get_str(match, SLICE("path_prefix")));

@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "provider/provider.h"
 
-enum { FAULT_RULES_MAX = 100, FAULT_TEXT_MAX = 512, FAULT_BODY_MAX = 64 * 1024 };
+enum { FAULT_RULES_MAX = 100, FAULT_BODY_MAX = 64 * 1024 };
 
 enum fault_kind {
     FAULT_NONE, /* latency only */

@@ -30,27 +30,22 @@ static void write_pairs(struct json_writer *w, const char *key, const struct htt
 /* {"method","path","query":[[k,v]],"headers":[[k,v]],"body":text|null,"json":...,"body_base64"} */
 static void echo(const struct provider_request *request, struct provider_reply *reply)
 {
+    slice body = request->body;
     struct err err;
+    struct buf encoded;
+    bool is_text = slice_is_utf8(body, NULL);
+    buf_init(&encoded, 2 * body.len + 4);
+    if (!is_text)
+        encode_base64(&encoded, body);
     struct json_writer w = reply_json(reply, 200);
     json_open(&w, '{');
     json_member_str(&w, "method", request->method_text);
     json_member_str(&w, "path", request->path);
     write_pairs(&w, "query", request->query, request->query_count);
     write_pairs(&w, "headers", request->headers, request->header_count);
-    bool is_text = slice_is_utf8(request->body, NULL);
-    json_member_str(&w, "body", request->body.len && is_text ? request->body : SLICE_NONE);
-    json_member(&w, "json",
-                request->body.len
-                    ? json_parse(request->arena, request->body, &json_limits_provider, &err)
-                    : NULL);
-    json_key(&w, "body_base64");
-    if (request->body.len && !is_text) {
-        json_put_raw(&w, SLICE("\""));
-        encode_base64(w.out, request->body);
-        buf_append_char(w.out, '"');
-    } else {
-        json_put_null(&w);
-    }
+    json_member_str(&w, "body", body.len && is_text ? body : SLICE_NONE);
+    json_member(&w, "json", json_parse(request->arena, body, &json_limits_provider, &err));
+    json_member_str(&w, "body_base64", is_text ? SLICE_NONE : arena_take(request->arena, &encoded));
     json_close(&w, '}');
 }
 

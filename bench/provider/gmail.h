@@ -37,10 +37,7 @@ enum gmail_system {
     GMAIL_TRASH,
     GMAIL_SPAM,
     GMAIL_UNREAD,
-    GMAIL_STARRED,
-    GMAIL_IMPORTANT,
-    GMAIL_CHAT,
-    GMAIL_PERSONAL,
+    GMAIL_PERSONAL = GMAIL_UNREAD + 4,
     GMAIL_SYSTEM_LABELS = GMAIL_PERSONAL + 5
 };
 
@@ -55,10 +52,9 @@ struct gmail_order {
 struct gmail_label {
     slice id, name;
     bool is_user, is_deleted;
-    bool is_hidden_in_list, is_hidden_on_messages; /* labelListVisibility, messageListVisibility */
-    unsigned number;                               /* index in gmail.labels */
+    unsigned number; /* index in gmail.labels */
     struct gmail_order order;
-    char text[300]; /* holds id and name */
+    struct json json; /* as a reply holds it, without the counts */
 };
 
 struct gmail_thread {
@@ -73,8 +69,6 @@ struct gmail_thread {
 enum gmail_field {
     GMAIL_FIELD_FROM,
     GMAIL_FIELD_TO, /* To, Cc and Bcc, as Gmail's own to: */
-    GMAIL_FIELD_CC,
-    GMAIL_FIELD_BCC,
     GMAIL_FIELD_SUBJECT,
     GMAIL_FIELD_FILENAME,
     GMAIL_FIELD_ALL, /* with the text */
@@ -100,7 +94,7 @@ struct gmail_message {
 
 struct gmail {
     struct provider *provider;
-    struct arena arena; /* of data and the settings */
+    struct arena arena; /* of data, the labels and the settings */
     const struct json *data;
     struct gmail_order all;
     struct map messages, threads, message_ids;
@@ -111,7 +105,7 @@ struct gmail {
     uint64_t history_id, mark;
     int64_t last_ms; /* of the newest message: times of new ones never go back */
     unsigned next_label, next_filter;
-    struct json filters, vacation, send_as;
+    struct json filters, vacation, senders; /* settings: a list, an object, a list */
 };
 
 /* ---- the mailbox (gmail_store.c, gmail_seed.c) ---- */
@@ -151,7 +145,8 @@ static inline bool gmail_is(const struct gmail_message *message, enum gmail_syst
 /* gmail_label.c. NULL where there is no such label, and for a new one when there are too many. */
 struct gmail_label *gmail_label_find(const struct gmail *gmail, slice id);
 struct gmail_label *gmail_label_find_name(const struct gmail *gmail, slice name);
-struct gmail_label *gmail_label_new(struct gmail *gmail, slice id, slice name, bool is_user);
+struct gmail_label *gmail_label_new(struct gmail *gmail, slice id, slice name, bool is_user,
+                                    bool is_hidden);
 
 /* ---- search (gmail_search.c) ---- */
 struct gmail_query;
@@ -165,20 +160,6 @@ const struct gmail_order *gmail_query_order(const struct gmail *gmail,
                                             const struct gmail_query *query);
 /* Prepares text as in gmail_message.words. */
 slice gmail_words_of(struct arena *arena, slice text);
-
-/* ---- JSON shapes (gmail_write.c) ---- */
-enum gmail_format { GMAIL_FULL, GMAIL_METADATA, GMAIL_MINIMAL, GMAIL_RAW };
-/* http: its metadataHeaders choose the headers of GMAIL_METADATA. */
-void gmail_write_message(struct json_writer *w, const struct gmail_message *message,
-                         enum gmail_format format, const struct provider_request *http);
-/* {"id","threadId"}, and with_labels {"labelIds"}: the answer of send, modify, trash. */
-void gmail_write_brief(struct json_writer *w, const struct gmail_message *message,
-                       bool with_labels);
-/* The bytes as a base64url string. */
-void gmail_write_data(struct json_writer *w, slice bytes);
-void gmail_write_u64(struct json_writer *w, const char *key, uint64_t value);
-/* The attachment with that id, NULL when there is none. */
-const struct mime_part *gmail_attachment(const struct gmail_message *message, slice id);
 
 /* ---- requests (gmail_api.c has the routes) ---- */
 
@@ -195,60 +176,69 @@ enum gmail_target {
 struct gmail_request {
     struct gmail *gmail;
     const struct provider_request *http;
+    struct arena *arena; /* http's */
     struct provider_reply *reply;
     const struct json *json; /* of the body; NULL when there is none */
     slice id, id2;           /* from the path */
     enum gmail_target target;
-    const char *kind;                      /* of the ledger's entry: "gmail.messages.modify" */
+    const char *kind;                      /* of the ledger's entry: "messages.modify" */
     struct gmail_message *const *messages; /* that the id names: one, a thread's, a batch's */
     size_t message_count;
     struct gmail_message *message; /* the first of them */
     struct gmail_thread *thread;
     struct gmail_label *label;
 };
-typedef void (*gmail_handler)(struct gmail_request *request);
+/* Answers; what it returns has no meaning: an error is false, for `return gmail_bad(...)`. */
+typedef bool (*gmail_handler)(struct gmail_request *request);
 
 void gmail_handle(struct provider *provider, const struct provider_request *request,
                   struct provider_reply *reply);
 /* Google's error shape. reason: "invalidArgument", "notFound" ...; status_text "INVALID_ARGUMENT".
- * Errors return false, so that `return gmail_bad(...)`. */
+ * Errors return false. */
 bool gmail_error(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
-                 const char *fmt, ...) PRINTF_LIKE(5, 6);
+                 slice message);
 bool gmail_bad(struct gmail_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The error that a status has when nothing more is known (faults, tokens). */
 bool gmail_error_plain(struct gmail *gmail, struct provider_reply *reply, unsigned code);
-/* One more write of the request's kind. */
+bool gmail_not_found(struct gmail_request *request);
+/* 200 with that value. */
+bool gmail_reply(struct gmail_request *request, const struct json *value);
+/* One more write of the request's kind, done: 204. */
+bool gmail_removed(struct gmail_request *request, slice id, slice marker);
 void gmail_record(struct gmail_request *request, slice id, slice marker);
-/* The same, of a message and with its subject as the marker. */
-void gmail_record_message(struct gmail_request *request, const struct gmail_message *message);
-/* false: answered. */
-bool gmail_read_format(struct gmail_request *request, enum gmail_format *format);
 
-void gmail_list(struct gmail_request *request);
-void gmail_get(struct gmail_request *request);
-void gmail_modify(struct gmail_request *request);
-void gmail_trash(struct gmail_request *request);
-void gmail_untrash(struct gmail_request *request);
-void gmail_remove(struct gmail_request *request);
-void gmail_attachments_get(struct gmail_request *request);
-void gmail_history_list(struct gmail_request *request);
-void gmail_messages_send(struct gmail_request *request);
-void gmail_drafts_write(struct gmail_request *request);
-void gmail_drafts_send(struct gmail_request *request);
-void gmail_labels_list(struct gmail_request *request);
-void gmail_labels_get(struct gmail_request *request);
-void gmail_labels_create(struct gmail_request *request);
-void gmail_labels_update(struct gmail_request *request);
-void gmail_labels_delete(struct gmail_request *request);
-void gmail_profile(struct gmail_request *request);
-void gmail_filters_list(struct gmail_request *request);
-void gmail_filters_get(struct gmail_request *request);
-void gmail_filters_create(struct gmail_request *request);
-void gmail_filters_delete(struct gmail_request *request);
-void gmail_vacation_get(struct gmail_request *request);
-void gmail_vacation_set(struct gmail_request *request);
-void gmail_send_as_list(struct gmail_request *request);
-void gmail_send_as_get(struct gmail_request *request);
-void gmail_send_as_update(struct gmail_request *request);
+/* ---- JSON shapes (gmail_messages.c) ---- */
+enum gmail_format { GMAIL_FULL, GMAIL_METADATA, GMAIL_MINIMAL, GMAIL_RAW, GMAIL_BRIEF };
+/* {"id","threadId"}, and with_labels {"labelIds"}: the answer of send, modify, trash. */
+void gmail_write_brief(struct json_writer *w, const struct gmail_message *message,
+                       bool with_labels);
+void gmail_write_u64(struct json_writer *w, const char *key, uint64_t value);
+/* The target as the reply: a message, a draft with its message, a thread with all of its. */
+bool gmail_reply_target(struct gmail_request *request, enum gmail_format format);
+/* The same of a new message. */
+bool gmail_reply_message(struct gmail_request *request, struct gmail_message *message,
+                         enum gmail_target target);
+
+bool gmail_list(struct gmail_request *request);
+bool gmail_get(struct gmail_request *request);
+bool gmail_modify(struct gmail_request *request);
+bool gmail_trash(struct gmail_request *request);
+bool gmail_untrash(struct gmail_request *request);
+bool gmail_remove(struct gmail_request *request);
+bool gmail_attachments_get(struct gmail_request *request);
+bool gmail_history_list(struct gmail_request *request);
+bool gmail_messages_send(struct gmail_request *request);
+bool gmail_drafts_write(struct gmail_request *request);
+bool gmail_drafts_send(struct gmail_request *request);
+bool gmail_labels_list(struct gmail_request *request);
+bool gmail_labels_get(struct gmail_request *request);
+bool gmail_labels_write(struct gmail_request *request);
+bool gmail_labels_delete(struct gmail_request *request);
+bool gmail_profile(struct gmail_request *request);
+bool gmail_settings_get(struct gmail_request *request);
+bool gmail_filters_create(struct gmail_request *request);
+bool gmail_filters_delete(struct gmail_request *request);
+bool gmail_vacation_set(struct gmail_request *request);
+bool gmail_senders_update(struct gmail_request *request);
 
 #endif

@@ -9,87 +9,67 @@
 #include "provider/route.h"
 #include "provider/token.h"
 
-enum {
-    GET = HTTP_METHOD_GET,
-    POST = HTTP_METHOD_POST,
-    PUT = HTTP_METHOD_PUT,
-    PATCH = HTTP_METHOD_PATCH,
-    DELETE = HTTP_METHOD_DELETE,
-};
-
-enum {
-    READ_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_READONLY,
-    VIEW_SCOPES = READ_SCOPES | SCOPE_METADATA,
-    MODIFY_SCOPES = SCOPE_FULL | SCOPE_MODIFY,
-    COMPOSE_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_COMPOSE,
-    SEND_SCOPES = COMPOSE_SCOPES | SCOPE_SEND,
-    SETTINGS_VIEW = READ_SCOPES | SCOPE_SETTINGS,
-    DRAFT_SCOPES = READ_SCOPES | SCOPE_COMPOSE,
-    LABEL_VIEW = VIEW_SCOPES | SCOPE_LABELS,
-    LABEL_SCOPES = SCOPE_FULL | SCOPE_MODIFY | SCOPE_LABELS,
-};
+/* Any of the scopes will do. */
+#define READ_SCOPES    "full modify readonly"
+#define VIEW_SCOPES    READ_SCOPES " metadata"
+#define MODIFY_SCOPES  "full modify"
+#define COMPOSE_SCOPES MODIFY_SCOPES " compose"
+#define SEND_SCOPES    COMPOSE_SCOPES " send"
+#define SETTINGS_VIEW  READ_SCOPES " settings"
+#define DRAFT_SCOPES   READ_SCOPES " compose"
+#define LABEL_VIEW     VIEW_SCOPES " labels"
+#define LABEL_SCOPES   MODIFY_SCOPES " labels"
 
 static const struct gmail_route {
     int method;          /* enum http_method */
     const char *pattern; /* behind users/{userId}/ */
     gmail_handler run;
-    unsigned scopes; /* any of them */
+    const char *scopes;
     enum gmail_target target;
     const char *kind; /* of a write, for the ledger */
 } routes[] = {
     {GET, "messages", gmail_list, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
-    {POST, "messages/send", gmail_messages_send, SEND_SCOPES, GMAIL_NONE, "gmail.messages.send"},
+    {POST, "messages/send", gmail_messages_send, SEND_SCOPES, GMAIL_NONE, "messages.send"},
     {POST, "messages/batchModify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGES,
-     "gmail.messages.batchModify"},
-    {POST, "messages/batchDelete", gmail_remove, SCOPE_FULL, GMAIL_MESSAGES,
-     "gmail.messages.batchDelete"},
+     "messages.batchModify"},
+    {POST, "messages/batchDelete", gmail_remove, "full", GMAIL_MESSAGES, "messages.batchDelete"},
     {GET, "messages/*", gmail_get, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
-    {DELETE, "messages/*", gmail_remove, SCOPE_FULL, GMAIL_MESSAGE, "gmail.messages.delete"},
-    {POST, "messages/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGE,
-     "gmail.messages.modify"},
-    {POST, "messages/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_MESSAGE, "gmail.messages.trash"},
-    {POST, "messages/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_MESSAGE,
-     "gmail.messages.untrash"},
+    {DELETE, "messages/*", gmail_remove, "full", GMAIL_MESSAGE, "messages.delete"},
+    {POST, "messages/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.modify"},
+    {POST, "messages/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.trash"},
+    {POST, "messages/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.untrash"},
     {GET, "messages/*/attachments/*", gmail_attachments_get, READ_SCOPES, GMAIL_MESSAGE, NULL},
     {GET, "threads", gmail_list, VIEW_SCOPES, GMAIL_THREAD, NULL},
     {GET, "threads/*", gmail_get, VIEW_SCOPES, GMAIL_THREAD, NULL},
-    {DELETE, "threads/*", gmail_remove, SCOPE_FULL, GMAIL_THREAD, "gmail.threads.delete"},
-    {POST, "threads/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_THREAD, "gmail.threads.modify"},
-    {POST, "threads/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_THREAD, "gmail.threads.trash"},
-    {POST, "threads/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_THREAD,
-     "gmail.threads.untrash"},
+    {DELETE, "threads/*", gmail_remove, "full", GMAIL_THREAD, "threads.delete"},
+    {POST, "threads/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.modify"},
+    {POST, "threads/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_THREAD, "threads.trash"},
+    {POST, "threads/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_THREAD, "threads.untrash"},
     {GET, "labels", gmail_labels_list, LABEL_VIEW, GMAIL_NONE, NULL},
-    {POST, "labels", gmail_labels_create, LABEL_SCOPES, GMAIL_NONE, "gmail.labels.create"},
+    {POST, "labels", gmail_labels_write, LABEL_SCOPES, GMAIL_NONE, "labels.create"},
     {GET, "labels/*", gmail_labels_get, LABEL_VIEW, GMAIL_LABEL, NULL},
-    {PATCH, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL, "gmail.labels.update"},
-    {PUT, "labels/*", gmail_labels_update, LABEL_SCOPES, GMAIL_LABEL, "gmail.labels.update"},
-    {DELETE, "labels/*", gmail_labels_delete, LABEL_SCOPES, GMAIL_LABEL, "gmail.labels.delete"},
-    {GET, "profile", gmail_profile, VIEW_SCOPES | SCOPE_COMPOSE, GMAIL_NONE, NULL},
+    {PATCH, "labels/*", gmail_labels_write, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
+    {PUT, "labels/*", gmail_labels_write, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
+    {DELETE, "labels/*", gmail_labels_delete, LABEL_SCOPES, GMAIL_LABEL, "labels.delete"},
+    {GET, "profile", gmail_profile, VIEW_SCOPES " compose", GMAIL_NONE, NULL},
     {GET, "drafts", gmail_list, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
-    {POST, "drafts", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_NONE, "gmail.drafts.create"},
-    {POST, "drafts/send", gmail_drafts_send, COMPOSE_SCOPES, GMAIL_A_DRAFT, "gmail.drafts.send"},
+    {POST, "drafts", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_NONE, "drafts.create"},
+    {POST, "drafts/send", gmail_drafts_send, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.send"},
     {GET, "drafts/*", gmail_get, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
-    {PUT, "drafts/*", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_A_DRAFT, "gmail.drafts.update"},
-    {DELETE, "drafts/*", gmail_remove, COMPOSE_SCOPES, GMAIL_A_DRAFT, "gmail.drafts.delete"},
+    {PUT, "drafts/*", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.update"},
+    {DELETE, "drafts/*", gmail_remove, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.delete"},
     {GET, "history", gmail_history_list, VIEW_SCOPES, GMAIL_NONE, NULL},
-    {GET, "settings/filters", gmail_filters_list, SETTINGS_VIEW, GMAIL_NONE, NULL},
-    {POST, "settings/filters", gmail_filters_create, SCOPE_SETTINGS, GMAIL_NONE,
-     "gmail.filters.create"},
-    {GET, "settings/filters/*", gmail_filters_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
-    {DELETE, "settings/filters/*", gmail_filters_delete, SCOPE_SETTINGS, GMAIL_NONE,
-     "gmail.filters.delete"},
-    {GET, "settings/vacation", gmail_vacation_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
-    {PUT, "settings/vacation", gmail_vacation_set, SCOPE_SETTINGS, GMAIL_NONE,
-     "gmail.vacation.set"},
-    {GET, "settings/sendAs", gmail_send_as_list, SETTINGS_VIEW, GMAIL_NONE, NULL},
-    {GET, "settings/sendAs/*", gmail_send_as_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
-    {PATCH, "settings/sendAs/*", gmail_send_as_update, SCOPE_SETTINGS, GMAIL_NONE,
-     "gmail.send_as.update"},
+    {GET, "settings/*", gmail_settings_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
+    {GET, "settings/*/*", gmail_settings_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
+    {POST, "settings/filters", gmail_filters_create, "settings", GMAIL_NONE, "filters.create"},
+    {DELETE, "settings/filters/*", gmail_filters_delete, "settings", GMAIL_NONE, "filters.delete"},
+    {PUT, "settings/vacation", gmail_vacation_set, "settings", GMAIL_NONE, "vacation.set"},
+    {PATCH, "settings/sendAs/*", gmail_senders_update, "settings", GMAIL_NONE, "send_as.update"},
 };
 
 static const slice json_type = SLICE_INIT("application/json; charset=UTF-8");
 
-static bool fail(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
+bool gmail_error(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
                  slice message)
 {
     bool is_auth = code == 401;
@@ -117,27 +97,14 @@ static bool fail(struct provider_reply *reply, unsigned code, slice reason, slic
     return false;
 }
 
-bool gmail_error(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
-                 const char *fmt, ...)
-{
-    struct buf message;
-    buf_init(&message, 4096);
-    va_list args;
-    va_start(args, fmt);
-    buf_vprintf(&message, fmt, args);
-    va_end(args);
-    fail(reply, code, reason, status_text, buf_slice(&message));
-    buf_deinit(&message);
-    return false;
-}
-
 bool gmail_bad(struct gmail_request *request, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    slice message = arena_vprintf(request->http->arena, fmt, args);
+    slice message = arena_vprintf(request->arena, fmt, args);
     va_end(args);
-    return fail(request->reply, 400, SLICE("invalidArgument"), SLICE("INVALID_ARGUMENT"), message);
+    return gmail_error(request->reply, 400, SLICE("invalidArgument"), SLICE("INVALID_ARGUMENT"),
+                       message);
 }
 
 static void challenge(struct provider_reply *reply, slice value)
@@ -148,19 +115,31 @@ static void challenge(struct provider_reply *reply, slice value)
 bool gmail_error_plain(struct gmail *gmail, struct provider_reply *reply, unsigned code)
 {
     char number[SLICE_U64_MAX];
-    const struct json *known =
-        json_get(JSON_GET(gmail->data, "errors"), slice_of_u64(code, number));
-    if (known)
-        fail(reply, code, json_str(json_at(known, 0)), json_str(json_at(known, 1)),
-             json_str(json_at(known, 2)));
-    else
-        fail(reply, code, code < 500 ? SLICE("badRequest") : SLICE("backendError"),
-             code < 500 ? SLICE("INVALID_ARGUMENT") : SLICE("INTERNAL"),
-             slice_cstr(http_status_text(code)));
+    const struct json *errors = JSON_GET(gmail->data, "errors");
+    const struct json *own = json_get(errors, slice_of_u64(code, number));
+    const struct json *known = own          ? own
+                               : code < 500 ? JSON_GET(errors, "4xx")
+                                            : JSON_GET(errors, "5xx");
+    gmail_error(reply, code, json_str(json_at(known, 0)), json_str(json_at(known, 1)),
+                own ? json_str(json_at(own, 2)) : slice_cstr(http_status_text(code)));
     if (code == 401)
         challenge(reply, SLICE("Bearer realm=\"https://accounts.google.com/\", "
                                "error=\"invalid_token\""));
     return false;
+}
+
+bool gmail_not_found(struct gmail_request *request)
+{
+    return gmail_error_plain(request->gmail, request->reply, 404);
+}
+
+bool gmail_reply(struct gmail_request *request, const struct json *value)
+{
+    if (!value)
+        return gmail_not_found(request);
+    struct json_writer w = reply_json(request->reply, 200);
+    json_put(&w, value);
+    return true;
 }
 
 /* What Google's front end says about a path that no API has: not JSON. */
@@ -172,52 +151,50 @@ static void not_found_page(struct provider_reply *reply)
                      "<p>The requested URL was not found on this server.\n</html>\n"));
 }
 
-static bool forbidden(struct gmail_request *request, const char *text)
+static bool forbidden(struct gmail_request *request, slice text)
 {
-    return gmail_error(request->reply, 403, SLICE("forbidden"), SLICE("PERMISSION_DENIED"), "%s",
-                       text);
+    return gmail_error(request->reply, 403, SLICE("forbidden"), SLICE("PERMISSION_DENIED"), text);
 }
 
-static bool check_access(struct gmail_request *request, unsigned scopes, slice user)
+static bool check_access(struct gmail_request *request, const char *scopes, slice user)
 {
     const struct provider_request *http = request->http;
     struct tokens *tokens = request->gmail->provider->tokens;
     const struct token *token = tokens_find(tokens, TOKEN_GMAIL, request_bearer(http));
     if (!token)
         return gmail_error_plain(request->gmail, request->reply, 401);
-    if (!(token->scopes & scopes)) {
+    if (!token_may(token, scopes)) {
         gmail_error(request->reply, 403, SLICE("insufficientPermissions"),
-                    SLICE("PERMISSION_DENIED"), "Request had insufficient authentication scopes.");
+                    SLICE("PERMISSION_DENIED"),
+                    SLICE("Request had insufficient authentication scopes."));
         challenge(request->reply, SLICE("Bearer realm=\"https://accounts.google.com/\", "
                                         "error=\"insufficient_scope\""));
         return false;
     }
     if (!slice_eq(user, SLICE("me")) && !slice_eq_nocase(user, SLICE(GMAIL_ADDRESS)))
-        return forbidden(request, "Delegation denied for " GMAIL_ADDRESS);
+        return forbidden(request, SLICE("Delegation denied for " GMAIL_ADDRESS));
     /* Metadata never shows bodies and cannot search (Gmail API reference, users.messages.get). */
-    bool is_metadata_only = !(token->scopes & READ_SCOPES) && scopes & SCOPE_METADATA;
+    bool is_metadata_only = http->query_count && !token_may(token, READ_SCOPES) &&
+                            strstr(scopes, "metadata");
     slice format = request_query(http, SLICE("format"));
     if (is_metadata_only && request_query(http, SLICE("q")).len)
-        return forbidden(request, "Metadata scope does not support 'q' parameter");
+        return forbidden(request, SLICE("Metadata scope does not support 'q' parameter"));
     if (is_metadata_only &&
         (slice_eq_nocase(format, SLICE("full")) || slice_eq_nocase(format, SLICE("raw"))))
-        return forbidden(request, "Metadata scope doesn't allow format FULL or RAW");
+        return forbidden(request, SLICE("Metadata scope doesn't allow format FULL or RAW"));
     return true;
 }
 
 /* Reads a JSON body where there is one. */
 static bool read_body(struct gmail_request *request)
 {
-    const struct provider_request *http = request->http;
-    if (!http->body.len)
+    struct err err = {.text = "Unknown name \"\": Root element must be a message."};
+    if (!request->http->body.len)
         return true;
-    struct err err = {0};
-    request->json = json_parse(http->arena, http->body, &json_limits_provider, &err);
+    request->json = json_parse(request->arena, request->http->body, &json_limits_provider, &err);
     return json_is(request->json, JSON_OBJECT) ||
            gmail_error(request->reply, 400, SLICE("parseError"), SLICE("INVALID_ARGUMENT"),
-                       "Invalid JSON payload received. %s",
-                       request->json ? "Unknown name \"\": Root element must be a message."
-                                     : err.text);
+                       arena_printf(request->arena, "Invalid JSON payload received. %s", err.text));
 }
 
 static bool find_message(struct gmail_request *request, slice id, struct gmail_message **out)
@@ -225,10 +202,10 @@ static bool find_message(struct gmail_request *request, slice id, struct gmail_m
     bool is_hex = id.len > 0 && id.len <= GMAIL_ID_TEXT_LEN;
     for (size_t i = 0; i < id.len; i++)
         is_hex &= ascii_is_hex(id.ptr[i]);
+    *out = gmail_find(request->gmail, id);
     if (!is_hex)
         return gmail_bad(request, "Invalid id value");
-    *out = gmail_find(request->gmail, id);
-    return *out || gmail_error_plain(request->gmail, request->reply, 404);
+    return *out || gmail_not_found(request);
 }
 
 static bool find_batch(struct gmail_request *request)
@@ -237,7 +214,7 @@ static bool find_batch(struct gmail_request *request)
     if (!json_is(ids, JSON_ARRAY) || !ids->count || ids->count > GMAIL_BATCH_MAX)
         return gmail_bad(request, "ids must hold 1 to %d message ids", GMAIL_BATCH_MAX);
     struct gmail_message **messages =
-        ARENA_ARRAY(request->http->arena, struct gmail_message *, ids->count);
+        ARENA_ARRAY(request->arena, struct gmail_message *, ids->count);
     for (uint32_t i = 0; messages && i < ids->count; i++)
         if (!find_message(request, json_str(json_at(ids, i)), &messages[i]))
             return false;
@@ -246,53 +223,56 @@ static bool find_batch(struct gmail_request *request)
     return messages || gmail_error_plain(request->gmail, request->reply, 503);
 }
 
-static bool find_draft(struct gmail_request *request, slice id)
+static bool find_draft(struct gmail_request *request)
 {
     const struct gmail_order *drafts = &request->gmail->labels[GMAIL_DRAFT]->order;
     for (size_t i = 0; i < drafts->count; i++)
-        if (slice_eq_cstr(id, drafts->items[i]->draft_id))
+        if (slice_eq_cstr(request->id, drafts->items[i]->draft_id))
             request->message = drafts->items[i];
-    return request->message || gmail_error_plain(request->gmail, request->reply, 404);
+    return request->message || gmail_not_found(request);
+}
+
+static bool find_thread(struct gmail_request *request)
+{
+    request->thread = gmail_find_thread(request->gmail, request->id);
+    if (!request->thread)
+        return gmail_not_found(request);
+    request->messages = request->thread->order.items;
+    request->message_count = request->thread->order.count;
+    return true;
 }
 
 /* What the id of the path, or of the body, names. false: answered. */
 static bool find_target(struct gmail_request *request)
 {
-    struct gmail *gmail = request->gmail;
     bool is_found = true;
     request->messages = &request->message;
     request->message_count = 1;
     if (request->target == GMAIL_MESSAGE)
         is_found = find_message(request, request->id, &request->message);
     else if (request->target == GMAIL_A_DRAFT)
-        is_found = find_draft(request, request->id);
+        is_found = find_draft(request);
     else if (request->target == GMAIL_MESSAGES)
         is_found = find_batch(request);
-    if (request->target == GMAIL_THREAD) {
-        request->thread = gmail_find_thread(gmail, request->id);
-        is_found = request->thread || gmail_error_plain(gmail, request->reply, 404);
-    }
-    if (request->target == GMAIL_LABEL) {
-        request->label = gmail_label_find(gmail, request->id);
-        is_found = request->label || gmail_error_plain(gmail, request->reply, 404);
-    }
-    if (request->thread) {
-        request->messages = request->thread->order.items;
-        request->message_count = request->thread->order.count;
-    }
+    else if (request->target == GMAIL_THREAD)
+        is_found = find_thread(request);
+    else if (request->target == GMAIL_LABEL)
+        is_found = (request->label = gmail_label_find(request->gmail, request->id)) ||
+                   gmail_not_found(request);
     request->message = is_found ? request->messages[0] : NULL;
     return is_found;
 }
 
 void gmail_record(struct gmail_request *request, slice id, slice marker)
 {
-    ledger_add(request->gmail->provider->ledger, request->http, request->kind, id, marker);
+    ledger_add(request->gmail->provider->ledger, request->http, "gmail", request->kind, id, marker);
 }
 
-void gmail_record_message(struct gmail_request *request, const struct gmail_message *message)
+bool gmail_removed(struct gmail_request *request, slice id, slice marker)
 {
-    gmail_record(request, slice_of(message->id_text, GMAIL_ID_TEXT_LEN),
-                 mime_header(&message->payload, "Subject"));
+    gmail_record(request, id, marker);
+    reply_empty(request->reply, 204);
+    return true;
 }
 
 static const struct gmail_route *find_route(enum http_method method, const slice *segments,
@@ -320,6 +300,7 @@ void gmail_handle(struct provider *provider, const struct provider_request *http
     }
     struct gmail_request request = {.gmail = provider->gmail,
                                     .http = http,
+                                    .arena = http->arena,
                                     .reply = reply,
                                     .id = params[0],
                                     .id2 = params[1],

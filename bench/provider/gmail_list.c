@@ -68,7 +68,7 @@ static bool listing_init(struct gmail_request *request, struct listing *listing)
     slice flag = request_query(http, SLICE("includeSpamTrash"));
     if (flag.len && !slice_to_bool(flag, &listing->shows_hidden))
         return gmail_bad(request, "Invalid value at 'include_spam_trash' (TYPE_BOOL)");
-    listing->query = gmail_query_parse(gmail, http->arena, request_query(http, SLICE("q")),
+    listing->query = gmail_query_parse(gmail, request->arena, request_query(http, SLICE("q")),
                                        http->now_us, &wants_hidden);
     if (!listing->query)
         return gmail_error_plain(gmail, request->reply, 503);
@@ -128,7 +128,7 @@ static void write_item(struct json_writer *w, const struct gmail_message *messag
     json_close(w, '}');
 }
 
-void gmail_list(struct gmail_request *request)
+bool gmail_list(struct gmail_request *request)
 {
     static const char *const keys[] = {
         [GMAIL_MESSAGE] = "messages", [GMAIL_THREAD] = "threads", [GMAIL_A_DRAFT] = "drafts"};
@@ -136,7 +136,7 @@ void gmail_list(struct gmail_request *request)
     const struct gmail_message *last = NULL;
     size_t listed = 0, more = 0;
     if (!listing_init(request, &listing))
-        return;
+        return false;
     struct json_writer w = reply_json(request->reply, 200);
     json_open(&w, '{');
     /* Past the page it is only counted, and only as far as the estimate goes. */
@@ -158,9 +158,10 @@ void gmail_list(struct gmail_request *request)
         json_close(&w, ']');
     if (more && last)
         json_member_str(&w, "nextPageToken",
-                        arena_printf(request->http->arena, "%lld.%llu", (long long)last->time_ms,
+                        arena_printf(request->arena, "%lld.%llu", (long long)last->time_ms,
                                      (unsigned long long)last->id));
     json_member_i64(&w, "resultSizeEstimate",
                     (int64_t)(listed + more < ESTIMATE_MAX ? listed + more : ESTIMATE_MAX));
     json_close(&w, '}');
+    return true;
 }

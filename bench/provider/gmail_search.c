@@ -30,7 +30,6 @@ enum query_kind {
 struct gmail_query {
     enum query_kind kind;
     enum gmail_field field;
-    bool is_or_chain; /* made by OR: a further OR joins it */
     slice words;
     int64_t number;
     const struct gmail_label *label;
@@ -47,26 +46,19 @@ struct parser {
     size_t used;
 };
 
+/* What stands before a colon: it reads what stands behind it. */
+struct prefix {
+    const char *name;
+    struct gmail_query *(*read)(struct parser *p, const struct prefix *op, slice value);
+    enum query_kind kind;
+    enum gmail_field field;
+};
+
 static struct gmail_query *new_node(struct parser *p, enum query_kind kind)
 {
     struct gmail_query *node = &p->nodes[p->used++];
     node->kind = kind;
     return node;
-}
-
-static struct gmail_query *new_number(struct parser *p, enum query_kind kind, int64_t number)
-{
-    struct gmail_query *node = new_node(p, kind);
-    node->number = number;
-    return node;
-}
-
-static void add_child(struct gmail_query *parent, struct gmail_query *child)
-{
-    struct gmail_query **end = &parent->first;
-    while (*end)
-        end = &(*end)->next;
-    *end = child;
 }
 
 static struct gmail_query *negate(struct parser *p, struct gmail_query *child)
@@ -101,22 +93,19 @@ slice gmail_words_of(struct arena *arena, slice text)
     return slice_of(out, len);
 }
 
-static struct gmail_query *words_term(struct parser *p, enum gmail_field field, slice text)
+static struct gmail_query *words_term(struct parser *p, const struct prefix *op, slice text)
 {
     struct gmail_query *node = new_node(p, QUERY_WORDS);
-    node->field = field;
+    node->field = op->field;
     node->words = gmail_words_of(p->arena, text);
     if (node->words.len <= 1)
         node->kind = QUERY_ALL; /* nothing but punctuation: no condition */
     return node;
 }
 
-/* in:, label:, is: and category: all name a label. */
-static struct gmail_query *label_term(struct parser *p, slice name)
+static struct gmail_query *find_label(struct parser *p, slice name)
 {
     struct gmail_query *node = new_node(p, QUERY_LABEL);
-    if (slice_eq_nocase(name, SLICE("drafts")))
-        name = SLICE("DRAFT");
     node->label = gmail_label_find_name(p->gmail, name);
     if (!node->label)
         node->kind = QUERY_NONE;
@@ -125,57 +114,56 @@ static struct gmail_query *label_term(struct parser *p, slice name)
     return node;
 }
 
-static struct gmail_query *in_term(struct parser *p, slice value)
+/* in:, label:, is: and category: all name a label. */
+static struct gmail_query *label_term(struct parser *p, const struct prefix *op, slice value)
 {
+    bool is_category = op->kind == QUERY_ANY_OF;
+    if (slice_eq_nocase(value, SLICE("read")))
+        return negate(p, find_label(p, SLICE("UNREAD")));
+    if (slice_eq_nocase(value, SLICE("drafts")))
+        value = SLICE("DRAFT");
+    if (is_category && slice_eq_nocase(value, SLICE("primary")))
+        value = SLICE("personal");
     if (!slice_eq_nocase(value, SLICE("anywhere")))
-        return label_term(p, value);
+        return find_label(p, is_category ? arena_printf(p->arena, "CATEGORY_%.*s", SLICE_ARG(value))
+                                         : value);
     p->wants_hidden = true;
     return new_node(p, QUERY_ALL);
 }
 
-static struct gmail_query *is_term(struct parser *p, slice value)
+static struct gmail_query *has_term(struct parser *p, const struct prefix *op, slice value)
 {
-    if (slice_eq_nocase(value, SLICE("read")))
-        return negate(p, label_term(p, SLICE("UNREAD")));
-    return label_term(p, value);
+    (void)op;
+    return new_node(p, slice_eq_nocase(value, SLICE("attachment"))   ? QUERY_ATTACHMENT
+                       : slice_eq_nocase(value, SLICE("userlabels")) ? QUERY_USER_LABELS
+                                                                     : QUERY_NONE);
 }
 
-static struct gmail_query *category_term(struct parser *p, slice value)
+static struct gmail_query *number_term(struct parser *p, const struct prefix *op, bool is_good,
+                                       int64_t number)
 {
-    slice name = slice_eq_nocase(value, SLICE("primary")) ? SLICE("personal") : value;
-    return label_term(p, arena_printf(p->arena, "CATEGORY_%.*s", SLICE_ARG(name)));
-}
-
-static struct gmail_query *has_term(struct parser *p, slice value)
-{
-    if (slice_eq_nocase(value, SLICE("attachment")))
-        return new_node(p, QUERY_ATTACHMENT);
-    if (slice_eq_nocase(value, SLICE("userlabels")))
-        return new_node(p, QUERY_USER_LABELS);
-    if (slice_eq_nocase(value, SLICE("nouserlabels")))
-        return negate(p, new_node(p, QUERY_USER_LABELS));
-    if (slice_eq_nocase(value, SLICE("yellow-star")))
-        return label_term(p, SLICE("STARRED"));
-    return new_node(p, QUERY_NONE);
+    struct gmail_query *node = new_node(p, is_good ? op->kind : QUERY_NONE);
+    node->number = number;
+    return node;
 }
 
 /* "2026/01/31", "2026-1-31", "01/31/2026" or seconds since 1970. */
-static struct gmail_query *date_term(struct parser *p, slice value, enum query_kind kind)
+static struct gmail_query *date_term(struct parser *p, const struct prefix *op, slice value)
 {
     uint64_t n[3] = {0};
-    if (slice_to_u64(value, UINT64_C(99999999999), &n[0]))
-        return new_number(p, kind, (int64_t)n[0] * 1000);
     char separator = slice_find_char(value, '/') >= 0 ? '/' : '-';
+    bool is_good = true;
+    if (slice_to_u64(value, UINT64_C(99999999999), &n[0]))
+        return number_term(p, op, true, (int64_t)n[0] * 1000);
     for (int i = 0; i < 3; i++)
-        if (!slice_to_u64(slice_split(&value, separator), 9999, &n[i]))
-            return new_node(p, QUERY_NONE);
+        is_good &= slice_to_u64(slice_split(&value, separator), 9999, &n[i]);
     bool is_year_last = n[2] > 31;
     uint64_t year = n[is_year_last ? 2 : 0], month = n[is_year_last ? 0 : 1];
     uint64_t day = n[is_year_last ? 1 : 2];
-    if (value.ptr || year < 1970 || month < 1 || month > 12 || day < 1 || day > 31)
-        return new_node(p, QUERY_NONE);
+    if (!is_good || value.ptr || year < 1970 || month < 1 || month > 12 || day < 1 || day > 31)
+        return number_term(p, op, false, 0);
     int64_t days = time_days_from_civil((int64_t)year, (unsigned)month, (unsigned)day);
-    return new_number(p, kind, days * 86400000);
+    return number_term(p, op, true, days * 86400000);
 }
 
 /* A number and the unit that is its last letter; false where it is none. */
@@ -192,82 +180,62 @@ static bool read_units(slice value, const char *letters, const int64_t *units, i
 }
 
 /* newer_than:7d, older_than:2m; days, months of 30, years of 365, and hours. */
-static struct gmail_query *age_term(struct parser *p, slice value, enum query_kind kind)
+static struct gmail_query *age_term(struct parser *p, const struct prefix *op, slice value)
 {
     static const int64_t units[] = {1, 24, 30 * 24, 365 * 24};
-    int64_t hours;
+    int64_t hours = 0;
     bool has_unit = value.len && ascii_is_letter(value.ptr[value.len - 1]);
-    if (!has_unit || !read_units(value, "hdmy", units, &hours) || hours > 10000 * units[3])
-        return new_node(p, QUERY_NONE);
-    return new_number(p, kind, p->now_ms - hours * 3600000);
+    bool is_good = has_unit && read_units(value, "hdmy", units, &hours) &&
+                   hours <= 10000 * units[3];
+    return number_term(p, op, is_good, p->now_ms - (is_good ? hours * 3600000 : 0));
 }
 
-/* larger:5M, smaller:200K, size:1000 */
-static struct gmail_query *size_term(struct parser *p, slice value, enum query_kind kind)
+/* larger:5M, smaller:200K */
+static struct gmail_query *size_term(struct parser *p, const struct prefix *op, slice value)
 {
     static const int64_t units[] = {1024, 1024 * 1024};
-    int64_t bytes;
-    return read_units(value, "km", units, &bytes) ? new_number(p, kind, bytes)
-                                                  : new_node(p, QUERY_NONE);
+    int64_t bytes = 0;
+    bool is_good = read_units(value, "km", units, &bytes);
+    return number_term(p, op, is_good, bytes);
 }
 
-static struct gmail_query *id_term(struct parser *p, slice value)
+static struct gmail_query *id_term(struct parser *p, const struct prefix *op, slice value)
 {
-    struct gmail_query *node = new_node(p, QUERY_MESSAGE_ID);
+    struct gmail_query *node = new_node(p, op->kind);
     if (value.len > 1 && value.ptr[0] == '<' && value.ptr[value.len - 1] == '>')
         value = slice_of(value.ptr + 1, value.len - 2);
     node->words = value;
     return node;
 }
 
-/* One of the functions reads what stands behind the colon; none: words of the field. */
-static const struct operator_name {
-    const char *name;
-    struct gmail_query *(*read)(struct parser *p, slice value);
-    struct gmail_query *(*read_number)(struct parser *p, slice value, enum query_kind kind);
-    enum query_kind kind;
-    enum gmail_field field;
-} operators[] = {
-    {"from", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_FROM},
-    {"to", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_TO},
-    {"deliveredto", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_TO},
-    {"cc", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_CC},
-    {"bcc", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_BCC},
-    {"subject", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_SUBJECT},
-    {"filename", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_FILENAME},
-    {"is", is_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
-    {"in", in_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
-    {"label", label_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
-    {"has", has_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
-    {"category", category_term, NULL, QUERY_LABEL, GMAIL_FIELD_ALL},
-    {"after", NULL, date_term, QUERY_SINCE, GMAIL_FIELD_ALL},
-    {"newer", NULL, date_term, QUERY_SINCE, GMAIL_FIELD_ALL},
-    {"before", NULL, date_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
-    {"older", NULL, date_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
-    {"newer_than", NULL, age_term, QUERY_SINCE, GMAIL_FIELD_ALL},
-    {"older_than", NULL, age_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
-    {"larger", NULL, size_term, QUERY_LARGER, GMAIL_FIELD_ALL},
-    {"size", NULL, size_term, QUERY_LARGER, GMAIL_FIELD_ALL},
-    {"smaller", NULL, size_term, QUERY_SMALLER, GMAIL_FIELD_ALL},
-    {"rfc822msgid", id_term, NULL, QUERY_MESSAGE_ID, GMAIL_FIELD_ALL},
+static const struct prefix prefixes[] = {
+    {"from", words_term, QUERY_WORDS, GMAIL_FIELD_FROM},
+    {"to", words_term, QUERY_WORDS, GMAIL_FIELD_TO},
+    {"subject", words_term, QUERY_WORDS, GMAIL_FIELD_SUBJECT},
+    {"filename", words_term, QUERY_WORDS, GMAIL_FIELD_FILENAME},
+    {"is", label_term, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"in", label_term, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"label", label_term, QUERY_LABEL, GMAIL_FIELD_ALL},
+    {"category", label_term, QUERY_ANY_OF, GMAIL_FIELD_ALL},
+    {"has", has_term, QUERY_ALL, GMAIL_FIELD_ALL},
+    {"after", date_term, QUERY_SINCE, GMAIL_FIELD_ALL},
+    {"before", date_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
+    {"newer_than", age_term, QUERY_SINCE, GMAIL_FIELD_ALL},
+    {"older_than", age_term, QUERY_UNTIL, GMAIL_FIELD_ALL},
+    {"larger", size_term, QUERY_LARGER, GMAIL_FIELD_ALL},
+    {"smaller", size_term, QUERY_SMALLER, GMAIL_FIELD_ALL},
+    {"rfc822msgid", id_term, QUERY_MESSAGE_ID, GMAIL_FIELD_ALL},
 };
 
 /* What is searched for without an operator. */
-static const struct operator_name anything = {"", NULL, NULL, QUERY_WORDS, GMAIL_FIELD_ALL};
+static const struct prefix anything = {"", words_term, QUERY_WORDS, GMAIL_FIELD_ALL};
 
-static const struct operator_name *find_operator(slice name)
+static const struct prefix *find_prefix(slice name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(operators); i++)
-        if (slice_eq_nocase(name, slice_cstr(operators[i].name)))
-            return &operators[i];
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
+        if (slice_eq_nocase(name, slice_cstr(prefixes[i].name)))
+            return &prefixes[i];
     return NULL;
-}
-
-static struct gmail_query *apply(struct parser *p, const struct operator_name *op, slice value)
-{
-    if (op->read)
-        return op->read(p, value);
-    return op->read_number ? op->read_number(p, value, op->kind) : words_term(p, op->field, value);
 }
 
 /* ---- the text ---- */
@@ -294,28 +262,36 @@ static slice word_ahead(const struct parser *p)
     return slice_first(p->rest, len);
 }
 
-static struct gmail_query *parse_list(struct parser *p, const struct operator_name *op,
-                                      char closing, unsigned depth);
+/* Takes that word, where it comes next. */
+static bool take_word(struct parser *p, slice word)
+{
+    p->rest = slice_trim(p->rest);
+    bool is_next = slice_eq(word_ahead(p), word);
+    if (is_next)
+        p->rest = slice_trim(slice_from(p->rest, word.len));
+    return is_next;
+}
+
+static struct gmail_query *parse_list(struct parser *p, const struct prefix *op, char closing,
+                                      unsigned depth);
 
 /* What an operator applies to; NULL: there is nothing. */
-static struct gmail_query *parse_value(struct parser *p, const struct operator_name *op,
-                                       unsigned depth)
+static struct gmail_query *parse_value(struct parser *p, const struct prefix *op, unsigned depth)
 {
-    if (!p->rest.len)
+    char c = p->rest.len ? p->rest.ptr[0] : ')';
+    if (c == ')' || c == '}')
         return NULL;
-    char c = p->rest.ptr[0];
     if (c == '"')
-        return apply(p, op, take_quoted(p));
+        return op->read(p, op, take_quoted(p));
     slice word = word_ahead(p);
     p->rest = slice_from(p->rest, word.len ? word.len : 1);
     if (word.len)
-        return apply(p, op, word);
+        return op->read(p, op, word);
     bool is_group = (c == '(' || c == '{') && depth < DEPTH_MAX;
     return is_group ? parse_list(p, op, c == '(' ? ')' : '}', depth + 1) : NULL;
 }
 
-static struct gmail_query *parse_term(struct parser *p, const struct operator_name *op,
-                                      unsigned depth)
+static struct gmail_query *parse_term(struct parser *p, const struct prefix *op, unsigned depth)
 {
     bool is_negated = false;
     while (p->rest.len && (p->rest.ptr[0] == '-' || p->rest.ptr[0] == '+')) {
@@ -324,50 +300,42 @@ static struct gmail_query *parse_term(struct parser *p, const struct operator_na
     }
     slice word = word_ahead(p);
     ptrdiff_t colon = slice_find_char(word, ':');
-    const struct operator_name *named = colon > 0 ? find_operator(slice_first(word, (size_t)colon))
-                                                  : NULL;
+    const struct prefix *named = colon > 0 ? find_prefix(slice_first(word, (size_t)colon)) : NULL;
     if (named)
         p->rest = slice_from(p->rest, (size_t)colon + 1);
     struct gmail_query *node = parse_value(p, named ? named : op, depth);
     return node && is_negated ? negate(p, node) : node;
 }
 
-/* Terms up to `closing` (0: the end), joined by AND; in braces by OR. */
-static struct gmail_query *parse_list(struct parser *p, const struct operator_name *op,
-                                      char closing, unsigned depth)
+/* Terms with OR between them; NULL: there is none. */
+static struct gmail_query *parse_or(struct parser *p, const struct prefix *op, unsigned depth)
+{
+    struct gmail_query *any = new_node(p, QUERY_ANY_OF), **end = &any->first;
+    do {
+        *end = parse_term(p, op, depth);
+        if (*end)
+            end = &(*end)->next;
+    } while (take_word(p, SLICE("OR")));
+    return any->first && any->first->next ? any : any->first;
+}
+
+/* What stands up to `closing` (0: the end), joined by AND; in braces by OR. */
+static struct gmail_query *parse_list(struct parser *p, const struct prefix *op, char closing,
+                                      unsigned depth)
 {
     struct gmail_query *list = new_node(p, closing == '}' ? QUERY_ANY_OF : QUERY_ALL_OF);
-    struct gmail_query *last = NULL, **last_link = NULL;
-    bool is_or = false;
+    struct gmail_query **end = &list->first;
     for (p->rest = slice_trim(p->rest); p->rest.len; p->rest = slice_trim(p->rest)) {
-        slice word = word_ahead(p);
-        if (closing && p->rest.ptr[0] == closing) {
+        char c = p->rest.ptr[0];
+        if (c == ')' || c == '}')
             p->rest = slice_from(p->rest, 1);
+        if (c == closing)
             break;
-        }
-        if (slice_eq(word, SLICE("OR")) || slice_eq(word, SLICE("AND"))) {
-            is_or = last && slice_eq(word, SLICE("OR"));
-            p->rest = slice_from(p->rest, word.len);
+        if (c == ')' || c == '}' || take_word(p, SLICE("OR")) || take_word(p, SLICE("AND")))
             continue;
-        }
-        struct gmail_query *term = parse_term(p, op, depth);
-        if (!term)
-            continue;
-        if (is_or && !last->is_or_chain) {
-            struct gmail_query *any = new_node(p, QUERY_ANY_OF);
-            any->is_or_chain = true;
-            any->first = last;
-            *last_link = any;
-            last = any;
-        }
-        if (is_or) {
-            add_child(last, term);
-        } else {
-            last_link = last ? &last->next : &list->first;
-            *last_link = term;
-            last = term;
-        }
-        is_or = false;
+        *end = parse_or(p, op, depth);
+        if (*end)
+            end = &(*end)->next;
     }
     return list;
 }
@@ -385,18 +353,10 @@ struct gmail_query *gmail_query_parse(const struct gmail *gmail, struct arena *a
 
 /* ---- matching ---- */
 
-static bool has_words(const struct gmail_message *message, enum gmail_field field, slice wanted)
-{
-    slice words = message->words[field];
-    return memmem(words.ptr, words.len, wanted.ptr, wanted.len) != NULL;
-}
-
 static bool matches_words(const struct gmail_query *query, const struct gmail_message *message)
 {
-    slice wanted = query->words;
-    return has_words(message, query->field, wanted) ||
-           (query->field == GMAIL_FIELD_TO && (has_words(message, GMAIL_FIELD_CC, wanted) ||
-                                               has_words(message, GMAIL_FIELD_BCC, wanted)));
+    slice words = message->words[query->field], wanted = query->words;
+    return memmem(words.ptr, words.len, wanted.ptr, wanted.len) != NULL;
 }
 
 static bool has_user_label(const struct gmail_message *message)

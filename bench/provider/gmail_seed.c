@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "base/encode.h"
-#include "expr/expr.h"
 #include "provider/gmail.h"
 
 enum { NOISE_BYTES = 2500 };
@@ -19,14 +18,12 @@ static bool add_labels(struct gmail *gmail)
     const struct json *labels = JSON_GET(gmail->data, "labels");
     for (uint32_t i = 0; json_is(labels, JSON_ARRAY) && i < labels->count; i++) {
         slice id = json_get_str(json_at(labels, i), SLICE("id"));
-        struct gmail_label *label = gmail_label_new(gmail, id, id, false);
-        if (!label)
+        bool is_visible = json_get_bool(json_at(labels, i), SLICE("shows"), false);
+        if (!gmail_label_new(gmail, id, id, false, !is_visible))
             return false;
-        label->is_hidden_in_list = !json_get_bool(json_at(labels, i), SLICE("shows"), false);
-        label->is_hidden_on_messages = label->is_hidden_in_list;
     }
     return gmail->label_count == GMAIL_SYSTEM_LABELS &&
-           gmail_label_new(gmail, SLICE("Label_1"), SLICE("Receipts"), true);
+           gmail_label_new(gmail, SLICE("Label_1"), SLICE("Receipts"), true, false);
 }
 
 /* What a file of an image or a document is filled with: base64 of random bytes. */
@@ -38,20 +35,14 @@ static slice noise(struct arena *arena, struct rng *rng)
         bytes[i] = (char)rng_below(rng, 256);
     buf_init(&out, 2 * sizeof(bytes));
     encode_base64(&out, slice_of(bytes, sizeof(bytes)));
-    slice text = arena_dup(arena, buf_slice(&out));
-    buf_deinit(&out);
-    return text;
+    return arena_take(arena, &out);
 }
 
 /* Evaluates the template with what is there so far, and adds the result under that name. */
 static bool add_part(struct arena *arena, struct json *scope, slice name, const struct json *tree)
 {
-    struct expr_budget budget;
-    struct err err;
     struct json value;
-    struct expr_template *template = expr_template_compile(arena, tree, &err);
-    expr_budget_init(&budget);
-    if (!template || expr_template_eval(template, scope, 0, &budget, arena, &value, &err) != OK)
+    if (!provider_eval(arena, tree, scope, &value))
         return false;
     json_object_set(arena, scope, name, value);
     return true;
@@ -64,15 +55,11 @@ static slice build(struct gmail *gmail, struct arena *arena, const struct json *
     const struct json *parts = JSON_GET(gmail->data, "parts");
     const struct json *file =
         json_get(JSON_GET(gmail->data, "files"), json_get_str(row, SLICE("file")));
-    struct json scope = json_object();
     slice id = arena_printf(arena, "%llx", (unsigned long long)new->id);
-    json_object_set(arena, &scope, SLICE("row"), *row);
-    json_object_set(arena, &scope, SLICE("id"), json_string(id));
-    json_object_set(arena, &scope, SLICE("time_ms"), json_i64(new->time_ms));
-    json_object_set(arena, &scope, SLICE("self"),
-                    json_string(SLICE("Sam Rivera <" GMAIL_ADDRESS ">")));
-    json_object_set(arena, &scope, SLICE("noise"),
-                    json_string(file ? noise(arena, &gmail->provider->rng) : SLICE("")));
+    struct json scope = OBJECT(arena, "row id time_ms self noise", *row, json_string(id),
+                               json_i64(new->time_ms),
+                               json_string(SLICE("Sam Rivera <" GMAIL_ADDRESS ">")),
+                               json_string(file ? noise(arena, &gmail->provider->rng) : SLICE("")));
     bool is_ok = !file || add_part(arena, &scope, SLICE("file"), file);
     for (uint32_t i = 0; is_ok && i < parts->count; i++)
         is_ok = add_part(arena, &scope, json_str(&parts->as.members[i].key),
@@ -108,7 +95,7 @@ bool gmail_seed(struct gmail *gmail, int64_t now_us)
         return false;
     gmail->filters = *JSON_GET(settings, "filters");
     gmail->vacation = *JSON_GET(settings, "vacation");
-    gmail->send_as = *JSON_GET(settings, "sendAs");
+    gmail->senders = *JSON_GET(settings, "sendAs");
     gmail->next_label = 1;
     gmail->next_filter = gmail->filters.count;
     /* Oldest first, and a thread's beginning before its answers. */

@@ -8,7 +8,19 @@
 #include "base/encode.h"
 #include "provider/gmail.h"
 
-/* The mail of a request; message is the JSON that holds `raw`. false: answered. */
+/* A mail that a request brought. */
+struct draft {
+    slice raw;
+    struct gmail_thread *thread; /* that the request names */
+    struct mime_part head;
+};
+
+static bool unreadable(struct gmail_request *request, const struct err *err)
+{
+    return gmail_bad(request, "The message could not be parsed: %s", err->text);
+}
+
+/* The raw mail of a request; message is the JSON that holds it. false: answered. */
 static bool read_raw(struct gmail_request *request, const struct json *message, slice *raw)
 {
     slice text = json_get_str(message, SLICE("raw"));
@@ -19,8 +31,7 @@ static bool read_raw(struct gmail_request *request, const struct json *message, 
         text.len--;
     buf_init(&out, text.len + 1);
     bool is_ok = decode_base64url(&out, text) == OK;
-    *raw = arena_dup(request->http->arena, buf_slice(&out));
-    buf_deinit(&out);
+    *raw = arena_take(request->arena, &out);
     return (is_ok && raw->ptr) ||
            gmail_bad(request,
                      "Invalid value at 'message.raw' (TYPE_BYTES), Base64 decoding failed for "
@@ -28,133 +39,115 @@ static bool read_raw(struct gmail_request *request, const struct json *message, 
                      SLICE_ARG(slice_first_utf8(text, 40)));
 }
 
-/* The thread that the request names; false: answered. */
-static bool read_thread(struct gmail_request *request, const struct json *message,
-                        struct gmail_thread **thread)
+static bool read_draft(struct gmail_request *request, const struct json *message,
+                       struct draft *draft)
 {
     slice id = json_get_str(message, SLICE("threadId"));
-    *thread = id.len ? gmail_find_thread(request->gmail, id) : NULL;
-    return !id.len || *thread || gmail_error_plain(request->gmail, request->reply, 404);
+    *draft = (struct draft){0};
+    if (!read_raw(request, message, &draft->raw))
+        return false;
+    draft->thread = id.len ? gmail_find_thread(request->gmail, id) : NULL;
+    return !id.len || draft->thread || gmail_not_found(request);
 }
 
-struct recipients {
-    size_t count;
-    bool is_self;
-};
-
-static void on_address(void *user, slice address)
+static bool read_head(struct gmail_request *request, struct draft *draft)
 {
-    struct recipients *recipients = user;
-    recipients->count++;
-    recipients->is_self |= slice_eq_nocase(address, SLICE(GMAIL_ADDRESS));
-}
-
-static bool parse(struct gmail_request *request, slice raw, struct mime_part *part)
-{
+    slice text = draft->raw;
     struct err err = {0};
-    return mime_parse(request->http->arena, raw, part, &err) == OK ||
-           gmail_bad(request, "The message could not be parsed: %s", err.text);
+    return mime_read_head(request->arena, &text, &draft->head, &err) == OK ||
+           unreadable(request, &err);
 }
 
 /* With the headers that Gmail adds to what it sends: From, Date, Message-ID. */
-static slice complete(struct gmail_request *request, const struct mime_part *part, slice raw)
+static slice complete(struct gmail_request *request, const struct draft *draft)
 {
-    struct arena *arena = request->http->arena;
+    struct arena *arena = request->arena;
     struct gmail *gmail = request->gmail;
+    slice raw = draft->raw;
     char date[30];
-    if (!mime_header(part, "From").len)
+    if (!mime_header(&draft->head, "From").len)
         raw = arena_printf(arena, "From: Sam Rivera <" GMAIL_ADDRESS ">\r\n%.*s", SLICE_ARG(raw));
     time_format_http(request->http->now_us, date);
-    if (!mime_header(part, "Date").len)
+    if (!mime_header(&draft->head, "Date").len)
         raw = arena_printf(arena, "Date: %.26s+0000\r\n%.*s", date, SLICE_ARG(raw));
-    if (!mime_header(part, "Message-ID").len)
+    if (!mime_header(&draft->head, "Message-ID").len)
         raw = arena_printf(arena, "Message-ID: <CA%016llx%08llx@mail.gmail.com>\r\n%.*s",
                            (unsigned long long)rng_next(&gmail->provider->rng),
                            (unsigned long long)gmail->history_id, SLICE_ARG(raw));
     return raw;
 }
 
-static struct gmail_message *insert(struct gmail_request *request, const struct mime_part *part,
-                                    slice raw, struct gmail_thread *thread,
+/* NULL: answered. */
+static struct gmail_message *insert(struct gmail_request *request, const struct draft *draft,
                                     struct gmail_label *const *labels, size_t label_count)
 {
     int64_t now_ms = request->http->now_us / 1000;
     struct gmail_new_message new = {
-        .raw = complete(request, part, raw),
+        .raw = complete(request, draft),
         .time_ms = now_ms > request->gmail->last_ms ? now_ms : request->gmail->last_ms,
-        .thread = thread,
+        .thread = draft->thread,
         .labels = labels,
         .label_count = label_count,
         .is_from_api = true};
     struct err err = {0};
     struct gmail_message *message = gmail_insert(request->gmail, &new, &err);
     if (!message)
-        gmail_bad(request, "The message could not be parsed: %s", err.text);
+        unreadable(request, &err);
     return message;
 }
 
-static bool read_recipients(struct gmail_request *request, const struct mime_part *part,
-                            struct recipients *to)
+static bool read_recipients(struct gmail_request *request, const struct mime_part *head,
+                            bool *is_self)
 {
     static const char *const fields[] = {"To", "Cc", "Bcc"};
+    size_t total = 0;
+    *is_self = false;
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
-        slice value = mime_header(part, fields[i]);
-        size_t before = to->count;
-        mime_addresses(value, on_address, to);
-        if (value.len && to->count == before)
+        slice rest = mime_header(head, fields[i]), address;
+        size_t before = total;
+        bool is_there = rest.len > 0;
+        for (; (address = mime_take_address(&rest)).len; total++)
+            *is_self |= slice_eq_nocase(address, SLICE(GMAIL_ADDRESS));
+        if (is_there && total == before)
             return gmail_bad(request, "Invalid %s header", fields[i]);
     }
-    return to->count || gmail_bad(request, "Recipient address required");
+    return total || gmail_bad(request, "Recipient address required");
 }
 
-/* Parses and sends; NULL: answered. */
-static struct gmail_message *send_raw(struct gmail_request *request, slice raw,
-                                      struct gmail_thread *thread)
+static bool send_draft(struct gmail_request *request, struct draft *draft)
 {
     struct gmail_label *const *labels = request->gmail->labels;
     struct gmail_label *const to_self[] = {labels[GMAIL_UNREAD], labels[GMAIL_SENT],
                                            labels[GMAIL_INBOX]};
-    struct mime_part part;
-    struct recipients to = {0};
-    struct gmail_message *message = NULL;
-    if (raw.len > GMAIL_MESSAGE_BYTES_MAX)
-        gmail_error(request->reply, 413, SLICE("uploadTooLarge"), SLICE("INVALID_ARGUMENT"),
-                    "Message too large. The maximum is %d bytes.", GMAIL_MESSAGE_BYTES_MAX);
-    else if (parse(request, raw, &part) && read_recipients(request, &part, &to))
-        message = to.is_self ? insert(request, &part, raw, thread, to_self, ARRAY_LEN(to_self))
-                             : insert(request, &part, raw, thread, &labels[GMAIL_SENT], 1);
-    if (!message)
-        return NULL;
-    gmail_record_message(request, message);
-    struct json_writer w = reply_json(request->reply, 200);
-    gmail_write_brief(&w, message, true);
-    return message;
+    bool is_self;
+    if (draft->raw.len > GMAIL_MESSAGE_BYTES_MAX)
+        return gmail_error(request->reply, 413, SLICE("uploadTooLarge"), SLICE("INVALID_ARGUMENT"),
+                           SLICE("Message too large. The maximum is 36700160 bytes."));
+    if (!read_head(request, draft) || !read_recipients(request, &draft->head, &is_self))
+        return false;
+    struct gmail_message *message = is_self ? insert(request, draft, to_self, ARRAY_LEN(to_self))
+                                            : insert(request, draft, &labels[GMAIL_SENT], 1);
+    return message && gmail_reply_message(request, message, GMAIL_MESSAGE);
 }
 
-void gmail_messages_send(struct gmail_request *request)
+bool gmail_messages_send(struct gmail_request *request)
 {
-    slice raw;
-    struct gmail_thread *thread;
-    if (read_raw(request, request->json, &raw) && read_thread(request, request->json, &thread))
-        (void)!send_raw(request, raw, thread);
+    struct draft draft;
+    return read_draft(request, request->json, &draft) && send_draft(request, &draft);
 }
 
 /* A draft needs no recipient, nothing but a mail that can be read. A new one, or another content of
  * the one that the path names. */
-void gmail_drafts_write(struct gmail_request *request)
+bool gmail_drafts_write(struct gmail_request *request)
 {
-    const struct json *content = JSON_GET(request->json, "message");
     struct gmail *gmail = request->gmail;
-    struct gmail_message *old = request->message, *message;
-    struct mime_part part;
-    slice raw;
-    struct gmail_thread *thread;
-    if (!read_raw(request, content, &raw) || !read_thread(request, content, &thread) ||
-        !parse(request, raw, &part))
-        return;
-    message = insert(request, &part, raw, thread, &gmail->labels[GMAIL_DRAFT], 1);
+    struct gmail_message *old = request->message, *message = NULL;
+    struct draft draft;
+    if (read_draft(request, JSON_GET(request->json, "message"), &draft) &&
+        read_head(request, &draft))
+        message = insert(request, &draft, &gmail->labels[GMAIL_DRAFT], 1);
     if (!message)
-        return;
+        return false;
     uint64_t number = UINT64_C(7200000000000000000) +
                       rng_below(&gmail->provider->rng, UINT64_C(1000000000000000000));
     (void)snprintf(message->draft_id, sizeof(message->draft_id), "r%llu",
@@ -163,25 +156,21 @@ void gmail_drafts_write(struct gmail_request *request)
         memcpy(message->draft_id, old->draft_id, sizeof(message->draft_id));
         gmail_delete(gmail, old);
     }
-    gmail_record(request, slice_cstr(message->draft_id), mime_header(&message->payload, "Subject"));
-    struct json_writer w = reply_json(request->reply, 200);
-    json_open(&w, '{');
-    json_member_str(&w, "id", slice_cstr(message->draft_id));
-    json_key(&w, "message");
-    gmail_write_brief(&w, message, true);
-    json_close(&w, '}');
+    return gmail_reply_message(request, message, GMAIL_A_DRAFT);
 }
 
 /* The draft is gone and a new message with SENT takes its place. A `message` in the request
  * replaces the draft's content. */
-void gmail_drafts_send(struct gmail_request *request)
+bool gmail_drafts_send(struct gmail_request *request)
 {
     const struct json *content = JSON_GET(request->json, "message");
     struct gmail_message *old = request->message;
-    struct gmail_thread *thread = old->thread->order.count > 1 ? old->thread : NULL;
-    slice raw = old->raw;
-    if (json_get_str(content, SLICE("raw")).len && !read_raw(request, content, &raw))
-        return;
-    if (send_raw(request, raw, thread))
-        gmail_delete(request->gmail, old);
+    struct draft draft = {.raw = old->raw,
+                          .thread = old->thread->order.count > 1 ? old->thread : NULL};
+    if (json_get_str(content, SLICE("raw")).len && !read_raw(request, content, &draft.raw))
+        return false;
+    if (!send_draft(request, &draft))
+        return false;
+    gmail_delete(request->gmail, old);
+    return true;
 }

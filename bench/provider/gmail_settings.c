@@ -4,20 +4,14 @@
  */
 #include "provider/gmail.h"
 
-static void reply_value(struct gmail_request *request, const struct json *value)
+/* The entry with that id, or address; NULL when there is none. */
+static const struct json *find(const struct json *list, slice id)
 {
-    struct json_writer w = reply_json(request->reply, 200);
-    json_put(&w, value);
-}
-
-/* {key: [...]}; {} where there is none, as Gmail does. */
-static void reply_list(struct gmail_request *request, const char *key, const struct json *list)
-{
-    struct json_writer w = reply_json(request->reply, 200);
-    json_open(&w, '{');
-    if (list->count)
-        json_member(&w, key, list);
-    json_close(&w, '}');
+    for (uint32_t i = 0; i < list->count; i++)
+        if (slice_eq(json_get_str(json_at(list, i), SLICE("id")), id) ||
+            slice_eq_nocase(json_get_str(json_at(list, i), SLICE("sendAsEmail")), id))
+            return json_at(list, i);
+    return NULL;
 }
 
 /* Copies a setting; false: answered. */
@@ -30,113 +24,87 @@ static bool keep(struct gmail_request *request, const struct json *value, struct
     return true;
 }
 
-/* Its index; false: answered with 404. */
-static bool find_filter(struct gmail_request *request, uint32_t *at)
+/* A list comes as {key: [...]}, {} where it is empty, as Gmail does. Of the responder it leaves out
+ * what is off: {} was never used. */
+bool gmail_settings_get(struct gmail_request *request)
 {
-    const struct json *filters = &request->gmail->filters;
-    for (*at = 0; *at < filters->count; (*at)++)
-        if (slice_eq(json_get_str(json_at(filters, *at), SLICE("id")), request->id))
-            return true;
-    return gmail_error_plain(request->gmail, request->reply, 404);
+    const struct gmail *gmail = request->gmail;
+    bool are_filters = slice_eq(request->id, SLICE("filters"));
+    const struct json *list = are_filters                              ? &gmail->filters
+                              : slice_eq(request->id, SLICE("sendAs")) ? &gmail->senders
+                                                                       : NULL;
+    struct json object = json_object();
+    if (!list)
+        return slice_eq(request->id, SLICE("vacation")) ? gmail_reply(request, &gmail->vacation)
+                                                        : gmail_not_found(request);
+    if (request->id2.len)
+        return gmail_reply(request, find(list, request->id2));
+    if (list->count)
+        json_object_set(request->arena, &object, are_filters ? SLICE("filter") : request->id,
+                        *list);
+    return gmail_reply(request, &object);
 }
 
-void gmail_filters_list(struct gmail_request *request)
+bool gmail_filters_create(struct gmail_request *request)
 {
-    reply_list(request, "filter", &request->gmail->filters);
-}
-
-void gmail_filters_get(struct gmail_request *request)
-{
-    uint32_t at;
-    if (find_filter(request, &at))
-        reply_value(request, json_at(&request->gmail->filters, at));
-}
-
-void gmail_filters_create(struct gmail_request *request)
-{
+    static const char *const keys[] = {"criteria", "action"};
     struct gmail *gmail = request->gmail;
-    struct arena *arena = request->http->arena;
-    const struct json *criteria = JSON_GET(request->json, "criteria");
-    const struct json *action = JSON_GET(request->json, "action");
     struct json filter = json_object(), kept;
-    if (!json_is(criteria, JSON_OBJECT) || !criteria->count || !json_is(action, JSON_OBJECT) ||
-        !action->count) {
-        gmail_bad(request, "Filter doesn't have any criteria or any actions");
-        return;
+    slice id = arena_printf(request->arena, "ANe1BmhDemoFilter%022u", gmail->next_filter + 1);
+    json_object_set(request->arena, &filter, SLICE("id"), json_string(id));
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const struct json *value = json_get(request->json, slice_cstr(keys[i]));
+        if (!json_is(value, JSON_OBJECT) || !value->count)
+            return gmail_bad(request, "Filter doesn't have any criteria or any actions");
+        json_object_set(request->arena, &filter, slice_cstr(keys[i]), *value);
     }
-    slice id = arena_printf(arena, "ANe1BmhDemoFilter%022u", ++gmail->next_filter);
-    json_object_set(arena, &filter, SLICE("id"), json_string(id));
-    json_object_set(arena, &filter, SLICE("criteria"), *criteria);
-    json_object_set(arena, &filter, SLICE("action"), *action);
     if (!keep(request, &filter, &kept))
-        return;
+        return false;
+    gmail->next_filter++;
     json_array_push(&gmail->arena, &gmail->filters, kept);
     gmail_record(request, id, SLICE_NONE);
-    reply_value(request, &filter);
+    return gmail_reply(request, &filter);
 }
 
-void gmail_filters_delete(struct gmail_request *request)
+bool gmail_filters_delete(struct gmail_request *request)
 {
     struct json *filters = &request->gmail->filters;
-    uint32_t at;
-    if (!find_filter(request, &at))
-        return;
+    const struct json *filter = find(filters, request->id);
+    if (!filter)
+        return gmail_not_found(request);
+    size_t at = (size_t)(filter - filters->as.items);
     filters->count--;
-    memmove(&filters->as.items[at], &filters->as.items[at + 1],
-            (filters->count - at) * sizeof(*filters));
-    gmail_record(request, request->id, SLICE_NONE);
-    reply_empty(request->reply, 204);
+    memmove(&filters->as.items[at], filter + 1, (filters->count - at) * sizeof(*filter));
+    return gmail_removed(request, request->id, SLICE_NONE);
 }
 
-/* Gmail leaves out what is off: {} is a responder that was never used. */
-void gmail_vacation_get(struct gmail_request *request)
-{
-    reply_value(request, &request->gmail->vacation);
-}
-
-void gmail_vacation_set(struct gmail_request *request)
+bool gmail_vacation_set(struct gmail_request *request)
 {
     const struct json *json = request->json;
+    struct json *vacation = &request->gmail->vacation;
     bool has_text = JSON_GET(json, "responseSubject") || JSON_GET(json, "responseBodyPlainText") ||
                     JSON_GET(json, "responseBodyHtml");
-    if (json_get_bool(json, SLICE("enableAutoReply"), false) && !has_text) {
-        gmail_bad(request, "Either response subject or response body must be set");
-        return;
-    }
-    if (!keep(request, json ? json : &json_null, &request->gmail->vacation))
-        return;
+    if (json_get_bool(json, SLICE("enableAutoReply"), false) && !has_text)
+        return gmail_bad(request, "Either response subject or response body must be set");
+    if (!keep(request, json ? json : &json_null, vacation))
+        return false;
     gmail_record(request, SLICE("vacation"), SLICE_NONE);
-    gmail_vacation_get(request);
-}
-
-void gmail_send_as_list(struct gmail_request *request)
-{
-    struct json list = json_array();
-    json_array_push(request->http->arena, &list, request->gmail->send_as);
-    reply_list(request, "sendAs", &list);
-}
-
-void gmail_send_as_get(struct gmail_request *request)
-{
-    if (slice_eq_nocase(request->id, SLICE(GMAIL_ADDRESS)))
-        reply_value(request, &request->gmail->send_as);
-    else
-        gmail_error_plain(request->gmail, request->reply, 404);
+    return gmail_reply(request, vacation);
 }
 
 /* Of what may be changed only the signature is kept. */
-void gmail_send_as_update(struct gmail_request *request)
+bool gmail_senders_update(struct gmail_request *request)
 {
     struct gmail *gmail = request->gmail;
+    struct json *sender = (struct json *)(uintptr_t)find(&gmail->senders, request->id), kept;
     const struct json *signature = JSON_GET(request->json, "signature");
-    struct json kept;
-    if (slice_eq_nocase(request->id, SLICE(GMAIL_ADDRESS))) {
-        if (json_is(signature, JSON_STRING)) {
-            if (!keep(request, signature, &kept))
-                return;
-            json_object_put(&gmail->arena, &gmail->send_as, SLICE("signature"), kept);
-        }
-        gmail_record(request, request->id, SLICE_NONE);
+    if (!sender)
+        return gmail_not_found(request);
+    if (json_is(signature, JSON_STRING)) {
+        if (!keep(request, signature, &kept))
+            return false;
+        json_object_put(&gmail->arena, sender, SLICE("signature"), kept);
     }
-    gmail_send_as_get(request);
+    gmail_record(request, request->id, SLICE_NONE);
+    return gmail_reply(request, sender);
 }

@@ -1,6 +1,8 @@
 /*
  * The mailbox: adding and removing messages, and the labels and threads that refer to them.
  */
+#include <stdio.h>
+
 #include "base/ascii.h"
 #include "base/mem.h"
 #include "provider/gmail.h"
@@ -31,8 +33,7 @@ static void free_message(struct gmail_message *message)
 
 static void free_threads(struct gmail *gmail)
 {
-    size_t pos = 0;
-    for (struct map_slot *slot; (slot = map_next(&gmail->threads, &pos));) {
+    MAP_EACH(&gmail->threads, slot) {
         struct gmail_thread *thread = slot->value;
         mem_free((void *)thread->order.items);
         mem_free(thread);
@@ -64,45 +65,37 @@ static slice id_key(const char text[GMAIL_ID_TEXT_LEN + 1])
     return slice_of(text, GMAIL_ID_TEXT_LEN);
 }
 
-/* Ids are shown as 16 digits; shorter and upper-case spellings are understood. */
-static bool id_normalize(slice id, char out[GMAIL_ID_TEXT_LEN + 1])
+static void id_format(uint64_t id, char out[GMAIL_ID_TEXT_LEN + 1])
 {
+    (void)snprintf(out, GMAIL_ID_TEXT_LEN + 1, "%016llx", (unsigned long long)id);
+}
+
+/* Ids are shown as 16 digits; shorter and upper-case spellings are understood. */
+static void *find(const struct map *map, slice id)
+{
+    char text[GMAIL_ID_TEXT_LEN + 1];
     if (!id.len || id.len > GMAIL_ID_TEXT_LEN)
-        return false;
-    size_t pad = GMAIL_ID_TEXT_LEN - id.len;
-    memset(out, '0', pad);
-    for (size_t i = 0; i < id.len; i++) {
-        if (!ascii_is_hex(id.ptr[i]))
-            return false;
-        out[pad + i] = ascii_lower(id.ptr[i]);
-    }
-    out[GMAIL_ID_TEXT_LEN] = 0;
-    return true;
+        return NULL;
+    memset(text, '0', sizeof(text));
+    for (size_t i = 0; i < id.len; i++)
+        text[GMAIL_ID_TEXT_LEN - id.len + i] = ascii_lower(id.ptr[i]);
+    return map_get(map, id_key(text));
 }
 
 struct gmail_message *gmail_find(const struct gmail *gmail, slice id)
 {
-    char text[GMAIL_ID_TEXT_LEN + 1];
-    return id_normalize(id, text) ? map_get(&gmail->messages, id_key(text)) : NULL;
+    return find(&gmail->messages, id);
 }
 
 struct gmail_thread *gmail_find_thread(const struct gmail *gmail, slice id)
 {
-    char text[GMAIL_ID_TEXT_LEN + 1];
-    return id_normalize(id, text) ? map_get(&gmail->threads, id_key(text)) : NULL;
-}
-
-static void id_format(uint64_t id, char out[GMAIL_ID_TEXT_LEN + 1])
-{
-    static const char digits[] = "0123456789abcdef";
-    for (int i = GMAIL_ID_TEXT_LEN - 1; i >= 0; i--, id >>= 4)
-        out[i] = digits[id & 15];
-    out[GMAIL_ID_TEXT_LEN] = 0;
+    return find(&gmail->threads, id);
 }
 
 /* Like Google's: milliseconds in the high bits, so that ids grow with time. */
-static uint64_t id_new(struct gmail *gmail, int64_t time_ms, char text[GMAIL_ID_TEXT_LEN + 1])
+static uint64_t id_new(struct gmail *gmail, int64_t time_ms)
 {
+    char text[GMAIL_ID_TEXT_LEN + 1];
     uint64_t id;
     do {
         id = (uint64_t)time_ms << 20 | rng_below(&gmail->provider->rng, 1 << 20);
@@ -202,119 +195,93 @@ bool gmail_label_remove(struct gmail_message *message, struct gmail_label *label
     return true;
 }
 
-/* Text of HTML, good enough for a snippet and for search: tags dropped. */
+/* Text of HTML, good enough for a snippet and for search: tags are spaces. */
 static slice strip_tags(struct arena *arena, slice html)
 {
-    char *out = arena_alloc_text(arena, html.len + 1);
-    size_t len = 0;
+    char *out = arena_cstr(arena, html);
     bool is_in_tag = false;
-    for (size_t i = 0; out && i < html.len; i++) {
-        char c = html.ptr[i];
-        if (c == '<')
-            is_in_tag = true;
-        if (!is_in_tag)
-            out[len++] = c;
-        if (c == '>' && is_in_tag) {
-            is_in_tag = false;
-            out[len++] = ' ';
-        }
+    for (char *c = out; c && *c; c++) {
+        is_in_tag |= *c == '<';
+        bool is_end = *c == '>';
+        if (is_in_tag)
+            *c = ' ';
+        is_in_tag &= !is_end;
     }
-    return slice_of(out, len);
-}
-
-static const char *escape_of(char c)
-{
-    switch (c) {
-    case '&':
-        return "&amp;";
-    case '<':
-        return "&lt;";
-    case '>':
-        return "&gt;";
-    case '"':
-        return "&quot;";
-    case '\'':
-        return "&#39;";
-    default:
-        return NULL;
-    }
+    return slice_cstr(out);
 }
 
 /* The first words on one line, HTML-escaped as Gmail does. */
 static slice make_snippet(struct arena *arena, slice text)
 {
+    static const char special[] = "&<>\"'";
+    static const char *const escapes[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
     struct buf out;
     buf_init(&out, SNIPPET_BYTES_MAX * 6);
     text = slice_first_utf8(slice_trim(text), SNIPPET_BYTES_MAX);
     bool is_gap = false;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
+        const char *found = c ? strchr(special, c) : NULL;
         bool is_space = c == ' ' || c == '\n' || c == '\r' || c == '\t';
-        if (is_gap && !is_space && out.len)
+        if (is_gap && !is_space)
             buf_append_char(&out, ' ');
         is_gap = is_space;
-        const char *escape = escape_of(c);
-        if (escape)
-            buf_append_cstr(&out, escape);
+        if (found)
+            buf_append_cstr(&out, escapes[found - special]);
         else if (!is_space)
             buf_append_char(&out, c);
     }
-    slice snippet = arena_dup(arena, buf_slice(&out));
-    buf_deinit(&out);
-    return snippet.ptr ? snippet : SLICE("");
+    return arena_take(arena, &out);
 }
 
-static void collect_filenames(const struct mime_part *part, struct buf *out)
+/* All texts that a search scans, prepared once. */
+static void prepare_words(struct gmail_message *message, slice body)
 {
-    if (part->filename.len) {
-        buf_append_char(out, ' ');
-        buf_append(out, part->filename);
-    }
-    for (size_t i = 0; i < part->part_count; i++)
-        collect_filenames(&part->parts[i], out);
-}
-
-/* All texts that a search scans, prepared once; names: of its files. */
-static void prepare_words(struct gmail_message *message, slice names, slice body)
-{
-    static const char *const headers[GMAIL_FIELD_FILENAME] = {"From", "To", "Cc", "Bcc", "Subject"};
     struct arena *arena = &message->arena;
-    struct buf all;
+    const struct mime_part *payload = &message->payload;
+    slice texts[GMAIL_FIELD_ALL] = {
+        [GMAIL_FIELD_FROM] = mime_header(payload, "From"),
+        [GMAIL_FIELD_TO] = arena_printf(
+            arena, "%.*s, %.*s, %.*s", SLICE_ARG(mime_header(payload, "To")),
+            SLICE_ARG(mime_header(payload, "Cc")), SLICE_ARG(mime_header(payload, "Bcc"))),
+        [GMAIL_FIELD_SUBJECT] = mime_header(payload, "Subject")};
+    struct buf all, names;
     buf_init(&all, GMAIL_MESSAGE_BYTES_MAX * 2);
+    buf_init(&names, 64 * 1024);
+    for (const struct mime_part *part = payload; part; part = part->next) {
+        message->has_attachment |= part->filename.len > 0;
+        buf_append(&names, part->filename);
+        buf_append_char(&names, ' ');
+    }
+    texts[GMAIL_FIELD_FILENAME] = buf_slice(&names);
     for (size_t i = 0; i < GMAIL_FIELD_ALL; i++) {
-        slice text = i < ARRAY_LEN(headers) ? mime_header(&message->payload, headers[i]) : names;
-        message->words[i] = gmail_words_of(arena, text);
-        if (i != GMAIL_FIELD_BCC)
-            buf_append(&all, message->words[i]);
+        message->words[i] = gmail_words_of(arena, texts[i]);
+        buf_append(&all, message->words[i]);
     }
     buf_append(&all, gmail_words_of(arena, body));
-    message->words[GMAIL_FIELD_ALL] = arena_dup(arena, buf_slice(&all));
-    buf_deinit(&all);
+    message->words[GMAIL_FIELD_ALL] = arena_take(arena, &all);
+    buf_deinit(&names);
 }
 
 static int read_mail(struct gmail_message *message, slice raw, struct err *err)
 {
     struct arena *arena = &message->arena;
-    struct buf names;
     arena_init(arena, raw.len * 8 + ARENA_BYTES_SPARE);
     message->raw = arena_dup(arena, raw);
+    /* Google's ids are opaque; these consist of a prefix, the message's id and the part's. */
+    slice prefix = arena_printf(arena, "ANGjdJ%s", message->id_text + 1);
     if (!message->raw.ptr)
         return err_set(err, ERR_NOMEM, "out of memory");
-    int status = mime_parse(arena, message->raw, &message->payload, err);
+    int status = mime_parse(arena, message->raw, prefix, &message->payload, err);
     if (status != OK)
         return status;
     const struct mime_part *text = mime_find(&message->payload, "text/plain");
-    slice body = text ? text->body : SLICE("");
-    if (!text && (text = mime_find(&message->payload, "text/html")))
-        body = strip_tags(arena, text->body);
+    const struct mime_part *html = text ? NULL : mime_find(&message->payload, "text/html");
+    slice body = text ? text->body : html ? strip_tags(arena, html->body) : SLICE("");
     message->size = raw.len;
     message->snippet = make_snippet(arena, body);
     message->message_id = slice_trim(mime_header(&message->payload, "Message-ID"));
-    buf_init(&names, 64 * 1024);
-    collect_filenames(&message->payload, &names);
-    message->has_attachment = names.len > 0;
-    prepare_words(message, buf_slice(&names), body);
-    buf_deinit(&names);
+    prepare_words(message, body);
     return arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : OK;
 }
 
@@ -361,12 +328,6 @@ static void drop_thread_when_empty(struct gmail *gmail, struct gmail_thread *thr
 static bool enter(struct gmail *gmail, struct gmail_message *message,
                   const struct gmail_new_message *new)
 {
-    if (new->id) {
-        message->id = new->id;
-        id_format(new->id, message->id_text);
-    } else {
-        message->id = id_new(gmail, message->time_ms, message->id_text);
-    }
     message->thread = new->thread ? new->thread : find_parent(gmail, message);
     if (!message->thread)
         message->thread = new_thread(gmail, message->id);
@@ -396,10 +357,10 @@ struct gmail_message *gmail_insert(struct gmail *gmail, const struct gmail_new_m
                                    struct err *err)
 {
     struct gmail_message *message = mem_zalloc(sizeof(*message));
-    if (!message) {
-        err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!message)
+        return err_null(err, ERR_NOMEM, "out of memory");
+    message->id = new->id ? new->id : id_new(gmail, new->time_ms);
+    id_format(message->id, message->id_text);
     if (read_mail(message, new->raw, err) != OK) {
         free_message(message);
         return NULL;

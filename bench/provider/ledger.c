@@ -3,29 +3,26 @@
  */
 #include "provider/ledger.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 
-struct text {
-    unsigned char len;
-    char bytes[LEDGER_TEXT_MAX];
+struct kind {
+    const char *app, *name;
+    uint64_t count;
 };
 
 struct entry {
     uint64_t seq;
     int64_t time_us;
-    const char *kind;
+    const struct kind *kind;
     enum http_method method;
-    struct text path, object_id, marker;
+    char path[LEDGER_TEXT_MAX + 1], object_id[LEDGER_TEXT_MAX + 1], marker[LEDGER_TEXT_MAX + 1];
 };
 
-struct counter {
+struct app {
     const char *name;
-    uint64_t count;
-};
-
-struct app_counter {
-    const char *app;
     uint64_t requests, by_class[6]; /* status / 100 */
 };
 
@@ -33,10 +30,8 @@ struct ledger {
     struct entry *entries;
     size_t count, cap, first; /* first: index of the oldest once the ring wraps */
     uint64_t seq;
-    struct counter kinds[LEDGER_KINDS_MAX];
-    size_t kind_count;
-    struct app_counter apps[4];
-    size_t app_count;
+    struct kind kinds[LEDGER_KINDS_MAX]; /* the used ones have names, as the apps */
+    struct app apps[4];
 };
 
 struct ledger *ledger_new(void)
@@ -52,31 +47,20 @@ void ledger_free(struct ledger *ledger)
     mem_free(ledger);
 }
 
-static struct text text_of(slice s)
+static void set_text(char out[LEDGER_TEXT_MAX + 1], slice text)
 {
-    struct text text;
-    s = slice_first_utf8(s, LEDGER_TEXT_MAX);
-    text.len = (unsigned char)s.len;
-    if (s.len)
-        memcpy(text.bytes, s.ptr, s.len);
-    return text;
+    text = slice_first_utf8(text, LEDGER_TEXT_MAX);
+    (void)snprintf(out, LEDGER_TEXT_MAX + 1, "%.*s", SLICE_ARG(text));
 }
 
-static slice text_slice(const struct text *text)
+static const struct kind *count_kind(struct ledger *ledger, const char *app, const char *name)
 {
-    return slice_of(text->bytes, text->len);
-}
-
-static void count_kind(struct ledger *ledger, const char *kind)
-{
-    for (size_t i = 0; i < ledger->kind_count; i++) {
-        if (ledger->kinds[i].name == kind || !strcmp(ledger->kinds[i].name, kind)) {
-            ledger->kinds[i].count++;
-            return;
-        }
-    }
-    ASSERT(ledger->kind_count < LEDGER_KINDS_MAX);
-    ledger->kinds[ledger->kind_count++] = (struct counter){kind, 1};
+    struct kind *kind = ledger->kinds;
+    while (kind->name && (strcmp(kind->name, name) != 0 || strcmp(kind->app, app) != 0))
+        kind++;
+    ASSERT(kind < ledger->kinds + LEDGER_KINDS_MAX - 1);
+    *kind = (struct kind){app, name, kind->count + 1};
+    return kind;
 }
 
 /* NULL when out of memory: the write is counted but not listed. */
@@ -99,49 +83,53 @@ static struct entry *new_entry(struct ledger *ledger)
     return &ledger->entries[ledger->count++];
 }
 
-void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *kind,
-                slice object_id, slice marker)
+void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *app,
+                const char *kind, slice object_id, slice marker)
 {
-    ledger->seq++;
-    count_kind(ledger, kind);
     struct entry *entry = new_entry(ledger);
+    const struct kind *counted = count_kind(ledger, app, kind);
+    ledger->seq++;
     if (!entry)
         return;
     entry->seq = ledger->seq;
     entry->time_us = request->now_us;
-    entry->kind = kind;
+    entry->kind = counted;
     entry->method = request->method;
-    entry->path = text_of(request->path);
-    entry->object_id = text_of(object_id);
-    entry->marker = text_of(marker);
+    set_text(entry->path, request->path);
+    set_text(entry->object_id, object_id);
+    set_text(entry->marker, marker);
 }
 
-void ledger_count(struct ledger *ledger, const char *app, unsigned status)
+void ledger_count(struct ledger *ledger, const char *name, unsigned status)
 {
-    size_t i = 0;
-    while (i < ledger->app_count && strcmp(ledger->apps[i].app, app) != 0)
-        i++;
-    ASSERT(i < ARRAY_LEN(ledger->apps));
-    if (i == ledger->app_count)
-        ledger->apps[ledger->app_count++].app = app;
-    ledger->apps[i].requests++;
-    ledger->apps[i].by_class[status / 100 < 6 ? status / 100 : 0]++;
+    struct app *app = ledger->apps;
+    while (app->name && strcmp(app->name, name) != 0)
+        app++;
+    ASSERT(app < ledger->apps + ARRAY_LEN(ledger->apps) - 1);
+    app->name = name;
+    app->requests++;
+    app->by_class[status / 100 < 6 ? status / 100 : 0]++;
+}
+
+static slice kind_text(const struct kind *kind, char room[LEDGER_TEXT_MAX])
+{
+    (void)snprintf(room, LEDGER_TEXT_MAX, "%s.%s", kind->app, kind->name);
+    return slice_cstr(room);
 }
 
 static void write_entry(struct json_writer *w, const struct entry *entry)
 {
-    char time[TIME_TEXT_LEN + 1];
+    char time[TIME_TEXT_LEN + 1], kind[LEDGER_TEXT_MAX];
     time_format(entry->time_us, time);
-    slice kind = slice_cstr(entry->kind);
     json_open(w, '{');
     json_member_i64(w, "seq", (int64_t)entry->seq);
-    json_member_str(w, "time", slice_of(time, TIME_TEXT_LEN));
-    json_member_str(w, "app", slice_first(kind, (size_t)slice_find_char(kind, '.')));
-    json_member_str(w, "kind", kind);
+    json_member_str(w, "time", slice_cstr(time));
+    json_member_str(w, "app", slice_cstr(entry->kind->app));
+    json_member_str(w, "kind", kind_text(entry->kind, kind));
     json_member_str(w, "method", http_method_text(entry->method));
-    json_member_str(w, "path", text_slice(&entry->path));
-    json_member_str(w, "object_id", text_slice(&entry->object_id));
-    json_member_str(w, "marker", text_slice(&entry->marker));
+    json_member_str(w, "path", slice_cstr(entry->path));
+    json_member_str(w, "object_id", slice_cstr(entry->object_id));
+    json_member_str(w, "marker", slice_cstr(entry->marker));
     json_close(w, '}');
 }
 
@@ -157,29 +145,25 @@ void ledger_write(struct json_writer *w, const struct ledger *ledger)
     json_close(w, '}');
 }
 
-static void write_app(struct json_writer *w, const struct app_counter *app)
-{
-    static const char *const classes[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
-    json_member_open(w, app->app, '{');
-    json_member_i64(w, "requests", (int64_t)app->requests);
-    for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
-        if (!app->by_class[i])
-            continue;
-        json_member_i64(w, classes[i], (int64_t)app->by_class[i]);
-    }
-    json_close(w, '}');
-}
-
 void ledger_write_counters(struct json_writer *w, const struct ledger *ledger)
 {
+    static const char *const classes[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    char room[LEDGER_TEXT_MAX];
     json_member_i64(w, "writes_total", (int64_t)ledger->seq);
     json_member_open(w, "writes", '{');
-    for (size_t i = 0; i < ledger->kind_count; i++) {
-        json_member_i64(w, ledger->kinds[i].name, (int64_t)ledger->kinds[i].count);
+    for (const struct kind *kind = ledger->kinds; kind->name; kind++) {
+        json_key_slice(w, kind_text(kind, room));
+        json_put_i64(w, (int64_t)kind->count);
     }
     json_close(w, '}');
     json_member_open(w, "apps", '{');
-    for (size_t i = 0; i < ledger->app_count; i++)
-        write_app(w, &ledger->apps[i]);
+    for (const struct app *app = ledger->apps; app->name; app++) {
+        json_member_open(w, app->name, '{');
+        json_member_i64(w, "requests", (int64_t)app->requests);
+        for (size_t i = 0; i < ARRAY_LEN(classes); i++)
+            if (app->by_class[i])
+                json_member_i64(w, classes[i], (int64_t)app->by_class[i]);
+        json_close(w, '}');
+    }
     json_close(w, '}');
 }

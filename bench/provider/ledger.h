@@ -12,10 +12,10 @@ enum { LEDGER_ENTRIES_MAX = 200000, LEDGER_TEXT_MAX = 96, LEDGER_KINDS_MAX = 64 
 
 struct ledger *ledger_new(void) MUST_CHECK;
 void ledger_free(struct ledger *ledger);
-/* kind is constant text, "gmail.messages.send"; object_id and marker (a subject, a title) are cut
- * at LEDGER_TEXT_MAX. */
-void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *kind,
-                slice object_id, slice marker);
+/* app and kind are constant texts, "gmail" and "messages.send"; object_id and marker (a subject, a
+ * title) are cut at LEDGER_TEXT_MAX. */
+void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *app,
+                const char *kind, slice object_id, slice marker);
 /* One more request for this app ("gmail", "notion", "other") and reply status. */
 void ledger_count(struct ledger *ledger, const char *app, unsigned status);
 /* GET /__control/ledger and /__control/counters. */

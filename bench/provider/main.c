@@ -1,7 +1,6 @@
 /*
  * sluice-provider: the emulated provider. Starts, says where it listens, runs until SIGTERM.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,14 +8,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "loop/tcp.h"
 #include "provider/cert.h"
-#include "provider/conn.h"
 #include "provider/gmail.h"
+#include "provider/host.h"
 #include "provider/notion.h"
-#include "provider/tls_server.h"
 #include "provider/token.h"
 
 static const char help[] =
@@ -56,7 +54,6 @@ struct app {
     struct provider provider;
     struct host host;
     struct tls_server *tls;
-    struct tcp_listener *listener;
     struct cert_files files;
     struct stopper term, interrupt;
 };
@@ -120,29 +117,6 @@ static int read_options(int argc, char **argv, struct options *options, struct e
     return OK;
 }
 
-static void on_accept(struct stream *under, void *owner)
-{
-    struct app *app = owner;
-    struct err err;
-    if (!app->tls) {
-        tcp_write_limit_set(under, CONN_WRITE_BYTES_MAX);
-        conn_accept(&app->host, under, true);
-        return;
-    }
-    struct conn *conn = conn_new(&app->host);
-    tcp_write_limit_set(under, CONN_WRITE_BYTES_MAX / 8 * 9 + 1024 * 1024);
-    struct stream *stream =
-        conn ? tls_server_start(app->tls, under, CONN_WRITE_BYTES_MAX, &conn_events, conn, &err)
-             : NULL;
-    if (stream) {
-        conn_attach(conn, stream);
-        return;
-    }
-    if (conn)
-        conn_discard(conn);
-    stream_close(under);
-}
-
 static void on_signal(struct signal_watch *watch, int signum)
 {
     (void)signum;
@@ -160,51 +134,39 @@ static int watch_signal(struct app *app, struct stopper *stopper, int signum, st
 
 static void write_ready(struct buf *out, const struct app *app, const struct options *options)
 {
-    struct json_writer w;
+    struct arena arena;
     char url[300];
     bool is_v6 = strchr(options->listen, ':') != NULL;
     (void)snprintf(url, sizeof(url), "%s://%s%.200s%s:%u", app->tls ? "https" : "http",
                    is_v6 ? "[" : "", options->listen, is_v6 ? "]" : "",
-                   tcp_listener_port(app->listener));
-    json_begin(&w, out);
-    json_open(&w, '{');
-    json_member_str(&w, "url", slice_cstr(url));
-    json_member_str(&w, "ca_file", app->tls ? slice_cstr(app->files.ca) : SLICE_NONE);
-    json_member_i64(&w, "pid", getpid());
-    json_member_open(&w, "tokens", '{');
-    json_member_str(&w, "gmail", SLICE("ya29.demo-gmail-full"));
-    json_member_str(&w, "notion", SLICE("ntn_demo_notion"));
-    json_close(&w, '}');
-    json_member_str(&w, "gmail_address", SLICE(GMAIL_ADDRESS));
-    json_member_open(&w, "task_parent", '{');
-    json_member_str(&w, "page_id", SLICE(NOTION_ROOT_PAGE));
-    json_close(&w, '}');
-    json_member_str(&w, "task_database_id", SLICE(NOTION_TASK_DATABASE));
-    json_member_str(&w, "task_data_source_id", SLICE(NOTION_TASK_SOURCE));
-    json_close(&w, '}');
+                   http_server_port(app->host.server, 0));
+    arena_init(&arena, 64 * 1024);
+    struct json tokens = OBJECT(&arena, "gmail notion", json_string(SLICE("ya29.demo-gmail-full")),
+                                json_string(SLICE("ntn_demo_notion")));
+    struct json parent = OBJECT(&arena, "page_id", json_string(SLICE(NOTION_ROOT_PAGE)));
+    struct json ready = OBJECT(
+        &arena,
+        "url ca_file pid tokens gmail_address task_parent task_database_id task_data_source_id",
+        json_string(slice_cstr(url)), app->tls ? json_string(slice_cstr(app->files.ca)) : json_null,
+        json_i64(getpid()), tokens, json_string(SLICE(GMAIL_ADDRESS)), parent,
+        json_string(SLICE(NOTION_TASK_DATABASE)), json_string(SLICE(NOTION_TASK_SOURCE)));
+    json_write(out, &ready);
     buf_append_char(out, '\n');
+    arena_deinit(&arena);
 }
 
 static int publish(const struct app *app, const struct options *options, struct err *err)
 {
     struct buf text;
-    char part[CERT_PATH_MAX + 16];
     buf_init(&text, 64 * 1024);
     write_ready(&text, app, options);
-    FILE *file = stdout;
-    if (options->ready_file) {
-        (void)snprintf(part, sizeof(part), "%.*s.%d", CERT_PATH_MAX, options->ready_file,
-                       (int)getpid());
-        file = fopen(part, "we");
-    }
-    bool is_ok = file && fwrite(text.ptr, 1, text.len, file) == text.len;
+    int status = OK;
+    if (options->ready_file)
+        status = file_write_whole(options->ready_file, buf_slice(&text), 0644, err);
+    else if (fwrite(text.ptr, 1, text.len, stdout) != text.len || fflush(stdout) != 0)
+        status = err_set(err, ERR_IO, "cannot write to stdout");
     buf_deinit(&text);
-    if (!options->ready_file)
-        return is_ok && fflush(stdout) == 0 ? OK : err_set(err, ERR_IO, "cannot write to stdout");
-    is_ok &= file && fclose(file) == 0;
-    if (is_ok && rename(part, options->ready_file) == 0)
-        return OK;
-    return err_set(err, ERR_IO, "cannot write %s: %s", options->ready_file, strerror(errno));
+    return status;
 }
 
 static int start(struct app *app, const struct options *options, struct err *err)
@@ -216,7 +178,6 @@ static int start(struct app *app, const struct options *options, struct err *err
     app->loop = loop_new(err);
     if (!app->loop)
         return err->code;
-    host_init(&app->host, app->loop, &app->provider);
     if (!provider_init(&app->provider, options->seed, clock_wall_us()))
         return err_set(err, ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < options->token_count; i++)
@@ -231,9 +192,9 @@ static int start(struct app *app, const struct options *options, struct err *err
         if (!app->tls)
             return err->code;
     }
-    struct tcp_listen_config listen = {.address = slice_cstr(address), .inherited_fd = -1};
-    app->listener = tcp_listen(app->loop, &listen, on_accept, app, err);
-    if (!app->listener || watch_signal(app, &app->term, SIGTERM, err) != OK ||
+    if (host_init(&app->host, app->loop, &app->provider, app->tls, slice_cstr(address), err) !=
+            OK ||
+        watch_signal(app, &app->term, SIGTERM, err) != OK ||
         watch_signal(app, &app->interrupt, SIGINT, err) != OK)
         return err->code;
     return publish(app, options, err);
@@ -243,18 +204,13 @@ static void stop(struct app *app)
 {
     if (!app->loop)
         return;
-    if (app->listener)
-        tcp_listener_free(app->listener);
     if (app->term.loop)
         signal_watch_stop(&app->term.watch);
     if (app->interrupt.loop)
         signal_watch_stop(&app->interrupt.watch);
-    host_close(&app->host);
-    /* Handshakes on the thread pool end before their streams are closed. */
-    while (!list_is_empty(&app->host.conns))
-        loop_turn(app->loop, true);
+    if (app->host.server)
+        host_deinit(&app->host);
     loop_free(app->loop);
-    host_deinit(&app->host);
     provider_deinit(&app->provider);
     tls_server_unref(app->tls);
     tls_library_deinit();

@@ -1,56 +1,47 @@
 /*
- * RFC 5322 and MIME reading, as far as a mail provider shows it: a tree of parts with decoded
- * headers and bodies. What had to be decoded lies in the arena given, the rest points into the raw
- * mail, which must live as long.
+ * RFC 5322 and MIME reading, as far as Gmail shows it: each part as the MessagePart of a reply, and
+ * decoded. What had to be decoded lies in the arena given, the rest points into the raw mail, which
+ * must live as long.
  */
 #ifndef PROVIDER_MIME_H
 #define PROVIDER_MIME_H
 
 #include "base/arena.h"
-#include "base/buf.h"
 #include "base/err.h"
-#include "base/slice.h"
+#include "json/json.h"
 
 enum {
     MIME_DEPTH_MAX = 10,
-    MIME_PARTS_MAX = 200, /* of one multipart */
+    MIME_PARTS_MAX = 2000,
     MIME_HEADERS_MAX = 500,
 };
 
-struct mime_header {
-    slice name, value; /* unfolded, encoded words decoded, UTF-8 */
-};
-
+/* A part; those inside it, and those behind it, are next, in the order of the text. */
 struct mime_part {
-    slice part_id;   /* "" for the root, then "0", "1", "1.0" */
-    slice mime_type; /* lower case, "text/plain" by default */
-    slice filename;  /* "" when there is none */
-    struct mime_header *headers;
-    size_t header_count;
-    slice body; /* without transfer encoding; text in UTF-8; empty for a multipart */
-    struct mime_part *parts;
-    size_t part_count;
+    slice type;          /* lower case, "text/plain" by default */
+    slice filename;      /* "" when there is none */
+    slice attachment_id; /* "" where it is no attachment */
+    slice body;          /* without transfer encoding; text in UTF-8; empty for a multipart */
+    struct json headers; /* [{name, value}], unfolded, encoded words decoded, UTF-8 */
+    struct json json;    /* {partId, mimeType, filename, headers, body, parts} */
+    struct mime_part *next;
 };
 
-/* ERR_SYNTAX: no header section, or a multipart without a boundary; ERR_LIMIT; ERR_NOMEM. */
-int mime_parse(struct arena *arena, slice raw, struct mime_part *out, struct err *err) MUST_CHECK;
+/* Reads a header section; *text is the body behind the empty line. ERR_SYNTAX: there is none;
+ * ERR_LIMIT, ERR_NOMEM. */
+int mime_read_head(struct arena *arena, slice *text, struct mime_part *out,
+                   struct err *err) MUST_CHECK;
+/* The whole mail; an attachment's id is prefix and the part's. ERR_SYNTAX, too: a multipart without
+ * a boundary. */
+int mime_parse(struct arena *arena, slice raw, slice prefix, struct mime_part *out,
+               struct err *err) MUST_CHECK;
 /* First header of that name, whatever its case; "" when absent. */
 slice mime_header(const struct mime_part *part, const char *name);
-/* The first part, depth first, that is of this type and no attachment; NULL when there is none. */
-const struct mime_part *mime_find(const struct mime_part *part, const char *mime_type);
-bool mime_is_attachment(const struct mime_part *part);
-
-/* mime_text.c */
-/* Decodes RFC 2047 encoded words. */
-slice mime_decode_words(struct arena *arena, slice text);
-/* What is no UTF-8 is read as Latin-1, whatever charset is named. */
-slice mime_to_utf8(struct arena *arena, slice bytes);
-void mime_decode_quoted(struct buf *out, slice text, bool is_header);
-/* Forgiving: white space and other foreign bytes are skipped. */
-void mime_decode_base64(struct buf *out, slice text);
-/* Parameter of a structured header: mime_param("text/plain; charset=utf-8", "charset"). */
-slice mime_param(struct arena *arena, slice value, const char *name);
-/* Addresses of a header: calls back for each "local@domain" in it, lower case as written. */
-void mime_addresses(slice value, void (*on_address)(void *user, slice address), void *user);
+/* The first part that is of this type and no attachment; NULL when there is none. */
+const struct mime_part *mime_find(const struct mime_part *part, const char *type);
+/* Takes the next "local@domain" off a header's value, SLICE_NONE when there is no more. */
+slice mime_take_address(slice *value);
+/* In base64url with padding, as Gmail writes it. */
+slice mime_base64url(struct arena *arena, slice bytes);
 
 #endif

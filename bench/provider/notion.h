@@ -71,16 +71,24 @@ struct notion {
 struct notion_request {
     struct notion *notion;
     const struct provider_request *http;
+    struct arena *arena; /* http's */
     struct provider_reply *reply;
     const struct json *body;  /* an object; empty where there was none */
     slice id, id2;            /* from the path */
     struct notion_node *node; /* that id names, where the route says of which kind */
+    struct json object;       /* the node's, to be changed; where kind says of what write */
+    const char *kind;         /* of the ledger's entry: "pages.create" */
 };
-typedef void (*notion_handler)(struct notion_request *request);
+/* Answers; false: with an error, so that `return notion_invalid(...)`. */
+typedef bool (*notion_handler)(struct notion_request *request);
 
-/* ---- errors (notion_api.c): all answer and return false, so that `return notion_invalid(...)`
- * ---- */
+/* ---- errors (notion_api.c): all answer and return false ---- */
 bool notion_invalid(struct notion_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* "body failed validation: WHERE should WHAT, instead was `TYPE`."; input NULL: undefined. */
+bool notion_should(struct notion_request *request, const char *where, const char *what,
+                   const struct json *input);
+/* true: got is 1 to max, of a length 0 to max. */
+bool notion_in_range(struct notion_request *request, const char *where, int64_t got, int64_t max);
 bool notion_not_found(struct notion_request *request, const char *what, slice id);
 bool notion_out_of_memory(struct notion_request *request);
 /* What a status says when nothing more is known: for faults. */
@@ -90,17 +98,19 @@ void notion_handle(struct provider *provider, const struct provider_request *req
 /* Carries out the requests of notion.json. */
 bool notion_seed(struct notion *notion, int64_t now_us) MUST_CHECK;
 
-/* ---- replies (notion_api.c) ---- */
-/* The node as its kind, with what changes without it. */
-void notion_write(struct json_writer *w, const struct notion_node *node, struct arena *arena);
+/* ---- replies (notion_api.c): return true ---- */
+/* The node as its kind, with what changes without it; of a page the properties that
+ * filter_properties of the query names; none: all. */
+void notion_write(struct json_writer *w, const struct notion_node *node,
+                  const struct provider_request *http);
 /* Pages and databases as child_page and child_database. */
-void notion_write_block(struct json_writer *w, const struct notion_node *node, struct arena *arena);
-void notion_reply(struct notion_request *request, const struct notion_node *node);
-/* A page with the properties that filter_properties of the query names; none: all. */
-void notion_write_page(struct json_writer *w, const struct notion_node *page,
-                       const struct provider_request *http);
-/* A write was carried out: the ledger, and the node as the reply. kind: "notion.pages.create". */
-void notion_done(struct notion_request *request, const char *kind, const struct notion_node *node);
+void notion_write_block(struct json_writer *w, const struct notion_node *node,
+                        const struct provider_request *http);
+bool notion_reply(struct notion_request *request, const struct json *value);
+/* A write was carried out: the ledger, and the node as the reply. */
+bool notion_done(struct notion_request *request, const struct notion_node *node);
+/* The request's object becomes the node's, and the reply; false: answered. */
+bool notion_save(struct notion_request *request);
 /* A list: page_size (default 100) and start_cursor of the query, for GET, or of the body. */
 struct notion_list {
     struct json_writer w;
@@ -121,7 +131,7 @@ void notion_free(struct notion *notion);
 /* Any spelling (with or without dashes, upper or lower case) to the canonical one. */
 bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1]) MUST_CHECK;
 /* The next of the seed's, or a random one. */
-void notion_id_new(struct notion *notion, char out[UUID_TEXT_LEN + 1]);
+struct json notion_id_new(struct notion *notion, struct arena *arena);
 struct notion_node *notion_find(const struct notion *notion, slice id);
 const char *notion_kind_name(enum notion_kind kind);
 /* {"type": "page_id", "page_id": ...}; NULL: the workspace. */
@@ -149,8 +159,6 @@ void notion_evict(struct notion *notion);
 bool notion_is_gone(const struct notion_node *node); /* it or one above it is archived */
 /* Answers where the node or one above it is archived, and stays so. */
 bool notion_is_editable(struct notion_request *request, const struct notion_node *node);
-/* Members of the object alone, not of what is inside it. */
-struct json notion_copy(struct arena *arena, const struct json *object);
 
 /* ---- texts, schemas and values (notion_property.c) ---- */
 /* Reads rich text that a client sent into the full form. where: "body.title". */
@@ -158,13 +166,16 @@ bool notion_text_read(struct notion_request *request, const struct json *input, 
                       struct json *out);
 /* Reads body[key], where there is one, into the object. */
 bool notion_text_put(struct notion_request *request, const char *key, struct json *object);
+/* The same of a boolean that the object has. */
+void notion_flag_put(struct notion_request *request, const char *key, struct json *object);
 /* All plain_text joined; in arena where there is more than one. */
 slice notion_text_plain(struct arena *arena, const struct json *rich_text);
 /* Plain text of the title, of a block or a comment. */
 slice notion_label(struct arena *arena, const struct json *object);
-/* The member of that name or of that id; NULL when there is none. *at (may be NULL): its index. */
-const struct json *notion_property_find(const struct json *properties, slice name_or_id,
-                                        uint32_t *at);
+/* The member of that name or of that id; NULL when there is none. */
+const struct json *notion_property_find(const struct json *properties, slice name_or_id);
+/* The same of a node's object. */
+const struct json *notion_node_property(const struct notion_node *node, slice name_or_id);
 /* Reads a schema object over the source's properties. */
 bool notion_schema_read(struct notion_request *request, struct json *source,
                         const struct json *input);
@@ -174,6 +185,11 @@ bool notion_values_read(struct notion_request *request, const struct notion_node
                         struct json *page, const struct json *input);
 /* What filters and sorts compare: a text, a number, a boolean, a list of texts, or null. */
 struct json notion_value_key(struct arena *arena, const struct json *property);
+
+/* ---- pages (notion_page.c) ---- */
+/* The node of one of the kinds from first to last that body.parent names. false: answered. */
+bool notion_parent_read(struct notion_request *request, enum notion_kind first,
+                        enum notion_kind last, struct notion_node **out);
 
 /* ---- blocks (notion_block.c) ---- */
 /* Adds blocks to parent, before a sibling (NULL: at the end); all or, answered, none. */
@@ -185,35 +201,32 @@ bool notion_blocks_add(struct notion_request *request, struct notion_node *paren
 /* The blocks that a text stands for, as a client would send them; in arena. */
 struct json notion_markdown_read(struct arena *arena, slice text);
 
-/* ---- filters and sorts (notion_query.c) ---- */
-void notion_sources_query(struct notion_request *request);
-void notion_search(struct notion_request *request);
-
 /* ---- requests ---- */
-void notion_get(struct notion_request *request);
-void notion_pages_create(struct notion_request *request);
-void notion_pages_get(struct notion_request *request);
-void notion_pages_update(struct notion_request *request);
-void notion_pages_property(struct notion_request *request);
-void notion_pages_move(struct notion_request *request);
-void notion_pages_markdown(struct notion_request *request);
-void notion_pages_markdown_update(struct notion_request *request);
-void notion_databases_create(struct notion_request *request);
-void notion_databases_update(struct notion_request *request);
-void notion_sources_create(struct notion_request *request);
-void notion_sources_update(struct notion_request *request);
-void notion_sources_templates(struct notion_request *request);
-void notion_blocks_get(struct notion_request *request);
-void notion_blocks_update(struct notion_request *request);
-void notion_blocks_delete(struct notion_request *request);
-void notion_children_list(struct notion_request *request);
-void notion_children_append(struct notion_request *request);
-void notion_users_list(struct notion_request *request);
-void notion_users_get(struct notion_request *request);
-void notion_users_me(struct notion_request *request);
-void notion_comments_list(struct notion_request *request);
-void notion_comments_create(struct notion_request *request);
-void notion_comments_update(struct notion_request *request);
-void notion_comments_delete(struct notion_request *request);
+bool notion_get(struct notion_request *request);
+bool notion_pages_create(struct notion_request *request);
+bool notion_pages_update(struct notion_request *request);
+bool notion_pages_property(struct notion_request *request);
+bool notion_pages_move(struct notion_request *request);
+bool notion_pages_markdown(struct notion_request *request);
+bool notion_pages_markdown_update(struct notion_request *request);
+bool notion_databases_create(struct notion_request *request);
+bool notion_databases_update(struct notion_request *request);
+bool notion_sources_create(struct notion_request *request);
+bool notion_sources_update(struct notion_request *request);
+bool notion_sources_templates(struct notion_request *request);
+bool notion_sources_query(struct notion_request *request);
+bool notion_search(struct notion_request *request);
+bool notion_blocks_get(struct notion_request *request);
+bool notion_blocks_update(struct notion_request *request);
+bool notion_blocks_delete(struct notion_request *request);
+bool notion_children_list(struct notion_request *request);
+bool notion_children_append(struct notion_request *request);
+bool notion_users_list(struct notion_request *request);
+bool notion_users_get(struct notion_request *request);
+bool notion_users_me(struct notion_request *request);
+bool notion_comments_list(struct notion_request *request);
+bool notion_comments_create(struct notion_request *request);
+bool notion_comments_update(struct notion_request *request);
+bool notion_comments_delete(struct notion_request *request);
 
 #endif

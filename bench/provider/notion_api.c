@@ -2,58 +2,53 @@
  * The entry of Notion requests: token, version, route, object, body; its error shape, its lists,
  * and the requests that make the first state.
  */
-#include "expr/expr.h"
 #include "provider/ledger.h"
 #include "provider/notion.h"
 #include "provider/route.h"
 #include "provider/token.h"
 
-enum {
-    GET = HTTP_METHOD_GET,
-    POST = HTTP_METHOD_POST,
-    PATCH = HTTP_METHOD_PATCH,
-    DELETE = HTTP_METHOD_DELETE,
-    READ = SCOPE_READ_CONTENT,
-    INSERT = SCOPE_INSERT_CONTENT,
-    UPDATE = SCOPE_UPDATE_CONTENT,
-};
-
 static const struct notion_route {
     int method; /* enum http_method */
     const char *pattern;
     notion_handler run;
-    unsigned scopes;       /* capability needed; 0: none */
+    const char *scope;     /* the capability that is needed; NULL: none */
     enum notion_kind kind; /* of the object that the first parameter names; NOTION_KINDS: none */
+    const char *write;     /* its kind, for the ledger */
 } routes[] = {
-    {POST, "v1/pages", notion_pages_create, INSERT, NOTION_KINDS},
-    {GET, "v1/pages/*", notion_pages_get, READ, NOTION_PAGE},
-    {PATCH, "v1/pages/*", notion_pages_update, UPDATE, NOTION_PAGE},
-    {GET, "v1/pages/*/properties/*", notion_pages_property, READ, NOTION_PAGE},
-    {POST, "v1/pages/*/move", notion_pages_move, UPDATE, NOTION_PAGE},
-    {GET, "v1/pages/*/markdown", notion_pages_markdown, READ, NOTION_PAGE},
-    {PATCH, "v1/pages/*/markdown", notion_pages_markdown_update, UPDATE, NOTION_PAGE},
-    {POST, "v1/databases", notion_databases_create, INSERT, NOTION_KINDS},
-    {GET, "v1/databases/*", notion_get, READ, NOTION_DATABASE},
-    {PATCH, "v1/databases/*", notion_databases_update, UPDATE, NOTION_DATABASE},
-    {POST, "v1/data_sources", notion_sources_create, INSERT, NOTION_KINDS},
-    {GET, "v1/data_sources/*", notion_get, READ, NOTION_SOURCE},
-    {PATCH, "v1/data_sources/*", notion_sources_update, UPDATE, NOTION_SOURCE},
-    {POST, "v1/data_sources/*/query", notion_sources_query, READ, NOTION_SOURCE},
-    {GET, "v1/data_sources/*/templates", notion_sources_templates, READ, NOTION_SOURCE},
-    {POST, "v1/search", notion_search, READ, NOTION_KINDS},
-    {GET, "v1/blocks/*", notion_blocks_get, READ, NOTION_BLOCK},
-    {PATCH, "v1/blocks/*", notion_blocks_update, UPDATE, NOTION_BLOCK},
-    {DELETE, "v1/blocks/*", notion_blocks_delete, UPDATE, NOTION_BLOCK},
-    {GET, "v1/blocks/*/children", notion_children_list, READ, NOTION_BLOCK},
-    {PATCH, "v1/blocks/*/children", notion_children_append, INSERT, NOTION_BLOCK},
-    {GET, "v1/users", notion_users_list, SCOPE_USERS, NOTION_KINDS},
-    {GET, "v1/users/me", notion_users_me, 0, NOTION_KINDS},
-    {GET, "v1/users/*", notion_users_get, SCOPE_USERS, NOTION_KINDS},
-    {GET, "v1/comments", notion_comments_list, SCOPE_COMMENTS, NOTION_KINDS},
-    {POST, "v1/comments", notion_comments_create, SCOPE_COMMENTS, NOTION_KINDS},
-    {GET, "v1/comments/*", notion_get, SCOPE_COMMENTS, NOTION_COMMENT},
-    {PATCH, "v1/comments/*", notion_comments_update, SCOPE_COMMENTS, NOTION_COMMENT},
-    {DELETE, "v1/comments/*", notion_comments_delete, SCOPE_COMMENTS, NOTION_COMMENT},
+    {POST, "v1/pages", notion_pages_create, "insert", NOTION_KINDS, "pages.create"},
+    {GET, "v1/pages/*", notion_get, "read", NOTION_PAGE, NULL},
+    {PATCH, "v1/pages/*", notion_pages_update, "update", NOTION_PAGE, "pages.update"},
+    {GET, "v1/pages/*/properties/*", notion_pages_property, "read", NOTION_PAGE, NULL},
+    {POST, "v1/pages/*/move", notion_pages_move, "update", NOTION_PAGE, "pages.move"},
+    {GET, "v1/pages/*/markdown", notion_pages_markdown, "read", NOTION_PAGE, NULL},
+    {PATCH, "v1/pages/*/markdown", notion_pages_markdown_update, "update", NOTION_PAGE,
+     "pages.markdown"},
+    {POST, "v1/databases", notion_databases_create, "insert", NOTION_KINDS, "databases.create"},
+    {GET, "v1/databases/*", notion_get, "read", NOTION_DATABASE, NULL},
+    {PATCH, "v1/databases/*", notion_databases_update, "update", NOTION_DATABASE,
+     "databases.update"},
+    {POST, "v1/data_sources", notion_sources_create, "insert", NOTION_KINDS, "data_sources.create"},
+    {GET, "v1/data_sources/*", notion_get, "read", NOTION_SOURCE, NULL},
+    {PATCH, "v1/data_sources/*", notion_sources_update, "update", NOTION_SOURCE,
+     "data_sources.update"},
+    {POST, "v1/data_sources/*/query", notion_sources_query, "read", NOTION_SOURCE, NULL},
+    {GET, "v1/data_sources/*/templates", notion_sources_templates, "read", NOTION_SOURCE, NULL},
+    {POST, "v1/search", notion_search, "read", NOTION_KINDS, NULL},
+    {GET, "v1/blocks/*", notion_blocks_get, "read", NOTION_BLOCK, NULL},
+    {PATCH, "v1/blocks/*", notion_blocks_update, "update", NOTION_BLOCK, "blocks.update"},
+    {DELETE, "v1/blocks/*", notion_blocks_delete, "update", NOTION_BLOCK, "blocks.delete"},
+    {GET, "v1/blocks/*/children", notion_children_list, "read", NOTION_BLOCK, NULL},
+    {PATCH, "v1/blocks/*/children", notion_children_append, "insert", NOTION_BLOCK,
+     "blocks.append"},
+    {GET, "v1/users", notion_users_list, "users", NOTION_KINDS, NULL},
+    {GET, "v1/users/me", notion_users_me, NULL, NOTION_KINDS, NULL},
+    {GET, "v1/users/*", notion_users_get, "users", NOTION_KINDS, NULL},
+    {GET, "v1/comments", notion_comments_list, "comments", NOTION_KINDS, NULL},
+    {POST, "v1/comments", notion_comments_create, "comments", NOTION_KINDS, "comments.create"},
+    {GET, "v1/comments/*", notion_get, "comments", NOTION_COMMENT, NULL},
+    {PATCH, "v1/comments/*", notion_comments_update, "comments", NOTION_COMMENT, "comments.update"},
+    {DELETE, "v1/comments/*", notion_comments_delete, "comments", NOTION_COMMENT,
+     "comments.delete"},
 };
 
 /* ---- errors ---- */
@@ -61,16 +56,14 @@ static const struct notion_route {
 static bool fail(struct notion *notion, struct provider_reply *reply, unsigned status, slice code,
                  slice message)
 {
-    char id[UUID_TEXT_LEN + 1];
-    notion_id_new(notion, id);
+    struct arena arena;
+    arena_init(&arena, 64 * 1024);
+    struct json body = OBJECT(&arena, "object status code message request_id",
+                              json_string(SLICE("error")), json_i64(status), json_string(code),
+                              json_string(message), notion_id_new(notion, &arena));
     struct json_writer w = reply_json(reply, status);
-    json_open(&w, '{');
-    json_member_str(&w, "object", SLICE("error"));
-    json_member_i64(&w, "status", status);
-    json_member_str(&w, "code", code);
-    json_member_str(&w, "message", message);
-    json_member_str(&w, "request_id", slice_of(id, UUID_TEXT_LEN));
-    json_close(&w, '}');
+    json_put(&w, &body);
+    arena_deinit(&arena);
     return false;
 }
 
@@ -78,9 +71,27 @@ bool notion_invalid(struct notion_request *request, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    slice message = arena_vprintf(request->http->arena, fmt, args);
+    slice message = arena_vprintf(request->arena, fmt, args);
     va_end(args);
     return fail(request->notion, request->reply, 400, SLICE("validation_error"), message);
+}
+
+bool notion_should(struct notion_request *request, const char *where, const char *what,
+                   const struct json *input)
+{
+    return notion_invalid(request, "%.*s failed validation: %s should %s, instead was `%s`.",
+                          (int)strcspn(where, "."), where, where, what,
+                          input ? json_type_name(input) : "undefined");
+}
+
+bool notion_in_range(struct notion_request *request, const char *where, int64_t got, int64_t max)
+{
+    int64_t least = got < 1 ? 1 : max;
+    return (got >= 1 && got <= max) ||
+           notion_invalid(request,
+                          "%.*s failed validation: %s should be %s `%lld`, instead was `%lld`.",
+                          (int)strcspn(where, "."), where, where, got < 1 ? "≥" : "≤",
+                          (long long)least, (long long)got);
 }
 
 bool notion_not_found(struct notion_request *request, const char *what, slice id)
@@ -92,7 +103,7 @@ bool notion_not_found(struct notion_request *request, const char *what, slice id
                               "path failed validation: path.%s_id should be a valid uuid, instead "
                               "was `\"%.*s\"`.",
                               what, SLICE_ARG(slice_first(id, 80)));
-    slice message = arena_printf(request->http->arena,
+    slice message = arena_printf(request->arena,
                                  "Could not find %s with ID: %.*s. Make sure the relevant pages "
                                  "and databases are shared with your integration.",
                                  what,
@@ -121,9 +132,7 @@ bool notion_out_of_memory(struct notion_request *request)
 
 static bool has_children(const struct notion_node *node)
 {
-    LIST_EACH((struct list *)(uintptr_t)&node->children, link)
-    {
-        const struct notion_node *child = LIST_ITEM(link, struct notion_node, sibling_link);
+    LIST_EACH(&node->children, const struct notion_node, child, sibling_link) {
         if (!child->is_archived && child->kind != NOTION_SOURCE && child->kind != NOTION_COMMENT)
             return true;
     }
@@ -133,120 +142,120 @@ static bool has_children(const struct notion_node *node)
 static struct json sources_of(const struct notion_node *database, struct arena *arena)
 {
     struct json list = json_array();
-    LIST_EACH((struct list *)(uintptr_t)&database->children, link)
-    {
-        const struct notion_node *source = LIST_ITEM(link, struct notion_node, sibling_link);
-        struct json item = json_object();
-        if (source->is_archived)
-            continue;
-        json_object_set(arena, &item, SLICE("id"), *JSON_GET(notion_object(source), "id"));
-        json_object_set(arena, &item, SLICE("name"), json_string(source->label));
-        json_array_push(arena, &list, item);
+    LIST_EACH(&database->children, const struct notion_node, source, sibling_link) {
+        if (!source->is_archived)
+            json_array_push(arena, &list,
+                            OBJECT(arena, "id name", json_string(slice_cstr(source->id)),
+                                   json_string(source->label)));
     }
     return list;
 }
 
-void notion_write(struct json_writer *w, const struct notion_node *node, struct arena *arena)
+static void filter_properties(const struct provider_request *http, struct json *page)
 {
-    if (node->kind == NOTION_PAGE || node->kind == NOTION_COMMENT) {
+    const struct json *all = JSON_GET(page, "properties");
+    struct json some = json_object();
+    for (uint32_t i = 0; i < all->count; i++)
+        if (provider_wants(http, SLICE("filter_properties"),
+                           json_get_str(&all->as.members[i].value, SLICE("id"))))
+            json_object_set(http->arena, &some, json_str(&all->as.members[i].key),
+                            all->as.members[i].value);
+    json_object_put(http->arena, page, SLICE("properties"), some);
+}
+
+void notion_write(struct json_writer *w, const struct notion_node *node,
+                  const struct provider_request *http)
+{
+    struct arena *arena = http->arena;
+    if (node->kind == NOTION_COMMENT ||
+        (node->kind == NOTION_PAGE &&
+         provider_wants(http, SLICE("filter_properties"), SLICE_NONE))) {
         json_put_raw(w, node->text);
         return;
     }
-    struct json object = notion_copy(arena, notion_object(node));
-    if (node->kind == NOTION_DATABASE)
+    struct json object = provider_copy(arena, notion_object(node));
+    if (node->kind == NOTION_PAGE)
+        filter_properties(http, &object);
+    else if (node->kind == NOTION_DATABASE)
         json_object_put(arena, &object, SLICE("data_sources"), sources_of(node, arena));
     else if (node->kind == NOTION_BLOCK)
         json_object_put(arena, &object, SLICE("has_children"), json_bool(has_children(node)));
     json_put(w, &object);
 }
 
-void notion_write_block(struct json_writer *w, const struct notion_node *node, struct arena *arena)
+void notion_write_block(struct json_writer *w, const struct notion_node *node,
+                        const struct provider_request *http)
 {
-    if (node->kind == NOTION_BLOCK) {
-        notion_write(w, node, arena);
-        return;
-    }
     static const char *const kept[] = {"id",         "created_time",   "last_edited_time",
                                        "created_by", "last_edited_by", "parent",
                                        "in_trash"};
+    struct arena *arena = http->arena;
     slice type = node->kind == NOTION_PAGE ? SLICE("child_page") : SLICE("child_database");
-    struct json object = json_object(), child = json_object();
+    struct json object = json_object();
+    if (node->kind == NOTION_BLOCK) {
+        notion_write(w, node, http);
+        return;
+    }
     json_object_set(arena, &object, SLICE("object"), json_string(SLICE("block")));
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         json_object_set(arena, &object, slice_cstr(kept[i]),
                         *json_get(notion_object(node), slice_cstr(kept[i])));
     json_object_set(arena, &object, SLICE("has_children"), json_bool(has_children(node)));
     json_object_set(arena, &object, SLICE("type"), json_string(type));
-    json_object_set(arena, &child, SLICE("title"), json_string(node->label));
-    json_object_set(arena, &object, type, child);
+    json_object_set(arena, &object, type, OBJECT(arena, "title", json_string(node->label)));
     json_put(w, &object);
 }
 
-static bool is_wanted(const struct provider_request *http, slice id)
-{
-    for (size_t i = 0; i < http->query_count; i++)
-        if (slice_starts_with(http->query[i].name, SLICE("filter_properties")) &&
-            slice_eq(http->query[i].value, id))
-            return true;
-    return false;
-}
-
-void notion_write_page(struct json_writer *w, const struct notion_node *page,
-                       const struct provider_request *http)
-{
-    if (!request_query(http, SLICE("filter_properties")).ptr &&
-        !request_query(http, SLICE("filter_properties[]")).ptr) {
-        json_put_raw(w, page->text);
-        return;
-    }
-    struct json object = notion_copy(http->arena, notion_object(page)), some = json_object();
-    const struct json *all = JSON_GET(&object, "properties");
-    for (uint32_t i = 0; i < all->count; i++)
-        if (is_wanted(http, json_get_str(&all->as.members[i].value, SLICE("id"))))
-            json_object_set(http->arena, &some, json_str(&all->as.members[i].key),
-                            all->as.members[i].value);
-    json_object_put(http->arena, &object, SLICE("properties"), some);
-    json_put(w, &object);
-}
-
-void notion_reply(struct notion_request *request, const struct notion_node *node)
+bool notion_reply(struct notion_request *request, const struct json *value)
 {
     struct json_writer w = reply_json(request->reply, 200);
-    notion_write(&w, node, request->http->arena);
+    json_put(&w, value);
+    return true;
 }
 
-void notion_get(struct notion_request *request)
+static bool reply_node(struct notion_request *request, const struct notion_node *node)
 {
-    notion_reply(request, request->node);
+    struct json_writer w = reply_json(request->reply, 200);
+    notion_write(&w, node, request->http);
+    return true;
 }
 
-void notion_done(struct notion_request *request, const char *kind, const struct notion_node *node)
+bool notion_get(struct notion_request *request)
+{
+    return reply_node(request, request->node);
+}
+
+bool notion_done(struct notion_request *request, const struct notion_node *node)
 {
     if (!request->notion->seed)
-        ledger_add(request->notion->provider->ledger, request->http, kind,
-                   slice_of(node->id, UUID_TEXT_LEN), node->label);
-    notion_reply(request, node);
+        ledger_add(request->notion->provider->ledger, request->http, "notion", request->kind,
+                   slice_cstr(node->id), node->label);
+    return reply_node(request, node);
+}
+
+bool notion_save(struct notion_request *request)
+{
+    return notion_node_set(request, request->node, &request->object) &&
+           notion_done(request, request->node);
 }
 
 bool notion_list_open(struct notion_request *request, const char *type, struct notion_list *list)
 {
     bool is_query = request->http->method == HTTP_METHOD_GET;
-    const char *where = is_query ? "query" : "body";
     int64_t size = NOTION_PAGE_MAX;
     const struct json *input = JSON_GET(request->body, "page_size");
     slice text = request_query(request->http, SLICE("page_size"));
-    *list = (struct notion_list){.type = type,
-                                 .cursor =
-                                     is_query ? request_query(request->http, SLICE("start_cursor"))
-                                              : json_get_str(request->body, SLICE("start_cursor"))};
     if (is_query ? text.len && !slice_to_i64(text, &size) : input && !json_to_i64(input, &size))
         size = -1;
-    if (size < 1 || size > NOTION_PAGE_MAX)
-        return notion_invalid(
-            request, "%s failed validation: %s.page_size should be %s `%d`, instead was `%lld`.",
-            where, where, size < 1 ? "≥" : "≤", size < 1 ? 1 : NOTION_PAGE_MAX, (long long)size);
-    list->size = (size_t)size;
-    list->w = reply_json(request->reply, 200);
+    if (!notion_in_range(request, is_query ? "query.page_size" : "body.page_size", size,
+                         NOTION_PAGE_MAX))
+        return false;
+    *list = (struct notion_list){.type = type,
+                                 .size = (size_t)size,
+                                 .cursor = is_query
+                                               ? request_query(request->http, SLICE("start_cursor"))
+                                               : json_get_str(request->body, SLICE("start_cursor")),
+                                 .w = reply_json(request->reply, 200)};
     json_open(&list->w, '{');
     json_member_str(&list->w, "object", SLICE("list"));
     json_member_open(&list->w, "results", '[');
@@ -283,7 +292,7 @@ bool notion_list_close(struct notion_request *request, struct notion_list *list)
 
 /* ---- a request ---- */
 
-static bool check_access(struct notion_request *request, unsigned scopes)
+static bool check_access(struct notion_request *request, const char *scope)
 {
     struct provider *provider = request->notion->provider;
     const struct token *token =
@@ -302,7 +311,7 @@ static bool check_access(struct notion_request *request, unsigned scopes)
                               "Notion-Version header failed validation: this emulator speaks "
                               "`\"" NOTION_VERSION "\"` only, instead was `\"%.*s\"`.",
                               SLICE_ARG(slice_first(version, 40)));
-    if (scopes && !(token->scopes & scopes)) {
+    if (scope && !token_may(token, scope)) {
         notion_error_plain(provider, request->reply, 403);
         return false;
     }
@@ -318,15 +327,12 @@ static bool read_body(struct notion_request *request)
     request->body = &empty;
     if (!http->body.len)
         return true;
-    const struct json *body = json_parse(http->arena, http->body, &json_limits_provider, &err);
+    const struct json *body = json_parse(request->arena, http->body, &json_limits_provider, &err);
     if (!body)
         return fail(request->notion, request->reply, 400, SLICE("invalid_json"),
                     SLICE("Error parsing JSON body."));
     request->body = body;
-    return json_is(body, JSON_OBJECT) ||
-           notion_invalid(request,
-                          "body failed validation: body should be an object, instead was `%s`.",
-                          json_type_name(body));
+    return json_is(body, JSON_OBJECT) || notion_should(request, "body", "be an object", body);
 }
 
 /* The object of the path. Pages and databases are blocks, too. false: answered. */
@@ -337,8 +343,11 @@ static bool find_node(struct notion_request *request, enum notion_kind kind)
     struct notion_node *node = notion_find(request->notion, request->id);
     bool is_container = node && node->kind <= NOTION_DATABASE;
     request->node = node;
-    if (node && (node->kind == kind || (kind == NOTION_BLOCK && is_container)))
+    if (node && (node->kind == kind || (kind == NOTION_BLOCK && is_container))) {
+        if (request->kind)
+            request->object = provider_copy(request->arena, notion_object(node));
         return true;
+    }
     if (is_container)
         return notion_invalid(request, "Provided ID %s is a %s, not a %s.", node->id,
                               notion_kind_name(node->kind),
@@ -358,13 +367,15 @@ void notion_handle(struct provider *provider, const struct provider_request *htt
             route = &routes[i];
     struct notion_request request = {.notion = provider->notion,
                                      .http = http,
+                                     .arena = http->arena,
                                      .reply = reply,
                                      .id = params[0],
-                                     .id2 = params[1]};
+                                     .id2 = params[1],
+                                     .kind = route ? route->write : NULL};
     if (!route)
         fail(request.notion, reply, 400, SLICE("invalid_request_url"),
              SLICE("Invalid request URL."));
-    else if (check_access(&request, route->scopes) && read_body(&request) &&
+    else if (check_access(&request, route->scope) && read_body(&request) &&
              find_node(&request, route->kind))
         route->run(&request);
 }
@@ -382,14 +393,17 @@ static bool seed_one(struct notion *notion, const struct json *entry, int64_t no
                                     .arena = arena,
                                     .now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) *
                                                            INT64_C(3600000000)};
-    struct notion_request request = {
-        .notion = notion, .http = &http, .reply = &reply, .body = JSON_GET(entry, "body")};
+    struct notion_request request = {.notion = notion,
+                                     .http = &http,
+                                     .arena = arena,
+                                     .reply = &reply,
+                                     .body = JSON_GET(entry, "body")};
     slice path = json_get_str(entry, SLICE("path"));
     notion->seed = entry;
     notion->seed_ids = 0;
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
         if (routes[i].method == POST && slice_eq_cstr(path, routes[i].pattern))
-            routes[i].run(&request);
+            (void)routes[i].run(&request);
     notion->seed = NULL;
     buf_deinit(&body);
     return reply.status == 200;
@@ -401,19 +415,14 @@ static bool seed_entry(struct notion *notion, const struct json *entry, int64_t 
 {
     const struct json *rows = JSON_GET(entry, "each");
     uint32_t count = rows ? rows->count : 1;
-    struct err err;
-    struct expr_template *all = expr_template_compile(arena, entry, &err);
-    for (uint32_t i = 0; all && i < count; i++) {
-        struct json scope = json_object(), one;
-        struct expr_budget budget;
-        expr_budget_init(&budget);
-        json_object_set(arena, &scope, SLICE("row"), rows ? *json_at(rows, i) : json_null);
-        json_object_set(arena, &scope, SLICE("now_s"), json_i64(now_us / 1000000));
-        if (expr_template_eval(all, &scope, 0, &budget, arena, &one, &err) != OK ||
-            !seed_one(notion, &one, now_us, arena))
+    for (uint32_t i = 0; i < count; i++) {
+        struct json one;
+        struct json scope = OBJECT(arena, "row now_s", rows ? *json_at(rows, i) : json_null,
+                                   json_i64(now_us / 1000000));
+        if (!provider_eval(arena, entry, &scope, &one) || !seed_one(notion, &one, now_us, arena))
             return false;
     }
-    return all != NULL;
+    return true;
 }
 
 bool notion_seed(struct notion *notion, int64_t now_us)

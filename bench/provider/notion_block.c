@@ -23,8 +23,8 @@ static slice find_type(const struct notion_request *request, const struct json *
 static bool read_content(struct notion_request *request, const struct json *content,
                          const struct json *former, const char *where, struct json *out)
 {
-    struct arena *arena = request->http->arena;
-    *out = notion_copy(arena, former);
+    struct arena *arena = request->arena;
+    *out = provider_copy(arena, former);
     for (uint32_t i = 0; i < content->count; i++) {
         slice key = json_str(&content->as.members[i].key);
         struct json value = content->as.members[i].value;
@@ -42,23 +42,18 @@ static bool add_block(struct notion_request *request, struct notion_node *parent
                       struct list *before, const struct json *block, const char *where,
                       unsigned depth)
 {
-    struct arena *arena = request->http->arena;
+    struct arena *arena = request->arena;
     struct json content;
     const struct json *empty;
     slice type = find_type(request, block, &empty);
     const struct json *input = json_get(block, type);
     if (!type.ptr)
-        return notion_invalid(request,
-                              "body failed validation: %s should have one known block type, "
-                              "instead was `%s`.",
-                              where, json_is(block, JSON_OBJECT) ? "{}" : "undefined");
+        return notion_should(request, where, "have one known block type", block);
+    where = arena_printf(arena, "%s.%.*s", where, SLICE_ARG(type)).ptr;
     if (!json_is(input, JSON_OBJECT))
-        return notion_invalid(request,
-                              "body failed validation: %s.%.*s should be defined, instead was "
-                              "`undefined`.",
-                              where, SLICE_ARG(type));
-    slice inner = arena_printf(arena, "%s.%.*s.rich_text", where, SLICE_ARG(type));
-    if (!read_content(request, input, empty, inner.ptr, &content))
+        return notion_should(request, where, "be defined", NULL);
+    if (!read_content(request, input, empty, arena_printf(arena, "%s.rich_text", where).ptr,
+                      &content))
         return false;
     struct json object = notion_shape(request, NOTION_BLOCK, parent);
     json_object_set(arena, &object, SLICE("type"), json_string(type));
@@ -67,9 +62,9 @@ static bool add_block(struct notion_request *request, struct notion_node *parent
     if (node && before)
         notion_node_insert(node, parent, before);
     const struct json *children = JSON_GET(input, "children");
-    inner = arena_printf(arena, "%s.%.*s.children", where, SLICE_ARG(type));
+    where = arena_printf(arena, "%s.children", where).ptr;
     return node &&
-           (!children || notion_blocks_add(request, node, NULL, children, inner.ptr, depth + 1));
+           (!children || notion_blocks_add(request, node, NULL, children, where, depth + 1));
 }
 
 bool notion_blocks_add(struct notion_request *request, struct notion_node *parent,
@@ -77,18 +72,16 @@ bool notion_blocks_add(struct notion_request *request, struct notion_node *paren
                        unsigned depth)
 {
     struct list *end = before ? before : &parent->children, *last = end->prev;
+    slice length = arena_printf(request->arena, "%s.length", where);
     if (!json_is(children, JSON_ARRAY))
-        return notion_invalid(request,
-                              "body failed validation: %s should be an array, instead was `%s`.",
-                              where, children ? json_type_name(children) : "undefined");
-    if (children->count > NOTION_CHILDREN_MAX)
-        return notion_invalid(
-            request, "body failed validation: %s.length should be ≤ `%d`, instead was `%u`.", where,
-            NOTION_CHILDREN_MAX, children->count);
+        return notion_should(request, where, "be an array", children);
+    if (children->count &&
+        !notion_in_range(request, length.ptr, children->count, NOTION_CHILDREN_MAX))
+        return false;
     if (depth > NOTION_DEPTH_MAX)
-        return notion_invalid(request, "body failed validation: %s is nested too deeply.", where);
+        return notion_should(request, where, "be nested less deeply", children);
     for (uint32_t i = 0; i < children->count; i++) {
-        slice inner = arena_printf(request->http->arena, "%s[%u]", where, i);
+        slice inner = arena_printf(request->arena, "%s[%u]", where, i);
         if (add_block(request, parent, before, json_at(children, i), inner.ptr, depth))
             continue;
         while (end->prev != last)
@@ -99,73 +92,62 @@ bool notion_blocks_add(struct notion_request *request, struct notion_node *paren
     return true;
 }
 
-static void reply_block(struct notion_request *request)
+bool notion_blocks_get(struct notion_request *request)
 {
     struct json_writer w = reply_json(request->reply, 200);
-    notion_write_block(&w, request->node, request->http->arena);
+    notion_write_block(&w, request->node, request->http);
+    return true;
 }
 
-void notion_blocks_get(struct notion_request *request)
+bool notion_blocks_delete(struct notion_request *request)
 {
-    reply_block(request);
+    json_object_put(request->arena, &request->object, SLICE("in_trash"), json_bool(true));
+    return notion_is_editable(request, request->node) && notion_save(request) &&
+           notion_blocks_get(request);
 }
 
-void notion_blocks_delete(struct notion_request *request)
+bool notion_blocks_update(struct notion_request *request)
 {
-    struct json object = notion_copy(request->http->arena, notion_object(request->node));
-    if (!notion_is_editable(request, request->node))
-        return;
-    json_object_put(request->http->arena, &object, SLICE("in_trash"), json_bool(true));
-    if (!notion_node_set(request, request->node, &object))
-        return;
-    notion_done(request, "notion.blocks.delete", request->node);
-    reply_block(request);
-}
-
-void notion_blocks_update(struct notion_request *request)
-{
-    struct notion_node *node = request->node;
-    struct arena *arena = request->http->arena;
-    struct json object = notion_copy(arena, notion_object(node)), content;
-    const struct json *empty, *archives = JSON_GET(request->body, "in_trash");
+    struct json *object = &request->object, content;
+    const struct json *empty;
     slice type = find_type(request, request->body, &empty);
-    slice own = json_get_str(notion_object(node), SLICE("type"));
+    slice own = json_get_str(object, SLICE("type"));
     const struct json *input = json_get(request->body, type);
-    if (!notion_is_editable(request, node))
-        return;
-    if (type.ptr && !slice_eq(type, own)) {
-        notion_invalid(request, "Block type cannot be changed: it is %.*s.",
-                       SLICE_ARG(own.ptr ? own : SLICE("child_page")));
-        return;
-    }
+    if (!notion_is_editable(request, request->node))
+        return false;
+    if (type.ptr && !slice_eq(type, own))
+        return notion_invalid(request, "Block type cannot be changed: it is %.*s.",
+                              SLICE_ARG(own.ptr ? own : SLICE("child_page")));
     if (json_is(input, JSON_OBJECT)) {
-        if (!read_content(request, input, json_get(notion_object(node), type), "body.rich_text",
-                          &content))
-            return;
-        json_object_put(arena, &object, type, content);
+        if (!read_content(request, input, json_get(object, type), "body.rich_text", &content))
+            return false;
+        json_object_put(request->arena, object, type, content);
     }
-    if (archives)
-        json_object_put(arena, &object, SLICE("in_trash"), *archives);
-    if (!notion_node_set(request, node, &object))
-        return;
-    notion_done(request, "notion.blocks.update", node);
-    reply_block(request);
+    notion_flag_put(request, "in_trash", object);
+    return notion_save(request) && notion_blocks_get(request);
 }
 
-/* Data sources and comments are below a node, too, and are no blocks. */
-void notion_children_list(struct notion_request *request)
+/* Lists the blocks of those from link up to end. Data sources and comments are below a node, too,
+ * and are no blocks. */
+static bool list_blocks(struct notion_request *request, const struct list *link,
+                        const struct list *end)
 {
     struct notion_list list;
     if (!notion_list_open(request, "block", &list))
-        return;
-    LIST_EACH(&request->node->children, link)
-    {
+        return false;
+    for (; link != end; link = link->next) {
         const struct notion_node *child = LIST_ITEM(link, struct notion_node, sibling_link);
         bool is_block = child->kind != NOTION_SOURCE && child->kind != NOTION_COMMENT;
         if (is_block && !child->is_archived && notion_list_takes(&list, slice_cstr(child->id)))
-            notion_write_block(&list.w, child, request->http->arena);
+            notion_write_block(&list.w, child, request->http);
     }
-    notion_list_close(request, &list);
+    return notion_list_close(request, &list);
+}
+
+bool notion_children_list(struct notion_request *request)
+{
+    const struct list *children = &request->node->children;
+    return list_blocks(request, children->next, children);
 }
 
 /* Where new children go: before a sibling, or last (*before NULL). */
@@ -177,15 +159,15 @@ static bool read_position(struct notion_request *request, struct list **before)
     slice id = json_get_str(JSON_GET(position, "after_block"), SLICE("id"));
     *before = NULL;
     if (JSON_GET(request->body, "after"))
-        return notion_invalid(request, "body failed validation: body.after should be not present: "
-                                       "use body.position.");
+        return notion_should(request, "body.after", "be not present: use body.position",
+                             JSON_GET(request->body, "after"));
     if (slice_eq(type, SLICE("start")))
         *before = parent->children.next;
     if (!position || *before || slice_eq(type, SLICE("end")))
         return true;
     if (!slice_eq(type, SLICE("after_block")) || !id.len)
-        return notion_invalid(request, "body failed validation: body.position.type should be "
-                                       "`\"after_block\"`, `\"start\"` or `\"end\"`.");
+        return notion_should(request, "body.position.type",
+                             "be `\"after_block\"`, `\"start\"` or `\"end\"`", position);
     struct notion_node *after = notion_find(request->notion, id);
     if (!after || after->parent != parent)
         return notion_invalid(request, "Block with ID %.*s is not a child of the parent.",
@@ -194,34 +176,22 @@ static bool read_position(struct notion_request *request, struct list **before)
     return true;
 }
 
-void notion_children_append(struct notion_request *request)
+bool notion_children_append(struct notion_request *request)
 {
     struct notion_node *parent = request->node;
-    struct json object;
-    struct notion_list list;
     struct list *before;
-    const struct json *children = JSON_GET(request->body, "children");
     if (!notion_is_editable(request, parent) || !read_position(request, &before))
-        return;
-    if (parent->kind == NOTION_DATABASE) {
-        notion_invalid(request, "Database children can not be appended; create pages instead.");
-        return;
-    }
+        return false;
+    if (parent->kind == NOTION_DATABASE)
+        return notion_invalid(request,
+                              "Database children can not be appended; create pages instead.");
     struct list *end = before ? before : &parent->children, *last = end->prev;
-    if (!notion_blocks_add(request, parent, before, children, "body.children", 1))
-        return;
-    object = notion_copy(request->http->arena, notion_object(parent));
-    if (!notion_node_set(request, parent, &object))
-        return;
-    notion_done(request, "notion.blocks.append",
-                last->next == end ? parent
-                                  : LIST_ITEM(last->next, struct notion_node, sibling_link));
-    if (!notion_list_open(request, "block", &list))
-        return;
-    for (struct list *link = last->next; link != end; link = link->next) {
-        const struct notion_node *made = LIST_ITEM(link, struct notion_node, sibling_link);
-        if (notion_list_takes(&list, slice_cstr(made->id)))
-            notion_write_block(&list.w, made, request->http->arena);
-    }
-    notion_list_close(request, &list);
+    if (!notion_blocks_add(request, parent, before, JSON_GET(request->body, "children"),
+                           "body.children", 1) ||
+        !notion_node_set(request, parent, &request->object))
+        return false;
+    notion_done(request, last->next == end
+                             ? parent
+                             : LIST_ITEM(last->next, struct notion_node, sibling_link));
+    return list_blocks(request, last->next, end);
 }

@@ -3,51 +3,30 @@
  */
 #include "provider/notion.h"
 
+/* What the body may change in databases and data sources. */
+static bool read_common(struct notion_request *request, struct json *object)
+{
+    notion_flag_put(request, "is_inline", object);
+    notion_flag_put(request, "in_trash", object);
+    return notion_text_put(request, "title", object) &&
+           notion_text_put(request, "description", object);
+}
+
 /* A data source of the body's title and description. NULL: answered. */
 static struct notion_node *add_source(struct notion_request *request, struct notion_node *database,
                                       const struct json *properties)
 {
+    static const char *const kept[][2] = {{"parent", "database_parent"},
+                                          {"is_inline", "is_inline"}};
     struct json object = notion_shape(request, NOTION_SOURCE, database);
-    json_object_put(request->http->arena, &object, SLICE("database_parent"),
-                    *JSON_GET(notion_object(database), "parent"));
-    json_object_put(request->http->arena, &object, SLICE("is_inline"),
-                    *JSON_GET(notion_object(database), "is_inline"));
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+        json_object_put(request->arena, &object, slice_cstr(kept[i][1]),
+                        *json_get(notion_object(database), slice_cstr(kept[i][0])));
     return notion_text_put(request, "title", &object) &&
                    notion_text_put(request, "description", &object) &&
                    notion_schema_read(request, &object, properties)
                ? notion_node_add(request, NOTION_SOURCE, database, &object)
                : NULL;
-}
-
-/* What the body may change in databases and data sources. */
-static bool read_common(struct notion_request *request, struct json *object)
-{
-    static const char *const flags[] = {"is_inline", "in_trash"};
-    for (size_t i = 0; i < ARRAY_LEN(flags); i++) {
-        const struct json *flag = json_get(request->body, slice_cstr(flags[i]));
-        if (json_is(flag, JSON_BOOL) && json_get(object, slice_cstr(flags[i])))
-            json_object_put(request->http->arena, object, slice_cstr(flags[i]), *flag);
-    }
-    return notion_text_put(request, "title", object) &&
-           notion_text_put(request, "description", object);
-}
-
-/* The node that body.parent names; NULL: answered. */
-static struct notion_node *read_parent(struct notion_request *request, const char *key,
-                                       enum notion_kind kind)
-{
-    slice id = json_get_str(JSON_GET(request->body, "parent"), slice_cstr(key));
-    struct notion_node *parent = notion_find(request->notion, id);
-    if (id.len && parent && parent->kind == kind && !notion_is_gone(parent))
-        return parent;
-    if (id.len)
-        notion_not_found(request, notion_kind_name(kind), id);
-    else
-        notion_invalid(request,
-                       "body failed validation: body.parent.%s should be defined, instead was "
-                       "`undefined`.",
-                       key);
-    return NULL;
 }
 
 /* The schema is the data source's. */
@@ -59,67 +38,62 @@ static bool has_no_schema(struct notion_request *request)
                                    "body.initial_data_source.properties.");
 }
 
-void notion_databases_create(struct notion_request *request)
+bool notion_databases_create(struct notion_request *request)
 {
-    struct notion_node *parent = read_parent(request, "page_id", NOTION_PAGE), *database = NULL;
-    struct json object;
+    struct notion_node *parent, *database = NULL;
     const struct json *properties =
         JSON_GET(JSON_GET(request->body, "initial_data_source"), "properties");
-    if (!parent || !has_no_schema(request))
-        return;
-    object = notion_shape(request, NOTION_DATABASE, parent);
+    if (!notion_parent_read(request, NOTION_PAGE, NOTION_PAGE, &parent) || !has_no_schema(request))
+        return false;
+    struct json object = notion_shape(request, NOTION_DATABASE, parent);
     if (read_common(request, &object))
         database = notion_node_add(request, NOTION_DATABASE, parent, &object);
     if (!database)
-        return;
+        return false;
     if (add_source(request, database,
                    properties ? properties : JSON_GET(request->notion->data, "name_only")))
-        notion_done(request, "notion.databases.create", database);
-    else
-        notion_node_free(request->notion, database);
+        return notion_done(request, database);
+    notion_node_free(request->notion, database);
+    return false;
 }
 
-void notion_databases_update(struct notion_request *request)
+bool notion_databases_update(struct notion_request *request)
 {
-    struct json object = notion_copy(request->http->arena, notion_object(request->node));
-    if (has_no_schema(request) && read_common(request, &object) &&
-        notion_node_set(request, request->node, &object))
-        notion_done(request, "notion.databases.update", request->node);
+    return has_no_schema(request) && read_common(request, &request->object) && notion_save(request);
 }
 
-void notion_sources_create(struct notion_request *request)
+bool notion_sources_create(struct notion_request *request)
 {
-    struct notion_node *parent = read_parent(request, "database_id", NOTION_DATABASE);
-    struct notion_node *source =
-        parent ? add_source(request, parent, JSON_GET(request->body, "properties")) : NULL;
-    if (source)
-        notion_done(request, "notion.data_sources.create", source);
+    struct notion_node *parent, *source = NULL;
+    if (notion_parent_read(request, NOTION_DATABASE, NOTION_DATABASE, &parent))
+        source = add_source(request, parent, JSON_GET(request->body, "properties"));
+    return source && notion_done(request, source);
 }
 
-void notion_sources_update(struct notion_request *request)
+bool notion_sources_update(struct notion_request *request)
 {
     struct notion_node *source = request->node;
-    struct json object = notion_copy(request->http->arena, notion_object(source));
     const struct json *properties = JSON_GET(request->body, "properties");
-    if (!read_common(request, &object) ||
-        (properties && !notion_schema_read(request, &object, properties)) ||
-        !notion_node_set(request, source, &object))
-        return;
+    if (!read_common(request, &request->object) ||
+        (properties && !notion_schema_read(request, &request->object, properties)) ||
+        !notion_save(request))
+        return false;
     /* Pages have what the schema says. */
     for (struct list *link = source->children.next; properties && link != &source->children;
          link = link->next) {
         struct notion_node *page = LIST_ITEM(link, struct notion_node, sibling_link);
-        struct json changed = notion_copy(request->http->arena, notion_object(page));
+        struct json changed = provider_copy(request->arena, notion_object(page));
         if (!notion_values_read(request, source, &changed, NULL) ||
             !notion_node_keep(request, page, &changed))
-            return;
+            return false;
     }
-    notion_done(request, "notion.data_sources.update", source);
+    return true;
 }
 
 /* Templates are made in Notion's own pages only; this workspace has none. */
-void notion_sources_templates(struct notion_request *request)
+bool notion_sources_templates(struct notion_request *request)
 {
     reply_text(request->reply, 200, SLICE("application/json; charset=utf-8"),
                SLICE("{\"templates\":[],\"has_more\":false,\"next_cursor\":null}"));
+    return true;
 }

@@ -25,60 +25,53 @@ static struct json read_text(struct arena *arena, slice text)
     struct json list = json_array();
     while (text.len) {
         slice piece = slice_first_utf8(text, NOTION_TEXT_MAX);
-        struct json item = json_object(), content = json_object();
-        json_object_set(arena, &content, SLICE("content"), json_string(piece));
-        json_object_set(arena, &item, SLICE("text"), content);
-        json_array_push(arena, &list, item);
+        struct json content = OBJECT(arena, "content", json_string(piece));
+        json_array_push(arena, &list, OBJECT(arena, "text", content));
         text = slice_from(text, piece.len);
     }
     return list;
 }
 
-static struct json make_block(struct arena *arena, const char *type, struct json content)
+/* Takes the lines up to the closing fence off *rest. */
+static slice take_code(slice *rest)
 {
-    struct json block = json_object();
-    json_object_set(arena, &block, SLICE("type"), json_string(slice_cstr(type)));
-    json_object_set(arena, &block, slice_cstr(type), content);
-    return block;
-}
-
-/* Lines up to the closing fence; *rest goes behind it. */
-static struct json read_code(struct arena *arena, slice language, slice *rest)
-{
-    struct json content = json_object();
-    const char *start = rest->ptr;
-    size_t len = 0;
+    const char *start = rest->ptr, *end = start;
     while (rest->len) {
-        size_t at = (size_t)(rest->ptr - start);
-        if (slice_eq(slice_trim(slice_split(rest, '\n')), SLICE("```")))
+        slice line = slice_split(rest, '\n');
+        if (slice_eq(slice_trim(line), SLICE("```")))
             break;
-        len = rest->len ? (size_t)(rest->ptr - start) - 1 : at;
+        end = line.ptr + line.len;
     }
-    json_object_set(arena, &content, SLICE("rich_text"), read_text(arena, slice_of(start, len)));
-    json_object_set(arena, &content, SLICE("language"),
-                    json_string(language.len ? language : SLICE("plain text")));
-    return make_block(arena, "code", content);
+    return slice_of(start, (size_t)(end - start));
 }
 
 static struct json read_line(struct arena *arena, slice line, slice *rest)
 {
     struct json content = json_object();
-    if (slice_starts_with(line, SLICE("```")))
-        return read_code(arena, slice_trim(slice_from(line, 3)), rest);
-    if (slice_eq(slice_trim(line), SLICE("---")))
-        return make_block(arena, "divider", content);
-    for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
-        slice mark = slice_cstr(marks[i].mark);
-        if (!slice_starts_with(line, mark))
-            continue;
-        json_object_set(arena, &content, SLICE("rich_text"),
-                        read_text(arena, slice_from(line, mark.len)));
-        if (!strcmp(marks[i].type, "to_do"))
-            json_object_set(arena, &content, SLICE("checked"), json_bool(marks[i].is_checked));
-        return make_block(arena, marks[i].type, content);
+    slice type = SLICE("paragraph");
+    bool is_line = slice_eq(slice_trim(line), SLICE("---"));
+    if (slice_starts_with(line, SLICE("```"))) {
+        slice language = slice_trim(slice_from(line, 3));
+        json_object_set(arena, &content, SLICE("language"),
+                        json_string(language.len ? language : SLICE("plain text")));
+        type = SLICE("code");
+        line = take_code(rest);
     }
-    json_object_set(arena, &content, SLICE("rich_text"), read_text(arena, line));
-    return make_block(arena, "paragraph", content);
+    for (size_t i = 0; i < ARRAY_LEN(marks) && slice_eq(type, SLICE("paragraph")); i++) {
+        if (!slice_starts_with(line, slice_cstr(marks[i].mark)))
+            continue;
+        type = slice_cstr(marks[i].type);
+        line = slice_from(line, strlen(marks[i].mark));
+        if (slice_eq(type, SLICE("to_do")))
+            json_object_set(arena, &content, SLICE("checked"), json_bool(marks[i].is_checked));
+    }
+    if (is_line)
+        type = SLICE("divider");
+    else
+        json_object_set(arena, &content, SLICE("rich_text"), read_text(arena, line));
+    struct json block = OBJECT(arena, "type", json_string(type));
+    json_object_set(arena, &block, type, content);
+    return block;
 }
 
 static size_t depth_of(slice line)
@@ -126,7 +119,7 @@ struct json notion_markdown_read(struct arena *arena, slice text)
 /* ---- writing ---- */
 
 struct writing {
-    struct buf *out;
+    struct buf out;
     struct arena *arena;
     struct json unknown; /* ids */
 };
@@ -143,87 +136,69 @@ static bool write_block(struct writing *w, const struct notion_node *block)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(marks); i++)
         if (slice_eq_cstr(type, marks[i].type) && marks[i].is_checked == is_checked)
-            buf_append_cstr(w->out, marks[i].mark);
+            buf_append_cstr(&w->out, marks[i].mark);
     if (is_code)
-        buf_printf(w->out, "```%.*s\n", SLICE_ARG(json_get_str(content, SLICE("language"))));
-    buf_append(w->out, notion_text_plain(w->arena, text));
-    buf_append_cstr(w->out, is_code ? "\n```" : is_line ? "---" : "");
+        buf_printf(&w->out, "```%.*s\n", SLICE_ARG(json_get_str(content, SLICE("language"))));
+    buf_append(&w->out, notion_text_plain(w->arena, text));
+    buf_append_cstr(&w->out, is_code ? "\n```\n" : is_line ? "---\n" : "\n");
     return true;
 }
 
 static void write_level(struct writing *w, const struct notion_node *parent, unsigned depth)
 {
-    LIST_EACH((struct list *)(uintptr_t)&parent->children, link)
-    {
-        const struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
-        size_t start = w->out->len;
+    LIST_EACH(&parent->children, const struct notion_node, node, sibling_link) {
+        size_t start = w->out.len;
+        const char *tag = node->kind == NOTION_PAGE ? "page" : "database";
         if (node->is_archived || node->kind == NOTION_SOURCE || node->kind == NOTION_COMMENT)
             continue;
         for (unsigned i = 0; i < depth; i++)
-            buf_append_char(w->out, '\t');
-        const char *tag = node->kind == NOTION_PAGE ? "page" : "database";
+            buf_append_char(&w->out, '\t');
         if (node->kind != NOTION_BLOCK) {
-            slice title = node->label;
-            buf_printf(w->out, "<%s url=\"https://www.notion.so/%s\">%.*s</%s>\n", tag, node->id,
-                       SLICE_ARG(title), tag);
+            buf_printf(&w->out, "<%s url=\"https://www.notion.so/%s\">%.*s</%s>\n", tag, node->id,
+                       SLICE_ARG(node->label), tag);
         } else if (write_block(w, node)) {
-            buf_append_char(w->out, '\n');
             write_level(w, node, depth + 1);
         } else {
-            w->out->len = start;
-            json_array_push(w->arena, &w->unknown, json_string(slice_of(node->id, UUID_TEXT_LEN)));
+            w->out.len = start;
+            json_array_push(w->arena, &w->unknown, json_string(slice_cstr(node->id)));
         }
     }
 }
 
 /* The page's text; in the request's arena. */
-static slice render(struct notion_request *request, const struct notion_node *page,
-                    struct json *unknown)
+static slice render(struct notion_request *request, struct json *unknown)
 {
-    struct buf out;
-    buf_init(&out, MARKDOWN_BYTES_MAX);
-    struct writing w = {&out, request->http->arena, json_array()};
-    write_level(&w, page, 0);
-    if (out.len)
-        out.len--; /* the last line's end */
-    slice text = arena_dup(request->http->arena, buf_slice(&out));
-    buf_deinit(&out);
+    struct writing w = {.arena = request->arena, .unknown = json_array()};
+    buf_init(&w.out, MARKDOWN_BYTES_MAX);
+    write_level(&w, request->node, 0);
     *unknown = w.unknown;
-    return text;
+    slice text = arena_take(request->arena, &w.out);
+    return slice_first(text, text.len ? text.len - 1 : 0); /* without the last line's end */
 }
 
-static void reply_markdown(struct notion_request *request, const struct notion_node *page)
+bool notion_pages_markdown(struct notion_request *request)
 {
     struct json unknown;
-    slice text = render(request, page, &unknown);
-    struct json_writer w = reply_json(request->reply, 200);
-    json_open(&w, '{');
-    json_member_str(&w, "object", SLICE("page_markdown"));
-    json_member_str(&w, "id", slice_of(page->id, UUID_TEXT_LEN));
-    json_member_str(&w, "markdown", text.ptr ? text : SLICE(""));
-    json_member_bool(&w, "truncated", false);
-    json_member(&w, "unknown_block_ids", &unknown);
-    json_close(&w, '}');
-}
-
-void notion_pages_markdown(struct notion_request *request)
-{
-    reply_markdown(request, request->node);
+    slice text = render(request, &unknown);
+    struct json reply = OBJECT(request->arena, "object id markdown truncated unknown_block_ids",
+                               json_string(SLICE("page_markdown")),
+                               json_string(slice_cstr(request->node->id)), json_string(text),
+                               json_bool(false), unknown);
+    return notion_reply(request, &reply);
 }
 
 /* ---- changing ---- */
 
 /* In requests of NOTION_CHILDREN_MAX blocks each. */
-static bool append(struct notion_request *request, struct notion_node *page, slice text,
-                   bool is_first)
+static bool append(struct notion_request *request, slice text, bool is_first)
 {
-    struct arena *arena = request->http->arena;
-    struct json all = notion_markdown_read(arena, text);
+    struct json all = notion_markdown_read(request->arena, text);
+    struct notion_node *page = request->node;
     struct list *before = is_first ? page->children.next : NULL;
     for (uint32_t at = 0; at < all.count; at += NOTION_CHILDREN_MAX) {
         struct json some = json_array();
         for (uint32_t i = at; i < at + NOTION_CHILDREN_MAX && i < all.count; i++)
-            json_array_push(arena, &some, *json_at(&all, i));
+            json_array_push(request->arena, &some, *json_at(&all, i));
         if (!notion_blocks_add(request, page, before, &some, "markdown", 1))
             return false;
     }
@@ -232,19 +207,18 @@ static bool append(struct notion_request *request, struct notion_node *page, sli
 
 static bool archive(struct notion_request *request, struct notion_node *node)
 {
-    struct json object = notion_copy(request->http->arena, notion_object(node));
-    json_object_put(request->http->arena, &object, SLICE("in_trash"), json_bool(true));
+    struct json object = provider_copy(request->arena, notion_object(node));
+    json_object_put(request->arena, &object, SLICE("in_trash"), json_bool(true));
     return notion_node_set(request, node, &object);
 }
 
-/* Sub-pages and databases stay where the new text names them; else the deletion is to be allowed.
- */
-static bool replace(struct notion_request *request, struct notion_node *page, slice text,
-                    bool may_delete)
+/* Sub-pages and databases stay where the new text names them; else the change has to allow the
+ * deletion. */
+static bool replace(struct notion_request *request, slice text, const struct json *change)
 {
-    LIST_EACH(&page->children, link)
-    {
-        struct notion_node *node = LIST_ITEM(link, struct notion_node, sibling_link);
+    struct notion_node *page = request->node;
+    bool may_delete = json_get_bool(change, SLICE("allow_deleting_content"), false);
+    LIST_EACH(&page->children, struct notion_node, node, sibling_link) {
         bool is_named = slice_find(text, slice_cstr(node->id)) >= 0;
         if (node->kind > NOTION_DATABASE || node->is_archived || is_named)
             continue;
@@ -256,16 +230,14 @@ static bool replace(struct notion_request *request, struct notion_node *page, sl
         if (!archive(request, node))
             return false;
     }
-    LIST_EACH(&page->children, block)
-    {
-        struct notion_node *node = LIST_ITEM(block, struct notion_node, sibling_link);
+    LIST_EACH(&page->children, struct notion_node, node, sibling_link) {
         if (node->kind == NOTION_BLOCK)
             notion_node_free(request->notion, node);
     }
-    return append(request, page, text, false);
+    return append(request, text, false);
 }
 
-/* The text with old in it replaced once, or wherever it is; *count says how often it was there. */
+/* The text with old in it replaced wherever it is; *count says how often it was there. */
 static slice exchange(struct arena *arena, slice text, slice old, slice new, size_t *count)
 {
     struct buf out;
@@ -277,62 +249,51 @@ static slice exchange(struct arena *arena, slice text, slice old, slice new, siz
         text = slice_from(text, (size_t)at + old.len);
     }
     buf_append(&out, text);
-    slice result = arena_dup(arena, buf_slice(&out));
-    buf_deinit(&out);
-    return result;
+    return arena_take(arena, &out);
 }
 
-static bool update(struct notion_request *request, struct notion_node *page,
-                   const struct json *change)
+static bool update(struct notion_request *request, const struct json *change)
 {
     struct json unknown;
-    slice text = render(request, page, &unknown);
+    slice text = render(request, &unknown);
     const struct json *list = JSON_GET(change, "content_updates");
     if (!json_is(list, JSON_ARRAY) || !list->count || list->count > 100)
-        return notion_invalid(request, "body failed validation: body.update_content."
-                                       "content_updates should be an array of 1 to 100.");
+        return notion_should(request, "body.update_content.content_updates",
+                             "be an array of 1 to 100", list);
     for (uint32_t i = 0; i < list->count; i++) {
         const struct json *one = json_at(list, i);
         bool is_all = json_get_bool(one, SLICE("replace_all_matches"), false);
         size_t count;
-        text = exchange(request->http->arena, text, json_get_str(one, SLICE("old_str")),
+        text = exchange(request->arena, text, json_get_str(one, SLICE("old_str")),
                         json_get_str(one, SLICE("new_str")), &count);
         if (!count || (count > 1 && !is_all))
             return notion_invalid(request,
                                   "content_updates[%u].old_str is found %s in the page's Markdown.",
                                   i, count ? "more than once" : "nowhere");
     }
-    return replace(request, page, text,
-                   json_get_bool(change, SLICE("allow_deleting_content"), false));
+    return replace(request, text, change);
 }
 
-static bool apply(struct notion_request *request, struct notion_node *page)
+static bool apply(struct notion_request *request)
 {
     slice type = json_get_str(request->body, SLICE("type"));
     const struct json *change = json_get(request->body, type);
-    if (slice_eq(type, SLICE("insert_content")) && change) {
-        slice where = json_get_str(JSON_GET(change, "position"), SLICE("type"));
-        return append(request, page, json_get_str(change, SLICE("content")),
+    slice where = json_get_str(JSON_GET(change, "position"), SLICE("type"));
+    if (slice_eq(type, SLICE("insert_content")) && change)
+        return append(request, json_get_str(change, SLICE("content")),
                       slice_eq(where, SLICE("start")));
-    }
     if (slice_eq(type, SLICE("replace_content")) && change)
-        return replace(request, page, json_get_str(change, SLICE("new_str")),
-                       json_get_bool(change, SLICE("allow_deleting_content"), false));
+        return replace(request, json_get_str(change, SLICE("new_str")), change);
     if (slice_eq(type, SLICE("update_content")) && change)
-        return update(request, page, change);
-    return notion_invalid(request, "body failed validation: body.type should be "
-                                   "`\"insert_content\"`, `\"replace_content\"` or "
-                                   "`\"update_content\"`, with a member of that name.");
+        return update(request, change);
+    return notion_should(request, "body.type",
+                         "be `\"insert_content\"`, `\"replace_content\"` or "
+                         "`\"update_content\"`, with a member of that name",
+                         JSON_GET(request->body, "type"));
 }
 
-void notion_pages_markdown_update(struct notion_request *request)
+bool notion_pages_markdown_update(struct notion_request *request)
 {
-    struct notion_node *page = request->node;
-    if (!notion_is_editable(request, page) || !apply(request, page))
-        return;
-    struct json object = notion_copy(request->http->arena, notion_object(page));
-    if (!notion_node_set(request, page, &object))
-        return;
-    notion_done(request, "notion.pages.markdown", page);
-    reply_markdown(request, page);
+    return notion_is_editable(request, request->node) && apply(request) && notion_save(request) &&
+           notion_pages_markdown(request);
 }

@@ -8,95 +8,71 @@
 #include "base/clock.h"
 #include "provider/notion.h"
 
-enum { ITEMS_MAX = 100, PROPERTIES_MAX = 200 };
+enum { ITEMS_MAX = 100, PROPERTIES_MAX = 200, NAME_MAX = 100 };
 
-/* What a value of the type is in JSON; JSON_NULL: only read. */
-static const struct property_type {
-    const char *name;
+/* What a value of the types is in JSON; JSON_NULL: only read. */
+static const struct {
+    const char *types;
     enum json_type holds;
-} types[] = {
-    {"title", JSON_ARRAY},
-    {"rich_text", JSON_ARRAY},
+} values[] = {
+    {"title rich_text multi_select people files relation", JSON_ARRAY},
+    {"select status date", JSON_OBJECT},
     {"number", JSON_INT},
-    {"select", JSON_OBJECT},
-    {"multi_select", JSON_ARRAY},
-    {"status", JSON_OBJECT},
-    {"date", JSON_OBJECT},
-    {"people", JSON_ARRAY},
-    {"files", JSON_ARRAY},
     {"checkbox", JSON_BOOL},
-    {"url", JSON_STRING},
-    {"email", JSON_STRING},
-    {"phone_number", JSON_STRING},
-    {"relation", JSON_ARRAY},
-    {"created_time", JSON_NULL},
-    {"created_by", JSON_NULL},
-    {"last_edited_time", JSON_NULL},
-    {"last_edited_by", JSON_NULL},
+    {"url email phone_number", JSON_STRING},
+    {"created_time created_by last_edited_time last_edited_by", JSON_NULL},
 };
 
-static bool is_one_of(slice name, const char *a, const char *b, const char *c)
+static bool is_text(slice type)
 {
-    return slice_eq_cstr(name, a) || slice_eq_cstr(name, b) || slice_eq_cstr(name, c);
+    return slice_has_word(SLICE("title rich_text"), type);
 }
 
 /* ---- texts ---- */
 
 static bool read_item(struct notion_request *request, const struct json *input, const char *where,
-                      uint32_t index, struct json *out)
+                      struct json *out)
 {
-    struct arena *arena = request->http->arena;
+    struct arena *arena = request->arena;
     const struct json *content = JSON_GET(JSON_GET(input, "text"), "content");
-    const char *type = content ? "text" : JSON_GET(input, "mention") ? "mention" : "equation";
-    const struct json *given = json_get(input, slice_cstr(type));
+    slice type = content                      ? SLICE("text")
+                 : JSON_GET(input, "mention") ? SLICE("mention")
+                                              : SLICE("equation");
+    const struct json *given = json_get(input, type), *flags = JSON_GET(input, "annotations");
     if (!given)
-        return notion_invalid(request,
-                              "body failed validation. Fix one: %s[%u].text should be defined, "
-                              "instead was `undefined`. %s[%u].mention should be defined, instead "
-                              "was `undefined`. %s[%u].equation should be defined, instead was "
-                              "`undefined`.",
-                              where, index, where, index, where, index);
+        return notion_should(request, arena_printf(arena, "%s.text", where).ptr, "be defined",
+                             NULL);
     slice plain = content ? json_str(content) : json_get_str(given, SLICE("expression"));
-    if (plain.len > NOTION_TEXT_MAX)
-        return notion_invalid(request,
-                              "body failed validation: %s[%u].text.content.length should be ≤ "
-                              "`%d`, instead was `%zu`.",
-                              where, index, NOTION_TEXT_MAX, plain.len);
+    slice length = arena_printf(arena, "%s.text.content.length", where);
+    if (plain.len && !notion_in_range(request, length.ptr, (int64_t)plain.len, NOTION_TEXT_MAX))
+        return false;
     const struct json *link = JSON_GET(JSON_GET(given, "link"), "url");
-    const struct json *flags = JSON_GET(input, "annotations");
-    struct json text = notion_copy(arena, given);
-    struct json annotations = notion_copy(arena, JSON_GET(request->notion->data, "annotations"));
-    for (uint32_t i = 0; json_is(flags, JSON_OBJECT) && i < flags->count; i++)
-        json_object_put(arena, &annotations, json_str(&flags->as.members[i].key),
-                        flags->as.members[i].value);
+    struct json text = provider_copy(arena, given);
+    struct json annotations =
+        provider_merged(arena, JSON_GET(request->notion->data, "annotations"), flags);
     if (content && !link)
         json_object_put(arena, &text, SLICE("link"), json_null);
-    *out = json_object();
-    json_object_set(arena, out, SLICE("type"), json_string(slice_cstr(type)));
-    json_object_set(arena, out, slice_cstr(type), text);
-    json_object_set(arena, out, SLICE("annotations"), annotations);
-    json_object_set(arena, out, SLICE("plain_text"), json_string(plain.ptr ? plain : SLICE("")));
-    json_object_set(arena, out, SLICE("href"), link ? *link : json_null);
+    *out = OBJECT(arena, "type annotations plain_text href", json_string(type), annotations,
+                  json_string(plain.ptr ? plain : SLICE("")), link ? *link : json_null);
+    json_object_set(arena, out, type, text);
     return true;
 }
 
 bool notion_text_read(struct notion_request *request, const struct json *input, const char *where,
                       struct json *out)
 {
+    slice length = arena_printf(request->arena, "%s.length", where);
     *out = json_array();
     if (!json_is(input, JSON_ARRAY))
-        return notion_invalid(request,
-                              "body failed validation: %s should be an array, instead was `%s`.",
-                              where, input ? json_type_name(input) : "undefined");
-    if (input->count > ITEMS_MAX)
-        return notion_invalid(
-            request, "body failed validation: %s.length should be ≤ `%d`, instead was `%u`.", where,
-            ITEMS_MAX, input->count);
+        return notion_should(request, where, "be an array", input);
+    if (input->count && !notion_in_range(request, length.ptr, input->count, ITEMS_MAX))
+        return false;
     for (uint32_t i = 0; i < input->count; i++) {
         struct json item;
-        if (!read_item(request, json_at(input, i), where, i, &item))
+        slice inner = arena_printf(request->arena, "%s[%u]", where, i);
+        if (!read_item(request, json_at(input, i), inner.ptr, &item))
             return false;
-        json_array_push(request->http->arena, out, item);
+        json_array_push(request->arena, out, item);
     }
     return true;
 }
@@ -105,13 +81,19 @@ bool notion_text_put(struct notion_request *request, const char *key, struct jso
 {
     const struct json *input = json_get(request->body, slice_cstr(key));
     struct json text;
-    slice where = arena_printf(request->http->arena, "body.%s", key);
     if (!input)
         return true;
-    if (!notion_text_read(request, input, where.ptr, &text))
+    if (!notion_text_read(request, input, arena_printf(request->arena, "body.%s", key).ptr, &text))
         return false;
-    json_object_put(request->http->arena, object, slice_cstr(key), text);
+    json_object_put(request->arena, object, slice_cstr(key), text);
     return true;
+}
+
+void notion_flag_put(struct notion_request *request, const char *key, struct json *object)
+{
+    const struct json *flag = json_get(request->body, slice_cstr(key));
+    if (json_is(flag, JSON_BOOL) && json_get(object, slice_cstr(key)))
+        json_object_put(request->arena, object, slice_cstr(key), *flag);
 }
 
 slice notion_text_plain(struct arena *arena, const struct json *rich_text)
@@ -132,7 +114,7 @@ slice notion_label(struct arena *arena, const struct json *object)
     const struct json *properties = JSON_GET(object, "properties");
     slice type = json_get_str(object, SLICE("type"));
     if (!text && properties)
-        text = JSON_GET(notion_property_find(properties, SLICE("title"), NULL), "title");
+        text = JSON_GET(notion_property_find(properties, SLICE("title")), "title");
     if (!text)
         text = JSON_GET(type.len ? json_get(object, type) : object, "rich_text");
     return notion_text_plain(arena, text);
@@ -140,27 +122,30 @@ slice notion_label(struct arena *arena, const struct json *object)
 
 /* ---- schemas ---- */
 
-const struct json *notion_property_find(const struct json *properties, slice name_or_id,
-                                        uint32_t *at)
+const struct json *notion_property_find(const struct json *properties, slice name_or_id)
 {
     for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
         const struct json_member *member = &properties->as.members[i];
         if (slice_eq(json_str(&member->key), name_or_id) ||
-            slice_eq(json_get_str(&member->value, SLICE("id")), name_or_id)) {
-            if (at)
-                *at = i;
+            slice_eq(json_get_str(&member->value, SLICE("id")), name_or_id))
             return &member->value;
-        }
     }
     return NULL;
 }
 
-static const struct property_type *find_type(slice name)
+const struct json *notion_node_property(const struct notion_node *node, slice name_or_id)
 {
-    for (size_t i = 0; i < ARRAY_LEN(types); i++)
-        if (slice_eq_cstr(name, types[i].name))
-            return &types[i];
-    return NULL;
+    return notion_property_find(JSON_GET(notion_object(node), "properties"), name_or_id);
+}
+
+/* false: there is no such type. */
+static bool find_type(slice type, enum json_type *holds)
+{
+    size_t i = 0;
+    while (i < ARRAY_LEN(values) && !slice_has_word(slice_cstr(values[i].types), type))
+        i++;
+    *holds = i < ARRAY_LEN(values) ? values[i].holds : JSON_NULL;
+    return i < ARRAY_LEN(values);
 }
 
 static const struct json *find_option(const struct json *config, slice name_or_id)
@@ -178,39 +163,29 @@ static const struct json *find_option(const struct json *config, slice name_or_i
 static struct json make_option(struct notion_request *request, struct arena *arena, slice name,
                                slice color)
 {
-    char id[UUID_TEXT_LEN + 1];
-    struct json option = json_object();
-    notion_id_new(request->notion, id);
-    json_object_set(arena, &option, SLICE("id"),
-                    json_string_dup(arena, slice_of(id, UUID_TEXT_LEN)));
-    json_object_set(arena, &option, SLICE("name"), json_string_dup(arena, name));
-    json_object_set(arena, &option, SLICE("color"),
-                    json_string_dup(arena, color.len ? color : SLICE("default")));
-    return option;
+    return OBJECT(arena, "id name color", notion_id_new(request->notion, arena),
+                  json_string_dup(arena, name),
+                  json_string_dup(arena, color.len ? color : SLICE("default")));
 }
 
 /* The configuration with ids for its options; former ones are kept where they are named again. */
 static bool read_config(struct notion_request *request, slice type, const struct json *input,
                         const struct json *former, struct json *out)
 {
-    struct arena *arena = request->http->arena;
+    struct arena *arena = request->arena;
     const struct json *given = JSON_GET(input, "options");
     struct json options = json_array();
-    *out = notion_copy(arena, input);
-    if (!is_one_of(type, "select", "multi_select", "status"))
+    *out = provider_copy(arena, input);
+    if (!slice_has_word(SLICE("select multi_select status"), type))
         return true;
     for (uint32_t i = 0; json_is(given, JSON_ARRAY) && i < given->count; i++) {
         slice name = json_get_str(json_at(given, i), SLICE("name"));
+        slice color = json_get_str(json_at(given, i), SLICE("color"));
         const struct json *old = find_option(former, name);
-        if (!name.len || name.len > 100)
-            return notion_invalid(request,
-                                  "body failed validation: options[%u].name should be defined and "
-                                  "at most `100` long.",
-                                  i);
-        json_array_push(arena, &options,
-                        old ? *old
-                            : make_option(request, arena, name,
-                                          json_get_str(json_at(given, i), SLICE("color"))));
+        if (!name.len || name.len > NAME_MAX)
+            return notion_should(request, arena_printf(arena, "body.options[%u].name", i).ptr,
+                                 "be at most `100` long", JSON_GET(json_at(given, i), "name"));
+        json_array_push(arena, &options, old ? *old : make_option(request, arena, name, color));
     }
     json_object_put(arena, out, SLICE("options"), options);
     return true;
@@ -223,61 +198,70 @@ static slice new_property_id(struct notion_request *request, const struct json *
     slice id = request->notion->seed ? json_get_str(entry, SLICE("id")) : SLICE_NONE;
     if (slice_eq(type, SLICE("title")))
         id = type;
-    while (!id.len || notion_property_find(schema, id, NULL))
-        id = arena_printf(request->http->arena, "%04llx",
+    while (!id.len || notion_property_find(schema, id))
+        id = arena_printf(request->arena, "%04llx",
                           (unsigned long long)rng_below(&request->notion->provider->rng, 0x10000));
     return id;
 }
 
-static void remove_member(struct json *object, uint32_t at)
+/* Without the member whose value that is; its name. */
+static slice remove_member(struct json *object, const struct json *value)
 {
-    struct json_member *member = &object->as.members[at];
+    struct json_member *member = CONTAINER_OF(value, struct json_member, value);
+    slice name = json_str(&member->key);
     object->count--;
-    memmove(member, member + 1, (object->count - at) * sizeof(*member));
+    memmove(member, member + 1,
+            (size_t)(object->as.members + object->count - member) * sizeof(*member));
+    return name;
+}
+
+/* Whether an entry may take the place of one of old_type, SLICE_NONE where there is none yet. */
+static bool may_become(struct notion_request *request, slice key, const struct json *entry,
+                       slice old_type, slice type)
+{
+    bool is_title = slice_eq(old_type, SLICE("title"));
+    bool is_new_status = slice_eq(type, SLICE("status")) && !slice_eq(type, old_type);
+    if (json_is(entry, JSON_NULL) && is_title)
+        return notion_invalid(request, "Cannot delete title property.");
+    if (!type.len && !json_is(entry, JSON_NULL))
+        return notion_should(
+            request, arena_printf(request->arena, "body.properties.%.*s", SLICE_ARG(key)).ptr,
+            "have one known property type", entry);
+    if (old_type.len && is_title != slice_eq(type, SLICE("title")))
+        return notion_invalid(request, "Cannot change the type of the title property.");
+    return !is_new_status || request->notion->seed ||
+           notion_invalid(request, "Creating new status database properties is currently not "
+                                   "supported.");
 }
 
 /* One entry of a schema over what it was: null removes, a name renames, a type adds or changes. */
 static bool read_entry(struct notion_request *request, slice key, const struct json *entry,
                        struct json *schema)
 {
-    struct arena *arena = request->http->arena;
-    uint32_t at = 0;
-    const struct json *old = notion_property_find(schema, key, &at);
-    slice old_type = json_get_str(old, SLICE("type")), type = old_type;
-    slice name = json_get_str(entry, SLICE("name"));
-    slice id = json_get_str(old, SLICE("id"));
-    struct json config = json_object(), added = json_object();
-    for (size_t i = 0; i < ARRAY_LEN(types); i++)
-        if (json_is(json_get(entry, slice_cstr(types[i].name)), JSON_OBJECT))
-            type = slice_cstr(types[i].name);
-    bool is_title = slice_eq(old_type, SLICE("title"));
-    bool is_new_status = slice_eq(type, SLICE("status")) && !slice_eq(type, old_type);
-    if (json_is(entry, JSON_NULL) && is_title)
-        return notion_invalid(request, "Cannot delete title property.");
-    if (!type.len && !json_is(entry, JSON_NULL))
-        return notion_invalid(request,
-                              "body failed validation: body.properties.%.*s should have one known "
-                              "property type, instead was `{}`.",
-                              SLICE_ARG(key));
-    if (old && is_title != slice_eq(type, SLICE("title")))
-        return notion_invalid(request, "Cannot change the type of the title property.");
-    if (is_new_status && !request->notion->seed)
-        return notion_invalid(request, "Creating new status database properties is currently not "
-                                       "supported.");
-    const struct json *input = json_get(entry, type), *former = json_get(old, type);
+    struct arena *arena = request->arena;
+    const struct json *found = notion_property_find(schema, key);
+    struct json old = found ? *found : json_null, config;
+    enum json_type holds;
+    slice old_type = json_get_str(&old, SLICE("type")), type = old_type;
+    slice name = json_get_str(entry, SLICE("name")), id = json_get_str(&old, SLICE("id"));
+    for (uint32_t i = 0; json_is(entry, JSON_OBJECT) && i < entry->count; i++)
+        if (json_is(&entry->as.members[i].value, JSON_OBJECT) &&
+            find_type(json_str(&entry->as.members[i].key), &holds))
+            type = json_str(&entry->as.members[i].key);
+    if (!may_become(request, key, entry, old_type, type))
+        return false;
+    const struct json *input = json_get(entry, type), *former = json_get(&old, type);
     if (!read_config(request, type, input ? input : former, former, &config))
         return false;
-    if (!name.len)
-        name = old ? json_str(&schema->as.members[at].key) : key;
     if (!id.len)
         id = new_property_id(request, schema, entry, type);
-    if (old)
-        remove_member(schema, at);
+    if (found)
+        key = remove_member(schema, found);
     if (json_is(entry, JSON_NULL))
         return true;
-    json_object_set(arena, &added, SLICE("id"), json_string(id));
-    json_object_set(arena, &added, SLICE("name"), json_string(name));
-    json_object_set(arena, &added, SLICE("type"), json_string(type));
+    name = name.len ? name : key;
+    struct json added =
+        OBJECT(arena, "id name type", json_string(id), json_string(name), json_string(type));
     json_object_set(arena, &added, type, config);
     json_object_put(arena, schema, name, added);
     return true;
@@ -286,13 +270,11 @@ static bool read_entry(struct notion_request *request, slice key, const struct j
 bool notion_schema_read(struct notion_request *request, struct json *source,
                         const struct json *input)
 {
-    struct json schema = notion_copy(request->http->arena, JSON_GET(source, "properties"));
+    struct json schema = provider_copy(request->arena, JSON_GET(source, "properties"));
     size_t titles = 0;
     if (!json_is(input, JSON_OBJECT) || input->count > PROPERTIES_MAX)
-        return notion_invalid(request,
-                              "body failed validation: body.properties should be an object with "
-                              "at most `%d` members, instead was `%s`.",
-                              PROPERTIES_MAX, input ? json_type_name(input) : "undefined");
+        return notion_should(request, "body.properties", "be an object with at most `200` members",
+                             input);
     for (uint32_t i = 0; i < input->count; i++)
         if (!read_entry(request, json_str(&input->as.members[i].key), &input->as.members[i].value,
                         &schema))
@@ -303,7 +285,7 @@ bool notion_schema_read(struct notion_request *request, struct json *source,
     if (titles != 1)
         return notion_invalid(request, titles ? "Only one title property is allowed."
                                               : "Title is not provided");
-    json_object_put(request->http->arena, source, SLICE("properties"), schema);
+    json_object_put(request->arena, source, SLICE("properties"), schema);
     return true;
 }
 
@@ -313,6 +295,7 @@ struct reading {
     struct notion_request *request;
     struct notion_node *source; /* NULL: a sub-page */
     slice name, type;
+    enum json_type holds;
     const struct json *config; /* of the schema, below the type */
 };
 
@@ -325,15 +308,15 @@ static bool expected(const struct reading *r)
 /* The option that input names; a new one is added to the schema, except for a status. */
 static bool read_option(const struct reading *r, const struct json *input, struct json *out)
 {
-    slice key = json_get_str(input, SLICE("name"));
-    if (!key.len)
-        key = json_get_str(input, SLICE("id"));
-    if (!key.len || key.len > 100)
+    slice name = json_get_str(input, SLICE("name"));
+    slice key = name.len ? name : json_get_str(input, SLICE("id"));
+    const struct json *option = find_option(r->config, key);
+    struct json *options = (struct json *)(uintptr_t)JSON_GET(r->config, "options");
+    if (!key.len || key.len > NAME_MAX)
         return expected(r);
     if (slice_find_char(key, ',') >= 0)
         return notion_invalid(r->request, "Invalid select option, commas not allowed: %.*s",
                               SLICE_ARG(key));
-    const struct json *option = find_option(r->config, key);
     if (!option && slice_eq(r->type, SLICE("status")))
         return notion_invalid(r->request,
                               "Invalid status option. Status option \"%.*s\" does not exist\".",
@@ -341,39 +324,34 @@ static bool read_option(const struct reading *r, const struct json *input, struc
     *out = option ? *option
                   : make_option(r->request, &r->source->arena, key,
                                 json_get_str(input, SLICE("color")));
-    struct json *options = (struct json *)(uintptr_t)JSON_GET(r->config, "options");
     if (!option && options)
         json_array_push(&r->source->arena, options, *out);
     return true;
 }
 
 /* "2026-12-01" or a date-time. */
-static bool is_date(slice text)
+static bool is_date(struct arena *arena, slice text)
 {
-    char day[20];
     int64_t time_us;
-    if (text.len == 10) {
-        memcpy(day, text.ptr, 10);
-        memcpy(day + 10, "T00:00:00Z", 10);
-        text = slice_of(day, 20);
-    }
-    return time_parse(text, &time_us);
+    return time_parse(
+        text.len == 10 ? arena_printf(arena, "%.*sT00:00:00Z", SLICE_ARG(text)) : text, &time_us);
 }
 
 static bool read_date(const struct reading *r, const struct json *input, struct json *out)
 {
     static const char *const fields[] = {"start", "end", "time_zone"};
+    struct arena *arena = r->request->arena;
     *out = json_object();
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
         const struct json *value = json_get(input, slice_cstr(fields[i]));
         slice text = json_str(value);
-        if ((i < 2 && text.ptr && !is_date(text)) || (i == 0 && !text.ptr))
-            return notion_invalid(r->request,
-                                  "body failed validation: body.properties.%.*s.date.%s should be "
-                                  "a valid ISO 8601 date string, instead was `\"%.*s\"`.",
-                                  SLICE_ARG(r->name), fields[i], SLICE_ARG(slice_first(text, 40)));
-        json_object_set(r->request->http->arena, out, slice_cstr(fields[i]),
-                        value ? *value : json_null);
+        if ((i < 2 && text.ptr && !is_date(arena, text)) || (i == 0 && !text.ptr))
+            return notion_should(
+                r->request,
+                arena_printf(arena, "body.properties.%.*s.date.%s", SLICE_ARG(r->name), fields[i])
+                    .ptr,
+                "be a valid ISO 8601 date string", value);
+        json_object_set(arena, out, slice_cstr(fields[i]), value ? *value : json_null);
     }
     return true;
 }
@@ -381,117 +359,112 @@ static bool read_date(const struct reading *r, const struct json *input, struct 
 /* One of multi_select, people, relation or files. */
 static bool read_member(const struct reading *r, const struct json *input, struct json *out)
 {
-    struct arena *arena = r->request->http->arena;
     slice id = json_get_str(input, SLICE("id"));
     if (slice_eq(r->type, SLICE("multi_select")))
         return read_option(r, input, out);
     if (!json_is(input, JSON_OBJECT) || (!id.len && !slice_eq(r->type, SLICE("files"))))
         return expected(r);
-    *out = notion_copy(arena, input);
+    *out = provider_copy(r->request->arena, input);
     if (slice_eq(r->type, SLICE("people")))
-        json_object_put(arena, out, SLICE("object"), json_string(SLICE("user")));
+        json_object_put(r->request->arena, out, SLICE("object"), json_string(SLICE("user")));
     return true;
 }
 
 static bool read_typed(const struct reading *r, const struct json *input, struct json *out)
 {
-    enum json_type holds = find_type(r->type)->holds;
-    bool is_text = is_one_of(r->type, "title", "rich_text", "");
-    if (holds == JSON_NULL)
+    bool is_null = json_is(input, JSON_NULL) && r->holds != JSON_ARRAY && r->holds != JSON_BOOL;
+    bool is_number = r->holds == JSON_INT && json_is_number(input);
+    if (r->holds == JSON_NULL)
         return notion_invalid(r->request, "%.*s is read-only.", SLICE_ARG(r->name));
-    if (is_text)
+    if (is_text(r->type))
         return notion_text_read(r->request, input, "body.properties", out);
-    bool is_empty = json_is(input, JSON_NULL) && holds != JSON_ARRAY && holds != JSON_BOOL;
-    if (!is_empty && (holds == JSON_INT ? !json_is_number(input) : !json_is(input, holds)))
+    if (!is_null && !is_number && !json_is(input, r->holds))
         return expected(r);
     *out = *input;
-    if (is_empty)
+    if (is_null || r->holds < JSON_ARRAY)
         return true;
-    if (slice_eq(r->type, SLICE("date")))
-        return read_date(r, input, out);
-    if (holds == JSON_OBJECT)
-        return read_option(r, input, out);
-    if (holds == JSON_ARRAY)
-        *out = json_array();
-    for (uint32_t i = 0; holds == JSON_ARRAY && i < input->count && i < ITEMS_MAX; i++) {
+    if (r->holds == JSON_OBJECT)
+        return slice_eq(r->type, SLICE("date")) ? read_date(r, input, out)
+                                                : read_option(r, input, out);
+    *out = json_array();
+    for (uint32_t i = 0; i < input->count && i < ITEMS_MAX; i++) {
         struct json member;
         if (!read_member(r, json_at(input, i), &member))
             return false;
-        json_array_push(r->request->http->arena, out, member);
+        json_array_push(r->request->arena, out, member);
     }
     return true;
 }
 
-static struct json empty_value(slice type, const struct json *page)
+/* What a page has of a property that nothing is said of. */
+static struct json former_value(const struct reading *r, slice id, const struct json *page)
 {
-    enum json_type holds = find_type(type)->holds;
-    if (holds == JSON_ARRAY)
-        return json_array();
-    if (holds == JSON_NULL)
-        return *json_get(page, type);
-    return holds == JSON_BOOL ? json_bool(false) : json_null;
+    const struct json *property = notion_property_find(JSON_GET(page, "properties"), id);
+    const struct json *old = json_get(r->holds == JSON_NULL ? page : property, r->type);
+    if (old)
+        return *old;
+    return r->holds == JSON_ARRAY  ? json_array()
+           : r->holds == JSON_BOOL ? json_bool(false)
+                                   : json_null;
+}
+
+/* One property of the schema into out; false: answered. */
+static bool read_value(struct reading *r, const struct json *entry, const struct json *page,
+                       const struct json *input, struct json *out)
+{
+    struct arena *arena = r->request->arena;
+    slice id = json_get_str(entry, SLICE("id"));
+    r->type = json_get_str(entry, SLICE("type"));
+    (void)find_type(r->type, &r->holds);
+    r->config = json_get(entry, r->type);
+    const struct json *by_name = json_get(input, r->name);
+    const struct json *given = by_name ? by_name : json_get(input, id);
+    bool is_short = json_is(given, JSON_ARRAY) && slice_eq(r->type, SLICE("title"));
+    const struct json *typed = is_short ? given : json_get(given, r->type);
+    struct json value = former_value(r, id, page);
+    if (given && !(typed ? read_typed(r, typed, &value) : expected(r)))
+        return false;
+    struct json property = OBJECT(arena, "id type", json_string(id), json_string(r->type));
+    json_object_set(arena, &property, r->type, value);
+    json_object_set(arena, out, r->name, property);
+    return true;
 }
 
 bool notion_values_read(struct notion_request *request, const struct notion_node *source,
                         struct json *page, const struct json *input)
 {
-    struct arena *arena = request->http->arena;
     const struct json *schema = source ? JSON_GET(notion_object(source), "properties")
                                        : JSON_GET(request->notion->data, "title_only");
-    const struct json *former = JSON_GET(page, "properties");
     struct json properties = json_object();
+    struct reading r = {.request = request, .source = (struct notion_node *)(uintptr_t)source};
     if (input && !json_is(input, JSON_OBJECT))
-        return notion_invalid(request,
-                              "body failed validation: body.properties should be an object, "
-                              "instead was `%s`.",
-                              json_type_name(input));
+        return notion_should(request, "body.properties", "be an object", input);
     for (uint32_t i = 0; input && i < input->count; i++)
-        if (!notion_property_find(schema, json_str(&input->as.members[i].key), NULL))
+        if (!notion_property_find(schema, json_str(&input->as.members[i].key)))
             return notion_invalid(request, "%.*s is not a property that exists.",
                                   SLICE_ARG(json_str(&input->as.members[i].key)));
     for (uint32_t i = 0; i < schema->count; i++) {
-        const struct json *entry = &schema->as.members[i].value;
-        slice id = json_get_str(entry, SLICE("id"));
-        struct reading r = {.request = request,
-                            .source = (struct notion_node *)(uintptr_t)source,
-                            .name = json_str(&schema->as.members[i].key),
-                            .type = json_get_str(entry, SLICE("type"))};
-        r.config = json_get(entry, r.type);
-        const struct json *given = json_get(input, r.name);
-        const struct json *old = json_get(notion_property_find(former, id, NULL), r.type);
-        bool is_short = json_is(given ? given : json_get(input, id), JSON_ARRAY) &&
-                        slice_eq(r.type, SLICE("title"));
-        given = given ? given : json_get(input, id);
-        struct json value =
-            old && find_type(r.type)->holds != JSON_NULL ? *old : empty_value(r.type, page);
-        struct json property = json_object();
-        const struct json *typed = is_short ? given : json_get(given, r.type);
-        if (given && !(typed ? read_typed(&r, typed, &value) : expected(&r)))
+        r.name = json_str(&schema->as.members[i].key);
+        if (!read_value(&r, &schema->as.members[i].value, page, input, &properties))
             return false;
-        json_object_set(arena, &property, SLICE("id"), json_string(id));
-        json_object_set(arena, &property, SLICE("type"), json_string(r.type));
-        json_object_set(arena, &property, r.type, value);
-        json_object_set(arena, &properties, r.name, property);
     }
-    json_object_put(arena, page, SLICE("properties"), properties);
+    json_object_put(request->arena, page, SLICE("properties"), properties);
     return true;
 }
 
 struct json notion_value_key(struct arena *arena, const struct json *property)
 {
+    static const char *const keys[] = {"name", "start", "id"};
     slice type = json_get_str(property, SLICE("type"));
     const struct json *value = json_get(property, type);
-    if (is_one_of(type, "title", "rich_text", ""))
+    struct json list = json_array();
+    if (is_text(type))
         return json_string(notion_text_plain(arena, value));
-    if (json_is(value, JSON_OBJECT)) {
-        static const char *const keys[] = {"name", "start", "id"};
-        for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-            if (json_get(value, slice_cstr(keys[i])))
-                return *json_get(value, slice_cstr(keys[i]));
-    }
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++)
+        if (json_get(value, slice_cstr(keys[i])))
+            return *json_get(value, slice_cstr(keys[i]));
     if (!json_is(value, JSON_ARRAY))
         return value ? *value : json_null;
-    struct json list = json_array();
     for (uint32_t i = 0; i < value->count; i++) {
         const struct json *item = json_at(value, i);
         slice name = json_get_str(item, SLICE("name"));

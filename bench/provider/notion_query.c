@@ -103,41 +103,32 @@ static bool check_filter(struct notion_request *request, const struct json *filt
     const struct json *parts = parts_of(filter, &is_any);
     struct leaf leaf;
     if (!json_is(filter, JSON_OBJECT) || depth > FILTER_DEPTH_MAX)
-        return notion_invalid(request,
-                              "body failed validation: body.filter should be an object, at most "
-                              "`%d` deep, instead was `%s`.",
-                              FILTER_DEPTH_MAX, json_type_name(filter));
+        return notion_should(request, "body.filter", "be an object, at most `10` deep", filter);
     for (uint32_t i = 0; json_is(parts, JSON_ARRAY) && i < parts->count; i++)
         if (!check_filter(request, json_at(parts, i), depth + 1))
             return false;
     if (json_is(parts, JSON_ARRAY))
         return true;
     if (!JSON_GET(filter, "property") && !JSON_GET(filter, "timestamp"))
-        return notion_invalid(request,
-                              "body failed validation. Fix one: body.filter.or should be defined, "
-                              "instead was `undefined`. body.filter.property should be defined, "
-                              "instead was `undefined`.");
+        return notion_should(request, "body.filter.or", "be defined", NULL);
     bool is_whole = read_leaf(filter, &leaf);
-    const struct json *schema = notion_property_find(
-        JSON_GET(notion_object(request->node), "properties"), leaf.property, NULL);
+    const struct json *schema = notion_node_property(request->node, leaf.property);
     slice type = json_get_str(schema, SLICE("type"));
+    bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf.type, SLICE("rich_text"));
+    slice where = arena_printf(request->arena, "body.filter.%.*s", SLICE_ARG(leaf.type));
     if (leaf.property.len && !schema)
         return notion_invalid(request, "Could not find property with name or id: %.*s",
                               SLICE_ARG(leaf.property));
-    bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf.type, SLICE("rich_text"));
     if (schema && !slice_eq(type, leaf.type) && !are_texts)
         return notion_invalid(request, "database property %.*s does not match filter %.*s",
                               SLICE_ARG(type), SLICE_ARG(leaf.type));
     if (!is_whole)
-        return notion_invalid(request,
-                              "body failed validation: body.filter.%.*s should have one condition "
-                              "that is known.",
-                              SLICE_ARG(leaf.type));
+        return notion_should(request, where.ptr, "have one condition that is known", filter);
     return takes(&leaf) ||
            notion_invalid(request,
-                          "body failed validation: body.filter.%.*s.%s is not a condition of the "
-                          "property, or has the wrong type.",
-                          SLICE_ARG(leaf.type), leaf.condition->name);
+                          "body failed validation: %s.%s is not a condition of the property, or "
+                          "has the wrong type.",
+                          where.ptr, leaf.condition->name);
 }
 
 static int order_of(const struct json *value, const struct json *operand)
@@ -214,39 +205,12 @@ static bool matches(const struct json *filter, const struct notion_node *page,
     if (!read_leaf(filter, &leaf))
         return false;
     struct json value =
-        leaf.property.len
-            ? notion_value_key(http->arena,
-                               notion_property_find(JSON_GET(notion_object(page), "properties"),
-                                                    leaf.property, NULL))
-            : *json_get(notion_object(page), leaf.type);
+        leaf.property.len ? notion_value_key(http->arena, notion_node_property(page, leaf.property))
+                          : *json_get(notion_object(page), leaf.type);
     return holds(&leaf, &value, http) != leaf.condition->negates;
 }
 
 /* ---- sorts ---- */
-
-struct sorted {
-    const struct notion_node *page;
-    struct json keys[SORTS_MAX];
-    size_t index;
-    const struct json *sorts;
-};
-
-/* Empty values are last, whatever the direction. */
-static int compare(const void *one, const void *other)
-{
-    const struct sorted *a = one, *b = other;
-    for (uint32_t i = 0; i < a->sorts->count; i++) {
-        bool is_down =
-            slice_eq(json_get_str(json_at(a->sorts, i), SLICE("direction")), SLICE("descending"));
-        bool has_a = a->keys[i].type != JSON_NULL, has_b = b->keys[i].type != JSON_NULL;
-        if (has_a != has_b)
-            return has_a ? -1 : 1;
-        int order = has_a ? order_of(&a->keys[i], &b->keys[i]) : SAME;
-        if (order != SAME)
-            return (order == BELOW) == is_down ? 1 : -1;
-    }
-    return a->index < b->index ? -1 : 1;
-}
 
 /* A select or a status sorts as its options are listed; what is empty gives null. */
 static struct json sort_key(struct arena *arena, const struct json *schema,
@@ -265,84 +229,96 @@ static struct json sort_key(struct arena *arena, const struct json *schema,
     return json_is(&key, JSON_STRING) && !key.count ? json_null : key;
 }
 
+struct sorted {
+    const struct notion_node *page;
+    struct json keys[SORTS_MAX];
+    size_t index;
+    const struct json *sorts;
+};
+
+static struct sorted with_keys(struct notion_request *request, const struct notion_node *page,
+                               size_t index)
+{
+    struct sorted out = {.page = page, .index = index, .sorts = JSON_GET(request->body, "sorts")};
+    for (uint32_t i = 0; i < out.sorts->count; i++) {
+        const struct json *sort = json_at(out.sorts, i);
+        slice property = json_get_str(sort, SLICE("property"));
+        const struct json *own =
+            json_get(notion_object(page), json_get_str(sort, SLICE("timestamp")));
+        out.keys[i] = own ? *own
+                          : sort_key(request->arena, notion_node_property(request->node, property),
+                                     notion_node_property(page, property));
+    }
+    return out;
+}
+
+/* Empty values are last, whatever the direction. */
+static int compare(const void *one, const void *other)
+{
+    const struct sorted *a = one, *b = other;
+    for (uint32_t i = 0; i < a->sorts->count; i++) {
+        slice direction = json_get_str(json_at(a->sorts, i), SLICE("direction"));
+        bool has_a = a->keys[i].type != JSON_NULL, has_b = b->keys[i].type != JSON_NULL;
+        if (has_a != has_b)
+            return has_a ? -1 : 1;
+        int order = has_a ? order_of(&a->keys[i], &b->keys[i]) : SAME;
+        if (order != SAME)
+            return (order == BELOW) == slice_eq(direction, SLICE("descending")) ? 1 : -1;
+    }
+    return a->index < b->index ? -1 : 1;
+}
+
 static bool check_sorts(struct notion_request *request, const struct json *sorts)
 {
-    const struct json *schema = JSON_GET(notion_object(request->node), "properties");
     if (!json_is(sorts, JSON_ARRAY) || sorts->count > SORTS_MAX)
-        return notion_invalid(request,
-                              "body failed validation: body.sorts should be an array of at most "
-                              "`%d`, instead was `%s`.",
-                              SORTS_MAX, json_type_name(sorts));
+        return notion_should(request, "body.sorts", "be an array of at most `10`", sorts);
     for (uint32_t i = 0; i < sorts->count; i++) {
-        slice direction = json_get_str(json_at(sorts, i), SLICE("direction"));
+        const struct json *direction = JSON_GET(json_at(sorts, i), "direction");
         slice property = json_get_str(json_at(sorts, i), SLICE("property"));
-        if (!slice_eq(direction, SLICE("ascending")) && !slice_eq(direction, SLICE("descending")))
-            return notion_invalid(request,
-                                  "body failed validation: body.sorts[%u].direction should be "
-                                  "`\"ascending\"` or `\"descending\"`.",
-                                  i);
+        if (!slice_has_word(SLICE("ascending descending"), json_str(direction)))
+            return notion_should(request, "body.sorts.direction",
+                                 "be `\"ascending\"` or `\"descending\"`", direction);
         if (!JSON_GET(json_at(sorts, i), "timestamp") &&
-            !notion_property_find(schema, property, NULL))
+            !notion_node_property(request->node, property))
             return notion_invalid(request, "Could not find sort property with name or id: %.*s",
                                   SLICE_ARG(property));
     }
     return true;
 }
 
-static void fill_keys(struct arena *arena, const struct notion_node *source, struct sorted *one)
-{
-    const struct json *schema = JSON_GET(notion_object(source), "properties");
-    for (uint32_t i = 0; i < one->sorts->count; i++) {
-        const struct json *sort = json_at(one->sorts, i);
-        slice timestamp = json_get_str(sort, SLICE("timestamp"));
-        slice property = json_get_str(sort, SLICE("property"));
-        const struct json *own = json_get(notion_object(one->page), timestamp);
-        one->keys[i] =
-            own ? *own
-                : sort_key(arena, notion_property_find(schema, property, NULL),
-                           notion_property_find(JSON_GET(notion_object(one->page), "properties"),
-                                                property, NULL));
-    }
-}
-
 /* Without sorts the pages are listed in their stored order, the newest first. */
-void notion_sources_query(struct notion_request *request)
+bool notion_sources_query(struct notion_request *request)
 {
-    struct arena *arena = request->http->arena;
-    const struct notion_node *source = request->node;
     const struct json *filter = JSON_GET(request->body, "filter");
     const struct json *sorts = JSON_GET(request->body, "sorts");
+    struct list *children = &request->node->children;
     struct sorted *pages = NULL;
     struct notion_list list;
     size_t total = 0, count = 0;
     if ((filter && !check_filter(request, filter, 1)) || (sorts && !check_sorts(request, sorts)) ||
         !notion_list_open(request, "page_or_data_source", &list))
-        return;
-    LIST_EACH((struct list *)(uintptr_t)&source->children, link)
-    {
+        return false;
+    for (const struct list *link = children->next; sorts && link != children; link = link->next)
         total++;
-    }
     if (sorts)
-        pages = ARENA_ARRAY(arena, struct sorted, total + 1);
-    LIST_EACH((struct list *)(uintptr_t)&source->children, link)
-    {
-        const struct notion_node *page = LIST_ITEM(link, struct notion_node, sibling_link);
+        pages = ARENA_ARRAY(request->arena, struct sorted, total + 1);
+    LIST_EACH(children, const struct notion_node, page, sibling_link) {
         if (page->kind != NOTION_PAGE || page->is_archived || list.next.len ||
             (filter && !matches(filter, page, request->http)))
             continue;
         if (pages) {
-            pages[count] = (struct sorted){.page = page, .index = count, .sorts = sorts};
-            fill_keys(arena, source, &pages[count++]);
+            pages[count] = with_keys(request, page, count);
+            count++;
         } else if (notion_list_takes(&list, slice_cstr(page->id))) {
-            notion_write_page(&list.w, page, request->http);
+            notion_write(&list.w, page, request->http);
         }
     }
     if (count)
         qsort(pages, count, sizeof(*pages), compare);
     for (size_t i = 0; i < count; i++)
         if (notion_list_takes(&list, slice_cstr(pages[i].page->id)))
-            notion_write_page(&list.w, pages[i].page, request->http);
-    notion_list_close(request, &list);
+            notion_write(&list.w, pages[i].page, request->http);
+    return notion_list_close(request, &list);
 }
 
 /* ---- search ---- */
@@ -364,34 +340,28 @@ static bool title_matches(slice title, slice query)
 }
 
 /* Databases are found by their data sources. */
-void notion_search(struct notion_request *request)
+bool notion_search(struct notion_request *request)
 {
-    struct arena *arena = request->http->arena;
     const struct list *recent = &request->notion->recent;
-    const struct json *filter = JSON_GET(request->body, "filter");
-    slice wanted = json_get_str(filter, SLICE("value"));
+    const struct json *wanted = JSON_GET(JSON_GET(request->body, "filter"), "value");
     slice query = slice_trim(json_get_str(request->body, SLICE("query")));
     slice direction = json_get_str(JSON_GET(request->body, "sort"), SLICE("direction"));
     bool is_rising = slice_eq(direction, SLICE("ascending"));
-    bool pages = !filter || slice_eq(wanted, SLICE("page"));
-    bool sources = !filter || slice_eq(wanted, SLICE("data_source"));
+    bool pages = !wanted || slice_eq(json_str(wanted), SLICE("page"));
+    bool sources = !wanted || slice_eq(json_str(wanted), SLICE("data_source"));
     struct notion_list list;
-    if (!pages && !sources) {
-        notion_invalid(request,
-                       "body failed validation: body.filter.value should be `\"page\"` or "
-                       "`\"data_source\"`, instead was `\"%.*s\"`.",
-                       SLICE_ARG(wanted));
-        return;
-    }
+    if (!pages && !sources)
+        return notion_should(request, "body.filter.value", "be `\"page\"` or `\"data_source\"`",
+                             wanted);
     if (!notion_list_open(request, "page_or_data_source", &list))
-        return;
+        return false;
     for (const struct list *link = is_rising ? recent->prev : recent->next;
          link != recent && !list.next.len; link = is_rising ? link->prev : link->next) {
         const struct notion_node *node = LIST_ITEM(link, struct notion_node, recent_link);
         bool is_wanted = node->kind == NOTION_PAGE ? pages : node->kind == NOTION_SOURCE && sources;
         if (is_wanted && !notion_is_gone(node) && title_matches(node->label, query) &&
             notion_list_takes(&list, slice_cstr(node->id)))
-            notion_write(&list.w, node, arena);
+            notion_write(&list.w, node, request->http);
     }
-    notion_list_close(request, &list);
+    return notion_list_close(request, &list);
 }

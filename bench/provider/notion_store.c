@@ -68,15 +68,14 @@ bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1])
     return digits == 32 && at == UUID_TEXT_LEN;
 }
 
-void notion_id_new(struct notion *notion, char out[UUID_TEXT_LEN + 1])
+struct json notion_id_new(struct notion *notion, struct arena *arena)
 {
+    char text[UUID_TEXT_LEN + 1];
     struct uuid id;
     slice seeded = json_str(json_at(JSON_GET(notion->seed, "ids"), notion->seed_ids));
-    if (seeded.len == UUID_TEXT_LEN) {
-        memcpy(out, seeded.ptr, UUID_TEXT_LEN);
-        out[UUID_TEXT_LEN] = 0;
+    if (seeded.len) {
         notion->seed_ids++;
-        return;
+        return json_string_dup(arena, seeded);
     }
     for (int i = 0; i < 2; i++) {
         uint64_t bits = rng_next(&notion->provider->rng);
@@ -84,73 +83,52 @@ void notion_id_new(struct notion *notion, char out[UUID_TEXT_LEN + 1])
     }
     id.bytes[6] = (uint8_t)(0x40 | (id.bytes[6] & 0x0f)); /* version 4 */
     id.bytes[8] = (uint8_t)(0x80 | (id.bytes[8] & 0x3f));
-    uuid_format(id, out);
-}
-
-static slice id_slice(const char *id)
-{
-    return slice_of(id, UUID_TEXT_LEN);
+    uuid_format(id, text);
+    return json_string_dup(arena, slice_cstr(text));
 }
 
 struct notion_node *notion_find(const struct notion *notion, slice id)
 {
     char text[UUID_TEXT_LEN + 1];
-    return notion_id_read(id, text) ? map_get(&notion->nodes, id_slice(text)) : NULL;
-}
-
-struct json notion_copy(struct arena *arena, const struct json *object)
-{
-    struct json out = json_object();
-    for (uint32_t i = 0; json_is(object, JSON_OBJECT) && i < object->count; i++)
-        json_object_set(arena, &out, json_str(&object->as.members[i].key),
-                        object->as.members[i].value);
-    return out;
+    return notion_id_read(id, text) ? map_get(&notion->nodes, slice_cstr(text)) : NULL;
 }
 
 struct json notion_parent(struct arena *arena, const struct notion_node *parent)
 {
     static const char *const keys[] = {"page_id", "database_id", "data_source_id", "block_id"};
-    struct json out = json_object();
     slice key = parent ? slice_cstr(keys[parent->kind]) : SLICE("workspace");
-    json_object_set(arena, &out, SLICE("type"), json_string(key));
-    json_object_set(arena, &out, key, parent ? json_string(id_slice(parent->id)) : json_bool(true));
+    struct json out = OBJECT(arena, "type", json_string(key));
+    json_object_set(arena, &out, key,
+                    parent ? json_string(slice_cstr(parent->id)) : json_bool(true));
     if (parent && parent->kind == NOTION_SOURCE)
         json_object_set(arena, &out, SLICE("database_id"),
-                        json_string(id_slice(parent->parent->id)));
+                        json_string(slice_cstr(parent->parent->id)));
     return out;
 }
 
-/* Notion's times are whole minutes. */
-static struct json time_value(struct arena *arena, int64_t time_us)
-{
-    char text[TIME_TEXT_LEN + 1];
-    time_format(time_us - time_us % 60000000, text);
-    return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
-}
-
-/* Whose edit it is, and when. */
+/* Whose edit it is, and when: Notion's times are whole minutes. A comment has no last author. */
 static void stamp(struct notion_request *request, struct json *object, const char *time_key,
                   const char *author_key)
 {
-    struct arena *arena = request->http->arena;
+    struct arena *arena = request->arena;
+    int64_t now_us = request->http->now_us;
+    char time[TIME_TEXT_LEN + 1];
     slice by = json_get_str(request->notion->seed, SLICE("by"));
-    struct json author = json_object();
-    json_object_set(arena, &author, SLICE("object"), json_string(SLICE("user")));
-    json_object_set(arena, &author, SLICE("id"), json_string(by.len ? by : SLICE(NOTION_USER_BOT)));
-    json_object_put(arena, object, slice_cstr(time_key), time_value(arena, request->http->now_us));
-    if (json_get(object, slice_cstr(author_key))) /* a comment has no last one */
+    struct json author = OBJECT(arena, "object id", json_string(SLICE("user")),
+                                json_string(by.len ? by : SLICE(NOTION_USER_BOT)));
+    time_format(now_us - now_us % 60000000, time);
+    json_object_put(arena, object, slice_cstr(time_key), json_string_dup(arena, slice_cstr(time)));
+    if (json_get(object, slice_cstr(author_key)))
         json_object_put(arena, object, slice_cstr(author_key), author);
 }
 
 struct json notion_shape(struct notion_request *request, enum notion_kind kind,
                          const struct notion_node *parent)
 {
-    struct arena *arena = request->http->arena;
-    char id[UUID_TEXT_LEN + 1];
-    notion_id_new(request->notion, id);
-    struct json object = notion_copy(
+    struct arena *arena = request->arena;
+    struct json object = provider_copy(
         arena, json_get(JSON_GET(request->notion->data, "shapes"), slice_cstr(kind_names[kind])));
-    json_object_put(arena, &object, SLICE("id"), json_string_dup(arena, id_slice(id)));
+    json_object_put(arena, &object, SLICE("id"), notion_id_new(request->notion, arena));
     json_object_put(arena, &object, SLICE("parent"), notion_parent(arena, parent));
     stamp(request, &object, "created_time", "created_by");
     stamp(request, &object, "last_edited_time", "last_edited_by");
@@ -160,27 +138,24 @@ struct json notion_shape(struct notion_request *request, enum notion_kind kind,
 /* https://www.notion.so/Title-of-it-0123...: the title's words and the id without dashes. */
 static slice url_of(struct arena *arena, const char *id, slice title)
 {
-    static const char site[] = "https://www.notion.so/";
     char text[160];
-    size_t start = sizeof(site) - 1, len = start;
-    memcpy(text, site, start);
+    size_t len = 0;
     for (size_t i = 0; i < title.len && i < 80; i++) {
         char c = title.ptr[i];
-        bool is_plain = ascii_is_alnum(c);
-        if (is_plain || (len > start && text[len - 1] != '-'))
-            text[len++] = is_plain ? c : '-';
+        if (ascii_is_alnum(c) || (len && text[len - 1] != '-'))
+            text[len++] = ascii_is_alnum(c) ? c : '-';
     }
-    if (len > start && text[len - 1] != '-')
+    if (len && text[len - 1] != '-')
         text[len++] = '-';
     for (size_t i = 0; i < UUID_TEXT_LEN; i++)
         if (id[i] != '-')
             text[len++] = id[i];
-    return arena_dup(arena, slice_of(text, len));
+    return arena_printf(arena, "https://www.notion.so/%.*s", (int)len, text);
 }
 
 bool notion_node_keep(struct notion_request *request, struct notion_node *node, struct json *object)
 {
-    struct arena *arena = request->http->arena, fresh;
+    struct arena *arena = request->arena, fresh;
     slice label = notion_label(arena, object);
     if (JSON_GET(object, "url"))
         json_object_put(arena, object, SLICE("url"), json_string(url_of(arena, node->id, label)));
@@ -241,11 +216,8 @@ struct notion_node *notion_node_add(struct notion_request *request, enum notion_
     list_init(&node->recent_link);
     list_init(&node->api_link);
     arena_init(&node->arena, NODE_ARENA_BYTES_MAX);
-    if (!notion_node_keep(request, node, object)) {
-        mem_free(node);
-        return NULL;
-    }
-    if (map_put(&notion->nodes, id_slice(node->id), node, NULL) != OK) {
+    bool is_kept = notion_node_keep(request, node, object);
+    if (!is_kept || map_put(&notion->nodes, slice_cstr(node->id), node, NULL) != OK) {
         arena_deinit(&node->arena);
         mem_free(node);
         notion_out_of_memory(request);
@@ -262,7 +234,7 @@ struct notion_node *notion_node_add(struct notion_request *request, enum notion_
 /* A block's edit is its page's, too. */
 bool notion_node_set(struct notion_request *request, struct notion_node *node, struct json *object)
 {
-    struct arena *arena = request->http->arena;
+    struct arena *arena = request->arena;
     stamp(request, object, "last_edited_time", "last_edited_by");
     if (!notion_node_keep(request, node, object))
         return false;
@@ -270,7 +242,7 @@ bool notion_node_set(struct notion_request *request, struct notion_node *node, s
         struct notion_node *page = node->parent;
         while (page->kind == NOTION_BLOCK)
             page = page->parent;
-        struct json copy = notion_copy(arena, notion_object(page));
+        struct json copy = provider_copy(arena, notion_object(page));
         return notion_node_set(request, page, &copy);
     }
     if (node->kind <= NOTION_SOURCE) {
@@ -287,7 +259,7 @@ void notion_node_free(struct notion *notion, struct notion_node *node)
     list_unlink(&node->sibling_link);
     list_unlink(&node->recent_link);
     list_unlink(&node->api_link);
-    map_remove(&notion->nodes, id_slice(node->id));
+    map_remove(&notion->nodes, slice_cstr(node->id));
     arena_deinit(&node->arena);
     mem_free(node);
 }

@@ -4,6 +4,7 @@
 #include "provider/provider.h"
 
 #include "base/embed.h"
+#include "expr/expr.h"
 #include "provider/fault.h"
 #include "provider/gmail.h"
 #include "provider/ledger.h"
@@ -18,6 +19,57 @@ const struct json *provider_data(struct arena *arena, const char *name)
             return json_parse(arena, slice_of(embed_provider[i].data, embed_provider[i].len),
                               &json_limits_request, &err);
     return NULL;
+}
+
+struct json provider_object(struct arena *arena, const char *keys, const struct json *values,
+                            size_t count)
+{
+    struct json out = json_object();
+    slice rest = slice_cstr(keys);
+    for (size_t i = 0; i < count; i++)
+        json_object_set(arena, &out, slice_split(&rest, ' '), values[i]);
+    ASSERT(!rest.ptr);
+    return out;
+}
+
+struct json provider_merged(struct arena *arena, const struct json *object, const struct json *over)
+{
+    struct json out = provider_copy(arena, object);
+    for (uint32_t i = 0; json_is(over, JSON_OBJECT) && i < over->count; i++)
+        json_object_put(arena, &out, json_str(&over->as.members[i].key), over->as.members[i].value);
+    return out;
+}
+
+struct json provider_copy(struct arena *arena, const struct json *object)
+{
+    struct json out = json_object();
+    for (uint32_t i = 0; json_is(object, JSON_OBJECT) && i < object->count; i++)
+        json_object_set(arena, &out, json_str(&object->as.members[i].key),
+                        object->as.members[i].value);
+    return out;
+}
+
+bool provider_wants(const struct provider_request *request, slice name, slice value)
+{
+    bool is_there = false;
+    for (size_t i = 0; i < request->query_count; i++) {
+        if (!slice_starts_with(request->query[i].name, name))
+            continue;
+        is_there = true;
+        if (slice_eq_nocase(request->query[i].value, value))
+            return true;
+    }
+    return !is_there;
+}
+
+bool provider_eval(struct arena *arena, const struct json *tree, const struct json *scope,
+                   struct json *out)
+{
+    struct expr_budget budget;
+    struct err err;
+    struct expr_template *template = expr_template_compile(arena, tree, &err);
+    expr_budget_init(&budget);
+    return template && expr_template_eval(template, scope, 0, &budget, arena, out, &err) == OK;
 }
 
 static void free_world(struct provider *provider)

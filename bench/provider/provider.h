@@ -23,7 +23,6 @@ enum {
     PROVIDER_REPLY_HEADERS_MAX = 8,
     PROVIDER_REPLY_BYTES_MAX = 64 * 1024 * 1024,
     PROVIDER_BODY_BYTES_MAX = 40 * 1024 * 1024, /* Gmail takes 35 MB of mail */
-    PROVIDER_QUERY_MAX = 128,                   /* parameters of one request */
 };
 
 struct gmail;
@@ -97,12 +96,6 @@ slice request_header(const struct provider_request *request, slice name);
 slice request_query(const struct provider_request *request, slice name);
 /* The token of `Authorization: Bearer ...`, SLICE_NONE when there is none. */
 slice request_bearer(const struct provider_request *request);
-/* Percent-decodes; *out is in arena, or text itself. false: a broken escape. */
-bool request_decode(struct arena *arena, slice text, bool plus_is_space, slice *out);
-/* Splits and decodes "a=b&c"; NULL with *count 0 where an escape is broken or there are too many.
- */
-const struct http_header *request_query_parse(struct arena *arena, slice text, size_t *count);
-
 /* ---- replying ---- */
 
 void reply_header(struct provider_reply *reply, slice name, slice value);
@@ -118,6 +111,23 @@ void reply_error(struct provider_reply *reply, unsigned status, const char *text
 uint64_t rng_next(struct rng *rng);
 uint64_t rng_below(struct rng *rng, uint64_t bound);
 
+/* {key: value, ...}: the keys are words of one text, a value each. */
+struct json provider_object(struct arena *arena, const char *keys, const struct json *values,
+                            size_t count);
+#define OBJECT(arena, keys, ...)                                         \
+    provider_object((arena), (keys), (const struct json[]){__VA_ARGS__}, \
+                    sizeof((const struct json[]){__VA_ARGS__}) / sizeof(struct json))
+/* The object's members as a new object, shared; {} of what is no object. */
+struct json provider_copy(struct arena *arena, const struct json *object);
+/* The same, with those of over in their place, or behind them. */
+struct json provider_merged(struct arena *arena, const struct json *object,
+                            const struct json *over);
+/* Whether the query has that parameter (whose name begins so) with that value, or does not have it
+ * at all; in any case. */
+bool provider_wants(const struct provider_request *request, slice name, slice value);
+/* Compiles the template and evaluates it. false: it cannot be. */
+bool provider_eval(struct arena *arena, const struct json *tree, const struct json *scope,
+                   struct json *out);
 /* A file of this folder that is compiled in; NULL: out of memory. */
 const struct json *provider_data(struct arena *arena, const char *name);
 /* handlers of no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms}; false: not one of them */

@@ -1,7 +1,6 @@
 /*
  * What all handlers share: reading a request, writing a reply, the seeded random source.
  */
-#include "base/encode.h"
 #include "provider/provider.h"
 
 slice request_header(const struct provider_request *request, slice name)
@@ -19,51 +18,10 @@ slice request_query(const struct provider_request *request, slice name)
 
 slice request_bearer(const struct provider_request *request)
 {
-    slice value = request_header(request, SLICE("authorization"));
+    slice value = request_header(request, SLICE("Authorization"));
     if (value.len < 7 || !slice_eq_nocase(slice_first(value, 7), SLICE("Bearer ")))
         return SLICE_NONE;
     return slice_trim(slice_from(value, 7));
-}
-
-bool request_decode(struct arena *arena, slice text, bool plus_is_space, slice *out)
-{
-    struct buf buf;
-    *out = text;
-    if (slice_find_char(text, '%') < 0 && (!plus_is_space || slice_find_char(text, '+') < 0))
-        return true;
-    buf_init(&buf, text.len + 1);
-    bool is_ok = decode_percent(&buf, text, plus_is_space) == OK;
-    if (is_ok)
-        *out = arena_dup(arena, buf_slice(&buf));
-    buf_deinit(&buf);
-    return is_ok && out->ptr;
-}
-
-const struct http_header *request_query_parse(struct arena *arena, slice text, size_t *count)
-{
-    *count = 0;
-    struct http_header *items = NULL;
-    size_t wanted = 1;
-    for (size_t i = 0; i < text.len; i++)
-        wanted += text.ptr[i] == '&';
-    if (!text.len || wanted > PROVIDER_QUERY_MAX)
-        return NULL;
-    items = ARENA_ARRAY(arena, struct http_header, wanted);
-    if (!items)
-        return NULL;
-    size_t n = 0;
-    while (text.ptr) {
-        slice value = slice_split(&text, '&');
-        if (!value.len)
-            continue;
-        slice name = slice_split(&value, '=');
-        if (!request_decode(arena, name, true, &items[n].name) ||
-            !request_decode(arena, value, true, &items[n].value))
-            return NULL;
-        n++;
-    }
-    *count = n;
-    return items;
 }
 
 void reply_header(struct provider_reply *reply, slice name, slice value)

@@ -8,6 +8,9 @@ bool route_match(const char *pattern, const slice *segments, size_t count,
 {
     slice rest = slice_cstr(pattern);
     size_t used = 0, found = 0;
+    /* Most patterns begin otherwise. */
+    if (*pattern != '*' && (!count || !segments->len || *pattern != *segments->ptr))
+        return false;
     while (rest.ptr) {
         slice wanted = slice_split(&rest, '/');
         if (used == count)

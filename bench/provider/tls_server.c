@@ -87,10 +87,8 @@ struct tls_server *tls_server_new(const struct tls_server_config *config, struct
     if (tls_library_init(err) != OK)
         return NULL;
     struct tls_server *server = mem_zalloc(sizeof(*server));
-    if (!server) {
-        err_set(err, ERR_NOMEM, "out of memory for a TLS server");
-        return NULL;
-    }
+    if (!server)
+        return err_null(err, ERR_NOMEM, "out of memory for a TLS server");
     server->refs = 1;
     mbedtls_x509_crt_init(&server->cert);
     mbedtls_pk_init(&server->key);
@@ -100,13 +98,6 @@ struct tls_server *tls_server_new(const struct tls_server_config *config, struct
         server_free(server);
         return NULL;
     }
-    return server;
-}
-
-struct tls_server *tls_server_ref(struct tls_server *server)
-{
-    ASSERT(server->refs > 0);
-    server->refs++;
     return server;
 }
 
@@ -148,11 +139,10 @@ struct stream *tls_server_start(struct tls_server *server, struct stream *under,
                                 void *owner, struct err *err)
 {
     struct server_session *session = mem_zalloc(sizeof(*session));
-    if (!session) {
-        err_set(err, ERR_NOMEM, "out of memory for a TLS session");
-        return NULL;
-    }
-    session->server = tls_server_ref(server);
+    if (!session)
+        return err_null(err, ERR_NOMEM, "out of memory for a TLS session");
+    session->server = server;
+    server->refs++;
     struct tls_engine *engine = &session->engine;
     if (tls_engine_init(engine, &server_hooks, &server->conf, under->loop, write_bytes_max, err) !=
             OK ||

@@ -21,7 +21,6 @@ struct tls_server;
 /* Calls tls_library_init. NULL: err says which file and why. */
 struct tls_server *tls_server_new(const struct tls_server_config *config,
                                   struct err *err) MUST_CHECK;
-struct tls_server *tls_server_ref(struct tls_server *server);
 /* Sessions under way keep a reference of their own. NULL is fine. */
 void tls_server_unref(struct tls_server *server);
 

@@ -3,13 +3,11 @@
  */
 #include "provider/token.h"
 
-#include "base/map.h"
 #include "base/mem.h"
 
 struct tokens {
-    struct token *items[TOKENS_MAX];
+    struct token items[TOKENS_MAX];
     size_t count;
-    struct map by_text;
 };
 
 /* As --token takes them. */
@@ -26,82 +24,41 @@ static const char *const demo_tokens[] = {
 };
 
 static const struct {
-    enum token_app app;
-    const char *name;
-    unsigned scope;
-} scope_names[] = {
-    {TOKEN_GMAIL, "full", SCOPE_FULL},
-    {TOKEN_GMAIL, "modify", SCOPE_MODIFY},
-    {TOKEN_GMAIL, "readonly", SCOPE_READONLY},
-    {TOKEN_GMAIL, "compose", SCOPE_COMPOSE},
-    {TOKEN_GMAIL, "send", SCOPE_SEND},
-    {TOKEN_GMAIL, "labels", SCOPE_LABELS},
-    {TOKEN_GMAIL, "metadata", SCOPE_METADATA},
-    {TOKEN_GMAIL, "settings", SCOPE_SETTINGS},
-    {TOKEN_GMAIL, "expired", SCOPE_EXPIRED},
-    {TOKEN_NOTION, "read", SCOPE_READ_CONTENT},
-    {TOKEN_NOTION, "insert", SCOPE_INSERT_CONTENT},
-    {TOKEN_NOTION, "update", SCOPE_UPDATE_CONTENT},
-    {TOKEN_NOTION, "comments", SCOPE_COMMENTS},
-    {TOKEN_NOTION, "users", SCOPE_USERS},
-    {TOKEN_NOTION, "revoked", SCOPE_EXPIRED},
+    const char *app, *scopes, *all; /* that there are, and those of a token that names none */
+} apps[] = {
+    [TOKEN_GMAIL] = {"gmail", "full modify readonly compose send labels metadata settings expired",
+                     "full,settings"},
+    [TOKEN_NOTION] = {"notion", "read insert update comments users revoked",
+                      "read,insert,update,comments,users"},
 };
-
-static bool add(struct tokens *tokens, const struct token *model)
-{
-    if (tokens->count == TOKENS_MAX)
-        return false;
-    struct token *token = mem_alloc(sizeof(*token));
-    if (!token)
-        return false;
-    *token = *model;
-    void *old = NULL;
-    if (map_put(&tokens->by_text, slice_of(token->text, token->len), token, &old) != OK) {
-        mem_free(token);
-        return false;
-    }
-    tokens->items[tokens->count++] = token;
-    return true;
-}
 
 struct tokens *tokens_new(void)
 {
     struct tokens *tokens = mem_zalloc(sizeof(*tokens));
-    if (!tokens)
-        return NULL;
-    map_init(&tokens->by_text, TOKENS_MAX);
-    for (size_t i = 0; i < ARRAY_LEN(demo_tokens); i++) {
-        struct err err;
-        if (tokens_add(tokens, slice_cstr(demo_tokens[i]), &err) != OK) {
-            tokens_free(tokens);
-            return NULL;
-        }
-    }
+    struct err err;
+    for (size_t i = 0; tokens && i < ARRAY_LEN(demo_tokens); i++)
+        ASSERT(tokens_add(tokens, slice_cstr(demo_tokens[i]), &err) == OK);
     return tokens;
 }
 
 void tokens_free(struct tokens *tokens)
 {
-    if (!tokens)
-        return;
-    for (size_t i = 0; i < tokens->count; i++)
-        mem_free(tokens->items[i]);
-    map_deinit(&tokens->by_text);
     mem_free(tokens);
 }
 
 static int read_scopes(struct token *token, slice names, struct err *err)
 {
+    if (!names.ptr)
+        names = slice_cstr(apps[token->app].all);
+    if (names.len > TOKEN_SCOPES_MAX)
+        return err_set(err, ERR_LIMIT, "--token: too many scopes");
+    memcpy(token->scopes, names.ptr, names.len);
     while (names.len) {
         slice name = slice_split(&names, ',');
-        unsigned found = 0;
-        for (size_t i = 0; i < ARRAY_LEN(scope_names); i++)
-            if (scope_names[i].app == token->app && slice_eq_cstr(name, scope_names[i].name))
-                found = scope_names[i].scope;
-        if (!found)
+        if (!slice_has_word(slice_cstr(apps[token->app].scopes), name))
             return err_set(err, ERR_INVALID, "--token: no scope is called %.*s", SLICE_ARG(name));
-        token->scopes |= found;
     }
+    token->is_dead = token_may(token, "expired revoked");
     return OK;
 }
 
@@ -110,24 +67,35 @@ int tokens_add(struct tokens *tokens, slice spec, struct err *err)
     slice rest = spec;
     slice app = slice_split(&rest, '=');
     slice text = slice_split(&rest, ',');
-    struct token token = {.len = text.len};
-    if (slice_eq(app, SLICE("notion")))
-        token.app = TOKEN_NOTION;
-    else if (!slice_eq(app, SLICE("gmail")))
+    struct token token = {.app = slice_eq_cstr(app, "notion") ? TOKEN_NOTION : TOKEN_GMAIL};
+    if (!slice_eq_cstr(app, apps[token.app].app))
         return err_set(err, ERR_INVALID, "--token must be gmail=TOKEN or notion=TOKEN");
     if (!text.len || text.len > TOKEN_TEXT_MAX)
         return err_set(err, ERR_INVALID, "--token: a token has 1 to %d characters", TOKEN_TEXT_MAX);
     memcpy(token.text, text.ptr, text.len);
-    if (!rest.ptr)
-        token.scopes = token.app == TOKEN_GMAIL ? SCOPE_FULL | SCOPE_SETTINGS : SCOPE_NOTION_ALL;
-    else if (read_scopes(&token, rest, err) != OK)
+    if (tokens->count == TOKENS_MAX)
+        return err_set(err, ERR_LIMIT, "too many tokens");
+    if (read_scopes(&token, rest, err) != OK)
         return err->code;
-    return add(tokens, &token) ? OK : err_set(err, ERR_LIMIT, "too many tokens");
+    tokens->items[tokens->count++] = token;
+    return OK;
+}
+
+bool token_may(const struct token *token, const char *scopes)
+{
+    slice rest = slice_cstr(token->scopes);
+    while (rest.len)
+        if (slice_has_word(slice_cstr(scopes), slice_split(&rest, ',')))
+            return true;
+    return false;
 }
 
 const struct token *tokens_find(const struct tokens *tokens, enum token_app app, slice text)
 {
-    const struct token *token = text.len ? map_get(&tokens->by_text, text) : NULL;
-    bool is_good = token && token->app == app && !(token->scopes & SCOPE_EXPIRED);
-    return is_good ? token : NULL;
+    for (size_t i = tokens->count; text.len && i-- > 0;) {
+        const struct token *token = &tokens->items[i];
+        if (token->app == app && slice_eq_cstr(text, token->text))
+            return token->is_dead ? NULL : token;
+    }
+    return NULL;
 }

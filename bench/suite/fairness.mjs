@@ -49,8 +49,8 @@ async function begin(stage) {
   const other = await stack.account('greedy', { apps: [] });
   for (const app of Object.keys(OTHERS)) await stack.connect(other.id, nameOfOther(app), credentials[app], [], { env: { SLUICE_CATALOG: catalog } });
   const overrides = Object.keys(OTHERS).flatMap((app) => ['--origin-override', `${originOfOther(app)}=${provider.url}`]);
-  const server = await stage.serve({ catalog, provider: { url: stack.provider.url, caFile }, args: overrides });
-  return { provider, other, server, stop: () => provider.process.stop() };
+  const serve = () => stage.serve({ catalog, provider: { url: stack.provider.url, caFile }, args: overrides });
+  return { provider, other, serve, server: await serve(), stop: () => provider.process.stop() };
 }
 
 // {ms, rate, other}: the median of the account that keeps to its share, and both rates.
@@ -66,6 +66,7 @@ async function slice(stage, { server, other }, scenario, connections) {
 
 export async function measureFairness(stage, scenario) {
   stage.fairness ??= await begin(stage);
+  if (!stage.fairness.server.process.isRunning) stage.fairness.server = await stage.fairness.serve();
   const cases = [['alone', 0], ['beside_one', SHARE], ['beside_ten', SHARE * TIMES]];
   const all = Object.fromEntries(cases.map(([name]) => [name, []]));
   for (let i = 0; i < SLICES; i++) for (const [name, connections] of cases) all[name].push(await slice(stage, stage.fairness, scenario, connections));

@@ -4,6 +4,7 @@ import { measurePeers } from '../peers/measure.mjs';
 import { measureFairness } from './fairness.mjs';
 import { own } from './stage.mjs';
 import { measureConnectionMemory, measureIdleMemory, measurePooledMemory, measureStart } from './memory.mjs';
+import { measureMcp } from './mcp.mjs';
 import { measureTurns } from './turns.mjs';
 import { measureWaiting } from './waiting.mjs';
 import { measureWorkers } from './workers.mjs';
@@ -100,6 +101,11 @@ export const figures = [
   ...[['read executions', 'read_small'], ['confirmed writes', 'write'], ['flow starts', own('flow_start')], ['catalog search', 'search'], ['catalog detail', 'detail']].map(([what, scenario]) => ({
     name: `median beside an account at ten times its share: ${what}`, unit: 'ms', against: 'beside one at its share', isLess: true, least: 1.5, aim: 1.1,
     measure: (stage) => measureFairness(stage, scenario),
+  })),
+  // that of 3 KB has no bar: a result has the text twice, for programs and for models
+  ...[['0.2 KB', 'mcp_small', 'read_small', 1.15], ['3 KB', 'mcp', 'read', undefined]].map(([size, call, rest, least]) => ({
+    name: `server CPU of a tools/call (${size} reply)`, unit: 'µs', against: 'POST /api/executions', isLess: true, least,
+    measure: (stage) => measureMcp(stage, own(call), rest),
   })),
   { name: 'memory of an idle server', unit: 'MiB', isLess: true, least: 16, aim: 8, measure: measureIdleMemory },
   { name: 'memory of an idle connection', unit: 'KiB', isLess: true, least: 2, aim: 1, measure: measureConnectionMemory },

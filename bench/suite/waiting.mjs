@@ -54,7 +54,8 @@ async function makeDue(stage, count) {
 // Measured together, since each needs the one before: {added_mib, ready_ms, wakes_per_s}. No other server
 // runs meanwhile: it would take some of the flows.
 export async function measureWaiting(stage) {
-  if (stage.server.process.isRunning) await stage.end(stage.server);
+  for (const server of [stage.server, stage.fairness?.server])
+    if (server?.process.isRunning) await stage.end(server);
   if (!stage.model) {
     await stage.sql('truncate sluice.flow, sluice.flow_doc, sluice.flow_step');
     stage.emptyKib = await stage.with({}, async (server) => {

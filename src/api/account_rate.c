@@ -57,8 +57,7 @@ uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, ui
         account = rate_account_new(rate, account_id, now_ns);
     if (!account) /* no memory to count with, and most likely none for the request */
         return 0;
-    list_unlink(&account->age_link);
-    list_push_back(&rate->by_age, &account->age_link);
+    list_move_back(&rate->by_age, &account->age_link);
     token_bucket_fill(&account->tokens, rate->rate_per_s, rate->burst, now_ns);
     uint64_t wait_ns = token_bucket_wait_ns(&account->tokens, rate->rate_per_s, 1);
     if (wait_ns > 0) /* rounded up: after 0 ms it could not be served yet */

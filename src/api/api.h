@@ -10,13 +10,16 @@
 #include "exec/exec.h"
 #include "flow/flow.h"
 #include "http/address.h"
+#include "http/router.h"
 #include "http/server.h"
 #include "loop/budget_wait.h"
 #include "vault/auth.h"
+#include "vault/seal.h"
 
 enum { API_WAIT_S_MAX = 60 }; /* how long a client may ask a reply to wait for a change */
 
 struct api;
+struct mcp_listeners;
 
 struct api_config {
     struct loop *loop;
@@ -35,6 +38,15 @@ struct api_config {
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct budget_queue *work; /* NULL: requests take what they need */
+    /* Of another room that sees this one: their data is a struct api_endpoint, whose route needs a
+     * key. Outlive it. */
+    const struct http_route *routes;
+    size_t route_count;
+    const struct vault_ring *ring; /* seals what an MCP client keeps for a call */
+    /* whose pages may call /mcp from a browser, besides the public URL's: "https://example.com" */
+    const slice *mcp_origins;
+    size_t mcp_origin_count;
+    struct mcp_listeners *mcp_listeners; /* its open subscriptions */
 };
 
 /* Everything in config outlives it. NULL: err. */
@@ -43,7 +55,7 @@ struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK
 void api_public_url_set(struct api *api, slice url);
 /* No request may be under way (asserted). */
 void api_free(struct api *api);
-/* Whether a path is one of its own, or below /api, where all 404s are its own, too. */
+/* Whether a path is one of its own, or below /api or /mcp, where all 404s are its own, too. */
 bool api_has_path(const struct api *api, const struct http_exchange *exchange);
 /* /metrics is answered on this server only from now on. */
 void api_metrics_only_on(struct api *api, const struct http_server *server);

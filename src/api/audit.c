@@ -13,19 +13,12 @@ static void load_events(struct api_request *request, struct listing *listing)
                      request->grant.account_id, &listing->page, *(const slice *)listing->filter);
 }
 
-static int read_events(struct api_request *request, const void **items, size_t *count,
-                       struct uuid *next)
+static int read_events(struct api_request *request, void **items, size_t *count, struct uuid *next)
 {
     struct audit_event *list;
     int status = store_audit_list_result(&request->query, &list, count, next);
-    for (size_t i = 0; status == OK && i < *count; i++)
-        items[i] = &list[i];
+    *items = list;
     return status;
-}
-
-static struct uuid event_id_of(const void *item)
-{
-    return ((const struct audit_event *)item)->id;
 }
 
 /* The time is in the id (UUIDv7). details is a JSON object that the event's writer has made. */
@@ -45,23 +38,22 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     json_close(w, '}');
 }
 
-static const struct listing_kind kind = {"events", load_events, read_events, event_id_of,
-                                         put_event};
+static const struct listing_kind kind = {
+    "events",    load_events, sizeof(struct audit_event), offsetof(struct audit_event, id),
+    read_events, put_event};
 
 static enum op_result begin_event_list(struct api_request *request)
 {
     slice *wanted = ARENA_NEW(&request->op.arena, slice);
     if (!wanted)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     if (!listing_read_word(request, "kind", wanted))
         return OP_DONE;
     return listing_begin(request, &kind, wanted);
 }
 
 const struct api_endpoint api_audit_list = {
-    .route = "/api/audit",
     .scope = SCOPE_ADMIN,
     .query = &(const struct api_names){.own = {"limit", "cursor", "kind"}},
     .begin = begin_event_list,
-    .finish = listing_finish,
 };

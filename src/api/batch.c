@@ -76,49 +76,14 @@ static void start_item(struct api_request *request, struct item *item, size_t in
     item->retry_after_s = 1;
 }
 
-static enum op_result start_all(struct api_request *request, const struct json *list)
-{
-    ASSERT(!request->state && list->count <= BATCH_ITEMS_MAX);
-    struct batch *batch = ARENA_NEW(&request->op.arena, struct batch);
-    struct item *items = ARENA_ARRAY(&request->op.arena, struct item, list->count);
-    if (!batch || !items)
-        return api_reply_database(request, ERR_BUSY);
-    *batch = (struct batch){
-        .items = items, .count = list->count, .replay_room = BATCH_SUMMARIES_BYTES_MAX};
-    request->state = batch;
-    request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX; /* the reply lies there with the body */
-    for (size_t i = 0; i < batch->count; i++)
-        if (is_within_rate(request, &items[i], i == 0))
-            start_item(request, &items[i], i, &list->as.items[i]);
-    return request->op.holds > 0 ? OP_WAIT : OP_NEXT; /* each execution holds the op */
-}
-
-static enum op_result begin_batch(struct api_request *request)
-{
-    const struct json *list = JSON_GET(request->body, "executions");
-    if (!json_is(list, JSON_ARRAY) || list->count == 0)
-        return api_reply_error(request, 400, "executions must be an array of 1 to %d executions",
-                               BATCH_ITEMS_MAX);
-    if (list->count > BATCH_ITEMS_MAX)
-        return api_reply_error(request, 400, "executions has %u items, a batch takes at most %d",
-                               list->count, BATCH_ITEMS_MAX);
-    if (http_request_header(request->exchange, SLICE("Idempotency-Key")).ptr)
-        return api_reply_error(request, 400,
-                               "The header Idempotency-Key cannot say which execution it is for: "
-                               "give each an idempotency_key");
-    return start_all(request, list);
-}
-
 /* ---- the reply ---- */
 
 /* Too large for this reply: what it takes to fetch it. */
 static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 {
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(out->execution_id, id);
     json_member_open(w, "summary", '{');
     json_member_str(w, "status", slice_cstr(exec_reason_status(out->reason)));
-    json_member_str(w, "execution_id", slice_cstr(id));
+    json_member_uuid(w, "execution_id", out->execution_id);
     json_member_str(w, "integration_id", out->integration_id);
     json_member_str(w, "action_id", out->action_id);
     json_close(w, '}');
@@ -167,7 +132,6 @@ static void put_problem(struct json_writer *w, const struct item *item)
 
 static void put_results(struct json_writer *w, struct batch *batch)
 {
-    json_open(w, '{');
     json_member_open(w, "results", '[');
     for (size_t i = 0; i < batch->count; i++) {
         const struct item *item = &batch->items[i];
@@ -179,7 +143,6 @@ static void put_results(struct json_writer *w, struct batch *batch)
         json_close(w, '}');
     }
     json_close(w, ']');
-    json_close(w, '}');
 }
 
 /* Reserved at once: a buffer that grows would copy megabytes again and again in one turn of the
@@ -191,40 +154,67 @@ static size_t reply_size(const struct batch *batch)
         const struct item *item = &batch->items[i];
         size += BATCH_ITEM_BYTES + (item->exec ? exec_summary_of(item->exec).len : 0);
     }
-    return size < BATCH_REPLY_BYTES_MAX ? size : BATCH_REPLY_BYTES_MAX;
+    return size;
 }
 
-static enum op_result finish_batch(struct api_request *request)
+static enum op_result reply_batch(struct api_request *request)
 {
-    struct json_writer w;
-    struct buf text;
     ASSERT(request->state);
-    buf_init(&text, BATCH_REPLY_BYTES_MAX);
-    (void)buf_reserve(&text, reply_size(request->state));
-    json_begin(&w, &text);
-    put_results(&w, request->state);
-    slice reply = arena_take(&request->op.arena, &text);
-    if (!reply.ptr)
-        return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, 200, reply);
+    struct json_writer *w = api_reply_open(request, BATCH_REPLY_BYTES_MAX);
+    size_t size = reply_size(request->state), room = BATCH_REPLY_BYTES_MAX - w->out->len;
+    (void)buf_reserve(w->out, size < room ? size : room);
+    put_results(w, request->state);
+    return api_reply_close(request, 200);
 }
 
 /* Each decides for itself: one that a provider may know of runs to its record. */
 static void gone_batch(struct api_request *request)
 {
     struct batch *batch = request->state;
-    for (size_t i = 0; batch && i < batch->count; i++)
+    for (size_t i = 0; i < batch->count; i++)
         if (batch->items[i].exec)
             exec_client_gone(batch->items[i].exec);
 }
 
+static enum op_result start_all(struct api_request *request, const struct json *list)
+{
+    ASSERT(!request->state && list->count <= BATCH_ITEMS_MAX);
+    struct batch *batch = ARENA_NEW(&request->op.arena, struct batch);
+    struct item *items = ARENA_ARRAY(&request->op.arena, struct item, list->count);
+    if (!batch || !items)
+        return api_reply_no_memory(request);
+    *batch = (struct batch){
+        .items = items, .count = list->count, .replay_room = BATCH_SUMMARIES_BYTES_MAX};
+    request->state = batch;
+    request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX; /* the reply lies there with the body */
+    for (size_t i = 0; i < batch->count; i++)
+        if (is_within_rate(request, &items[i], i == 0))
+            start_item(request, &items[i], i, &list->as.items[i]);
+    request->on_gone = gone_batch;
+    /* each execution holds the op */
+    return request->op.holds > 0 ? api_wait(request, reply_batch) : reply_batch(request);
+}
+
+static enum op_result begin_batch(struct api_request *request)
+{
+    const struct json *list = JSON_GET(request->body, "executions");
+    if (!json_is(list, JSON_ARRAY) || list->count == 0)
+        return api_reply_error(request, 400, "executions must be an array of 1 to %d executions",
+                               BATCH_ITEMS_MAX);
+    if (list->count > BATCH_ITEMS_MAX)
+        return api_reply_error(request, 400, "executions has %u items, a batch takes at most %d",
+                               list->count, BATCH_ITEMS_MAX);
+    if (http_request_header(request->exchange, SLICE("Idempotency-Key")).ptr)
+        return api_reply_error(request, 400,
+                               "The header Idempotency-Key cannot say which execution it is for: "
+                               "give each an idempotency_key");
+    return start_all(request, list);
+}
+
 const struct api_endpoint api_executions_batch = {
-    .route = "/api/executions/batch",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
     .query = &api_execution_query,
     .members = &(const struct api_names){.own = {"executions"}},
     .begin = begin_batch,
-    .finish = finish_batch,
-    .on_gone = gone_batch,
 };

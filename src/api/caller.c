@@ -2,6 +2,7 @@
  * The actor of a request and its address, as its audit events have them.
  */
 #include "api/request.h"
+#include "store/audit.h"
 
 slice api_actor(struct api_request *request)
 {
@@ -12,5 +13,23 @@ slice api_actor(struct api_request *request)
 
 slice api_client_address(struct api_request *request)
 {
-    return http_client_address(request->exchange, request->api->config.trusted_proxies);
+    /* The check of the key has it already, but for paths without a key. */
+    slice known = request->check.address;
+    return known.ptr ? known
+                     : http_client_address(request->exchange, request->api->config.trusted_proxies);
+}
+
+enum op_result api_audit(struct api_request *request, slice kind, slice details, api_step *then)
+{
+    const struct audit_event event = {
+        .account_id = request->grant.account_id,
+        .id = uuid_v7(),
+        .kind = kind,
+        .actor = api_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
+        .details = details,
+    };
+    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
+    return api_wait(request, then);
 }

@@ -19,11 +19,7 @@
 
 enum { LINK_MS = 15 * 60 * 1000, DETAILS_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
-/* What is waited for. */
-enum phase { PHASE_CONNECTIONS, PHASE_COUNTED, PHASE_STORED, PHASE_AUDITED };
-
 struct linking {
-    enum phase phase;
     const struct catalog_integration *app; /* until the first wait */
     int64_t wanted_id;                     /* the connection that was named; 0: none was */
     struct connect_session session;
@@ -78,7 +74,7 @@ static enum op_result read_app(struct api_request *request, struct linking *link
     if (!id.ptr)
         return api_reply_error(request, 400, "integration_id must be a string");
     const struct catalog *catalog = *request->api->config.catalog;
-    linking->app = catalog_find_integration(catalog, id);
+    linking->app = catalog_find_integration(catalog, id, NULL);
     if (!linking->app)
         return api_reply_error(
             request, 404, "%.*s",
@@ -212,18 +208,41 @@ static slice created_details(struct api_request *request, const struct connect_s
 {
     const struct connection_identity only = {.email = session->email, .subject = session->subject};
     char id[SLICE_U64_MAX];
-    struct json_writer w;
-    struct buf text;
-    buf_init(&text, DETAILS_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_str(&w, "integration_id", session->integration_id);
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, DETAILS_BYTES_MAX);
+    json_open(w, '{');
+    json_member_str(w, "integration_id", session->integration_id);
     if (session->connection_id)
-        json_member_str(&w, "connection_id", slice_of_u64((uint64_t)session->connection_id, id));
-    connect_write_identity(&w, &only);
-    connect_write_link(&w, session);
-    json_close(&w, '}');
-    return arena_take(&request->op.arena, &text);
+        json_member_str(w, "connection_id", slice_of_u64((uint64_t)session->connection_id, id));
+    connect_write_identity(w, &only);
+    connect_write_link(w, session);
+    json_close(w, '}');
+    return json_text_take(&text, &request->op.arena);
+}
+
+/* A link that is stored is answered also where its audit event is lost, which the log has. One
+ * whose client has gone is made, too: its URL is in no answer, and it expires. */
+static enum op_result reply_link(struct api_request *request)
+{
+    const struct linking *linking = request->state;
+    if (store_done_result(&request->query) != OK)
+        op_log(&request->op, LOG_ERROR, "a link is not in the audit trail",
+               LOG_STR("cause", request->query.message));
+    struct json_writer *w = api_reply_open(request, DETAILS_BYTES_MAX);
+    json_member_uuid(w, "id", linking->session.id);
+    json_member_str(w, "url", linking->url);
+    json_member_time(w, "expires_at", linking->session.expires_at);
+    return api_reply_close(request, 201);
+}
+
+static enum op_result audit_link(struct api_request *request)
+{
+    const struct linking *linking = request->state;
+    int status = store_done_result(&request->query);
+    if (status != OK)
+        return api_reply_database(request, status);
+    return api_audit(request, SLICE("link.created"), created_details(request, &linking->session),
+                     reply_link);
 }
 
 static enum op_result store(struct api_request *request, struct linking *linking)
@@ -235,42 +254,12 @@ static enum op_result store(struct api_request *request, struct linking *linking
     session->created_at = clock_wall_us();
     session->expires_at = session->created_at + LINK_MS * 1000LL;
     if (!hash_key(request, session->key_hash) || !draw_link_token(request, linking))
-        return api_reply_database(request, ERR_BUSY);
-    linking->phase = PHASE_STORED;
+        return api_reply_no_memory(request);
     store_connect_session_insert(request->api->config.pool, &request->query, &request->op, session);
-    return OP_WAIT;
+    return api_wait(request, audit_link);
 }
 
-static enum op_result audit_link(struct api_request *request, struct linking *linking)
-{
-    const struct connect_session *session = &linking->session;
-    const struct audit_event event = {
-        .account_id = session->account_id,
-        .id = uuid_v7(),
-        .kind = SLICE("link.created"),
-        .actor = api_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
-        .details = created_details(request, session),
-    };
-    linking->phase = PHASE_AUDITED;
-    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
-    return OP_WAIT;
-}
-
-/* A link that makes a new connection is refused where none could be stored in the end. */
-static enum op_result store_new(struct api_request *request, struct linking *linking)
-{
-    size_t kept_max = connect_kept_max(request->api->config.connect);
-    if (kept_max == 0)
-        return store(request, linking);
-    linking->phase = PHASE_COUNTED;
-    store_connection_count(request->api->config.pool, &request->query, &request->op,
-                           request->grant.account_id, kept_max);
-    return OP_WAIT;
-}
-
-static enum op_result on_counted(struct api_request *request, struct linking *linking)
+static enum op_result on_counted(struct api_request *request)
 {
     const struct connect_service *connect = request->api->config.connect;
     size_t count;
@@ -280,15 +269,36 @@ static enum op_result on_counted(struct api_request *request, struct linking *li
     if (count >= connect_kept_max(connect))
         return api_reply_error(request, 409, "%.*s",
                                SLICE_ARG(connect_say_full(connect, &request->op.arena)));
-    return store(request, linking);
+    return store(request, request->state);
+}
+
+/* A link that makes a new connection is refused where none could be stored in the end. */
+static enum op_result store_new(struct api_request *request, struct linking *linking)
+{
+    size_t kept_max = connect_kept_max(request->api->config.connect);
+    if (kept_max == 0)
+        return store(request, linking);
+    store_connection_count(request->api->config.pool, &request->query, &request->op,
+                           request->grant.account_id, kept_max);
+    return api_wait(request, on_counted);
+}
+
+static enum op_result on_connections(struct api_request *request)
+{
+    struct linking *linking = request->state;
+    enum op_result result = choose_link_connection(request, linking);
+    if (result != OP_NEXT)
+        return result;
+    return linking->session.connection_id ? store(request, linking) : store_new(request, linking);
 }
 
 static enum op_result begin_link(struct api_request *request)
 {
     struct linking *linking = ARENA_NEW(&request->op.arena, struct linking);
     if (!linking)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     request->state = linking;
+    request->on_gone = api_go_on;
     enum op_result result = read_app(request, linking);
     if (result == OP_NEXT)
         result = read_target(request, linking);
@@ -301,70 +311,19 @@ static enum op_result begin_link(struct api_request *request)
         return store_new(request, linking);
     struct pg_pool *pool = request->api->config.pool;
     struct uuid account_id = request->grant.account_id;
-    linking->phase = PHASE_CONNECTIONS;
     if (linking->wanted_id)
         store_connection_get(pool, &request->query, &request->op, account_id, linking->wanted_id);
     else
         store_connection_choice(pool, &request->query, &request->op, account_id,
                                 linking->session.integration_id);
-    return OP_WAIT;
-}
-
-static enum op_result reply_link(struct api_request *request, const struct linking *linking)
-{
-    char id[UUID_TEXT_LEN + 1];
-    struct json_writer w;
-    struct buf text;
-    uuid_format(linking->session.id, id);
-    buf_init(&text, 4 * 1024);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_str(&w, "id", slice_cstr(id));
-    json_member_str(&w, "url", linking->url);
-    json_member_time(&w, "expires_at", linking->session.expires_at);
-    json_close(&w, '}');
-    slice reply = arena_take(&request->op.arena, &text);
-    return reply.ptr ? api_reply(request, 201, reply) : api_reply_database(request, ERR_BUSY);
-}
-
-/* After each wait. A link that is stored is answered also where its audit event is lost, which the
- * log has. */
-static enum op_result finish_link(struct api_request *request)
-{
-    struct linking *linking = request->state;
-    ASSERT(linking);
-    if (linking->phase == PHASE_CONNECTIONS) {
-        enum op_result result = choose_link_connection(request, linking);
-        if (result != OP_NEXT)
-            return result;
-        return linking->session.connection_id ? store(request, linking)
-                                              : store_new(request, linking);
-    }
-    if (linking->phase == PHASE_COUNTED)
-        return on_counted(request, linking);
-    int status = store_done_result(&request->query);
-    if (linking->phase == PHASE_STORED)
-        return status == OK ? audit_link(request, linking) : api_reply_database(request, status);
-    if (status != OK)
-        op_log(&request->op, LOG_ERROR, "a link is not in the audit trail",
-               LOG_STR("cause", request->query.message));
-    return reply_link(request, linking);
-}
-
-/* The link is made though the client has gone: its URL is in no answer, and it expires. */
-static void on_gone(struct api_request *request)
-{
-    (void)request;
+    return api_wait(request, on_connections);
 }
 
 const struct api_endpoint api_connect_session = {
-    .route = "/api/connect/sessions",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
     .members =
         &(const struct api_names){.own = {"integration_id", "force_reconnect", "connection_id",
                                           "email", "subject", "return_url"}},
     .begin = begin_link,
-    .finish = finish_link,
-    .on_gone = on_gone,
 };

@@ -5,12 +5,35 @@
  */
 #include "api/listing.h"
 #include "connect/connect.h"
-#include "store/audit.h"
 #include "store/connection.h"
 
 /* ---- the list ---- */
 
 enum { PAGE_MAX = 100 }; /* and what a client gets that asks for no limit */
+
+static enum op_result finish_connection_list(struct api_request *request)
+{
+    const struct connection_page *page = request->state;
+    ASSERT(page);
+    struct connection *rows;
+    size_t count;
+    int status = store_connection_list_result(&request->query, &rows, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    bool is_more = count == page->count_max;
+    count -= is_more;
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_open(w, "connections", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(w, '{');
+        connect_write(w, &rows[i]);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_member_str(w, "next_cursor",
+                    is_more ? connect_cursor(&rows[count - 1], &request->op.arena) : SLICE_NONE);
+    return api_reply_close(request, 200);
+}
 
 static enum op_result begin_connection_list(struct api_request *request)
 {
@@ -18,7 +41,7 @@ static enum op_result begin_connection_list(struct api_request *request)
     slice cursor = api_query_text(request, "cursor");
     uint64_t limit;
     if (!page)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     if (!listing_read_word(request, "integration_id", &page->integration_id) ||
         !api_query_positive(request, "limit", PAGE_MAX, PAGE_MAX, &limit))
         return OP_DONE;
@@ -32,49 +55,13 @@ static enum op_result begin_connection_list(struct api_request *request)
     request->state = page;
     store_connection_page(request->api->config.pool, &request->query, &request->op,
                           request->grant.account_id, page);
-    return OP_WAIT;
-}
-
-static void put_connection(struct json_writer *w, const struct connection *row)
-{
-    json_open(w, '{');
-    connect_write(w, row);
-    json_close(w, '}');
-}
-
-static enum op_result finish_connection_list(struct api_request *request)
-{
-    const struct connection_page *page = request->state;
-    ASSERT(page);
-    struct json_writer w;
-    struct connection *rows;
-    struct buf text;
-    size_t count;
-    int status = store_connection_list_result(&request->query, &rows, &count);
-    if (status != OK)
-        return api_reply_database(request, status);
-    bool is_more = count == page->count_max;
-    count -= is_more;
-    buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_open(&w, "connections", '[');
-    for (size_t i = 0; i < count; i++)
-        put_connection(&w, &rows[i]);
-    json_close(&w, ']');
-    json_member_str(&w, "next_cursor",
-                    is_more ? connect_cursor(&rows[count - 1], &request->op.arena) : SLICE_NONE);
-    json_close(&w, '}');
-    slice reply = arena_take(&request->op.arena, &text);
-    return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
+    return api_wait(request, finish_connection_list);
 }
 
 const struct api_endpoint api_connections_list = {
-    .route = "/api/connections",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id"}},
     .begin = begin_connection_list,
-    .finish = finish_connection_list,
 };
 
 /* ---- one ---- */
@@ -93,56 +80,46 @@ static bool read_id(struct api_request *request, int64_t *id)
     return false;
 }
 
-static enum op_result begin_connection_get(struct api_request *request)
+static enum op_result load_connection(struct api_request *request, int64_t id, api_step *then)
 {
-    int64_t id;
-    if (!read_id(request, &id))
-        return OP_DONE;
     store_connection_get(request->api->config.pool, &request->query, &request->op,
                          request->grant.account_id, id);
-    return OP_WAIT;
+    return api_wait(request, then);
+}
+
+/* Of a query that should have found the connection. */
+static enum op_result reply_failed(struct api_request *request, int status)
+{
+    return status == ERR_NOTFOUND ? reply_unknown(request) : api_reply_database(request, status);
 }
 
 static enum op_result finish_connection_get(struct api_request *request)
 {
-    struct json_writer w;
     struct connection row;
-    struct buf text;
     int status = store_connection_get_result(&request->query, &row);
-    if (status == ERR_NOTFOUND)
-        return reply_unknown(request);
     if (status != OK)
-        return api_reply_database(request, status);
-    buf_init(&text, API_REQUEST_ARENA_BYTES_MAX);
-    json_begin(&w, &text);
-    put_connection(&w, &row);
-    slice reply = arena_take(&request->op.arena, &text);
-    return reply.ptr ? api_reply(request, 200, reply) : api_reply_database(request, ERR_BUSY);
+        return reply_failed(request, status);
+    connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &row);
+    return api_reply_close(request, 200);
+}
+
+static enum op_result begin_connection_get(struct api_request *request)
+{
+    int64_t id;
+    return read_id(request, &id) ? load_connection(request, id, finish_connection_get) : OP_DONE;
 }
 
 const struct api_endpoint api_connections_get = {
-    .route = "/api/connections/{id}",
     .scope = SCOPE_READ,
     .begin = begin_connection_get,
-    .finish = finish_connection_get,
 };
 
 /* ---- changes ---- */
 
-/* What is waited for. The row is loaded first, for its app: the audit event names it and the cache
- * of its connections is dropped. A label and a default are changed and audited one after the other,
- * the default last. A change ends with the row as it is then, a deletion without one. */
-enum phase {
-    PHASE_FOUND,
-    PHASE_LABELLED,
-    PHASE_DEFAULTED,
-    PHASE_DELETED,
-    PHASE_AUDITED,
-    PHASE_RELOADED
-};
-
+/* The row is loaded first, for its app: the audit event names it and the cache of its connections
+ * is dropped. A label and a default are changed and audited one after the other, the default last.
+ * A change ends with the row as it is then, a deletion without one. */
 struct changing {
-    enum phase phase;
     int64_t id;
     slice integration_id, label;
     bool is_delete, is_default_wanted; /* the latter until its statement is sent */
@@ -154,21 +131,82 @@ static struct changing *changing_new(struct api_request *request)
 {
     struct changing *it = ARENA_NEW(&request->op.arena, struct changing);
     if (!it) {
-        (void)api_reply_database(request, ERR_BUSY);
+        (void)api_reply_no_memory(request);
         return NULL;
     }
     request->state = it;
+    request->on_gone = api_go_on;
     return read_id(request, &it->id) ? it : NULL;
 }
 
-static enum op_result load_connection(struct api_request *request, enum phase phase)
+static api_step on_audited;
+
+static enum op_result audit_change(struct api_request *request)
+{
+    const struct changing *it = request->state;
+    slice details = arena_printf(&request->op.arena,
+                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
+                                 (long long)it->id, SLICE_ARG(it->integration_id));
+    /* the change is durable: executions must not use what was cached */
+    connect_changed(request->api->config.connect, request->grant.account_id, it->integration_id);
+    return api_audit(request, it->kind, details, on_audited);
+}
+
+static enum op_result on_changed(struct api_request *request)
+{
+    const struct changing *it = request->state;
+    int64_t rev;
+    int status = it->is_delete ? store_hit_result(&request->query)
+                               : store_rev_result(&request->query, &rev);
+    if (status == ERR_INVALID) /* two requests, one default: store_connection_default_set */
+        return api_reply_error(request, 409, "Another connection was made the default meanwhile");
+    return status == OK ? audit_change(request) : reply_failed(request, status);
+}
+
+static enum op_result set_connection_default(struct api_request *request)
 {
     struct changing *it = request->state;
-    ASSERT(it);
-    it->phase = phase;
-    store_connection_get(request->api->config.pool, &request->query, &request->op,
-                         request->grant.account_id, it->id);
-    return OP_WAIT;
+    it->is_default_wanted = false;
+    it->kind = SLICE("connection.default_set");
+    store_connection_default_set(request->api->config.pool, &request->query, &request->op,
+                                 request->grant.account_id, it->id);
+    return api_wait(request, on_changed);
+}
+
+static enum op_result on_found(struct api_request *request)
+{
+    struct changing *it = request->state;
+    struct pg_pool *pool = request->api->config.pool;
+    struct uuid account_id = request->grant.account_id;
+    struct connection row;
+    int status = store_connection_get_result(&request->query, &row);
+    if (status != OK)
+        return reply_failed(request, status);
+    it->integration_id = arena_dup(&request->op.arena, row.integration_id);
+    if (!it->integration_id.ptr)
+        return api_reply_no_memory(request);
+    if (it->is_delete) {
+        it->kind = SLICE("connection.removed");
+        store_connection_delete(pool, &request->query, &request->op, account_id, it->id);
+        return api_wait(request, on_changed);
+    }
+    if (!it->label.ptr)
+        return set_connection_default(request);
+    it->kind = SLICE("connection.renamed");
+    store_connection_label_set(pool, &request->query, &request->op, account_id, it->id, it->label);
+    return api_wait(request, on_changed);
+}
+
+static enum op_result on_audited(struct api_request *request)
+{
+    const struct changing *it = request->state;
+    if (store_done_result(&request->query) != OK)
+        op_log(&request->op, LOG_ERROR, "a change of a connection is not in the audit trail",
+               LOG_STR("cause", request->query.message));
+    if (it->is_delete)
+        return api_reply(request, 200, SLICE("{\"success\":true}"));
+    return it->is_default_wanted ? set_connection_default(request)
+                                 : load_connection(request, it->id, finish_connection_get);
 }
 
 static enum op_result begin_change(struct api_request *request)
@@ -189,142 +227,25 @@ static enum op_result begin_change(struct api_request *request)
                                "default can only be set to true: make another one the default");
     if (!label && !is_default)
         return api_reply_error(request, 400, "nothing to change: send label, default or both");
-    return load_connection(request, PHASE_FOUND);
+    return load_connection(request, it->id, on_found);
 }
 
+const struct api_endpoint api_connections_change = {
+    .scope = SCOPE_ADMIN,
+    .body = API_BODY_REQUIRED,
+    .members = &(const struct api_names){.own = {"label", "default"}},
+    .begin = begin_change,
+};
 static enum op_result begin_connection_delete(struct api_request *request)
 {
     struct changing *it = changing_new(request);
     if (!it)
         return OP_DONE;
     it->is_delete = true;
-    return load_connection(request, PHASE_FOUND);
+    return load_connection(request, it->id, on_found);
 }
 
-static enum op_result audit_change(struct api_request *request)
-{
-    struct changing *it = request->state;
-    const struct audit_event event = {
-        .account_id = request->grant.account_id,
-        .id = uuid_v7(),
-        .kind = it->kind,
-        .actor = api_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
-        .details = arena_printf(&request->op.arena,
-                                "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
-                                (long long)it->id, SLICE_ARG(it->integration_id)),
-    };
-    it->phase = PHASE_AUDITED; /* the change is durable: executions must not use what was cached */
-    connect_changed(request->api->config.connect, event.account_id, it->integration_id);
-    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
-    return OP_WAIT;
-}
-
-static enum op_result set_connection_default(struct api_request *request)
-{
-    struct changing *it = request->state;
-    it->is_default_wanted = false;
-    it->kind = SLICE("connection.default_set");
-    it->phase = PHASE_DEFAULTED;
-    store_connection_default_set(request->api->config.pool, &request->query, &request->op,
-                                 request->grant.account_id, it->id);
-    return OP_WAIT;
-}
-
-static enum op_result on_found(struct api_request *request)
-{
-    struct changing *it = request->state;
-    struct pg_pool *pool = request->api->config.pool;
-    struct uuid account_id = request->grant.account_id;
-    struct connection row;
-    int status = store_connection_get_result(&request->query, &row);
-    if (status == ERR_NOTFOUND)
-        return reply_unknown(request);
-    if (status != OK)
-        return api_reply_database(request, status);
-    it->integration_id = arena_dup(&request->op.arena, row.integration_id);
-    if (!it->integration_id.ptr)
-        return api_reply_database(request, ERR_BUSY);
-    if (it->is_delete) {
-        it->kind = SLICE("connection.removed");
-        it->phase = PHASE_DELETED;
-        store_connection_delete(pool, &request->query, &request->op, account_id, it->id);
-        return OP_WAIT;
-    }
-    if (!it->label.ptr)
-        return set_connection_default(request);
-    it->kind = SLICE("connection.renamed");
-    it->phase = PHASE_LABELLED;
-    store_connection_label_set(pool, &request->query, &request->op, account_id, it->id, it->label);
-    return OP_WAIT;
-}
-
-static enum op_result on_changed(struct api_request *request)
-{
-    const struct changing *it = request->state;
-    int64_t rev;
-    int status = it->is_delete ? store_hit_result(&request->query)
-                               : store_connection_set_result(&request->query, &rev);
-    if (status == ERR_NOTFOUND)
-        return reply_unknown(request);
-    if (status == ERR_INVALID) /* two requests, one default: store_connection_default_set */
-        return api_reply_error(request, 409, "Another connection was made the default meanwhile");
-    if (status != OK)
-        return api_reply_database(request, status);
-    return audit_change(request);
-}
-
-static enum op_result on_audited(struct api_request *request)
-{
-    const struct changing *it = request->state;
-    if (store_done_result(&request->query) != OK)
-        op_log(&request->op, LOG_ERROR, "a change of a connection is not in the audit trail",
-               LOG_STR("cause", request->query.message));
-    if (it->is_delete)
-        return api_reply(request, 200, SLICE("{\"success\":true}"));
-    return it->is_default_wanted ? set_connection_default(request)
-                                 : load_connection(request, PHASE_RELOADED);
-}
-
-static enum op_result finish_change(struct api_request *request)
-{
-    const struct changing *it = request->state;
-    ASSERT(it);
-    switch (it->phase) {
-    case PHASE_FOUND:
-        return on_found(request);
-    case PHASE_LABELLED:
-    case PHASE_DEFAULTED:
-    case PHASE_DELETED:
-        return on_changed(request);
-    case PHASE_AUDITED:
-        return on_audited(request);
-    case PHASE_RELOADED:
-        return finish_connection_get(request);
-    }
-    UNREACHABLE("a phase has its end");
-}
-
-/* A change goes on to its audit event though the client has gone. */
-static void on_gone(struct api_request *request)
-{
-    (void)request;
-}
-
-const struct api_endpoint api_connections_change = {
-    .route = "/api/connections/{id}",
-    .scope = SCOPE_ADMIN,
-    .body = API_BODY_REQUIRED,
-    .members = &(const struct api_names){.own = {"label", "default"}},
-    .begin = begin_change,
-    .finish = finish_change,
-    .on_gone = on_gone,
-};
 const struct api_endpoint api_connections_delete = {
-    .route = "/api/connections/{id}",
     .scope = SCOPE_ADMIN,
     .begin = begin_connection_delete,
-    .finish = finish_change,
-    .on_gone = on_gone,
 };

@@ -15,16 +15,6 @@ enum {
 
 /* ---- common ---- */
 
-/* Answers with what was written and frees the buffer. */
-static enum op_result reply_written(struct api_request *request, struct buf *text)
-{
-    slice body = buf_is_ok(text) ? arena_dup(&request->op.arena, buf_slice(text)) : SLICE_NONE;
-    buf_deinit(text);
-    if (!body.ptr)
-        return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, 200, body);
-}
-
 /* The action is unknown, or, with integration NULL, the integration. */
 static enum op_result reply_not_found(struct api_request *request,
                                       const struct catalog_integration *integration,
@@ -51,18 +41,8 @@ static enum op_result reply_not_found(struct api_request *request,
     return api_reply_outcome(request, &outcome);
 }
 
-/* As reply_written, for texts that depend on the account's connections, too: the tag is a hash of
- * the text, since the catalog's own does not change with them. */
-static enum op_result reply_tagged(struct api_request *request, struct buf *text)
-{
-    if (buf_is_ok(text) && api_reply_not_modified(request, api_etag_of(request, buf_slice(text)))) {
-        buf_deinit(text);
-        return OP_DONE;
-    }
-    return reply_written(request, text);
-}
-
-/* true: the client has this catalog already and was answered (304). */
+/* true: the client has this catalog already and was answered (304). Texts that depend on the
+ * account's connections, too, have a tag of their own, since this one does not change with them. */
 static bool has_catalog(struct api_request *request)
 {
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
@@ -90,7 +70,7 @@ static bool supports(const struct catalog *catalog, const struct catalog_integra
                      slice wanted)
 {
     const struct catalog_action *tool = catalog_find_tool(catalog, wanted);
-    return tool ? tool->integration == integration : catalog_has_action(integration, wanted);
+    return tool ? tool->integration == integration : catalog_find_head(integration, wanted) != NULL;
 }
 
 static bool is_match(const struct catalog *catalog, const struct catalog_integration *integration,
@@ -123,39 +103,22 @@ static void put_integration_state(struct json_writer *w,
     json_close(w, '}');
 }
 
-static enum op_result begin_integrations(struct api_request *request)
-{
-    struct filter *filter = ARENA_NEW(&request->op.arena, struct filter);
-    if (!filter)
-        return api_reply_database(request, ERR_BUSY);
-    request->state = filter;
-    filter->query = api_query_text(request, "query");
-    filter->category = api_query_text(request, "category");
-    filter->supports_action = api_query_text(request, "supports_action");
-    if (!api_query_bool(request, "connected_only", &filter->connected_only) ||
-        !api_query_clamped(request, "page", 1, UINT32_MAX, &filter->page) ||
-        !api_query_clamped(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX,
-                           &filter->page_size))
-        return OP_DONE;
-    store_connection_apps(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id);
-    return OP_WAIT;
-}
-
 /* What fits the query, best first; all in their order without one. NULL: out of memory. */
 static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
-                                                slice query, size_t *count)
+                                                const struct filter *filter, size_t *count)
 {
+    slice query = filter->query;
     struct search_request search = {
         .query = query, .with_integrations = true, .limit = catalog->integration_count};
-    struct search_hit *hits = NULL;
+    struct catalog_hit *hits = NULL;
     const struct catalog_integration **list =
         ARENA_ARRAY(arena, const struct catalog_integration *, catalog->integration_count + 1);
     *count = catalog->integration_count;
-    if (!list || (query.ptr && catalog_search(catalog, arena, &search, &hits, count) != OK))
+    if (!list || (filter->supports_action.ptr && catalog_open_heads(catalog) != OK) ||
+        (query.ptr && catalog_search(catalog, arena, &search, &hits, count) != OK))
         return NULL;
     if (query.ptr)
-        *count = search_hits_keep_fitting(hits, *count);
+        *count = catalog_hits_keep_fitting(hits, *count);
     for (size_t i = 0; i < *count; i++)
         list[i] = query.ptr ? hits[i].integration : catalog->integrations[i];
     return list;
@@ -168,7 +131,6 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
 {
     /* page is at least 1 and below 2^32 (begin_integrations) */
     uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
-    json_open(w, '{');
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++) {
         enum connect_state state = integration_state_of(list[i], apps, app_count);
@@ -182,7 +144,6 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     json_member_i64(w, "page", (int64_t)filter->page);
     json_member_i64(w, "page_size", (int64_t)filter->page_size);
     json_member_i64(w, "total", (int64_t)total);
-    json_close(w, '}');
 }
 
 /* With the catalog of now: it may have been replaced during the query, and the filter points into
@@ -197,40 +158,55 @@ static enum op_result finish_integrations(struct api_request *request)
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    const struct catalog_integration **list =
-        order(&request->op.arena, catalog, filter->query, &count);
+    const struct catalog_integration **list = order(&request->op.arena, catalog, filter, &count);
     if (!list)
-        return api_reply_database(request, ERR_BUSY);
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, LIST_BYTES_MAX);
-    json_begin(&w, &text);
-    put_integrations(&w, catalog, filter, list, count, apps, app_count);
-    return reply_tagged(request, &text);
+        return api_reply_no_memory(request);
+    put_integrations(api_reply_open(request, LIST_BYTES_MAX), catalog, filter, list, count, apps,
+                     app_count);
+    return api_reply_close_tagged(request);
+}
+
+static enum op_result begin_integrations(struct api_request *request)
+{
+    struct filter *filter = ARENA_NEW(&request->op.arena, struct filter);
+    if (!filter)
+        return api_reply_no_memory(request);
+    request->state = filter;
+    filter->query = api_query_text(request, "query");
+    filter->category = api_query_text(request, "category");
+    filter->supports_action = api_query_text(request, "supports_action");
+    if (!api_query_bool(request, "connected_only", &filter->connected_only) ||
+        !api_query_clamped(request, "page", 1, UINT32_MAX, &filter->page) ||
+        !api_query_clamped(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX,
+                           &filter->page_size))
+        return OP_DONE;
+    store_connection_apps(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id);
+    return api_wait(request, finish_integrations);
 }
 
 const struct api_endpoint api_integrations_list = {
-    .route = "/api/integrations",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"query", "category", "connected_only",
                                                "supports_action", "page", "page_size"}},
     .begin = begin_integrations,
-    .finish = finish_integrations,
 };
 
 /* ---- actions ---- */
 
 /* In the order of the manifest, or of how well they fit the intent. */
-static void put_actions(struct json_writer *w, const struct catalog_integration *integration,
-                        const struct search_hit *ranked, size_t count)
+static void put_actions(const struct api_request *request, struct json_writer *w,
+                        const struct catalog_integration *integration,
+                        const struct catalog_hit *ranked, size_t count)
 {
-    json_open(w, '{');
     json_member_str(w, "integration_id", integration->integration_id);
     json_member_open(w, "items", '[');
-    for (size_t i = 0; i < count; i++)
-        json_put_raw(w, ranked ? ranked[i].action->item_json : integration->actions[i].item_json);
+    for (size_t i = 0; i < count; i++) {
+        const struct catalog_action *action = ranked ? ranked[i].action : &integration->actions[i];
+        if (api_may(request, SCOPE_READ, action))
+            json_put_raw(w, action->item_json);
+    }
     json_close(w, ']');
-    json_close(w, '}');
 }
 
 static enum op_result begin_actions(struct api_request *request)
@@ -239,10 +215,10 @@ static enum op_result begin_actions(struct api_request *request)
     slice id = api_query_text(request, "integration_id");
     struct search_request search = {
         .query = api_query_text(request, "intent"), .with_actions = true, .keeps_all = true};
-    struct search_hit *ranked = NULL;
+    struct catalog_hit *ranked = NULL;
     if (!id.ptr)
         return api_reply_error(request, 400, "The query parameter integration_id is required");
-    const struct catalog_integration *within = catalog_find_integration(catalog, id);
+    const struct catalog_integration *within = catalog_find_integration(catalog, id, NULL);
     if (!within)
         return reply_not_found(request, NULL, id, SLICE_NONE);
     catalog_search_within(&search, within);
@@ -253,17 +229,12 @@ static enum op_result begin_actions(struct api_request *request)
     size_t count = within->action_count;
     if (search.query.ptr &&
         catalog_search(catalog, &request->op.arena, &search, &ranked, &count) != OK)
-        return api_reply_database(request, ERR_BUSY);
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, LIST_BYTES_MAX);
-    json_begin(&w, &text);
-    put_actions(&w, within, ranked, count);
-    return reply_written(request, &text);
+        return api_reply_no_memory(request);
+    put_actions(request, api_reply_open(request, LIST_BYTES_MAX), within, ranked, count);
+    return api_reply_close(request, 200);
 }
 
 const struct api_endpoint api_actions_list = {
-    .route = "/api/actions",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"integration_id", "intent", "limit"}},
     .begin = begin_actions,
@@ -274,10 +245,10 @@ static enum op_result begin_action(struct api_request *request)
     const struct catalog *catalog = *request->api->config.catalog;
     slice integration_id = request->match.params[0], action_id = request->match.params[1];
     const struct catalog_integration *integration =
-        catalog_find_integration(catalog, integration_id);
+        catalog_find_integration(catalog, integration_id, NULL);
     if (!integration)
         return reply_not_found(request, NULL, integration_id, action_id);
-    const struct catalog_action *action = catalog_find_action(integration, action_id);
+    const struct catalog_action *action = catalog_find_action(integration, action_id, NULL);
     if (!action)
         return reply_not_found(request, integration, integration_id, action_id);
     if (has_catalog(request))
@@ -286,11 +257,7 @@ static enum op_result begin_action(struct api_request *request)
     return api_reply(request, 200, arena_dup(&request->op.arena, action->detail_json));
 }
 
-const struct api_endpoint api_actions_get = {
-    .route = "/api/actions/{integration_id}/{action_id}",
-    .scope = SCOPE_READ,
-    .begin = begin_action,
-};
+const struct api_endpoint api_actions_get = {.scope = SCOPE_READ, .begin = begin_action};
 
 /* ---- search ---- */
 
@@ -299,25 +266,7 @@ struct search_state {
     bool connected_only;
 };
 
-static enum op_result begin_search(struct api_request *request)
-{
-    struct search_state *state = ARENA_NEW(&request->op.arena, struct search_state);
-    if (!state)
-        return api_reply_database(request, ERR_BUSY);
-    request->state = state;
-    state->search = (struct search_request){
-        .query = api_query_text(request, "query"), .with_integrations = true, .with_actions = true};
-    if (!state->search.query.ptr)
-        return api_reply_error(request, 400, "The query parameter query is required");
-    if (!api_query_bool(request, "connected_only", &state->connected_only) ||
-        !read_limit(request, FOUND_ITEMS_DEFAULT, &state->search.limit))
-        return OP_DONE;
-    store_connection_apps(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id);
-    return OP_WAIT;
-}
-
-static void put_hit(struct json_writer *w, const struct search_hit *hit, enum connect_state state)
+static void put_hit(struct json_writer *w, const struct catalog_hit *hit, enum connect_state state)
 {
     const struct catalog_integration *integration = hit->integration;
     const struct catalog_action *action = hit->action;
@@ -330,7 +279,7 @@ static void put_hit(struct json_writer *w, const struct search_hit *hit, enum co
                     catalog_summary(action ? action->description : integration->description));
     json_member_bool(w, "connected", connect_state_is_live(state));
     json_member_str(w, "connection_state", slice_cstr(connect_state_name(state)));
-    json_member_str(w, "relevance", search_relevance_name(hit));
+    json_member_str(w, "relevance", catalog_relevance_name(hit));
     json_close(w, '}');
 }
 
@@ -341,7 +290,7 @@ static enum op_result finish_search(struct api_request *request)
     const struct catalog *catalog = *request->api->config.catalog;
     struct arena *arena = &request->op.arena;
     struct connection_app *apps = NULL;
-    struct search_hit *hits = NULL;
+    struct catalog_hit *hits = NULL;
     size_t app_count = 0, count = 0;
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
@@ -352,24 +301,36 @@ static enum op_result finish_search(struct api_request *request)
         state->search.allowed = state->search.connected;
     if (!state->search.connected ||
         catalog_search(catalog, arena, &state->search, &hits, &count) != OK)
-        return api_reply_database(request, ERR_BUSY);
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, LIST_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_open(&w, "items", '[');
+        return api_reply_no_memory(request);
+    struct json_writer *w = api_reply_open(request, LIST_BYTES_MAX);
+    json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)
-        put_hit(&w, &hits[i], integration_state_of(hits[i].integration, apps, app_count));
-    json_close(&w, ']');
-    json_close(&w, '}');
-    return reply_tagged(request, &text);
+        if (api_may(request, SCOPE_READ, hits[i].action))
+            put_hit(w, &hits[i], integration_state_of(hits[i].integration, apps, app_count));
+    json_close(w, ']');
+    return api_reply_close_tagged(request);
+}
+
+static enum op_result begin_search(struct api_request *request)
+{
+    struct search_state *state = ARENA_NEW(&request->op.arena, struct search_state);
+    if (!state)
+        return api_reply_no_memory(request);
+    request->state = state;
+    state->search = (struct search_request){
+        .query = api_query_text(request, "query"), .with_integrations = true, .with_actions = true};
+    if (!state->search.query.ptr)
+        return api_reply_error(request, 400, "The query parameter query is required");
+    if (!api_query_bool(request, "connected_only", &state->connected_only) ||
+        !read_limit(request, FOUND_ITEMS_DEFAULT, &state->search.limit))
+        return OP_DONE;
+    store_connection_apps(request->api->config.pool, &request->query, &request->op,
+                          request->grant.account_id);
+    return api_wait(request, finish_search);
 }
 
 const struct api_endpoint api_search = {
-    .route = "/api/search",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"query", "connected_only", "limit"}},
     .begin = begin_search,
-    .finish = finish_search,
 };

@@ -94,19 +94,7 @@ static slice read_header_key(struct api_request *request, struct exec_request *w
     return SLICE_NONE;
 }
 
-static enum op_result begin_create(struct api_request *request)
-{
-    struct exec_request wanted;
-    slice problem = api_execution_read(request, request->body, &wanted);
-    if (!problem.ptr)
-        problem = read_header_key(request, &wanted);
-    if (problem.ptr)
-        return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
-    request->state = exec_start(request->api->config.exec, &wanted, &request->op);
-    return request->state ? OP_WAIT : api_reply_database(request, ERR_BUSY);
-}
-
-static enum op_result finish_create(struct api_request *request)
+enum op_result api_execution_reply(struct api_request *request)
 {
     struct exec *exec = request->state;
     ASSERT(exec);
@@ -121,22 +109,38 @@ static enum op_result finish_create(struct api_request *request)
                           exec_op_of(exec));
 }
 
-/* Not a cancel: what a provider may have seen is recorded (exec/exec.h). */
+/* What a provider may have seen is recorded (exec/exec.h). */
 static void gone_create(struct api_request *request)
 {
-    if (request->state)
-        exec_client_gone(request->state);
+    exec_client_gone(request->state);
+}
+
+enum op_result api_execution_wait(struct api_request *request, api_step *then)
+{
+    ASSERT(request->state);
+    request->on_gone = gone_create;
+    return api_wait(request, then);
+}
+
+static enum op_result begin_create(struct api_request *request)
+{
+    struct exec_request wanted;
+    slice problem = api_execution_read(request, request->body, &wanted);
+    if (!problem.ptr)
+        problem = read_header_key(request, &wanted);
+    if (problem.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
+    request->state = exec_start(request->api->config.exec, &wanted, &request->op);
+    return request->state ? api_execution_wait(request, api_execution_reply)
+                          : api_reply_no_memory(request);
 }
 
 const struct api_endpoint api_executions_create = {
-    .route = "/api/executions",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
     .query = &api_execution_query,
     .members = &api_execution_members,
     .begin = begin_create,
-    .finish = finish_create,
-    .on_gone = gone_create,
 };
 
 /* ---- GET /api/executions/{id} ---- */
@@ -150,10 +154,56 @@ static enum op_result reply_unknown(struct api_request *request)
 struct get {
     struct exec_fit wanted;
     struct exec_stored_read stored;
-    slice summary;
-    int status;
-    bool is_row_read, is_found;
 };
+
+static enum op_result reply_fit(struct api_request *request, int status, bool is_found,
+                                slice summary)
+{
+    const struct get *get = request->state;
+    if (status == ERR_NOTFOUND && !is_found)
+        return reply_unknown(request);
+    if (status == ERR_NOTFOUND) /* the execution is there; the pointer leads nowhere */
+        return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
+                               SLICE_ARG(json_excerpt(get->wanted.pointer, &request->op.arena)));
+    if (status != OK)
+        return status == ERR_NOMEM ? api_reply_no_memory(request)
+                                   : api_reply_database(request, status);
+    return api_reply(request, 200, summary);
+}
+
+static enum op_result reply_stored(struct api_request *request)
+{
+    const struct exec_stored_read *stored = &((const struct get *)request->state)->stored;
+    ASSERT(!stored->op);
+    return reply_fit(request, stored->status, stored->is_found, stored->summary);
+}
+
+/* The row has its summary, or none because it is large: then a read of its own follows
+ * (exec/stored.h). */
+static enum op_result on_row(struct api_request *request)
+{
+    struct get *get = request->state;
+    struct execution execution;
+    slice summary = SLICE_NONE;
+    int status = store_execution_get_result(&request->query, &execution);
+    if (status != OK)
+        return reply_fit(request, status, false, summary);
+    if (execution.summary.ptr) {
+        status =
+            exec_fit_summary(execution.summary, &get->wanted, &request->op.arena, &summary, NULL);
+        return reply_fit(request, status, true, summary);
+    }
+    exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored, &request->op,
+                      request->grant.account_id, &get->wanted, execution.summary_bytes);
+    return api_wait(request, reply_stored);
+}
+
+static void gone_get(struct api_request *request)
+{
+    struct get *get = request->state;
+    exec_stored_cancel(&get->stored);
+    op_cancel(&request->op);
+}
 
 static enum op_result begin_execution_get(struct api_request *request)
 {
@@ -163,80 +213,23 @@ static enum op_result begin_execution_get(struct api_request *request)
     if (!uuid_parse(request->match.params[0], &id))
         return reply_unknown(request);
     if (!get)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     if (!api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &bytes_max) ||
         !api_query_count(request, "offset", 0, UINT32_MAX, &get->wanted.offset))
         return OP_DONE;
     get->wanted.execution_id = id;
     get->wanted.bytes_max = bytes_max;
     get->wanted.pointer = api_query_text(request, "pointer");
+    get->wanted.is_resource = request->arguments != NULL;
     request->state = get;
+    request->on_gone = gone_get;
     store_execution_get(request->api->config.pool, &request->query, &request->op,
                         request->grant.account_id, id);
-    return OP_WAIT;
-}
-
-/* The row has its summary, or none because it is large: then a read of its own follows
- * (exec/stored.h), which is why finish_execution_get runs twice. */
-static enum op_result take_row(struct api_request *request, struct get *get)
-{
-    struct execution execution;
-    ASSERT(!get->is_row_read);
-    get->status = store_execution_get_result(&request->query, &execution);
-    get->is_row_read = true;
-    if (get->status != OK)
-        return OP_NEXT;
-    get->is_found = true;
-    get->summary = execution.summary;
-    if (get->summary.ptr) {
-        get->status =
-            exec_fit_summary(get->summary, &get->wanted, &request->op.arena, &get->summary, NULL);
-        return OP_NEXT;
-    }
-    exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored, &request->op,
-                      request->grant.account_id, &get->wanted, execution.summary_bytes);
-    return OP_WAIT;
-}
-
-static void take_stored(struct get *get)
-{
-    ASSERT(get->is_row_read && !get->stored.op);
-    get->status = get->stored.status;
-    get->is_found = get->stored.is_found;
-    get->summary = get->stored.summary;
-}
-
-static enum op_result finish_execution_get(struct api_request *request)
-{
-    struct get *get = request->state;
-    ASSERT(get);
-    if (get->is_row_read)
-        take_stored(get);
-    else if (take_row(request, get) == OP_WAIT)
-        return OP_WAIT;
-    if (get->status == ERR_NOTFOUND && !get->is_found)
-        return reply_unknown(request);
-    if (get->status == ERR_NOTFOUND) /* the execution is there; the pointer leads nowhere */
-        return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
-                               SLICE_ARG(json_excerpt(get->wanted.pointer, &request->op.arena)));
-    if (get->status != OK)
-        return api_reply_database(request, get->status == ERR_NOMEM ? ERR_BUSY : get->status);
-    return api_reply(request, 200, get->summary);
-}
-
-static void gone_get(struct api_request *request)
-{
-    struct get *get = request->state;
-    if (get)
-        exec_stored_cancel(&get->stored);
-    op_cancel(&request->op);
+    return api_wait(request, on_row);
 }
 
 const struct api_endpoint api_executions_get = {
-    .route = "/api/executions/{id}",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes"}},
     .begin = begin_execution_get,
-    .finish = finish_execution_get,
-    .on_gone = gone_get,
 };

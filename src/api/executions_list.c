@@ -11,19 +11,13 @@ static void load_executions(struct api_request *request, struct listing *listing
                          request->grant.account_id, &listing->page, listing->filter);
 }
 
-static int read_executions(struct api_request *request, const void **items, size_t *count,
+static int read_executions(struct api_request *request, void **items, size_t *count,
                            struct uuid *next)
 {
     struct execution *list;
     int status = store_execution_list_result(&request->query, &list, count, next);
-    for (size_t i = 0; status == OK && i < *count; i++)
-        items[i] = &list[i];
+    *items = list;
     return status;
-}
-
-static struct uuid execution_id_of(const void *item)
-{
-    return ((const struct execution *)item)->id;
 }
 
 /* The summary of one that failed has no output, so it is short enough to parse. One that does not
@@ -35,6 +29,25 @@ static void put_failure(struct json_writer *w, slice summary_text, struct arena 
     json_member_str(w, "message", json_get_str(summary, SLICE("message")));
     if (JSON_GET(summary, "hint"))
         json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
+}
+
+/* null: of the version before, or another process has ended it. */
+static void put_caller(struct json_writer *w, const struct execution *execution)
+{
+    json_key(w, "api_key");
+    if (uuid_is_nil(execution->api_key_id)) {
+        json_put_null(w);
+    } else {
+        json_open(w, '{');
+        json_member_uuid(w, "id", execution->api_key_id);
+        json_member_str(w, "name", execution->api_key_name);
+        json_close(w, '}');
+    }
+    json_key(w, "attempts");
+    if (execution->attempts > 0)
+        json_put_i64(w, execution->attempts);
+    else
+        json_put_null(w);
 }
 
 static void put_execution(struct json_writer *w, const void *item, struct arena *arena)
@@ -51,19 +64,21 @@ static void put_execution(struct json_writer *w, const void *item, struct arena 
     json_member_str(w, "connection_id", connection_id);
     json_member_time(w, "started_at", execution->started_at);
     json_member_time(w, "finished_at", execution->finished_at);
+    put_caller(w, execution);
     if (!execution->is_succeeded)
         put_failure(w, execution->summary, arena);
     json_close(w, '}');
 }
 
-static const struct listing_kind kind = {"executions", load_executions, read_executions,
-                                         execution_id_of, put_execution};
+static const struct listing_kind kind = {
+    "executions",    load_executions, sizeof(struct execution), offsetof(struct execution, id),
+    read_executions, put_execution};
 
 static enum op_result begin_execution_list(struct api_request *request)
 {
     struct execution_filter *filter = ARENA_NEW(&request->op.arena, struct execution_filter);
     if (!filter)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     if (!listing_read_word(request, "integration_id", &filter->integration_id) ||
         !listing_read_word(request, "status", &filter->status))
         return OP_DONE;
@@ -76,9 +91,7 @@ static enum op_result begin_execution_list(struct api_request *request)
 }
 
 const struct api_endpoint api_executions_list = {
-    .route = "/api/executions",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "status"}},
     .begin = begin_execution_list,
-    .finish = listing_finish,
 };

@@ -20,75 +20,28 @@ enum {
 };
 
 struct stream_state {
-    struct uuid id;
-    struct flow_load *load; /* under way, or just done; NULL: the op slept */
-    struct flow_watch watch;
-    struct op_timer timer;
+    struct api_flow_wait wait;
     uint64_t until_ns;
     int64_t sent_rev; /* what the client has; 0: nothing */
     bool has_begun;   /* status and headers are sent: errors can only end the stream */
-    bool is_notified; /* of a change that is not sent yet */
-    struct vault_guard guard;
-    bool is_refused; /* the key, meanwhile */
-    struct api_request *request;
 };
 
-static void on_refused(struct vault_guard *guard)
-{
-    struct stream_state *state = CONTAINER_OF(guard, struct stream_state, guard);
-    state->is_refused = true;
-    op_sleep_stop(&state->timer);
-}
-
-static void on_change(struct flow_watch *watch)
-{
-    struct stream_state *state = CONTAINER_OF(watch, struct stream_state, watch);
-    state->is_notified = true;
-    op_sleep_stop(&state->timer);
-}
+static api_step finish_events;
 
 /* Without memory a stream that has begun tries again at the next heartbeat. */
 static enum op_result start_stream_load(struct api_request *request, struct stream_state *state)
 {
-    state->is_notified = false;
-    state->load = flow_load_start_view(request->api->config.flow, request->grant.account_id,
-                                       state->id, &request->op);
-    if (state->load)
-        return OP_WAIT;
+    if (api_flow_wait_load(request, &state->wait))
+        return api_wait(request, finish_events);
     if (!state->has_begun)
-        return api_reply_database(request, ERR_BUSY);
-    op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "memory");
-    return OP_WAIT;
-}
-
-static enum op_result begin_events(struct api_request *request)
-{
-    struct stream_state *state = ARENA_NEW(&request->op.arena, struct stream_state);
-    slice last = http_request_header(request->exchange, SLICE("Last-Event-ID"));
-    struct uuid id;
-    if (!state)
-        return api_reply_database(request, ERR_BUSY);
-    if (!api_flow_id(request, &id))
-        return OP_DONE;
-    if (!slice_to_i64(last, &state->sent_rev)) /* of another kind: as if there were none */
-        state->sent_rev = 0;
-    state->id = id;
-    state->request = request;
-    state->watch = (struct flow_watch){
-        .account_id = request->grant.account_id,
-        .flow_id = id,
-        .wants_view = true,
-        .on_change = on_change,
-    };
-    state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
-    request->state = state;
-    return start_stream_load(request, state);
+        return api_reply_no_memory(request);
+    op_sleep(&request->op, &state->wait.timer, HEARTBEAT_MS, "memory");
+    return api_wait(request, finish_events);
 }
 
 static enum op_result end_stream(struct api_request *request, struct stream_state *state)
 {
-    flow_watch_remove(&state->watch);
-    vault_guard_stop(&state->guard);
+    api_flow_wait_end(&state->wait);
     request->frame.is_answered = true;
     http_reply_end(request->exchange);
     return OP_DONE;
@@ -111,9 +64,7 @@ static void begin_stream(struct api_request *request, struct stream_state *state
     };
     state->has_begun = true;
     http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
-    flow_watch_add(request->api->config.flow, &state->watch);
-    state->guard.on_refused = on_refused;
-    vault_guard_start(request->api->config.auth, &state->guard, &request->check.caller);
+    api_flow_wait_begin(request, &state->wait);
 }
 
 /* false: the client is gone, or out of memory. */
@@ -134,10 +85,10 @@ static bool send_view(struct api_request *request, struct stream_state *state,
 /* A change that came while the last one was sent waits for no heartbeat. */
 static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
-    state->load = NULL;
-    op_sleep(&request->op, &state->timer, state->is_notified ? 0 : HEARTBEAT_MS,
+    state->wait.load = NULL;
+    op_sleep(&request->op, &state->wait.timer, state->wait.is_notified ? 0 : HEARTBEAT_MS,
              "a change of the flow");
-    return OP_WAIT;
+    return api_wait(request, finish_events);
 }
 
 /* A HEAD request gets the headers of a stream and no event. */
@@ -152,18 +103,18 @@ static enum op_result send_or_wait(struct api_request *request, struct stream_st
         begin_stream(request, state);
     if (is_head || (is_new && !send_view(request, state, view)) || has_ended)
         return end_stream(request, state);
-    state->watch.rev = view->rev;
+    state->wait.watch.rev = view->rev;
     return wait_for_change(request, state);
 }
 
 /* A change that this process made brings its view along; only one of another process is loaded. */
 static enum op_result check_update(struct api_request *request, struct stream_state *state)
 {
-    struct flow_view *view = flow_watch_take_view(&state->watch);
+    struct flow_view *view = flow_watch_take_view(&state->wait.watch);
     if (!view)
         return start_stream_load(request, state);
-    state->is_notified = false;
-    bool is_newer = view->rev > state->watch.rev; /* than a load that was under way */
+    state->wait.is_notified = false;
+    bool is_newer = view->rev > state->wait.watch.rev; /* than a load that was under way */
     enum op_result result = is_newer ? send_or_wait(request, state, view)
                                      : wait_for_change(request, state);
     flow_view_unref(view);
@@ -176,15 +127,15 @@ static enum op_result resume_stream(struct api_request *request, struct stream_s
 {
     bool is_over = loop_now_ns(request->op.loop) >= state->until_ns ||
                    http_server_is_draining(request->exchange->server);
-    if (state->is_refused)
+    if (state->wait.is_refused)
         return end_refused(request, state);
     if (is_over)
         return end_stream(request, state);
     if (http_reply_pending(request->exchange) > SLOW_BYTES) {
-        op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "a client that reads slowly");
-        return OP_WAIT;
+        op_sleep(&request->op, &state->wait.timer, HEARTBEAT_MS, "a client that reads slowly");
+        return api_wait(request, finish_events);
     }
-    if (state->is_notified)
+    if (state->wait.is_notified)
         return check_update(request, state);
     if (http_reply_chunk(request->exchange, SLICE(": still here\n\n")) != OK)
         return end_stream(request, state);
@@ -195,38 +146,47 @@ static enum op_result finish_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
     ASSERT(state);
-    if (state->is_refused || !state->load)
+    if (state->wait.is_refused || !state->wait.load)
         return resume_stream(request, state);
-    int status = state->load->status;
-    if (status == OK && !state->load->view)
+    int status = state->wait.load->status;
+    if (status == OK && !state->wait.load->view)
         status = ERR_NOMEM;
     if (status == OK)
-        return send_or_wait(request, state, state->load->view);
+        return send_or_wait(request, state, state->wait.load->view);
     if (!state->has_begun)
         return status == ERR_NOTFOUND ? api_reply_no_flow(request)
                                       : api_reply_database(request, status);
     if (status == ERR_NOTFOUND)
         return end_stream(request, state);
-    state->load = NULL; /* the database is unreachable: the next heartbeat loads again */
-    op_sleep(&request->op, &state->timer, HEARTBEAT_MS, "the database");
-    state->is_notified = true;
-    return OP_WAIT;
+    state->wait.load = NULL; /* the database is unreachable: the next heartbeat loads again */
+    op_sleep(&request->op, &state->wait.timer, HEARTBEAT_MS, "the database");
+    state->wait.is_notified = true;
+    return api_wait(request, finish_events);
 }
 
 static void gone_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
-    if (state) {
-        flow_watch_remove(&state->watch);
-        vault_guard_stop(&state->guard);
-    }
+    api_flow_wait_end(&state->wait);
     op_cancel(&request->op);
 }
 
-const struct api_endpoint api_flows_events = {
-    .route = "/api/flows/{id}/events",
-    .scope = SCOPE_READ,
-    .begin = begin_events,
-    .finish = finish_events,
-    .on_gone = gone_events,
-};
+static enum op_result begin_events(struct api_request *request)
+{
+    struct stream_state *state = ARENA_NEW(&request->op.arena, struct stream_state);
+    slice last = http_request_header(request->exchange, SLICE("Last-Event-ID"));
+    struct uuid id;
+    if (!state)
+        return api_reply_no_memory(request);
+    if (!api_flow_id(request, &id))
+        return OP_DONE;
+    if (!slice_to_i64(last, &state->sent_rev)) /* of another kind: as if there were none */
+        state->sent_rev = 0;
+    api_flow_wait_init(request, &state->wait, id);
+    state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
+    request->state = state;
+    request->on_gone = gone_events;
+    return start_stream_load(request, state);
+}
+
+const struct api_endpoint api_flows_events = {.scope = SCOPE_READ, .begin = begin_events};

@@ -8,7 +8,6 @@
 struct command {
     struct flow_command command;
     struct flow_request in;
-    bool is_audited;
 };
 
 /* ---- the path ---- */
@@ -50,20 +49,12 @@ static enum op_result reply_no_template(struct api_request *request, slice key)
 
 static enum op_result begin_templates(struct api_request *request)
 {
-    slice text =
-        arena_printf(&request->op.arena, "{\"templates\":%.*s}", SLICE_ARG(template_list(request)));
-    if (!text.ptr)
-        return api_reply_database(request, ERR_BUSY);
-    if (api_reply_not_modified(request, api_etag_of(request, text)))
-        return OP_DONE;
-    return api_reply(request, 200, text);
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_raw(w, "templates", template_list(request));
+    return api_reply_close_tagged(request);
 }
 
-const struct api_endpoint api_flows_templates = {
-    .route = "/api/flows/templates",
-    .scope = SCOPE_READ,
-    .begin = begin_templates,
-};
+const struct api_endpoint api_flows_templates = {.scope = SCOPE_READ, .begin = begin_templates};
 
 static enum op_result begin_template(struct api_request *request)
 {
@@ -78,38 +69,31 @@ static enum op_result begin_template(struct api_request *request)
         text = arena_dup(&request->op.arena, buf_slice(&out));
     buf_deinit(&out);
     if (!text.ptr)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     if (api_reply_not_modified(request, api_etag_of(request, text)))
         return OP_DONE;
     return api_reply(request, 200, text);
 }
 
-const struct api_endpoint api_flows_template = {
-    .route = "/api/flows/templates/{key}",
-    .scope = SCOPE_READ,
-    .begin = begin_template,
-};
+const struct api_endpoint api_flows_template = {.scope = SCOPE_READ, .begin = begin_template};
 
 /* ---- common to all commands ---- */
 
-static enum op_result begin_command(struct api_request *request, const struct flow_request *in)
+/* A command goes on without its client: an approval that was sent counts. */
+static enum op_result begin_command(struct api_request *request, const struct flow_request *in,
+                                    api_step *then)
 {
     struct command *state = ARENA_NEW(&request->op.arena, struct command);
     if (!state)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     state->in = *in;
     state->in.account_id = request->grant.account_id;
     state->in.actor = api_actor(request);
     state->in.request_id = request->exchange->request_id;
     request->state = state;
+    request->on_gone = api_go_on;
     flow_command_start(request->api->config.flow, &state->command, &state->in, &request->op);
-    return OP_WAIT;
-}
-
-/* A command goes on without its client: an approval that was sent counts. */
-static void on_gone(struct api_request *request)
-{
-    (void)request;
+    return api_wait(request, then);
 }
 
 static enum op_result refuse_command(struct api_request *request,
@@ -126,29 +110,23 @@ static enum op_result refuse_command(struct api_request *request,
         return api_reply_error(request, 409, "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_REPEATED: /* needs an id of the caller's, which only a dashboard form sends */
     case FLOW_ANSWER_UNAVAILABLE:
-        return api_reply_database(request, ERR_BUSY);
-    case FLOW_ANSWER_DONE:
-        break;
+        return command->message.ptr ? api_reply_later(request, command->message)
+                                    : api_reply_database(request, ERR_BUSY);
+    case FLOW_ANSWER_DONE: /* without its view: there was no memory for it */
+        return api_reply_error(request, 500, "Internal error");
     }
-    UNREACHABLE("the caller has checked for FLOW_ANSWER_DONE");
+    UNREACHABLE("every answer is above");
     return OP_DONE;
-}
-
-static enum op_result reply_changed(struct api_request *request, int64_t rev, slice text)
-{
-    api_reply_header(request, "ETag", api_flow_etag(request, rev));
-    return api_reply(request, 200, text);
 }
 
 static enum op_result finish_command(struct api_request *request)
 {
     const struct command *state = request->state;
     ASSERT(state);
-    if (state->command.answer != FLOW_ANSWER_DONE)
+    if (state->command.answer != FLOW_ANSWER_DONE || !state->command.view_json.ptr)
         return refuse_command(request, &state->command);
-    if (!state->command.view_json.ptr)
-        return api_reply_error(request, 500, "Internal error");
-    return reply_changed(request, state->command.rev, state->command.view_json);
+    api_reply_header(request, "ETag", api_flow_etag(request, state->command.rev));
+    return api_reply(request, 200, state->command.view_json);
 }
 
 /* A member that is a string, or absent (SLICE_NONE). false: answered. */
@@ -163,6 +141,21 @@ static bool read_body_text(struct api_request *request, const char *name, slice 
 }
 
 /* ---- start ---- */
+
+/* The templates come along so that a client that shows the flow needs no second request. */
+static enum op_result finish_start(struct api_request *request)
+{
+    const struct command *state = request->state;
+    ASSERT(state);
+    if (state->command.answer != FLOW_ANSWER_DONE || !state->command.view_json.ptr)
+        return refuse_command(request, &state->command);
+    struct json_writer *w = api_reply_open(request, FLOW_VIEW_BYTES_MAX);
+    json_member_uuid(w, "flowId", state->command.flow_id);
+    json_member_raw(w, "flow", state->command.view_json);
+    json_member_raw(w, "templates", template_list(request));
+    api_reply_header(request, "ETag", api_flow_etag(request, state->command.rev));
+    return api_reply_close(request, 200);
+}
 
 static enum op_result begin_start(struct api_request *request)
 {
@@ -185,48 +178,38 @@ static enum op_result begin_start(struct api_request *request)
         return api_reply_error(request, 400,
                                "triggerType must be agent, manual, webhook or schedule");
     in.input = json_is(input, JSON_OBJECT) ? input : &none;
-    return begin_command(request, &in);
-}
-
-/* The templates come along so that a client that shows the flow needs no second request. */
-static enum op_result finish_start(struct api_request *request)
-{
-    const struct command *state = request->state;
-    ASSERT(state);
-    struct buf text;
-    struct json_writer w;
-    char id[UUID_TEXT_LEN + 1];
-    if (state->command.answer != FLOW_ANSWER_DONE)
-        return refuse_command(request, &state->command);
-    uuid_format(state->command.flow_id, id);
-    buf_init(&text, FLOW_VIEW_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_str(&w, "flowId", slice_of(id, UUID_TEXT_LEN));
-    json_member_raw(&w, "flow", state->command.view_json);
-    json_member_raw(&w, "templates", template_list(request));
-    json_close(&w, '}');
-    slice reply = arena_take(&request->op.arena, &text);
-    if (!reply.ptr || !state->command.view_json.ptr)
-        return api_reply_error(request, 500, "Internal error");
-    return reply_changed(request, state->command.rev, reply);
+    return begin_command(request, &in, finish_start);
 }
 
 const struct api_endpoint api_flows_start = {
-    .route = "/api/flows/start",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
     .members = &(const struct api_names){.own = {"flowTemplate", "input", "triggerType"}},
     .begin = begin_start,
-    .finish = finish_start,
-    .on_gone = on_gone,
 };
 
 /* ---- approve, reject ---- */
 
-static enum op_result begin_decision(struct api_request *request, enum flow_command_kind kind)
+/* The decision stands whatever becomes of its audit event. */
+static enum op_result finish_audited(struct api_request *request)
 {
-    struct flow_request in = {.kind = kind};
+    flow_decision_audited(&request->op, &request->query);
+    return finish_command(request);
+}
+
+static enum op_result finish_decision(struct api_request *request)
+{
+    const struct command *state = request->state;
+    if (state->command.answer != FLOW_ANSWER_DONE)
+        return refuse_command(request, &state->command);
+    flow_decision_audit(request->api->config.pool, &request->query, &request->op, &state->in,
+                        api_client_address(request), SLICE_NONE);
+    return api_wait(request, finish_audited);
+}
+
+static enum op_result begin_decision(struct api_request *request)
+{
+    struct flow_request in = {.kind = (enum flow_command_kind)request->endpoint->variant};
     const struct json *rev = JSON_GET(request->body, "rev");
     if (!api_flow_id(request, &in.flow_id) || !read_body_text(request, "stepKey", &in.step_key) ||
         !read_body_text(request, "note", &in.note))
@@ -236,93 +219,47 @@ static enum op_result begin_decision(struct api_request *request, enum flow_comm
                                FLOW_NOTE_CHARS_MAX);
     if (rev && rev->type != JSON_NULL && (!json_to_i64(rev, &in.rev) || in.rev < 1))
         return api_reply_error(request, 400, "rev must be a positive integer");
-    return begin_command(request, &in);
-}
-
-static enum op_result begin_approve(struct api_request *request)
-{
-    return begin_decision(request, FLOW_COMMAND_APPROVE);
-}
-
-static enum op_result begin_reject(struct api_request *request)
-{
-    return begin_decision(request, FLOW_COMMAND_REJECT);
-}
-
-/* Twice: after the command, then after its audit event. The decision stands whatever becomes of the
- * event. */
-static enum op_result finish_decision(struct api_request *request)
-{
-    struct command *state = request->state;
-    ASSERT(state);
-    if (state->command.answer != FLOW_ANSWER_DONE)
-        return refuse_command(request, &state->command);
-    if (state->is_audited) {
-        flow_decision_audited(&request->op, &request->query);
-        return finish_command(request);
-    }
-    state->is_audited = true;
-    flow_decision_audit(request->api->config.pool, &request->query, &request->op, &state->in,
-                        api_client_address(request), SLICE_NONE);
-    return OP_WAIT;
+    return begin_command(request, &in, finish_decision);
 }
 
 static const struct api_names decision_members = {.own = {"stepKey", "note", "rev"}};
 
 const struct api_endpoint api_flows_approve = {
-    .route = "/api/flows/{id}/approve",
     .scope = SCOPE_APPROVE,
     .body = API_BODY_OPTIONAL,
     .members = &decision_members,
-    .begin = begin_approve,
-    .finish = finish_decision,
-    .on_gone = on_gone,
+    .begin = begin_decision,
+    .variant = FLOW_COMMAND_APPROVE,
 };
 
 const struct api_endpoint api_flows_reject = {
-    .route = "/api/flows/{id}/reject",
     .scope = SCOPE_APPROVE,
     .body = API_BODY_OPTIONAL,
     .members = &decision_members,
-    .begin = begin_reject,
-    .finish = finish_decision,
-    .on_gone = on_gone,
+    .begin = begin_decision,
+    .variant = FLOW_COMMAND_REJECT,
 };
 
 /* ---- resume, cancel ---- */
 
-static enum op_result begin_plain(struct api_request *request, enum flow_command_kind kind)
+static enum op_result begin_plain(struct api_request *request)
 {
-    struct flow_request in = {.kind = kind};
+    struct flow_request in = {.kind = (enum flow_command_kind)request->endpoint->variant};
     if (!api_flow_id(request, &in.flow_id))
         return OP_DONE;
-    return begin_command(request, &in);
-}
-
-static enum op_result begin_resume(struct api_request *request)
-{
-    return begin_plain(request, FLOW_COMMAND_RESUME);
-}
-
-static enum op_result begin_flow_cancel(struct api_request *request)
-{
-    return begin_plain(request, FLOW_COMMAND_CANCEL);
+    return begin_command(request, &in, finish_command);
 }
 
 const struct api_endpoint api_flows_resume = {
-    .route = "/api/flows/{id}/resume",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_OPTIONAL,
-    .begin = begin_resume,
-    .finish = finish_command,
-    .on_gone = on_gone,
+    .begin = begin_plain,
+    .variant = FLOW_COMMAND_RESUME,
 };
 
 const struct api_endpoint api_flows_cancel = {
-    .route = "/api/flows/{id}/cancel",
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_OPTIONAL,
-    .begin = begin_flow_cancel,
-    .finish = finish_command,
-    .on_gone = on_gone,
+    .begin = begin_plain,
+    .variant = FLOW_COMMAND_CANCEL,
 };

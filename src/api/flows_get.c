@@ -11,61 +11,84 @@
 
 enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
 
-/* ---- GET /api/flows/{id} ---- */
-
-struct get {
-    struct uuid id;
-    struct flow_load *load; /* under way, or just done; NULL: the op slept */
-    struct flow_view *view; /* the newest one so far: a reference */
-    struct flow_watch watch;
-    struct op_timer timer;
-    uint64_t until_ns; /* 0: it does not wait */
-    int64_t first_rev; /* of the first view, which the wait is for a change of; 0: none yet */
-    bool is_notified;  /* of a change, while the op did not sleep */
-    struct vault_guard guard;
-    bool is_refused; /* the key, while it waited */
-    struct api_request *request;
-};
+/* ---- waiting for changes ---- */
 
 static void on_refused(struct vault_guard *guard)
 {
-    struct get *get = CONTAINER_OF(guard, struct get, guard);
-    get->is_refused = true;
-    op_sleep_stop(&get->timer);
+    struct api_flow_wait *wait = CONTAINER_OF(guard, struct api_flow_wait, guard);
+    wait->is_refused = true;
+    op_sleep_stop(&wait->timer);
 }
 
 static void on_change(struct flow_watch *watch)
 {
-    struct get *get = CONTAINER_OF(watch, struct get, watch);
-    get->is_notified = true;
-    op_sleep_stop(&get->timer);
+    struct api_flow_wait *wait = CONTAINER_OF(watch, struct api_flow_wait, watch);
+    wait->is_notified = true;
+    op_sleep_stop(&wait->timer);
 }
 
-/* Before each answer, and when the client has gone: callbacks must not reach an op that ends. */
+void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait, struct uuid id)
+{
+    wait->id = id;
+    wait->guard.on_refused = on_refused;
+    wait->watch = (struct flow_watch){.account_id = request->grant.account_id,
+                                      .flow_id = id,
+                                      .wants_view = true,
+                                      .on_change = on_change};
+}
+
+void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait)
+{
+    flow_watch_add(request->api->config.flow, &wait->watch);
+    vault_guard_start(request->api->config.auth, &wait->guard, &request->check.caller);
+}
+
+void api_flow_wait_end(struct api_flow_wait *wait)
+{
+    flow_watch_remove(&wait->watch);
+    vault_guard_stop(&wait->guard);
+}
+
+bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
+{
+    wait->is_notified = false;
+    wait->load = flow_load_start_view(request->api->config.flow, request->grant.account_id,
+                                      wait->id, &request->op);
+    return wait->load != NULL;
+}
+
+/* ---- GET /api/flows/{id} ---- */
+
+struct get {
+    struct api_flow_wait wait;
+    struct flow_view *view; /* the newest one so far: a reference */
+    uint64_t until_ns;      /* 0: it does not wait */
+    int64_t first_rev;      /* of the first view, which the wait is for a change of; 0: none yet */
+    bool is_until_settled;
+};
+
 static void release(struct get *get)
 {
-    flow_watch_remove(&get->watch);
-    vault_guard_stop(&get->guard);
+    api_flow_wait_end(&get->wait);
     flow_view_unref(get->view);
     get->view = NULL;
 }
 
+static api_step finish_flow_get;
+
 static enum op_result start_view_load(struct api_request *request, struct get *get)
 {
-    get->is_notified = false;
-    get->load = flow_load_start_view(request->api->config.flow, request->grant.account_id, get->id,
-                                     &request->op);
-    if (get->load)
-        return OP_WAIT;
+    if (api_flow_wait_load(request, &get->wait))
+        return api_wait(request, finish_flow_get);
     release(get);
-    return api_reply_database(request, ERR_BUSY);
+    return api_reply_no_memory(request);
 }
 
 static enum op_result wait_for_change(struct api_request *request, struct get *get)
 {
     uint64_t left_ns = get->until_ns - loop_now_ns(request->op.loop);
-    op_sleep(&request->op, &get->timer, left_ns / 1000000 + 1, "a change of the flow");
-    return OP_WAIT;
+    op_sleep(&request->op, &get->wait.timer, left_ns / 1000000 + 1, "a change of the flow");
+    return api_wait(request, finish_flow_get);
 }
 
 /* ?until=change (what is waited for by default) or settled: until it runs no more. */
@@ -85,45 +108,15 @@ static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
     int64_t rev;
-    if (get->until_ns == 0 || http_server_is_draining(request->exchange->server) ||
-        !flow_is_running_here(request->api->config.flow, request->grant.account_id, get->id, &rev))
+    if (get->until_ns == 0 || request->on_view ||
+        http_server_is_draining(request->exchange->server) ||
+        !flow_is_running_here(request->api->config.flow, request->grant.account_id, get->wait.id,
+                              &rev))
         return false;
-    if (!get->watch.is_until_settled && wanted.ptr &&
-        !api_has_etag(request, api_flow_etag(request, rev)))
+    if (!get->is_until_settled && wanted.ptr && !api_has_etag(request, api_flow_etag(request, rev)))
         return false;
-    get->watch.rev = get->first_rev = rev;
+    get->wait.watch.rev = get->first_rev = rev;
     return true;
-}
-
-static enum op_result begin_flow_get(struct api_request *request)
-{
-    struct get *get = ARENA_NEW(&request->op.arena, struct get);
-    uint64_t wait_s;
-    struct uuid id;
-    bool is_until_settled;
-    if (!get)
-        return api_reply_database(request, ERR_BUSY);
-    if (!api_flow_id(request, &id) ||
-        !api_query_count(request, "wait", 0, API_WAIT_S_MAX, &wait_s) ||
-        !read_until(request, &is_until_settled))
-        return OP_DONE;
-    get->id = id;
-    get->request = request;
-    get->watch = (struct flow_watch){.account_id = request->grant.account_id,
-                                     .flow_id = id,
-                                     .is_until_settled = is_until_settled,
-                                     .wants_view = true,
-                                     .on_change = on_change};
-    request->state = get;
-    if (wait_s > 0) {
-        get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
-        /* before the load: what changes while it is under way is not missed */
-        flow_watch_add(request->api->config.flow, &get->watch);
-        get->guard.on_refused = on_refused;
-        vault_guard_start(request->api->config.auth, &get->guard, &request->check.caller);
-    }
-    return knows_enough(request, get) ? wait_for_change(request, get)
-                                      : start_view_load(request, get);
 }
 
 /* Whether the client asked for what comes after this revision. */
@@ -140,7 +133,7 @@ static bool is_known_revision(struct api_request *request, const struct get *get
  * for: settled, or changed. A flow that has ended changes no more. */
 static bool may_wait(struct api_request *request, const struct get *get)
 {
-    bool is_wanted = get->watch.is_until_settled
+    bool is_wanted = get->is_until_settled
                          ? get->view->status != FLOW_RUNNING
                          : flow_view_has_ended(get->view) || !is_known_revision(request, get);
     return loop_now_ns(request->op.loop) < get->until_ns && !is_wanted &&
@@ -160,9 +153,9 @@ static enum op_result reply_view(struct api_request *request, struct get *get)
  * came, since another process made the change: it is loaded. */
 static bool take_update(struct get *get)
 {
-    struct flow_view *update = flow_watch_take_view(&get->watch), *old = get->view;
+    struct flow_view *update = flow_watch_take_view(&get->wait.watch), *old = get->view;
     bool is_newer = update && (!old || update->rev > old->rev);
-    get->is_notified = false;
+    get->wait.is_notified = false;
     get->view = is_newer ? update : old;
     flow_view_unref(is_newer ? old : update);
     return update != NULL;
@@ -174,9 +167,11 @@ static enum op_result answer_or_wait(struct api_request *request, struct get *ge
     while (may_wait(request, get)) {
         if (get->first_rev == 0)
             get->first_rev = get->view->rev;
-        if (get->watch.rev < get->view->rev)
-            get->watch.rev = get->view->rev;
-        if (!get->is_notified)
+        if (request->on_view)
+            request->on_view(request, get->view->text);
+        if (get->wait.watch.rev < get->view->rev)
+            get->wait.watch.rev = get->view->rev;
+        if (!get->wait.is_notified)
             return wait_for_change(request, get);
         if (!take_update(get))
             return start_view_load(request, get);
@@ -188,16 +183,17 @@ static enum op_result finish_flow_get(struct api_request *request)
 {
     struct get *get = request->state;
     ASSERT(get);
-    if (get->is_refused) {
+    if (get->wait.is_refused) {
         release(get);
         return api_reply_key_refused(request);
     }
-    if (!get->load) /* it slept */
+    const struct flow_load *load = get->wait.load;
+    if (!load) /* it slept */
         return take_update(get) ? answer_or_wait(request, get) : start_view_load(request, get);
-    int status = get->load->status;
+    int status = load->status;
     flow_view_unref(get->view);
-    get->view = get->load->view ? flow_view_ref(get->load->view) : NULL;
-    get->load = NULL;
+    get->view = load->view ? flow_view_ref(load->view) : NULL;
+    get->wait.load = NULL;
     if (status == OK && get->view)
         return answer_or_wait(request, get);
     release(get);
@@ -209,19 +205,40 @@ static enum op_result finish_flow_get(struct api_request *request)
 
 static void gone_get(struct api_request *request)
 {
-    struct get *get = request->state;
-    if (get)
-        release(get);
+    release(request->state);
     op_cancel(&request->op);
 }
 
+static enum op_result begin_flow_get(struct api_request *request)
+{
+    struct get *get = ARENA_NEW(&request->op.arena, struct get);
+    uint64_t wait_s;
+    struct uuid id;
+    bool is_until_settled;
+    if (!get)
+        return api_reply_no_memory(request);
+    if (!api_flow_id(request, &id) ||
+        !api_query_count(request, "wait", 0, API_WAIT_S_MAX, &wait_s) ||
+        !read_until(request, &is_until_settled))
+        return OP_DONE;
+    api_flow_wait_init(request, &get->wait, id);
+    get->is_until_settled = is_until_settled;
+    get->wait.watch.is_until_settled = is_until_settled && !request->on_view;
+    request->state = get;
+    request->on_gone = gone_get;
+    if (wait_s > 0) {
+        get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
+        /* before the load: what changes while it is under way is not missed */
+        api_flow_wait_begin(request, &get->wait);
+    }
+    return knows_enough(request, get) ? wait_for_change(request, get)
+                                      : start_view_load(request, get);
+}
+
 const struct api_endpoint api_flows_get = {
-    .route = "/api/flows/{id}",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"wait", "until"}},
     .begin = begin_flow_get,
-    .finish = finish_flow_get,
-    .on_gone = gone_get,
 };
 
 /* ---- GET /api/flows ---- */
@@ -265,6 +282,20 @@ static bool read_fields(struct api_request *request, bool *is_summary)
     return false;
 }
 
+static enum op_result finish_flow_list(struct api_request *request)
+{
+    const struct flow_page *page = request->state;
+    ASSERT(page);
+    if (page->status != OK)
+        return api_reply_database(request, page->status);
+    if (!buf_is_ok(&page->text))
+        return api_reply_error(request, 500, "Internal error");
+    slice text =
+        arena_printf(&request->op.arena, "{\"flows\":%.*s}", SLICE_ARG(buf_slice(&page->text)));
+    return text.ptr ? api_reply(request, 200, text)
+                    : api_reply_error(request, 500, "Internal error");
+}
+
 static enum op_result begin_flow_list(struct api_request *request)
 {
     struct flow_filter filter = {.account_id = request->grant.account_id,
@@ -282,27 +313,11 @@ static enum op_result begin_flow_list(struct api_request *request)
     if (filter.status == STATUS_PENDING)
         return api_reply(request, 200, SLICE("{\"flows\":[]}"));
     request->state = flow_page_start(request->api->config.flow, &filter, &request->op);
-    return request->state ? OP_WAIT : api_reply_database(request, ERR_BUSY);
-}
-
-static enum op_result finish_flow_list(struct api_request *request)
-{
-    const struct flow_page *page = request->state;
-    ASSERT(page);
-    if (page->status != OK)
-        return api_reply_database(request, page->status);
-    if (!buf_is_ok(&page->text))
-        return api_reply_error(request, 500, "Internal error");
-    slice text =
-        arena_printf(&request->op.arena, "{\"flows\":%.*s}", SLICE_ARG(buf_slice(&page->text)));
-    return text.ptr ? api_reply(request, 200, text)
-                    : api_reply_error(request, 500, "Internal error");
+    return request->state ? api_wait(request, finish_flow_list) : api_reply_no_memory(request);
 }
 
 const struct api_endpoint api_flows_list = {
-    .route = "/api/flows",
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor", "fields"}},
     .begin = begin_flow_list,
-    .finish = finish_flow_list,
 };

@@ -17,7 +17,7 @@ static enum op_result begin_health(struct api_request *request)
     return api_reply(request, 200, SLICE("{\"status\":\"ok\"}"));
 }
 
-const struct api_endpoint api_healthz = {.route = "/healthz", .begin = begin_health};
+const struct api_endpoint api_healthz = {.begin = begin_health};
 
 /* ---- ready ---- */
 
@@ -25,19 +25,6 @@ static enum op_result reply_not_ready(struct api_request *request, const char *w
 {
     api_reply_retry_after(request, READY_TIMEOUT_MS);
     return api_reply_error(request, 503, "Not ready: %s", why);
-}
-
-static enum op_result begin_ready(struct api_request *request)
-{
-    struct pg_pool *pool = request->api->config.pool;
-    if (http_server_is_draining(request->exchange->server))
-        return reply_not_ready(request, "this server is draining");
-    if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to strangers */
-        return reply_not_ready(request, "the database cannot be reached");
-    /* the pool's connections may be open and the database not answer: one statement shows it */
-    request->query.deadline_ns = loop_now_ns(request->op.loop) + READY_TIMEOUT_MS * 1000000ULL;
-    store_schema_version(pool, &request->query, &request->op);
-    return OP_WAIT;
 }
 
 static enum op_result finish_ready(struct api_request *request)
@@ -50,8 +37,20 @@ static enum op_result finish_ready(struct api_request *request)
     return api_reply(request, 200, SLICE("{\"status\":\"ready\"}"));
 }
 
-const struct api_endpoint api_readyz = {
-    .route = "/readyz", .begin = begin_ready, .finish = finish_ready};
+static enum op_result begin_ready(struct api_request *request)
+{
+    struct pg_pool *pool = request->api->config.pool;
+    if (http_server_is_draining(request->exchange->server))
+        return reply_not_ready(request, "this server is draining");
+    if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to strangers */
+        return reply_not_ready(request, "the database cannot be reached");
+    /* the pool's connections may be open and the database not answer: one statement shows it */
+    request->query.deadline_ns = loop_now_ns(request->op.loop) + READY_TIMEOUT_MS * 1000000ULL;
+    store_schema_version(pool, &request->query, &request->op);
+    return api_wait(request, finish_ready);
+}
+
+const struct api_endpoint api_readyz = {.begin = begin_ready};
 
 /* ---- metrics ---- */
 
@@ -110,4 +109,4 @@ static enum op_result begin_metrics(struct api_request *request)
     return OP_DONE;
 }
 
-const struct api_endpoint api_metrics = {.route = "/metrics", .begin = begin_metrics};
+const struct api_endpoint api_metrics = {.begin = begin_metrics};

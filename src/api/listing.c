@@ -48,12 +48,14 @@ bool listing_read_word(struct api_request *request, const char *name, slice *wor
 
 /* ---- pages of the store ---- */
 
+static api_step finish_listing;
+
 /* One more than what is still wanted: whether there is more is then known. */
 static enum op_result load_page(struct api_request *request, struct listing *listing)
 {
     listing->page.count_max = listing->limit - listing->count + 1;
     listing->kind->ask(request, listing);
-    return OP_WAIT;
+    return api_wait(request, finish_listing);
 }
 
 enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind,
@@ -62,7 +64,7 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
     struct listing *listing = ARENA_NEW(&request->op.arena, struct listing);
     ASSERT(kind && !request->state);
     if (!listing)
-        return api_reply_database(request, ERR_BUSY);
+        return api_reply_no_memory(request);
     listing->kind = kind;
     listing->filter = filter;
     request->state = listing;
@@ -84,7 +86,9 @@ static bool is_complete(struct listing *listing, struct uuid next)
     if (listing->count > listing->limit) {
         listing->count = listing->limit;
         listing->is_more = true;
-        listing->cursor = listing->kind->id(listing->items[listing->limit - 1]);
+        memcpy(&listing->cursor,
+               (const char *)listing->items[listing->limit - 1] + listing->kind->id_at,
+               sizeof(listing->cursor));
         return true;
     }
     if (is_window_through && uuid_is_nil(listing->page.since))
@@ -102,38 +106,31 @@ static bool is_complete(struct listing *listing, struct uuid next)
 
 static enum op_result reply_listing(struct api_request *request, const struct listing *listing)
 {
-    struct json_writer w;
-    struct buf text;
-    buf_init(&text, REPLY_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_key(&w, listing->kind->key);
-    json_open(&w, '[');
+    struct json_writer *w = api_reply_open(request, REPLY_BYTES_MAX);
+    json_member_open(w, listing->kind->key, '[');
     for (size_t i = 0; i < listing->count; i++)
-        listing->kind->put(&w, listing->items[i], &request->op.arena);
-    json_close(&w, ']');
+        listing->kind->put(w, listing->items[i], &request->op.arena);
+    json_close(w, ']');
     if (listing->is_more)
-        json_member_uuid(&w, "next_cursor", listing->cursor);
+        json_member_uuid(w, "next_cursor", listing->cursor);
     else
-        json_member_str(&w, "next_cursor", SLICE_NONE);
-    json_close(&w, '}');
-    slice body = arena_take(&request->op.arena, &text);
-    if (!body.ptr)
-        return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, 200, body);
+        json_member_str(w, "next_cursor", SLICE_NONE);
+    return api_reply_close(request, 200);
 }
 
-enum op_result listing_finish(struct api_request *request)
+static enum op_result finish_listing(struct api_request *request)
 {
     struct listing *listing = request->state;
     ASSERT(listing);
     struct uuid next;
     size_t count = 0;
-    int status = listing->kind->read(request, &listing->items[listing->count], &count, &next);
+    void *items;
+    int status = listing->kind->read(request, &items, &count, &next);
     if (status != OK)
         return api_reply_database(request, status);
-    listing->count += count;
-    ASSERT(listing->count <= listing->limit + 1);
+    ASSERT(listing->count + count <= listing->limit + 1);
+    for (size_t i = 0; i < count; i++)
+        listing->items[listing->count++] = (const char *)items + i * listing->kind->size;
     return is_complete(listing, next) ? reply_listing(request, listing)
                                       : load_page(request, listing);
 }

@@ -22,10 +22,9 @@ struct listing_kind {
     const char *key;
     /* Starts the query for listing->page. */
     void (*ask)(struct api_request *request, struct listing *listing);
-    /* Its result: count and next as the store gives them; items[i] is an `item` in the op's arena.
-     */
-    int (*read)(struct api_request *request, const void **items, size_t *count, struct uuid *next);
-    struct uuid (*id)(const void *item);
+    size_t size, id_at; /* of an item; where its id is */
+    /* Its result: count and next as the store gives them; an array in the op's arena. */
+    int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
 };
 
@@ -42,11 +41,9 @@ struct listing {
     const void *items[LISTING_MAX + 1];
 };
 
-/* Reads limit and cursor and asks for the first page: an endpoint's begin. */
+/* Reads limit and cursor, asks for the pages and answers. */
 enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind,
                              void *filter);
-/* Its finish. */
-enum op_result listing_finish(struct api_request *request);
 
 /* For filters and items. A word is what ids and kinds are made of; SLICE_NONE when absent. false:
  * answered with 400. */

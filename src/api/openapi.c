@@ -15,4 +15,4 @@ static enum op_result begin_openapi(struct api_request *request)
     return api_reply(request, 200, document);
 }
 
-const struct api_endpoint api_openapi = {.route = "/openapi.json", .begin = begin_openapi};
+const struct api_endpoint api_openapi = {.begin = begin_openapi};

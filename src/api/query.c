@@ -5,6 +5,8 @@
  */
 #include "api/request.h"
 
+enum { ARGUMENT_BYTES_MAX = 64 * 1024 };
+
 slice api_query_fault(struct api_request *request)
 {
     const struct api_names *names = request->endpoint->query;
@@ -36,12 +38,22 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
     return SLICE_NONE;
 }
 
+/* A value as it would stand in a query; SLICE_NONE: null, absent, or no memory. */
+static slice argument_text(struct api_request *request, const struct json *value)
+{
+    if (!value || value->type == JSON_NULL || value->type == JSON_STRING)
+        return json_str(value);
+    return json_text_of(value, &request->op.arena, ARGUMENT_BYTES_MAX);
+}
+
 /* SLICE_NONE when absent. A name that the endpoint's table lacks is a bug: api_query_fault would
  * not find its misspellings, and openapi.json would not have it. */
 static slice value_of(struct api_request *request, const char *name)
 {
     ASSERT(api_names_has(request->endpoint->query, slice_cstr(name)));
-    return http_query_get(request->exchange, slice_cstr(name));
+    return request->arguments
+               ? argument_text(request, json_get(request->arguments, slice_cstr(name)))
+               : http_query_get(request->exchange, slice_cstr(name));
 }
 
 /* Returns false, for a caller's return. What came is cut and escaped: it goes into a sentence. */

@@ -47,15 +47,17 @@ static bool lists_etag(slice known, slice etag)
     return false;
 }
 
+/* A condition is about a reply as it is, not about what an envelope makes of it. */
 bool api_has_etag(struct api_request *request, slice etag)
 {
-    return lists_etag(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
+    return !request->envelope &&
+           lists_etag(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
 }
 
 bool api_reply_not_modified(struct api_request *request, slice etag)
 {
     ASSERT(!request->frame.is_answered);
-    if (!etag.ptr) /* out of memory: a reply without one */
+    if (!etag.ptr || request->envelope) /* out of memory: a reply without one */
         return false;
     api_reply_header(request, "ETag", etag);
     api_reply_header(request, "Cache-Control", SLICE("private, no-cache"));
@@ -76,7 +78,12 @@ static void release_owner(void *owner)
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner)
 {
+    const struct api_envelope *envelope = request->envelope;
     ASSERT(!request->frame.is_answered);
+    if (envelope) {
+        request->envelope = NULL;
+        return envelope->reply(request, status, json_text, owner);
+    }
     api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
     request->frame.is_answered = true;
     if (json_text.len <= API_REPLY_LARGE_BYTES) {
@@ -92,6 +99,32 @@ enum op_result api_reply_from(struct api_request *request, unsigned status, slic
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)
 {
     return api_reply_from(request, status, json_text, &request->op);
+}
+
+struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max)
+{
+    struct json_writer *w = json_text_begin(&request->text, bytes_max);
+    json_open(w, '{');
+    return w;
+}
+
+enum op_result api_reply_close(struct api_request *request, unsigned status)
+{
+    json_close(&request->text.w, '}');
+    slice body = json_text_take(&request->text, &request->op.arena);
+    return body.ptr ? api_reply(request, status, body)
+                    : api_reply_error(request, 500, "Internal error");
+}
+
+enum op_result api_reply_close_tagged(struct api_request *request)
+{
+    json_close(&request->text.w, '}');
+    slice body = json_text_take(&request->text, &request->op.arena);
+    if (!body.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    return api_reply_not_modified(request, api_etag_of(request, body))
+               ? OP_DONE
+               : api_reply(request, 200, body);
 }
 
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
@@ -125,22 +158,56 @@ enum op_result api_reply_key_refused(struct api_request *request)
     return api_reply_error(request, 401, API_KEY_REFUSED_TEXT);
 }
 
+enum op_result api_reply_later(struct api_request *request, slice text)
+{
+    api_reply_retry_after(request, RETRY_AFTER_MS);
+    return api_reply_error(request, 503, "%.*s", SLICE_ARG(text));
+}
+
+enum op_result api_reply_no_memory(struct api_request *request)
+{
+    return api_reply_later(request, SLICE("Out of memory, try again"));
+}
+
 /* The three that pass by themselves are 503. Any other is a fault of a statement or of the schema:
  * the client learns nothing of it, the log everything. */
 enum op_result api_reply_database(struct api_request *request, int status)
 {
-    if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT) {
-        api_reply_retry_after(request, RETRY_AFTER_MS);
-        return api_reply_error(request, 503, "The database cannot be reached, try again");
-    }
+    if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT)
+        return api_reply_later(request, SLICE("The database cannot be reached, try again"));
     op_log(&request->op, LOG_ERROR, "a query failed", LOG_INT("status", status),
            LOG_CSTR("sqlstate", request->query.sqlstate), LOG_STR("cause", request->query.message));
     return api_reply_error(request, 500, "Internal error");
 }
 
+/* Milliseconds with one decimal. */
+static slice render_ms(uint64_t ns, char room[SLICE_U64_MAX + 2])
+{
+    char whole[SLICE_U64_MAX], tenths[SLICE_U64_MAX];
+    return slice_join(room, SLICE_U64_MAX + 2,
+                      (const slice[]){slice_of_u64(ns / 1000000, whole), SLICE("."),
+                                      slice_of_u64(ns / 100000 % 10, tenths)},
+                      3);
+}
+
+/* Where the time of a run went, as browsers and traces read it (W3C Server Timing). */
+static void put_server_timing(struct api_request *request, const struct exec_times *times)
+{
+    char text[160], gate[SLICE_U64_MAX + 2], limits[SLICE_U64_MAX + 2], provider[SLICE_U64_MAX + 2],
+        record[SLICE_U64_MAX + 2];
+    slice line = SLICE_JOIN(text, SLICE("gate;dur="), render_ms(times->gate_ns, gate),
+                            SLICE(", limits;dur="), render_ms(times->limits_ns, limits),
+                            SLICE(", provider;dur="), render_ms(times->provider_ns, provider),
+                            SLICE(", record;dur="), render_ms(times->record_ns, record));
+    line = arena_dup(&request->op.arena, line);
+    if (line.ptr)
+        api_reply_header(request, "Server-Timing", line);
+}
+
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome)
 {
     ASSERT(!request->frame.is_answered);
+    put_server_timing(request, &outcome->times);
     if (outcome->is_replayed)
         api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
     int64_t retry_after_s = exec_outcome_retry_after_s(outcome);

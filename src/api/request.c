@@ -16,35 +16,36 @@
 #include "base/metric.h"
 
 static const struct http_route routes[] = {
-    {HTTP_METHOD_GET, "/healthz", NULL, &api_healthz},
-    {HTTP_METHOD_GET, "/readyz", NULL, &api_readyz},
-    {HTTP_METHOD_GET, "/metrics", NULL, &api_metrics},
-    {HTTP_METHOD_GET, "/openapi.json", NULL, &api_openapi},
-    {HTTP_METHOD_POST, "/api/executions", NULL, &api_executions_create},
-    {HTTP_METHOD_GET, "/api/executions", NULL, &api_executions_list},
-    {HTTP_METHOD_POST, "/api/executions/batch", NULL, &api_executions_batch},
-    {HTTP_METHOD_GET, "/api/executions/{id}", NULL, &api_executions_get},
-    {HTTP_METHOD_GET, "/api/audit", NULL, &api_audit_list},
-    {HTTP_METHOD_POST, "/api/connect/sessions", NULL, &api_connect_session},
-    {HTTP_METHOD_GET, "/api/connections", NULL, &api_connections_list},
-    {HTTP_METHOD_GET, "/api/connections/{id}", NULL, &api_connections_get},
-    {HTTP_METHOD_PATCH, "/api/connections/{id}", NULL, &api_connections_change},
-    {HTTP_METHOD_DELETE, "/api/connections/{id}", NULL, &api_connections_delete},
-    {HTTP_METHOD_POST, "/api/tools/{tool_name}/execute", NULL, &api_tools_execute},
-    {HTTP_METHOD_GET, "/api/integrations", NULL, &api_integrations_list},
-    {HTTP_METHOD_GET, "/api/actions", NULL, &api_actions_list},
-    {HTTP_METHOD_GET, "/api/actions/{integration_id}/{action_id}", NULL, &api_actions_get},
-    {HTTP_METHOD_GET, "/api/search", NULL, &api_search},
-    {HTTP_METHOD_GET, "/api/flows/templates", NULL, &api_flows_templates},
-    {HTTP_METHOD_GET, "/api/flows/templates/{key}", NULL, &api_flows_template},
-    {HTTP_METHOD_POST, "/api/flows/start", NULL, &api_flows_start},
-    {HTTP_METHOD_GET, "/api/flows", NULL, &api_flows_list},
-    {HTTP_METHOD_GET, "/api/flows/{id}", NULL, &api_flows_get},
-    {HTTP_METHOD_GET, "/api/flows/{id}/events", NULL, &api_flows_events},
-    {HTTP_METHOD_POST, "/api/flows/{id}/approve", NULL, &api_flows_approve},
-    {HTTP_METHOD_POST, "/api/flows/{id}/reject", NULL, &api_flows_reject},
-    {HTTP_METHOD_POST, "/api/flows/{id}/resume", NULL, &api_flows_resume},
-    {HTTP_METHOD_POST, "/api/flows/{id}/cancel", NULL, &api_flows_cancel},
+    {HTTP_METHOD_GET, "/healthz", &api_healthz},
+    {HTTP_METHOD_GET, "/readyz", &api_readyz},
+    {HTTP_METHOD_GET, "/metrics", &api_metrics},
+    {HTTP_METHOD_GET, "/openapi.json", &api_openapi},
+    {HTTP_METHOD_POST, "/api/executions", &api_executions_create},
+    {HTTP_METHOD_GET, "/api/executions", &api_executions_list},
+    {HTTP_METHOD_POST, "/api/executions/batch", &api_executions_batch},
+    {HTTP_METHOD_GET, "/api/executions/{id}", &api_executions_get},
+    {HTTP_METHOD_GET, "/api/stats", &api_stats_get},
+    {HTTP_METHOD_GET, "/api/audit", &api_audit_list},
+    {HTTP_METHOD_POST, "/api/connect/sessions", &api_connect_session},
+    {HTTP_METHOD_GET, "/api/connections", &api_connections_list},
+    {HTTP_METHOD_GET, "/api/connections/{id}", &api_connections_get},
+    {HTTP_METHOD_PATCH, "/api/connections/{id}", &api_connections_change},
+    {HTTP_METHOD_DELETE, "/api/connections/{id}", &api_connections_delete},
+    {HTTP_METHOD_POST, "/api/tools/{tool_name}/execute", &api_tools_execute},
+    {HTTP_METHOD_GET, "/api/integrations", &api_integrations_list},
+    {HTTP_METHOD_GET, "/api/actions", &api_actions_list},
+    {HTTP_METHOD_GET, "/api/actions/{integration_id}/{action_id}", &api_actions_get},
+    {HTTP_METHOD_GET, "/api/search", &api_search},
+    {HTTP_METHOD_GET, "/api/flows/templates", &api_flows_templates},
+    {HTTP_METHOD_GET, "/api/flows/templates/{key}", &api_flows_template},
+    {HTTP_METHOD_POST, "/api/flows/start", &api_flows_start},
+    {HTTP_METHOD_GET, "/api/flows", &api_flows_list},
+    {HTTP_METHOD_GET, "/api/flows/{id}", &api_flows_get},
+    {HTTP_METHOD_GET, "/api/flows/{id}/events", &api_flows_events},
+    {HTTP_METHOD_POST, "/api/flows/{id}/approve", &api_flows_approve},
+    {HTTP_METHOD_POST, "/api/flows/{id}/reject", &api_flows_reject},
+    {HTTP_METHOD_POST, "/api/flows/{id}/resume", &api_flows_resume},
+    {HTTP_METHOD_POST, "/api/flows/{id}/cancel", &api_flows_cancel},
 };
 
 const struct http_route *api_routes(size_t *count)
@@ -70,16 +71,15 @@ enum step {
  * after 10. */
 enum { PARSED_ON_LOOP_BYTES_MAX = 128 * 1024 };
 
-static struct api_request *request_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct api_request, op);
-}
+OP_OF(request_of, api_request)
 
 /* ---- the key ---- */
 
-static bool is_under_api(const struct http_exchange *exchange)
+/* What needs a key: all below /api, and /mcp. */
+static bool is_keyed(const struct http_exchange *exchange)
 {
-    return exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], "api");
+    return exchange->segment_count > 0 && (slice_eq_cstr(exchange->segments[0], "api") ||
+                                           slice_eq_cstr(exchange->segments[0], "mcp"));
 }
 
 /* What follows "Bearer ", SLICE_NONE when there is no such header. */
@@ -95,10 +95,11 @@ static enum op_result step_find_key(struct op *op)
 {
     struct api_request *request = request_of(op);
     ASSERT(!request->endpoint && !request->frame.is_answered);
-    if (!is_under_api(request->exchange))
+    if (!is_keyed(request->exchange))
         return op_jump(op, STEP_ROUTE);
     bool is_known = vault_auth_check(request->api->config.auth, &request->check,
-                                     bearer_key(request->exchange), op);
+                                     bearer_key(request->exchange), api_client_address(request),
+                                     op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
@@ -118,7 +119,9 @@ static enum op_result take_rate(struct api_request *request)
 static enum op_result step_check_key(struct op *op)
 {
     struct api_request *request = request_of(op);
-    ASSERT(is_under_api(request->exchange));
+    ASSERT(is_keyed(request->exchange));
+    if (request->check.is_elsewhere)
+        return api_reply_error(request, 403, "This API key may not be used from this address");
     if (request->check.status == ERR_REFUSED)
         return api_reply_key_refused(request);
     if (request->check.status != OK)
@@ -138,10 +141,16 @@ static enum op_result step_enter(struct op *op)
 
 /* ---- route ---- */
 
-static enum op_result refuse_scope(struct api_request *request)
+bool api_may(const struct api_request *request, uint32_t scope, const struct catalog_action *action)
+{
+    (void)action; /* today the scopes of a key hold for every action */
+    return (scope & ~request->grant.scopes) == 0;
+}
+
+enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)
 {
     return api_reply_error(request, 403, "This API key lacks the scope \"%s\"",
-                           scope_name((enum api_key_scope)request->endpoint->scope));
+                           scope_name((enum api_key_scope)scope));
 }
 
 /* No byte of the body was read yet, so its limit may still change. */
@@ -158,7 +167,7 @@ static void allow_files(struct api_request *request)
  * text. An escape that decodes to the same path would pass such a proxy. */
 static bool is_as_written(const struct http_exchange *exchange)
 {
-    return is_under_api(exchange) || slice_eq_cstr(exchange->head.path, exchange->route);
+    return is_keyed(exchange) || slice_eq_cstr(exchange->head.path, exchange->route);
 }
 
 static enum op_result step_route(struct op *op)
@@ -177,15 +186,16 @@ static enum op_result step_route(struct op *op)
         break;
     }
     request->endpoint = request->match.route->data;
-    exchange->route = request->endpoint->route;
+    request->envelope = request->endpoint->envelope;
+    exchange->route = request->match.route->pattern;
     if (!is_as_written(exchange))
         return api_reply_error(request, 404, "Not found");
-    if (request->endpoint->scope & ~request->grant.scopes)
-        return refuse_scope(request);
+    if (!api_may(request, request->endpoint->scope, NULL))
+        return api_refuse_scope(request, request->endpoint->scope);
     slice fault = api_query_fault(request);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
-    if (request->endpoint->takes_files)
+    if (request->endpoint->body == API_BODY_FILES)
         allow_files(request);
     return OP_NEXT;
 }
@@ -240,15 +250,12 @@ static enum op_result step_read_body(struct op *op)
     if (is_compressed(exchange))
         return api_reply_error(request, 415,
                                "Content-Encoding must be identity: send the body as it is");
-    if (!has_body(request) && request->endpoint->body == API_BODY_REQUIRED)
+    if (!has_body(request) && request->endpoint->body != API_BODY_OPTIONAL)
         return api_reply_error(request, 400, "A JSON object is required as the body");
     if (!has_body(request))
         return OP_NEXT;
-    if (exchange->body.len > PARSED_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &request->parsing, parse_body, "its body to be parsed") == OK)
-        return OP_WAIT;
-    parse_body(op);
-    return OP_NEXT;
+    return op_run_job(op, &request->parsing, exchange->body.len > PARSED_ON_LOOP_BYTES_MAX,
+                      parse_body, "its body to be parsed");
 }
 
 /* ERR_NOMEM has two causes. The parser refuses beforehand a body whose values pass the request's
@@ -262,8 +269,7 @@ static enum op_result refuse_body(struct api_request *request)
                                request->body_err.text);
     if (!request->op.arena.is_exhausted)
         return api_reply_error(request, 413, "The body holds more values than a request may have");
-    api_reply_retry_after(request, 0);
-    return api_reply_error(request, 503, "Out of memory, try again");
+    return api_reply_no_memory(request);
 }
 
 static enum op_result step_check_body(struct op *op)
@@ -300,8 +306,20 @@ static enum op_result step_finish(struct op *op)
     struct api_request *request = request_of(op);
     if (request->frame.is_answered)
         return OP_DONE;
-    enum op_result result = request->endpoint->finish(request);
+    ASSERT(request->then); /* an endpoint waits by api_wait */
+    enum op_result result = request->then(request);
     return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
+}
+
+enum op_result api_wait(struct api_request *request, api_step *then)
+{
+    request->then = then;
+    return OP_WAIT;
+}
+
+void api_go_on(struct api_request *request)
+{
+    (void)request;
 }
 
 /* ---- the op ---- */
@@ -353,9 +371,8 @@ static const struct op_class request_class = {
 static void on_gone(struct http_exchange *exchange)
 {
     struct api_request *request = CONTAINER_OF(http_frame_of(exchange), struct api_request, frame);
-    bool has_begun = request->endpoint && request->op.step >= STEP_BEGIN;
-    if (has_begun && request->endpoint->on_gone)
-        request->endpoint->on_gone(request);
+    if (request->on_gone)
+        request->on_gone(request);
     else
         op_cancel(&request->op);
 }
@@ -406,15 +423,32 @@ const struct http_handler api_handler = {.on_head = on_head,
                                          .on_request = http_frame_on_request,
                                          .on_finished = on_finished};
 
+/* Its own and those that it is given, in one table. NULL: out of memory. */
+static struct http_route *all_routes(const struct api_config *config, size_t *count)
+{
+    *count = ARRAY_LEN(routes) + config->route_count;
+    struct http_route *all = mem_calloc(*count, sizeof(*all));
+    if (!all)
+        return NULL;
+    memcpy(all, routes, sizeof(routes));
+    if (config->route_count > 0)
+        memcpy(all + ARRAY_LEN(routes), config->routes, config->route_count * sizeof(*all));
+    return all;
+}
+
 struct api *api_new(const struct api_config *config, struct err *err)
 {
+    size_t count;
     struct api *api = mem_zalloc(sizeof(*api));
-    if (!api) {
-        (void)err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!api)
+        return err_null(err, ERR_NOMEM, "out of memory");
     api->config = *config;
-    api->router = http_router_new(routes, ARRAY_LEN(routes), err);
+    api->routes = all_routes(config, &count);
+    if (!api->routes) {
+        mem_free(api);
+        return err_null(err, ERR_NOMEM, "out of memory");
+    }
+    api->router = http_router_new(api->routes, count, err);
     if (api->router && config->account_rate_per_s > 0) {
         api->rate = account_rate_new(config->account_rate_per_s, config->account_burst);
         if (!api->rate)
@@ -423,6 +457,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     if (api->router && (api->rate || config->account_rate_per_s == 0))
         return api;
     http_router_free(api->router);
+    mem_free(api->routes);
     mem_free(api);
     return NULL;
 }
@@ -430,7 +465,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
 bool api_has_path(const struct api *api, const struct http_exchange *exchange)
 {
     struct http_route_match match;
-    return is_under_api(exchange) ||
+    return is_keyed(exchange) ||
            http_router_match(api->router, exchange->head.method, exchange->segments,
                              exchange->segment_count, &match) != HTTP_MATCH_NO_PATH;
 }
@@ -452,5 +487,6 @@ void api_free(struct api *api)
     ASSERT(api->active == 0);
     http_router_free(api->router);
     account_rate_free(api->rate);
+    mem_free(api->routes);
     mem_free(api);
 }

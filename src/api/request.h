@@ -1,9 +1,10 @@
 /*
- * A request as an op: key, route, body, then the endpoint. Private to the api room.
+ * A request as an op: key, route, body, then the endpoint. For the rooms that have endpoints: api
+ * and mcp.
  *
- * An endpoint has two functions. begin answers, or starts something that holds the op and returns
- * OP_WAIT; finish runs when the holds are gone and answers (or waits once more: it is called
- * again). Each answers exactly once through the api_reply functions.
+ * An endpoint is a function: it answers, or starts something that holds the op and returns
+ * api_wait() with the function that runs when the holds are gone, which may wait in the same way.
+ * It answers exactly once through the api_reply functions.
  */
 #ifndef API_REQUEST_H
 #define API_REQUEST_H
@@ -25,18 +26,30 @@ enum {
 
 struct api_request;
 
-enum api_body { API_BODY_NONE, API_BODY_OPTIONAL, API_BODY_REQUIRED };
+/* What an endpoint whose replies have a form of their own (mcp) makes of a reply that is to be
+ * sent: it answers with another one, by api_reply_from. Each is called once at most. */
+struct api_envelope {
+    enum op_result (*reply)(struct api_request *request, unsigned status, slice json_text,
+                            struct op *owner);
+};
+
+enum api_body {
+    API_BODY_NONE,
+    API_BODY_OPTIONAL,
+    API_BODY_REQUIRED,
+    API_BODY_FILES /* required, and may be larger than others: api_config.files_body_bytes_max */
+};
+
+/* An endpoint, and each part of it that runs after a wait. */
+typedef enum op_result api_step(struct api_request *request);
 
 struct api_endpoint {
-    const char *route; /* for metrics: the pattern */
-    uint32_t scope;    /* SCOPE_* that the key needs; 0: public */
+    uint32_t scope; /* SCOPE_* that the key needs; 0: public */
     enum api_body body;
-    bool takes_files; /* a larger body than others: api_config.files_body_bytes_max */
     const struct api_names *query, *members; /* NULL: it has no query parameters, no body */
-    enum op_result (*begin)(struct api_request *request);
-    enum op_result (*finish)(struct api_request *request); /* NULL where begin always answers */
-    /* The client has gone while the endpoint runs. NULL: the op is cancelled. */
-    void (*on_gone)(struct api_request *request);
+    api_step *begin;
+    const struct api_envelope *envelope; /* of its replies; NULL: they go out as they are */
+    int variant;                         /* of endpoints that share `begin`: which one it is */
 };
 
 struct api_request {
@@ -48,8 +61,11 @@ struct api_request {
     struct vault_grant grant;
     const struct api_endpoint *endpoint;
     struct http_route_match match;
-    const struct json *body; /* an object; NULL where there is none */
-    struct err body_err;     /* why it was not acceptable */
+    const struct api_envelope *envelope; /* of the reply to come, or NULL */
+    const struct json *body;             /* an object; NULL where there is none */
+    /* An object whose members stand for the query parameters (mcp); NULL: those of the query */
+    const struct json *arguments;
+    struct err body_err; /* why it was not acceptable */
     struct op_job parsing;
     struct op_entry entry;
     struct budget_use use;     /* its memory, and that of the ops below it */
@@ -57,13 +73,21 @@ struct api_request {
     size_t parse_bytes;        /* what its parse waits for; 0: nothing */
     char account_text[UUID_TEXT_LEN + 1];
     struct pg_query query;
-    void *state; /* the endpoint's, in the op's arena */
+    void *state;    /* the endpoint's, in the op's arena */
+    api_step *then; /* after the wait */
+    /* The client has gone while the endpoint waits. NULL: the op is cancelled. */
+    void (*on_gone)(struct api_request *request);
+    /* Each view of a flow while its reply waits; NULL: none is wanted (mcp: progress) */
+    void (*on_view)(struct api_request *request, slice view);
+    void *outer; /* of the endpoint that has handed the request on to another one (mcp) */
     struct http_header headers[API_REPLY_HEADERS_MAX];
     size_t header_count;
+    struct json_text text; /* of the reply that api_reply_open has begun */
 };
 
 struct api {
     struct api_config config;
+    struct http_route *routes; /* all that the router has */
     struct http_router *router;
     struct account_rate *rate;                /* NULL: off */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
@@ -74,6 +98,7 @@ struct api {
 /* All endpoints by group, for the route table in request.c. */
 extern const struct api_endpoint api_executions_create, api_executions_get;
 extern const struct api_endpoint api_executions_batch, api_executions_list;
+extern const struct api_endpoint api_stats_get;
 extern const struct api_endpoint api_audit_list;
 extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
@@ -88,6 +113,13 @@ extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_opena
 /* For tests: the table in request.c, which is compared with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
+/* Whether the key may do what needs this scope with the action (NULL: with any). The one place
+ * where it is decided, for lists, searches and calls. */
+bool api_may(const struct api_request *request, uint32_t scope,
+             const struct catalog_action *action);
+/* Answers 403. */
+enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
+
 /* ---- memory.c: what a request takes of its account's share ---- */
 
 void api_memory_begin(struct api_request *request);
@@ -100,7 +132,12 @@ enum op_result api_memory_wait_for_parse(struct api_request *request);
 /* 503 with Retry-After. */
 enum op_result api_memory_refuse(struct api_request *request);
 
-/* ---- how endpoints answer ---- */
+/* ---- how endpoints wait and answer ---- */
+
+/* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
+enum op_result api_wait(struct api_request *request, api_step *then);
+/* An on_gone of requests that go on: what they change is made and recorded. */
+void api_go_on(struct api_request *request);
 
 /* Adds a header to the reply to come. Both are borrowed until the end of the turn. */
 void api_reply_header(struct api_request *request, const char *name, slice value);
@@ -117,6 +154,12 @@ enum op_result api_reply(struct api_request *request, unsigned status, slice jso
 /* The same of a text in the memory of that op, which lives until a client has taken a large one. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
+/* The JSON of a reply, an object that is open. One of the two below closes it and answers, with 500
+ * where it is longer than bytes_max. Nothing waits in between. */
+struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max);
+enum op_result api_reply_close(struct api_request *request, unsigned status);
+/* 200 with a tag that is a hash of the text, or 304. */
+enum op_result api_reply_close_tagged(struct api_request *request);
 /* 401, the same whatever is wrong with the key. */
 #define API_KEY_REFUSED_TEXT "Missing or invalid API key"
 enum op_result api_reply_key_refused(struct api_request *request);
@@ -125,6 +168,9 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
     PRINTF_LIKE(3, 4);
 /* A sentence in the op's arena, or that there is no memory for one: never SLICE_NONE. */
 slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* 503 with Retry-After, of what passes by itself: the text ends with ", try again". */
+enum op_result api_reply_later(struct api_request *request, slice text);
+enum op_result api_reply_no_memory(struct api_request *request);
 /* Of a query that did not succeed: 503 with Retry-After, or 500 with the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);
 /* The headers that both execution endpoints give an outcome, and the answer where it is a guard
@@ -135,6 +181,9 @@ slice api_key_fault(slice key) MUST_CHECK;
 /* The key of the header, without quotes; SLICE_NONE: there is none. Returns what is wrong with it
  * (400), SLICE_NONE: nothing. */
 slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
+/* Writes an audit event of the caller; `then` runs when it is stored or lost (store_done_result).
+ * kind and details are borrowed until then. */
+enum op_result api_audit(struct api_request *request, slice kind, slice details, api_step *then);
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice api_actor(struct api_request *request);
 /* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.
@@ -146,6 +195,14 @@ extern const struct api_names api_execution_members, api_execution_query;
  * request's memory; else what is wrong with it (400). */
 slice api_execution_read(struct api_request *request, const struct json *body,
                          struct exec_request *wanted) MUST_CHECK;
+/* Waits for the execution in request->state, which goes on without its client; `then` is
+ * api_execution_reply, or ends in it: the answer of POST /api/executions. */
+enum op_result api_execution_wait(struct api_request *request, api_step *then);
+api_step api_execution_reply;
+/* The connection that a member of the body names. 0: none given; EXEC_CONNECTION_NONE: no
+ * connection has such an id, which the execution reports after the checks that come first. false:
+ * answered. */
+bool api_connection_read(struct api_request *request, const char *name, int64_t *id) MUST_CHECK;
 /* The summary envelope with that reason (discovery errors, 7.1). */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 

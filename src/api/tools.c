@@ -32,7 +32,7 @@ static slice find_integration(const struct catalog *catalog, slice name)
         return slice_first(name, action->integration->integration_id.len);
     for (size_t len = name.len; len > 0; len--)
         if ((len == name.len || name.ptr[len] == '_') &&
-            catalog_find_integration(catalog, slice_first(name, len)))
+            catalog_find_integration(catalog, slice_first(name, len), NULL))
             return slice_first(name, len);
     return slice_split(&name, '_');
 }
@@ -74,17 +74,15 @@ static bool read_arguments(struct api_request *request, struct tool *tool)
     return true;
 }
 
-/* 0: none given; EXEC_CONNECTION_NONE: no connection has such an id, which the execution reports
- * after the checks that come first. false: answered. */
-static bool read_connection(struct api_request *request, int64_t *id)
+bool api_connection_read(struct api_request *request, const char *name, int64_t *id)
 {
-    const struct json *given = given_member(request->body, SLICE("connectionId"));
+    const struct json *given = given_member(request->body, slice_cstr(name));
     uint64_t number;
     *id = 0;
     if (!given)
         return true;
     if (given->type != JSON_STRING && !json_is_number(given)) {
-        (void)api_reply_error(request, 400, "connectionId must be a number or a string, got %s",
+        (void)api_reply_error(request, 400, "%s must be a number or a string, got %s", name,
                               json_type_name(given));
         return false;
     }
@@ -137,54 +135,6 @@ static bool read_files(struct api_request *request, struct tool *tool)
     return true;
 }
 
-static enum op_result begin_execute(struct api_request *request)
-{
-    const struct json *confirmed = given_member(request->body, SLICE("confirmed"));
-    slice key, key_fault = api_key_header(request, &key);
-    int64_t connection_id;
-    uint64_t output_bytes_max, pages_max;
-    bool is_dry_run;
-    struct tool *tool = ARENA_NEW(&request->op.arena, struct tool);
-    if (!tool)
-        return api_reply_database(request, ERR_BUSY);
-    if (confirmed && confirmed->type != JSON_BOOL)
-        return api_reply_error(request, 400, "confirmed must be true or false, got %s",
-                               json_type_name(confirmed));
-    if (key_fault.ptr)
-        return api_reply_error(request, 400, "%.*s", SLICE_ARG(key_fault));
-    if (!api_query_bool(request, "dry_run", &is_dry_run) ||
-        !api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &output_bytes_max) ||
-        !api_query_positive(request, "max_pages", 0, CATALOG_PAGES_MAX, &pages_max))
-        return OP_DONE;
-    if (!read_arguments(request, tool) || !read_connection(request, &connection_id) ||
-        !read_files(request, tool))
-        return OP_DONE;
-    tool->name = request->match.params[0];
-    tool->integration_id = find_integration(*request->api->config.catalog, tool->name);
-    request->state = tool;
-    struct exec_request wanted = {
-        .account_id = request->grant.account_id,
-        .actor = api_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
-        .integration_id = tool->integration_id,
-        .action_id = tool->name,
-        .input = &tool->arguments,
-        .input_pointer = tool->pointer,
-        .confirm_name = "confirmed",
-        .is_confirmed = json_get_bool(request->body, SLICE("confirmed"), false),
-        .is_dry_run = is_dry_run,
-        .idempotency_key = key,
-        .output_bytes_max = output_bytes_max,
-        .pages_max = (unsigned)pages_max,
-        .connection_id = connection_id,
-        .files = tool->files,
-        .file_count = tool->file_count,
-    };
-    tool->exec = exec_start(request->api->config.exec, &wanted, &request->op);
-    return tool->exec ? OP_WAIT : api_reply_database(request, ERR_BUSY);
-}
-
 /* ---- the reply ---- */
 
 static int64_t time_of(slice text)
@@ -216,10 +166,8 @@ static void recall(struct exec_outcome *out, slice summary_json, struct arena *a
 /* Attempts and the provider's status are not stored: null in a replay. */
 static void put_meta(struct json_writer *w, const struct exec_outcome *out)
 {
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(out->execution_id, id);
     json_member_open(w, "meta", '{');
-    json_member_str(w, "executionId", slice_cstr(id));
+    json_member_uuid(w, "executionId", out->execution_id);
     json_member_i64(w, "durationMs", (out->finished_us - out->started_us) / 1000);
     json_key(w, "attempts");
     if (out->is_replayed)
@@ -255,7 +203,6 @@ static void put_envelope(struct json_writer *w, const struct tool *tool,
                          const struct exec_outcome *out)
 {
     bool is_ok = out->reason == EXEC_SUCCEEDED;
-    json_open(w, '{');
     json_member_bool(w, "ok", is_ok);
     json_member_str(w, "toolName", tool->name);
     json_member_str(w, "integration", tool->integration_id);
@@ -266,7 +213,6 @@ static void put_envelope(struct json_writer *w, const struct tool *tool,
         put_error(w, out);
     }
     json_member_raw(w, "canonical", exec_summary_of(tool->exec));
-    json_close(w, '}');
 }
 
 static enum op_result finish_execute(struct api_request *request)
@@ -276,42 +222,80 @@ static enum op_result finish_execute(struct api_request *request)
     /* a copy: recall fills in what a replay lacks */
     struct exec_outcome out = *exec_outcome_of(tool->exec);
     slice summary = exec_summary_of(tool->exec);
-    struct arena *arena = &request->op.arena;
     if (api_reply_guard(request, &out))
         return OP_DONE;
     if (summary.len == 0)
         return api_reply_error(request, 500, "Internal error");
     if (out.is_replayed)
-        recall(&out, summary, arena);
+        recall(&out, summary, &request->op.arena);
     if (out.is_dry_run)
         return api_reply(request, 200, summary);
-    struct json_writer w;
-    struct buf text;
-    buf_init(&text, TOOL_REPLY_BYTES_MAX);
-    json_begin(&w, &text);
-    put_envelope(&w, tool, &out);
-    slice reply = arena_take(arena, &text);
-    if (!reply.ptr)
-        return api_reply_error(request, 500, "Internal error");
-    return api_reply(request, api_verdict_of(out.reason)->tool_status, reply);
+    put_envelope(api_reply_open(request, TOOL_REPLY_BYTES_MAX), tool, &out);
+    return api_reply_close(request, api_verdict_of(out.reason)->tool_status);
 }
 
 /* Not a cancel: what a provider may have seen is recorded (exec/exec.h). */
 static void gone_execute(struct api_request *request)
 {
-    struct tool *tool = request->state;
-    if (tool && tool->exec)
-        exec_client_gone(tool->exec);
+    const struct tool *tool = request->state;
+    exec_client_gone(tool->exec);
+}
+
+static enum op_result begin_execute(struct api_request *request)
+{
+    const struct json *confirmed = given_member(request->body, SLICE("confirmed"));
+    slice key, key_fault = api_key_header(request, &key);
+    int64_t connection_id;
+    uint64_t output_bytes_max, pages_max;
+    bool is_dry_run;
+    struct tool *tool = ARENA_NEW(&request->op.arena, struct tool);
+    if (!tool)
+        return api_reply_no_memory(request);
+    if (confirmed && confirmed->type != JSON_BOOL)
+        return api_reply_error(request, 400, "confirmed must be true or false, got %s",
+                               json_type_name(confirmed));
+    if (key_fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(key_fault));
+    if (!api_query_bool(request, "dry_run", &is_dry_run) ||
+        !api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &output_bytes_max) ||
+        !api_query_positive(request, "max_pages", 0, CATALOG_PAGES_MAX, &pages_max))
+        return OP_DONE;
+    if (!read_arguments(request, tool) ||
+        !api_connection_read(request, "connectionId", &connection_id) || !read_files(request, tool))
+        return OP_DONE;
+    tool->name = request->match.params[0];
+    tool->integration_id = find_integration(*request->api->config.catalog, tool->name);
+    request->state = tool;
+    struct exec_request wanted = {
+        .account_id = request->grant.account_id,
+        .actor = api_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
+        .integration_id = tool->integration_id,
+        .action_id = tool->name,
+        .input = &tool->arguments,
+        .input_pointer = tool->pointer,
+        .confirm_name = "confirmed",
+        .is_confirmed = json_get_bool(request->body, SLICE("confirmed"), false),
+        .is_dry_run = is_dry_run,
+        .idempotency_key = key,
+        .output_bytes_max = output_bytes_max,
+        .pages_max = (unsigned)pages_max,
+        .connection_id = connection_id,
+        .files = tool->files,
+        .file_count = tool->file_count,
+    };
+    tool->exec = exec_start(request->api->config.exec, &wanted, &request->op);
+    if (!tool->exec)
+        return api_reply_no_memory(request);
+    request->on_gone = gone_execute;
+    return api_wait(request, finish_execute);
 }
 
 const struct api_endpoint api_tools_execute = {
-    .route = "/api/tools/{tool_name}/execute",
     .scope = SCOPE_EXECUTE,
-    .body = API_BODY_REQUIRED,
+    .body = API_BODY_FILES,
     .query = &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run"}},
     .members = &members,
-    .takes_files = true,
     .begin = begin_execute,
-    .finish = finish_execute,
-    .on_gone = gone_execute,
 };

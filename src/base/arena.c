@@ -325,22 +325,14 @@ static bool text_grow(struct arena_text *text, size_t len)
     return true;
 }
 
-char *arena_text_reserve(struct arena_text *text, size_t len)
-{
-    if (text->status != OK)
-        return NULL;
-    if (len > text->cap - text->len && !text_grow(text, len))
-        return NULL;
-    ASSERT(len <= text->cap - text->len);
-    return text->ptr + text->len;
-}
-
 void arena_text_add(struct arena_text *text, slice bytes)
 {
-    char *to = bytes.len > 0 ? arena_text_reserve(text, bytes.len) : NULL;
-    if (!to)
+    if (text->status != OK || bytes.len == 0)
         return;
-    memcpy(to, bytes.ptr, bytes.len);
+    if (bytes.len > text->cap - text->len && !text_grow(text, bytes.len))
+        return;
+    ASSERT(bytes.len <= text->cap - text->len);
+    memcpy(text->ptr + text->len, bytes.ptr, bytes.len);
     text->len += bytes.len;
 }
 

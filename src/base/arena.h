@@ -77,9 +77,8 @@ struct arena_text {
 
 /* Allocates nothing yet. */
 void arena_text_init(struct arena_text *text, struct arena *arena, size_t bytes_max);
-/* Room for len more bytes, NULL after an error; they count after text->len is moved on. Growing
- * copies where something else of the arena was allocated in between. */
-char *arena_text_reserve(struct arena_text *text, size_t len);
+/* Nothing after an error. Growing copies where something else of the arena was allocated in
+ * between. */
 void arena_text_add(struct arena_text *text, slice bytes);
 /* At most 255 bytes. */
 void arena_text_printf(struct arena_text *text, const char *fmt, ...) PRINTF_LIKE(2, 3);

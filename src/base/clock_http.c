@@ -51,11 +51,6 @@ static slice take_chars(slice *text, size_t count)
     return part;
 }
 
-static bool take_word(slice *text, slice word)
-{
-    return slice_eq(take_chars(text, word.len), word);
-}
-
 /* One of the names of the days, whole or its first three letters. */
 static bool take_day_name(slice *text, bool is_whole)
 {
@@ -69,51 +64,30 @@ static bool take_day_name(slice *text, bool is_whole)
     return false;
 }
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT" */
-static bool parse_imf(slice text, struct http_date *date)
-{
-    if (!take_day_name(&text, false) || !take_word(&text, SLICE(", ")))
-        return false;
-    /* The parts are cut here and checked later (date_to_us): what is missing is an empty slice,
-     * which is no day, month or year. */
-    date->day = take_chars(&text, 2);
-    bool is_right = take_word(&text, SLICE(" "));
-    date->month = take_chars(&text, 3);
-    is_right = is_right && take_word(&text, SLICE(" "));
-    date->year = take_chars(&text, 4);
-    is_right = is_right && take_word(&text, SLICE(" "));
-    date->time = take_chars(&text, 8);
-    return is_right && slice_eq(text, SLICE(" GMT"));
-}
+/* IMF-fixdate, RFC 850, asctime. a: a day's name, A: the whole of it; d, m, y or Y, t: the parts;
+ * anything else is itself. */
+static const char *const forms[] = {"a, d m Y t GMT", "A, d-m-y t GMT", "a m d t Y"};
 
-/* "Sunday, 06-Nov-94 08:49:37 GMT" */
-static bool parse_rfc850(slice text, struct http_date *date)
+/* The parts are cut here and checked later (date_to_us): what is missing is an empty slice, which
+ * is no day, month or year. */
+static bool parse_form(const char *form, slice text, struct http_date *date)
 {
-    if (!take_day_name(&text, true) || !take_word(&text, SLICE(", ")))
-        return false;
-    date->day = take_chars(&text, 2);
-    bool is_right = take_word(&text, SLICE("-"));
-    date->month = take_chars(&text, 3);
-    is_right = is_right && take_word(&text, SLICE("-"));
-    date->year = take_chars(&text, 2);
-    is_right = is_right && take_word(&text, SLICE(" "));
-    date->time = take_chars(&text, 8);
-    return is_right && slice_eq(text, SLICE(" GMT"));
-}
-
-/* "Sun Nov  6 08:49:37 1994" */
-static bool parse_asctime(slice text, struct http_date *date)
-{
-    if (!take_day_name(&text, false) || !take_word(&text, SLICE(" ")))
-        return false;
-    date->month = take_chars(&text, 3);
-    bool is_right = take_word(&text, SLICE(" "));
-    date->day = take_chars(&text, 2);
-    is_right = is_right && take_word(&text, SLICE(" "));
-    date->time = take_chars(&text, 8);
-    is_right = is_right && take_word(&text, SLICE(" "));
-    date->year = text;
-    return is_right && text.len == 4;
+    bool is_right = true;
+    for (; *form && is_right; form++) {
+        if (*form == 'a' || *form == 'A')
+            is_right = take_day_name(&text, *form == 'A');
+        else if (*form == 'd')
+            date->day = take_chars(&text, 2);
+        else if (*form == 'm')
+            date->month = take_chars(&text, 3);
+        else if (*form == 'y' || *form == 'Y')
+            date->year = take_chars(&text, *form == 'y' ? 2 : 4);
+        else if (*form == 't')
+            date->time = take_chars(&text, 8);
+        else
+            is_right = slice_eq(take_chars(&text, 1), slice_of(form, 1));
+    }
+    return is_right && text.len == 0;
 }
 
 /* 0 when it is none. */
@@ -167,7 +141,10 @@ static bool date_to_us(const struct http_date *date, int64_t *wall_us)
 bool time_parse_http(slice text, int64_t *wall_us)
 {
     struct http_date date = {SLICE_NONE, SLICE_NONE, SLICE_NONE, SLICE_NONE};
-    if (!parse_imf(text, &date) && !parse_rfc850(text, &date) && !parse_asctime(text, &date))
+    size_t form = 0;
+    while (form < ARRAY_LEN(forms) && !parse_form(forms[form], text, &date))
+        form++;
+    if (form == ARRAY_LEN(forms))
         return false;
     /* Only asctime pads the day with a space; the others write "06", so " 6" is refused there. */
     bool is_padded = date.day.len && date.day.ptr[0] == ' ';

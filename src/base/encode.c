@@ -154,6 +154,21 @@ int decode_base64url(struct buf *out, slice text)
     return base64_decode(out, digits, base64url_values);
 }
 
+static void put_hex(char *to, slice bytes)
+{
+    for (size_t i = 0; i < bytes.len; i++) {
+        *to++ = hex_digits[(unsigned char)bytes.ptr[i] >> 4];
+        *to++ = hex_digits[bytes.ptr[i] & 15];
+    }
+}
+
+void encode_hex_in(char *room, size_t size, slice bytes)
+{
+    ASSERT(size > 0 && bytes.len <= (size - 1) / 2);
+    put_hex(room, bytes);
+    room[2 * bytes.len] = '\0';
+}
+
 void encode_hex(struct buf *out, slice bytes)
 {
     if (bytes.len > SIZE_MAX / 2) {
@@ -161,12 +176,10 @@ void encode_hex(struct buf *out, slice bytes)
         return;
     }
     char *to = buf_reserve(out, bytes.len * 2);
-    for (size_t i = 0; to && i < bytes.len; i++) {
-        *to++ = hex_digits[(unsigned char)bytes.ptr[i] >> 4];
-        *to++ = hex_digits[bytes.ptr[i] & 15];
-    }
-    if (to)
-        buf_added(out, bytes.len * 2);
+    if (!to)
+        return;
+    put_hex(to, bytes);
+    buf_added(out, bytes.len * 2);
 }
 
 int decode_hex(struct buf *out, slice text)
@@ -244,4 +257,20 @@ int decode_percent(struct buf *out, slice text, bool plus_is_space)
     }
     buf_added(out, len);
     return OK;
+}
+
+slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space)
+{
+    bool has_plus = plus_is_space && slice_find_char(text, '+') >= 0;
+    if (slice_find_char(text, '%') < 0 && !has_plus)
+        return text.ptr ? text : SLICE("");
+    char *room = arena_alloc_text(arena, text.len + 1);
+    if (!room)
+        return SLICE_NONE;
+    /* Decoded text is never longer, so the buffer never grows. */
+    struct buf out = {.ptr = room, .cap = text.len, .bytes_max = text.len};
+    if (decode_percent(&out, text, plus_is_space) != OK)
+        return SLICE_NONE;
+    room[out.len] = '\0';
+    return buf_slice(&out);
 }

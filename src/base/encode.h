@@ -5,6 +5,7 @@
 #ifndef BASE_ENCODE_H
 #define BASE_ENCODE_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/slice.h"
@@ -21,11 +22,16 @@ int decode_base64(struct buf *out, slice text) MUST_CHECK;
 /* Padding optional. ERR_SYNTAX. */
 int decode_base64url(struct buf *out, slice text) MUST_CHECK;
 void encode_hex(struct buf *out, slice bytes); /* lower case */
+/* With a NUL behind it, into room, whose size must suffice (asserted). */
+void encode_hex_in(char *room, size_t size, slice bytes);
 int decode_hex(struct buf *out, slice text) MUST_CHECK;
 /* All but unreserved characters (RFC 3986 2.3) become %XX; fit for a path segment and a query. */
 void encode_percent(struct buf *out, slice bytes);
 /* plus_is_space for application/x-www-form-urlencoded and query strings. ERR_SYNTAX on a broken
  * escape; %00 is an error too. */
 int decode_percent(struct buf *out, slice text, bool plus_is_space) MUST_CHECK;
+/* The same in the arena; text itself where nothing in it is encoded. SLICE_NONE: a broken escape,
+ * or past the arena's limit. */
+slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space);
 
 #endif

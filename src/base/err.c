@@ -27,19 +27,35 @@ static size_t format_cut(char *text, size_t size, const char *fmt, va_list args)
     return len;
 }
 
-int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+static void set_text(struct err *err, enum err_code code, const char *fmt, va_list args)
+    PRINTF_LIKE(3, 0);
+
+static void set_text(struct err *err, enum err_code code, const char *fmt, va_list args)
 {
+    char text[ERR_TEXT_MAX];
     ASSERT(code != OK);
     if (!err)
-        return code;
-    char text[ERR_TEXT_MAX];
+        return;
+    memcpy(err->text, text, format_cut(text, sizeof(text), fmt, args) + 1);
+    err->code = code;
+}
+
+int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    size_t len = format_cut(text, sizeof(text), fmt, args);
+    set_text(err, code, fmt, args);
     va_end(args);
-    memcpy(err->text, text, len + 1);
-    err->code = code;
     return code;
+}
+
+void *err_null(struct err *err, enum err_code code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set_text(err, code, fmt, args);
+    va_end(args);
+    return NULL;
 }
 
 int err_prefix(struct err *err, const char *fmt, ...)

@@ -33,6 +33,9 @@ struct err {
 /* Sets *err (which may be NULL) and returns code, so that `return err_set(...)` reads well. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* The same for functions that return a pointer: always NULL. */
+void *err_null(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
 /* Puts "prefix: " before the text that is there; returns err->code. For adding where. */
 int err_prefix(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

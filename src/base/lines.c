@@ -18,10 +18,9 @@ void lines_init(struct lines *lines, size_t size)
 
 void lines_deinit(struct lines *lines)
 {
-    struct list *node;
     ASSERT(lines->map.count == 0);
-    while ((node = list_pop_front(&lines->spares)))
-        mem_free(LIST_ITEM(node, struct line, ring));
+    LIST_DRAIN(&lines->spares, struct line, line, ring)
+        mem_free(line);
     map_deinit(&lines->map);
 }
 

@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "base/map.h"
 
-enum { LINE_KEY_MAX = 40 }; /* the text of a UUID fits */
+enum { LINE_KEY_MAX = 128 }; /* an account, some numbers, names of a tool and of an error fit */
 
 /* The first member of each line. */
 struct line {

@@ -19,10 +19,12 @@ struct list {
         &(name), &(name) \
     }
 #define LIST_ITEM(node, type, member) CONTAINER_OF(node, type, member)
-/* The body may unlink (not free and then touch) the current node. */
-#define LIST_EACH(head, node)                                                         \
-    for (struct list *node = (head)->next, *node##_next = node->next; node != (head); \
-         node = node##_next, node##_next = node->next)
+/* Over the items of a list. The body may unlink and free the current one. */
+#define LIST_EACH(head, type, item, member)                              \
+    for (type *item = LIST_ITEM((head)->next, type, member),             \
+              *item##_next = LIST_ITEM(item->member.next, type, member); \
+         &item->member != (head);                                        \
+         item = item##_next, item##_next = LIST_ITEM(item->member.next, type, member))
 
 static inline void list_init(struct list *list)
 {
@@ -55,6 +57,13 @@ static inline void list_unlink(struct list *node)
     node->next = node->prev = node;
 }
 
+/* From wherever it is, or from no list. */
+static inline void list_move_back(struct list *head, struct list *node)
+{
+    list_unlink(node);
+    list_push_back(head, node);
+}
+
 /* NULL when empty. */
 static inline struct list *list_pop_front(struct list *head)
 {
@@ -64,6 +73,10 @@ static inline struct list *list_pop_front(struct list *head)
     list_unlink(node);
     return node;
 }
+/* Over the items of a list until it is empty, each taken out before. */
+#define LIST_DRAIN(head, type, item, member) \
+    for (type * item;                        \
+         !list_is_empty(head) && (item = LIST_ITEM(list_pop_front(head), type, member));)
 
 /* Moves all nodes of `from` to the end of `to`; `from` is empty afterwards. */
 static inline void list_append_all(struct list *to, struct list *from)

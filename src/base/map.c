@@ -191,12 +191,11 @@ void *map_remove(struct map *map, slice key)
     return value;
 }
 
-struct map_slot *map_next(const struct map *map, size_t *pos)
+struct map_slot *map_next(const struct map *map, const struct map_slot *slot)
 {
-    while (*pos < map->cap) {
-        struct map_slot *slot = &map->slots[(*pos)++];
-        if (slot->value)
-            return slot;
+    for (size_t i = slot ? (size_t)(slot - map->slots) + 1 : 0; i < map->cap; i++) {
+        if (map->slots[i].value)
+            return &map->slots[i];
     }
     return NULL;
 }

@@ -5,15 +5,29 @@
 
 #include "base/ascii.h"
 
-bool slice_eq_nocase(slice a, slice b)
+bool slice_eq_nocase_bytes(const char *a, const char *b, size_t len)
 {
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; i++) {
-        if (a.ptr[i] != b.ptr[i] && ascii_lower(a.ptr[i]) != ascii_lower(b.ptr[i]))
+    for (size_t i = 0; i < len; i++)
+        if (a[i] != b[i] && ascii_lower(a[i]) != ascii_lower(b[i]))
             return false;
-    }
     return true;
+}
+
+/* Eight at a time, by carries: a borrow may cross into the next byte, but only from one that ends
+ * the run by itself. */
+size_t slice_printable(slice s, char first)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    size_t at = 0;
+    for (uint64_t word; s.len - at >= sizeof(word); at += sizeof(word)) {
+        memcpy(&word, s.ptr + at, sizeof(word));
+        uint64_t rubout = word ^ ones * 0x7f;
+        if (((word - ones * (uint64_t)first) | (rubout - ones) | word) & ones * 0x80)
+            break;
+    }
+    while (at < s.len && s.ptr[at] >= first && s.ptr[at] < 0x7f)
+        at++;
+    return at;
 }
 
 bool slice_starts_with(slice s, slice prefix)

@@ -60,7 +60,11 @@ static inline slice slice_first(slice s, size_t len)
 }
 
 /* ASCII case-insensitive, as HTTP header names compare (RFC 9110 5.1). */
-bool slice_eq_nocase(slice a, slice b);
+bool slice_eq_nocase_bytes(const char *a, const char *b, size_t len);
+static inline bool slice_eq_nocase(slice a, slice b)
+{
+    return a.len == b.len && slice_eq_nocase_bytes(a.ptr, b.ptr, a.len);
+}
 bool slice_starts_with(slice s, slice prefix);
 bool slice_ends_with(slice s, slice suffix);
 /* <0, 0, >0 in byte order; a prefix sorts first. */
@@ -68,6 +72,8 @@ int slice_cmp(slice a, slice b);
 /* Index of the first occurrence, or -1. */
 ptrdiff_t slice_find(slice s, slice needle);
 ptrdiff_t slice_find_char(slice s, char c);
+/* How many bytes s begins with that are printable ASCII, from `first` on: a space, or '!'. */
+size_t slice_printable(slice s, char first);
 /* Without spaces and tabs at both ends. */
 slice slice_trim(slice s);
 /* Cuts s at the first `sep`: returns what is before it and moves *s behind it; when there is no

@@ -76,7 +76,7 @@ enum { CATALOG_FIELDS_MAX = 2 };
 struct catalog_auth {
     enum catalog_auth_kind kind;
     slice name; /* for people, where there is a choice; else empty */
-    slice authorize_url, token_url, revoke_url, scope_separator;
+    slice authorize_url, token_url, scope_separator;
     const struct json *scopes; /* array of strings; NULL when none */
     /* object: scope -> what it is good for; asked for where a person wants it. NULL when none */
     const struct json *optional_scopes;
@@ -249,6 +249,7 @@ struct catalog_action {
     /* Where the provider's own idempotency key goes; both empty: it knows none. The member is one
      * of the body, of JSON with dots for one inside: "variables.input.id". */
     slice idempotency_header, idempotency_member;
+    slice undo; /* "never", or the action of the app that takes it back; empty: not said */
     slice gone; /* why the provider no longer has it; empty: it has */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
@@ -289,6 +290,7 @@ struct catalog_integration {
     struct catalog_auth *auths; /* ways to connect, each of another kind */
     size_t auth_count;
     struct catalog_identity identity;
+    const struct json *scope_words; /* object: scope -> what it allows, in words; or NULL */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
 };
@@ -349,14 +351,23 @@ void catalog_report_free(struct catalog_report *report);
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...) PRINTF_LIKE(5, 6);
 
-/* NULL when unknown, or when memory ran out: then catalog_has_... still says that it is there. */
-const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id);
+/* NULL when unknown, or when memory ran out; *status (may be NULL) gets OK, ERR_NOTFOUND or
+ * ERR_NOMEM. */
+const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id,
+                                                           int *status);
 /* action is the action id or the full tool name. NULL as above. */
 const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
-                                                 slice action);
-/* Whether there is one; nothing is compiled. */
-bool catalog_has_integration(const struct catalog *catalog, slice id);
-bool catalog_has_action(const struct catalog_integration *integration, slice action);
+                                                 slice action, int *status);
+/* Sees that all integrations have `actions`, as a list of them needs, without compiling any.
+ * ERR_NOMEM. */
+int catalog_open_heads(const struct catalog *catalog) MUST_CHECK;
+/* The same without compiling it: only what a list shows is there. Behind catalog_open_heads NULL
+ * means that it is unknown. */
+const struct catalog_action *catalog_find_head(const struct catalog_integration *integration,
+                                               slice action);
+/* Of the integration "gmail" and the action "gmail_send_message" what stands behind "gmail_"; else
+ * all of it. */
+slice catalog_short_id(slice integration_id, slice action);
 /* By full tool name: longest registered integration prefix (src/api/README.md "Tool endpoint"). */
 const struct catalog_action *catalog_find_tool(const struct catalog *catalog, slice tool_name);
 
@@ -413,7 +424,18 @@ const struct catalog_auth *catalog_auth_of(const struct catalog_integration *int
 const struct catalog_auth *catalog_auth_by(const struct catalog_integration *integration,
                                            enum catalog_auth_kind kind);
 
-/* Whether a stored credential of that type may have the member. */
+/* What a scope that is asked for allows, in words for people; SLICE_NONE: the manifest does not
+ * say. */
+slice catalog_scope_words(const struct catalog_integration *integration, slice scope);
+
+/* What a stored credential of a type of auth is. */
+struct catalog_credential {
+    const char *advice;              /* what `send` is meant to write of it */
+    const char *required, *optional; /* its members, with a blank between two */
+    const char *form;                /* the same for people: "username and password" */
+};
+const struct catalog_credential *catalog_credential_of(enum catalog_auth_kind kind);
+/* Whether one of that type may have the member. */
 bool catalog_credential_has(enum catalog_auth_kind kind, slice member);
 
 /* What fits on a line or two: the description whole where it is short, else its first sentences. A

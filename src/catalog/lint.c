@@ -7,7 +7,6 @@
  * Errors refuse the manifest; warnings are for its author (`sluice catalog lint`).
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "catalog/manifest.h"
 #include "expr/condition.h"
@@ -225,6 +224,30 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     lint->reader.path = NULL;
 }
 
+/* The pages on which a person connects the app say in these words what it asks for. */
+static void check_scope_words(struct lint *lint, const struct catalog_integration *integration)
+{
+    const struct catalog_auth *auth = catalog_auth_by(integration, AUTH_OAUTH2);
+    const struct json *asked[] = {auth ? auth->scopes : NULL, integration->identity.scopes};
+    const struct json *words = integration->scope_words;
+    for (size_t i = 0; i < ARRAY_LEN(asked); i++)
+        for (uint32_t j = 0; asked[i] && j < asked[i]->count; j++) {
+            slice scope = json_str(&asked[i]->as.items[j]);
+            if (!json_get(words, scope))
+                reader_warning(&lint->reader, "scope_words",
+                               "does not say what the scope \"%.*s\" allows, in words for whoever "
+                               "connects the app",
+                               SLICE_ARG(scope));
+        }
+    for (uint32_t i = 0; words && i < words->count; i++) {
+        slice scope = json_str(&words->as.members[i].key);
+        if (!json_has_text(asked[0], scope) && !json_has_text(asked[1], scope))
+            reader_error(&lint->reader, "scope_words",
+                         "the scope \"%.*s\" is not asked for by auth (oauth2) or identity",
+                         SLICE_ARG(scope));
+    }
+}
+
 static void check_errors(struct lint *lint, const struct catalog_error_rules *rules,
                          unsigned allowed, enum catalog_auth_kind auth)
 {
@@ -432,6 +455,20 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader, "then", "and \"pagination\" do not go together");
 }
 
+/* Of the manifest's actions only the ids are compared: they are all there, whichever is open. */
+static void check_undo(struct lint *lint, const struct catalog_action *action)
+{
+    bool is_known = slice_eq_cstr(action->undo, "never");
+    const struct catalog_integration *app = action->integration;
+    for (size_t i = 0; i < app->action_count && !is_known; i++)
+        is_known = slice_eq(app->actions[i].action_id, action->undo) &&
+                   app->actions[i].level != LEVEL_READ;
+    if (!is_known || action->level == LEVEL_READ)
+        reader_error(&lint->reader, "undo",
+                     "is for an action that writes: \"never\", or the action_id of another one "
+                     "that takes it back");
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
@@ -455,6 +492,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         check_then(lint, action);
     if (action->idempotency_header.len > 0)
         manifest_lint_header(&lint->reader, "idempotency_header", action->idempotency_header);
+    if (action->undo.len > 0)
+        check_undo(lint, action);
     check_schemas(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);
@@ -509,6 +548,7 @@ void manifest_lint(const struct catalog_integration *integration, slice source,
     }
     lint.reader.path = NULL;
     check_identity(&lint, integration);
+    check_scope_words(&lint, integration);
     for (size_t i = 0; i < integration->limits.rate_rule_count; i++) {
         const struct catalog_rate_rule *rule = &integration->limits.rate_rules[i];
         check_expr(&lint, pointer_of(&lint, "limits/rate_limited/%zu/when", i), ROOT_REPLY,

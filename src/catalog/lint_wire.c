@@ -2,11 +2,8 @@
  * What of a manifest goes out under a name that the other side knows: headers, and the members of a
  * credential. A wrong one would fail every call that has it, so it is found here.
  */
-#include <string.h>
 
 #include "catalog/manifest.h"
-
-enum { CREDENTIAL_MEMBERS_MAX = 6 };
 
 /* ---- headers ---- */
 
@@ -47,31 +44,36 @@ void manifest_lint_header(const struct reader *r, const char *member, slice name
 
 /* ---- credentials ---- */
 
-/* The members that a stored credential may have (cli/credential.c takes no others), and what `send`
- * is meant to write of them. */
-static const struct {
-    const char *advice;
-    const char *members[CREDENTIAL_MEMBERS_MAX];
-} credentials[] = {
-    [AUTH_NONE] = {"nothing", {NULL}},
-    [AUTH_OAUTH2] = {"${credential.access_token}",
-                     {"access_token", "refresh_token", "expires_at", "expires_in", "scope",
-                      "token_type"}},
-    [AUTH_OAUTH2_CLIENT_CREDENTIALS] = {"${credential.access_token}",
-                                        {"access_token", "client_id", "client_secret", "expires_at",
-                                         "expires_in"}},
-    [AUTH_API_KEY] = {"${credential.api_key}", {"api_key"}},
-    [AUTH_BEARER] = {"${credential.token}", {"token"}},
-    [AUTH_BASIC] = {"${credential.username} and ${credential.password}", {"username", "password"}},
+static const struct catalog_credential credentials[] = {
+    [AUTH_NONE] = {.advice = "nothing", .required = "", .optional = "", .form = "nothing"},
+    [AUTH_OAUTH2] = {.advice = "${credential.access_token}",
+                     .required = "access_token",
+                     .optional = "refresh_token expires_at expires_in scope token_type",
+                     .form = "access_token, and optionally refresh_token, expires_at or "
+                             "expires_in, scope and token_type"},
+    [AUTH_OAUTH2_CLIENT_CREDENTIALS] =
+        {.advice = "${credential.access_token}",
+         .required = "",
+         .optional = "client_id client_secret access_token expires_at expires_in",
+         .form = "client_id and client_secret, or access_token and optionally expires_at, or "
+                 "nothing where `sluice oauth-clients` has one for the app"},
+    [AUTH_API_KEY] = {"${credential.api_key}", "api_key", "", "api_key"},
+    [AUTH_BEARER] = {"${credential.token}", "token", "", "token"},
+    [AUTH_BASIC] = {"${credential.username} and ${credential.password}", "username password", "",
+                    "username and password"},
 };
+
+const struct catalog_credential *catalog_credential_of(enum catalog_auth_kind kind)
+{
+    ASSERT(kind < ARRAY_LEN(credentials));
+    return &credentials[kind];
+}
 
 bool catalog_credential_has(enum catalog_auth_kind kind, slice member)
 {
-    ASSERT(kind < ARRAY_LEN(credentials));
-    for (size_t i = 0; i < CREDENTIAL_MEMBERS_MAX && credentials[kind].members[i]; i++)
-        if (slice_eq_cstr(member, credentials[kind].members[i]))
-            return true;
-    return false;
+    const struct catalog_credential *credential = catalog_credential_of(kind);
+    return slice_has_word(slice_cstr(credential->required), member) ||
+           slice_has_word(slice_cstr(credential->optional), member);
 }
 
 /* What one `${...}` reads of the credential. */

@@ -42,6 +42,13 @@ const struct catalog_auth *catalog_auth_by(const struct catalog_integration *int
     return NULL;
 }
 
+slice catalog_scope_words(const struct catalog_integration *integration, slice scope)
+{
+    const struct catalog_auth *auth = catalog_auth_by(integration, AUTH_OAUTH2);
+    slice words = json_get_str(integration->scope_words, scope);
+    return words.ptr || !auth ? words : json_get_str(auth->optional_scopes, scope);
+}
+
 const char *catalog_level_name(enum catalog_level level)
 {
     ASSERT(level <= LEVEL_ADMIN);
@@ -125,21 +132,24 @@ static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
     reader_finish(&r);
 }
 
-/* An object: each scope with what it is good for, in words for the page where a person picks
- * them. */
-static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
+/* An object: each scope with what it is good for, in words for the page where a person connects the
+ * app. */
+static const struct json *read_scope_words(struct reader *r, const char *name)
 {
-    const struct json *object = reader_member(r, "optional_scopes");
+    const struct json *object = reader_member(r, name);
     bool is_good = !object || object->type == JSON_OBJECT;
     for (uint32_t i = 0; object && is_good && i < object->count; i++)
         is_good = json_str(&object->as.members[i].value).len > 0;
     if (!is_good)
-        reader_error(r, "optional_scopes",
-                     "must be an object: each scope with what it is good for, in words");
-    else if (object && auth->kind != AUTH_OAUTH2)
+        reader_error(r, name, "must be an object: each scope with what it is good for, in words");
+    return is_good ? object : NULL;
+}
+
+static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
+{
+    auth->optional_scopes = read_scope_words(r, "optional_scopes");
+    if (auth->optional_scopes && auth->kind != AUTH_OAUTH2)
         reader_error(r, "optional_scopes", "are asked for where auth is oauth2 only");
-    else
-        auth->optional_scopes = object;
 }
 
 static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
@@ -148,7 +158,7 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     static const char *const token_bodies[] = {"form", "json", NULL};
     auth->authorize_url = reader_text(r, "authorize_url");
     auth->token_url = reader_text(r, "token_url");
-    auth->revoke_url = reader_text(r, "revoke_url");
+    (void)reader_text(r, "revoke_url"); /* in older manifests; without effect */
     auth->scopes = reader_texts(r, "scopes");
     read_optional_scopes(r, auth);
     auth->scope_separator = reader_text(r, "scope_separator");
@@ -344,6 +354,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
         reader_schema(r, "connection_params", &integration->connection_params);
     read_auths(r, integration);
     manifest_read_identity(r, integration, &integration->identity);
+    integration->scope_words = read_scope_words(r, "scope_words");
     manifest_read_limits(r, &integration->limits);
     integration->errors = manifest_read_errors(r, "errors");
 }

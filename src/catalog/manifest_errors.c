@@ -3,7 +3,6 @@
  * replies that say "too fast" (contrib/integrations/README.md). What several apps of one vendor
  * share is a part, written once as data (contrib/integrations/parts) and named in the list.
  */
-#include <string.h>
 
 #include "base/embed.h"
 #include "catalog/manifest.h"

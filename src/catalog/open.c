@@ -7,7 +7,6 @@
  * Not for several threads: look-ups write through const pointers (catalog.h).
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "catalog/manifest.h"
@@ -261,15 +260,19 @@ static struct catalog_integration *find_head(const struct catalog *catalog, slic
     return found ? *found : NULL;
 }
 
-bool catalog_has_integration(const struct catalog *catalog, slice id)
+/* What a look-up has come to: the head that it found, and whether that could be opened. */
+static bool is_found(const void *head, bool is_open, int *status)
 {
-    return find_head(catalog, id) != NULL;
+    if (status)
+        *status = is_open ? OK : head ? ERR_NOMEM : ERR_NOTFOUND;
+    return is_open;
 }
 
-const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id)
+const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id,
+                                                           int *status)
 {
-    struct catalog_integration *integration = find_head(catalog, id);
-    return integration && open_integration(integration) ? integration : NULL;
+    struct catalog_integration *found = find_head(catalog, id);
+    return is_found(found, found && open_integration(found), status) ? found : NULL;
 }
 
 static int by_action_id(const void *id, const void *action)
@@ -289,23 +292,33 @@ static struct catalog_action *find_by_id(const struct catalog_integration *integ
                    sizeof(*integration->actions), by_action_id);
 }
 
-/* Of "gmail_send_message" what stands behind "gmail_"; else all of it. */
-static slice short_id(const struct catalog_integration *integration, slice action)
+slice catalog_short_id(slice integration_id, slice action)
 {
-    slice prefix = integration->integration_id;
-    bool is_long = slice_starts_with(action, prefix) && action.len > prefix.len + 1 &&
-                   action.ptr[prefix.len] == '_';
-    return is_long ? slice_from(action, prefix.len + 1) : action;
+    bool is_long = slice_starts_with(action, integration_id) &&
+                   action.len > integration_id.len + 1 && action.ptr[integration_id.len] == '_';
+    return is_long ? slice_from(action, integration_id.len + 1) : action;
 }
 
-const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
-                                                 slice action)
+static struct catalog_action *find_by_name(const struct catalog_integration *integration,
+                                           slice action)
 {
     /* An action id may itself begin with the integration's id, so the text as it is comes first. */
     struct catalog_action *found = find_by_id(integration, action);
-    if (!found)
-        found = find_by_id(integration, short_id(integration, action));
-    return found && open_action(found) ? found : NULL;
+    return found ? found
+                 : find_by_id(integration, catalog_short_id(integration->integration_id, action));
+}
+
+const struct catalog_action *catalog_find_head(const struct catalog_integration *integration,
+                                               slice action)
+{
+    return find_by_name(integration, action);
+}
+
+const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
+                                                 slice action, int *status)
+{
+    struct catalog_action *found = find_by_name(integration, action);
+    return is_found(found, found && open_action(found), status) ? found : NULL;
 }
 
 /* What is looked for in a table of the pack. */
@@ -313,28 +326,6 @@ struct sought {
     const struct pack_header *pack;
     slice text;
 };
-
-static int by_packed_id(const void *key, const void *position)
-{
-    const struct sought *sought = key;
-    const struct pack_action *action = position;
-    return slice_cmp(sought->text, pack_text_of(sought->pack, action->action_id));
-}
-
-/* Searched in the pack itself, so that no memory is needed: the answer "no such action" must not be
- * given because memory ran out. */
-static bool is_packed(const struct catalog_integration *integration, slice id)
-{
-    const struct sought sought = {integration->catalog->pack, id};
-    const struct pack_action *actions = pack_table_of(sought.pack, PACK_ACTIONS);
-    return bsearch(&sought, actions + integration->action_first, integration->action_count,
-                   sizeof(*actions), by_packed_id) != NULL;
-}
-
-bool catalog_has_action(const struct catalog_integration *integration, slice action)
-{
-    return is_packed(integration, action) || is_packed(integration, short_id(integration, action));
-}
 
 static int by_tool_name(const void *key, const void *position)
 {

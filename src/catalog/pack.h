@@ -88,7 +88,5 @@ int catalog_pack(const struct catalog_source *sources, size_t count, struct buf 
 /* A catalog on a pack, which it owns (mem_free) where owned is not NULL, also on failure; else the
  * pack outlives it. NULL: out of memory. */
 struct catalog *catalog_open(const struct pack_header *pack, char *owned) MUST_CHECK;
-/* Sees that all integrations have their actions' heads, without compiling any. ERR_NOMEM. */
-int catalog_open_heads(const struct catalog *catalog) MUST_CHECK;
 
 #endif

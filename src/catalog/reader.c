@@ -5,8 +5,6 @@
  */
 #include "catalog/reader.h"
 
-#include <stdio.h>
-
 #include "base/ascii.h"
 #include "base/suggest.h"
 
@@ -289,8 +287,7 @@ const struct schema *reader_schema(struct reader *r, const char *name, const str
     struct err err;
     /* Formats are asserted: JSON Schema 2020-12 only annotates by default, but a call with a bad
      * date should fail here, not at the provider. */
-    struct schema_options options = {.assert_formats = true};
-    const struct schema *schema = schema_compile(r->arena, value, &options, &err);
+    const struct schema *schema = schema_compile(r->arena, value, true, &err);
     if (!schema)
         reader_error(r, name, "%s", err.text);
     return schema;

@@ -159,6 +159,7 @@ static void put_detail(struct json_writer *w, struct arena *arena,
     json_member_str(w, "tool_name", action->tool_name);
     json_member_bool(w, "requires_confirmation", action->requires_confirmation);
     json_member_bool(w, "idempotent", action->is_idempotent);
+    json_member_str(w, "undo", action->undo.len > 0 ? action->undo : SLICE_NONE);
     json_key(w, "scopes");
     put_array(w, action->scopes);
     json_member(w, "input_schema", action->input_schema);

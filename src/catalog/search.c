@@ -7,20 +7,20 @@
 #include "search/index.h"
 
 int catalog_search(const struct catalog *catalog, struct arena *arena,
-                   const struct search_request *request, struct search_hit **hits, size_t *count)
+                   const struct search_request *request, struct catalog_hit **hits, size_t *count)
 {
     struct search_found *found = NULL;
     size_t found_count = 0;
     *count = 0;
     int result = search_run(catalog->search, arena, request, &found, &found_count);
-    *hits = ARENA_ARRAY(arena, struct search_hit, found_count + 1);
+    *hits = ARENA_ARRAY(arena, struct catalog_hit, found_count + 1);
     if (result != OK || !*hits || catalog_open_heads(catalog) != OK)
         return ERR_NOMEM;
     *count = found_count;
     for (size_t i = 0; i < found_count; i++) {
         const struct search_doc *doc = &catalog->search->docs[found[i].doc];
         const struct catalog_integration *integration = catalog->integrations[doc->integration];
-        (*hits)[i] = (struct search_hit){
+        (*hits)[i] = (struct catalog_hit){
             .integration = integration,
             .action = doc->action == SEARCH_NO_ACTION ? NULL : &integration->actions[doc->action],
             .score = found[i].score,
@@ -38,7 +38,7 @@ void catalog_search_within(struct search_request *request,
     request->doc_count = 1 + integration->action_count;
 }
 
-size_t search_hits_keep_fitting(struct search_hit *hits, size_t count)
+size_t catalog_hits_keep_fitting(struct catalog_hit *hits, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
@@ -47,7 +47,7 @@ size_t search_hits_keep_fitting(struct search_hit *hits, size_t count)
     return kept > 0 ? kept : count;
 }
 
-slice search_relevance_name(const struct search_hit *hit)
+slice catalog_relevance_name(const struct catalog_hit *hit)
 {
     return hit->is_high ? SLICE("high") : SLICE("low");
 }

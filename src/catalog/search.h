@@ -8,7 +8,7 @@
 #include "catalog/catalog.h"
 #include "search/search.h"
 
-struct search_hit {
+struct catalog_hit {
     const struct catalog_integration *integration;
     const struct catalog_action *action; /* NULL: the integration itself */
     float score;                         /* comparable within one search only */
@@ -18,7 +18,7 @@ struct search_hit {
 /* As search_run; arrays of the request have one entry for each of catalog->integrations. The hits
  * point into the catalog; their actions are heads (catalog.h). */
 int catalog_search(const struct catalog *catalog, struct arena *arena,
-                   const struct search_request *request, struct search_hit **hits,
+                   const struct search_request *request, struct catalog_hit **hits,
                    size_t *count) MUST_CHECK;
 /* Hits are this integration's, of the catalog that is searched. */
 void catalog_search_within(struct search_request *request,
@@ -26,9 +26,9 @@ void catalog_search_within(struct search_request *request,
 
 /* Leaves the hits of high relevance, in their order; all where none is. Returns how many. For a
  * list that is narrowed by a query. */
-size_t search_hits_keep_fitting(struct search_hit *hits, size_t count);
+size_t catalog_hits_keep_fitting(struct catalog_hit *hits, size_t count);
 
 /* "high", "low" */
-slice search_relevance_name(const struct search_hit *hit);
+slice catalog_relevance_name(const struct catalog_hit *hit);
 
 #endif

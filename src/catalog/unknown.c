@@ -4,7 +4,6 @@
  * base/suggest.h bounds the cost of each comparison.
  */
 #include "base/suggest.h"
-#include "catalog/catalog.h"
 #include "catalog/pack.h"
 
 static const struct pack_action *actions_of(const struct catalog *catalog)

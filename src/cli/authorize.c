@@ -37,10 +37,7 @@ struct authorize {
 
 /* ---- one op for each half ---- */
 
-static struct authorize *authorize_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct authorize, op);
-}
+OP_OF(authorize_of, authorize)
 
 static enum op_result step_start(struct op *op)
 {
@@ -67,20 +64,20 @@ static enum op_result step_enrol(struct op *op)
     if (!it->is_finishing || finish->outcome != OAUTH_DONE)
         return OP_NEXT;
     const struct exec_enrol_request in = {
-        .account_id = it->finish_request.account_id,
-        .integration_id = copy_child_text(op, finish->integration_id),
-        .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
-        .connection_id = finish->connection_id,
-        .label = copy_child_text(op, finish->label),
-        .params = copy_child_text(op, finish->params),
-        .credential = secret_reveal(finish->credential),
+        .keep.account_id = it->finish_request.account_id,
+        .keep.integration_id = copy_child_text(op, finish->integration_id),
+        .keep.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
+        .keep.connection_id = finish->connection_id,
+        .keep.label = copy_child_text(op, finish->label),
+        .keep.params = copy_child_text(op, finish->params),
+        .keep.credential = secret_reveal(finish->credential),
         .id_token = copy_child_text(op, finish->id_token),
-        .scopes = copy_child_text(op, finish->scopes),
-        .expires_at = finish->expires_at,
+        .keep.scopes = copy_child_text(op, finish->scopes),
+        .keep.expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = it->may_change_identity,
-        .actor = it->caller.actor,
-        .address = it->caller.address,
+        .keep.actor = it->caller.actor,
+        .keep.address = it->caller.address,
     };
     it->finish.scopes_missing = copy_child_text(op, finish->scopes_missing);
     exec_enrol_start(it->connect, it->pool, it->out.client, it->session->catalog, &it->enrol, &in,
@@ -228,6 +225,7 @@ static int open_parts(struct authorize *it)
     /* One writer and one reader are enough: a single op runs at a time. */
     struct pg_pool_config pool = {.conninfo = session->config->database_url.ptr,
                                   .dns = it->out.dns,
+                                  .is_command = true,
                                   .writers = 1,
                                   .readers = 1};
     it->pool = pg_pool_new(it->loop, &pool, err);

@@ -79,32 +79,19 @@ static int search(struct session *session, struct command_call *call)
 /* ---- the table ---- */
 
 static const struct command_verb verbs[] = {
-    {.name = "lint",
-     .synopsis = "FILE|DIR...",
-     .summary = "Check manifests; exits 1 if one has an error.",
-     .body = lint_manifests},
-    {.name = "import",
-     .synopsis = "openapi FILE",
-     .summary = "Make a manifest from an OpenAPI 3.0 or 3.1 description (JSON); what it cannot "
-                "express is reported, one line per operation.",
-     COMMAND_OPTIONS(catalog_import_options),
-     .body = catalog_import},
-    {.name = "list",
-     .synopsis = "",
-     .summary = "The integrations.",
-     COMMAND_JSON,
-     .body = list_integrations},
-    {.name = "show",
-     .synopsis = "INTEGRATION [ACTION]",
-     .summary = "An integration with its actions, or one action with its input and examples.",
-     COMMAND_JSON,
-     .body = show_catalog_entry},
-    {.name = "search",
-     .synopsis = "WORDS...",
-     .summary =
-         "Find integrations and actions by words, best match first, as GET /api/search does.",
-     COMMAND_JSON,
-     .body = search},
+    {"lint", "FILE|DIR...", "Check manifests; exits 1 if one has an error.", lint_manifests,
+     COMMAND_NO_OPTIONS},
+    {"import", "openapi FILE",
+     "Make a manifest from an OpenAPI 3.0 or 3.1 description (JSON); what it cannot "
+     "express is reported, one line per operation.",
+     catalog_import, COMMAND_OPTIONS(catalog_import_options)},
+    {"list", "", "The integrations.", list_integrations, COMMAND_JSON},
+    {"show", "INTEGRATION [ACTION]",
+     "An integration with its actions, or one action with its input and examples.",
+     show_catalog_entry, COMMAND_JSON},
+    {"search", "WORDS...",
+     "Find integrations and actions by words, best match first, as GET /api/search does.", search,
+     COMMAND_JSON},
 };
 
 const struct command catalog_command = {

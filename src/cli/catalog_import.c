@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
+#include "base/file.h"
 #include "cli/output.h"
 #include "openapi/import.h"
 
@@ -21,33 +21,14 @@ const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"output", "FILE", "the manifest's file; stdout by default"},
 };
 
-static int read_open(FILE *file, const char *path, size_t bytes_max, struct arena *arena,
-                     slice *text, struct err *err)
+static int read_import_file(const char *path, size_t bytes_max, struct arena *arena, slice *text,
+                            struct err *err)
 {
-    struct stat info;
-    if (fstat(fileno(file), &info) != 0 || !S_ISREG(info.st_mode))
-        return err_set(err, ERR_INVALID, "%s is not a file", path);
-    if (info.st_size > (off_t)bytes_max)
-        return err_set(err, ERR_LIMIT, "%s is over %zu bytes", path, bytes_max);
-    size_t len = (size_t)info.st_size;
-    char *bytes = arena_alloc_text(arena, len + 1);
-    if (!bytes)
-        return err_set(err, ERR_NOMEM, "out of memory for %s", path);
-    if (fread(bytes, 1, len, file) != len)
-        return err_set(err, ERR_IO, "cannot read %s", path);
-    *text = slice_of(bytes, len);
-    return OK;
-}
-
-static int read_import_file(struct session *session, const char *path, size_t bytes_max,
-                            slice *text)
-{
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(&session->err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    int result = read_open(file, path, bytes_max, &session->arena, text, &session->err);
-    (void)fclose(file);
-    return result;
+    struct buf bytes;
+    buf_init(&bytes, bytes_max);
+    int code = file_read_into(path, &bytes, NULL, err);
+    *text = arena_take(arena, &bytes);
+    return code != OK || text->ptr ? code : err_set(err, ERR_NOMEM, "out of memory for %s", path);
 }
 
 /* One line each, then the totals. output_text keeps control characters of the file from the
@@ -104,11 +85,7 @@ static int read_below(struct folder *folder, const char *path, struct arena *are
      * anyone. */
     if (strncmp(real, folder->root, root_len) != 0 || real[root_len] != '/')
         return err_set(err, ERR_INVALID, "it is a link that leads out of the folder");
-    FILE *file = fopen(real, "re");
-    if (!file)
-        return err_set(err, ERR_IO, "%s", strerror(errno));
-    int result = read_open(file, real, folder->bytes_left, arena, text, err);
-    (void)fclose(file);
+    int result = read_import_file(real, folder->bytes_left, arena, text, err);
     if (result == OK)
         folder->bytes_left -= text->len;
     return result;
@@ -148,10 +125,11 @@ static int import_openapi(struct session *session, struct command_call *call,
     slice overrides = command_option(call, "overrides");
     char *path = overrides.ptr ? arena_cstr(&session->arena, overrides) : NULL;
     /* Read before the overrides: the document is the likelier one to be missing. */
-    int code =
-        read_import_file(session, call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &options.document);
+    int code = read_import_file(call->argv[1], IMPORT_DOCUMENT_BYTES_MAX, &session->arena,
+                                &options.document, &session->err);
     if (code == OK && path)
-        code = read_import_file(session, path, IMPORT_OVERRIDES_BYTES_MAX, &options.overrides);
+        code = read_import_file(path, IMPORT_OVERRIDES_BYTES_MAX, &session->arena,
+                                &options.overrides, &session->err);
     if (code != OK)
         return code;
     code = openapi_import(&options, result, &session->err);

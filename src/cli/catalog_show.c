@@ -22,7 +22,7 @@ int catalog_find_or_suggest(struct session *session, slice id,
                             const struct catalog_integration **found)
 {
     const struct catalog *catalog = session->catalog;
-    *found = catalog_find_integration(catalog, id);
+    *found = catalog_find_integration(catalog, id, NULL);
     if (*found)
         return OK;
     /* The nearest name: most unknown ids are typing errors. */
@@ -40,7 +40,7 @@ static int find_action(struct session *session, const struct catalog_integration
                        slice id, const struct catalog_action **found)
 {
     slice name = integration->integration_id;
-    *found = catalog_find_action(integration, id);
+    *found = catalog_find_action(integration, id, NULL);
     if (*found)
         return OK;
     slice nearest = catalog_nearest_action(integration, id);
@@ -129,7 +129,7 @@ static const struct catalog_integration *whole(const struct catalog *catalog, si
 {
     const struct catalog_integration *head = catalog->integrations[at];
     const struct catalog_integration *opened =
-        catalog_find_integration(catalog, head->integration_id);
+        catalog_find_integration(catalog, head->integration_id, NULL);
     return opened ? opened : head;
 }
 
@@ -352,6 +352,7 @@ static int show_action(struct session *session, const struct catalog_action *act
     (void)printf("\nlevel: %s%s%s\n", catalog_level_name(action->level),
                  action->requires_confirmation ? ", needs \"confirm\": true" : "",
                  action->is_idempotent ? ", may be repeated" : "");
+    show_line("taken back by: ", action->undo);
     show_strings("needs one of the scopes:", action->scopes);
     show_line("documentation: ", action->docs_url);
     show_line("", catalog_proof(action, &session->arena));
@@ -392,30 +393,30 @@ int catalog_show_one(struct session *session, slice integration, slice action, b
 
 static void put_found(struct output_json *json, const void *row)
 {
-    const struct search_hit *hit = row;
+    const struct catalog_hit *hit = row;
     const struct catalog_action *action = hit->action;
     json_open(&json->w, '{');
     output_json_str(json, "kind", action ? SLICE("action") : SLICE("integration"));
     output_json_str(json, "integration_id", hit->integration->integration_id);
     output_json_str(json, "action_id", action ? action->action_id : SLICE_NONE);
     output_json_str(json, "title", action ? action->title : hit->integration->name);
-    output_json_str(json, "relevance", search_relevance_name(hit));
+    output_json_str(json, "relevance", catalog_relevance_name(hit));
     json_close(&json->w, '}');
 }
 
 static void put_found_cells(struct output_table *table, const void *row)
 {
-    const struct search_hit *hit = row;
+    const struct catalog_hit *hit = row;
     const struct catalog_action *action = hit->action;
     output_table_cell(table, hit->integration->integration_id);
     output_table_cell(table, action ? action->action_id : SLICE("-"));
     output_table_cell(table, action ? slice_cstr(catalog_level_name(action->level)) : SLICE("-"));
     output_table_cell(table, action ? action->title : hit->integration->name);
-    output_table_cell(table, search_relevance_name(hit));
+    output_table_cell(table, catalog_relevance_name(hit));
 }
 
 static const struct output_list found_list = {
-    .row_size = sizeof(struct search_hit),
+    .row_size = sizeof(struct catalog_hit),
     .headings = "INTEGRATION|ACTION|LEVEL|TITLE|RELEVANCE",
     .none = "nothing found; try other words, or see `sluice catalog list`",
     .put_cells = put_found_cells,
@@ -426,7 +427,7 @@ int catalog_show_found(struct session *session, slice query, bool as_json)
 {
     struct search_request request = {
         .query = query, .with_integrations = true, .with_actions = true, .limit = FOUND_MAX};
-    struct search_hit *hits;
+    struct catalog_hit *hits;
     size_t count;
     /* The search fails only for want of memory; a query without hits is OK. */
     if (catalog_search(session->catalog, &session->arena, &request, &hits, &count) != OK)

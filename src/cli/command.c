@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/session.h"
+#include "cli/manual.h"
 #include "config/attach.h"
 
 const struct config_option command_json = {"json", NULL, "print JSON, for scripts"};
@@ -134,14 +135,14 @@ static int unknown_verb(const struct command_call *call, const char *name)
 
 /* ---- running ---- */
 
-/* Servers log as configured. Other commands write to a person, so they log only warnings and
- * errors. */
+/* Servers log as configured. Commands with a session write to a person, so they log only warnings
+ * and errors, as those do that have no settings of a log. */
 static int open_log(const struct command_call *call, struct err *err)
 {
     const struct config *config = call->config;
     enum log_level level = LOG_WARN;
     enum log_format format = LOG_TEXT;
-    if (call->command->scopes & (CONFIG_SERVE | CONFIG_DEV)) {
+    if (!call->verb->body && call->command->scopes & (CONFIG_SERVE | CONFIG_DEV)) {
         if (!log_level_parse(config->log_level, &level))
             return err_set(err, ERR_INVALID,
                            "log-level is trace, debug, info, warn or error, got \"%.*s\"",
@@ -241,13 +242,17 @@ static int run_command(const struct command *const *commands, size_t count, int 
     return run_call(&call);
 }
 
-/* `sluice help accounts create` is the same as `sluice accounts create --help`. */
+/* `sluice help accounts create` is the same as `sluice accounts create --help`; --man, --man-conf
+ * and --bash are for packages. */
 static int run_help(const struct command *const *commands, size_t count, int argc, char **argv)
 {
     if (argc == 0) {
         command_help_all(stdout, commands, count);
         return EXIT_OK;
     }
+    if (strncmp(argv[0], "--", 2) == 0 &&
+        manual_print(stdout, slice_cstr(argv[0] + 2), commands, count))
+        return EXIT_OK;
     const struct command *command = find_command(commands, count, argv[0]);
     if (!command)
         return unknown_command(commands, count, argv[0]);

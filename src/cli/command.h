@@ -32,14 +32,13 @@ struct command_verb {
     const char
         *synopsis;       /* its arguments, which are counted: "ACCOUNT [ID]", "FILE..."; "": none */
     const char *summary; /* one sentence */
+    /* One of body and run: a session's body (session_run), or what returns an exit code and has
+     * printed its own errors, by command_fail. */
+    int (*body)(struct session *session, struct command_call *call);
     const struct config_option *options; /* may be NULL */
     size_t option_count;
-    const char
-        *needs; /* an option that is required; the verb itself reports it missing. NULL: none */
-    /* One of the two. It returns an exit code and has printed its own errors, by command_fail; or
-     * it is a session's body (session_run). */
+    const char *needs; /* an option that is required; the verb itself reports it missing. NULL */
     int (*run)(struct command_call *call);
-    int (*body)(struct session *session, struct command_call *call);
 };
 
 struct command {
@@ -53,6 +52,7 @@ struct command {
 
 #define COMMAND_VERBS(array)   .verbs = (array), .verb_count = ARRAY_LEN(array)
 #define COMMAND_OPTIONS(array) .options = (array), .option_count = ARRAY_LEN(array)
+#define COMMAND_NO_OPTIONS     .options = NULL
 /* --json, of a verb without other options. */
 #define COMMAND_JSON .options = &command_json, .option_count = 1
 extern const struct config_option command_json;

@@ -3,11 +3,12 @@
  */
 #include <stdarg.h>
 
+#include "base/version.h"
 #include "cli/command.h"
 
 enum { NAME_WIDTH = 15, USAGE_WIDTH = 79, USAGE_INDENT = 14 };
 
-const char command_version[] = "0.1.0";
+const char command_version[] = SLUICE_VERSION;
 
 void command_help_all(FILE *out, const struct command *const *commands, size_t count)
 {

@@ -21,13 +21,12 @@ static int read_scopes(struct session *session, slice text, slice *scopes)
     buf_init(&out, 16 * 1024);
     while (text.len > 0) {
         slice one = slice_trim(slice_split(&text, ' '));
-        for (size_t i = 0; i < one.len; i++)
-            /* Scopes are compared word by word later, so anything else could never match. */
-            if ((unsigned char)one.ptr[i] <= 0x20 || (unsigned char)one.ptr[i] >= 0x7f) {
-                buf_deinit(&out);
-                return err_set(&session->err, ERR_INVALID,
-                               "scopes are words of printable ASCII, separated by spaces");
-            }
+        /* Scopes are compared word by word later, so anything else could never match. */
+        if (slice_printable(one, '!') < one.len) {
+            buf_deinit(&out);
+            return err_set(&session->err, ERR_INVALID,
+                           "scopes are words of printable ASCII, separated by spaces");
+        }
         if (out.len > 0 && one.len > 0)
             buf_append_char(&out, ' ');
         buf_append(&out, one);
@@ -110,10 +109,9 @@ static int add_connection(struct session *session, struct command_call *call)
         return err_set(&session->err, ERR_INVALID,
                        "--credential-file is missing: a file, or - for stdin, with a JSON object "
                        "of %s",
-                       credential_form(order.auth->kind));
-    /* One byte more than allowed, so that a file that is too long is recognized. */
+                       catalog_credential_of(order.auth->kind)->form);
     buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
-    int result = credential_read(path.ptr, &text, &session->err);
+    int result = credential_read(path.ptr, "a credential as JSON", &text, &session->err);
     order.credential = buf_slice(&text);
     if (result == OK)
         result = credential_connect(session, &order, &id);
@@ -280,32 +278,19 @@ static const struct config_option authorize_options[] = {
 };
 
 static const struct command_verb verbs[] = {
-    {.name = "add",
-     .synopsis = "ACCOUNT INTEGRATION",
-     .summary = "Connect an app with an existing credential. It is stored encrypted.",
-     COMMAND_OPTIONS(add_options),
-     .needs = "credential-file",
-     .body = add_connection},
-    {.name = "authorize",
-     .synopsis = "ACCOUNT INTEGRATION",
-     .summary = "Connect an app by OAuth: prints the address to open in a browser, and reads from "
-                "stdin the one that the browser ends at.",
-     COMMAND_OPTIONS(authorize_options),
-     .needs = "redirect-uri",
-     .body = authorize},
-    {.name = "list",
-     .synopsis = "ACCOUNT",
-     .summary = "The connections of an account.",
-     COMMAND_JSON,
-     .body = list_connections},
-    {.name = "default",
-     .synopsis = "ACCOUNT CONNECTION",
-     .summary = "Make it the connection of calls that name none.",
-     .body = set_default_connection},
-    {.name = "remove",
-     .synopsis = "ACCOUNT CONNECTION",
-     .summary = "Delete a connection and its credential. The app is not notified.",
-     .body = remove_connection},
+    {"add", "ACCOUNT INTEGRATION",
+     "Connect an app with an existing credential. It is stored encrypted.", add_connection,
+     COMMAND_OPTIONS(add_options), .needs = "credential-file"},
+    {"authorize", "ACCOUNT INTEGRATION",
+     "Connect an app by OAuth: prints the address to open in a browser, and reads from "
+     "stdin the one that the browser ends at.",
+     authorize, COMMAND_OPTIONS(authorize_options), .needs = "redirect-uri"},
+    {"list", "ACCOUNT", "The connections of an account.", list_connections, COMMAND_JSON},
+    {"default", "ACCOUNT CONNECTION", "Make it the connection of calls that name none.",
+     set_default_connection, COMMAND_NO_OPTIONS},
+    {"remove", "ACCOUNT CONNECTION",
+     "Delete a connection and its credential. The app is not notified.", remove_connection,
+     COMMAND_NO_OPTIONS},
 };
 
 const struct command connections_command = {

@@ -15,55 +15,9 @@ enum {
     CREDENTIAL_ARENA_BYTES_MAX = 1024 * 1024,
     EXPIRES_IN_S_MAX = 10 * 365 * 86400,
     REPORT_BYTES_MAX = 400,
-    MEMBERS_MAX = 6
 };
 
-/* ---- shapes ---- */
-
-struct member {
-    const char *name;
-    bool is_optional;
-};
-
-static const struct shape {
-    const char *form;
-    struct member members[MEMBERS_MAX];
-} shapes[] = {
-    [AUTH_NONE] = {"nothing", {{NULL, false}}},
-    [AUTH_OAUTH2] = {"access_token, and optionally refresh_token, expires_at or expires_in, scope "
-                     "and token_type",
-                     {{"access_token", false},
-                      {"refresh_token", true},
-                      {"expires_at", true},
-                      {"expires_in", true},
-                      {"scope", true},
-                      {"token_type", true}}},
-    [AUTH_OAUTH2_CLIENT_CREDENTIALS] = {"client_id and client_secret, or access_token and "
-                                        "optionally expires_at, or nothing where `sluice "
-                                        "oauth-clients` has one for the app",
-                                        {{"client_id", true},
-                                         {"client_secret", true},
-                                         {"access_token", true},
-                                         {"expires_at", true},
-                                         {"expires_in", true}}},
-    [AUTH_API_KEY] = {"api_key", {{"api_key", false}}},
-    [AUTH_BEARER] = {"token", {{"token", false}}},
-    [AUTH_BASIC] = {"username and password", {{"username", false}, {"password", false}}},
-};
-
-const char *credential_form(enum catalog_auth_kind kind)
-{
-    ASSERT(kind < ARRAY_LEN(shapes));
-    return shapes[kind].form;
-}
-
-static const struct member *find_member(const struct shape *shape, slice name)
-{
-    for (size_t i = 0; i < MEMBERS_MAX && shape->members[i].name; i++)
-        if (slice_eq_cstr(name, shape->members[i].name))
-            return &shape->members[i];
-    return NULL;
-}
+/* ---- checking ---- */
 
 /* The value becomes a header's value in the end: printable, without line ends. A password may be
  * empty. */
@@ -83,18 +37,20 @@ static bool is_span(slice name, const struct json *value)
            seconds <= EXPIRES_IN_S_MAX;
 }
 
-static int check_credential_members(const struct shape *shape, const struct json *object,
+static int check_credential_members(enum catalog_auth_kind kind, const struct json *object,
                                     struct err *err)
 {
+    const struct catalog_credential *known = catalog_credential_of(kind);
+    slice required = slice_cstr(known->required);
     for (uint32_t i = 0; i < object->count; i++) {
         const struct json_member *pair = &object->as.members[i];
         slice name = json_str(&pair->key), value = json_str(&pair->value);
         /* An unknown member is likely a misspelt one, so it is refused, and its value never
          * printed. */
-        if (!find_member(shape, name))
+        if (!catalog_credential_has(kind, name))
             return err_set(err, ERR_INVALID,
                            "the credential has a member \"%.*s\"; the members are %s",
-                           SLICE_ARG(slice_first_utf8(name, 40)), shape->form);
+                           SLICE_ARG(slice_first_utf8(name, 40)), known->form);
         if (is_span(name, &pair->value))
             continue;
         if (slice_eq_cstr(name, "expires_in"))
@@ -105,17 +61,19 @@ static int check_credential_members(const struct shape *shape, const struct json
                            /* The message names the member, never its value. */
                            SLICE_ARG(name), may_be_empty ? "" : ", and not empty");
     }
-    for (size_t i = 0; i < MEMBERS_MAX && shape->members[i].name; i++)
-        if (!shape->members[i].is_optional && !json_get(object, slice_cstr(shape->members[i].name)))
-            return err_set(err, ERR_INVALID, "the credential lacks %s; the members are %s",
-                           shape->members[i].name, shape->form);
+    while (required.len > 0) {
+        slice name = slice_split(&required, ' ');
+        if (!json_get(object, name))
+            return err_set(err, ERR_INVALID, "the credential lacks %.*s; the members are %s",
+                           SLICE_ARG(name), known->form);
+    }
     return OK;
 }
 
 int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
                      int64_t *expires_at, struct err *err)
 {
-    ASSERT(kind < ARRAY_LEN(shapes));
+    const char *form = catalog_credential_of(kind)->form;
     *expires_at = 0;
     if (kind == AUTH_NONE)
         return err_set(err, ERR_REFUSED, "this integration needs no connection: it has no auth");
@@ -123,9 +81,8 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
     if (!object)
         return err_prefix(err, "the credential is not JSON");
     if (!json_is(object, JSON_OBJECT))
-        return err_set(err, ERR_INVALID, "the credential must be a JSON object of %s",
-                       shapes[kind].form);
-    if (check_credential_members(&shapes[kind], object, err) != OK)
+        return err_set(err, ERR_INVALID, "the credential must be a JSON object of %s", form);
+    if (check_credential_members(kind, object, err) != OK)
         return (int)err->code;
     /* expires_at wins if a file has both. */
     slice expiry = json_get_str(object, SLICE("expires_at"));
@@ -138,33 +95,31 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
     /* One without the other cannot be used, and would fail only at the first call. */
     if (has_id != (json_get(object, SLICE("client_secret")) != NULL))
         return err_set(err, ERR_INVALID,
-                       "client_id and client_secret go together; the members are %s",
-                       shapes[kind].form);
+                       "client_id and client_secret go together; the members are %s", form);
     return OK;
 }
 
 /* ---- reading ---- */
 
-int credential_read(const char *path, struct buf *out, struct err *err)
+int credential_read(const char *path, const char *what, struct buf *out, struct err *err)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     FILE *file = is_stdin ? stdin : fopen(path, "re");
     if (!file)
         return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    /* One byte more than allowed, so that a credential that is too long is recognized. */
-    char *room = buf_reserve(out, CREDENTIAL_FILE_BYTES_MAX + 1);
+    size_t bytes_max = out->bytes_max - 1;
+    char *room = buf_reserve(out, out->bytes_max);
     int result = OK;
     if (!room)
         result = err_set(err, ERR_NOMEM, "out of memory");
-    size_t len = room ? fread(room, 1, CREDENTIAL_FILE_BYTES_MAX + 1, file) : 0;
+    size_t len = room ? fread(room, 1, out->bytes_max, file) : 0;
     if (room && ferror(file))
         result = err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    else if (len > CREDENTIAL_FILE_BYTES_MAX)
-        result =
-            err_set(err, ERR_LIMIT, "a credential has at most %d bytes", CREDENTIAL_FILE_BYTES_MAX);
+    else if (len > bytes_max)
+        result = err_set(err, ERR_LIMIT, "%s has at most %zu bytes", what, bytes_max);
     else if (room && len == 0)
-        result = err_set(err, ERR_SYNTAX, "%s is empty; it should hold a credential as JSON",
-                         is_stdin ? "stdin" : path);
+        result = err_set(err, ERR_SYNTAX, "%s is empty; it should hold %s",
+                         is_stdin ? "stdin" : path, what);
     buf_added(out, len);
     if (!is_stdin)
         (void)fclose(file);

@@ -16,10 +16,10 @@ enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
  * a copy of the credential afterwards: give it a short-lived one. */
 int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
                      int64_t *expires_at, struct err *err) MUST_CHECK;
-/* "access_token, refresh_token (optional), expires_at (optional)": for help and errors. */
-const char *credential_form(enum catalog_auth_kind kind);
-/* Reads a file, or stdin for "-", into out (wiped by the caller). */
-int credential_read(const char *path, struct buf *out, struct err *err) MUST_CHECK;
+/* Reads a file, or stdin for "-", into out (wiped by the caller), whose maximum is one byte more
+ * than `what` may have: so that one that is too long is recognized. */
+int credential_read(const char *path, const char *what, struct buf *out,
+                    struct err *err) MUST_CHECK;
 
 /* Checks params (JSON text; SLICE_NONE: none) against what the integration asks for. */
 int credential_params_check(struct session *session, const struct catalog_integration *integration,

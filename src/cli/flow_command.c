@@ -184,25 +184,13 @@ static int explain_flow(struct session *session, struct command_call *call)
 /* ---- the table ---- */
 
 static const struct command_verb verbs[] = {
-    {.name = "lint",
-     .synopsis = "FILE|DIR...",
-     .summary = "Check templates against the catalog; exits 1 if one has an error.",
-     .body = lint_templates},
-    {.name = "list",
-     .synopsis = "",
-     .summary = "The templates that flows can be started from.",
-     COMMAND_JSON,
-     .body = list_templates},
-    {.name = "show",
-     .synopsis = "TEMPLATE",
-     .summary = "Print a template: its input and its steps.",
-     COMMAND_JSON,
-     .body = show_template},
-    {.name = "explain",
-     .synopsis = "FLOW",
-     .summary = "Explain why a flow does not move: its owner, what it waits for, its last error.",
-     COMMAND_JSON,
-     .body = explain_flow},
+    {"lint", "FILE|DIR...", "Check templates against the catalog; exits 1 if one has an error.",
+     lint_templates, COMMAND_NO_OPTIONS},
+    {"list", "", "The templates that flows can be started from.", list_templates, COMMAND_JSON},
+    {"show", "TEMPLATE", "Print a template: its input and its steps.", show_template, COMMAND_JSON},
+    {"explain", "FLOW",
+     "Explain why a flow does not move: its owner, what it waits for, its last error.",
+     explain_flow, COMMAND_JSON},
 };
 
 const struct command flow_command = {

@@ -2,6 +2,7 @@
  * sluice keys: API keys of accounts, and the master keys that seal credentials.
  */
 #include "base/clock.h"
+#include "base/ip.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -10,13 +11,15 @@
 #include "tls/tls.h"
 #include "vault/key.h"
 
-enum { MASTER_KEY_BYTES_MAX = 256, LIFE_DAYS_MAX = 3650 };
+enum { MASTER_KEY_BYTES_MAX = 256, LIFE_DAYS_MAX = 3650, ADDRESSES_BYTES_MAX = 3000 };
+
+/* Of keys roll. */
+#define OVERLAP "24h"
 
 static const int64_t us_per_ms = 1000, ms_per_day = 86400000;
 
 /* ---- create ---- */
 
-/* "90d" from now on, or a point in time. 0: never. */
 /* A time from now or a point in time; microseconds since 1970, 0 where the key never expires. A key
  * that had expired before it was printed would be of no use, so the past is an error. */
 static int read_expiry(slice text, int64_t *expires_at, struct err *err)
@@ -41,16 +44,44 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
     return OK;
 }
 
-/* Into the key: name, scopes (all by default), expiry. */
-static int read_options(const struct command_call *call, struct api_key *key, struct err *err)
+/* "10.0.0.0/8,2001:db8::1" into the key, as words. All of it is checked here: a server refuses a
+ * key from everywhere if it understands no entry of the list. */
+static int read_addresses(slice list, struct arena *arena, struct api_key *key, struct err *err)
 {
+    struct ip_network network;
+    size_t count = 0;
+    slice words = arena_dup(arena, list);
+    if (list.len > ADDRESSES_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "allow-address has at most %d characters",
+                       ADDRESSES_BYTES_MAX);
+    while (list.ptr) {
+        if (ip_network_parse(slice_split(&list, ','), &network, err) != OK)
+            return err_prefix(err, "allow-address");
+        if (++count > API_KEY_ADDRESSES_MAX)
+            return err_set(err, ERR_LIMIT, "a key has at most %d addresses", API_KEY_ADDRESSES_MAX);
+    }
+    for (char *c = (char *)(uintptr_t)words.ptr; c && *c; c++)
+        if (*c == ',')
+            *c = ' ';
+    key->addresses = words;
+    return words.ptr ? OK : err_set(err, ERR_NOMEM, "out of memory");
+}
+
+/* Into the key: name, scopes (all by default), addresses, expiry. */
+static int read_options(struct session *session, const struct command_call *call,
+                        struct api_key *key)
+{
+    struct err *err = &session->err;
     slice name = command_option(call, "name"), scopes = command_option(call, "scopes");
+    slice addresses = command_option(call, "allow-address");
     key->name = name.ptr ? name : SLICE("");
     key->scopes = SCOPE_ALL;
     /* The name is optional, but an invalid one is an error. */
     if (name.len > 0 && output_name_check(name, "a name", API_KEY_NAME_MAX, err) != OK)
         return (int)err->code;
     if (scopes.ptr && scopes_parse(scopes, &key->scopes, err) != OK)
+        return (int)err->code;
+    if (addresses.ptr && read_addresses(addresses, &session->arena, key, err) != OK)
         return (int)err->code;
     return read_expiry(command_option(call, "expires"), &key->expires_at, err);
 }
@@ -70,6 +101,7 @@ static void put_api_key(struct output_json *json, const struct api_key *key, con
     output_json_time(json, "expires_at", key->expires_at);
     output_json_time(json, "revoked_at", key->revoked_at);
     output_json_time(json, "last_used_at", key->last_used_at);
+    output_json_str(json, "addresses", key->addresses);
     json_close(&json->w, '}');
 }
 
@@ -90,21 +122,30 @@ static int print_new(struct session *session, const struct command_call *call,
     return OK;
 }
 
-/* Of the audit event: an id and a prefix tell which key it was, and neither opens anything. */
-static int key_details(struct session *session, const struct api_key *key, slice *details)
+/* Of the audit event: an id and a prefix tell which key it was, and neither opens anything. old:
+ * NULL, or the key that this one replaces. */
+static int key_details(struct session *session, const struct api_key *key,
+                       const struct api_key *old, slice *details)
 {
-    char id[UUID_TEXT_LEN + 1], scopes[33];
+    char id[UUID_TEXT_LEN + 1], scopes[33], replaced[UUID_TEXT_LEN + 1];
+    slice more = SLICE("");
     uuid_format(key->id, id);
+    if (old) {
+        uuid_format(old->id, replaced);
+        more = arena_printf(&session->arena, ",\"replaces\":\"%s\"", replaced);
+    }
     *details = arena_printf(&session->arena,
                             "{\"key_id\":\"%s\",\"prefix\":\"%.*s\","
-                            "\"scopes\":\"%.*s\"}",
+                            "\"scopes\":\"%.*s\"%.*s}",
                             id, SLICE_ARG(key->prefix),
-                            SLICE_ARG(scopes_format(key->scopes, scopes)));
+                            SLICE_ARG(scopes_format(key->scopes, scopes)), SLICE_ARG(more));
     return details->ptr ? OK : err_set(&session->err, ERR_NOMEM, "out of memory");
 }
 
-/* The database gets the hash of the key, not its text. */
-static int store_new(struct session *session, struct api_key *key, const struct vault_key *fresh)
+/* The database gets the hash of the key, not its text. old: NULL, or the key that this one
+ * replaces, which expires at its expires_at. */
+static int store_new(struct session *session, struct api_key *key, const struct vault_key *fresh,
+                     const struct api_key *old)
 {
     slice details;
     memcpy(key->hash, fresh->hash, sizeof(key->hash));
@@ -112,30 +153,41 @@ static int store_new(struct session *session, struct api_key *key, const struct 
     key->prefix = slice_cstr(fresh->prefix);
     key->created_at = clock_wall_us();
     /* The event precedes the key, in one transaction: session_commit ends both. */
-    if (key_details(session, key, &details) != OK ||
-        session_audit(session, key->account_id, "key.created", details) != OK)
+    if (key_details(session, key, old, &details) != OK ||
+        session_audit(session, key->account_id, old ? "key.rolled" : "key.created", details) != OK)
         return (int)session->err.code;
-    return session_commit(session, store_api_key_create_sync(session->sync, key, &session->err));
+    int result = store_api_key_create_sync(session->sync, key, &session->err);
+    if (result == OK && old)
+        result = store_api_key_expire_sync(session->sync, old->account_id, old->id, old->expires_at,
+                                           &session->err);
+    return session_commit(session, result);
+}
+
+/* Draws, stores and prints a key; old as in store_new. */
+static int make_key(struct session *session, struct command_call *call,
+                    const struct account *account, struct api_key *key, const struct api_key *old)
+{
+    struct vault_key fresh;
+    vault_key_new(&fresh);
+    key->account_id = account->account_id;
+    int result = store_new(session, key, &fresh, old);
+    if (result == OK)
+        result = print_new(session, call, key, fresh.text);
+    if (result == OK && account->disabled_at)
+        (void)fprintf(stderr, "the account is disabled: its keys are refused\n");
+    mem_wipe(&fresh, sizeof(fresh));
+    return result;
 }
 
 static int create_key(struct session *session, struct command_call *call)
 {
     struct account account;
     struct api_key key = {.name = SLICE_NONE};
-    if (read_options(call, &key, &session->err) != OK || tls_library_init(&session->err) != OK ||
+    if (read_options(session, call, &key) != OK || tls_library_init(&session->err) != OK ||
         session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
-    /* Drawn last, so that an error above leaves no key text in memory. */
-    struct vault_key fresh;
-    vault_key_new(&fresh);
-    key.account_id = account.account_id;
-    int result = store_new(session, &key, &fresh);
-    if (result == OK)
-        result = print_new(session, call, &key, fresh.text);
-    if (result == OK && account.disabled_at)
-        (void)fprintf(stderr, "the account is disabled: its keys are refused\n");
-    mem_wipe(&fresh, sizeof(fresh));
-    return result;
+    /* The key is drawn last, so that an error above leaves no key text in memory. */
+    return make_key(session, call, &account, &key, NULL);
 }
 
 /* ---- list ---- */
@@ -158,6 +210,7 @@ static void put_key_cells(struct output_table *table, const void *row)
     output_table_time(table, key->created_at);
     output_table_time(table, key->expires_at);
     output_table_time(table, key->last_used_at);
+    output_table_cell(table, key->addresses.ptr ? key->addresses : SLICE("any"));
     output_table_cell(table, key->name);
 }
 
@@ -168,7 +221,7 @@ static void put_listed_key(struct output_json *json, const void *row)
 
 static const struct output_list key_list = {
     .row_size = sizeof(struct api_key),
-    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|NAME",
+    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|FROM|NAME",
     .none = "the account has no keys; `sluice keys create` makes one",
     .put_cells = put_key_cells,
     .put_json = put_listed_key,
@@ -187,7 +240,7 @@ static int list_keys(struct session *session, struct command_call *call)
                        &session->err);
 }
 
-/* ---- revoke ---- */
+/* ---- revoke, roll ---- */
 
 /* By id, or by the prefix where no other key has the same. */
 static int find_key(struct session *session, struct uuid account_id, slice text,
@@ -221,7 +274,7 @@ static int revoke(struct session *session, struct command_call *call)
     slice details;
     if (session_open_account(session, call, &account) != OK ||
         find_key(session, account.account_id, slice_cstr(call->argv[1]), &key) != OK ||
-        key_details(session, &key, &details) != OK ||
+        key_details(session, &key, NULL, &details) != OK ||
         session_audit(session, account.account_id, "key.revoked", details) != OK)
         return (int)session->err.code;
     int result =
@@ -229,6 +282,51 @@ static int revoke(struct session *session, struct command_call *call)
     if (session_commit(session, result) != OK)
         return (int)session->err.code;
     (void)printf("revoked %.*s\n", SLICE_ARG(key.prefix));
+    return OK;
+}
+
+/* Until when the old key is good: not longer than it would have been. */
+static int read_overlap(slice text, struct api_key *old, struct err *err)
+{
+    uint64_t ms;
+    if (!text.ptr)
+        text = SLICE(OVERLAP);
+    if (!config_parse_ms(text, &ms) || ms > (uint64_t)(LIFE_DAYS_MAX * ms_per_day))
+        return err_set(err, ERR_INVALID,
+                       "overlap must be a time such as 24h or 0s (at most %dd), got \"%.*s\"",
+                       LIFE_DAYS_MAX, SLICE_ARG(text));
+    int64_t until = clock_wall_us() + (int64_t)ms * us_per_ms;
+    if (!old->expires_at || until < old->expires_at)
+        old->expires_at = until;
+    return OK;
+}
+
+/* The new key and the end of the old one are one transaction: no failure leaves a client without a
+ * good key. Two that roll the same key at once make two new keys, and the sooner end holds. */
+static int roll(struct session *session, struct command_call *call)
+{
+    struct account account;
+    struct api_key old;
+    char until[TIME_TEXT_LEN + 1];
+    slice expires = command_option(call, "expires");
+    if (session_open_account(session, call, &account) != OK ||
+        tls_library_init(&session->err) != OK ||
+        find_key(session, account.account_id, slice_cstr(call->argv[1]), &old) != OK)
+        return (int)session->err.code;
+    if (strcmp(api_key_state(&old), "live") != 0)
+        return err_set(&session->err, ERR_INVALID,
+                       "the key %.*s is %s; `sluice keys create` makes one without it",
+                       SLICE_ARG(old.prefix), api_key_state(&old));
+    struct api_key key = {.name = old.name, .scopes = old.scopes, .addresses = old.addresses};
+    /* As long a life as the old one was given. */
+    if (old.expires_at)
+        key.expires_at = clock_wall_us() + (old.expires_at - old.created_at);
+    if ((expires.ptr && read_expiry(expires, &key.expires_at, &session->err) != OK) ||
+        read_overlap(command_option(call, "overlap"), &old, &session->err) != OK ||
+        make_key(session, call, &account, &key, &old) != OK)
+        return (int)session->err.code;
+    time_format(old.expires_at, until);
+    (void)fprintf(stderr, "the old key %.*s is refused from %s on\n", SLICE_ARG(old.prefix), until);
     return OK;
 }
 
@@ -256,37 +354,34 @@ static const struct config_option create_options[] = {
     {"name", "NAME", "what the key is for, printed in lists"},
     {"scopes", "LIST", "of read, execute, approve, admin; all by default"},
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
+    {"allow-address", "LIST", "addresses and networks such as 10.1.0.0/16,::1; any by default"},
+    {"json", NULL, "print JSON, for scripts"},
+};
+
+static const struct config_option roll_options[] = {
+    {"overlap", "TIME", "how long both keys are good; " OVERLAP " by default, 0s: not at all"},
+    {"expires", "TIME", "of the new key; by default as long a life as the old one was given"},
     {"json", NULL, "print JSON, for scripts"},
 };
 
 static const struct command_verb verbs[] = {
-    {.name = "create",
-     .synopsis = "ACCOUNT",
-     .summary = "Make an API key. It is printed once: only its hash is stored.",
-     COMMAND_OPTIONS(create_options),
-     .body = create_key},
-    {.name = "list",
-     .synopsis = "ACCOUNT",
-     .summary = "The keys of an account.",
-     COMMAND_JSON,
-     .body = list_keys},
-    {.name = "revoke",
-     .synopsis = "ACCOUNT KEY",
-     .summary = "Refuse a key from now on; KEY is its id or its prefix.",
-     .body = revoke},
-    {.name = "master",
-     .synopsis = "",
-     .summary = "Print a new master key. Keep it in a file of mode 0600 (master-key-file).",
-     .body = master},
-    {.name = "rotate",
-     .synopsis = "",
-     .summary = "Seal all stored credentials under the first master key.",
-     .body = rotate_all},
+    {"create", "ACCOUNT", "Make an API key. It is printed once: only its hash is stored.",
+     create_key, COMMAND_OPTIONS(create_options)},
+    {"list", "ACCOUNT", "The keys of an account.", list_keys, COMMAND_JSON},
+    {"roll", "ACCOUNT KEY",
+     "Make a key with the same name, scopes and addresses; the old one expires soon.", roll,
+     COMMAND_OPTIONS(roll_options)},
+    {"revoke", "ACCOUNT KEY", "Refuse a key from now on; KEY is its id or its prefix.", revoke,
+     COMMAND_NO_OPTIONS},
+    {"master", "", "Print a new master key. Keep it in a file of mode 0600 (master-key-file).",
+     master, COMMAND_NO_OPTIONS},
+    {"rotate", "", "Seal all stored credentials under the first master key.", rotate_all,
+     COMMAND_NO_OPTIONS},
 };
 
 const struct command keys_command = {
     .name = "keys",
-    .summary = "API keys: create, list, revoke; master keys: master, rotate",
+    .summary = "API keys: create, list, roll, revoke; master keys: master, rotate",
     .help =
         "To change the master key: add a new one (`sluice keys master`) as the last line of the "
         "file and restart the servers, so that all can open what it seals; move it to the "

@@ -15,9 +15,9 @@
 enum { FILES_MAX = 1024 * 1024 };
 
 static const struct command *const commands[] = {
-    &serve_command,         &dev_command,     &migrate_command,
-    &accounts_command,      &keys_command,    &connections_command,
-    &oauth_clients_command, &catalog_command, &flow_command,
+    &serve_command, &dev_command,         &migrate_command,       &accounts_command,
+    &keys_command,  &connections_command, &oauth_clients_command, &catalog_command,
+    &flow_command,  &doctor_command,      &healthcheck_command,   &top_command,
 };
 
 /* A descriptor 0, 1 or 2 that is closed would be taken by the next file or socket, and every

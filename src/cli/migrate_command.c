@@ -1,11 +1,13 @@
 /*
  * sluice migrate: brings the schema to this program's version; with --check it changes nothing and
- * says whether `serve` would start.
+ * says whether `serve` would start; with --citus it distributes the tables, and without it those
+ * that a migration has added to a database that is distributed.
  */
 #include <stdio.h>
 
 #include "base/embed.h"
 #include "cli/commands.h"
+#include "pg/citus.h"
 #include "pg/migrate.h"
 
 static void on_apply(void *owner, unsigned version, const char *name)
@@ -14,6 +16,36 @@ static void on_apply(void *owner, unsigned version, const char *name)
     (void)version;
     (void)printf("applying %s\n", name);
     (void)fflush(stdout);
+}
+
+static void on_done(void *owner, slice what)
+{
+    (void)owner;
+    (void)printf("%.*s\n", SLICE_ARG(what));
+    (void)fflush(stdout);
+}
+
+static int migrate(const char *url, bool is_citus, unsigned shards, struct err *err)
+{
+    const struct pg_migrate_events events = {.on_apply = on_apply};
+    const struct pg_citus_events citus_events = {.on_done = on_done};
+    unsigned applied = 0;
+    struct pg_sync *sync = pg_sync_open(url, err);
+    int rc = sync ? OK : ERR_IO;
+    if (rc == OK && is_citus)
+        rc = pg_citus_demand(sync, err);
+    if (rc == OK)
+        rc = pg_migrate(url, embed_sql, embed_sql_count, &events, &applied, err);
+    if (rc == OK)
+        (void)printf(applied > 0 ? "the schema is now at version %u\n"
+                                 : "the schema is at version %u already\n",
+                     pg_schema_known(embed_sql, embed_sql_count));
+    if (rc == OK && !is_citus)
+        rc = pg_citus_is_distributed(sync, &is_citus, err);
+    if (rc == OK && is_citus)
+        rc = pg_citus_distribute(sync, embed_sql, embed_sql_count, shards, &citus_events, err);
+    pg_sync_close(sync);
+    return rc;
 }
 
 static int check(struct command_call *call, const char *url)
@@ -30,33 +62,34 @@ static int check(struct command_call *call, const char *url)
 static int run_migrate(struct command_call *call)
 {
     struct err err;
-    unsigned applied = 0;
-    const struct pg_migrate_events events = {.on_apply = on_apply};
-    slice url = call->config->database_url;
+    bool is_citus = command_has(call, "citus");
+    slice url = call->config->database_url, shards_text = command_option(call, "shards");
+    uint64_t shards = 0;
     if (url.len == 0)
         return command_misuse(call, "no database: set DATABASE_URL or --database-url, for example "
                                     "postgresql://user@localhost/sluice");
+    if (shards_text.ptr &&
+        (!is_citus || !slice_to_u64(shards_text, PG_CITUS_SHARDS_MAX, &shards) || shards == 0))
+        return command_misuse(call, "--shards is a number from 1 to %d, and goes with --citus",
+                              PG_CITUS_SHARDS_MAX);
     if (command_has(call, "check"))
         return check(call, url.ptr);
-    if (pg_migrate(url.ptr, embed_sql, embed_sql_count, &events, &applied, &err) != OK)
+    if (migrate(url.ptr, is_citus, (unsigned)shards, &err) != OK)
         return command_fail(call, "%s", err.text);
-    unsigned known = pg_schema_known(embed_sql, embed_sql_count);
-    (void)printf(applied > 0 ? "the schema is now at version %u\n"
-                             : "the schema is at version %u already\n",
-                 known);
     return EXIT_OK;
 }
 
 static const struct config_option options[] = {
     {"check", NULL, "change nothing; exit 1 where `serve` would refuse to start"},
+    {"citus", NULL,
+     "distribute the tables by account over the nodes of the Citus cluster whose coordinator this "
+     "database is on; for servers with --database-batch sharded"},
+    {"shards", "N", "of each table that is distributed now; left out: citus.shard_count, 32"},
 };
 
-static const struct command_verb verbs[] = {{
-    .synopsis = "",
-    .summary = "Bring the database's schema to this program's version; safe to repeat.",
-    COMMAND_OPTIONS(options),
-    .run = run_migrate,
-}};
+static const struct command_verb verbs[] = {
+    {NULL, "", "Bring the database's schema to this program's version; safe to repeat.",
+     COMMAND_OPTIONS(options), .run = run_migrate}};
 
 const struct command migrate_command = {
     .name = "migrate",

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/catalog_show.h"
 #include "cli/commands.h"
+#include "cli/credential.h"
 #include "cli/output.h"
 #include "cli/session.h"
 #include "connect/oauth_client.h"
@@ -31,24 +32,15 @@ static int find_owner(struct session *session, const struct command_call *call,
 /* The secret alone in a file, or on stdin; one newline at its end is removed. */
 static int read_secret(const char *path, struct buf *out, struct err *err)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *file = is_stdin ? stdin : fopen(path, "re");
-    if (!file)
-        return err_set(err, ERR_IO, "cannot open the secret's file");
-    char *room = buf_reserve(out, SECRET_FILE_BYTES_MAX);
-    size_t len = room ? fread(room, 1, SECRET_FILE_BYTES_MAX, file) : 0;
-    bool is_bad = !room || ferror(file) || len == SECRET_FILE_BYTES_MAX;
-    buf_added(out, len);
-    if (!is_stdin)
-        (void)fclose(file);
+    int result = credential_read(path, "a client secret", out, err);
     if (out->len > 0 && out->ptr[out->len - 1] == '\n')
         out->len--;
     if (out->len > 0 && out->ptr[out->len - 1] == '\r')
         out->len--;
-    if (is_bad || !http_is_visible(buf_slice(out)))
-        return err_set(err, ERR_INVALID,
-                       "a client secret is a line of printable characters without spaces");
-    return OK;
+    if (result == OK && !http_is_visible(buf_slice(out)))
+        result = err_set(err, ERR_INVALID,
+                         "a client secret is a line of printable characters without spaces");
+    return result;
 }
 
 /* An account's client goes in with its audit event, in one transaction. */
@@ -218,22 +210,13 @@ static const struct config_option delete_options[] = {
 };
 
 static const struct command_verb verbs[] = {
-    {.name = "set",
-     .synopsis = "INTEGRATION",
-     .summary = "Set the OAuth client that is registered with an app. The secret is stored sealed.",
-     COMMAND_OPTIONS(set_options),
-     .needs = "client-id",
-     .body = set_oauth_client},
-    {.name = "list",
-     .synopsis = "",
-     .summary = "The OAuth clients for all accounts, or one account's own.",
-     COMMAND_OPTIONS(list_options),
-     .body = list_oauth_clients},
-    {.name = "delete",
-     .synopsis = "INTEGRATION",
-     .summary = "Delete an OAuth client. Tokens can then no longer be renewed.",
-     COMMAND_OPTIONS(delete_options),
-     .body = delete_one},
+    {"set", "INTEGRATION",
+     "Set the OAuth client that is registered with an app. The secret is stored sealed.",
+     set_oauth_client, COMMAND_OPTIONS(set_options), .needs = "client-id"},
+    {"list", "", "The OAuth clients for all accounts, or one account's own.", list_oauth_clients,
+     COMMAND_OPTIONS(list_options)},
+    {"delete", "INTEGRATION", "Delete an OAuth client. Tokens can then no longer be renewed.",
+     delete_one, COMMAND_OPTIONS(delete_options)},
 };
 
 const struct command oauth_clients_command = {

@@ -5,12 +5,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/local.h"
 #include "json/json.h"
 #include "server/ready_file.h"
 #include "server/server.h"
 #include "server/supervisor.h"
+#include "server/systemd.h"
 
 enum { READY_BYTES_MAX = 1024, OTHER_FILES = 500 };
 
@@ -18,38 +21,70 @@ enum { READY_BYTES_MAX = 1024, OTHER_FILES = 500 };
 struct serving {
     struct command_call *call;
     struct worker worker;
+    struct systemd_sockets sockets; /* of the service manager */
 };
 
-static void on_ready(void *owner, uint16_t port)
+static void write_ready_file(const struct serving *serving, slice url)
 {
-    const struct serving *serving = owner;
     const struct config *config = serving->call->config;
-    char url[READY_URL_MAX];
     struct buf text;
     struct err err;
-    /* Only with --ready-file. */
-    if (config->ready_file.len == 0)
-        return;
     buf_init(&text, READY_BYTES_MAX);
     struct json_writer w;
     json_begin(&w, &text);
     json_open(&w, '{');
-    json_member_str(
-        &w, "base_url",
-        ready_base_url(config->listen.count > 0 ? config->listen.items[0] : SLICE_NONE, port, url));
+    json_member_str(&w, "base_url", url);
     json_member_i64(&w, "pid", getpid());
     json_close(&w, '}');
     /* The server runs; a missing ready file is reported, and does not end it. */
-    if (ready_file_write(config->ready_file.ptr, buf_slice(&text), &err) != OK)
+    if (file_write_whole(config->ready_file.ptr, buf_slice(&text), 0600, &err) != OK)
         (void)command_fail(serving->call, "%s", err.text);
     buf_deinit(&text);
 }
 
-static void on_worker_ready(void *owner, uint16_t port)
+/* For the process that the service manager knows: alone, or the parent. */
+static void on_state(void *owner, enum server_state state, uint16_t port)
+{
+    const struct serving *serving = owner;
+    const struct config *config = serving->call->config;
+    char text[READY_URL_MAX];
+    slice url = ready_base_url(config->listen.items[0], port, text);
+    switch (state) {
+    case SERVER_READY:
+        if (config->ready_file.len > 0)
+            write_ready_file(serving, url);
+        systemd_notify("READY=1\nSTATUS=serving on %.*s", SLICE_ARG(url));
+        break;
+    case SERVER_RELOADING:
+        systemd_notify_reloading();
+        break;
+    case SERVER_RELOADED:
+        systemd_notify("READY=1\nSTATUS=serving on %.*s", SLICE_ARG(url));
+        break;
+    case SERVER_DRAINING:
+        systemd_notify("STOPPING=1\nSTATUS=draining: requests and flows under way are finished");
+    }
+}
+
+static void on_worker_state(void *owner, enum server_state state, uint16_t port)
 {
     struct serving *serving = owner;
     (void)port;
-    worker_ready(&serving->worker);
+    if (state == SERVER_READY)
+        worker_report(&serving->worker, WORKER_READY);
+    else if (state == SERVER_RELOADED)
+        worker_report(&serving->worker, WORKER_RELOADED);
+}
+
+/* Once a second: the loop turns. */
+static bool on_tick(void *owner)
+{
+    struct serving *serving = owner;
+    if (systemd_watchdog_ns() > 0) {
+        worker_report(&serving->worker, WORKER_TURNS);
+        systemd_notify("WATCHDOG=1");
+    }
+    return true;
 }
 
 /* main.c has raised the limit as far as it can. */
@@ -69,18 +104,17 @@ static void warn_of_few_files(const struct config *config)
  * after it. */
 static int set_metrics_port(const struct worker *worker, struct config *config, struct err *err)
 {
-    slice address = config->metrics_listen, rest = address;
+    slice address = config->metrics_listen, port_text;
+    slice host = local_split_port(address, &port_text);
     uint64_t port = 0;
-    /* The port is behind the last colon. */
-    while (slice_find_char(rest, ':') >= 0)
-        (void)slice_split(&rest, ':');
     if (address.len == 0 || worker->index == 0)
         return OK;
-    if (!slice_to_u64(rest, UINT16_MAX, &port) || port == 0 || port + worker->index > UINT16_MAX)
+    if (!slice_to_u64(port_text, UINT16_MAX, &port) || port == 0 ||
+        port + worker->index > UINT16_MAX)
         return err_set(err, ERR_INVALID,
                        "metrics-listen needs a port with free numbers above it for all workers");
-    config->metrics_listen = arena_printf(&config->arena, "%.*s%u", (int)(address.len - rest.len),
-                                          address.ptr, (unsigned)port + worker->index);
+    config->metrics_listen =
+        arena_printf(&config->arena, "%.*s:%u", SLICE_ARG(host), (unsigned)port + worker->index);
     return OK;
 }
 
@@ -88,16 +122,26 @@ static int set_metrics_port(const struct worker *worker, struct config *config, 
 static int run_service(struct serving *serving, struct err *err)
 {
     struct config *config = serving->call->config;
-    struct server_events events = {.on_ready = on_ready, .owner = serving};
-    bool is_worker = worker_read(&serving->worker, config);
+    struct server_events events = {.on_state = on_state, .is_going_on = on_tick, .owner = serving};
+    struct systemd_sockets *sockets = &serving->sockets;
+    bool is_worker = worker_read(&serving->worker);
+    systemd_open(is_worker);
+    if (!is_worker && systemd_sockets_take(sockets, err) != OK)
+        return (int)err->code;
+    /* Those of the parent, which has them of the manager; a successor whose settings have other
+     * listeners than the parent binds its own. */
+    if (is_worker &&
+        (systemd_has_sockets() || serving->worker.sockets.count == config->listen.count))
+        *sockets = serving->worker.sockets;
+    if (systemd_has_sockets() && systemd_sockets_use(sockets, config, err) != OK)
+        return (int)err->code;
     /* A parent serves nothing itself: it starts workers and waits. */
     if (!is_worker && config->workers > 0)
-        return supervisor_run(config, serving->call->line, on_ready, serving, err);
+        return supervisor_run(config, serving->call->line, sockets, on_state, serving, err);
+    if (sockets->count > 0)
+        events.listen_fds = sockets->fds;
     if (is_worker) {
-        events.on_ready = on_worker_ready;
-        /* Sockets that the parent has bound; without them the worker binds its own. */
-        if (serving->worker.listen_count > 0)
-            events.listen_fds = serving->worker.listen_fds;
+        events.on_state = on_worker_state;
         if (serving->worker.share.connections)
             events.share = &serving->worker.share;
         int status = set_metrics_port(&serving->worker, config, err);
@@ -114,7 +158,7 @@ static int run_serve(struct command_call *call)
     const struct config *config = call->config;
     struct serving serving = {.call = call};
     struct err err = {.code = OK};
-    if (config->listen.count == 0)
+    if (config->listen.count == 0 && !systemd_has_sockets())
         return command_misuse(call, "there is nothing to listen on; give --listen");
     if (config->master_key.len > 0 && config->master_key_file.len > 0)
         return command_misuse(call, "give master-key or master-key-file, not both");
@@ -122,15 +166,13 @@ static int run_serve(struct command_call *call)
     warn_of_few_files(config);
     int result = run_service(&serving, &err);
     if (config->ready_file.len > 0)
-        ready_file_remove(config->ready_file.ptr);
+        (void)unlink(config->ready_file.ptr);
     return result == OK ? EXIT_OK : command_fail(call, "%s", err.text);
 }
 
-static const struct command_verb verbs[] = {{
-    .synopsis = "",
-    .summary = "Serve the interface until SIGTERM or SIGINT; running requests are finished first.",
-    .run = run_serve,
-}};
+static const struct command_verb verbs[] = {
+    {NULL, "", "Serve the interface until SIGTERM or SIGINT; running requests are finished first.",
+     .run = run_serve}};
 
 const struct command serve_command = {
     .name = "serve",

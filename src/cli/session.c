@@ -11,6 +11,7 @@
 #include "pg/migrate.h"
 #include "store/audit.h"
 #include "store/change.h"
+#include "store/retention.h"
 #include "tls/tls.h"
 
 enum { HOST_NAME_LEN_MAX = 150 };
@@ -172,7 +173,7 @@ int session_audit(struct session *session, struct uuid account_id, const char *k
     session_fill_operator(session, &event);
     session->changing = account_id;
     /* servers make the partitions in advance, but none may have run for days */
-    int result = pg_sync_run(session->sync, "select sluice.partitions_make(7)", &session->err);
+    int result = store_partitions_make_sync(session->sync, &session->arena, &session->err);
     if (result == OK)
         result = pg_sync_run(session->sync, "begin", &session->err);
     if (result != OK)

@@ -30,7 +30,7 @@ struct config_list {
 struct config {
     struct arena arena; /* owns all texts */
     /* server */
-    struct config_list listen, trusted_proxy;
+    struct config_list listen, trusted_proxy, mcp_origin;
     slice metrics_listen, public_url;
     uint64_t workers;
     uint64_t connections_max, address_connections_max, body_bytes_max, head_bytes_max;
@@ -52,7 +52,7 @@ struct config {
     slice connection_limits;
     uint64_t account_rate, account_burst;
     /* outbound */
-    slice ca_file;
+    slice ca_file, https_proxy;
     struct config_list origin_override, allow_host;
     uint64_t outbound_connections_max, origin_connections_max;
     uint64_t account_connections_max, account_origin_connections_max;

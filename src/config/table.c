@@ -30,6 +30,8 @@ const struct config_item config_items[] = {
     {"trusted-proxy", CONFIG_TEXTS, SERVERS, AT(trusted_proxy), "", 0, 0, "ADDRESS",
      "address or network of a proxy, or unix, whose X-Forwarded-For has the client's address for "
      "the audit trail; may be repeated"},
+    {"mcp-origin", CONFIG_TEXTS, SERVERS, AT(mcp_origin), "", 0, 0, "ORIGIN",
+     "an origin whose pages may call /mcp from a browser, besides public-url's; may be repeated"},
     {"port", CONFIG_COUNT, CONFIG_DEV, AT(port), "8080", 0, 65535, "N",
      "port on 127.0.0.1; 0 takes a free one"},
     {"data", CONFIG_TEXT, CONFIG_DEV | CONFIG_DATABASE, AT(data_dir), "", 0, 0, "DIR",
@@ -51,7 +53,8 @@ const struct config_item config_items[] = {
     {"database-timeout", CONFIG_MS, SERVERS, AT(database_timeout_ms), "10s", 100, HOUR, "TIME",
      "longest wait for a statement"},
     {"database-batch", CONFIG_TEXT, SERVERS, AT(database_batch), "set", 0, 0, "MODE",
-     "set (one statement a kind and batch) or pipe (single-row statements; for sharding)"},
+     "set (one statement a kind and batch) or sharded (the same, on a database that `sluice "
+     "migrate --citus` has distributed)"},
     {"cache-time", CONFIG_MS, SERVERS, AT(cache_time_ms), "2s", 100, HOUR, "TIME",
      "how long a cached key or connection is used if no change is notified"},
     {"master-key", CONFIG_SECRET, CONFIG_SERVE | CONFIG_KEYRING, AT(master_key), "", 0, 0, "KEY",
@@ -62,6 +65,9 @@ const struct config_item config_items[] = {
      "a folder of further manifests (*.json); one with the id of a built-in one replaces it"},
     {"ca-file", CONFIG_TEXT, SERVERS | CONFIG_OUTBOUND, AT(ca_file), "", 0, 0, "FILE",
      "trust roots (PEM) for outbound TLS instead of the system's"},
+    {"https-proxy", CONFIG_SECRET, SERVERS | CONFIG_OUTBOUND, AT(https_proxy), "", 0, 0, "URL",
+     "http://USER:PASSWORD@HOST:PORT, a proxy for calls to apps: CONNECT to addresses that were "
+     "checked before; not for hosts of allow-host and targets of origin-override"},
     {"origin-override", CONFIG_TEXTS, SERVERS | CONFIG_OUTBOUND, AT(origin_override), "", 0, 0,
      "ORIGIN=URL", "send calls for ORIGIN to URL; for emulators and egress gateways"},
     {"allow-host", CONFIG_TEXTS, SERVERS | CONFIG_OUTBOUND, AT(allow_host), "", 0, 0, "HOST",

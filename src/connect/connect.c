@@ -34,13 +34,11 @@ struct load;
 /* One (account, connection or 0 for the choice, integration): what is known, and the load under
  * way. */
 struct entry {
-    char key[KEY_MAX];
-    size_t key_len;
+    struct line line;        /* by these; in service->lru, most recently used first */
     uint32_t epoch;          /* the app's, when the load of `set` began */
     struct connect_set *set; /* NULL: nothing known */
     uint64_t fresh_until_ns;
-    struct load *load;    /* NULL: none under way */
-    struct list lru_link; /* most recently used first */
+    struct load *load; /* NULL: none under way */
 };
 
 struct load {
@@ -178,29 +176,19 @@ static uint32_t *epoch_of(struct connect_service *service, struct uuid account_i
 /* A load under way goes on for the lookups that wait for it, and its rows are not cached. */
 static void drop_entry(struct connect_service *service, struct entry *entry)
 {
-    (void)map_remove(&service->entries, slice_of(entry->key, entry->key_len));
-    list_unlink(&entry->lru_link);
     if (entry->load)
         entry->load->entry = NULL;
     connect_set_unref(entry->set);
-    mem_free(entry);
+    lines_drop(&service->entries, &entry->line);
 }
 
 static struct entry *make_entry(struct connect_service *service, slice key)
 {
-    if (service->entries.count >= service->config.cache_max && !list_is_empty(&service->lru))
-        drop_entry(service, LIST_ITEM(service->lru.prev, struct entry, lru_link));
-    struct entry *entry = mem_zalloc(sizeof(*entry));
-    if (!entry)
-        return NULL;
-    memcpy(entry->key, key.ptr, key.len);
-    entry->key_len = key.len;
-    list_init(&entry->lru_link);
-    if (map_put(&service->entries, slice_of(entry->key, entry->key_len), entry, NULL) != OK) {
-        mem_free(entry);
-        return NULL;
-    }
-    list_push_front(&service->lru, &entry->lru_link);
+    if (service->entries.map.count >= service->config.cache_max && !list_is_empty(&service->lru))
+        drop_entry(service, LIST_ITEM(service->lru.prev, struct entry, line.ring));
+    struct entry *entry = lines_get(&service->entries, key);
+    if (entry)
+        list_push_front(&service->lru, &entry->line.ring);
     return entry;
 }
 
@@ -223,9 +211,7 @@ static enum op_result step_load(struct op *op)
 static void answer_lookups(struct load *load, int status, struct connect_set *set)
 {
     ASSERT((status == OK) == (set != NULL));
-    LIST_EACH(&load->waiting, node)
-    {
-        struct connect_lookup *lookup = LIST_ITEM(node, struct connect_lookup, link);
+    LIST_EACH(&load->waiting, struct connect_lookup, lookup, link) {
         list_unlink(&lookup->link);
         lookup->status = status;
         lookup->set = set;
@@ -346,9 +332,8 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
         (uint64_t)(config->use_every_ms ? config->use_every_ms : USE_EVERY_MS_DEFAULT) * 1000000;
     service->holder = uuid_v7();
     service->jitter = random_u64();
-    map_init(&service->entries, service->config.cache_max + 1);
-    map_init(&service->renewals, CONNECT_SLOTS_MAX + 1);
-    list_init(&service->slots);
+    lines_init(&service->entries, sizeof(struct entry));
+    connect_renewals_init(service);
     list_init(&service->lru);
     list_init(&service->loads);
     connect_uses_init(service);
@@ -372,20 +357,18 @@ void connect_free(struct connect_service *service)
 {
     if (!service)
         return;
-    LIST_EACH(&service->loads, node)
-    {
-        struct load *load = LIST_ITEM(node, struct load, link);
+    LIST_EACH(&service->loads, struct load, load, link) {
         ASSERT(list_is_empty(&load->waiting));
         load->service = NULL;
         op_cancel(&load->op);
     }
     while (!list_is_empty(&service->lru))
-        drop_entry(service, LIST_ITEM(service->lru.next, struct entry, lru_link));
+        drop_entry(service, LIST_ITEM(service->lru.next, struct entry, line.ring));
     while (list_pop_front(&service->loads))
         ; /* the ops end by themselves; their links must not point here */
     connect_renewals_free(service);
     connect_uses_free(service);
-    map_deinit(&service->entries);
+    lines_deinit(&service->entries);
     mem_free(service);
 }
 
@@ -397,11 +380,11 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     uint32_t epoch = *epoch_of(service, account_id, integration_id);
     *lookup = (struct connect_lookup){.status = ERR_NOMEM};
     list_init(&lookup->link);
-    struct entry *entry = map_get(&service->entries, key);
+    struct entry *entry = lines_find(&service->entries, key);
     if (entry && entry->set && entry->epoch == epoch &&
         loop_now_ns(service->loop) < entry->fresh_until_ns) {
-        list_unlink(&entry->lru_link);
-        list_push_front(&service->lru, &entry->lru_link);
+        list_unlink(&entry->line.ring);
+        list_push_front(&service->lru, &entry->line.ring);
         lookup->status = OK;
         lookup->set = entry->set;
         entry->set->refs++;
@@ -457,10 +440,8 @@ void connect_changed(struct connect_service *service, struct uuid account_id, sl
 /* Walks all entries. Such changes are rare: one of an app's connections comes with its app. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id)
 {
-    LIST_EACH(&service->lru, node)
-    {
-        struct entry *entry = LIST_ITEM(node, struct entry, lru_link);
-        if (memcmp(entry->key, account_id.bytes, sizeof(account_id.bytes)) != 0)
+    LIST_EACH(&service->lru, struct entry, entry, line.ring) {
+        if (memcmp(entry->line.key, account_id.bytes, sizeof(account_id.bytes)) != 0)
             continue;
         distrust(entry);
         connect_set_unref(entry->set); /* its secrets, too: the account may be gone for ever */
@@ -476,7 +457,8 @@ void connect_account_changed(struct connect_service *service, struct uuid accoun
 
 void connect_forget_all(struct connect_service *service)
 {
-    LIST_EACH(&service->lru, node) distrust(LIST_ITEM(node, struct entry, lru_link));
+    LIST_EACH(&service->lru, struct entry, entry, line.ring)
+        distrust(entry);
 }
 
 /* ---- what a set means ---- */
@@ -565,7 +547,7 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
         connected[i] = catalog->integrations[i]->auth.kind == AUTH_NONE;
     for (size_t i = 0; i < count; i++) {
         const struct catalog_integration *integration =
-            catalog_find_integration(catalog, apps[i].integration_id);
+            catalog_find_integration(catalog, apps[i].integration_id, NULL);
         /* the catalog may have dropped the app since it was connected */
         if (integration && connect_state_is_live(connect_state_of(&apps[i])))
             connected[integration->position] = true;

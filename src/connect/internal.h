@@ -4,7 +4,7 @@
 #ifndef CONNECT_INTERNAL_H
 #define CONNECT_INTERNAL_H
 
-#include "base/map.h"
+#include "base/lines.h"
 #include "connect/connect.h"
 
 enum {
@@ -16,15 +16,15 @@ struct connect_service {
     struct loop *loop;
     struct connect_config config; /* defaults filled in */
     uint64_t ttl_ns;
-    struct map entries; /* connect.c */
+    struct lines entries; /* connect.c: struct entry, by account, connection and app */
     struct list lru, loads;
     uint32_t epochs[CONNECT_EPOCHS];
-    struct uuid holder;  /* this process, where it claims a refresh */
-    uint64_t jitter;     /* this process's, so that several do not renew a token at once */
-    struct map renewals; /* renew.c: account and connection -> struct slot */
-    struct list slots;   /* most recently used first */
+    struct uuid holder;    /* this process, where it claims a refresh */
+    uint64_t jitter;       /* this process's, so that several do not renew a token at once */
+    struct lines renewals; /* renew.c: struct slot, by account and connection */
+    struct list slots;     /* most recently used first */
     size_t renewals_active;
-    struct map uses; /* use.c: account and connection -> struct use */
+    struct lines uses; /* use.c: struct use, by account and connection */
     struct list uses_young, uses_stored;
     struct timer uses_timer;
     struct connect_flush *flush; /* under way; NULL: none */
@@ -33,6 +33,7 @@ struct connect_service {
 };
 
 /* renew.c */
+void connect_renewals_init(struct connect_service *service);
 void connect_renewals_free(struct connect_service *service);
 
 /* use.c */

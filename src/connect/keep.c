@@ -11,7 +11,6 @@
  */
 #include "connect/keep.h"
 
-#include "base/mem.h"
 #include "connect/internal.h"
 
 enum {
@@ -35,10 +34,7 @@ enum step {
     STEP_UNLINKED,
 };
 
-static struct connect_keep *keep_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct connect_keep, op);
-}
+OP_OF(keep_of, connect_keep)
 
 static enum op_result stop_keep(struct connect_keep *keep, enum connect_kept result)
 {
@@ -186,7 +182,7 @@ static enum op_result step_stored(struct op *op)
     struct connect_keep *keep = keep_of(op);
     int64_t rev;
     bool is_own = true;
-    int status = keep->in.connection_id ? store_connection_set_result(&keep->query, &rev)
+    int status = keep->in.connection_id ? store_rev_result(&keep->query, &rev)
                                         : store_connection_insert_result(&keep->query, &is_own);
     /* with OK it is the count of connections, else the size of the statement (pg/pg.h) */
     if (!keep->in.connection_id && status == ERR_LIMIT && keep->query.status == OK)
@@ -243,22 +239,20 @@ void connect_write_identity(struct json_writer *w, const struct connection_ident
 static slice details_of(struct connect_keep *keep)
 {
     char id[SLICE_U64_MAX];
-    struct json_writer w;
-    struct buf text;
-    buf_init(&text, DETAILS_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    put_audit_text(&w, "connection_id", slice_of_u64((uint64_t)keep->row.id, id));
-    put_audit_text(&w, "integration_id", keep->in.integration_id);
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, DETAILS_BYTES_MAX);
+    json_open(w, '{');
+    put_audit_text(w, "connection_id", slice_of_u64((uint64_t)keep->row.id, id));
+    put_audit_text(w, "integration_id", keep->in.integration_id);
     if (connection_identity_is_known(&keep->in.identity)) {
-        json_member_open(&w, "identity", '{');
-        connect_write_identity(&w, &keep->in.identity);
-        json_close(&w, '}');
+        json_member_open(w, "identity", '{');
+        connect_write_identity(w, &keep->in.identity);
+        json_close(w, '}');
     }
-    connect_write_link(&w, keep->in.link);
-    put_audit_text(&w, "by", keep->in.means);
-    json_close(&w, '}');
-    return arena_take(&keep->op.arena, &text);
+    connect_write_link(w, keep->in.link);
+    put_audit_text(w, "by", keep->in.means);
+    json_close(w, '}');
+    return json_text_take(&text, &keep->op.arena);
 }
 
 /* The row is durable, so the result is decided here: an event that cannot be written is logged, and

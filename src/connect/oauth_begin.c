@@ -14,10 +14,7 @@
 
 enum { BEGIN_ARENA_BYTES_MAX = 1024 * 1024, RANDOM_BYTES = 32 };
 
-static struct oauth_begin *begin_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct oauth_begin, op);
-}
+OP_OF(begin_of, oauth_begin)
 
 static enum op_result stop_begin(struct oauth_begin *begin, enum oauth_outcome outcome,
                                  slice message)
@@ -75,14 +72,6 @@ static void append_scope(slice scope, slice separator, struct buf *out)
     buf_append(out, scope);
 }
 
-static bool has_word(slice words, slice wanted)
-{
-    while (words.len > 0)
-        if (slice_eq(slice_split(&words, ' '), wanted))
-            return true;
-    return false;
-}
-
 /* All that the manifest asks for, and of its optional ones those that are wanted. */
 static void write_scopes(const struct oauth_begin *begin, slice separator, struct buf *out)
 {
@@ -91,7 +80,7 @@ static void write_scopes(const struct oauth_begin *begin, slice separator, struc
         append_scope(json_str(&scopes->as.items[i]), separator, out);
     for (uint32_t i = 0; optional && i < optional->count; i++) {
         slice scope = json_str(&optional->as.members[i].key);
-        if (has_word(begin->in.optional_scopes, scope))
+        if (slice_has_word(begin->in.optional_scopes, scope))
             append_scope(scope, separator, out);
     }
 }
@@ -349,7 +338,7 @@ void oauth_begin_start(struct connect_service *service, struct oauth_begin *begi
                   .created_at = now,
                   .expires_at = now + OAUTH_BEGUN_MS * 1000LL},
     };
-    begin->integration = catalog_find_integration(begin->catalog, request->integration_id);
+    begin->integration = catalog_find_integration(begin->catalog, request->integration_id, NULL);
     buf_init(&begin->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
     op_start(&begin->op, &begin_class, service->loop, parent, BEGIN_ARENA_BYTES_MAX);
 }

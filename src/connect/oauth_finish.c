@@ -9,7 +9,6 @@
 #include "base/mem.h"
 #include "connect/internal.h"
 #include "connect/oauth.h"
-#include "http/message.h"
 #include "http/url.h"
 #include "vault/key.h"
 
@@ -18,10 +17,7 @@ enum {
     ERROR_MAX = 64,
 };
 
-static struct oauth_finish *finish_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct oauth_finish, op);
-}
+OP_OF(finish_of, oauth_finish)
 
 static enum op_result stop_finish(struct oauth_finish *finish, enum oauth_outcome outcome,
                                   slice message)
@@ -127,7 +123,7 @@ static enum op_result step_taken(struct op *op)
             SLICE("This was not begun here, was finished before, or took longer than ten "
                   "minutes. Connect the app again."));
     finish->integration_id = begun.integration_id;
-    finish->integration = catalog_find_integration(finish->catalog, begun.integration_id);
+    finish->integration = catalog_find_integration(finish->catalog, begun.integration_id, NULL);
     if (finish->integration)
         finish->auth = catalog_auth_by(finish->integration, AUTH_OAUTH2);
     if (!finish->integration || !finish->auth)

@@ -8,7 +8,6 @@
 #include "base/ascii.h"
 #include "base/encode.h"
 #include "base/mem.h"
-#include "http/message.h"
 
 enum {
     EXPIRES_IN_S_MAX = 10 * 365 * 24 * 3600, /* so that its microseconds can be added to any time */

@@ -48,8 +48,7 @@ slice oauth_url_make(slice text, const struct json *params, struct arena *arena)
     if (slice_find(text, SLICE("${")) < 0)
         return text;
     buf_init(&out, OAUTH_REQUEST_BYTES_MAX);
-    slice url = fill_placeholders(text, params, &out) ? arena_dup(arena, buf_slice(&out))
-                                                      : SLICE_NONE;
-    buf_deinit(&out);
-    return url;
+    bool is_filled = fill_placeholders(text, params, &out);
+    slice url = arena_take(arena, &out);
+    return is_filled ? url : SLICE_NONE;
 }

@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 
-#include "base/mem.h"
-
 enum {
     QUIET_MS = 500,                 /* after a failure, where a call needs the token */
     BACKGROUND_QUIET_MS_MIN = 2000, /* where none does yet; doubles */
@@ -70,9 +68,7 @@ static void end_wait(struct connect_renewal *renewal, enum connect_renewed resul
 static void drop_slot(struct connect_service *service, struct slot *slot)
 {
     ASSERT(!slot->running);
-    (void)map_remove(&service->renewals, slice_of(slot->key, RENEWAL_KEY_LEN));
-    list_unlink(&slot->link);
-    mem_free(slot);
+    lines_drop(&service->renewals, &slot->line);
 }
 
 /* A slot without a failure is dropped. One of a grant that has ended goes, too:
@@ -96,46 +92,40 @@ static void remember_result(struct renewer *renewer)
 void renewer_ended(struct renewer *renewer)
 {
     remember_result(renewer);
-    LIST_EACH(&renewer->waiting, node)
-    {
-        end_wait(LIST_ITEM(node, struct connect_renewal, link), renewer->result, renewer->message);
-    }
+    LIST_EACH(&renewer->waiting, struct connect_renewal, wait, link)
+        end_wait(wait, renewer->result, renewer->message);
     ASSERT(renewer->service->renewals_active > 0);
     renewer->service->renewals_active--;
 }
 
 /* ---- starting ---- */
 
+static bool has_all_slots(const struct connect_service *service)
+{
+    return service->renewals.map.count >= CONNECT_SLOTS_MAX;
+}
+
 static struct slot *find_slot(struct connect_service *service, struct uuid account_id, int64_t id)
 {
     char key[RENEWAL_KEY_LEN];
     memcpy(key, account_id.bytes, 16);
     memcpy(key + 16, &id, 8);
-    struct slot *slot = map_get(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
-    if (slot) {
-        list_unlink(&slot->link);
-        list_push_front(&service->slots, &slot->link);
-        return slot;
-    }
+    struct slot *slot = lines_find(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
     /* From the least recently used on; a slot with a renewal under way is never evicted. Where all
-     * have one, map_put fails and the caller's token is not renewed now. */
+     * have one, the caller's token is not renewed now. */
     for (struct list *node = service->slots.prev;
-         service->renewals.count >= CONNECT_SLOTS_MAX && node != &service->slots;) {
-        struct slot *old = LIST_ITEM(node, struct slot, link);
+         !slot && has_all_slots(service) && node != &service->slots;) {
+        struct slot *old = LIST_ITEM(node, struct slot, line.ring);
         node = node->prev;
         if (!old->running)
             drop_slot(service, old);
     }
-    slot = mem_zalloc(sizeof(*slot));
+    if (!slot && !has_all_slots(service))
+        slot = lines_get(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
     if (!slot)
         return NULL;
-    memcpy(slot->key, key, RENEWAL_KEY_LEN);
-    list_init(&slot->link);
-    if (map_put(&service->renewals, slice_of(slot->key, RENEWAL_KEY_LEN), slot, NULL) != OK) {
-        mem_free(slot);
-        return NULL;
-    }
-    list_push_front(&service->slots, &slot->link);
+    list_unlink(&slot->line.ring);
+    list_push_front(&service->slots, &slot->line.ring);
     return slot;
 }
 
@@ -216,20 +206,22 @@ size_t connect_renewals_active(const struct connect_service *service)
 
 void connect_renewals_cancel(struct connect_service *service)
 {
-    LIST_EACH(&service->slots, node)
-    {
-        struct slot *slot = LIST_ITEM(node, struct slot, link);
+    LIST_EACH(&service->slots, struct slot, slot, line.ring) {
         if (slot->running)
             op_cancel(&slot->running->op);
     }
 }
 
+void connect_renewals_init(struct connect_service *service)
+{
+    lines_init(&service->renewals, sizeof(struct slot));
+    list_init(&service->slots);
+}
+
 void connect_renewals_free(struct connect_service *service)
 {
     ASSERT(service->renewals_active == 0);
-    LIST_EACH(&service->slots, node)
-    {
-        drop_slot(service, LIST_ITEM(node, struct slot, link));
-    }
-    map_deinit(&service->renewals);
+    LIST_EACH(&service->slots, struct slot, slot, line.ring)
+        drop_slot(service, slot);
+    lines_deinit(&service->renewals);
 }

@@ -49,10 +49,7 @@ enum step {
     STEP_ANSWER,
 };
 
-static struct renewer *renewer_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct renewer, op);
-}
+OP_OF(renewer_of, renewer)
 
 static slice integration_of(const struct renewer *renewer)
 {
@@ -388,7 +385,7 @@ static enum op_result step_stored(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     int64_t rev;
-    int status = store_connection_set_result(&renewer->query, &rev);
+    int status = store_rev_result(&renewer->query, &rev);
     if (status == OK) {
         renewer->claim.is_held = false; /* it ended with that */
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
@@ -451,7 +448,7 @@ static enum op_result step_marked(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     int64_t rev;
-    int status = store_connection_set_result(&renewer->query, &rev);
+    int status = store_rev_result(&renewer->query, &rev);
     if (status == OK)
         renewer->claim.is_held = false;
     if (status == ERR_NOTFOUND) { /* the row has changed, perhaps to a grant that has not ended */
@@ -521,7 +518,7 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
                               const struct connect_item *item)
 {
     const struct catalog_integration *integration =
-        catalog_find_integration(*service->config.catalog, integration_id);
+        catalog_find_integration(*service->config.catalog, integration_id, NULL);
     const struct catalog_auth *auth = integration ? catalog_auth_of(integration, item->auth_kind)
                                                   : NULL;
     if (!auth || !is_grant(auth->kind) || !item->credential)

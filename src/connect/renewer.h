@@ -13,13 +13,12 @@ enum { RENEWAL_KEY_LEN = 16 + 8, RENEWAL_MESSAGE_MAX = 200 };
 
 /* One connection that is being renewed, or that could not be. */
 struct slot {
-    char key[RENEWAL_KEY_LEN];
+    struct line line;        /* by account and connection; in service->slots */
     struct renewer *running; /* NULL: none */
     uint64_t failed_ns;      /* 0: the last one did not fail */
     unsigned failures;
     enum connect_renewed result;
     char message[RENEWAL_MESSAGE_MAX + 1];
-    struct list link;
 };
 
 struct renewer {

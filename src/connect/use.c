@@ -25,9 +25,8 @@ static struct metric lost_total =
                 "Uses of connections that could not be kept or stored.", METRIC_COUNTER);
 
 struct use {
-    char key[KEY_LEN]; /* account, connection */
-    struct list link;  /* in uses_young or uses_stored, in order of due_ns; or in no list, while a
-                          flush has it */
+    struct line line; /* by account and connection; in uses_young or uses_stored, in order of
+                         due_ns, or in no list, while a flush has it */
     uint64_t due_ns;
     int64_t used_at, failed_at;
     char *failure; /* failure_len bytes; NULL: none */
@@ -46,10 +45,8 @@ struct connect_flush {
 
 static void drop(struct connect_service *service, struct use *use)
 {
-    map_remove(&service->uses, slice_of(use->key, KEY_LEN));
-    list_unlink(&use->link);
     mem_free(use->failure);
-    mem_free(use);
+    lines_drop(&service->uses, &use->line);
 }
 
 /* ---- storing ---- */
@@ -59,7 +56,7 @@ static struct use *first_due(const struct connect_service *service, const struct
 {
     if (list_is_empty(list))
         return NULL;
-    struct use *use = LIST_ITEM(list->next, struct use, link);
+    struct use *use = LIST_ITEM(list->next, struct use, line.ring);
     bool is_due = service->are_uses_hurried || use->due_ns <= loop_now_ns(service->loop);
     return is_due ? use : NULL;
 }
@@ -69,14 +66,14 @@ static void submit(struct connect_flush *flush, struct use *use)
     struct connection_use row = {.used_at = use->used_at, .failed_at = use->failed_at};
     ASSERT(flush->count < FLUSH_MAX && use->is_dirty && use->used_at > 0);
     size_t at = flush->count++;
-    memcpy(row.account_id.bytes, use->key, 16);
-    memcpy(&row.id, use->key + 16, sizeof(row.id));
+    memcpy(row.account_id.bytes, use->line.key, 16);
+    memcpy(&row.id, use->line.key + 16, sizeof(row.id));
     if (use->failure) {
         memcpy(flush->failures[at], use->failure, use->failure_len);
         row.failure = slice_of(flush->failures[at], use->failure_len);
     }
-    list_unlink(&use->link); /* step_sent or connect_uses_free takes it from here */
-    use->is_dirty = false;   /* set again by a call meanwhile */
+    list_unlink(&use->line.ring); /* step_sent or connect_uses_free takes it from here */
+    use->is_dirty = false;        /* set again by a call meanwhile */
     flush->uses[at] = use;
     store_connection_use(flush->service->config.pool, &flush->queries[at], &flush->op, &row);
 }
@@ -119,8 +116,9 @@ static enum op_result step_sent(struct op *op)
         }
         use->is_dirty |= is_lost; /* stored with the next one */
         use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
-        list_push_back(&service->uses_stored, &use->link);
+        list_push_back(&service->uses_stored, &use->line.ring);
     }
+    flush->count = 0;
     if (failed > 0) {
         metric_add(metric_series(&lost_total, SLICE_NONE), (double)failed);
         op_log(op, LOG_WARN, "the last use of connections could not be stored",
@@ -136,7 +134,7 @@ static void arm(struct connect_service *service)
     uint64_t due_ns = UINT64_MAX;
     const struct list *const lists[] = {&service->uses_young, &service->uses_stored};
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
-        const struct use *first = LIST_ITEM(lists[i]->next, struct use, link);
+        const struct use *first = LIST_ITEM(lists[i]->next, struct use, line.ring);
         if (!list_is_empty(lists[i]) && first->due_ns < due_ns)
             due_ns = first->due_ns;
     }
@@ -190,21 +188,16 @@ static void on_due(struct timer *timer)
 /* ---- recording ---- */
 
 /* NULL: no room. */
-static struct use *use_new(struct connect_service *service, slice key)
+static struct use *use_get(struct connect_service *service, slice key)
 {
-    if (service->uses.count >= USES_MAX)
-        return NULL;
-    struct use *use = mem_zalloc(sizeof(*use));
+    struct use *use = lines_find(&service->uses, key);
+    if (use || service->uses.map.count >= USES_MAX)
+        return use;
+    use = lines_get(&service->uses, key);
     if (!use)
         return NULL;
-    memcpy(use->key, key.ptr, KEY_LEN);
-    list_init(&use->link);
     use->due_ns = loop_now_ns(service->loop) + SOON_MS * 1000000ULL;
-    if (map_put(&service->uses, slice_of(use->key, KEY_LEN), use, NULL) != OK) {
-        mem_free(use);
-        return NULL;
-    }
-    list_push_back(&service->uses_young, &use->link);
+    list_push_back(&service->uses_young, &use->line.ring);
     if (!service->flush)
         arm(service);
     return use;
@@ -234,9 +227,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
     ASSERT(id > 0);
     memcpy(key, account_id.bytes, 16);
     memcpy(key + 16, &id, sizeof(id));
-    struct use *use = map_get(&service->uses, slice_of(key, KEY_LEN));
-    if (!use)
-        use = use_new(service, slice_of(key, KEY_LEN));
+    struct use *use = use_get(service, slice_of(key, KEY_LEN));
     if (!use) {
         metric_inc(&lost_total);
         return;
@@ -251,7 +242,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
 
 void connect_uses_init(struct connect_service *service)
 {
-    map_init(&service->uses, USES_MAX + 1);
+    lines_init(&service->uses, sizeof(struct use));
     list_init(&service->uses_young);
     list_init(&service->uses_stored);
     timer_init(&service->uses_timer, service->loop, on_due);
@@ -260,7 +251,7 @@ void connect_uses_init(struct connect_service *service)
 void connect_uses_flush(struct connect_service *service)
 {
     service->are_uses_hurried = true;
-    if (service->uses.count > 0)
+    if (service->uses.map.count > 0)
         start_flush(service);
 }
 
@@ -269,21 +260,23 @@ bool connect_uses_active(const struct connect_service *service)
     return service->flush != NULL;
 }
 
+static void drop_all(struct connect_service *service, struct list *list)
+{
+    LIST_EACH(list, struct use, use, line.ring)
+        drop(service, use);
+}
+
 void connect_uses_free(struct connect_service *service)
 {
-    size_t pos = 0;
-    struct map_slot *slot;
+    struct connect_flush *flush = service->flush;
     timer_stop(&service->uses_timer);
-    if (service->flush) { /* it ends later, and finds that its uses are gone */
-        service->flush->service = NULL;
-        op_cancel(&service->flush->op);
+    for (size_t i = 0; flush && i < flush->count; i++)
+        drop(service, flush->uses[i]);
+    drop_all(service, &service->uses_young);
+    drop_all(service, &service->uses_stored);
+    if (flush) { /* it ends later, and finds that its uses are gone */
+        flush->service = NULL;
+        op_cancel(&flush->op);
     }
-    /* by the map: those of a flush are in neither list */
-    while ((slot = map_next(&service->uses, &pos))) {
-        struct use *use = slot->value;
-        list_unlink(&use->link);
-        mem_free(use->failure);
-        mem_free(use);
-    }
-    map_deinit(&service->uses);
+    lines_deinit(&service->uses);
 }

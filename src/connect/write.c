@@ -2,7 +2,6 @@
  * A connection as JSON, and the cursor of lists of connections: for the interface, the dashboard
  * and the operator's commands.
  */
-#include "base/clock.h"
 #include "connect/connect.h"
 
 void connect_write(struct json_writer *w, const struct connection *row)

@@ -176,7 +176,7 @@ static int make_connections(struct dev_demo *demo, struct session *session,
     for (uint32_t i = 0; result == OK && i < tokens->count; i++) {
         const struct json_member *app = &tokens->as.members[i];
         const struct catalog_integration *integration =
-            catalog_find_integration(session->catalog, json_str(&app->key));
+            catalog_find_integration(session->catalog, json_str(&app->key), NULL);
         struct buf text;
         struct json_writer w;
         if (!integration) /* the provider may emulate apps that this catalog does not have */

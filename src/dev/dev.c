@@ -219,8 +219,10 @@ static int start_children(struct dev *dev)
 
 /* ---- while it runs ---- */
 
-static void on_ready(void *owner, uint16_t port)
+static void on_state(void *owner, enum server_state state, uint16_t port)
 {
+    if (state != SERVER_READY)
+        return;
     struct dev *dev = owner;
     const struct dev_facts facts = {
         .port = port,
@@ -270,10 +272,10 @@ static void stop_children(struct dev *dev)
 static int run_server(struct dev *dev)
 {
     const struct server_events events = {
-        .on_ready = on_ready, .is_going_on = is_going_on, .owner = dev};
+        .on_state = on_state, .is_going_on = is_going_on, .owner = dev};
     int result = server_run(dev->config, &events, &dev->err);
     if (dev->config->ready_file.len > 0)
-        ready_file_remove(dev->config->ready_file.ptr);
+        (void)unlink(dev->config->ready_file.ptr);
     /* The server has drained without an error, because a child ended: that is the error to report.
      */
     if (result == OK && dev->child_err.code != OK) {
@@ -302,12 +304,11 @@ static int run_dev(struct command_call *call)
     return dev.is_failed ? EXIT_FAILED : command_fail(call, "%s", dev.err.text);
 }
 
-static const struct command_verb verbs[] = {{
-    .synopsis = "",
-    .summary = "Run the service on 127.0.0.1 with everything it needs: a private PostgreSQL, an "
-               "emulated mail and notes provider, a demo account. Ctrl-C stops everything.",
-    .run = run_dev,
-}};
+static const struct command_verb verbs[] = {
+    {NULL, "",
+     "Run the service on 127.0.0.1 with everything it needs: a private PostgreSQL, an "
+     "emulated mail and notes provider, a demo account. Ctrl-C stops everything.",
+     .run = run_dev}};
 
 const struct command dev_command = {
     .name = "dev",

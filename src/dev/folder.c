@@ -13,12 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "config/attach.h"
-#include "server/ready_file.h"
 
 enum {
     NAME_ROOM = 64, /* for the longest name inside */
-    FILE_BYTES_MAX = 64 * 1024,
     LOG_BYTES_MAX = 1024 * 1024,
     MODE_USER = 0700,
     MODE_ROOT = 0711,
@@ -131,26 +130,14 @@ int dev_folder_read(const struct dev_folder *folder, const char *name, struct bu
 {
     char path[DEV_PATH_MAX];
     dev_folder_path(folder, name, path);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s: %s", path,
-                       strerror(errno));
-    char *room = buf_reserve(out, FILE_BYTES_MAX);
-    size_t len = room ? fread(room, 1, FILE_BYTES_MAX, file) : 0;
-    /* A full buffer means that the file is larger than any that dev writes. */
-    bool is_ok = room && !ferror(file) && len < FILE_BYTES_MAX;
-    (void)fclose(file);
-    if (!is_ok)
-        return err_set(err, ERR_IO, "cannot read %s", path);
-    buf_added(out, len);
-    return OK;
+    return file_read_into(path, out, NULL, err);
 }
 
 int dev_folder_write(const struct dev_folder *folder, const char *name, slice text, struct err *err)
 {
     char path[DEV_PATH_MAX];
     dev_folder_path(folder, name, path);
-    return ready_file_write(path, text, err);
+    return file_write_whole(path, text, 0600, err);
 }
 
 void dev_folder_trim_log(const struct dev_folder *folder, const char *name)

@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/map.h"
 #include "base/slice.h"
 #include "pg/sync.h"
-#include "server/ready_file.h"
 
 enum {
     VERSION_MIN = 14,
@@ -37,7 +37,7 @@ enum { SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432") };
 /* For clusters whose user cannot reach the data folder: each has a folder here, named by the hash
  * of the data folder's path. Its file `data-folder` has that path. */
 static const char elsewhere[] = "/var/tmp", elsewhere_prefix[] = "sluice-",
-                  marker_name[] = "data-folder";
+                  marker_name[] = "data-folder", version_name[] = "PG_VERSION";
 
 /* out is DEV_PATH_MAX bytes. ERR_LIMIT. */
 static int join_path(char *out, const char *dir, const char *name, struct err *err)
@@ -62,18 +62,24 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* The number that a file of the cluster begins with; 0 when there is none. */
+static long read_number(const char *cluster, const char *name)
+{
+    char path[DEV_PATH_MAX + 32], line[32] = "";
+    (void)snprintf(path, sizeof(path), "%s/%s", cluster, name);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    if (!fgets(line, sizeof(line), file))
+        line[0] = '\0';
+    (void)fclose(file);
+    return strtol(line, NULL, 10);
+}
+
 pid_t dev_postgres_find_postmaster(const char *cluster)
 {
     char path[DEV_PATH_MAX + 32], cwd[DEV_PATH_MAX], real[PATH_MAX];
-    long pid = 0;
-    (void)snprintf(path, sizeof(path), "%s/postmaster.pid", cluster);
-    FILE *file = fopen(path, "re");
-    char line[32] = "";
-    if (file) {
-        if (fgets(line, sizeof(line), file))
-            pid = strtol(line, NULL, 10);
-        (void)fclose(file);
-    }
+    long pid = read_number(cluster, "postmaster.pid");
     /* The file may be stale, and its pid may belong to another process by now. */
     if (pid <= 1 || kill((pid_t)pid, 0) != 0)
         return 0;
@@ -223,7 +229,7 @@ static int make_elsewhere(struct dev_postgres *pg, const struct dev_folder *fold
     if (make_owned_folder(pg->home, 0711, geteuid(), getegid(), err) != OK ||
         join_path(marker, pg->home, marker_name, err) != OK)
         return (int)err->code;
-    return ready_file_write(marker, slice_cstr(folder->path), err);
+    return file_write_whole(marker, slice_cstr(folder->path), 0600, err);
 }
 
 /* ---- choosing ---- */
@@ -304,24 +310,10 @@ static bool find_unversioned(char *bin)
     return false;
 }
 
-/* The major version that made the cluster; 0 when there is none. */
-static long cluster_version(const struct dev_postgres *pg)
-{
-    char path[DEV_PATH_MAX + 16], text[16] = "";
-    (void)snprintf(path, sizeof(path), "%s/PG_VERSION", pg->cluster);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    if (!fgets(text, sizeof(text), file))
-        text[0] = '\0';
-    (void)fclose(file);
-    return strtol(text, NULL, 10);
-}
-
 /* A cluster can be served by its own major version only. */
 static int find_programs(struct dev_postgres *pg, struct err *err)
 {
-    long wanted = cluster_version(pg);
+    long wanted = read_number(pg->cluster, version_name);
     bool has_versions = access(versions_root, F_OK) == 0;
     /* Where versions have folders, the one of the cluster is required; elsewhere the server itself
      * checks. */
@@ -465,7 +457,7 @@ int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
     if (choose_user_and_folders(pg, folder, err) != OK || find_programs(pg, err) != OK)
         return (int)err->code;
     /* 0 also for a folder without a cluster, which is the first start. */
-    if (cluster_version(pg) == 0) {
+    if (read_number(pg->cluster, version_name) == 0) {
         dev_stage(stages, "making a private PostgreSQL");
         if (make_cluster(pg, err) != OK)
             return (int)err->code;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 
 enum {
     READY_BYTES_MAX = 16 * 1024,
@@ -72,20 +73,16 @@ int dev_provider_start(struct dev_provider *provider, const struct dev_folder *f
 /* The provider's ready file, parsed; NULL: it is not one. */
 static const struct json *read_ready(struct dev_provider *provider, struct err *err)
 {
-    char text[READY_BYTES_MAX];
-    FILE *file = fopen(provider->ready, "re");
-    if (!file) {
-        (void)err_set(err, ERR_NOTFOUND, "%s is not there yet", provider->ready);
+    struct buf text;
+    buf_init(&text, READY_BYTES_MAX);
+    int result = file_read_into(provider->ready, &text, NULL, err);
+    slice kept = arena_take(&provider->arena, &text);
+    if (result != OK)
         return NULL;
-    }
-    size_t len = fread(text, 1, sizeof(text), file);
-    (void)fclose(file);
-    const struct json *ready =
-        json_parse(&provider->arena, slice_of(text, len), &json_limits_request, err);
+    const struct json *ready = json_parse(&provider->arena, kept, &json_limits_request, err);
     if (ready && json_get_str(ready, SLICE("url")).len > 0)
         return ready;
-    (void)err_set(err, ERR_SYNTAX, "%s is not a ready file", provider->ready);
-    return NULL;
+    return err_null(err, ERR_SYNTAX, "%s is not a ready file", provider->ready);
 }
 
 static bool is_complete(const struct dev_provider *provider)

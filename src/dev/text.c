@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-#include "server/ready_file.h"
+#include "base/file.h"
 
 enum { READY_BYTES_MAX = 16 * 1024, URL_MAX = 40 };
 
@@ -100,7 +100,7 @@ int dev_text_ready_write(const char *path, const struct dev_facts *facts, struct
     json_close(&w, '}');
     json_close(&w, '}');
     buf_append_char(&text, '\n');
-    int result = buf_is_ok(&text) ? ready_file_write(path, buf_slice(&text), err)
+    int result = buf_is_ok(&text) ? file_write_whole(path, buf_slice(&text), 0600, err)
                                   : err_set(err, ERR_LIMIT, "the ready file is too large");
     buf_deinit(&text);
     return result;

@@ -3,31 +3,21 @@
  */
 #include "dev/trust.h"
 
-#include <errno.h>
-#include <stdio.h>
-
+#include "base/file.h"
 #include "tls/tls.h"
 
-enum { ROOTS_BYTES_MAX = 16 * 1024 * 1024, STEP_BYTES = 64 * 1024 };
+enum { ROOTS_BYTES_MAX = 16 * 1024 * 1024 };
 
 static const char bundle_name[] = "ca-bundle.pem";
 
 static int append_file(struct buf *out, const char *path, struct err *err)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return err_set(err, ERR_IO, "cannot open the trust roots %s: %s", path, strerror(errno));
-    size_t len = STEP_BYTES;
-    while (len == STEP_BYTES) {
-        char *room = buf_reserve(out, STEP_BYTES);
-        len = room ? fread(room, 1, STEP_BYTES, file) : 0;
-        buf_added(out, len);
-    }
-    bool is_ok = !ferror(file) && buf_is_ok(out);
-    (void)fclose(file);
+    int code = file_read_into(path, out, NULL, err);
+    if (code != OK)
+        return err_prefix(err, "the trust roots");
     if (out->len > 0 && out->ptr[out->len - 1] != '\n')
         buf_append_char(out, '\n');
-    return is_ok ? OK : err_set(err, ERR_IO, "cannot read the trust roots %s", path);
+    return code;
 }
 
 static int append_roots(struct buf *out, const char *own_file, struct err *err)

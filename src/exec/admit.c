@@ -66,7 +66,7 @@ enum op_result exec_step_enter_limits(struct op *op)
     ASSERT(exec->attempt.request.url.len > 0 && exec->out.attempts == 0);
     struct exec_service *service = exec->service;
     struct limits_key key = limits_key_of(exec);
-    uint64_t now = loop_now_ns(op->loop);
+    uint64_t now = exec->phase_began_ns = loop_now_ns(op->loop);
     uint64_t left_ns = exec->deadline_ns > now ? exec->deadline_ns - now : 0;
     uint64_t wait_ns = service->config.limit_wait_ms * 1000000;
     uint64_t until_ns = now + (wait_ns < left_ns / 2 ? wait_ns : left_ns / 2);
@@ -88,6 +88,7 @@ enum op_result exec_step_admit(struct op *op)
     ASSERT(!exec->gate.pass.member); /* what was taken before was given back */
     struct breaker_key key = breaker_key_of(exec);
     struct breaker_refusal refusal;
+    exec->out.times.limits_ns += loop_now_ns(op->loop) - exec->phase_began_ns;
     if (exec->gate.slot.verdict == LIMITS_REFUSED)
         return stop_limited(exec);
     if (breaker_enter(exec->service->breaker, &exec->gate.pass, &key, loop_now_ns(op->loop),
@@ -155,6 +156,7 @@ static bool read_vote(const struct exec *exec, bool *is_failure)
     case HTTP_CALL_PROTOCOL:
         return true;
     case HTTP_CALL_ADDRESS_REFUSED:
+    case HTTP_CALL_PROXY:
     case HTTP_CALL_OVERLOADED:
     case HTTP_CALL_UNSENT:
     case HTTP_CALL_CANCELLED:

@@ -31,7 +31,8 @@ static bool is_run_repeat_safe(const struct exec *exec)
     return exec->action->is_idempotent || catalog_has_provider_key(exec->action);
 }
 
-bool exec_is_repeat_safe(const struct exec *exec)
+/* Sending the current request again cannot do the thing twice. */
+static bool is_repeat_safe(const struct exec *exec)
 {
     const struct catalog_action *action = exec->action;
     unsigned at = exec->progress.at;
@@ -94,7 +95,7 @@ enum op_result exec_step_proven(struct op *op)
     struct exec *exec = exec_of(op);
     struct exec_proof *proof = exec->in.proof;
     int64_t rev;
-    int status = store_flow_rev_result(&exec->query, &rev);
+    int status = store_rev_result(&exec->query, &rev);
     if (status == ERR_NOTFOUND || (status == OK && rev != proof->rev))
         return exec_stop(exec, EXEC_CANCELLED, SLICE("The flow was cancelled, or taken over."),
                          SLICE_NONE);
@@ -143,7 +144,7 @@ enum op_result exec_step_call(struct op *op)
         .header_count = exec->attempt.request.header_count,
         .body_parts = exec->attempt.request.body,
         .body_part_count = exec->attempt.request.body_count,
-        .is_idempotent = exec_is_repeat_safe(exec),
+        .is_idempotent = is_repeat_safe(exec),
         .may_send = may_send,
         .deadline_ns = deadline,
         .connect_ms = min_timeout(limits->connect_timeout_ms, left_ms),
@@ -161,14 +162,15 @@ enum op_result exec_step_call(struct op *op)
     return OP_NEXT;
 }
 
-static void count_call(const struct exec *exec)
+static void count_call(struct exec *exec)
 {
     char labels[160], digits[SLICE_U64_MAX];
+    uint64_t took_ns = clock_mono_ns() - exec->attempt.started_ns;
     bool is_ok = exec->attempt.call.result == HTTP_CALL_OK;
     slice name = exec->integration->integration_id;
     slice of_integration = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\""));
-    metric_observe_ns(metric_series(&provider_seconds, of_integration),
-                      clock_mono_ns() - exec->attempt.started_ns);
+    exec->out.times.provider_ns += took_ns;
+    metric_observe_ns(metric_series(&provider_seconds, of_integration), took_ns);
     slice of_result = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\",result=\""),
                                  is_ok
                                      ? slice_of_u64(exec->attempt.call.status / 100, digits)
@@ -190,8 +192,8 @@ static void report_use(const struct exec *exec)
  */
 static bool repeats_from_first(const struct exec *exec)
 {
-    return exec->progress.at > 0 && exec->out.reason != EXEC_UNREACHABLE &&
-           !exec_is_repeat_safe(exec) && is_run_repeat_safe(exec);
+    return exec->progress.at > 0 && exec->out.reason != EXEC_UNREACHABLE && !is_repeat_safe(exec) &&
+           is_run_repeat_safe(exec);
 }
 
 /* Whether the same may go out again without doing anything twice, and it could help. */
@@ -205,8 +207,8 @@ static bool is_worth_retrying(const struct exec *exec)
         return false;
     if (exec->out.reason == EXEC_UNREACHABLE)
         return call->result == HTTP_CALL_DNS || call->result == HTTP_CALL_CONNECT ||
-               call->result == HTTP_CALL_RESET;
-    if (!exec_is_repeat_safe(exec) && !repeats_from_first(exec))
+               call->result == HTTP_CALL_PROXY || call->result == HTTP_CALL_RESET;
+    if (!is_repeat_safe(exec) && !repeats_from_first(exec))
         return false;
     if (exec->out.reason == EXEC_PROVIDER_RATE_LIMITED || exec->out.reason == EXEC_BROKEN_OFF)
         return true;
@@ -280,11 +282,8 @@ enum op_result exec_step_read_reply(struct op *op)
     exec->attempt.is_any_byte_sent = exec->attempt.is_any_byte_sent ||
                                      exec->attempt.call.is_any_byte_sent;
     exec->attempt.call.is_any_byte_sent = exec->attempt.is_any_byte_sent;
-    if (exec->attempt.call.body.len > READ_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &exec->job, read_attempt_reply, "the reply to be read") == OK)
-        return OP_WAIT;
-    read_attempt_reply(op);
-    return OP_NEXT;
+    return op_run_job(op, &exec->job, exec->attempt.call.body.len > READ_ON_LOOP_BYTES_MAX,
+                      read_attempt_reply, "the reply to be read");
 }
 
 /* The reply is here, so it waits as long as its run may take; then it is read all the same. */

@@ -55,7 +55,7 @@ static uint64_t circuit_open(struct circuit *circuit, const struct breaker_confi
 static void origin_clear(struct breaker_origin *origin)
 {
     origin->openings++;
-    origin->now = origin->before = (struct tally){.accounts = 0};
+    origin->window.now = origin->window.before = (struct tally){.accounts = 0};
 }
 
 static void origin_open(struct breaker_origin *origin, const struct tally *sum, uint64_t now)
@@ -83,8 +83,8 @@ static void origin_close(struct breaker_origin *origin, uint64_t now)
 static void log_member(enum log_level level, const char *what, const struct breaker_member *member)
 {
     char account[UUID_TEXT_LEN + 1];
-    struct votes sum = breaker_member_sum(member);
-    uuid_format(member->key.account_id, account);
+    struct votes sum = breaker_window_sum(&member->window).votes;
+    uuid_format(member->account_id, account);
     log_event(level, what, LOG_CSTR("account_id", account),
               LOG_STR("origin", member->origin ? breaker_origin_name(member->origin)
                                                : SLICE("(of the account's connection)")),
@@ -97,10 +97,10 @@ static void member_open(struct breaker_member *member, uint64_t now)
     struct breaker_origin *origin = member->origin;
     (void)circuit_open(&member->circuit, &member->breaker->config, now);
     log_member(LOG_WARN, "circuit opened for an account", member);
-    member->now = member->before = (struct votes){0};
+    member->window.now = member->window.before = (struct tally){.accounts = 0};
     if (!origin)
         return;
-    struct tally sum = breaker_origin_sum(origin);
+    struct tally sum = breaker_window_sum(&origin->window);
     if (sum.failing == sum.accounts) /* it answers none */
         breaker_origin_set_gauge(origin, true);
 }
@@ -108,7 +108,7 @@ static void member_open(struct breaker_member *member, uint64_t now)
 static void member_close(struct breaker_member *member)
 {
     member->circuit.is_open = false;
-    member->now = member->before = (struct votes){0};
+    member->window.now = member->window.before = (struct tally){.accounts = 0};
     log_member(LOG_INFO, "circuit closed for an account", member);
 }
 
@@ -125,7 +125,7 @@ static bool member_is_due(const struct breaker_member *member, uint64_t now)
 static void check_member(struct breaker_member *member, uint64_t now)
 {
     unsigned volume_min = member->breaker->config.volume_min;
-    struct votes sum = breaker_member_sum(member);
+    struct votes sum = breaker_window_sum(&member->window).votes;
     if (volume_min > 0 && (uint64_t)sum.failed + sum.succeeded >= volume_min &&
         breaker_member_is_failing(member))
         member_open(member, now);
@@ -135,7 +135,7 @@ static void check_member(struct breaker_member *member, uint64_t now)
 static void check_origin(struct breaker_origin *origin, uint64_t now)
 {
     const struct breaker_config *config = &origin->breaker->config;
-    struct tally sum = breaker_origin_sum(origin);
+    struct tally sum = breaker_window_sum(&origin->window);
     uint64_t count = (uint64_t)sum.votes.failed + sum.votes.succeeded;
     if (config->volume_min > 0 && count >= config->volume_min &&
         breaker_is_share(origin->breaker, sum.votes.failed, config->volume_min) &&
@@ -330,7 +330,7 @@ struct breaker *breaker_new(const struct breaker_config *config)
     DEFAULT_TO(own->origins_max, ORIGINS_MAX_DEFAULT);
     DEFAULT_TO(own->members_max, MEMBERS_MAX_DEFAULT);
     map_init(&breaker->origins, own->origins_max);
-    map_init(&breaker->members, own->members_max + BREAKER_SHARDS);
+    lines_init(&breaker->members, sizeof(struct breaker_member));
     list_init(&breaker->by_age);
     for (size_t i = 0; i < BREAKER_SHARDS; i++)
         list_init(&breaker->shards[i].by_age);

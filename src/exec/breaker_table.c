@@ -19,39 +19,24 @@ static uint64_t half_of(const struct breaker *breaker, uint64_t now)
     return now / (breaker->config.window_ms * 1000000ull / 2);
 }
 
-static void origin_turn(struct breaker_origin *origin, uint64_t half)
+static void window_turn(struct window *window, uint64_t half)
 {
-    if (origin->half == half)
+    if (window->half == half)
         return;
-    origin->before = origin->half + 1 == half ? origin->now : (struct tally){.accounts = 0};
-    origin->now = (struct tally){.accounts = 0};
-    origin->half = half;
+    window->before = window->half + 1 == half ? window->now : (struct tally){.accounts = 0};
+    window->now = (struct tally){.accounts = 0};
+    window->half = half;
 }
 
-static void member_turn(struct breaker_member *member, uint64_t half)
+struct tally breaker_window_sum(const struct window *window)
 {
-    if (member->half == half)
-        return;
-    member->before = member->half + 1 == half ? member->now : (struct votes){0};
-    member->now = (struct votes){0};
-    member->half = half;
-}
-
-struct tally breaker_origin_sum(const struct breaker_origin *origin)
-{
-    const struct tally *now = &origin->now, *before = &origin->before;
+    const struct tally *now = &window->now, *before = &window->before;
     return (struct tally){
         .votes = {now->votes.succeeded + before->votes.succeeded,
                   now->votes.failed + before->votes.failed},
         .accounts = now->accounts + before->accounts,
         .failing = now->failing + before->failing,
     };
-}
-
-struct votes breaker_member_sum(const struct breaker_member *member)
-{
-    return (struct votes){member->now.succeeded + member->before.succeeded,
-                          member->now.failed + member->before.failed};
 }
 
 bool breaker_is_share(const struct breaker *breaker, uint64_t part, uint64_t all)
@@ -61,7 +46,7 @@ bool breaker_is_share(const struct breaker *breaker, uint64_t part, uint64_t all
 
 bool breaker_member_is_failing(const struct breaker_member *member)
 {
-    struct votes sum = breaker_member_sum(member);
+    struct votes sum = breaker_window_sum(&member->window).votes;
     return breaker_is_share(member->breaker, sum.failed, (uint64_t)sum.failed + sum.succeeded);
 }
 
@@ -74,13 +59,20 @@ static void member_uncount(struct breaker_member *member)
     member->is_counted = false;
     if (member->counted_opening != origin->openings)
         return;
-    struct tally *tally = member->half == origin->half       ? &origin->now
-                          : member->half + 1 == origin->half ? &origin->before
-                                                             : NULL;
+    uint64_t half = member->window.half, now = origin->window.half;
+    struct tally *tally = half == now       ? &origin->window.now
+                          : half + 1 == now ? &origin->window.before
+                                            : NULL;
     if (!tally)
         return;
     tally->accounts--;
     tally->failing -= member->is_counted_failing;
+}
+
+static void window_count(struct window *window, bool is_failure)
+{
+    window->now.votes.failed += is_failure;
+    window->now.votes.succeeded += !is_failure;
 }
 
 /* A vote that counts, in both. */
@@ -89,24 +81,28 @@ void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_
     struct breaker_origin *origin = member->origin;
     uint64_t half = half_of(member->breaker, now);
     if (origin) {
-        origin_turn(origin, half);
+        window_turn(&origin->window, half);
         member_uncount(member);
     }
-    member_turn(member, half);
-    member->now.failed += is_failure;
-    member->now.succeeded += !is_failure;
+    window_turn(&member->window, half);
+    window_count(&member->window, is_failure);
     if (!origin)
         return;
-    origin->now.votes.failed += is_failure;
-    origin->now.votes.succeeded += !is_failure;
+    window_count(&origin->window, is_failure);
     member->is_counted = true;
     member->is_counted_failing = breaker_member_is_failing(member);
     member->counted_opening = origin->openings;
-    origin->now.accounts++;
-    origin->now.failing += member->is_counted_failing;
+    origin->window.now.accounts++;
+    origin->window.now.failing += member->is_counted_failing;
 }
 
 /* ---- members ---- */
+
+/* The hash is under the process's own key: no two origins can be found that meet. */
+struct member_key {
+    struct uuid account_id;
+    uint64_t origin_hash;
+};
 
 static slice member_key(const struct member_key *key)
 {
@@ -125,11 +121,9 @@ static void member_free(struct breaker_member *member)
     ASSERT(member->passes == 0);
     if (member->origin)
         member_uncount(member);
-    (void)map_remove(&breaker->members, member_key(&member->key));
     list_unlink(&member->origin_link);
-    list_unlink(&member->age_link);
-    shard_of(breaker, &member->key.account_id)->count--;
-    mem_free(member);
+    shard_of(breaker, &member->account_id)->count--;
+    lines_drop(&breaker->members, &member->line);
 }
 
 /* One with executions under way stays; where all have some, false. */
@@ -137,9 +131,7 @@ static bool shard_make_room(struct shard *shard, size_t members_max)
 {
     if (shard->count < members_max)
         return true;
-    LIST_EACH(&shard->by_age, node)
-    {
-        struct breaker_member *member = LIST_ITEM(node, struct breaker_member, age_link);
+    LIST_EACH(&shard->by_age, struct breaker_member, member, line.ring) {
         if (member->passes > 0)
             continue;
         member_free(member);
@@ -167,21 +159,16 @@ static struct breaker_member *member_new(struct breaker *breaker, const struct m
 {
     struct shard *shard = shard_of(breaker, &key->account_id);
     size_t most = (breaker->config.members_max + BREAKER_SHARDS - 1) / BREAKER_SHARDS;
-    struct breaker_member *member = shard_make_room(shard, most) ? mem_zalloc(sizeof(*member))
-                                                                 : NULL;
+    struct breaker_member *member =
+        shard_make_room(shard, most) ? lines_get(&breaker->members, member_key(key)) : NULL;
     if (!member)
         return NULL;
-    member->key = *key;
+    member->account_id = key->account_id;
     member->breaker = breaker;
     member->origin = origin;
-    list_init(&member->age_link);
     list_init(&member->origin_link);
-    if (map_put(&breaker->members, member_key(&member->key), member, NULL) != OK) {
-        mem_free(member);
-        return NULL;
-    }
     shard->count++;
-    list_push_back(&shard->by_age, &member->age_link);
+    list_push_back(&shard->by_age, &member->line.ring);
     if (origin)
         list_push_back(&origin->members, &member->origin_link);
     return member;
@@ -211,8 +198,8 @@ void breaker_origin_set_gauge(struct breaker_origin *origin, bool is_open)
 static void origin_free(struct breaker_origin *origin)
 {
     ASSERT(origin->passes == 0);
-    LIST_EACH(&origin->members, node)
-    member_free(LIST_ITEM(node, struct breaker_member, origin_link));
+    LIST_EACH(&origin->members, struct breaker_member, member, origin_link)
+        member_free(member);
     (void)map_remove(&origin->breaker->origins, breaker_origin_name(origin));
     list_unlink(&origin->age_link);
     breaker_origin_set_gauge(origin, false);
@@ -224,9 +211,7 @@ static bool origins_make_room(struct breaker *breaker)
 {
     if (breaker->origins.count < breaker->config.origins_max)
         return true;
-    LIST_EACH(&breaker->by_age, node)
-    {
-        struct breaker_origin *origin = LIST_ITEM(node, struct breaker_origin, age_link);
+    LIST_EACH(&breaker->by_age, struct breaker_origin, origin, age_link) {
         if (origin->passes > 0)
             continue;
         origin_free(origin);
@@ -235,17 +220,12 @@ static bool origins_make_room(struct breaker *breaker)
     return false;
 }
 
-static struct breaker_origin *origin_find(struct breaker *breaker, slice name)
-{
-    return map_get(&breaker->origins, slice_first(name, BREAKER_ORIGIN_MAX));
-}
-
 static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
 {
-    struct breaker_origin *origin = origin_find(breaker, name);
+    name = slice_first(name, BREAKER_ORIGIN_MAX);
+    struct breaker_origin *origin = map_get(&breaker->origins, name);
     if (!origin && origins_make_room(breaker) && (origin = mem_zalloc(sizeof(*origin)))) {
         origin->breaker = breaker;
-        name = slice_first(name, BREAKER_ORIGIN_MAX);
         memcpy(origin->name, name.ptr, name.len);
         origin->name_len = name.len;
         list_init(&origin->age_link);
@@ -257,8 +237,7 @@ static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
     }
     if (!origin)
         return NULL;
-    list_unlink(&origin->age_link);
-    list_push_back(&breaker->by_age, &origin->age_link);
+    list_move_back(&breaker->by_age, &origin->age_link);
     return origin;
 }
 
@@ -268,28 +247,27 @@ struct breaker_member *breaker_member_get(struct breaker *breaker, const struct 
     if (!origin && !key->is_host_given)
         return NULL;
     struct member_key of = make_member_key(key);
-    struct breaker_member *member = map_get(&breaker->members, member_key(&of));
+    struct breaker_member *member = lines_find(&breaker->members, member_key(&of));
     if (!member)
         return member_new(breaker, &of, origin);
     struct shard *shard = shard_of(breaker, &of.account_id);
-    list_unlink(&member->age_link);
-    list_push_back(&shard->by_age, &member->age_link);
+    list_move_back(&shard->by_age, &member->line.ring);
     return member;
 }
 
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key)
 {
     struct member_key of = make_member_key(key);
-    return map_get(&breaker->members, member_key(&of));
+    return lines_find(&breaker->members, member_key(&of));
 }
 
 void breaker_table_deinit(struct breaker *breaker)
 {
     for (size_t i = 0; i < BREAKER_SHARDS; i++)
-        LIST_EACH(&breaker->shards[i].by_age, node)
-    member_free(LIST_ITEM(node, struct breaker_member, age_link));
+        LIST_EACH(&breaker->shards[i].by_age, struct breaker_member, member, line.ring)
+            member_free(member);
     while (!list_is_empty(&breaker->by_age))
         origin_free(LIST_ITEM(breaker->by_age.next, struct breaker_origin, age_link));
-    map_deinit(&breaker->members);
+    lines_deinit(&breaker->members);
     map_deinit(&breaker->origins);
 }

@@ -5,7 +5,6 @@
 #include "exec/build.h"
 
 #include "base/encode.h"
-#include "base/id.h"
 #include "base/mem.h"
 
 enum {
@@ -48,11 +47,8 @@ static int scalar_text(struct build *b, const struct json *value, slice name, sl
     if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
         return err_set(b->err, ERR_INVALID, "%.*s: %s cannot be sent here", SLICE_ARG(name),
                        json_type_name(value));
-    struct buf out;
     struct json plain = json_plain_number(value);
-    buf_init(&out, 1024);
-    json_write(&out, &plain);
-    *text = arena_take(b->arena, &out);
+    *text = json_text_of(&plain, b->arena, 1024);
     return text->ptr ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
 }
 

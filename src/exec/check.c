@@ -132,10 +132,6 @@ enum op_result exec_step_accept_input(struct op *op)
     append_hints(exec, &hint);
     if (is_unconfirmed)
         append_how_to_confirm(exec, &hint);
-    slice message_text = arena_dup(&op->arena, buf_slice(&message));
-    slice hint_text = arena_dup(&op->arena, buf_slice(&hint));
-    buf_deinit(&message);
-    buf_deinit(&hint);
     return exec_stop(exec, is_unconfirmed ? EXEC_CONFIRMATION_MISSING : EXEC_INPUT_INVALID,
-                     message_text, hint_text);
+                     arena_take(&op->arena, &message), arena_take(&op->arena, &hint));
 }

@@ -85,7 +85,8 @@ static int make_table_key(struct exec *exec)
 static enum op_result read_stored(struct exec *exec, size_t bytes)
 {
     struct exec_fit wanted = {.execution_id = exec->out.execution_id,
-                              .bytes_max = exec_output_bytes_max(exec)};
+                              .bytes_max = exec_output_bytes_max(exec),
+                              .is_resource = exec->in.is_resource};
     size_t *room = exec->in.replay_room;
     size_t most = bytes < wanted.bytes_max ? bytes : wanted.bytes_max;
     if (room && *room < most) {
@@ -143,9 +144,7 @@ void exec_key_release(struct exec *exec)
         return;
     exec->key.is_holder = false;
     (void)map_remove(&exec->service->in_flight, exec->key.name);
-    LIST_EACH(&exec->key.waiters, node)
-    {
-        struct exec *waiter = LIST_ITEM(node, struct exec, key.waiter_link);
+    LIST_EACH(&exec->key.waiters, struct exec, waiter, key.waiter_link) {
         list_unlink(&waiter->key.waiter_link);
         hand_on(exec, waiter);
         op_sleep_stop(&waiter->timer);

@@ -85,23 +85,19 @@ static bool put_later(struct json_writer *w, struct exec *exec)
 
 slice exec_render_dry_run(struct exec *exec)
 {
-    struct json_writer w;
-    struct buf text;
+    struct json_text text;
     ASSERT(exec->in.is_dry_run && exec->attempt.request.url.len > 0);
-    buf_init(&text, DRY_RUN_REPLY_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_bool(&w, "dry_run", true);
-    json_member_open(&w, "request", '{');
-    json_member_str(&w, "method", exec->attempt.request.method);
-    put_url(&w, &exec->attempt.request, &exec->op.arena);
-    put_headers(&w, &exec->attempt.request);
-    bool is_whole = put_body(&w, exec);
-    json_close(&w, '}');
-    is_whole = put_later(&w, exec) && is_whole && !exec->op.arena.is_exhausted;
-    json_close(&w, '}');
-    is_whole = is_whole && buf_is_ok(&text);
-    slice rendered = is_whole ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return rendered;
+    struct json_writer *w = json_text_begin(&text, DRY_RUN_REPLY_BYTES_MAX);
+    json_open(w, '{');
+    json_member_bool(w, "dry_run", true);
+    json_member_open(w, "request", '{');
+    json_member_str(w, "method", exec->attempt.request.method);
+    put_url(w, &exec->attempt.request, &exec->op.arena);
+    put_headers(w, &exec->attempt.request);
+    bool is_whole = put_body(w, exec);
+    json_close(w, '}');
+    is_whole = put_later(w, exec) && is_whole && !exec->op.arena.is_exhausted;
+    json_close(w, '}');
+    slice rendered = json_text_take(&text, &exec->op.arena);
+    return is_whole ? rendered : SLICE_NONE;
 }

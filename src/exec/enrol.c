@@ -15,10 +15,7 @@ enum step {
     STEP_CHECK_REFUSAL
 };
 
-static struct exec_enrol *enrol_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct exec_enrol, op);
-}
+OP_OF(enrol_of, exec_enrol)
 
 static enum op_result stop_enrol(struct exec_enrol *enrol, enum exec_enrolled result, slice message)
 {
@@ -45,19 +42,19 @@ static slice keep_text(struct exec_enrol *enrol, slice text)
 static enum op_result step_load(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
-    if (!enrol->app && catalog_has_integration(enrol->catalog, enrol->in.integration_id))
+    if (enrol->find_status == ERR_NOMEM)
         return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
     if (!enrol->app)
         return stop_enrol(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
     size_t kept_max = connect_kept_max(enrol->connect);
-    if (!enrol->in.connection_id) {
+    if (!enrol->in.keep.connection_id) {
         if (!kept_max)
             return op_jump(op, STEP_PROBE);
-        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.account_id, kept_max);
+        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.keep.account_id, kept_max);
         return op_wait_then(op, STEP_CHECK_COUNT);
     }
-    store_connection_get(enrol->pool, &enrol->query, op, enrol->in.account_id,
-                         enrol->in.connection_id);
+    store_connection_get(enrol->pool, &enrol->query, op, enrol->in.keep.account_id,
+                         enrol->in.keep.connection_id);
     return OP_WAIT;
 }
 
@@ -70,7 +67,7 @@ static enum op_result stop_gone(struct exec_enrol *enrol)
 static enum op_result step_check_former(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
-    ASSERT(enrol->in.connection_id != 0);
+    ASSERT(enrol->in.keep.connection_id != 0);
     int status = store_connection_get_result(&enrol->query, &enrol->former);
     if (status == ERR_NOTFOUND)
         return stop_gone(enrol);
@@ -88,7 +85,7 @@ static enum op_result step_check_count(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
     size_t count;
-    ASSERT(enrol->in.connection_id == 0);
+    ASSERT(enrol->in.keep.connection_id == 0);
     int status = store_count_result(&enrol->query, &count);
     if (status == OK && count >= connect_kept_max(enrol->connect))
         return stop_full(enrol);
@@ -99,12 +96,12 @@ static enum op_result step_check_count(struct op *op)
 static enum op_result step_probe(struct op *op)
 {
     struct exec_enrol *enrol = enrol_of(op);
-    slice params = enrol->in.connection_id ? enrol->former.params : enrol->in.params;
+    slice params = enrol->in.keep.connection_id ? enrol->former.params : enrol->in.keep.params;
     const struct exec_probe_request in = {
-        .account_id = enrol->in.account_id,
-        .integration_id = enrol->in.integration_id,
-        .auth_kind = enrol->in.auth_kind,
-        .credential = enrol->in.credential,
+        .account_id = enrol->in.keep.account_id,
+        .integration_id = enrol->in.keep.integration_id,
+        .auth_kind = enrol->in.keep.auth_kind,
+        .credential = enrol->in.keep.credential,
         .params = params.len > 0 ? json_parse(&op->arena, params, &json_limits_provider, NULL)
                                  : NULL,
         .id_token = enrol->in.id_token,
@@ -164,14 +161,14 @@ static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
                         const struct connection_identity *wanted)
 {
     json_open(w, '{');
-    json_member_str(w, "integration_id", enrol->in.integration_id);
+    json_member_str(w, "integration_id", enrol->in.keep.integration_id);
     json_member_open(w, "expected", '{');
     connect_write_identity(w, wanted);
     json_close(w, '}');
     json_member_open(w, "came", '{');
     connect_write_identity(w, &enrol->identity);
     json_close(w, '}');
-    connect_write_link(w, enrol->in.link);
+    connect_write_link(w, enrol->in.keep.link);
     json_close(w, '}');
 }
 
@@ -180,24 +177,20 @@ static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
 static enum op_result audit_refusal(struct exec_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
-    ASSERT(enrol->in.link && enrol->result != EXEC_ENROLLED);
-    struct json_writer w;
-    struct buf text;
-    buf_init(&text, DETAILS_BYTES_MAX);
-    json_begin(&w, &text);
-    put_refusal(enrol, &w, wanted);
+    ASSERT(enrol->in.keep.link && enrol->result != EXEC_ENROLLED);
+    struct json_text text;
+    put_refusal(enrol, json_text_begin(&text, DETAILS_BYTES_MAX), wanted);
     enrol->event = (struct audit_event){
-        .account_id = enrol->in.account_id,
+        .account_id = enrol->in.keep.account_id,
         .id = uuid_v7(),
         .kind = SLICE("link.refused"),
         .reason = enrol->result == EXEC_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
                                                              : SLICE("unknown_identity"),
-        .actor = enrol->in.actor,
-        .request_id = enrol->in.request_id,
-        .address = enrol->in.address,
-        .details = buf_is_ok(&text) ? keep_text(enrol, buf_slice(&text)) : SLICE_NONE,
+        .actor = enrol->in.keep.actor,
+        .request_id = enrol->in.keep.request_id,
+        .address = enrol->in.keep.address,
+        .details = json_text_take(&text, &enrol->op.arena),
     };
-    buf_deinit(&text);
     store_audit_insert(enrol->pool, &enrol->query, &enrol->op, &enrol->event);
     return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
 }
@@ -226,7 +219,7 @@ static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match
                                       "Nothing was stored or changed; try again. %.*s",
                                       what, SLICE_ARG(whom), SLICE_ARG(app),
                                       SLICE_ARG(enrol->probe.identity_message)));
-    return enrol->in.link ? audit_refusal(enrol, wanted) : OP_FAIL;
+    return enrol->in.keep.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }
 
 /* OP_NEXT: it may be connected. A link's demand is checked first, and a link never changes an
@@ -234,7 +227,7 @@ static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match
  * unknown, since an app may have none and it is the account that asks. */
 static enum op_result check_identity(struct exec_enrol *enrol)
 {
-    const struct connect_session *link = enrol->in.link;
+    const struct connect_session *link = enrol->in.keep.link;
     const struct connection_identity *former = &enrol->former.identity;
     if (link) {
         const struct connection_identity wanted = {.email = link->email, .subject = link->subject};
@@ -255,7 +248,7 @@ static enum op_result check_identity(struct exec_enrol *enrol)
 /* The first that can be a label, from the person's own words to the app's name. */
 static slice label_of(struct exec_enrol *enrol)
 {
-    const slice labels[] = {enrol->in.label, enrol->identity.label, enrol->identity.email,
+    const slice labels[] = {enrol->in.keep.label, enrol->identity.label, enrol->identity.email,
                             enrol->probe.label};
     for (size_t i = 0; i < ARRAY_LEN(labels); i++)
         if (slice_is_name(labels[i], CONNECTION_LABEL_MAX))
@@ -265,30 +258,15 @@ static slice label_of(struct exec_enrol *enrol)
 
 static enum op_result keep_connection(struct exec_enrol *enrol)
 {
-    const struct exec_enrol_request *in = &enrol->in;
-    enrol->label = label_of(enrol);
-    const struct connect_keep_request request = {
-        .account_id = in->account_id,
-        .integration_id = enrol->app->integration_id,
-        .auth_kind =
-            slice_cstr(catalog_auth_name(catalog_auth_of(enrol->app, in->auth_kind)->kind)),
-        .connection_id = in->connection_id,
-        .new_id = in->new_id,
-        .label = enrol->label,
-        .params = in->params,
-        .credential = in->credential,
-        .scopes = in->scopes,
-        .expires_at = in->expires_at,
-        .identity = enrol->identity,
-        .link = in->link,
-        .actor = in->actor,
-        .request_id = in->request_id,
-        .address = in->address,
-        .means = in->means,
-    };
-    if (!enrol->label.ptr)
+    struct connect_keep_request *request = &enrol->in.keep;
+    const struct catalog_auth *auth = catalog_auth_of(enrol->app, request->auth_kind);
+    request->auth_kind = slice_cstr(catalog_auth_name(auth->kind));
+    request->integration_id = enrol->app->integration_id;
+    request->label = label_of(enrol);
+    request->identity = enrol->identity;
+    if (!request->label.ptr)
         return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
-    connect_keep_start(enrol->connect, &enrol->keep, &request, &enrol->op);
+    connect_keep_start(enrol->connect, &enrol->keep, request, &enrol->op);
     return OP_WAIT;
 }
 
@@ -311,7 +289,7 @@ static enum op_result step_keep(struct op *op)
     };
     if (probe->identity_message.ptr && enrol->app->identity.from != IDENTITY_NONE)
         op_log(op, LOG_WARN, "a connection's identity is not known",
-               LOG_STR("integration_id", enrol->in.integration_id),
+               LOG_STR("integration_id", enrol->in.keep.integration_id),
                LOG_STR("cause", probe->identity_message));
     enum op_result result = check_identity(enrol);
     return result == OP_NEXT ? keep_connection(enrol) : result;
@@ -395,6 +373,7 @@ void exec_enrol_start(struct connect_service *connect, struct pg_pool *pool,
         .catalog = catalog_ref(catalog),
         .in = *request,
     };
-    enrol->app = catalog_find_integration(catalog, request->integration_id);
+    enrol->app =
+        catalog_find_integration(catalog, request->keep.integration_id, &enrol->find_status);
     op_start(&enrol->op, &enrol_class, parent->loop, parent, ENROL_ARENA_BYTES_MAX);
 }

@@ -27,21 +27,11 @@ enum exec_enrolled {
 
 /* Borrowed until the op has ended. */
 struct exec_enrol_request {
-    struct uuid account_id;
-    slice integration_id;
-    slice auth_kind;       /* the way to connect; SLICE_NONE: the app's first */
-    int64_t connection_id; /* the one to reconnect; 0: a new one */
-    int64_t new_id;        /* as connect_keep_request */
-    slice label;           /* of a new one; SLICE_NONE: what the app calls it */
-    slice params;          /* of a new one: a JSON object; SLICE_NONE: none */
-    slice credential;      /* JSON text, as connections store it */
-    slice id_token;        /* that came with a grant; SLICE_NONE: none did */
-    slice scopes;
-    int64_t expires_at;
-    bool is_grant;                           /* fresh from the app: not tested */
-    bool may_change_identity;                /* of a reconnect, never by a link */
-    const struct connect_session *link;      /* NULL: not by one */
-    slice actor, request_id, address, means; /* as connect_keep_request */
+    struct connect_keep_request keep; /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
+                                         what the app calls it; identity: none, it is found out */
+    slice id_token;                   /* that came with a grant; SLICE_NONE: none did */
+    bool is_grant;                    /* fresh from the app: not tested */
+    bool may_change_identity;         /* of a reconnect, never by a link */
 };
 
 struct exec_enrol {
@@ -57,9 +47,9 @@ struct exec_enrol {
     struct http_client *http;
     struct catalog *catalog;
     const struct catalog_integration *app;
+    int find_status; /* of its look-up */
     struct exec_enrol_request in;
     struct connection former; /* of a reconnect */
-    slice label;
     struct exec_probe probe;
     struct connect_keep keep;
     struct pg_pool *pool;

@@ -72,8 +72,20 @@ static struct metric executions_total = METRIC_INIT(
     "sluice_executions_total", "Executions by integration and how they ended.", METRIC_COUNTER);
 static struct metric execution_seconds = METRIC_INIT(
     "sluice_execution_seconds", "Time of an execution from gate to answer.", METRIC_HISTOGRAM);
+static struct metric phase_seconds =
+    METRIC_INIT("sluice_execution_phase_seconds",
+                "Time of an execution by phase: gate, limits, provider, record.", METRIC_HISTOGRAM);
 static struct metric executions_active =
     METRIC_INIT("sluice_executions_active", "Executions under way.", METRIC_GAUGE);
+
+/* Looked up once: every run counts in all of them. */
+static void find_phases(struct exec_service *service)
+{
+    static const char *const labels[EXEC_PHASES] = {"phase=\"gate\"", "phase=\"limits\"",
+                                                    "phase=\"provider\"", "phase=\"record\""};
+    for (size_t i = 0; i < EXEC_PHASES; i++)
+        service->phases[i] = metric_series(&phase_seconds, slice_cstr(labels[i]));
+}
 
 struct exec_service *exec_service_new(const struct exec_config *config)
 {
@@ -81,11 +93,13 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     if (!service)
         return NULL;
     service->config = *config;
+    find_phases(service);
     list_init(&service->all);
     list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
     concurrency_init(&service->concurrency, config->executions_max, config->account_executions_max);
     exec_stored_init(&service->stored, config->loop, config->pool, config->work, STORED_MAX);
+    tallies_init(&service->tallies, config->loop, config->pool);
     struct limits_config limits = {
         .loop = config->loop,
         .buckets_max = config->executions_max + LIMITS_IDLE_MAX,
@@ -107,6 +121,7 @@ void exec_service_free(struct exec_service *service)
     map_deinit(&service->in_flight);
     exec_stored_deinit(&service->stored);
     unsent_deinit(&service->unsent);
+    tallies_deinit(&service->tallies);
     limits_free(service->limits);
     breaker_free(service->breaker);
     mem_free(service);
@@ -122,9 +137,8 @@ size_t exec_service_active(const struct exec_service *service)
  * asks for the few claims that are older than ORPHAN_AGE_MS. */
 bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id)
 {
-    LIST_EACH(&service->all, node)
-    {
-        if (uuid_eq(LIST_ITEM(node, struct exec, all_link)->key.claim.execution_id, execution_id))
+    LIST_EACH(&service->all, struct exec, exec, all_link) {
+        if (uuid_eq(exec->key.claim.execution_id, execution_id))
             return true;
     }
     return exec_releases_have(service, execution_id);
@@ -140,10 +154,16 @@ struct exec_stored_table *exec_service_stored(struct exec_service *service)
     return &service->stored;
 }
 
+struct tallies *exec_service_tallies(struct exec_service *service)
+{
+    return &service->tallies;
+}
+
 void exec_service_cancel_all(struct exec_service *service)
 {
     exec_releases_cancel(service);
-    LIST_EACH(&service->all, node) op_cancel(&LIST_ITEM(node, struct exec, all_link)->op);
+    LIST_EACH(&service->all, struct exec, exec, all_link)
+        op_cancel(&exec->op);
 }
 
 static void count_active(struct exec *exec, bool is_active)
@@ -158,7 +178,19 @@ static void count_active(struct exec *exec, bool is_active)
     metric_set(metric_series(&executions_active, SLICE_NONE), (double)inflight->count);
 }
 
-static void count_end(const struct exec *exec)
+/* Replays and refusals as well: what they spend in the gate is of interest, too. */
+static void count_phases(const struct exec_service *service, struct exec_times *times,
+                         uint64_t took_ns)
+{
+    uint64_t known_ns = times->limits_ns + times->provider_ns + times->record_ns;
+    times->gate_ns = took_ns > known_ns ? took_ns - known_ns : 0;
+    metric_observe_ns(service->phases[EXEC_IN_GATE], times->gate_ns);
+    metric_observe_ns(service->phases[EXEC_IN_LIMITS], times->limits_ns);
+    metric_observe_ns(service->phases[EXEC_AT_PROVIDER], times->provider_ns);
+    metric_observe_ns(service->phases[EXEC_IN_RECORD], times->record_ns);
+}
+
+static void count_end(struct exec *exec)
 {
     char labels[160];
     slice integration = exec->integration ? exec->integration->integration_id : SLICE("(unknown)");
@@ -167,7 +199,12 @@ static void count_end(const struct exec *exec)
     slice text = SLICE_JOIN(labels, SLICE("integration=\""), integration, SLICE("\",outcome=\""),
                             outcome, SLICE("\""));
     metric_add(metric_series(&executions_total, text), 1);
-    metric_time(&execution_seconds, loop_now_ns(exec->op.loop) - exec->op.started_ns);
+    uint64_t took_ns = loop_now_ns(exec->op.loop) - exec->op.started_ns;
+    metric_time(&execution_seconds, took_ns);
+    count_phases(exec->service, &exec->out.times, took_ns);
+    tallies_count(&exec->service->tallies, exec->in.account_id,
+                  exec->integration ? exec->integration->integration_id : SLICE(""),
+                  exec->action ? exec->action->action_id : SLICE(""), &exec->out, took_ns);
 }
 
 /* Also after a cancel: whatever was taken is given back here, and only here. */

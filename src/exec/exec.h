@@ -17,6 +17,7 @@
 #include "exec/files.h"
 #include "exec/outcome.h"
 #include "exec/stored.h"
+#include "exec/tally.h"
 #include "http/client.h"
 #include "loop/op.h"
 
@@ -60,6 +61,8 @@ bool exec_service_has_claim(const struct exec_service *service, struct uuid exec
 bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id);
 /* For those that read a stored summary by its id. */
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
+/* What it has counted for charts. */
+struct tallies *exec_service_tallies(struct exec_service *service);
 /* The last resort on the way down: cuts all that are under way. Their claims stay behind and are
  * recovered by another process. */
 void exec_service_cancel_all(struct exec_service *service);
@@ -92,10 +95,13 @@ struct exec_request {
     bool is_dry_run;           /* all but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
     uint64_t output_bytes_max; /* exec/fit.h; 0: the service's */
-    size_t *replay_room;   /* bytes that stored summaries may take in the reply, which others share;
-                              NULL: any number. One that has no room is not read: out.is_left_out */
-    unsigned pages_max;    /* exec/page.c; 0, 1: one */
-    int64_t connection_id; /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
+    bool is_resource;          /* likewise */
+    size_t *replay_room; /* bytes that stored summaries may take in the reply, which others share;
+                            NULL: any number. One that has no room is not read: out.is_left_out */
+    unsigned pages_max;  /* exec/page.c; 0, 1: one */
+    /* So many pages are read, and another one follows; NULL: the caller waits for the end alone */
+    void (*on_page)(struct op *parent, unsigned pages_read);
+    int64_t connection_id;   /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
     struct exec_file *files; /* their bytes are filled in */
     size_t file_count;
     /* The caller's own rows are intent and record (a step of a flow): no key is loaded, nothing

@@ -5,7 +5,6 @@
 
 #include "base/encode.h"
 #include "exec/internal.h"
-#include "http/message.h"
 #include "vault/key.h"
 
 enum { FILES_ON_LOOP_BYTES_MAX = 64 * 1024, FAULTS_BYTES_MAX = 64 * 1024 };
@@ -174,10 +173,7 @@ enum op_result exec_step_hash_files(struct op *op)
     struct exec *exec = exec_of(op);
     if (exec->in.idempotency_key.len == 0)
         return OP_NEXT;
-    if (!is_little(exec) && op_offload(op, &exec->job, hash_files, "its files to be hashed") == OK)
-        return OP_WAIT;
-    hash_files(op);
-    return OP_NEXT;
+    return op_run_job(op, &exec->job, !is_little(exec), hash_files, "its files to be hashed");
 }
 
 static void decode_files(struct op *op)
@@ -196,9 +192,5 @@ enum op_result exec_step_decode_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->in.file_count <= EXEC_FILES_MAX); /* checked before */
-    if (!is_little(exec) &&
-        op_offload(op, &exec->job, decode_files, "its files to be decoded") == OK)
-        return OP_WAIT;
-    decode_files(op);
-    return OP_NEXT;
+    return op_run_job(op, &exec->job, !is_little(exec), decode_files, "its files to be decoded");
 }

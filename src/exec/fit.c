@@ -5,7 +5,6 @@
  */
 #include "exec/fit.h"
 
-#include "base/buf.h"
 #include "base/encode.h"
 #include "exec/internal.h"
 #include "json/scan.h"
@@ -264,7 +263,8 @@ static void put_cuts(struct fit *f, struct json_writer *w)
         const struct cut *cut = &f->cuts[i];
         struct buf more;
         buf_init(&more, FIT_BYTES_MAX);
-        buf_printf(&more, "/api/executions/%s?pointer=", id);
+        buf_printf(&more, "%s/executions/%s?pointer=", f->wanted->is_resource ? "sluice:/" : "/api",
+                   id);
         encode_percent(&more, cut->pointer);
         buf_printf(&more, "&offset=%llu", (unsigned long long)cut->kept);
         json_open(w, '{');
@@ -374,7 +374,8 @@ static void fit_output(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct exec_fit wanted = {.execution_id = exec->out.execution_id,
-                              .bytes_max = exec_output_bytes_max(exec)};
+                              .bytes_max = exec_output_bytes_max(exec),
+                              .is_resource = exec->in.is_resource};
     slice output;
     exec->fit_status =
         exec_fit_summary(exec->summary_json, &wanted, &op->arena, &exec->summary_json, &output);
@@ -391,11 +392,8 @@ enum op_result exec_step_fit_output(struct op *op)
     bool is_small = exec->summary_json.len <= exec_output_bytes_max(exec);
     if (exec->out.reason != EXEC_SUCCEEDED || (is_small && !exec->out.is_replayed))
         return OP_NEXT;
-    if (exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &exec->job, fit_output, "its output to be cut") == OK)
-        return OP_WAIT;
-    fit_output(op);
-    return OP_NEXT;
+    return op_run_job(op, &exec->job, exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX, fit_output,
+                      "its output to be cut");
 }
 
 enum op_result exec_step_check_fit(struct op *op)

@@ -14,6 +14,8 @@
 #ifndef EXEC_FIT_H
 #define EXEC_FIT_H
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/id.h"
 #include "base/slice.h"
@@ -24,6 +26,7 @@ struct exec_fit {
     struct uuid execution_id;
     size_t bytes_max; /* 0: no limit */
     slice pointer;    /* RFC 6901: a part of the output in place of the whole; "" is the whole */
+    bool is_resource; /* `more` begins with sluice://executions/ (mcp), not with /api/executions/ */
     uint64_t offset;  /* items, members or bytes of that part that are skipped */
 };
 

@@ -5,16 +5,13 @@
  */
 #include "exec/internal.h"
 
+enum { TEXT_BYTES_MAX = 256 * 1024 };
+
 /* The short id even of an action that does not exist, so that a key's fingerprint is stable. */
 static slice short_action_id(const struct exec *exec)
 {
-    slice action = exec->in.action_id, prefix = exec->in.integration_id;
-    if (exec->action)
-        return exec->action->action_id;
-    if (slice_starts_with(action, prefix) && action.len > prefix.len + 1 &&
-        action.ptr[prefix.len] == '_')
-        return slice_from(action, prefix.len + 1);
-    return action;
+    return exec->action ? exec->action->action_id
+                        : catalog_short_id(exec->in.integration_id, exec->in.action_id);
 }
 
 /* It began as the setting's. What the caller allows for this call wins over the action's own, and
@@ -38,9 +35,11 @@ enum op_result exec_step_find_action(struct op *op)
         return exec_stop_unavailable(
             exec, SLICE("Too many executions are under way; nothing was done, try again."));
     exec->catalog = catalog_ref(*exec->service->config.catalog);
-    exec->integration = catalog_find_integration(exec->catalog, exec->in.integration_id);
+    exec->integration =
+        catalog_find_integration(exec->catalog, exec->in.integration_id, &exec->find_status);
     if (exec->integration)
-        exec->action = catalog_find_action(exec->integration, exec->in.action_id);
+        exec->action =
+            catalog_find_action(exec->integration, exec->in.action_id, &exec->find_status);
     exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     if (exec->action)
         exec->out.advice = exec_advice_for(exec->action);
@@ -51,13 +50,46 @@ enum op_result exec_step_find_action(struct op *op)
     return OP_NEXT;
 }
 
+/* The text with what stands for {app}, {title} ...; of what was asked for, and of this case. */
+static slice fill_refusal(struct exec *exec, const char *text, slice detail)
+{
+    const struct catalog_action *action = exec->action;
+    const struct {
+        slice name, value;
+    } values[] = {
+        {SLICE("app"), exec->integration ? exec->integration->name : SLICE_NONE},
+        {SLICE("title"), action ? action->title : SLICE_NONE},
+        {SLICE("tool"), action ? action->tool_name : SLICE_NONE},
+        {SLICE("integration_id"), exec->out.integration_id},
+        {SLICE("action_id"), exec->out.action_id},
+        {SLICE("detail"), detail},
+    };
+    slice rest = slice_cstr(text);
+    struct buf out;
+    buf_init(&out, TEXT_BYTES_MAX);
+    while (rest.len > 0) {
+        buf_append(&out, slice_split(&rest, '{'));
+        slice name = slice_split(&rest, '}');
+        for (size_t i = 0; i < ARRAY_LEN(values); i++)
+            if (slice_eq(name, values[i].name))
+                buf_append(&out, values[i].value);
+    }
+    return arena_take(&exec->op.arena, &out);
+}
+
+static enum op_result refuse_execution(struct exec *exec, enum exec_reason reason,
+                                       const char *message, const char *hint, slice detail)
+{
+    return exec_stop(exec, reason, fill_refusal(exec, message, detail),
+                     fill_refusal(exec, hint, detail));
+}
+
 /* Of a full tool name the integration's part is a guess, and all of it says better what is meant.
  */
 static slice say_no_integration(struct exec *exec)
 {
     slice action = exec->in.action_id, id = exec->in.integration_id;
-    bool is_tool = slice_starts_with(action, id) && action.len > id.len &&
-                   action.ptr[id.len] == '_';
+    bool is_tool = catalog_short_id(id, action).len < action.len;
     if (is_tool && catalog_nearest_tool(exec->catalog, action).len > 0)
         return catalog_say_no_tool(exec->catalog, action, &exec->op.arena);
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
@@ -65,21 +97,18 @@ static slice say_no_integration(struct exec *exec)
 
 enum op_result exec_stop_unknown(struct exec *exec)
 {
-    struct arena *arena = &exec->op.arena;
-    if (exec->integration ? catalog_has_action(exec->integration, exec->in.action_id)
-                          : catalog_has_integration(exec->catalog, exec->in.integration_id))
+    if (exec->find_status == ERR_NOMEM)
         return exec_stop_unavailable(exec, SLICE("Memory is short; nothing was done, try again."));
     if (!exec->integration)
-        return exec_stop(
-            exec, EXEC_INTEGRATION_UNKNOWN,
-            arena_printf(arena, "%.*s Nothing was done.", SLICE_ARG(say_no_integration(exec))),
-            SLICE("GET /api/integrations lists those there are; GET "
-                  "/api/search?query= finds one by what it does."));
-    slice said = catalog_say_no_action(exec->integration, exec->in.action_id, arena);
-    return exec_stop(exec, EXEC_ACTION_UNKNOWN,
-                     arena_printf(arena, "%.*s Nothing was done.", SLICE_ARG(said)),
-                     arena_printf(arena, "GET /api/actions?integration_id=%.*s lists its actions.",
-                                  SLICE_ARG(exec->in.integration_id)));
+        return refuse_execution(
+            exec, EXEC_INTEGRATION_UNKNOWN, "{detail} Nothing was done.",
+            "GET /api/integrations lists those there are; GET /api/search?query= "
+            "finds one by what it does.",
+            say_no_integration(exec));
+    return refuse_execution(
+        exec, EXEC_ACTION_UNKNOWN, "{detail} Nothing was done.",
+        "GET /api/actions?integration_id={integration_id} lists its actions.",
+        catalog_say_no_action(exec->integration, exec->in.action_id, &exec->op.arena));
 }
 
 /* ---- connections ---- */
@@ -104,15 +133,6 @@ enum op_result exec_step_find_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-static enum op_result stop_not_connected(struct exec *exec)
-{
-    return exec_stop(exec, EXEC_NOT_CONNECTED,
-                     arena_printf(&exec->op.arena,
-                                  "%.*s is not connected to this account; nothing was done.",
-                                  SLICE_ARG(exec->integration->name)),
-                     SLICE("Connect the app in the dashboard, then send the same request again."));
-}
-
 /* The other live ones, for a hint: ids and labels. */
 static slice list_live(struct exec *exec)
 {
@@ -129,41 +149,22 @@ static slice list_live(struct exec *exec)
     return list;
 }
 
-static enum op_result stop_ambiguous(struct exec *exec)
-{
-    return exec_stop(
-        exec, EXEC_CONNECTION_AMBIGUOUS,
-        arena_printf(&exec->op.arena,
-                     "%.*s has several connections and none is the default; nothing was done.",
-                     SLICE_ARG(exec->integration->name)),
-        arena_printf(&exec->op.arena,
-                     "Make one the default, or name one: POST /api/tools/%.*s/execute with "
-                     "connectionId, one of %.*s.",
-                     SLICE_ARG(exec->action->tool_name), SLICE_ARG(list_live(exec))));
-}
-
 /* cause: a part of a sentence. */
 static enum op_result stop_unusable(struct exec *exec, slice cause)
 {
-    slice others = list_live(exec), hint = SLICE("Reconnect the app, then send the same request "
-                                                 "again.");
+    const char *hint = "Reconnect the app, then send the same request again.";
+    slice others = list_live(exec);
     if (others.len > 0)
-        hint = arena_printf(&exec->op.arena,
-                            "Reconnect the app and send the same request again, or name another "
-                            "connection: POST /api/tools/%.*s/execute with connectionId, one of "
-                            "%.*s.",
-                            SLICE_ARG(exec->action->tool_name), SLICE_ARG(others));
+        hint = "Reconnect the app and send the same request again, or name another connection: "
+               "POST /api/tools/{tool}/execute with connectionId, one of {detail}.";
     else if (exec->in.connection_id != 0)
-        hint = arena_printf(&exec->op.arena,
-                            "Reconnect the app and send the same request again, or name another "
-                            "connection: GET /api/connections?integration_id=%.*s lists them.",
-                            SLICE_ARG(exec->integration->integration_id));
+        hint = "Reconnect the app and send the same request again, or name another connection: "
+               "GET /api/connections?integration_id={integration_id} lists them.";
     return exec_stop(
         exec, EXEC_REAUTH_REQUIRED,
-        arena_printf(&exec->op.arena,
-                     "The connection to %.*s no longer works (%.*s); nothing was done.",
-                     SLICE_ARG(exec->integration->name), SLICE_ARG(cause)),
-        hint);
+        fill_refusal(exec, "The connection to {app} no longer works ({detail}); nothing was done.",
+                     cause),
+        fill_refusal(exec, hint, others));
 }
 
 static enum op_result stop_reauth(struct exec *exec)
@@ -194,12 +195,10 @@ static const struct connect_item *find_item(const struct connect_set *set, int64
 
 static enum op_result stop_connection_unknown(struct exec *exec)
 {
-    return exec_stop(exec, EXEC_CONNECTION_UNKNOWN,
-                     arena_printf(&exec->op.arena,
-                                  "The connection that connectionId names is none of this "
-                                  "account's connections to %.*s; nothing was done.",
-                                  SLICE_ARG(exec->integration->name)),
-                     SLICE("Leave connectionId out to use the default connection."));
+    return refuse_execution(exec, EXEC_CONNECTION_UNKNOWN,
+                            "The connection that connectionId names is none of this account's "
+                            "connections to {app}; nothing was done.",
+                            "Leave connectionId out to use the default connection.", SLICE_NONE);
 }
 
 enum op_result exec_use_connection(struct exec *exec, int64_t id)
@@ -222,11 +221,18 @@ static enum op_result choose_connection(struct exec *exec)
     case CONNECT_REAUTH_REQUIRED:
         return stop_reauth(exec);
     case CONNECT_AMBIGUOUS:
-        return stop_ambiguous(exec);
+        return refuse_execution(
+            exec, EXEC_CONNECTION_AMBIGUOUS,
+            "{app} has several connections and none is the default; nothing was done.",
+            "Make one the default, or name one: POST /api/tools/{tool}/execute with "
+            "connectionId, one of {detail}.",
+            list_live(exec));
     case CONNECT_NOT_CONNECTED:
         break;
     }
-    return stop_not_connected(exec);
+    return refuse_execution(
+        exec, EXEC_NOT_CONNECTED, "{app} is not connected to this account; nothing was done.",
+        "Connect the app in the dashboard, then send the same request again.", SLICE_NONE);
 }
 
 /* Any one of the action's scopes suffices; unknown grants are left to the provider. */
@@ -251,9 +257,7 @@ static slice list_scopes(struct exec *exec)
         buf_append_cstr(&text, i ? " or " : "");
         buf_append(&text, json_str(&wanted->as.items[i]));
     }
-    slice list = arena_dup(&exec->op.arena, buf_slice(&text));
-    buf_deinit(&text);
-    return list;
+    return arena_take(&exec->op.arena, &text);
 }
 
 /* What a person ticks on reconnecting: the words of the first of them that is asked for only
@@ -273,66 +277,45 @@ static slice words_to_tick(const struct exec *exec)
 static enum op_result stop_scope(struct exec *exec)
 {
     slice words = words_to_tick(exec);
-    slice hint = words.len > 0
-                     ? arena_printf(&exec->op.arena,
-                                    "It is asked for only where a person wants it: reconnect the "
-                                    "app, tick \"%.*s\" there, then send the same request again.",
-                                    SLICE_ARG(words))
-                     : SLICE("Reconnect the app and grant it, then send the same request again.");
+    const char *hint = "Reconnect the app and grant it, then send the same request again.";
+    if (words.len > 0)
+        hint = "It is asked for only where a person wants it: reconnect the app, tick "
+               "\"{detail}\" there, then send the same request again.";
     return exec_stop(exec, EXEC_SCOPE_MISSING,
-                     arena_printf(&exec->op.arena,
-                                  "The connection to %.*s lacks the permission that this action "
-                                  "needs (%.*s); nothing was done.",
-                                  SLICE_ARG(exec->integration->name), SLICE_ARG(list_scopes(exec))),
-                     hint);
-}
-
-static enum op_result stop_gone(struct exec *exec)
-{
-    return exec_stop(
-        exec, EXEC_OPERATION_GONE,
-        arena_printf(&exec->op.arena, "%.*s no longer offers \"%.*s\": %.*s; nothing was done.",
-                     SLICE_ARG(exec->integration->name), SLICE_ARG(exec->action->title),
-                     SLICE_ARG(exec->action->gone)),
-        arena_printf(&exec->op.arena,
-                     "Do not send it again; GET /api/actions?integration_id=%.*s lists "
-                     "the actions there are.",
-                     SLICE_ARG(exec->out.integration_id)));
+                     fill_refusal(exec,
+                                  "The connection to {app} lacks the permission that this action "
+                                  "needs ({detail}); nothing was done.",
+                                  list_scopes(exec)),
+                     fill_refusal(exec, hint, words));
 }
 
 /* A later request of the action: what it is made of came from the app. */
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
-    struct arena *arena = &exec->op.arena;
-    slice name = exec->integration->name;
     if (err->code == ERR_REFUSED)
-        return exec_stop(
+        return refuse_execution(
             exec, EXEC_ADDRESS_REFUSED,
-            arena_printf(arena,
-                         "%.*s named %s in its reply, which is none of the hosts that this action "
-                         "may call; nothing was sent there.",
-                         SLICE_ARG(name), err->text),
-            SLICE("Sending it again does not help: the hosts are those of the app's manifest."));
-    return exec_stop(exec, EXEC_REPLY_UNREADABLE,
-                     arena_printf(arena,
-                                  "The next request cannot be made from the reply of %.*s: %s; it "
-                                  "was not sent.",
-                                  SLICE_ARG(name), err->text),
-                     SLICE("Nothing that lasts was done. Try again later, or have the operator of "
-                           "this server see what answers there."));
+            "{app} named {detail} in its reply, which is none of the hosts that this action may "
+            "call; nothing was sent there.",
+            "Sending it again does not help: the hosts are those of the app's manifest.",
+            slice_cstr(err->text));
+    return refuse_execution(
+        exec, EXEC_REPLY_UNREADABLE,
+        "The next request cannot be made from the reply of {app}: {detail}; it was "
+        "not sent.",
+        "Nothing that lasts was done. Try again later, or have the operator of this "
+        "server see what answers there.",
+        slice_cstr(err->text));
 }
 
 static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
 {
-    return exec_stop(
+    return refuse_execution(
         exec, EXEC_INPUT_INVALID,
-        arena_printf(&exec->op.arena,
-                     "The request cannot be made from this input: %s; nothing was sent.",
-                     err->text),
-        arena_printf(&exec->op.arena,
-                     "Correct the input; GET /api/actions/%.*s/%.*s shows what the "
-                     "action takes.",
-                     SLICE_ARG(exec->out.integration_id), SLICE_ARG(exec->out.action_id)));
+        "The request cannot be made from this input: {detail}; nothing was sent.",
+        "Correct the input; GET /api/actions/{integration_id}/{action_id} shows what the action "
+        "takes.",
+        slice_cstr(err->text));
 }
 
 /* The provider's own idempotency key, where the action has one: the same for every attempt, and for
@@ -407,6 +390,10 @@ enum op_result exec_end_dry_run(struct exec *exec)
     if (!exec->summary_json.ptr)
         return exec_stop_memory(exec);
     exec->out.is_dry_run = true;
+    if (exec->connection.item) {
+        exec->out.connection_id = exec->connection.item->id;
+        exec->out.connection_label = arena_dup(&exec->op.arena, exec->connection.item->label);
+    }
     return OP_STOP;
 }
 
@@ -428,7 +415,12 @@ enum op_result exec_step_check_connection(struct op *op)
         return stop_connection_unknown(exec);
     }
     if (exec->action->gone.len > 0)
-        return stop_gone(exec);
+        return refuse_execution(
+            exec, EXEC_OPERATION_GONE,
+            "{app} no longer offers \"{title}\": {detail}; nothing was done.",
+            "Do not send it again; GET /api/actions?integration_id={integration_id} lists the "
+            "actions there are.",
+            exec->action->gone);
     if (exec_needs_first_token(exec)) /* there is nothing to build a request with yet */
         return OP_NEXT;
     if (exec_build_request(exec) == OP_STOP)

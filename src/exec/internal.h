@@ -11,6 +11,7 @@
 #include "exec/exec.h"
 #include "exec/limits.h"
 #include "exec/reply.h"
+#include "exec/tally.h"
 #include "exec/unsent.h"
 #include "store/execution.h"
 #include "store/idempotency.h"
@@ -22,6 +23,8 @@ enum {
     EXEC_BACKOFF_MS_MAX = 5000,
 };
 
+enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD, EXEC_PHASES };
+
 struct exec_service {
     struct exec_config config;
     struct limits *limits;
@@ -32,6 +35,8 @@ struct exec_service {
     struct unsent unsent;
     struct concurrency concurrency; /* all under way, by account */
     struct exec_stored_table stored;
+    struct tallies tallies;
+    struct metric_series *phases[EXEC_PHASES]; /* of sluice_execution_phase_seconds */
 };
 
 /* What is wrong with input and files (check.c), sentences without their end; SLICE_NONE: nothing.
@@ -120,7 +125,9 @@ struct exec {
     struct catalog *catalog;
     const struct catalog_integration *integration;
     const struct catalog_action *action;
+    int find_status; /* of the look-up of these two */
     uint64_t deadline_ns;
+    uint64_t phase_began_ns;             /* the wait for limits, or the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
     struct budget_use use;               /* what it takes, with its account */
     struct list all_link;                /* in the service */
@@ -176,44 +183,17 @@ enum exec_step {
     EXEC_STEPS,
 };
 
-static inline struct exec *exec_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct exec, op);
-}
+OP_OF(exec_of, exec)
 
-enum op_result exec_step_find_action(struct op *op);
-enum op_result exec_step_hash_files(struct op *op);
-enum op_result exec_step_load_key(struct op *op);
-enum op_result exec_step_take_stored(struct op *op);
-enum op_result exec_step_check_key(struct op *op);
-enum op_result exec_step_read_replay(struct op *op);
-enum op_result exec_step_check_input(struct op *op);
-enum op_result exec_step_decode_files(struct op *op);
-enum op_result exec_step_accept_input(struct op *op);
-enum op_result exec_step_find_connection(struct op *op);
-enum op_result exec_step_check_connection(struct op *op);
-enum op_result exec_step_renew_token(struct op *op);
-enum op_result exec_step_reload_connection(struct op *op);
-enum op_result exec_step_rebuild_request(struct op *op);
-enum op_result exec_step_enter_limits(struct op *op);
-enum op_result exec_step_admit(struct op *op);
-enum op_result exec_step_claim(struct op *op);
-enum op_result exec_step_check_claim(struct op *op);
-enum op_result exec_step_prove(struct op *op);
-enum op_result exec_step_proven(struct op *op);
-enum op_result exec_step_call(struct op *op);
-enum op_result exec_step_read_reply(struct op *op);
-enum op_result exec_step_check_reply(struct op *op);
-enum op_result exec_step_next_request(struct op *op);
-enum op_result exec_step_take_page(struct op *op);
-enum op_result exec_step_next_page(struct op *op);
-enum op_result exec_step_record(struct op *op);
-enum op_result exec_step_check_record(struct op *op);
-enum op_result exec_step_mark_connection(struct op *op);
-enum op_result exec_step_fit_output(struct op *op);
-enum op_result exec_step_check_fit(struct op *op);
-enum op_result exec_step_notify_connection(struct op *op);
-enum op_result exec_step_answer(struct op *op);
+op_step_fn exec_step_find_action, exec_step_hash_files, exec_step_load_key, exec_step_check_key,
+    exec_step_read_replay, exec_step_take_stored, exec_step_check_input, exec_step_decode_files,
+    exec_step_accept_input, exec_step_find_connection, exec_step_check_connection,
+    exec_step_renew_token, exec_step_reload_connection, exec_step_rebuild_request,
+    exec_step_enter_limits, exec_step_admit, exec_step_claim, exec_step_check_claim,
+    exec_step_prove, exec_step_proven, exec_step_call, exec_step_read_reply, exec_step_check_reply,
+    exec_step_next_request, exec_step_take_page, exec_step_next_page, exec_step_record,
+    exec_step_check_record, exec_step_mark_connection, exec_step_notify_connection,
+    exec_step_fit_output, exec_step_check_fit, exec_step_answer;
 
 /* fit.c: the largest output that its caller gets in full. */
 size_t exec_output_bytes_max(const struct exec *exec);
@@ -273,8 +253,6 @@ bool exec_releases_have(const struct exec_service *service, struct uuid executio
 /* admit.c: the current request goes to another origin than the one before: leaves that one's
  * circuit with a vote and enters the new one's. OP_STOP, as exec_stop, where it is open. */
 enum op_result exec_change_origin(struct exec *exec);
-/* attempt.c: whether sending the current request again cannot do the thing twice. */
-bool exec_is_repeat_safe(const struct exec *exec);
 /* sequence.c: back to the action's first request, which is built. false: it cannot be; the outcome
  * stands. */
 bool exec_start_over(struct exec *exec);

@@ -7,9 +7,7 @@
  */
 #include "exec/limits.h"
 
-#include <stdio.h>
-
-#include "base/map.h"
+#include "base/lines.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/token_bucket.h"
@@ -17,11 +15,9 @@
 enum { IN_FLIGHT_RETRY_MS = 1000 };
 
 struct limits_bucket {
+    struct line line; /* in limits->idle while it is empty; least recently used first */
     struct limits *limits;
-    char key[LIMITS_KEY_MAX];
-    size_t key_len;
-    struct list idle_link; /* in limits->idle while it is empty; least recently used first */
-    struct list waiting;   /* struct limits_slot.link, oldest first */
+    struct list waiting; /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
     struct timer timer; /* for the queue */
     /* of the manifest; 0: not limited */
@@ -36,7 +32,7 @@ struct limits_bucket {
 
 struct limits {
     struct limits_config config;
-    struct map buckets;
+    struct lines buckets;
     struct list idle;
     size_t waiting;
 };
@@ -70,33 +66,30 @@ static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_M
 static void bucket_free(struct limits_bucket *bucket)
 {
     ASSERT(bucket->in_flight == 0 && bucket->waiting_count == 0);
-    (void)map_remove(&bucket->limits->buckets, slice_of(bucket->key, bucket->key_len));
-    list_unlink(&bucket->idle_link);
     timer_stop(&bucket->timer);
-    mem_free(bucket);
+    lines_drop(&bucket->limits->buckets, &bucket->line);
+}
+
+static bool has_all_buckets(const struct limits *limits)
+{
+    return limits->buckets.map.count >= limits->config.buckets_max;
 }
 
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
 {
-    /* Without an idle one map_put refuses below; limits_new's caller has made buckets_max larger
-     * than the executions there can be. */
-    if (limits->buckets.count >= limits->config.buckets_max && !list_is_empty(&limits->idle))
-        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, idle_link));
-    struct limits_bucket *bucket = mem_zalloc(sizeof(*bucket));
+    /* limits_new's caller has made buckets_max larger than the executions there can be, so one is
+     * idle; the bound holds all the same. */
+    if (has_all_buckets(limits) && !list_is_empty(&limits->idle))
+        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, line.ring));
+    struct limits_bucket *bucket = has_all_buckets(limits) ? NULL
+                                                           : lines_get(&limits->buckets, key);
     if (!bucket)
         return NULL;
     bucket->limits = limits;
-    memcpy(bucket->key, key.ptr, key.len);
-    bucket->key_len = key.len;
-    list_init(&bucket->idle_link);
     list_init(&bucket->waiting);
     timer_init(&bucket->timer, limits->config.loop, on_due);
-    if (map_put(&limits->buckets, slice_of(bucket->key, key.len), bucket, NULL) == OK) {
-        list_push_back(&limits->idle, &bucket->idle_link);
-        return bucket;
-    }
-    mem_free(bucket);
-    return NULL;
+    list_push_back(&limits->idle, &bucket->line.ring);
+    return bucket;
 }
 
 /* What the manifest says now: it may have been loaded again since, with other
@@ -115,10 +108,10 @@ static void bucket_configure(struct limits_bucket *bucket, const struct catalog_
 
 static void bucket_settle(struct limits_bucket *bucket)
 {
-    list_unlink(&bucket->idle_link);
+    list_unlink(&bucket->line.ring);
     if (bucket->in_flight == 0 && bucket->waiting_count == 0) {
         timer_stop(&bucket->timer);
-        list_push_back(&bucket->limits->idle, &bucket->idle_link);
+        list_push_back(&bucket->limits->idle, &bucket->line.ring);
     }
 }
 
@@ -209,9 +202,7 @@ static void bucket_serve(struct limits_bucket *bucket)
     /* All of the queue, at most LIMITS_WAITING_MAX: a reply may just have closed the connection
      * past the bound of some, which are refused now and not when they time out. */
     uint64_t open = bucket_open_ns(bucket, 1, now);
-    LIST_EACH(&bucket->waiting, node)
-    {
-        struct limits_slot *slot = LIST_ITEM(node, struct limits_slot, link);
+    LIST_EACH(&bucket->waiting, struct limits_slot, slot, link) {
         if (slot->due_ns <= now || open > slot->due_ns) {
             slot_refuse(slot, open, now);
             slot_dequeue(slot, LIMITS_REFUSED);
@@ -267,10 +258,10 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     *slot = (struct limits_slot){.verdict = LIMITS_FREE};
     list_init(&slot->link);
     bool is_wanted = wanted->rate_per_s > 0 || wanted->in_flight_max > 0;
-    if (limits->config.is_off || (!is_wanted && limits->buckets.count == 0))
+    if (limits->config.is_off || (!is_wanted && limits->buckets.map.count == 0))
         return LIMITS_FREE;
     slice name = make_bucket_key(key, text);
-    struct limits_bucket *bucket = map_get(&limits->buckets, name);
+    struct limits_bucket *bucket = lines_find(&limits->buckets, name);
     if (!bucket && is_wanted)
         bucket = bucket_new(limits, name);
     if (!bucket) /* nothing to heed, or no memory to count with: the provider counts, too */
@@ -357,7 +348,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
         return;
     if (!bucket) {
         slice name = make_bucket_key(key, text);
-        bucket = map_get(&limits->buckets, name);
+        bucket = lines_find(&limits->buckets, name);
         if (!bucket)
             bucket = bucket_new(limits, name);
     }
@@ -370,7 +361,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
 {
     char text[LIMITS_KEY_MAX];
-    const struct limits_bucket *bucket = map_get(&limits->buckets, make_bucket_key(key, text));
+    const struct limits_bucket *bucket = lines_find(&limits->buckets, make_bucket_key(key, text));
     uint64_t now = loop_now_ns(limits->config.loop), until = 0;
     if (!bucket || limits->config.is_off)
         return 0;
@@ -389,7 +380,7 @@ struct limits *limits_new(const struct limits_config *config)
         return NULL;
     ASSERT(config->buckets_max > 0);
     limits->config = *config;
-    map_init(&limits->buckets, config->buckets_max);
+    lines_init(&limits->buckets, sizeof(struct limits_bucket));
     list_init(&limits->idle);
     return limits;
 }
@@ -399,13 +390,7 @@ void limits_free(struct limits *limits)
     if (!limits)
         return;
     while (!list_is_empty(&limits->idle))
-        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, idle_link));
-    ASSERT(limits->buckets.count == 0);
-    map_deinit(&limits->buckets);
+        bucket_free(LIST_ITEM(limits->idle.next, struct limits_bucket, line.ring));
+    lines_deinit(&limits->buckets);
     mem_free(limits);
-}
-
-struct limits_stats limits_stats(const struct limits *limits)
-{
-    return (struct limits_stats){limits->buckets.count, limits->waiting};
 }

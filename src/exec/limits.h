@@ -89,9 +89,4 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
  * of rate_per_s does not count. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key);
 
-struct limits_stats {
-    size_t buckets, waiting;
-};
-struct limits_stats limits_stats(const struct limits *limits);
-
 #endif

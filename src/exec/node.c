@@ -33,6 +33,7 @@ struct exec_node {
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
     uint64_t orphans_due_ns;
+    struct node_scan scan;
     struct pg_query query;
     struct op_timer timer;
     struct op *leaver; /* held until we have left */
@@ -45,6 +46,7 @@ enum node_step {
     NODE_REST,
     NODE_HEARTBEAT,
     NODE_RENEWED,
+    NODE_FIND_DEAD,
     NODE_RECOVER,
     NODE_RECOVERED,
     NODE_FIND_ORPHANS,
@@ -53,10 +55,7 @@ enum node_step {
     NODE_LEFT
 };
 
-static struct exec_node *node_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct exec_node, op);
-}
+OP_OF(node_of, exec_node)
 
 /* ---- steps of the node ---- */
 
@@ -106,7 +105,7 @@ static enum op_result step_registered(struct op *op)
     if (store_done_result(&node->query) != OK)
         return retry_at(node, NODE_REGISTER);
     renew(node);
-    return op_jump(op, NODE_RECOVER);
+    return op_jump(op, NODE_FIND_DEAD);
 }
 
 /* NODE_HEARTBEAT_MS is a fifth of the lease, so that some lost heartbeats cost nothing. A leaver
@@ -151,13 +150,27 @@ static enum op_result step_renewed(struct op *op)
     }
 }
 
+static enum op_result step_find_dead(struct op *op)
+{
+    struct exec_node *node = node_of(op);
+    node->query.deadline_ns = query_deadline(node);
+    store_node_dead(node->pool, &node->query, op);
+    return OP_WAIT;
+}
+
 /* Every node scans for claims of dead owners; two that find the same one race, and the owner that
  * the claim names lets exactly one of them end it (exec/recover.h). */
 static enum op_result step_recover(struct op *op)
 {
     struct exec_node *node = node_of(op);
+    struct node_dead dead;
+    int status = store_node_dead_result(&node->query, &dead);
+    if (status != OK)
+        return op_jump(op, status == ERR_NOTFOUND ? NODE_FIND_ORPHANS : NODE_REST);
+    if (!node_scan_is_due(&node->scan, &dead, loop_now_ns(op->loop)))
+        return op_jump(op, NODE_FIND_ORPHANS);
     node->query.deadline_ns = query_deadline(node);
-    store_claim_recover(node->pool, &node->query, op);
+    store_claim_recover(node->pool, &node->query, op, &dead);
     return OP_WAIT;
 }
 
@@ -181,13 +194,15 @@ static enum op_result step_recovered(struct op *op)
     struct exec_node *node = node_of(op);
     struct claim *claims = NULL;
     size_t count = 0;
-    if (store_claim_recover_result(&node->query, &claims, &count) != OK)
+    int status = store_claim_recover_result(&node->query, &claims, &count);
+    node_scan_end(&node->scan, &node->query, count, loop_now_ns(op->loop));
+    if (status != OK)
         return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
         recover(node, &claims[i], RECOVER_DEAD);
     /* A full list may have more behind it. */
     if (count == CLAIM_RECOVER_MAX)
-        return wait_if_held(op, NODE_RECOVER);
+        return wait_if_held(op, NODE_FIND_DEAD);
     return wait_if_held(op, NODE_FIND_ORPHANS);
 }
 
@@ -252,13 +267,15 @@ static enum op_result step_left(struct op *op)
 
 static const struct op_step node_steps[] = {
     [NODE_REGISTER] = {"register", step_register, OP_TO(NODE_LEAVE)},
-    [NODE_REGISTERED] = {"registered", step_registered, OP_TO(NODE_REGISTER) | OP_TO(NODE_RECOVER)},
+    [NODE_REGISTERED] = {"registered", step_registered,
+                         OP_TO(NODE_REGISTER) | OP_TO(NODE_FIND_DEAD)},
     [NODE_REST] = {"rest", step_rest, 0},
     [NODE_HEARTBEAT] = {"heartbeat", step_heartbeat, OP_TO(NODE_LEAVE)},
     [NODE_RENEWED] = {"renewed", step_renewed, OP_TO(NODE_REGISTER) | OP_TO(NODE_HEARTBEAT)},
-    [NODE_RECOVER] = {"recover", step_recover, 0},
+    [NODE_FIND_DEAD] = {"find_dead", step_find_dead, 0},
+    [NODE_RECOVER] = {"recover", step_recover, OP_TO(NODE_FIND_ORPHANS) | OP_TO(NODE_REST)},
     [NODE_RECOVERED] = {"recovered", step_recovered,
-                        OP_TO(NODE_RECOVER) | OP_TO(NODE_FIND_ORPHANS) | OP_TO(NODE_REST)},
+                        OP_TO(NODE_FIND_DEAD) | OP_TO(NODE_FIND_ORPHANS) | OP_TO(NODE_REST)},
     [NODE_FIND_ORPHANS] = {"find_orphans", step_find_orphans, OP_TO(NODE_REST)},
     [NODE_END_ORPHANS] = {"end_orphans", step_end_orphans, OP_TO(NODE_REST)},
     [NODE_LEAVE] = {"leave", step_leave, 0},

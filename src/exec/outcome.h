@@ -73,6 +73,12 @@ enum exec_advice {
 };
 
 /* Everything an envelope needs. Texts live in the arena of its maker. */
+/* Where the time of a run went. The rest, gate_ns, is what stands before the call and between the
+ * others: key, input, connection, token, claim, pauses between attempts. */
+struct exec_times {
+    uint64_t gate_ns, limits_ns, provider_ns, record_ns;
+};
+
 struct exec_outcome {
     enum exec_reason reason;
     struct uuid execution_id; /* nil: none */
@@ -99,9 +105,12 @@ struct exec_outcome {
     bool is_replayed;
     bool is_left_out; /* a replay whose summary had no room in the reply: it is fetched by its id */
     bool is_dry_run;  /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
+    int64_t connection_id;  /* of a dry run: what it would have used; 0: the app needs none */
+    slice connection_label; /* likewise */
     /* The same request may go out again: nothing reached the provider, or the action only reads, so
      * that no key is bound to this outcome. */
     bool is_repeatable;
+    struct exec_times times; /* set at its end */
 };
 
 /* error_code of src/api/README.md "Executions": a manifest's own, or the reason's; SLICE_NONE:

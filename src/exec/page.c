@@ -103,10 +103,7 @@ static void take_failure(struct exec *exec)
 static void write_all(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
-    struct buf text;
-    buf_init(&text, exec->op.arena.bytes_max);
-    json_write(&text, &exec->pages.all);
-    slice output = arena_take(&exec->op.arena, &text);
+    slice output = json_text_of(&exec->pages.all, &exec->op.arena, exec->op.arena.bytes_max);
     if (!output.ptr)
         return; /* the last page, then */
     out->output_json = output;
@@ -146,12 +143,9 @@ enum op_result exec_step_take_page(struct op *op)
         exec->pages.is_ended = true;
         return OP_NEXT;
     }
-    if (pages_max(exec) > 1 &&
-        exec->pages.bytes + exec->out.output_json.len > PAGES_ON_LOOP_BYTES_MAX &&
-        op_offload(op, &exec->job, take_page, "a page to be put behind the others") == OK)
-        return OP_WAIT;
-    take_page(op);
-    return OP_NEXT;
+    bool is_large = pages_max(exec) > 1 &&
+                    exec->pages.bytes + exec->out.output_json.len > PAGES_ON_LOOP_BYTES_MAX;
+    return op_run_job(op, &exec->job, is_large, take_page, "a page to be put behind the others");
 }
 
 /* ---- the next one ---- */
@@ -218,6 +212,8 @@ enum op_result exec_step_next_page(struct op *op)
         exec_leave(exec);
         return OP_NEXT;
     }
+    if (exec->in.on_page)
+        exec->in.on_page(op->parent, exec->pages.read);
     exec->pages.kept = exec->out; /* build_next stops by setting the outcome */
     if (!build_next(exec)) {
         exec->out = exec->pages.kept;

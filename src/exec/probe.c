@@ -20,10 +20,7 @@ enum {
 
 enum step { STEP_BEGIN, STEP_TOKEN, STEP_TEST, STEP_TESTED, STEP_IDENTIFY, STEP_IDENTIFIED };
 
-static struct exec_probe *probe_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct exec_probe, op);
-}
+OP_OF(probe_of, exec_probe)
 
 static enum op_result stop_probe(struct exec_probe *probe, enum exec_probe_verdict verdict,
                                  slice message)
@@ -74,11 +71,8 @@ static enum op_result ask_for_token(struct exec_probe *probe)
 static enum op_result step_begin(struct op *op)
 {
     struct exec_probe *probe = probe_of(op);
-    if (!probe->integration) {
-        bool is_there = catalog_has_integration(probe->catalog, probe->in.integration_id);
-        return stop_unmade(probe, is_there ? ERR_NOMEM : ERR_NOTFOUND,
-                           SLICE("There is no such app any more."));
-    }
+    if (!probe->integration)
+        return stop_unmade(probe, probe->find_status, SLICE("There is no such app any more."));
     struct err err = {0};
     probe->credential = json_parse(&op->arena, probe->in.credential, &json_limits_request, &err);
     if (!probe->credential)
@@ -237,13 +231,8 @@ static slice identity_text(struct exec_probe *probe, const struct json *value,
                            size_t characters_max)
 {
     slice text = json_str(value);
-    struct buf digits;
-    buf_init(&digits, EXEC_PROBE_LABEL_MAX);
-    if (value && (value->type == JSON_INT || value->type == JSON_UINT)) {
-        json_write(&digits, value);
-        text = buf_is_ok(&digits) ? arena_dup(&probe->op.arena, buf_slice(&digits)) : SLICE_NONE;
-    }
-    buf_deinit(&digits);
+    if (value && (value->type == JSON_INT || value->type == JSON_UINT))
+        text = json_text_of(value, &probe->op.arena, EXEC_PROBE_LABEL_MAX);
     text = slice_trim(text);
     return slice_is_name(text, characters_max) ? text : SLICE_NONE;
 }
@@ -431,7 +420,8 @@ void exec_probe_start(struct http_client *http, struct catalog *catalog, struct 
         .in = *request,
     };
     probe->identity_message = probe->message;
-    probe->integration = catalog_find_integration(catalog, request->integration_id);
+    probe->integration =
+        catalog_find_integration(catalog, request->integration_id, &probe->find_status);
     if (probe->integration)
         probe->auth = catalog_auth_of(probe->integration, request->auth_kind);
     op_start(&probe->op, &probe_class, parent->loop, parent, PROBE_ARENA_BYTES_MAX);

@@ -46,6 +46,7 @@ struct exec_probe {
     struct http_client *http;
     struct catalog *catalog;
     const struct catalog_integration *integration;
+    int find_status; /* of its look-up */
     const struct catalog_auth *auth;
     struct exec_probe_request in;
     const struct json *credential;

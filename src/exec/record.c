@@ -56,6 +56,7 @@ enum op_result exec_step_record(struct op *op)
     const struct connect_item *connection = exec->connection.item;
     ASSERT(exec->action && exec->key.state != EXEC_CLAIM_ASKED);
     exec_settle(exec);
+    exec->phase_began_ns = loop_now_ns(op->loop);
     if (exec->out.finished_us == 0)
         exec->out.finished_us = clock_wall_us();
     if (exec->in.is_recorded_by_caller || (!is_tried(exec) && !exec_is_claimed(exec)))
@@ -69,6 +70,10 @@ enum op_result exec_step_record(struct op *op)
     exec->record.row = exec_summary_row(&exec->out, exec->in.account_id,
                                         connection ? connection->id : 0, exec->key.claim.owner,
                                         exec->summary_json);
+    slice actor = exec->in.actor;
+    if (slice_starts_with(actor, SLICE("key:")) &&
+        !uuid_parse(slice_from(actor, 4), &exec->record.row.api_key_id))
+        exec->record.row.api_key_id = (struct uuid){{0}};
     if (exec_is_claimed(exec))
         store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
                                end_of_claim(exec));
@@ -122,6 +127,7 @@ enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec_is_claimed(exec) || is_tried(exec)); /* else there was nothing to store */
+    exec->out.times.record_ns += loop_now_ns(op->loop) - exec->phase_began_ns;
     int status = exec_is_claimed(exec) && is_tried(exec) ? store_hit_result(&exec->query)
                                                          : store_done_result(&exec->query);
     if (exec_is_claimed(exec) && (status == OK || status == ERR_NOTFOUND))
@@ -255,17 +261,14 @@ void exec_claim_release_later(struct exec *exec)
 
 void exec_releases_cancel(struct exec_service *service)
 {
-    LIST_EACH(&service->releases, node)
-    {
-        op_cancel(&LIST_ITEM(node, struct release, link)->op);
-    }
+    LIST_EACH(&service->releases, struct release, release, link)
+        op_cancel(&release->op);
 }
 
 bool exec_releases_have(const struct exec_service *service, struct uuid execution_id)
 {
-    LIST_EACH(&service->releases, node)
-    {
-        if (uuid_eq(LIST_ITEM(node, struct release, link)->claim.execution_id, execution_id))
+    LIST_EACH(&service->releases, struct release, release, link) {
+        if (uuid_eq(release->claim.execution_id, execution_id))
             return true;
     }
     return false;
@@ -305,15 +308,13 @@ static const struct op_class audit_class = {
 
 static slice audit_details(const struct exec *exec, struct arena *arena)
 {
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, 8192);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_str(&w, "integration_id", slice_first(exec->out.integration_id, 200));
-    json_member_str(&w, "action_id", slice_first(exec->out.action_id, 200));
-    json_close(&w, '}');
-    return arena_take(arena, &text);
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, 8192);
+    json_open(w, '{');
+    json_member_str(w, "integration_id", slice_first(exec->out.integration_id, 200));
+    json_member_str(w, "action_id", slice_first(exec->out.action_id, 200));
+    json_close(w, '}');
+    return json_text_take(&text, arena);
 }
 
 void exec_audit_blocked(struct exec *exec)

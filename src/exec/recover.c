@@ -30,10 +30,7 @@ struct recovery {
     bool is_release; /* the claim goes, and nothing is recorded */
 };
 
-static struct recovery *recovery_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct recovery, op);
-}
+OP_OF(recovery_of, recovery)
 
 /* With a key the claim stays bound to the failed execution, so that the key's next use is answered
  * with it; without one no later request can name it, and the row goes. */

@@ -6,7 +6,6 @@
 
 #include "base/ascii.h"
 #include "base/clock.h"
-#include "base/encode.h"
 #include "exec/reply_body.h"
 #include "exec/reply_text.h"
 #include "exec/reply_words.h"

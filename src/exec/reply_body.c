@@ -3,7 +3,6 @@
  */
 #include "exec/reply_body.h"
 
-#include "base/buf.h"
 #include "base/encode.h"
 
 enum { TYPE_QUOTED_BYTES_MAX = 80, PAGE_BLANKS_MAX = 4096 };

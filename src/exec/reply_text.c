@@ -3,8 +3,6 @@
  */
 #include "exec/reply_text.h"
 
-#include "base/buf.h"
-
 enum { LINE_BYTES_MAX = 64 * 1024, MASKED_BYTES_MAX = 256 * 1024 * 1024 };
 
 /* ---- finding ---- */

@@ -9,7 +9,7 @@
 
 enum {
     STORED_BYTES_MAX = 256 * 1024 * 1024, /* the text and what is cut from it */
-    KEY_FIXED_LEN = 48,                   /* account, execution, size and offset */
+    KEY_FIXED_LEN = 56,                   /* account, execution, size, offset, form of links */
 };
 
 enum stored_step { STORED_ASK, STORED_READ, STORED_FIT, STORED_ANNOUNCE, STORED_END };
@@ -32,10 +32,7 @@ struct exec_stored {
     bool is_found, is_ready;
 };
 
-static struct exec_stored *stored_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct exec_stored, op);
-}
+OP_OF(stored_of, exec_stored)
 
 static void leave_table(struct exec_stored *stored)
 {
@@ -147,15 +144,12 @@ static enum op_result step_fit(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);
     const struct exec_fit *wanted = &stored->wanted;
-    stored->status = store_execution_get_summary_result(&stored->query, &stored->summary);
+    stored->status = store_text_result(&stored->query, &stored->summary);
     stored->is_found = stored->status == OK;
     if (!stored->is_found ||
         (wanted->bytes_max == 0 && wanted->offset == 0 && wanted->pointer.len == 0))
         return OP_NEXT;
-    if (op_offload(op, &stored->fitting, fit, "a stored output to be cut") == OK)
-        return OP_WAIT;
-    fit(op);
-    return OP_NEXT;
+    return op_run_job(op, &stored->fitting, true, fit, "a stored output to be cut");
 }
 
 static enum op_result step_announce(struct op *op)
@@ -165,9 +159,7 @@ static enum op_result step_announce(struct op *op)
     budget_use_settle(&stored->use);
     ASSERT(stored->refs > 0); /* else it was cancelled */
     op_hold(op, "the readers of a stored output");
-    LIST_EACH(&stored->waiting, link)
-    {
-        struct exec_stored_read *read = LIST_ITEM(link, struct exec_stored_read, link);
+    LIST_EACH(&stored->waiting, struct exec_stored_read, read, link) {
         hand_out(stored, read);
         wake(read);
     }
@@ -222,7 +214,7 @@ static slice make_stored_key(struct arena *arena, struct uuid account_id,
 {
     size_t len = KEY_FIXED_LEN + wanted->pointer.len;
     char *text = arena_alloc_text(arena, len);
-    uint64_t numbers[2] = {wanted->bytes_max, wanted->offset};
+    uint64_t numbers[3] = {wanted->bytes_max, wanted->offset, wanted->is_resource};
     if (!text)
         return SLICE_NONE;
     memcpy(text, account_id.bytes, 16);

@@ -3,8 +3,6 @@
  */
 #include "exec/summary.h"
 
-#include "base/clock.h"
-
 enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
     SUMMARY_FRAME_BYTES = 1000, /* what stands around most outputs: then it need not grow */
@@ -61,12 +59,12 @@ static void put_summary(struct json_writer *w, const struct exec_outcome *outcom
 {
     ASSERT(exec_reason_status(outcome->reason));
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
-    char id[UUID_TEXT_LEN + 1];
     json_open(w, '{');
     json_member_str(w, "status", slice_cstr(exec_reason_status(outcome->reason)));
-    json_key(w, "execution_id");
-    uuid_format(outcome->execution_id, id);
-    json_put_str(w, is_blocked ? SLICE_NONE : slice_cstr(id));
+    if (is_blocked)
+        json_member_str(w, "execution_id", SLICE_NONE);
+    else
+        json_member_uuid(w, "execution_id", outcome->execution_id);
     json_member_str(w, "integration_id", outcome->integration_id);
     json_member_str(w, "action_id", outcome->action_id);
     if (!is_blocked) {
@@ -86,14 +84,12 @@ static void put_summary(struct json_writer *w, const struct exec_outcome *outcom
 
 slice exec_summary_render(const struct exec_outcome *outcome, struct arena *arena)
 {
-    struct json_writer w;
-    struct buf text;
-    buf_init(&text, SUMMARY_BYTES_MAX);
-    (void)buf_reserve(&text, outcome->output_json.len + SUMMARY_FRAME_BYTES);
-    json_begin(&w, &text);
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, SUMMARY_BYTES_MAX);
+    (void)buf_reserve(w->out, outcome->output_json.len + SUMMARY_FRAME_BYTES);
     if (exec_reason_status(outcome->reason))
-        put_summary(&w, outcome);
-    return arena_take(arena, &text);
+        put_summary(w, outcome);
+    return json_text_take(&text, arena);
 }
 
 struct execution exec_summary_row(const struct exec_outcome *outcome, struct uuid account_id,
@@ -111,6 +107,7 @@ struct execution exec_summary_row(const struct exec_outcome *outcome, struct uui
         .started_at = outcome->started_us,
         .finished_at = outcome->finished_us,
         .owner = owner,
+        .attempts = outcome->attempts,
         .summary = summary,
         .summary_bytes = summary.len,
     };

@@ -17,30 +17,26 @@ enum expr_node_kind {
     EXPR_NODE_FIELD,   /* as.name */
     EXPR_NODE_INDEX,   /* as.index */
     EXPR_NODE_LITERAL, /* as.literal */
-    EXPR_NODE_SEQ,     /* as.kids: each gets the value of the one before */
-    EXPR_NODE_OR,      /* as.kids */
-    EXPR_NODE_AND,     /* as.kids */
-    EXPR_NODE_NOT,     /* as.kids: one */
-    EXPR_NODE_COMPARE, /* as.kids: two; op */
-    EXPR_NODE_LIST,    /* as.kids: [a, b] */
-    EXPR_NODE_HASH,    /* as.kids with key: {a: b} */
-    EXPR_NODE_CALL,    /* as.call */
-    EXPR_NODE_REF,     /* as.kids: one; &a, only as an argument */
+    EXPR_NODE_SEQ,     /* kids: each gets the value of the one before */
+    EXPR_NODE_OR,      /* kids */
+    EXPR_NODE_AND,     /* kids */
+    EXPR_NODE_NOT,     /* kids: one */
+    EXPR_NODE_COMPARE, /* kids: two; op */
+    EXPR_NODE_LIST,    /* kids: [a, b] */
+    EXPR_NODE_HASH,    /* kids with key: {a: b} */
+    EXPR_NODE_CALL,    /* kids: the arguments; as.function */
+    EXPR_NODE_REF,     /* kids: one; &a, only as an argument */
     /* Projections: rhs is applied to each item, nulls are dropped; rhs NULL is identity. */
     EXPR_NODE_EACH,    /* [*] */
     EXPR_NODE_VALUES,  /* .* */
     EXPR_NODE_FLATTEN, /* [] */
-    EXPR_NODE_FILTER,  /* [?a], as.condition */
+    EXPR_NODE_FILTER,  /* [?a]; kids: the condition */
     EXPR_NODE_SLICE,   /* [1:2], as.slice */
 };
 
 enum expr_compare { EXPR_EQ, EXPR_NE, EXPR_LT, EXPR_LE, EXPR_GT, EXPR_GE };
 
 struct expr_function;
-
-struct expr_kids {
-    struct expr_node *first, *last;
-};
 
 /* Python's slice; step is never 0. */
 struct expr_range {
@@ -49,24 +45,20 @@ struct expr_range {
 };
 
 struct expr_node {
-    uint8_t kind;           /* enum expr_node_kind */
-    uint8_t op;             /* enum expr_compare */
-    uint8_t depth;          /* nested nodes below and with this one; sequences do not count */
-    uint32_t count;         /* of kids or arguments */
-    uint32_t at;            /* offset in the source, for errors */
-    struct expr_node *next; /* sibling */
-    struct expr_node *rhs;  /* of a projection */
-    slice key;              /* as a child of a HASH */
+    uint8_t kind;   /* enum expr_node_kind */
+    uint8_t op;     /* enum expr_compare */
+    uint8_t depth;  /* nested nodes below and with this one; sequences do not count */
+    uint32_t count; /* of kids */
+    uint32_t at;    /* offset in the source, for errors */
+    struct expr_node *first, *last; /* kids */
+    struct expr_node *next;         /* sibling */
+    struct expr_node *rhs;          /* of a projection */
+    slice key;                      /* as a child of a HASH */
     union {
         slice name;
         int32_t index;
         struct json literal;
-        struct expr_kids kids;
-        struct {
-            struct expr_kids args; /* at the place of kids */
-            const struct expr_function *function;
-        } call;
-        struct expr_node *condition;
+        const struct expr_function *function;
         struct expr_range range;
     } as;
 };

@@ -13,7 +13,7 @@ enum { CONDITION_ARENA_BYTES_MAX = 1024 * 1024 };
 
 static bool is_same(const struct expr_node *a, const struct expr_node *b);
 
-static bool are_same_kids(const struct expr_kids *a, const struct expr_kids *b)
+static bool are_same_kids(const struct expr_node *a, const struct expr_node *b)
 {
     const struct expr_node *one = a->first, *other = b->first;
     for (; one && other && is_same(one, other); one = one->next)
@@ -30,7 +30,7 @@ static bool is_same_range(const struct expr_range *a, const struct expr_range *b
 static bool is_same(const struct expr_node *a, const struct expr_node *b)
 {
     if (a->kind != b->kind || a->op != b->op || !slice_eq(a->key, b->key) || !a->rhs != !b->rhs ||
-        (a->rhs && !is_same(a->rhs, b->rhs)))
+        (a->rhs && !is_same(a->rhs, b->rhs)) || !are_same_kids(a, b))
         return false;
     switch ((enum expr_node_kind)a->kind) {
     case EXPR_NODE_FIELD:
@@ -39,21 +39,12 @@ static bool is_same(const struct expr_node *a, const struct expr_node *b)
         return a->as.index == b->as.index;
     case EXPR_NODE_LITERAL:
         return json_equal(&a->as.literal, &b->as.literal);
-    case EXPR_NODE_FILTER:
-        return is_same(a->as.condition, b->as.condition);
     case EXPR_NODE_SLICE:
         return is_same_range(&a->as.range, &b->as.range);
     case EXPR_NODE_CALL:
-        return a->as.call.function == b->as.call.function &&
-               are_same_kids(&a->as.call.args, &b->as.call.args);
-    case EXPR_NODE_CURRENT:
-    case EXPR_NODE_ROOT:
-    case EXPR_NODE_EACH:
-    case EXPR_NODE_VALUES:
-    case EXPR_NODE_FLATTEN:
-        return true;
+        return a->as.function == b->as.function;
     default:
-        return are_same_kids(&a->as.kids, &b->as.kids);
+        return true;
     }
 }
 
@@ -63,7 +54,7 @@ static bool is_denied(const struct expr_node *node, const struct expr *denied)
     if (!denied || is_same(node, denied->top))
         return denied != NULL;
     if (denied->top->kind == EXPR_NODE_OR)
-        for (const struct expr_node *kid = denied->top->as.kids.first; kid; kid = kid->next)
+        for (const struct expr_node *kid = denied->top->first; kid; kid = kid->next)
             if (is_same(node, kid))
                 return true;
     return false;
@@ -109,7 +100,7 @@ static enum expr_truth foresee(const struct expr_node *node, const struct json *
     if (is_denied(node, denied))
         return EXPR_FALSE;
     if (node->kind == EXPR_NODE_NOT) {
-        enum expr_truth truth = foresee(node->as.kids.first, known, denied);
+        enum expr_truth truth = foresee(node->first, known, denied);
         return truth == EXPR_EITHER ? truth : truth == EXPR_TRUE ? EXPR_FALSE : EXPR_TRUE;
     }
     if (node->kind != EXPR_NODE_AND && node->kind != EXPR_NODE_OR)
@@ -117,7 +108,7 @@ static enum expr_truth foresee(const struct expr_node *node, const struct json *
     /* One kid decides; without it, one that is not known leaves all open. */
     enum expr_truth decides = node->kind == EXPR_NODE_AND ? EXPR_FALSE : EXPR_TRUE;
     enum expr_truth all = node->kind == EXPR_NODE_AND ? EXPR_TRUE : EXPR_FALSE;
-    for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next) {
+    for (const struct expr_node *kid = node->first; kid; kid = kid->next) {
         enum expr_truth truth = foresee(kid, known, denied);
         if (truth == decides)
             return decides;
@@ -146,9 +137,8 @@ static bool is_number(slice text)
 /* Whether the node is the root's member `status`, as `status` or `$.status`. */
 static bool is_status(const struct expr_node *node, bool is_at_root)
 {
-    if (node->kind == EXPR_NODE_SEQ && node->count == 2 &&
-        node->as.kids.first->kind == EXPR_NODE_ROOT) {
-        node = node->as.kids.last;
+    if (node->kind == EXPR_NODE_SEQ && node->count == 2 && node->first->kind == EXPR_NODE_ROOT) {
+        node = node->last;
         is_at_root = true;
     }
     return is_at_root && node->kind == EXPR_NODE_FIELD && slice_eq_cstr(node->as.name, "status");
@@ -182,39 +172,18 @@ static bool check_sides(const struct expr_node *one, const struct expr_node *oth
 /* is_at_root: the current value is the root, so that a field is a member of it. */
 static bool find_slip(const struct expr_node *node, bool is_at_root, struct err *err)
 {
-    const struct expr_node *kid = NULL;
-    bool is_below = is_at_root;
+    const struct expr_node *kid = node->first;
     if (node->rhs && find_slip(node->rhs, false, err))
         return true;
-    switch ((enum expr_node_kind)node->kind) {
-    case EXPR_NODE_FILTER:
-        return find_slip(node->as.condition, false, err);
-    case EXPR_NODE_COMPARE:
-        kid = node->as.kids.first;
-        if (check_sides(kid, kid->next, is_at_root, err) ||
-            check_sides(kid->next, kid, is_at_root, err))
-            return true;
-        break;
-    case EXPR_NODE_REF:
-        is_below = false;
-        kid = node->as.kids.first;
-        break;
-    case EXPR_NODE_SEQ:
-    case EXPR_NODE_OR:
-    case EXPR_NODE_AND:
-    case EXPR_NODE_NOT:
-    case EXPR_NODE_LIST:
-    case EXPR_NODE_HASH:
-    case EXPR_NODE_CALL:
-        kid = node->as.kids.first;
-        break;
-    default:
-        return false;
-    }
+    if (node->kind == EXPR_NODE_COMPARE && (check_sides(kid, kid->next, is_at_root, err) ||
+                                            check_sides(kid->next, kid, is_at_root, err)))
+        return true;
+    /* Both are applied to items. */
+    is_at_root = is_at_root && node->kind != EXPR_NODE_FILTER && node->kind != EXPR_NODE_REF;
     for (; kid; kid = kid->next) {
-        if (find_slip(kid, is_below, err))
+        if (find_slip(kid, is_at_root, err))
             return true;
-        is_below = is_below && node->kind != EXPR_NODE_SEQ;
+        is_at_root = is_at_root && node->kind != EXPR_NODE_SEQ;
     }
     return false;
 }

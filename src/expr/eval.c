@@ -27,7 +27,7 @@ static int eval_field(struct expr_run *run, const struct expr_node *node,
     *out = json_null;
     if (current->type != JSON_OBJECT)
         return OK;
-    const struct json *found = expr_value_member(current, node->as.name);
+    const struct json *found = json_get(current, node->as.name);
     if (found)
         *out = *found;
     /* The search above is linear: large objects cost more than the one visit of the node. */
@@ -41,7 +41,7 @@ static int eval_seq(struct expr_run *run, const struct expr_node *node, const st
      * one. */
     struct json value = *current;
     int rc = OK;
-    for (const struct expr_node *kid = node->as.kids.first; kid && rc == OK; kid = kid->next) {
+    for (const struct expr_node *kid = node->first; kid && rc == OK; kid = kid->next) {
         struct json next;
         rc = expr_run_node(run, kid, &value, &next);
         if (rc == OK)
@@ -58,7 +58,7 @@ static int eval_logic(struct expr_run *run, const struct expr_node *node,
                       const struct json *current, struct json *out)
 {
     bool stop = node->kind == EXPR_NODE_OR;
-    for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next) {
+    for (const struct expr_node *kid = node->first; kid; kid = kid->next) {
         int rc = expr_run_node(run, kid, current, out);
         if (rc != OK || expr_is_true(out) == stop)
             return rc;
@@ -70,7 +70,7 @@ static int eval_not(struct expr_run *run, const struct expr_node *node, const st
                     struct json *out)
 {
     struct json value;
-    int rc = expr_run_node(run, node->as.kids.first, current, &value);
+    int rc = expr_run_node(run, node->first, current, &value);
     if (rc == OK)
         *out = json_bool(!expr_is_true(&value));
     return rc;
@@ -87,9 +87,9 @@ static int eval_compare(struct expr_run *run, const struct expr_node *node,
                         const struct json *current, struct json *out)
 {
     struct json left, right;
-    int rc = expr_run_node(run, node->as.kids.first, current, &left);
+    int rc = expr_run_node(run, node->first, current, &left);
     if (rc == OK)
-        rc = expr_run_node(run, node->as.kids.last, current, &right);
+        rc = expr_run_node(run, node->last, current, &right);
     if (rc != OK)
         return rc;
     /* Ordering anything but two numbers gives null, as the specification has it. */
@@ -118,7 +118,7 @@ static int eval_list(struct expr_run *run, const struct expr_node *node, const s
     struct json *items = NULL;
     int rc = expr_run_items(run, node->count, &items);
     size_t count = 0;
-    for (const struct expr_node *kid = node->as.kids.first; kid && rc == OK; kid = kid->next)
+    for (const struct expr_node *kid = node->first; kid && rc == OK; kid = kid->next)
         rc = expr_run_node(run, kid, current, &items[count++]);
     ASSERT(rc != OK || count == node->count);
     if (rc == OK)
@@ -135,7 +135,7 @@ static int eval_hash(struct expr_run *run, const struct expr_node *node, const s
     struct json_member *members = NULL;
     int rc = expr_run_members(run, node->count, &members);
     size_t count = 0;
-    for (const struct expr_node *kid = node->as.kids.first; kid && rc == OK; kid = kid->next) {
+    for (const struct expr_node *kid = node->first; kid && rc == OK; kid = kid->next) {
         members[count].key = expr_string(kid->key.ptr, kid->key.len);
         rc = expr_run_node(run, kid, current, &members[count++].value);
     }
@@ -274,7 +274,7 @@ static int eval_filter(struct expr_run *run, const struct expr_node *node,
     for (uint32_t i = 0; rc == OK && i < current->count; i++) {
         const struct json *item = &current->as.items[i];
         struct json verdict;
-        rc = expr_run_node(run, node->as.condition, item, &verdict);
+        rc = expr_run_node(run, node->first, item, &verdict);
         if (rc == OK && expr_is_true(&verdict))
             rc = project_item(run, node->rhs, item, items, &kept);
     }

@@ -8,48 +8,28 @@
 
 #include "expr/run.h"
 
+static const struct {
+    const char *name;
+    enum err_code code;
+} faults[] = {
+    [EXPR_FAULT_NONE] = {"none", OK},
+    [EXPR_FAULT_SYNTAX] = {"syntax", ERR_SYNTAX},
+    [EXPR_FAULT_TYPE] = {"invalid-type", ERR_INVALID},
+    [EXPR_FAULT_ARITY] = {"invalid-arity", ERR_INVALID},
+    [EXPR_FAULT_VALUE] = {"invalid-value", ERR_INVALID},
+    [EXPR_FAULT_UNKNOWN_FUNCTION] = {"unknown-function", ERR_NOTFOUND},
+    [EXPR_FAULT_LIMIT] = {"limit", ERR_LIMIT},
+    [EXPR_FAULT_MEMORY] = {"memory", ERR_NOMEM},
+};
+
 const char *expr_fault_name(enum expr_fault fault)
 {
-    switch (fault) {
-    case EXPR_FAULT_NONE:
-        return "none";
-    case EXPR_FAULT_SYNTAX:
-        return "syntax";
-    case EXPR_FAULT_TYPE:
-        return "invalid-type";
-    case EXPR_FAULT_ARITY:
-        return "invalid-arity";
-    case EXPR_FAULT_VALUE:
-        return "invalid-value";
-    case EXPR_FAULT_UNKNOWN_FUNCTION:
-        return "unknown-function";
-    case EXPR_FAULT_LIMIT:
-        return "limit";
-    case EXPR_FAULT_MEMORY:
-        return "memory";
-    }
-    return "none";
+    return faults[fault].name;
 }
 
 enum err_code expr_fault_code(enum expr_fault fault)
 {
-    switch (fault) {
-    case EXPR_FAULT_NONE:
-        return OK;
-    case EXPR_FAULT_SYNTAX:
-        return ERR_SYNTAX;
-    case EXPR_FAULT_TYPE:
-    case EXPR_FAULT_ARITY:
-    case EXPR_FAULT_VALUE:
-        return ERR_INVALID;
-    case EXPR_FAULT_UNKNOWN_FUNCTION:
-        return ERR_NOTFOUND;
-    case EXPR_FAULT_LIMIT:
-        return ERR_LIMIT;
-    case EXPR_FAULT_MEMORY:
-        return ERR_NOMEM;
-    }
-    return ERR_INVALID;
+    return faults[fault].code;
 }
 
 /* ---- compile ---- */
@@ -96,7 +76,7 @@ static bool is_path_node(const struct expr_node *node)
     default:
         return false;
     }
-    for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next)
+    for (const struct expr_node *kid = node->first; kid; kid = kid->next)
         if (!is_path_node(kid))
             return false;
     return true;
@@ -118,8 +98,7 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
     slice copy = arena_dup(arena, source);
     if (!expr || !copy.ptr) {
         *fault = EXPR_FAULT_MEMORY;
-        err_set(err, ERR_NOMEM, "memory: no room to compile an expression");
-        return NULL;
+        return err_null(err, ERR_NOMEM, "memory: no room to compile an expression");
     }
     expr->source = copy;
     expr->top = expr_parse(arena, copy, fault, err);

@@ -42,12 +42,12 @@ unsigned expr_function_arg(const struct expr_function *function, uint32_t i)
 
 const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t i)
 {
-    const struct expr_node *arg = call->as.call.args.first;
+    const struct expr_node *arg = call->first;
     while (i-- > 0)
         arg = arg->next;
-    /* The parser made sure of it (check_call in parse_select.c). */
+    /* The parser made sure of it (check_call in parse.c). */
     ASSERT(arg->kind == EXPR_NODE_REF);
-    return arg->as.kids.first;
+    return arg->first;
 }
 
 static unsigned type_mask(const struct json *value)
@@ -68,7 +68,7 @@ static const char *const type_names[] = {
 static int wrong_type(struct expr_run *run, const struct expr_node *call, uint32_t i,
                       const char *got)
 {
-    const struct expr_function *function = call->as.call.function;
+    const struct expr_function *function = call->as.function;
     unsigned mask = expr_function_arg(function, i);
     /* Holds the longest list of type_names; the assertion below proves it for the table as it
      * is. */
@@ -117,7 +117,7 @@ static int check_items(struct expr_run *run, const struct expr_node *call, uint3
 static int check_arg(struct expr_run *run, const struct expr_node *call, uint32_t i,
                      const struct json *value)
 {
-    unsigned mask = expr_function_arg(call->as.call.function, i);
+    unsigned mask = expr_function_arg(call->as.function, i);
     if (mask & type_mask(value))
         return OK;
     if (value->type == JSON_ARRAY && (mask & (EXPR_ARG_NUMBERS | EXPR_ARG_STRINGS)))
@@ -134,7 +134,7 @@ __attribute__((noinline)) int expr_function_call(struct expr_run *run, const str
     struct json args[EXPR_ARGS_MAX];
     uint32_t i = 0;
     *out = json_null;
-    for (const struct expr_node *arg = call->as.call.args.first; arg; arg = arg->next, i++) {
+    for (const struct expr_node *arg = call->first; arg; arg = arg->next, i++) {
         /* What stands for a reference: the function evaluates it itself, once an item. */
         args[i] = json_null;
         if (arg->kind == EXPR_NODE_REF)
@@ -146,5 +146,5 @@ __attribute__((noinline)) int expr_function_call(struct expr_run *run, const str
             return rc;
     }
     ASSERT(i == call->count);
-    return call->as.call.function->fn(run, call, args, out);
+    return call->as.function->fn(run, call, args, out);
 }

@@ -19,7 +19,7 @@ static int put_real(struct expr_run *run, const struct expr_node *call, double v
     if (!isfinite(value))
         return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
                              "the result of %s() is beyond the range of numbers",
-                             call->as.call.function->name);
+                             call->as.function->name);
     /* The cast below is safe only within this range. */
     bool is_whole = fabs(value) <= whole_max && value == floor(value);
     *out = is_whole ? json_i64((int64_t)value) : json_real(value);

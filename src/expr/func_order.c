@@ -14,7 +14,7 @@ struct keyed {
 static int check_key(struct expr_run *run, const struct expr_node *call, uint32_t i,
                      const struct json *key, const struct json *first)
 {
-    const char *name = call->as.call.function->name;
+    const char *name = call->as.function->name;
     if (!json_is_number(key) && key->type != JSON_STRING)
         return expr_run_fail(run, EXPR_FAULT_TYPE, call->at,
                              "%s() wants its expression to give numbers or strings, item %u gave "

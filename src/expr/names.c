@@ -36,7 +36,7 @@ static void visit_use(struct walk *walk, const struct expr_node *node, const str
 
 static void visit_kids(struct walk *walk, const struct expr_node *node, struct origin *origin)
 {
-    for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next)
+    for (const struct expr_node *kid = node->first; kid; kid = kid->next)
         visit_use(walk, kid, origin);
     origin->is_known = false;
 }
@@ -46,8 +46,7 @@ static void visit_projection(struct walk *walk, const struct expr_node *node, st
 {
     report(walk, origin);
     origin->is_known = false;
-    if (node->kind == EXPR_NODE_FILTER)
-        visit_use(walk, node->as.condition, origin);
+    visit_kids(walk, node, origin);
     if (node->rhs)
         visit_use(walk, node->rhs, origin);
 }
@@ -71,11 +70,8 @@ static void visit(struct walk *walk, const struct expr_node *node, struct origin
             origin->names[origin->count++] = node->as.name;
         }
         return;
-    case EXPR_NODE_LITERAL:
-        origin->is_known = false;
-        return;
     case EXPR_NODE_SEQ:
-        for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next)
+        for (const struct expr_node *kid = node->first; kid; kid = kid->next)
             visit(walk, kid, origin);
         return;
     case EXPR_NODE_REF: /* applied to items, whose origin is unknown */

@@ -1,11 +1,18 @@
 /*
- * parse: precedence climbing over the tokens of expr/lex.h into the nodes of expr/ast.h. Errors are
- * sticky: the first one stays, every function returns NULL from then on. Recursion is bounded by
- * EXPR_DEPTH_MAX, so a source of brackets cannot use up the stack.
+ * parse: precedence climbing over the tokens of expr/lex.h into the nodes of expr/ast.h, which are
+ * put together so that chains stay flat and depth is counted. Errors are sticky: the first one
+ * stays, and every function that gives a node gives NULL from then on, and takes NULL for a node
+ * that could not be made. Recursion is bounded by EXPR_DEPTH_MAX, so a source of brackets cannot
+ * use up the stack.
  */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/ascii.h"
+#include "expr/func.h"
+#include "expr/lex.h"
 #include "expr/literal.h"
-#include "expr/parser.h"
-#include "expr/run.h"
 
 /* Binding powers, in the order of the JMESPath grammar; what binds weaker than POWER_PROJECTION
  * ends the right side of a projection. */
@@ -23,7 +30,281 @@ enum {
     POWER_BRACKET = 55,
 };
 
-static struct expr_node *parse_tail(struct expr_parser *p, struct expr_node *left, int power);
+struct parser {
+    struct expr_lexer lexer;
+    struct expr_token tok; /* the current one: read, not yet consumed */
+    struct arena *arena;
+    struct err *err;
+    enum expr_fault fault;
+    unsigned depth;
+};
+
+/* ---- errors and tokens ---- */
+
+PRINTF_LIKE(4, 5)
+static struct expr_node *parse_fail(struct parser *p, enum expr_fault fault, size_t at,
+                                    const char *fmt, ...)
+{
+    /* Later errors are consequences of the first. */
+    if (p->fault != EXPR_FAULT_NONE)
+        return NULL;
+    p->fault = fault;
+    char what[160];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(what, sizeof what, fmt, args);
+    va_end(args);
+    slice excerpt = slice_first(p->lexer.source, 200);
+    return err_null(p->err, expr_fault_code(fault),
+                    "%s: %s, at offset %zu of the expression %.*s%s", expr_fault_name(fault), what,
+                    at, SLICE_ARG(excerpt), excerpt.len < p->lexer.source.len ? "..." : "");
+}
+
+static struct expr_node *parse_nomem(struct parser *p)
+{
+    return parse_fail(p, EXPR_FAULT_MEMORY, p->tok.at, "out of memory");
+}
+
+/* The current token is not what the grammar allows here. */
+static struct expr_node *unexpected_token(struct parser *p, const char *wanted)
+{
+    const struct expr_token *tok = &p->tok;
+    if (tok->kind == EXPR_TOKEN_BAD)
+        return parse_fail(p, EXPR_FAULT_SYNTAX, tok->at, "%s", tok->fault);
+    if (tok->kind == EXPR_TOKEN_END)
+        return parse_fail(p, EXPR_FAULT_SYNTAX, tok->at,
+                          "the expression ends where %s should follow", wanted);
+    slice excerpt = slice_first(tok->text, 40);
+    bool is_number = excerpt.len > 0 && ascii_is_digit(excerpt.ptr[0]);
+    /* The usual slip: `a == 1` without backticks. */
+    if (is_number && strcmp(wanted, "an expression") == 0)
+        return parse_fail(p, EXPR_FAULT_SYNTAX, tok->at,
+                          "a number stands in backticks: `%.*s`, not %.*s", SLICE_ARG(excerpt),
+                          SLICE_ARG(excerpt));
+    return parse_fail(p, EXPR_FAULT_SYNTAX, tok->at, "found %.*s where %s should follow",
+                      SLICE_ARG(excerpt), wanted);
+}
+
+static void next_token(struct parser *p)
+{
+    p->tok = expr_lex_next(&p->lexer);
+}
+
+static bool accept_token(struct parser *p, enum expr_token_kind kind)
+{
+    if (p->tok.kind != kind)
+        return false;
+    next_token(p);
+    return true;
+}
+
+static bool expect_token(struct parser *p, enum expr_token_kind kind, const char *wanted)
+{
+    if (accept_token(p, kind))
+        return true;
+    unexpected_token(p, wanted);
+    return false;
+}
+
+/* ---- nodes ---- */
+
+static struct expr_node *node_make(struct parser *p, enum expr_node_kind kind, size_t at)
+{
+    ASSERT(at <= EXPR_SOURCE_MAX);
+    struct expr_node *node = p->fault ? NULL : ARENA_NEW(p->arena, struct expr_node);
+    if (!node)
+        return parse_nomem(p);
+    node->kind = (uint8_t)kind;
+    /* A sequence is no nesting of its own: a.b.c is as deep as a. */
+    node->depth = kind != EXPR_NODE_SEQ;
+    node->at = (uint32_t)at;
+    return node;
+}
+
+/* The child's nesting counts in the parent's. */
+static struct expr_node *deepen_node(struct parser *p, struct expr_node *parent,
+                                     const struct expr_node *child)
+{
+    unsigned depth = child->depth + (parent->kind == EXPR_NODE_SEQ ? 0u : 1u);
+    if (depth > EXPR_DEPTH_MAX)
+        return parse_fail(p, EXPR_FAULT_LIMIT, child->at, "nested over %d deep", EXPR_DEPTH_MAX);
+    if (depth > parent->depth)
+        parent->depth = (uint8_t)depth;
+    return parent;
+}
+
+/* Appends child to the kids of parent. Returns parent, NULL when either is NULL. */
+static struct expr_node *adopt_node(struct parser *p, struct expr_node *parent,
+                                    struct expr_node *child)
+{
+    if (!parent || !child)
+        return NULL;
+    /* A node has one parent: its sibling pointer is part of it. */
+    ASSERT(!child->next);
+    if (parent->last)
+        parent->last->next = child;
+    else
+        parent->first = child;
+    parent->last = child;
+    parent->count++;
+    return deepen_node(p, parent, child);
+}
+
+/* left, then right; a left of NULL is the current value. right must not be NULL. */
+static struct expr_node *chain_nodes(struct parser *p, struct expr_node *left,
+                                     struct expr_node *right)
+{
+    if (!left || !right)
+        return right;
+    if (left->kind != EXPR_NODE_SEQ)
+        left = adopt_node(p, node_make(p, EXPR_NODE_SEQ, left->at), left);
+    if (right->kind != EXPR_NODE_SEQ || !left)
+        return adopt_node(p, left, right);
+    /* Both are sequences: the right one's parts are moved over, or chains would nest with each
+     * operator. */
+    for (struct expr_node *kid = right->first, *next; kid && left; kid = next) {
+        next = kid->next;
+        kid->next = NULL;
+        left = adopt_node(p, left, kid);
+    }
+    return left;
+}
+
+/* left OR right and left AND right as one flat list. */
+static struct expr_node *join_nodes(struct parser *p, enum expr_node_kind kind,
+                                    struct expr_node *left, struct expr_node *right)
+{
+    if (!left || !right)
+        return NULL;
+    if (left->kind != kind)
+        left = adopt_node(p, node_make(p, kind, left->at), left);
+    return adopt_node(p, left, right);
+}
+
+/* An expression of operators that bind stronger than power; 0 takes them all. */
+static struct expr_node *parse_power(struct parser *p, int power);
+
+/* ---- multiselects ---- the opening bracket is consumed */
+
+static struct expr_node *parse_list(struct parser *p, size_t at)
+{
+    struct expr_node *node = node_make(p, EXPR_NODE_LIST, at);
+    do
+        node = adopt_node(p, node, parse_power(p, 0));
+    while (node && accept_token(p, EXPR_TOKEN_COMMA));
+    return node && expect_token(p, EXPR_TOKEN_RBRACKET, "',' or ']'") ? node : NULL;
+}
+
+static bool parse_name(struct parser *p, slice *name)
+{
+    const char *why = NULL;
+    int rc = OK;
+    if (p->tok.kind == EXPR_TOKEN_NAME)
+        *name = p->tok.text;
+    else
+        rc = expr_literal_name(p->arena, p->tok.text, name, &why);
+    if (rc == ERR_NOMEM)
+        parse_nomem(p);
+    else if (rc != OK)
+        parse_fail(p, EXPR_FAULT_SYNTAX, p->tok.at, "%s", why);
+    next_token(p);
+    return rc == OK;
+}
+
+/* An earlier member of that key goes: the last one wins, as in JSON. */
+static void drop_key(struct expr_node *hash, slice key)
+{
+    struct expr_node *last = NULL;
+    for (struct expr_node *kid = hash->first; kid; kid = kid->next) {
+        if (!slice_eq(kid->key, key)) {
+            last = kid;
+            continue;
+        }
+        if (last)
+            last->next = kid->next;
+        else
+            hash->first = kid->next;
+        if (!kid->next)
+            hash->last = last;
+        hash->count--;
+        return;
+    }
+}
+
+static struct expr_node *parse_hash(struct parser *p, size_t at)
+{
+    struct expr_node *node = node_make(p, EXPR_NODE_HASH, at);
+    do {
+        slice key = SLICE_NONE;
+        if (p->tok.kind != EXPR_TOKEN_NAME && p->tok.kind != EXPR_TOKEN_QUOTED)
+            return unexpected_token(p, "a key");
+        if (!parse_name(p, &key) || !expect_token(p, EXPR_TOKEN_COLON, "':'"))
+            return NULL;
+        struct expr_node *value = parse_power(p, 0);
+        if (!value || !node)
+            return NULL;
+        value->key = key;
+        drop_key(node, key);
+        node = adopt_node(p, node, value);
+    } while (node && accept_token(p, EXPR_TOKEN_COMMA));
+    return node && expect_token(p, EXPR_TOKEN_RBRACE, "',' or '}'") ? node : NULL;
+}
+
+/* ---- functions ---- */
+
+static struct expr_node *parse_argument(struct parser *p)
+{
+    size_t at = p->tok.at;
+    if (!accept_token(p, EXPR_TOKEN_REF))
+        return parse_power(p, 0);
+    return adopt_node(p, node_make(p, EXPR_NODE_REF, at), parse_power(p, 0));
+}
+
+static struct expr_node *check_call(struct parser *p, struct expr_node *call)
+{
+    const struct expr_function *function = call->as.function;
+    if (call->count < function->args_min || call->count > function->args_max)
+        return parse_fail(
+            p, EXPR_FAULT_ARITY, call->at, "%s() takes %s%u argument%s, got %u", function->name,
+            function->args_min == function->args_max ? ""
+            : call->count < function->args_min       ? "at least "
+                                                     : "at most ",
+            call->count < function->args_min ? function->args_min : function->args_max,
+            function->args_min == 1 && function->args_max == 1 ? "" : "s", call->count);
+    uint32_t i = 0;
+    for (const struct expr_node *arg = call->first; arg; arg = arg->next, i++) {
+        bool wants_ref = expr_function_arg(function, i) == EXPR_ARG_REF;
+        if (wants_ref != (arg->kind == EXPR_NODE_REF))
+            return parse_fail(
+                p, EXPR_FAULT_TYPE, arg->at, "%s() wants %s as argument %u", function->name,
+                wants_ref ? "an expression reference (&...)" : "a value, not a reference,", i + 1);
+    }
+    return call;
+}
+
+/* name(...); the current token is the parenthesis. */
+static struct expr_node *parse_call(struct parser *p, slice name, size_t at)
+{
+    const struct expr_function *function = expr_function_find(name);
+    struct expr_node *node = node_make(p, EXPR_NODE_CALL, at);
+    next_token(p);
+    if (!accept_token(p, EXPR_TOKEN_RPAREN)) {
+        do
+            node = adopt_node(p, node, parse_argument(p));
+        while (node && accept_token(p, EXPR_TOKEN_COMMA));
+        if (!node || !expect_token(p, EXPR_TOKEN_RPAREN, "',' or ')'"))
+            return NULL;
+    }
+    if (!node)
+        return NULL;
+    if (!function)
+        return parse_fail(p, EXPR_FAULT_UNKNOWN_FUNCTION, at, "there is no function %.*s()",
+                          SLICE_ARG(slice_first(name, 64)));
+    node->as.function = function;
+    return check_call(p, node);
+}
+
+static struct expr_node *parse_tail(struct parser *p, struct expr_node *left, int power);
 
 /* ---- projections and brackets ---- */
 
@@ -41,38 +322,37 @@ static int token_power(enum expr_token_kind kind)
     return powers[kind];
 }
 
-static struct expr_node *parse_bracket(struct expr_parser *p, struct expr_node *left);
-static struct expr_node *parse_filter(struct expr_parser *p, struct expr_node *left);
+static struct expr_node *parse_bracket(struct parser *p, struct expr_node *left);
+static struct expr_node *parse_filter(struct parser *p, struct expr_node *left);
 
 /* What follows a dot, which is consumed. */
-static struct expr_node *parse_dotted(struct expr_parser *p, int power)
+static struct expr_node *parse_dotted(struct parser *p, int power)
 {
     size_t at = p->tok.at;
     switch (p->tok.kind) {
     case EXPR_TOKEN_NAME:
     case EXPR_TOKEN_QUOTED:
     case EXPR_TOKEN_STAR:
-        return expr_parse_power(p, power);
+        return parse_power(p, power);
     case EXPR_TOKEN_LBRACKET:
-        expr_parser_advance(p);
-        return parse_tail(p, expr_parse_list(p, at), power);
+        next_token(p);
+        return parse_tail(p, parse_list(p, at), power);
     case EXPR_TOKEN_LBRACE:
-        expr_parser_advance(p);
-        return parse_tail(p, expr_parse_hash(p, at), power);
+        next_token(p);
+        return parse_tail(p, parse_hash(p, at), power);
     default:
-        return expr_parser_unexpected(p, "a name, '*', '[' or '{'");
+        return unexpected_token(p, "a name, '*', '[' or '{'");
     }
 }
 
 /* Gives the projection its right side: all that follows and binds stronger. */
-static struct expr_node *project(struct expr_parser *p, struct expr_node *node, int power)
+static struct expr_node *project(struct parser *p, struct expr_node *node, int power)
 {
     if (!node)
         return NULL;
     /* The right side of a projection nests as deep as brackets do, so it is counted the same. */
     if (p->depth >= EXPR_DEPTH_MAX)
-        return expr_parser_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep",
-                                EXPR_DEPTH_MAX);
+        return parse_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep", EXPR_DEPTH_MAX);
     /* An operator that binds weaker ends the projection: in a[*].b | c the pipe is applied to the
      * whole list. */
     if (token_power(p->tok.kind) < POWER_PROJECTION)
@@ -83,35 +363,35 @@ static struct expr_node *project(struct expr_parser *p, struct expr_node *node, 
         rhs = parse_tail(p, parse_bracket(p, NULL), power);
     else if (p->tok.kind == EXPR_TOKEN_FILTER)
         rhs = parse_tail(p, parse_filter(p, NULL), power);
-    else if (expr_parser_expect(p, EXPR_TOKEN_DOT, "'.', '[' or an operator"))
+    else if (expect_token(p, EXPR_TOKEN_DOT, "'.', '[' or an operator"))
         rhs = parse_dotted(p, power);
     p->depth--;
     if (!rhs)
         return NULL;
     node->rhs = rhs;
-    return expr_parser_deepen(p, node, rhs);
+    return deepen_node(p, node, rhs);
 }
 
 /* The current token as a number in int32. */
-static bool parse_number(struct expr_parser *p, int32_t *out)
+static bool parse_number(struct parser *p, int32_t *out)
 {
     int64_t value = 0;
     /* INT32_MIN is refused, so that each number has a negative in its own type. */
     if (!slice_to_i64(p->tok.text, &value) || value > INT32_MAX || value < INT32_MIN + 1) {
-        expr_parser_fail(p, EXPR_FAULT_SYNTAX, p->tok.at, "%.*s is too large for an index",
-                         SLICE_ARG(slice_first(p->tok.text, 40)));
+        parse_fail(p, EXPR_FAULT_SYNTAX, p->tok.at, "%.*s is too large for an index",
+                   SLICE_ARG(slice_first(p->tok.text, 40)));
         return false;
     }
     *out = (int32_t)value;
-    expr_parser_advance(p);
+    next_token(p);
     return true;
 }
 
 /* The parts of a slice from the first colon on; start is already there. */
-static bool parse_range(struct expr_parser *p, struct expr_range *range)
+static bool parse_range(struct parser *p, struct expr_range *range)
 {
     range->step = 1;
-    expr_parser_advance(p); /* the first colon */
+    next_token(p); /* the first colon */
     if (p->tok.kind == EXPR_TOKEN_NUMBER) {
         range->has_stop = true;
         if (!parse_number(p, &range->stop))
@@ -119,19 +399,19 @@ static bool parse_range(struct expr_parser *p, struct expr_range *range)
     }
     /* The offset of the step where it is written, for the error; else that of what stands there. */
     size_t at = p->tok.at;
-    if (expr_parser_accept(p, EXPR_TOKEN_COLON) && p->tok.kind == EXPR_TOKEN_NUMBER) {
+    if (accept_token(p, EXPR_TOKEN_COLON) && p->tok.kind == EXPR_TOKEN_NUMBER) {
         at = p->tok.at;
         if (!parse_number(p, &range->step))
             return false;
     }
-    if (!expr_parser_expect(p, EXPR_TOKEN_RBRACKET, "']' or a number of the slice"))
+    if (!expect_token(p, EXPR_TOKEN_RBRACKET, "']' or a number of the slice"))
         return false;
     if (range->step == 0)
-        expr_parser_fail(p, EXPR_FAULT_VALUE, at, "the step of a slice cannot be 0");
+        parse_fail(p, EXPR_FAULT_VALUE, at, "the step of a slice cannot be 0");
     return range->step != 0;
 }
 
-static struct expr_node *parse_index(struct expr_parser *p, struct expr_node *left, size_t at)
+static struct expr_node *parse_index(struct parser *p, struct expr_node *left, size_t at)
 {
     struct expr_range range = {0};
     if (p->tok.kind == EXPR_TOKEN_NUMBER) {
@@ -140,84 +420,82 @@ static struct expr_node *parse_index(struct expr_parser *p, struct expr_node *le
             return NULL;
     }
     if (p->tok.kind != EXPR_TOKEN_COLON) {
-        if (!expr_parser_expect(p, EXPR_TOKEN_RBRACKET, "']' or ':'"))
+        if (!expect_token(p, EXPR_TOKEN_RBRACKET, "']' or ':'"))
             return NULL;
-        struct expr_node *node = expr_parser_node(p, EXPR_NODE_INDEX, at);
+        struct expr_node *node = node_make(p, EXPR_NODE_INDEX, at);
         if (node)
             node->as.index = range.start;
-        return expr_parser_chain(p, left, node);
+        return chain_nodes(p, left, node);
     }
     if (!parse_range(p, &range))
         return NULL;
-    struct expr_node *node = expr_parser_node(p, EXPR_NODE_SLICE, at);
+    struct expr_node *node = node_make(p, EXPR_NODE_SLICE, at);
     if (node)
         node->as.range = range;
-    return expr_parser_chain(p, left, project(p, node, POWER_STAR));
+    return chain_nodes(p, left, project(p, node, POWER_STAR));
 }
 
 /* [0], [1:2], [*]; the current token is the bracket. */
-static struct expr_node *parse_bracket(struct expr_parser *p, struct expr_node *left)
+static struct expr_node *parse_bracket(struct parser *p, struct expr_node *left)
 {
     size_t at = p->tok.at;
-    expr_parser_advance(p);
+    next_token(p);
     if (p->tok.kind == EXPR_TOKEN_NUMBER || p->tok.kind == EXPR_TOKEN_COLON)
         return parse_index(p, left, at);
-    if (!expr_parser_expect(p, EXPR_TOKEN_STAR, "a number, ':' or '*'") ||
-        !expr_parser_expect(p, EXPR_TOKEN_RBRACKET, "']'"))
+    if (!expect_token(p, EXPR_TOKEN_STAR, "a number, ':' or '*'") ||
+        !expect_token(p, EXPR_TOKEN_RBRACKET, "']'"))
         return NULL;
-    return expr_parser_chain(p, left,
-                             project(p, expr_parser_node(p, EXPR_NODE_EACH, at), POWER_STAR));
+    return chain_nodes(p, left, project(p, node_make(p, EXPR_NODE_EACH, at), POWER_STAR));
 }
 
 /* [?condition]; the current token is its opening. */
-static struct expr_node *parse_filter(struct expr_parser *p, struct expr_node *left)
+static struct expr_node *parse_filter(struct parser *p, struct expr_node *left)
 {
-    struct expr_node *node = expr_parser_node(p, EXPR_NODE_FILTER, p->tok.at);
-    expr_parser_advance(p);
-    struct expr_node *condition = expr_parse_power(p, 0);
-    if (!node || !condition || !expr_parser_expect(p, EXPR_TOKEN_RBRACKET, "']'"))
+    struct expr_node *node = node_make(p, EXPR_NODE_FILTER, p->tok.at);
+    next_token(p);
+    struct expr_node *condition = parse_power(p, 0);
+    node = adopt_node(p, node, condition);
+    if (!node || !expect_token(p, EXPR_TOKEN_RBRACKET, "']'"))
         return NULL;
-    node->as.condition = condition;
-    node = expr_parser_deepen(p, node, condition);
-    return expr_parser_chain(p, left, project(p, node, POWER_FILTER));
+    return chain_nodes(p, left, project(p, node, POWER_FILTER));
 }
 
-static struct expr_node *parse_flatten(struct expr_parser *p, struct expr_node *left)
+static struct expr_node *parse_flatten(struct parser *p, struct expr_node *left)
 {
-    struct expr_node *node = expr_parser_node(p, EXPR_NODE_FLATTEN, p->tok.at);
-    expr_parser_advance(p);
-    return expr_parser_chain(p, left, project(p, node, POWER_FLATTEN));
+    struct expr_node *node = node_make(p, EXPR_NODE_FLATTEN, p->tok.at);
+    next_token(p);
+    return chain_nodes(p, left, project(p, node, POWER_FLATTEN));
 }
 
-static struct expr_node *parse_values(struct expr_parser *p, struct expr_node *left)
+static struct expr_node *parse_values(struct parser *p, struct expr_node *left)
 {
-    struct expr_node *node = expr_parser_node(p, EXPR_NODE_VALUES, p->tok.at);
-    expr_parser_advance(p);
-    return expr_parser_chain(p, left, project(p, node, POWER_STAR));
+    struct expr_node *node = node_make(p, EXPR_NODE_VALUES, p->tok.at);
+    next_token(p);
+    return chain_nodes(p, left, project(p, node, POWER_STAR));
 }
 
 /* ---- expressions ---- */
 
-static struct expr_node *parse_field(struct expr_parser *p)
+static struct expr_node *parse_field(struct parser *p)
 {
     bool is_quoted = p->tok.kind == EXPR_TOKEN_QUOTED;
     size_t at = p->tok.at;
     slice name = SLICE_NONE;
-    if (!expr_parse_name(p, &name))
+    if (!parse_name(p, &name))
         return NULL;
     /* A quoted name is never a function: "length"(@) is a syntax error. */
     if (p->tok.kind == EXPR_TOKEN_LPAREN && !is_quoted)
-        return expr_parse_call(p, name, at);
-    struct expr_node *node = expr_parser_node(p, EXPR_NODE_FIELD, at);
+        return parse_call(p, name, at);
+    struct expr_node *node = node_make(p, EXPR_NODE_FIELD, at);
     if (node)
         node->as.name = name;
     return node;
 }
 
-static struct expr_node *parse_literal(struct expr_parser *p)
+static struct expr_node *parse_literal(struct parser *p)
 {
     const char *why = NULL;
-    struct expr_node *node = expr_parser_node(p, EXPR_NODE_LITERAL, p->tok.at);
+    struct expr_node *node = node_make(p, EXPR_NODE_LITERAL, p->tok.at);
     if (!node)
         return NULL;
     int rc = OK;
@@ -229,37 +507,36 @@ static struct expr_node *parse_literal(struct expr_parser *p)
         node->as.literal = expr_string(text.ptr, text.len);
     }
     if (rc == ERR_NOMEM)
-        return expr_parser_nomem(p);
+        return parse_nomem(p);
     if (rc != OK)
-        return expr_parser_fail(p, EXPR_FAULT_SYNTAX, p->tok.at, "%s", why);
-    expr_parser_advance(p);
+        return parse_fail(p, EXPR_FAULT_SYNTAX, p->tok.at, "%s", why);
+    next_token(p);
     return node;
 }
 
-static struct expr_node *parse_simple(struct expr_parser *p, enum expr_node_kind kind)
+static struct expr_node *parse_simple(struct parser *p, enum expr_node_kind kind)
 {
-    struct expr_node *node = expr_parser_node(p, kind, p->tok.at);
-    expr_parser_advance(p);
+    struct expr_node *node = node_make(p, kind, p->tok.at);
+    next_token(p);
     return node;
 }
 
-static struct expr_node *parse_not(struct expr_parser *p)
+static struct expr_node *parse_not(struct parser *p)
 {
     size_t at = p->tok.at;
-    expr_parser_advance(p);
-    return expr_parser_adopt(p, expr_parser_node(p, EXPR_NODE_NOT, at),
-                             expr_parse_power(p, POWER_NOT));
+    next_token(p);
+    return adopt_node(p, node_make(p, EXPR_NODE_NOT, at), parse_power(p, POWER_NOT));
 }
 
-static struct expr_node *parse_parens(struct expr_parser *p)
+static struct expr_node *parse_parens(struct parser *p)
 {
-    expr_parser_advance(p);
-    struct expr_node *node = expr_parse_power(p, 0);
-    return node && expr_parser_expect(p, EXPR_TOKEN_RPAREN, "')'") ? node : NULL;
+    next_token(p);
+    struct expr_node *node = parse_power(p, 0);
+    return node && expect_token(p, EXPR_TOKEN_RPAREN, "')'") ? node : NULL;
 }
 
 /* At the start of an expression: an index, a projection, or a list. */
-static struct expr_node *parse_leading_bracket(struct expr_parser *p)
+static struct expr_node *parse_leading_bracket(struct parser *p)
 {
     /* A list may begin with a star as well ([*.a]): two tokens decide, read with a copy of the
      * lexer. */
@@ -270,11 +547,11 @@ static struct expr_node *parse_leading_bracket(struct expr_parser *p)
     if (first.kind == EXPR_TOKEN_STAR && expr_lex_next(&ahead).kind == EXPR_TOKEN_RBRACKET)
         return parse_bracket(p, NULL);
     size_t at = p->tok.at;
-    expr_parser_advance(p);
-    return expr_parse_list(p, at);
+    next_token(p);
+    return parse_list(p, at);
 }
 
-static struct expr_node *parse_head(struct expr_parser *p)
+static struct expr_node *parse_head(struct parser *p)
 {
     size_t at = p->tok.at;
     switch (p->tok.kind) {
@@ -297,50 +574,50 @@ static struct expr_node *parse_head(struct expr_parser *p)
     case EXPR_TOKEN_LBRACKET:
         return parse_leading_bracket(p);
     case EXPR_TOKEN_LBRACE:
-        expr_parser_advance(p);
-        return expr_parse_hash(p, at);
+        next_token(p);
+        return parse_hash(p, at);
     case EXPR_TOKEN_LPAREN:
         return parse_parens(p);
     case EXPR_TOKEN_NOT:
         return parse_not(p);
     case EXPR_TOKEN_REF:
-        return expr_parser_fail(p, EXPR_FAULT_SYNTAX, at, "'&' is allowed only before an argument");
+        return parse_fail(p, EXPR_FAULT_SYNTAX, at, "'&' is allowed only before an argument");
     default:
-        return expr_parser_unexpected(p, "an expression");
+        return unexpected_token(p, "an expression");
     }
 }
 
-static struct expr_node *parse_compare(struct expr_parser *p, struct expr_node *left)
+static struct expr_node *parse_compare(struct parser *p, struct expr_node *left)
 {
     ASSERT(p->tok.kind >= EXPR_TOKEN_EQ && p->tok.kind <= EXPR_TOKEN_GE);
-    struct expr_node *node = expr_parser_node(p, EXPR_NODE_COMPARE, p->tok.at);
+    struct expr_node *node = node_make(p, EXPR_NODE_COMPARE, p->tok.at);
     if (!node)
         return NULL;
     /* The two enums are in the same order (asserted above by the range). */
     node->op = (uint8_t)(p->tok.kind - EXPR_TOKEN_EQ + EXPR_EQ);
-    expr_parser_advance(p);
-    node = expr_parser_adopt(p, node, left);
-    return expr_parser_adopt(p, node, expr_parse_power(p, POWER_COMPARE));
+    next_token(p);
+    node = adopt_node(p, node, left);
+    return adopt_node(p, node, parse_power(p, POWER_COMPARE));
 }
 
 /* One operator behind left. */
-static struct expr_node *parse_step(struct expr_parser *p, struct expr_node *left)
+static struct expr_node *parse_step(struct parser *p, struct expr_node *left)
 {
     switch (p->tok.kind) {
     case EXPR_TOKEN_DOT:
-        expr_parser_advance(p);
+        next_token(p);
         if (p->tok.kind == EXPR_TOKEN_STAR)
             return parse_values(p, left);
-        return expr_parser_chain(p, left, parse_dotted(p, POWER_DOT));
+        return chain_nodes(p, left, parse_dotted(p, POWER_DOT));
     case EXPR_TOKEN_PIPE:
-        expr_parser_advance(p);
-        return expr_parser_chain(p, left, expr_parse_power(p, POWER_PIPE));
+        next_token(p);
+        return chain_nodes(p, left, parse_power(p, POWER_PIPE));
     case EXPR_TOKEN_OR:
-        expr_parser_advance(p);
-        return expr_parser_join(p, EXPR_NODE_OR, left, expr_parse_power(p, POWER_OR));
+        next_token(p);
+        return join_nodes(p, EXPR_NODE_OR, left, parse_power(p, POWER_OR));
     case EXPR_TOKEN_AND:
-        expr_parser_advance(p);
-        return expr_parser_join(p, EXPR_NODE_AND, left, expr_parse_power(p, POWER_AND));
+        next_token(p);
+        return join_nodes(p, EXPR_NODE_AND, left, parse_power(p, POWER_AND));
     case EXPR_TOKEN_FLATTEN:
         return parse_flatten(p, left);
     case EXPR_TOKEN_FILTER:
@@ -353,18 +630,17 @@ static struct expr_node *parse_step(struct expr_parser *p, struct expr_node *lef
 }
 
 /* All that binds stronger than power and follows left. */
-static struct expr_node *parse_tail(struct expr_parser *p, struct expr_node *left, int power)
+static struct expr_node *parse_tail(struct parser *p, struct expr_node *left, int power)
 {
     while (left && power < token_power(p->tok.kind))
         left = parse_step(p, left);
     return left;
 }
 
-struct expr_node *expr_parse_power(struct expr_parser *p, int power)
+static struct expr_node *parse_power(struct parser *p, int power)
 {
     if (p->depth >= EXPR_DEPTH_MAX)
-        return expr_parser_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep",
-                                EXPR_DEPTH_MAX);
+        return parse_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep", EXPR_DEPTH_MAX);
     p->depth++;
     struct expr_node *node = parse_tail(p, parse_head(p), power);
     p->depth--;
@@ -374,11 +650,11 @@ struct expr_node *expr_parse_power(struct expr_parser *p, int power)
 const struct expr_node *expr_parse(struct arena *arena, slice source, enum expr_fault *fault,
                                    struct err *err)
 {
-    struct expr_parser p = {.lexer = {source, 0}, .arena = arena, .err = err};
-    expr_parser_advance(&p);
-    struct expr_node *node = expr_parse_power(&p, 0);
+    struct parser p = {.lexer = {source, 0}, .arena = arena, .err = err};
+    next_token(&p);
+    struct expr_node *node = parse_power(&p, 0);
     if (node && p.tok.kind != EXPR_TOKEN_END)
-        node = expr_parser_unexpected(&p, "an operator or the end");
+        node = unexpected_token(&p, "an operator or the end");
     ASSERT((node != NULL) == (p.fault == EXPR_FAULT_NONE));
     *fault = p.fault;
     return node;

@@ -7,59 +7,49 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Of what belongs to no single node: budgets and memory. */
+enum { NO_OFFSET = INT32_MAX };
+
 int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
 {
     ASSERT(fault != EXPR_FAULT_NONE);
-    char what[240];
+    char what[240], where[40] = "in";
     va_list args;
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
+    if (at != NO_OFFSET)
+        snprintf(where, sizeof where, "at offset %u of", at);
     /* Set with the error: a caller that has several evaluations finds the category of the one that
      * failed. */
     run->budget->fault = fault;
     slice excerpt = slice_first(run->source, 200);
-    return err_set(run->err, expr_fault_code(fault),
-                   "%s: %s, at offset %u of the expression %.*s%s", expr_fault_name(fault), what,
-                   at, SLICE_ARG(excerpt), excerpt.len < run->source.len ? "..." : "");
-}
-
-/* For what belongs to no single node: budgets and memory. */
-PRINTF_LIKE(3, 4)
-static int fail_whole(struct expr_run *run, enum expr_fault fault, const char *fmt, ...)
-{
-    char what[160];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(what, sizeof what, fmt, args);
-    va_end(args);
-    run->budget->fault = fault;
-    slice excerpt = slice_first(run->source, 200);
-    return err_set(run->err, expr_fault_code(fault), "%s, in the expression %.*s%s", what,
-                   SLICE_ARG(excerpt), excerpt.len < run->source.len ? "..." : "");
+    return err_set(run->err, expr_fault_code(fault), "%s: %s, %s the expression %.*s%s",
+                   expr_fault_name(fault), what, where, SLICE_ARG(excerpt),
+                   excerpt.len < run->source.len ? "..." : "");
 }
 
 int expr_run_spent(struct expr_run *run)
 {
-    return fail_whole(run, EXPR_FAULT_LIMIT, "limit: over the budget of %llu node visits",
-                      (unsigned long long)run->budget->visits_max);
+    return expr_run_fail(run, EXPR_FAULT_LIMIT, NO_OFFSET, "over the budget of %llu node visits",
+                         (unsigned long long)run->budget->visits_max);
 }
 
 int expr_run_nomem(struct expr_run *run)
 {
-    return fail_whole(run, EXPR_FAULT_MEMORY, "memory: the evaluation ran out of memory");
+    return expr_run_fail(run, EXPR_FAULT_MEMORY, NO_OFFSET, "the evaluation ran out of memory");
 }
 
 int expr_run_over_bytes(struct expr_run *run)
 {
-    return fail_whole(run, EXPR_FAULT_LIMIT, "limit: over the output budget of %zu bytes",
-                      run->budget->bytes_max);
+    return expr_run_fail(run, EXPR_FAULT_LIMIT, NO_OFFSET, "over the output budget of %zu bytes",
+                         run->budget->bytes_max);
 }
 
 int expr_run_over_depth(struct expr_run *run)
 {
-    return fail_whole(run, EXPR_FAULT_LIMIT, "limit: a value is nested over %d deep",
-                      JSON_DEPTH_MAX);
+    return expr_run_fail(run, EXPR_FAULT_LIMIT, NO_OFFSET, "a value is nested over %d deep",
+                         JSON_DEPTH_MAX);
 }
 
 static size_t bytes_left(const struct expr_run *run)

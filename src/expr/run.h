@@ -65,9 +65,6 @@ int expr_value_measure(struct expr_run *run, const struct json *value, bool with
                        size_t bytes_max, size_t *bytes) MUST_CHECK;
 /* JSON text of the value in the arena, charged. */
 int expr_value_text(struct expr_run *run, const struct json *value, slice *out) MUST_CHECK;
-/* The value of that member, NULL when there is none; object is an object. */
-const struct json *expr_value_member(const struct json *object, slice name);
-
 static inline struct json expr_array(struct json *items, size_t count)
 {
     ASSERT(count <= UINT32_MAX);

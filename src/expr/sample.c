@@ -62,7 +62,7 @@ static bool sample_projection(struct sampling *s, const struct expr_node *node,
     const struct json *unused, *item = sample_item(*value);
     if (node->kind == EXPR_NODE_FLATTEN && json_is(item, JSON_ARRAY))
         item = sample_item(item);
-    if (node->kind == EXPR_NODE_FILTER && !sample_node(s, node->as.condition, item, &unused))
+    if (node->kind == EXPR_NODE_FILTER && !sample_node(s, node->first, item, &unused))
         return false;
     if (node->rhs && !sample_node(s, node->rhs, item, &item))
         return false;
@@ -77,20 +77,20 @@ static bool sample_call(struct sampling *s, const struct expr_node *node,
     const struct json *list = NULL, *value, *mapped = NULL;
     const struct expr_node *arg;
     bool has_ref = false;
-    for (arg = node->as.call.args.first; arg; arg = arg->next)
+    for (arg = node->first; arg; arg = arg->next)
         if (arg->kind != EXPR_NODE_REF) {
             if (!sample_node(s, arg, current, &value))
                 return false;
             list = json_is(value, JSON_ARRAY) ? value : list;
         }
-    for (arg = node->as.call.args.first; arg; arg = arg->next)
+    for (arg = node->first; arg; arg = arg->next)
         if (arg->kind == EXPR_NODE_REF) {
             has_ref = true;
-            if (!sample_node(s, arg->as.kids.first, sample_item(list), &mapped))
+            if (!sample_node(s, arg->first, sample_item(list), &mapped))
                 return false;
         }
     /* map(&reference, list); what other functions give is not known here. */
-    *out = has_ref && node->as.call.args.first->kind == EXPR_NODE_REF ? array_of(s, mapped) : NULL;
+    *out = has_ref && node->first->kind == EXPR_NODE_REF ? array_of(s, mapped) : NULL;
     return true;
 }
 
@@ -102,7 +102,7 @@ static bool sample_kids(struct sampling *s, const struct expr_node *node,
     if (!made)
         return true;
     *made = node->kind == EXPR_NODE_HASH ? json_object() : json_array();
-    for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next) {
+    for (const struct expr_node *kid = node->first; kid; kid = kid->next) {
         if (!sample_node(s, kid, current, &value))
             return false;
         if (node->kind == EXPR_NODE_HASH)
@@ -142,7 +142,7 @@ static bool sample_node(struct sampling *s, const struct expr_node *node,
         return true;
     case EXPR_NODE_SEQ:
         *out = current;
-        for (const struct expr_node *kid = node->as.kids.first; kid; kid = kid->next)
+        for (const struct expr_node *kid = node->first; kid; kid = kid->next)
             if (!sample_node(s, kid, *out, out))
                 return false;
         return true;

@@ -30,20 +30,6 @@ const char *expr_value_type(const struct json *value)
     return json_is_number(value) ? "number" : json_type_name(value);
 }
 
-const struct json *expr_value_member(const struct json *object, slice name)
-{
-    ASSERT(object->type == JSON_OBJECT);
-    const struct json_member *members = object->as.members;
-    /* From the end: of two members with one name the last one wins, as in the parser. */
-    for (uint32_t i = object->count; i-- > 0;) {
-        const struct json *key = &members[i].key;
-        if (key->count == name.len &&
-            (name.len == 0 || memcmp(key->as.text, name.ptr, name.len) == 0))
-            return &members[i].value;
-    }
-    return NULL;
-}
-
 /* What a comparison costs, as bytes to read: a number kept as text may be long, and comparing an
  * integer with a double may have to go through decimal digits. */
 static size_t order_cost(const struct json *a, const struct json *b)
@@ -96,7 +82,7 @@ static int equal_objects(struct expr_run *run, const struct json *a, const struc
          * linear search, charged. */
         if (!slice_eq(json_str(&mine->key), json_str(&theirs->key))) {
             rc = expr_run_scan(run, b->count);
-            other = expr_value_member(b, json_str(&mine->key));
+            other = json_get(b, json_str(&mine->key));
         }
         *is_equal = other != NULL;
         if (rc == OK && other)

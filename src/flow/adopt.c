@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "flow/internal.h"
+#include "store/node.h"
 
 enum {
     SCAN_EVERY_MS = 1000, /* with the lease before it: adopted within 12 s */
@@ -25,15 +26,20 @@ struct flow_adopter {
     struct flow_service *service;
     struct pg_query query;
     struct op_timer sleep;
+    struct node_scan scan;
     int64_t lost_at; /* when those of ours that are in no memory are scanned for; 0: not */
 };
 
-enum adopt_step { ADOPT_SLEEP, ADOPT_SCAN, ADOPT_ORPHANS, ADOPT_SCAN_OURS, ADOPT_LOST };
+enum adopt_step {
+    ADOPT_SLEEP,
+    ADOPT_FIND_DEAD,
+    ADOPT_SCAN,
+    ADOPT_ORPHANS,
+    ADOPT_SCAN_OURS,
+    ADOPT_LOST
+};
 
-static struct flow_adopter *adopter_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_adopter, op);
-}
+OP_OF(adopter_of, flow_adopter)
 
 /* The jitter keeps nodes that started together from scanning together. */
 static enum op_result step_sleep(struct op *op)
@@ -47,13 +53,24 @@ static enum op_result step_sleep(struct op *op)
 }
 
 /* Without a lease of its own a node may not adopt: its flows would be orphans again at once. */
-static enum op_result step_scan(struct op *op)
+static enum op_result step_find_dead(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
     if (!flow_service_has_room(service) || !exec_node_may_write(service->config.node))
         return op_jump(op, ADOPT_SLEEP);
-    store_flow_orphans(service->config.pool, &adopter->query, op);
+    store_node_dead(service->config.pool, &adopter->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_scan(struct op *op)
+{
+    struct flow_adopter *adopter = adopter_of(op);
+    struct node_dead dead;
+    if (store_node_dead_result(&adopter->query, &dead) != OK ||
+        !node_scan_is_due(&adopter->scan, &dead, loop_now_ns(op->loop)))
+        return op_jump(op, ADOPT_SCAN_OURS);
+    store_flow_orphans(adopter->service->config.pool, &adopter->query, op, &dead);
     return OP_WAIT;
 }
 
@@ -65,12 +82,14 @@ static enum op_result step_orphans(struct op *op)
     struct flow_service *service = adopter->service;
     struct flow_ref *refs = NULL;
     size_t count = 0;
-    if (store_flow_scan_result(&adopter->query, &refs, &count) != OK || count == 0)
+    int status = store_flow_scan_result(&adopter->query, &refs, &count);
+    node_scan_end(&adopter->scan, &adopter->query, count, loop_now_ns(op->loop));
+    if (status != OK || count == 0)
         return OP_NEXT;
     op_log(op, LOG_WARN, "taking over flows of nodes that are gone", LOG_INT("count", count));
     for (size_t i = 0; i < count && flow_service_has_room(service); i++)
         (void)flow_take_start(service, &refs[i], op);
-    return op->holds > 0 ? op_wait_then(op, ADOPT_SCAN) : op_jump(op, ADOPT_SCAN);
+    return op->holds > 0 ? op_wait_then(op, ADOPT_FIND_DEAD) : op_jump(op, ADOPT_FIND_DEAD);
 }
 
 /* Runs LOST_AGE_US after has_lost was set, so that every statement that may still answer has, and
@@ -110,8 +129,9 @@ static enum op_result step_lost(struct op *op)
 
 static const struct op_step steps[] = {
     [ADOPT_SLEEP] = {"sleep", step_sleep, 0},
-    [ADOPT_SCAN] = {"scan", step_scan, OP_TO(ADOPT_SLEEP)},
-    [ADOPT_ORPHANS] = {"orphans", step_orphans, OP_TO(ADOPT_SCAN)},
+    [ADOPT_FIND_DEAD] = {"find_dead", step_find_dead, OP_TO(ADOPT_SLEEP)},
+    [ADOPT_SCAN] = {"scan", step_scan, OP_TO(ADOPT_SCAN_OURS)},
+    [ADOPT_ORPHANS] = {"orphans", step_orphans, OP_TO(ADOPT_FIND_DEAD)},
     [ADOPT_SCAN_OURS] = {"scan_ours", step_scan_ours, OP_TO(ADOPT_SLEEP)},
     [ADOPT_LOST] = {"lost", step_lost, OP_TO(ADOPT_SLEEP)},
 };

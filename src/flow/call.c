@@ -163,6 +163,12 @@ struct flow_error flow_error_make(const char *code, slice message, slice hint)
         .code = slice_cstr(code), .message = message, .hint = hint, .retry_after_ms = -1};
 }
 
+struct flow_error flow_error_memory(void)
+{
+    return flow_error_make("execution_failed", SLICE("Out of memory; nothing was sent."),
+                           SLICE_NONE);
+}
+
 struct flow_error flow_error_deadline(void)
 {
     return flow_error_make("timeout", SLICE("The flow's deadline has passed."),
@@ -179,23 +185,21 @@ struct flow_error flow_error_unknown(void)
 
 slice flow_error_text(const struct flow_error *error, struct arena *arena)
 {
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, 256 * 1024);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_str(&w, "code", error->code);
-    json_member_str(&w, "message", error->message.ptr ? error->message : SLICE(""));
-    json_member_bool(&w, "retryable", error->is_retryable);
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, 256 * 1024);
+    json_open(w, '{');
+    json_member_str(w, "code", error->code);
+    json_member_str(w, "message", error->message.ptr ? error->message : SLICE(""));
+    json_member_bool(w, "retryable", error->is_retryable);
     if (slice_eq_cstr(error->code, "rate_limited")) {
         int64_t ms = error->retry_after_ms < 0 ? EXEC_RETRY_AFTER_MS_DEFAULT
                                                : error->retry_after_ms;
-        json_member_i64(&w, "retry_after", ms > 1000 ? (ms + 999) / 1000 : 1);
+        json_member_i64(w, "retry_after", ms > 1000 ? (ms + 999) / 1000 : 1);
     }
     if (error->hint.len > 0)
-        json_member_str(&w, "hint", error->hint);
-    json_close(&w, '}');
-    slice copy = arena_take(arena, &text);
+        json_member_str(w, "hint", error->hint);
+    json_close(w, '}');
+    slice copy = json_text_take(&text, arena);
     if (copy.ptr)
         return copy;
     /* Out of memory or too large: an attempt that failed has to have an error. */

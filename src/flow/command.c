@@ -39,10 +39,7 @@ enum command_step {
     COMMAND_CHANGED,
 };
 
-static struct flow_command *command_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_command, op);
-}
+OP_OF(command_of, flow_command)
 
 /* Answers live in the caller's arena, since the caller may read them some turns later, when this
  * op's arena is gone. */
@@ -62,6 +59,18 @@ static enum op_result answer_command(struct flow_command *command, enum flow_ans
 static enum op_result unavailable(struct flow_command *command)
 {
     return answer_command(command, FLOW_ANSWER_UNAVAILABLE, SLICE_NONE);
+}
+
+/* can_run was false. Without a lease the database is what is missing. */
+static enum op_result refuse_run(struct flow_command *command)
+{
+    const struct flow_service *service = command->service;
+    if (!exec_node_may_write(service->config.node))
+        return unavailable(command);
+    return answer_command(command, FLOW_ANSWER_UNAVAILABLE,
+                          service->is_draining
+                              ? SLICE("The server is about to stop, try again")
+                              : SLICE("The server runs as many flows as it may, try again"));
 }
 
 /* message: SLICE_NONE where there was no memory for it. */
@@ -125,9 +134,7 @@ static enum op_result refuse_input(struct flow_command *command, const struct fl
         UNREACHABLE("it was refused a moment ago");
     buf_init(&text, REPORT_BYTES_MAX);
     schema_report_write(&report, &text);
-    slice message = arena_dup(answer_arena(command), buf_slice(&text));
-    buf_deinit(&text);
-    return answer_command(command, FLOW_ANSWER_INVALID, message);
+    return answer_command(command, FLOW_ANSWER_INVALID, arena_take(answer_arena(command), &text));
 }
 
 static struct flow new_flow(const struct flow_command *command, const struct flow_template *tmpl)
@@ -175,9 +182,11 @@ static enum op_result step_start(struct op *op)
         return answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
     if (tmpl->schema && !schema_validate(tmpl->schema, command->in.input, NULL))
         return refuse_input(command, tmpl);
-    command->input_json = flow_json_text(command->in.input, &command->op.arena, INPUT_BYTES_MAX);
-    if (!can_run(service) || !command->input_json.ptr)
+    command->input_json = json_text_of(command->in.input, &command->op.arena, INPUT_BYTES_MAX);
+    if (!command->input_json.ptr)
         return unavailable(command);
+    if (!can_run(service))
+        return refuse_run(command);
     struct flow flow = new_flow(command, tmpl);
     /* On another node the statement itself finds the repetition (step_started). */
     if (flow_run_is_known(service, flow.id))
@@ -273,21 +282,15 @@ static enum op_result step_template(struct op *op)
 /* The step's output: the steps behind it may refer to it, and decided_by reads it back. */
 static slice approval_output(struct flow_command *command)
 {
-    struct buf text;
-    struct json_writer w;
-    char at[TIME_TEXT_LEN + 1];
-    time_format(clock_wall_us(), at);
-    buf_init(&text, 64 * 1024);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_str(&w, "approvedBy", command->in.actor);
-    json_member_str(&w, "approvedAt", slice_of(at, TIME_TEXT_LEN));
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, 64 * 1024);
+    json_open(w, '{');
+    json_member_str(w, "approvedBy", command->in.actor);
+    json_member_time(w, "approvedAt", clock_wall_us());
     if (command->in.note.ptr)
-        json_member_str(&w, "note", command->in.note);
-    json_close(&w, '}');
-    slice output = arena_dup(&command->op.arena, buf_slice(&text));
-    buf_deinit(&text);
-    return output;
+        json_member_str(w, "note", command->in.note);
+    json_close(w, '}');
+    return json_text_take(&text, &command->op.arena);
 }
 
 static const char rejected_by[] = "Rejected by ";
@@ -317,7 +320,7 @@ static enum op_result step_take(struct op *op)
     ASSERT(is_approval || command->in.kind == FLOW_COMMAND_RESUME);
     ASSERT(command->whole.flow.rev > 0); /* the fence: what was loaded */
     if (!can_run(service))
-        return unavailable(command);
+        return refuse_run(command);
     command->take = (struct flow_take){
         .kind = is_approval ? FLOW_TAKE_APPROVE : FLOW_TAKE_RESUME,
         .account_id = command->in.account_id,

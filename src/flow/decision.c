@@ -8,9 +8,8 @@ enum { DETAILS_BYTES_MAX = 16 * 1024 }; /* a note of escapes takes six a charact
 
 static void put_decision_text(struct json_writer *w, const char *key, slice text)
 {
-    if (!text.ptr)
-        return;
-    json_member_str(w, key, text);
+    if (text.ptr)
+        json_member_str(w, key, text);
 }
 
 bool flow_note_fits(slice note)
@@ -27,19 +26,15 @@ bool flow_note_fits(slice note)
 /* {"flow_id", "step_key"?, "note"?, "by"?} */
 static slice details(const struct flow_request *decision, slice by, struct arena *arena)
 {
-    char id[UUID_TEXT_LEN + 1];
-    struct buf text;
-    struct json_writer w;
-    uuid_format(decision->flow_id, id);
-    buf_init(&text, DETAILS_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    put_decision_text(&w, "flow_id", slice_cstr(id));
-    put_decision_text(&w, "step_key", decision->step_key);
-    put_decision_text(&w, "note", decision->note);
-    put_decision_text(&w, "by", by);
-    json_close(&w, '}');
-    return arena_take(arena, &text);
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, DETAILS_BYTES_MAX);
+    json_open(w, '{');
+    json_member_uuid(w, "flow_id", decision->flow_id);
+    put_decision_text(w, "step_key", decision->step_key);
+    put_decision_text(w, "note", decision->note);
+    put_decision_text(w, "by", by);
+    json_close(w, '}');
+    return json_text_take(&text, arena);
 }
 
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,

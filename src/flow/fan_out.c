@@ -67,10 +67,7 @@ enum lane_step {
     LANE_RECORDED,
 };
 
-static struct flow_lane *lane_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_lane, op);
-}
+OP_OF(lane_of, flow_lane)
 
 static struct fan_item *item_of(struct flow_lane *lane)
 {
@@ -226,8 +223,7 @@ static enum op_result step_call(struct op *op)
     lane->exec = flow_call_start(&call, op);
     if (lane->exec)
         return OP_WAIT;
-    lane->error =
-        flow_error_make("execution_failed", SLICE("Out of memory; nothing was sent."), SLICE_NONE);
+    lane->error = flow_error_memory();
     return fail_item(lane);
 }
 
@@ -432,15 +428,13 @@ void flow_fan_cancel(struct flow_run *run)
 
 static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
 {
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '[');
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, FLOW_OUTPUT_BYTES_MAX);
+    json_open(w, '[');
     for (size_t i = 0; i < fan->count; i++)
-        json_put_raw(&w, fan->items[i].output);
-    json_close(&w, ']');
-    return arena_take(flow_run_scratch(run), &text);
+        json_put_raw(w, fan->items[i].output);
+    json_close(w, ']');
+    return json_text_take(&text, flow_run_scratch(run));
 }
 
 /* The step's error: that of the first failed item, with the numbers of those that failed and how

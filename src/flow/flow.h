@@ -78,7 +78,8 @@ enum flow_answer {
     FLOW_ANSWER_INVALID,     /* start: the input; message has every violation */
     FLOW_ANSWER_CONFLICT,    /* nothing to approve, another step, not resumable: message */
     FLOW_ANSWER_REPEATED,    /* start: a flow of this id was started before */
-    FLOW_ANSWER_UNAVAILABLE, /* the database is unreachable, or a queue is full */
+    /* the database is unreachable, or there is no memory; else message says what is missing */
+    FLOW_ANSWER_UNAVAILABLE,
 };
 
 /* All borrowed until it has ended. */
@@ -156,10 +157,14 @@ size_t flow_current_index(const struct flow *flow, const struct flow_template *t
 
 /* A watch: notified when a flow has changed, of changes by this process at once, by others within
  * about a second (one poll of all watched revisions). The callback only stores and wakes. The
- * caller zeroes the struct first. */
+ * caller zeroes the struct first.
+ *
+ * With the nil flow_id it watches an account as a whole: its revision is a stamp, which the same
+ * poll reads, and which is another one after each change of what waits, of the newest flows, or of
+ * the account's connections and keys. */
 struct flow_watch {
     struct uuid account_id, flow_id;
-    int64_t rev;      /* the last one known: on_change is called for later ones */
+    int64_t rev;      /* the last one known: on_change is called for later ones, or another stamp */
     int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow is gone,
                          or the server is on its way down */
     /* Notified only when the flow runs no more: it waits, or has ended. Of changes by other nodes
@@ -174,6 +179,11 @@ struct flow_watch {
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
 void flow_watch_remove(struct flow_watch *watch); /* harmless when not added */
+/* The account's stamp as the last poll found it; 0: not watched here, or not polled yet. What is
+ * read from the database after this call is as new as the stamp, or newer. */
+int64_t flow_watch_stamp(const struct flow_service *service, struct uuid account_id);
+/* Something other than a flow of the account has changed: its next stamp is another one. */
+void flow_watch_touch(struct flow_service *service, struct uuid account_id);
 /* The caller's reference; NULL: the caller loads the flow. */
 struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
 /* Called after each durable change of a flow in this process. whole and tmpl: the flow after the

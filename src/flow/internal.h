@@ -129,10 +129,7 @@ struct flow_run {
     unsigned scratch_current;
 };
 
-static inline struct flow_run *flow_run_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_run, op);
-}
+OP_OF(flow_run_of, flow_run)
 
 /* A flow that this process has just taken. is_resumed: by a person, with a new set of attempts.
  * false: out of memory; the caller sets has_lost. */
@@ -208,10 +205,11 @@ void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
 /* The root value of this step's expressions; item NULL: none. NULL: out of memory. */
 struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
                             struct arena *arena, const struct json *item, size_t index) MUST_CHECK;
+/* One expression or template of the step. false: the plan is a fault by now. */
+bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
+                        const struct expr_template *tmpl, const char *what, struct json *value);
 /* The plan is a fault: validation_error with this message. */
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
-/* JSON text of a value in the arena; SLICE_NONE past bytes_max. */
-slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes_max);
 /* A connection's id from a value: a number or a decimal string; null: the default one. */
 int64_t flow_connection_id(const struct json *value);
 
@@ -241,6 +239,7 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
 bool flow_run_is_overdue(const struct flow_run *run);
 /* One that says nothing of another attempt. code is constant; message and hint are borrowed. */
 struct flow_error flow_error_make(const char *code, slice message, slice hint);
+struct flow_error flow_error_memory(void);
 struct flow_error flow_error_deadline(void);
 struct flow_error flow_error_unknown(void);
 slice flow_error_text(const struct flow_error *error, struct arena *arena);

@@ -14,10 +14,7 @@ enum {
 
 /* ---- one flow ---- */
 
-static struct flow_load *load_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_load, op);
-}
+OP_OF(load_of, flow_load)
 
 enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
@@ -42,7 +39,7 @@ static enum op_result step_checked(struct op *op)
 {
     struct flow_load *load = load_of(op);
     int64_t rev;
-    load->status = store_flow_rev_result(&load->query, &rev);
+    load->status = store_rev_result(&load->query, &rev);
     if (load->status != OK)
         return OP_DONE;
     struct flow_view *kept = flow_view_cache_find(load->service->views, load->account_id, load->id);
@@ -161,10 +158,7 @@ slice flow_load_render_view(struct flow_load *load)
 
 /* ---- a page ---- */
 
-static struct flow_page *page_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_page, op);
-}
+OP_OF(page_of, flow_page)
 
 enum page_step { PAGE_LOAD, PAGE_LOADED, PAGE_WRITE, PAGE_TEMPLATE };
 

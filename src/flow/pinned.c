@@ -32,16 +32,13 @@ bool flow_template_find(struct flow_service *service, struct flow_template_find 
 
 void flow_pinned_drop(struct flow_service *service, bool even_used)
 {
-    struct flow_template *tmpl;
-    size_t at = 0;
-    struct map_slot *slot;
-    while ((slot = map_next(&service->pinned, &at))) {
-        tmpl = slot->value;
+    MAP_EACH(&service->pinned, slot) {
+        struct flow_template *tmpl = slot->value;
         if (!even_used && tmpl->refs > 1)
             continue;
         (void)map_remove(&service->pinned, slot->key);
         flow_template_unref(tmpl);
-        at = 0; /* a removal may move slots */
+        slot = NULL; /* from the first again: a removal may move slots */
     }
 }
 

@@ -11,15 +11,6 @@
 
 enum { RECORDED_ITEMS_BYTES_MAX = 256 * 1024, INPUT_BYTES_MAX = 4 * 1024 * 1024 };
 
-/* Limited before it is copied: the buffer stops at bytes_max. */
-slice flow_json_text(const struct json *value, struct arena *arena, size_t bytes_max)
-{
-    struct buf text;
-    buf_init(&text, bytes_max);
-    json_write(&text, value);
-    return arena_take(arena, &text);
-}
-
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
 {
     run->plan.kind = FLOW_PLAN_FAULT;
@@ -99,16 +90,17 @@ struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *st
     return arena->is_exhausted ? NULL : root;
 }
 
-/* false: the plan is a fault by now. The budget bounds the time of one evaluation. */
-static bool evaluate(struct flow_run *run, const struct expr *expr, const char *what,
-                     struct json *value)
+/* The budget bounds the time of one evaluation. */
+bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
+                        const struct expr_template *tmpl, const char *what, struct json *value)
 {
     struct arena *arena = flow_run_scratch(run);
     struct expr_budget budget;
     struct err err = {.text = "out of memory"};
     const struct json *root = flow_plan_root(run, flow_run_step(run), arena, NULL, 0);
     expr_budget_init(&budget);
-    if (root && expr_eval(expr, root, root, &budget, arena, value, &err) == OK)
+    if (root && (expr ? expr_eval(expr, root, root, &budget, arena, value, &err)
+                      : expr_template_eval(tmpl, root, 0, &budget, arena, value, &err)) == OK)
         return true;
     flow_plan_fault(run, what, err.text);
     return false;
@@ -177,7 +169,7 @@ static void plan_call(struct flow_run *run, const struct flow_step_def *step)
         flow_plan_fault(run, "input", err.text);
         return;
     }
-    run->plan.input_json = flow_json_text(&run->plan.value, arena, INPUT_BYTES_MAX);
+    run->plan.input_json = json_text_of(&run->plan.value, arena, INPUT_BYTES_MAX);
     if (!run->plan.input_json.ptr)
         flow_plan_fault(run, "input", "it is too large");
 }
@@ -188,7 +180,7 @@ static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(run);
     run->plan.kind = FLOW_PLAN_FAN_OUT;
-    if (!evaluate(run, step->for_each, "for_each", &run->plan.value))
+    if (!flow_plan_evaluate(run, step->for_each, NULL, "for_each", &run->plan.value))
         return;
     if (run->plan.value.type != JSON_ARRAY) {
         flow_plan_fault(run, "for_each", "it gives no array");
@@ -200,14 +192,14 @@ static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
     }
     struct json recorded = json_object();
     json_object_set(arena, &recorded, SLICE("items"), run->plan.value);
-    run->plan.input_json = flow_json_text(&recorded, arena, RECORDED_ITEMS_BYTES_MAX);
+    run->plan.input_json = json_text_of(&recorded, arena, RECORDED_ITEMS_BYTES_MAX);
     if (!run->plan.input_json.ptr)
         run->plan.input_json = arena_printf(arena, "{\"count\":%u}", run->plan.value.count);
 }
 
 bool flow_plan_transform(struct flow_run *run, struct json *value)
 {
-    return evaluate(run, flow_run_step(run)->expr, "expr", value);
+    return flow_plan_evaluate(run, flow_run_step(run)->expr, NULL, "expr", value);
 }
 
 /* ---- the next step ---- */
@@ -257,7 +249,7 @@ void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_de
         struct json when;
         run->plan.step = i;
         if (step->when && !(is_decided && i == at)) {
-            if (!evaluate(run, step->when, "when", &when))
+            if (!flow_plan_evaluate(run, step->when, NULL, "when", &when))
                 return;
             if (!expr_is_true(&when)) {
                 run->plan.attempt = 1; /* of the step behind it */

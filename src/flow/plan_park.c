@@ -9,20 +9,6 @@
 
 enum { SECOND_US = 1000000 };
 
-static bool evaluate_text(struct flow_run *run, const struct expr_template *tmpl, const char *what,
-                          struct json *value)
-{
-    struct arena *arena = flow_run_scratch(run);
-    struct expr_budget budget;
-    struct err err = {.text = "out of memory"};
-    const struct json *root = flow_plan_root(run, flow_run_step(run), arena, NULL, 0);
-    expr_budget_init(&budget);
-    if (root && expr_template_eval(tmpl, root, 0, &budget, arena, value, &err) == OK)
-        return true;
-    flow_plan_fault(run, what, err.text);
-    return false;
-}
-
 /* Seconds to microseconds. The comparison is written so that NaN fails it. */
 static bool read_duration_us(struct flow_run *run, const struct json *value, const char *what,
                              int64_t *out_us)
@@ -54,13 +40,13 @@ static bool wait_end(struct flow_run *run, const struct flow_step_def *step, int
 {
     struct json value;
     if (step->wait_for) {
-        if (!evaluate_text(run, step->wait_for, "for", &value) ||
+        if (!flow_plan_evaluate(run, NULL, step->wait_for, "for", &value) ||
             !read_duration_us(run, &value, "for", wake_at))
             return false;
         *wake_at += run->plan.started_us;
         return true;
     }
-    if (!evaluate_text(run, step->wait_until, "until", &value))
+    if (!flow_plan_evaluate(run, NULL, step->wait_until, "until", &value))
         return false;
     if (json_is(&value, JSON_STRING) && time_parse(json_str(&value), wake_at))
         return true;
@@ -191,11 +177,12 @@ void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step)
 {
     struct json title, summary = json_string(SLICE("")), expires;
     int64_t expires_us = 0;
-    if (!evaluate_text(run, step->title, "title", &title) ||
-        (step->summary && !evaluate_text(run, step->summary, "summary", &summary)))
+    if (!flow_plan_evaluate(run, NULL, step->title, "title", &title) ||
+        (step->summary && !flow_plan_evaluate(run, NULL, step->summary, "summary", &summary)))
         return;
-    if (step->expires_in && (!evaluate_text(run, step->expires_in, "expires_in", &expires) ||
-                             !read_duration_us(run, &expires, "expires_in", &expires_us)))
+    if (step->expires_in &&
+        (!flow_plan_evaluate(run, NULL, step->expires_in, "expires_in", &expires) ||
+         !read_duration_us(run, &expires, "expires_in", &expires_us)))
         return;
     park_until(run, step->expires_in ? run->plan.started_us + expires_us : 0);
     write_input(run, &title, &summary);

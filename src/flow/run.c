@@ -11,11 +11,9 @@
  * rev and owner, so of two processes that both believe to own the flow one finds no row and stops.
  * Before a call is sent its execution checks once more, against run->proof and the node's lease.
  */
-#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "flow/internal.h"
 #include "flow/run_end.h"
 #include "flow/state.h"
 
@@ -149,17 +147,10 @@ static enum op_result complete_step(struct flow_run *run, slice output)
     return OP_STOP;
 }
 
-static enum op_result fail_step(struct flow_run *run, const struct flow_error *error)
+static enum op_result fail_step(struct flow_run *run, struct flow_error error)
 {
-    flow_run_finish_failed(run, error);
+    flow_run_finish_failed(run, &error);
     return OP_STOP;
-}
-
-static enum op_result fail_for_memory(struct flow_run *run)
-{
-    struct flow_error error =
-        flow_error_make("execution_failed", SLICE("Out of memory; nothing was sent."), SLICE_NONE);
-    return fail_step(run, &error);
 }
 
 /*
@@ -186,10 +177,8 @@ static enum op_result step_execute(struct op *op)
         return move_on(run); /* nothing was sent: the intent is taken back */
     /* An end begins nothing, and a fault has an error that says more. */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
-        flow_run_is_overdue(run)) {
-        struct flow_error error = flow_error_deadline();
-        return fail_step(run, &error);
-    }
+        flow_run_is_overdue(run))
+        return fail_step(run, flow_error_deadline());
     return op_jump(op, steps_of_plans[run->plan.kind]);
 }
 
@@ -200,10 +189,8 @@ static enum op_result step_call(struct op *op)
     struct flow_run *run = flow_run_of(op);
     ASSERT(flow_run_step(run)->type == FLOW_TOOL_CALL && !flow_run_step(run)->for_each);
     bool is_safe = flow_call_is_safe(run, run->plan.step);
-    if (run->progress.is_interrupted && !is_safe) {
-        struct flow_error error = flow_error_unknown();
-        return fail_step(run, &error);
-    }
+    if (run->progress.is_interrupted && !is_safe)
+        return fail_step(run, flow_error_unknown());
     if ((run->is_waking || !is_safe) && !is_begun(run))
         return move_on(run); /* the row of a waking run is not ours before this transition */
     struct flow_call call = {.run = run,
@@ -211,7 +198,7 @@ static enum op_result step_call(struct op *op)
                              .connection_id = run->plan.connection_id,
                              .item = SIZE_MAX};
     run->progress.exec = flow_call_start(&call, op);
-    return run->progress.exec ? OP_WAIT : fail_for_memory(run);
+    return run->progress.exec ? OP_WAIT : fail_step(run, flow_error_memory());
 }
 
 /* The outcome lies in the execution's memory, which goes soon after this step. So complete_step
@@ -229,7 +216,7 @@ static enum op_result step_called(struct op *op)
         return complete_step(run, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_FAILED:
         run->progress.unsent = 0;
-        return fail_step(run, &error);
+        return fail_step(run, error);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
         op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
@@ -249,7 +236,7 @@ static enum op_result step_fan_out(struct op *op)
     if (!is_begun(run))
         return move_on(run);
     if (!flow_fan_start(run))
-        return fail_for_memory(run);
+        return fail_step(run, flow_error_memory());
     return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no lane runs where no item is left to do */
 }
 
@@ -263,7 +250,7 @@ static enum op_result step_joined(struct op *op)
     case FLOW_FAN_COMPLETED:
         return complete_step(run, output);
     case FLOW_FAN_FAILED:
-        return fail_step(run, &error);
+        return fail_step(run, error);
     case FLOW_FAN_LEFT:
         break;
     }
@@ -279,9 +266,9 @@ static enum op_result step_transform(struct op *op)
     struct flow_error too_large =
         flow_error_make("validation_error", SLICE("The step's value is over 1 MB."), SLICE_NONE);
     if (!flow_plan_transform(run, &value))
-        return fail_step(run, &run->plan.error);
-    slice text = flow_json_text(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);
-    return text.ptr ? complete_step(run, text) : fail_step(run, &too_large);
+        return fail_step(run, run->plan.error);
+    slice text = json_text_of(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);
+    return text.ptr ? complete_step(run, text) : fail_step(run, too_large);
 }
 
 /* A wait or an approval: once that is durable the run ends, and the flow costs no memory. */
@@ -308,7 +295,7 @@ static enum op_result step_complete(struct op *op)
 static enum op_result step_fail(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    return fail_step(run, &run->plan.error);
+    return fail_step(run, run->plan.error);
 }
 
 /* ---- the transition ---- */

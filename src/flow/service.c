@@ -3,7 +3,6 @@
  * start to its end, and in the map by its flow's id; a later run of the same flow replaces it
  * there.
  */
-#include "flow/internal.h"
 
 #include "base/mem.h"
 #include "flow/run_end.h"
@@ -44,9 +43,7 @@ void flow_service_drain(struct flow_service *service)
     flow_timers_stop(service->timers);
     flow_adopter_stop(service->adopter);
     service->adopter = NULL; /* its memory goes with its op */
-    LIST_EACH(&service->runs, link)
-    {
-        struct flow_run *run = LIST_ITEM(link, struct flow_run, link);
+    LIST_EACH(&service->runs, struct flow_run, run, link) {
         op_sleep_stop(run->op.sleep); /* what waits for its next attempt leaves at once */
     }
 }
@@ -61,10 +58,8 @@ void flow_service_cancel_all(struct flow_service *service)
     flow_service_drain(service);
     if (service->watches)
         flow_watches_stop(service->watches);
-    LIST_EACH(&service->runs, link)
-    {
-        op_cancel(&LIST_ITEM(link, struct flow_run, link)->op);
-    }
+    LIST_EACH(&service->runs, struct flow_run, run, link)
+        op_cancel(&run->op);
 }
 
 void flow_service_free(struct flow_service *service)

@@ -5,9 +5,8 @@
  */
 #include "flow/state.h"
 
-#include "base/assert.h"
-
-void flow_state_check(const struct flow *flow)
+/* Asserts what the constraints of sql/0002_flows.sql demand of a row of flow. */
+static void check_flow(const struct flow *flow)
 {
     bool is_running = flow->status == FLOW_RUNNING;
     bool is_waiting = flow->status == FLOW_WAITING;
@@ -45,7 +44,7 @@ void flow_state_begin(struct flow *flow, size_t step, bool is_begun)
     flow->step_index = (int64_t)step;
     flow->attempt = is_begun ? 1 : 0;
     flow->is_begun = is_begun;
-    flow_state_check(flow);
+    check_flow(flow);
 }
 
 /* The owner goes on from a row that runs, or from a pause with an end. Steps never go backward, and
@@ -80,5 +79,5 @@ void flow_state_move(struct flow *next, const struct flow *now, const struct flo
     if (change->has_ended_attempt)
         next->adoptions = 0;
     next->updated_at = change->at;
-    flow_state_check(next);
+    check_flow(next);
 }

@@ -28,9 +28,7 @@ struct flow_change {
 void flow_state_begin(struct flow *flow, size_t step, bool is_begun);
 /* *next is *now after the change, a revision later. */
 void flow_state_move(struct flow *next, const struct flow *now, const struct flow_change *change);
-/* Asserts what the constraints of sql/0002_flows.sql demand of rows of flow, flow_step and
- * flow_item. */
-void flow_state_check(const struct flow *flow);
+/* Asserts what the constraints of sql/0002_flows.sql demand of rows of flow_step and flow_item. */
 void flow_state_check_step(const struct flow_step *step);
 void flow_state_check_item(const struct flow_item *item);
 

@@ -18,10 +18,7 @@ struct taking {
     struct flow_take take;
 };
 
-static struct taking *taking_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct taking, op);
-}
+OP_OF(taking_of, taking)
 
 /* The owner is read here and not when the op was started: the node may have begun a new incarnation
  * in between. */
@@ -94,6 +91,7 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
         .op_token = uuid_v7(),
         .rev = ref->rev,
         .dead_owner = ref->owner,
+        .has_left = ref->has_left,
         .step_index = -1,
     };
     service->taking++; /* reserves the slot of the run that it may become */

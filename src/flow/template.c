@@ -74,7 +74,7 @@ static void read_input(struct reader *r, struct flow_template *tmpl)
     struct err err;
     tmpl->input_schema = json_parse(r->arena, slice_cstr(none), &json_limits_request, &err);
     if (tmpl->input_schema)
-        tmpl->schema = schema_compile(r->arena, tmpl->input_schema, NULL, &err);
+        tmpl->schema = schema_compile(r->arena, tmpl->input_schema, false, &err);
 }
 
 static void read_template(struct reader *r, struct flow_template *tmpl,

@@ -81,18 +81,15 @@ static int compare_templates(const void *a, const void *b)
 
 static void render_list(struct flow_template_set *set, struct catalog_report *report)
 {
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, SET_ARENA_BYTES_MAX);
-    json_begin(&w, &text);
-    json_open(&w, '[');
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, SET_ARENA_BYTES_MAX);
+    json_open(w, '[');
     for (size_t i = 0; i < set->count; i++)
-        json_put_raw(&w, set->items[i]->item_json);
-    json_close(&w, ']');
-    set->list_json = arena_dup(&set->arena, buf_slice(&text));
-    if (!buf_is_ok(&text) || !set->list_json.ptr)
+        json_put_raw(w, set->items[i]->item_json);
+    json_close(w, ']');
+    set->list_json = json_text_take(&text, &set->arena);
+    if (!set->list_json.ptr)
         report_memory(report);
-    buf_deinit(&text);
 }
 
 struct flow_template_set *flow_template_set_load(const char *dir, const struct catalog *catalog,

@@ -163,10 +163,7 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
 
 enum scan_step { SCAN_SLEEP, SCAN_CHOOSE, SCAN_SEND, SCAN_READ };
 
-static struct flow_timers *timers_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct flow_timers, op);
-}
+OP_OF(timers_of, flow_timers)
 
 /* Two seconds between scans bound how late a flow fires that no timer fired. */
 static enum op_result step_sleep(struct op *op)

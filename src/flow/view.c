@@ -6,7 +6,6 @@
  *
  * A view is written in one pass, since steps and attempts both come in order of step_index.
  */
-#include "base/clock.h"
 #include "flow/flow.h"
 
 /* One step, while it is written. */

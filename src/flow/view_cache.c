@@ -94,8 +94,7 @@ struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid 
     struct flow_view *view = map_get(&set->by_flow, uuid_slice(&flow_id));
     if (!view || !uuid_eq(view->account_id, account_id))
         return NULL;
-    list_unlink(&view->link);
-    list_push_back(&set->all, &view->link); /* most recently used */
+    list_move_back(&set->all, &view->link); /* most recently used */
     return view;
 }
 
@@ -133,9 +132,7 @@ void flow_view_cache_free(struct flow_view_cache *set)
 {
     if (!set)
         return;
-    LIST_EACH(&set->all, node)
-    {
-        struct flow_view *view = LIST_ITEM(node, struct flow_view, link);
+    LIST_EACH(&set->all, struct flow_view, view, link) {
         ASSERT(view->refs == 1);
         mem_free(view); /* not as garbage: the loop may have had its last turn */
     }

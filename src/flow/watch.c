@@ -4,21 +4,25 @@
  * by other nodes are found by polling the revisions of all watched flows once a second: a query a
  * flow, which pg makes one statement. Without a watch there is no timer.
  *
+ * An account as a whole is watched under the nil flow id. Its revision is a stamp, which only the
+ * poll reads: one row of the database for it, however many pages are open.
+ *
  * A watch may be notified late, or more than once of one change, but always of the last one. Each
  * notice has its revision, so that the caller can skip what it knows.
  */
 #include "base/mem.h"
 #include "flow/internal.h"
-#include "loop/op.h"
 
 enum {
     WATCHED_FLOWS_MAX = 100000,
     POLL_EVERY_MS = 1000,
     POLL_FLOWS_MAX = 1000, /* in one poll; the next one goes on behind them */
     POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
+    STAMP_BITS = 54, /* of the database's stamp */
 };
 
-/* The account is part of the key: with another account's flow id a watch sees no such flow. */
+/* The account is part of the key: with another account's flow id a watch sees no such flow. The nil
+ * flow_id is the account as a whole. */
 struct watch_key {
     struct uuid account_id, flow_id;
 };
@@ -28,6 +32,8 @@ struct watch_key {
 struct watched {
     struct line line;    /* by watch_key; in `all`, those polled longest ago first */
     struct list watches; /* struct flow_watch.link */
+    int64_t stamp;       /* of an account, 0: not polled yet */
+    uint8_t touches;     /* the upper bits of its stamp, above those of its flows */
 };
 
 struct flow_watches {
@@ -86,10 +92,10 @@ static void give_view(struct flow_watch *watch, struct news *news)
 /* A change that comes from a poll may be known to some watches already: those are skipped. */
 static void notify_watches(struct watched *watched, struct news *news)
 {
-    LIST_EACH(&watched->watches, node)
-    {
-        struct flow_watch *watch = LIST_ITEM(node, struct flow_watch, link);
-        if (watch->rev >= news->rev || (watch->is_until_settled && !news->is_settled))
+    LIST_EACH(&watched->watches, struct flow_watch, watch, link) {
+        bool is_account = uuid_is_nil(watch->flow_id);
+        bool is_known = is_account ? watch->rev == news->rev : watch->rev >= news->rev;
+        if (is_known || (watch->is_until_settled && !news->is_settled))
             continue;
         give_view(watch, news);
         watch->news_rev = news->rev;
@@ -124,8 +130,8 @@ void flow_watch_notify(struct flow_service *service, const struct flow *flow,
 void flow_watch_wake_all(struct flow_service *service)
 {
     struct news news = {.rev = INT64_MAX, .is_settled = true};
-    LIST_EACH(&service->watches->all, node)
-    notify_watches(LIST_ITEM(node, struct watched, line.ring), &news);
+    LIST_EACH(&service->watches->all, struct watched, watched, line.ring)
+        notify_watches(watched, &news);
 }
 
 struct flow_view *flow_watch_take_view(struct flow_watch *watch)
@@ -149,9 +155,7 @@ static enum op_result step_poll(struct op *op)
     poll->items = ARENA_ARRAY(&op->arena, struct rev_poll_item, room + 1);
     if (!poll->items)
         return OP_FAIL;
-    LIST_EACH(&watches->all, node)
-    {
-        struct watched *watched = LIST_ITEM(node, struct watched, line.ring);
+    LIST_EACH(&watches->all, struct watched, watched, line.ring) {
         if (list_is_empty(&watched->watches)) {
             lines_drop(&watches->by_flow, &watched->line);
             continue;
@@ -163,11 +167,26 @@ static enum op_result step_poll(struct op *op)
     for (size_t i = 0; i < poll->count; i++) {
         struct rev_poll_item *item = &poll->items[i];
         struct watched *watched = lines_find(&watches->by_flow, bytes_of(&item->key));
-        list_unlink(&watched->line.ring);
-        list_push_back(&watches->all, &watched->line.ring);
-        store_flow_rev(watches->pool, &item->query, op, item->key.account_id, item->key.flow_id);
+        list_move_back(&watches->all, &watched->line.ring);
+        if (uuid_is_nil(item->key.flow_id))
+            store_flow_stamp(watches->pool, &item->query, op, item->key.account_id);
+        else
+            store_flow_rev(watches->pool, &item->query, op, item->key.account_id,
+                           item->key.flow_id);
     }
     return poll->count > 0 ? OP_WAIT : OP_DONE;
+}
+
+/* The account may have lost its last watch, and its entry, in the meantime. */
+static void notify_account(struct flow_watches *watches, const struct watch_key *key,
+                           struct news *news)
+{
+    struct watched *watched = lines_find(&watches->by_flow, bytes_of(key));
+    if (!watched)
+        return;
+    news->rev |= (int64_t)watched->touches << STAMP_BITS;
+    watched->stamp = news->rev;
+    notify_watches(watched, news);
 }
 
 /* A flow may have lost its last watch in the meantime, which notify_flow finds harmless. */
@@ -176,7 +195,12 @@ static enum op_result step_polled(struct op *op)
     struct rev_poll *poll = CONTAINER_OF(op, struct rev_poll, op);
     for (size_t i = 0; i < poll->count && poll->watches; i++) {
         struct news news = {.is_settled = true};
-        int status = store_flow_rev_result(&poll->items[i].query, &news.rev);
+        int status = store_rev_result(&poll->items[i].query, &news.rev);
+        if (uuid_is_nil(poll->items[i].key.flow_id)) {
+            if (status == OK)
+                notify_account(poll->watches, &poll->items[i].key, &news);
+            continue;
+        }
         if (status == ERR_NOTFOUND)
             news.rev = INT64_MAX;                   /* past its retention: every watch of it ends */
         if (status == OK || status == ERR_NOTFOUND) /* else the next poll tries again */
@@ -260,6 +284,25 @@ void flow_watch_remove(struct flow_watch *watch)
     watch->view = NULL;
 }
 
+static struct watched *find_account(const struct flow_service *service, struct uuid account_id)
+{
+    const struct watch_key key = {.account_id = account_id};
+    return lines_find(&service->watches->by_flow, bytes_of(&key));
+}
+
+int64_t flow_watch_stamp(const struct flow_service *service, struct uuid account_id)
+{
+    const struct watched *watched = find_account(service, account_id);
+    return watched ? watched->stamp : 0;
+}
+
+void flow_watch_touch(struct flow_service *service, struct uuid account_id)
+{
+    struct watched *watched = find_account(service, account_id);
+    if (watched)
+        watched->touches++;
+}
+
 /* ---- life ---- */
 
 struct flow_watches *flow_watches_new(struct flow_service *service)
@@ -291,9 +334,7 @@ void flow_watches_free(struct flow_watches *watches)
     flow_watches_stop(watches);
     if (watches->poll)
         watches->poll->watches = NULL;
-    LIST_EACH(&watches->all, node)
-    {
-        struct watched *watched = LIST_ITEM(node, struct watched, line.ring);
+    LIST_EACH(&watches->all, struct watched, watched, line.ring) {
         ASSERT(list_is_empty(&watched->watches));
         lines_drop(&watches->by_flow, &watched->line);
     }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/ip.h"
 #include "base/mem.h"
 #include "http/url.h"
 
@@ -73,22 +74,11 @@ static const struct network special6[] = {
     {{0xff}, 8, "multicast"},
 };
 
-static bool is_within(const uint8_t *address, const uint8_t *network, unsigned bits)
-{
-    unsigned whole = bits / 8, rest = bits % 8;
-    if (memcmp(address, network, whole) != 0)
-        return false;
-    /* The mask of the bits that count in the last byte. With rest 0 that byte may lie behind the
-     * address, so it is not read. */
-    uint8_t mask = (uint8_t)(0xff00u >> rest);
-    return rest == 0 || (address[whole] & mask) == (network[whole] & mask);
-}
-
 static const char *network_find(const struct network *networks, size_t count,
                                 const uint8_t *address)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_within(address, networks[i].bytes, networks[i].bits))
+        if (ip_is_within(address, networks[i].bytes, networks[i].bits))
             return networks[i].what;
     return NULL;
 }
@@ -181,9 +171,8 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
 
 struct rule {
     bool is_network;
-    uint16_t port;     /* of a host; 0: any */
-    uint8_t len, bits; /* of a network, or of a host that is a literal: 4 or 16 bytes */
-    uint8_t bytes[16];
+    uint16_t port;               /* of a host; 0: any */
+    struct ip_network ip;        /* also of a host that is a literal; its len is 0 for a name */
     char host[URL_HOST_MAX + 1]; /* of a name */
 };
 
@@ -205,45 +194,6 @@ void address_policy_free(struct address_policy *policy)
     mem_free(policy);
 }
 
-static size_t parse_ip(slice text, uint8_t out[16])
-{
-    char copy[INET6_ADDRSTRLEN];
-    /* inet_pton takes a C string, so a NUL inside would hide the rest of the text from it. */
-    if (text.len == 0 || text.len >= sizeof(copy) || memchr(text.ptr, '\0', text.len))
-        return 0;
-    memcpy(copy, text.ptr, text.len);
-    copy[text.len] = '\0';
-    /* inet_pton, unlike inet_aton, takes four decimals only: no octal, no hexadecimal, no short
-     * forms. */
-    if (inet_pton(AF_INET, copy, out) == 1)
-        return 4;
-    return inet_pton(AF_INET6, copy, out) == 1 ? 16 : 0;
-}
-
-static int parse_network(slice entry, struct rule *rule, struct err *err)
-{
-    slice rest = entry;
-    slice ip = slice_split(&rest, '/');
-    uint64_t bits;
-    rule->is_network = true;
-    rule->len = (uint8_t)parse_ip(ip, rule->bytes);
-    if (rule->len == 0 || !slice_to_u64(rest, rule->len * 8u, &bits))
-        return err_set(err, ERR_SYNTAX, "\"%.*s\" is no network such as 10.1.0.0/16 or fd00::/8",
-                       SLICE_ARG(slice_first(entry, 80)));
-    rule->bits = (uint8_t)bits;
-    uint8_t masked[16] = {0};
-    memcpy(masked, rule->bytes, rule->bits / 8);
-    if (rule->bits % 8)
-        masked[rule->bits / 8] =
-            (uint8_t)(rule->bytes[rule->bits / 8] & (0xff00u >> (rule->bits % 8)));
-    /* Refused rather than cut: 10.1.2.3/8 is more likely a typing error than meant as
-     * 10.0.0.0/8. */
-    if (memcmp(masked, rule->bytes, rule->len) != 0)
-        return err_set(err, ERR_SYNTAX, "the network \"%.*s\" has bits set behind its prefix",
-                       SLICE_ARG(slice_first(entry, 80)));
-    return OK;
-}
-
 /* Lower case, without a trailing dot, so that equal hosts compare equal. */
 static size_t host_normalize(slice host, char out[URL_HOST_MAX + 1])
 {
@@ -263,8 +213,7 @@ static int parse_host(slice entry, struct rule *rule, struct err *err)
 {
     char text[16 + URL_HOST_MAX + 16];
     struct url url;
-    rule->len = (uint8_t)parse_ip(entry, rule->bytes); /* "::1" needs no brackets here */
-    if (rule->len)
+    if (ip_network_parse(entry, &rule->ip, NULL) == OK) /* "::1" needs no brackets here */
         return OK;
     /* A URL's parser knows hosts and ports already; a path behind the entry is refused below. */
     int n = snprintf(text, sizeof(text), "http://%.*s", SLICE_ARG(entry));
@@ -278,7 +227,8 @@ static int parse_host(slice entry, struct rule *rule, struct err *err)
     if (url.authority.ptr + url.authority.len != url.host.ptr + url.host.len &&
         url.authority.ptr[url.authority.len - 1] != ']')
         rule->port = url.port;
-    rule->len = (uint8_t)parse_ip(url.host, rule->bytes);
+    if (ip_network_parse(url.host, &rule->ip, NULL) == OK)
+        return OK;
     host_normalize(url.host, rule->host);
     return OK;
 }
@@ -288,7 +238,7 @@ int address_policy_allow_proxy(struct address_policy *policy, slice entry, struc
     uint8_t bytes[16];
     slice text = slice_trim(entry);
     bool is_network = slice_find_char(text, '/') >= 0;
-    if (!is_network && !slice_eq_cstr(text, "unix") && parse_ip(text, bytes) == 0)
+    if (!is_network && !slice_eq_cstr(text, "unix") && ip_parse(text, bytes) == 0)
         return err_set(err, ERR_SYNTAX,
                        "\"%.*s\" is no address such as 10.1.2.3 or ::1, no network such as "
                        "10.1.0.0/16, and not \"unix\"",
@@ -300,8 +250,9 @@ int address_policy_allow(struct address_policy *policy, slice entry, struct err 
 {
     struct rule rule = {0};
     entry = slice_trim(entry);
-    int code = slice_find_char(entry, '/') >= 0 ? parse_network(entry, &rule, err)
-                                                : parse_host(entry, &rule, err);
+    rule.is_network = slice_find_char(entry, '/') >= 0;
+    int code = rule.is_network ? ip_network_parse(entry, &rule.ip, err)
+                               : parse_host(entry, &rule, err);
     if (code != OK)
         return code;
     if (policy->count == ADDRESS_RULES_MAX)
@@ -325,14 +276,14 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
     uint8_t ip[16];
     if (!policy || policy->count == 0 || host_normalize(host, name) == 0)
         return false;
-    size_t ip_len = parse_ip(host, ip);
+    size_t ip_len = ip_parse(host, ip);
     for (size_t i = 0; i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
         /* A literal in the URL matches rules that are literals only, a name those that are names:
-         * rule->len is 0 for a name, as ip_len is. */
-        if (rule->is_network || (rule->port && rule->port != port) || rule->len != ip_len)
+         * the length is 0 for a name, as ip_len is. */
+        if (rule->is_network || (rule->port && rule->port != port) || rule->ip.len != ip_len)
             continue;
-        if (ip_len ? memcmp(rule->bytes, ip, ip_len) == 0 : strcmp(rule->host, name) == 0)
+        if (ip_len ? ip_network_holds(&rule->ip, ip, ip_len) : strcmp(rule->host, name) == 0)
             return true;
     }
     return false;
@@ -344,7 +295,7 @@ static bool is_network_allowed(const struct address_policy *policy, const struct
     size_t len = address_bytes(address, &bytes);
     for (size_t i = 0; len && policy && i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
-        if (rule->is_network && rule->len == len && is_within(bytes, rule->bytes, rule->bits))
+        if (rule->is_network && ip_network_holds(&rule->ip, bytes, len))
             return true;
     }
     return false;
@@ -389,10 +340,9 @@ bool address_policy_holds(const struct address_policy *policy, const struct sock
     size_t len = plain_bytes(address, &bytes);
     for (size_t i = 0; policy && i < policy->count; i++) {
         const struct rule *rule = &policy->rules[i];
-        if (len == 0 && rule->len == 0 && strcmp(rule->host, "unix") == 0)
+        if (len == 0 && rule->ip.len == 0 && strcmp(rule->host, "unix") == 0)
             return true;
-        unsigned bits = rule->is_network ? rule->bits : rule->len * 8u;
-        if (len > 0 && rule->len == len && is_within(bytes, rule->bytes, bits))
+        if (ip_network_holds(&rule->ip, bytes, len))
             return true;
     }
     return false;
@@ -403,13 +353,8 @@ void address_plain(const struct sockaddr_storage *address, struct sockaddr_stora
     const uint8_t *bytes;
     size_t len = plain_bytes((const struct sockaddr *)address, &bytes);
     *out = (struct sockaddr_storage){.ss_family = address->ss_family};
-    if (len == 4) {
-        struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
-        v4->sin_family = AF_INET;
-        memcpy(&v4->sin_addr, bytes, 4);
-    } else if (len == 16) {
-        memcpy(&((struct sockaddr_in6 *)(void *)out)->sin6_addr, bytes, 16);
-    }
+    if (len > 0)
+        ip_sockaddr(bytes, len, 0, out);
 }
 
 /* What stands before a port. */
@@ -426,12 +371,11 @@ static slice without_port(slice text)
 bool address_parse(slice text, struct sockaddr_storage *out)
 {
     uint8_t ip[16];
-    size_t len = parse_ip(without_port(slice_trim(text)), ip);
-    struct sockaddr_storage peer = {.ss_family = len == 4 ? AF_INET : AF_INET6};
-    if (len == 16)
-        memcpy(&((struct sockaddr_in6 *)(void *)&peer)->sin6_addr, ip, 16);
-    else if (len == 4)
-        memcpy(&((struct sockaddr_in *)(void *)&peer)->sin_addr, ip, 4);
+    size_t len = ip_parse(without_port(slice_trim(text)), ip);
+    struct sockaddr_storage peer;
+    if (len == 0)
+        return false;
+    ip_sockaddr(ip, len, 0, &peer);
     address_plain(&peer, out);
-    return len > 0;
+    return true;
 }

@@ -27,6 +27,7 @@ static const char *const result_names[HTTP_CALL_RESULTS] = {
     [HTTP_CALL_DNS] = "dns",
     [HTTP_CALL_ADDRESS_REFUSED] = "address_refused",
     [HTTP_CALL_CONNECT] = "connect",
+    [HTTP_CALL_PROXY] = "proxy",
     [HTTP_CALL_TLS] = "tls",
     [HTTP_CALL_TIMEOUT_CONNECT] = "timeout_connect",
     [HTTP_CALL_TIMEOUT] = "timeout",
@@ -68,18 +69,21 @@ struct http_client *http_client_new(struct loop *loop, const struct http_client_
     ASSERT(config->resolver);
     slice agent = config->user_agent.len ? config->user_agent : SLICE("sluice");
     struct http_client *client = mem_zalloc(sizeof(*client));
-    if (!client) {
-        err_set(err, ERR_NOMEM, "out of memory for the HTTP client");
-        return NULL;
-    }
+    if (!client)
+        return err_null(err, ERR_NOMEM, "out of memory for the HTTP client");
     if (agent.len >= sizeof(client->user_agent) || !http_is_field_value(agent)) {
         mem_free(client);
-        err_set(err, ERR_INVALID, "the user agent is no header value of at most %zu characters",
-                sizeof(client->user_agent) - 1);
+        return err_null(err, ERR_INVALID,
+                        "the user agent is no header value of at most %zu characters",
+                        sizeof(client->user_agent) - 1);
+    }
+    if (config->proxy.len > 0 && proxy_new(config->proxy, &client->proxy, err) != OK) {
+        mem_free(client);
         return NULL;
     }
     client->loop = loop;
     client->config = *config;
+    client->config.proxy = SLICE_NONE; /* may have a password, and is the caller's */
     set_defaults(&client->config);
     memcpy(client->user_agent, agent.ptr, agent.len);
     client->config.user_agent = slice_of(client->user_agent, agent.len);
@@ -114,6 +118,7 @@ static void client_free(struct loop_garbage *garbage)
         mem_free(client->spare_scratch);
     }
     buf_deinit(&client->head);
+    proxy_free(client->proxy);
     tls_context_unref(client->tls);
     mem_free(client);
 }
@@ -149,9 +154,7 @@ void http_client_tls_set(struct http_client *client, struct tls_context *tls)
     struct tls_context *old = client->tls;
     client->tls = tls ? tls_context_ref(tls) : NULL;
     /* LIST_EACH keeps the next node; closing this one unlinks no other. */
-    LIST_EACH(&client->by_idle, node)
-    {
-        struct http_connection *connection = LIST_ITEM(node, struct http_connection, all_idle_link);
+    LIST_EACH(&client->by_idle, struct http_connection, connection, all_idle_link) {
         /* Trust in the old roots ends here for idle connections; busy ones are checked when they
          * become idle (connection_go_idle). */
         if (connection->tls && connection->tls != client->tls)
@@ -260,6 +263,9 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
     origin->port = url->port;
     origin->is_https = url->is_https;
     origin->is_override = is_override;
+    origin->is_proxied =
+        client->proxy && url->is_https && !is_override &&
+        !address_policy_is_host_allowed(client->config.policy, url->host, url->port);
     list_init(&origin->idle);
     list_init(&origin->ring);
     return origin;
@@ -374,27 +380,23 @@ void call_fail(struct http_call *call, enum http_call_result result, enum err_co
 
 static void fail_late(struct http_call *call, bool is_deadline)
 {
-    const char *what = is_deadline ? "the call's deadline passed" : "it took too long";
-    slice host = call->authority;
-    switch ((enum call_state)call->state) {
-    case CALL_WAITING:
+    const char *why = is_deadline ? "the call's deadline passed" : "it took too long";
+    enum http_call_result result = call->state == CALL_DIALING ? HTTP_CALL_TIMEOUT_CONNECT
+                                                               : HTTP_CALL_TIMEOUT;
+    const char *what = call->state == CALL_DIALING   ? "connecting to"
+                       : call->state == CALL_SENDING ? "sending the request to"
+                       : call->first_byte_ns         ? "waiting for the rest of the reply of"
+                                                     : "waiting for the reply of";
+    if (call->state == CALL_DIALING && dial_waits_for_proxy(call->dial)) {
+        result = HTTP_CALL_PROXY;
+        what = "waiting for the proxy to connect to";
+    }
+    if (call->state == CALL_WAITING)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
                   "too many calls to %.*s are in flight: %s while waiting for a place",
-                  SLICE_ARG(host), what);
-        return;
-    case CALL_DIALING:
-        call_fail(call, HTTP_CALL_TIMEOUT_CONNECT, ERR_TIMEOUT, "connecting to %.*s: %s",
-                  SLICE_ARG(host), what);
-        return;
-    case CALL_SENDING:
-        call_fail(call, HTTP_CALL_TIMEOUT, ERR_TIMEOUT, "sending the request to %.*s: %s",
-                  SLICE_ARG(host), what);
-        return;
-    default:
-        call_fail(call, HTTP_CALL_TIMEOUT, ERR_TIMEOUT, "waiting for %s of %.*s: %s",
-                  call->first_byte_ns ? "the rest of the reply" : "the reply", SLICE_ARG(host),
-                  what);
-    }
+                  SLICE_ARG(call->authority), why);
+    else
+        call_fail(call, result, ERR_TIMEOUT, "%s %.*s: %s", what, SLICE_ARG(call->authority), why);
 }
 
 static void on_call_due(struct timer *timer)

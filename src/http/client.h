@@ -16,6 +16,10 @@
  * connection may die before the first byte of a reply, because the peer closed it while idle: then
  * the call is sent again, once, on a fresh connection, if it is idempotent or no byte of it left.
  *
+ * Proxy (client_proxy.c): with one, https calls go through a CONNECT tunnel of it, but for those to
+ * overrides and to hosts that the operator allowed by name, which are near. A client has one proxy
+ * for life, so an origin's connections all lead there, or none does.
+ *
  * Plain http:// goes only to hosts that the operator allowed or put in an override: a token must
  * not cross a network in clear.
  */
@@ -40,6 +44,7 @@
 struct http_client_config {
     struct dns_resolver *resolver; /* borrowed, outlives the client */
     struct address_policy *policy; /* borrowed, may be NULL */
+    slice proxy;                   /* its URL, http://[user:password@]host:port; "": none */
     struct tls_context *tls;       /* counted; NULL: https calls end with HTTP_CALL_TLS */
     slice user_agent;              /* copied; "sluice" */
     size_t calls_per_origin;       /* in flight at once, 64 */
@@ -99,7 +104,8 @@ enum http_call_result {
     HTTP_CALL_ADDRESS_REFUSED, /* by the address policy, or no such name where is_host_given;
                                   nothing was connected */
     HTTP_CALL_CONNECT,         /* no address took the connection */
-    HTTP_CALL_TLS,             /* handshake or certificate */
+    HTTP_CALL_PROXY, /* the operator's proxy gave no tunnel; nothing of the call was sent */
+    HTTP_CALL_TLS,   /* handshake or certificate */
     HTTP_CALL_TIMEOUT_CONNECT, /* name, TCP or TLS took too long; nothing of the call was sent */
     HTTP_CALL_TIMEOUT,         /* first byte, silence, or the total deadline */
     HTTP_CALL_RESET,           /* the connection ended before the reply was whole */

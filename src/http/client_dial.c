@@ -1,9 +1,10 @@
 /*
  * client_dial: makes one connection for one call: name, address check, TCP (each address in turn),
- * TLS. The call's timer bounds the whole; each attempt but the last gets its share of what is left,
- * so that one address that does not answer leaves time for the next. When the call ends first, the
- * dial is cancelled and ends by itself: dial->call is NULL then, and no step runs any more, so
- * steps use dial->call without a test.
+ * TLS. Through a proxy: for each address that passed the check the proxy's name, TCP to it,
+ * CONNECT. The call's timer bounds the whole; each attempt but the last gets its share of what is
+ * left, so that one address that does not answer leaves time for the next. When the call ends
+ * first, the dial is cancelled and ends by itself: dial->call is NULL then, and no step runs any
+ * more, so steps use dial->call without a test.
  */
 #include <netinet/in.h>
 
@@ -30,12 +31,17 @@ struct http_dial {
     struct http_client *client;
     struct http_origin *origin;
     struct http_call *call; /* NULL once it has gone */
-    struct dns_query query;
+    struct dns_query query; /* of the host that is connected to: the proxy's, where there is one */
     size_t address_index;
-    struct stream *stream; /* connecting, or handshaking */
-    bool is_held;          /* for the stream */
-    bool is_open;          /* its last step succeeded */
-    struct err why;        /* else */
+    struct dns_addresses targets; /* of a proxied origin */
+    size_t target_index;
+    char target[ADDRESS_TEXT_MAX]; /* that the proxy connects to */
+    struct buf proxy_head;         /* its reply */
+    bool is_at_proxy;              /* the proxy's name, TCP and tunnel are what it waits for */
+    struct stream *stream;         /* connecting, or handshaking */
+    bool is_held;                  /* for the stream */
+    bool is_open;                  /* its last step succeeded */
+    struct err why;                /* else */
     enum http_call_result result;
     struct timer attempt;
     struct tls_context *tls; /* the one it started with */
@@ -43,10 +49,7 @@ struct http_dial {
     char remote[ADDRESS_TEXT_MAX];
 };
 
-static struct http_dial *dial_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct http_dial, op);
-}
+OP_OF(dial_of, http_dial)
 
 static uint64_t dial_lap(struct http_dial *dial)
 {
@@ -123,8 +126,17 @@ static void dial_close_stream(struct http_dial *dial)
  * same are a server that speaks before it is asked; such a stream is closed. */
 static void on_early_read(struct stream *stream, void *owner, slice bytes)
 {
-    (void)stream, (void)bytes;
-    dial_close_stream(owner);
+    struct http_dial *dial = owner;
+    if (!dial->is_at_proxy || !dial->is_held) {
+        dial_close_stream(dial);
+        return;
+    }
+    buf_append(&dial->proxy_head, bytes);
+    if (buf_is_ok(&dial->proxy_head) && !proxy_is_head_whole(&dial->proxy_head))
+        return;
+    stream_read_stop(stream);
+    dial->is_open = buf_is_ok(&dial->proxy_head);
+    dial_wake(dial);
 }
 
 static void on_early_eof(struct stream *stream, void *owner, bool is_clean)
@@ -147,7 +159,18 @@ static void log_address(struct op *op, const char *event, const char *address, c
 
 /* ---- steps ---- */
 
-enum { STEP_RESOLVE, STEP_RESOLVED, STEP_ADDRESS, STEP_CONNECTED, STEP_SECURED };
+enum {
+    STEP_RESOLVE,
+    STEP_RESOLVED,
+    STEP_TARGET,
+    STEP_FOUND_PROXY,
+    STEP_ADDRESS,
+    STEP_CONNECTED,
+    STEP_TUNNELLED,
+    STEP_SECURED
+};
+
+enum { PROXY_HEAD_BYTES_MAX = 8 * 1024 };
 
 static enum op_result step_resolve(struct op *op)
 {
@@ -182,6 +205,10 @@ static enum op_result step_resolved(struct op *op)
     metric_time(&dns_time, took);
     if (dial->query.status == OK) {
         ASSERT(dial->query.address_count > 0);
+        if (!dial->origin->is_proxied)
+            return op_jump(op, STEP_ADDRESS);
+        dial->targets.count = dial->query.address_count;
+        memcpy(dial->targets.list, dial->query.addresses, sizeof(dial->targets.list));
         return OP_NEXT;
     }
     if (is_name_hidden(dial)) {
@@ -217,11 +244,60 @@ static void on_attempt_due(struct timer *timer)
 static void dial_arm_attempt(struct http_dial *dial)
 {
     /* Divided by what is left, this one included: of three addresses the first gets a third. left
-     * is that of the ones behind it, as address_index was advanced already. */
-    size_t left = dial->query.address_count - dial->address_index;
+     * is that of the ones behind it, as the indices were advanced already. */
+    size_t left =
+        dial->query.address_count - dial->address_index + dial->targets.count - dial->target_index;
     uint64_t now = loop_now_ns(dial->client->loop);
     if (left > 0 && dial->query.deadline_ns > now)
         timer_start(&dial->attempt, now + (dial->query.deadline_ns - now) / (left + 1));
+}
+
+/* Checked for every address, not once for the name: one public address in an answer must not let
+ * the private one next to it through. */
+static bool may_connect(struct http_dial *dial, const struct sockaddr *address)
+{
+    const struct http_origin *origin = dial->origin;
+    char text[ADDRESS_TEXT_MAX];
+    if (origin->is_override ||
+        address_policy_check(dial->client->config.policy, slice_cstr(origin->host), origin->port,
+                             address, &dial->why) == OK)
+        return true;
+    address_format(address, text);
+    log_address(&dial->op, "outbound address refused", text, address_special(address));
+    dial->result = HTTP_CALL_ADDRESS_REFUSED;
+    return false;
+}
+
+static enum op_result step_target(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    const struct http_proxy *proxy = dial->client->proxy;
+    struct sockaddr_storage *target;
+    do {
+        if (dial->target_index == dial->targets.count)
+            return dial_failed(dial, dial->result);
+        target = &dial->targets.list[dial->target_index++];
+        set_port(target, dial->origin->port);
+    } while (!may_connect(dial, (const struct sockaddr *)target));
+    address_format((const struct sockaddr *)target, dial->target);
+    dial->is_at_proxy = true;
+    dial->query.host = proxy_host(proxy);
+    dns_resolve(dial->client->config.resolver, &dial->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_found_proxy(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    dial->call->dns_ns += dial_lap(dial);
+    dial->address_index = 0;
+    if (dial->query.status == OK)
+        return OP_NEXT;
+    log_address(op, "outbound proxy failed", "", dial->query.err.text);
+    err_set(&dial->why, ERR_IO, "the proxy has no address");
+    return dial_failed(dial, dial->query.status == ERR_BUSY || dial->query.status == ERR_NOMEM
+                                 ? HTTP_CALL_OVERLOADED
+                                 : HTTP_CALL_PROXY);
 }
 
 static enum op_result step_address(struct op *op)
@@ -234,19 +310,10 @@ static enum op_result step_address(struct op *op)
      * address_count rounds. */
     struct sockaddr_storage *address = &dial->query.addresses[dial->address_index++];
     struct sockaddr *generic = (struct sockaddr *)address;
-    set_port(address, origin->port);
-    /* Checked for every address, not once for the name: one public address in an answer must not
-     * let the private one next to it through. */
-    if (!origin->is_override &&
-        address_policy_check(dial->client->config.policy, slice_cstr(origin->host), origin->port,
-                             generic, &dial->why) != OK) {
-        char text[ADDRESS_TEXT_MAX];
-        address_format(generic, text);
-        log_address(op, "outbound address refused", text, address_special(generic));
-        dial->result = HTTP_CALL_ADDRESS_REFUSED;
+    set_port(address, origin->is_proxied ? proxy_port(dial->client->proxy) : origin->port);
+    if (!origin->is_proxied && !may_connect(dial, generic))
         return op_jump(op, STEP_ADDRESS);
-    }
-    dial->result = HTTP_CALL_CONNECT;
+    dial->result = origin->is_proxied ? HTTP_CALL_PROXY : HTTP_CALL_CONNECT;
     address_format(generic, dial->remote);
     dial->why.code = OK;
     /* room for what TLS adds to CLIENT_STREAM_QUEUE */
@@ -259,20 +326,9 @@ static enum op_result step_address(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result step_connected(struct op *op)
+/* Its end is for STEP_SECURED. */
+static enum op_result start_tls(struct http_dial *dial)
 {
-    struct http_dial *dial = dial_of(op);
-    uint64_t took = dial_lap(dial);
-    dial->call->connect_ns += took;
-    if (!dial->is_open) {
-        log_address(op, "outbound connection failed", dial->remote, dial->why.text);
-        /* The reason is kept in case this was the last address: step_address reports it then. */
-        err_prefix(&dial->why, "cannot connect to %s", dial->origin->host);
-        return op_jump(op, STEP_ADDRESS);
-    }
-    metric_time(&connect_time, took);
-    if (!dial->origin->is_https)
-        return OP_DONE;
     /* The name of the URL, not the address: SNI and the certificate are checked against it (RFC
      * 9110 4.3.4). */
     struct tls_client_config config = {
@@ -280,6 +336,7 @@ static enum op_result step_connected(struct op *op)
         .origin = dial->origin->key,
         .write_bytes_max = CLIENT_STREAM_QUEUE,
     };
+    dial->is_at_proxy = false;
     /* The TLS stream takes over the TCP stream: from here on closing it closes both. */
     struct stream *tls =
         tls_client_start(dial->tls, dial->stream, &config, &dial_events, dial, &dial->why);
@@ -288,7 +345,72 @@ static enum op_result step_connected(struct op *op)
                            dial->why.code == ERR_NOMEM ? HTTP_CALL_OVERLOADED : HTTP_CALL_TLS);
     dial->stream = tls;
     dial_hold(dial, "tls handshake");
+    return op_wait_then(&dial->op, STEP_SECURED);
+}
+
+static enum op_result start_tunnel(struct http_dial *dial)
+{
+    buf_clear(&dial->proxy_head);
+    dial_hold(dial, "the proxy");
+    stream_read_start(dial->stream);
+    dial_arm_attempt(dial);
+    if (proxy_ask(dial->client->proxy, dial->stream, dial->target) != OK)
+        dial_close_stream(dial); /* its on_closed has the reason */
     return OP_WAIT;
+}
+
+static enum op_result step_connected(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    uint64_t took = dial_lap(dial);
+    dial->call->connect_ns += took;
+    if (!dial->is_open) {
+        log_address(op, "outbound connection failed", dial->remote, dial->why.text);
+        /* The reason is kept in case this was the last address: step_address reports it then. */
+        err_prefix(&dial->why, "cannot connect to %s",
+                   dial->origin->is_proxied ? "the proxy" : dial->origin->host);
+        return op_jump(op, STEP_ADDRESS);
+    }
+    metric_time(&connect_time, took);
+    if (dial->origin->is_proxied)
+        return start_tunnel(dial);
+    return dial->origin->is_https ? start_tls(dial) : OP_DONE;
+}
+
+/* Why there is no tunnel, for tenant and operator: neither the proxy's address nor its words. */
+static void explain_refusal(struct http_dial *dial, unsigned status)
+{
+    if (status == 407)
+        err_set(&dial->why, ERR_REFUSED, "the proxy refused the operator's credentials (HTTP 407)");
+    else if (status > 0)
+        err_set(&dial->why, ERR_REFUSED, "the proxy did not connect to %s (HTTP %u)",
+                dial->origin->host, status);
+    else if (dial->proxy_head.len > 0)
+        err_set(&dial->why, ERR_SYNTAX, "the proxy did not answer CONNECT as HTTP does");
+    else if (dial->why.code == ERR_TIMEOUT)
+        err_set(&dial->why, ERR_TIMEOUT, "the proxy did not answer CONNECT in time");
+    else
+        err_set(&dial->why, ERR_CLOSED, "the proxy closed the connection before it answered");
+}
+
+static enum op_result step_tunnelled(struct op *op)
+{
+    struct http_dial *dial = dial_of(op);
+    unsigned status = 0;
+    dial->call->connect_ns += dial_lap(dial);
+    bool is_read = dial->is_open && proxy_read_head(&dial->proxy_head, &status) == OK;
+    if (is_read && status / 100 == 2 && dial->stream)
+        return start_tls(dial);
+    explain_refusal(dial, is_read ? status : 0);
+    log_address(op, "outbound proxy failed", dial->remote, dial->why.text);
+    dial->result = HTTP_CALL_PROXY;
+    /* With 4xx the proxy refuses the client, not the address. */
+    if (status / 100 == 4)
+        return dial_failed(dial, HTTP_CALL_PROXY);
+    if (!dial->stream)
+        return op_jump(op, STEP_TARGET);
+    dial_close_stream(dial);
+    return op_wait_then(op, STEP_TARGET);
 }
 
 static enum op_result step_secured(struct op *op)
@@ -307,9 +429,12 @@ static enum op_result step_secured(struct op *op)
 
 static const struct op_step dial_steps[] = {
     [STEP_RESOLVE] = {"resolve", step_resolve, 0},
-    [STEP_RESOLVED] = {"resolved", step_resolved, 0},
+    [STEP_RESOLVED] = {"resolved", step_resolved, OP_TO(STEP_ADDRESS)},
+    [STEP_TARGET] = {"target", step_target, 0},
+    [STEP_FOUND_PROXY] = {"found_proxy", step_found_proxy, 0},
     [STEP_ADDRESS] = {"address", step_address, OP_TO(STEP_ADDRESS)},
-    [STEP_CONNECTED] = {"connected", step_connected, OP_TO(STEP_ADDRESS)},
+    [STEP_CONNECTED] = {"connected", step_connected, OP_TO(STEP_ADDRESS) | OP_TO(STEP_SECURED)},
+    [STEP_TUNNELLED] = {"tunnelled", step_tunnelled, OP_TO(STEP_TARGET) | OP_TO(STEP_SECURED)},
     [STEP_SECURED] = {"secured", step_secured, 0},
 };
 
@@ -377,6 +502,7 @@ static void dial_free(struct op *op)
     struct http_client *client = dial->client;
     ASSERT(!dial->call && !dial->is_held);
     tls_context_unref(dial->tls);
+    buf_deinit(&dial->proxy_head);
     mem_free(dial);
     /* Counts go down only now: until its memory is gone the dial still has a descriptor. */
     origin->dial_count--;
@@ -407,6 +533,7 @@ struct http_dial *dial_start(struct http_call *call)
     /* Its own reference: a reload of the roots must not change them in the middle of a
      * handshake. */
     dial->tls = call->origin->is_https ? tls_context_ref(client->tls) : NULL;
+    buf_init(&dial->proxy_head, PROXY_HEAD_BYTES_MAX);
     timer_init(&dial->attempt, client->loop, on_attempt_due);
     client->refs++;
     client->dial_count++;
@@ -416,6 +543,11 @@ struct http_dial *dial_start(struct http_call *call)
     dial->op.request_id = call->owner->request_id;
     dial->op.account_id = call->owner->account_id;
     return dial;
+}
+
+bool dial_waits_for_proxy(const struct http_dial *dial)
+{
+    return dial->is_at_proxy;
 }
 
 void dial_abandon(struct http_dial *dial)

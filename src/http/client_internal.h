@@ -6,6 +6,7 @@
  *   http_line        the calls of one tenant to one origin; goes with the last of them
  *   http_tenant      its calls that wait for a slot; goes with its last line
  *   http_dial        an op: name, address, TCP, TLS; works for one call, ends as a connection
+ *   http_proxy       the client's; NULL where there is none
  *   http_connection  a stream, and the call that is on it, if any
  *   http_call        the caller's; links to it are cut in call_detach() only
  */
@@ -63,6 +64,7 @@ struct http_client {
     struct loop *loop;
     struct http_client_config config; /* no zeros left */
     struct tls_context *tls;
+    struct http_proxy *proxy;
     char user_agent[128];
     size_t refs; /* the owner's, one a connection, one a dial */
     bool is_freed;
@@ -89,7 +91,7 @@ struct http_origin {
     slice key;
     char host[URL_HOST_MAX + 1];
     uint16_t port;
-    bool is_https, is_override;
+    bool is_https, is_override, is_proxied;
     struct list idle; /* connections, least recently used first */
     struct list ring; /* lines with calls that wait for a place here, next one first */
     size_t idle_count, slot_count, line_count, connection_count, dial_count;
@@ -147,7 +149,7 @@ struct http_connection {
     char remote[ADDRESS_TEXT_MAX];
     size_t part_index, part_offset; /* of the call's body: sent up to here */
     struct http_response response;
-    struct budget_wait memory; /* client_memory.c */
+    struct budget_wait memory; /* the wait for more */
 };
 
 /* ---- client.c: calls and origins ---- */
@@ -178,20 +180,8 @@ void slot_leave(struct http_call *call);
 /* A slot in the origin is free, and maybe one in the whole: assigns the calls whose turn it is.
  * The origin may be gone after this. */
 void slot_serve(struct http_origin *origin);
-/* Those that wait for a slot in the whole alone. */
-void slot_serve_all(struct http_client *client);
 /* A connection or dial that no call was on has gone; serves in the next drain. */
 void slot_room_came(struct http_client *client);
-
-/* ---- client_memory.c ---- */
-
-/* Once the length of the body is known. false: it is collected as if it were not, since there is no
- * memory for it as yet. */
-bool response_takes_body(struct http_connection *connection, size_t length) MUST_CHECK;
-/* More of a body of no known length is here. */
-void response_note_growth(struct http_connection *connection);
-/* true: the connection rests until there is memory for more. */
-bool response_waits_for_memory(struct http_connection *connection) MUST_CHECK;
 
 /* ---- client_request.c ---- */
 
@@ -207,6 +197,22 @@ void request_wipe(struct http_client *client);
 struct http_dial *dial_start(struct http_call *call) MUST_CHECK;
 /* The call is gone; the dial ends by itself. */
 void dial_abandon(struct http_dial *dial);
+/* Whether the proxy is what it waits for. */
+bool dial_waits_for_proxy(const struct http_dial *dial);
+
+/* ---- client_proxy.c ---- */
+
+/* ERR_SYNTAX with a sentence that goes behind the setting's name; *out is NULL then. */
+int proxy_new(slice text, struct http_proxy **out, struct err *err) MUST_CHECK;
+void proxy_free(struct http_proxy *proxy);
+slice proxy_host(const struct http_proxy *proxy);
+uint16_t proxy_port(const struct http_proxy *proxy);
+/* Writes CONNECT; target: "192.0.2.1:443". As stream_write. */
+int proxy_ask(const struct http_proxy *proxy, struct stream *stream, const char *target) MUST_CHECK;
+bool proxy_is_head_whole(struct buf *head);
+/* Of what the proxy replied, whole or not. ERR_SYNTAX: not an HTTP/1 head, or more than a head
+ * where the tunnel should begin. */
+int proxy_read_head(const struct buf *head, unsigned *status) MUST_CHECK;
 
 /* ---- client_connection.c ---- */
 
@@ -227,6 +233,8 @@ bool connection_make_room(struct http_client *client);
 /* ---- client_response.c ---- */
 
 void response_begin(struct http_connection *connection);
+/* true: the connection rests until there is memory for more. */
+bool response_waits_for_memory(struct http_connection *connection) MUST_CHECK;
 /* Feeds bytes; afterwards is_complete or is_failed may be set. Returns how many bytes belong to
  * the reply. */
 size_t response_feed(struct http_connection *connection, slice bytes);

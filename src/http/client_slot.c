@@ -141,9 +141,7 @@ static struct http_line *line_next(struct http_origin *origin)
     /* A quick end: with no free slot no line may go, and this is called after every call. */
     if (origin->slot_count >= origin->client->config.calls_per_origin)
         return NULL;
-    LIST_EACH(&origin->ring, node)
-    {
-        struct http_line *line = LIST_ITEM(node, struct http_line, line.ring);
+    LIST_EACH(&origin->ring, struct http_line, line, line.ring) {
         if (line_has_room(line))
             return line;
     }
@@ -154,16 +152,15 @@ static struct http_tenant *tenant_next(struct http_client *client)
 {
     if (!whole_has_room(client))
         return NULL;
-    LIST_EACH(&client->ring, node)
-    {
-        struct http_tenant *tenant = LIST_ITEM(node, struct http_tenant, line.ring);
+    LIST_EACH(&client->ring, struct http_tenant, tenant, line.ring) {
         if (tenant_has_room(tenant))
             return tenant;
     }
     return NULL;
 }
 
-void slot_serve_all(struct http_client *client)
+/* Those that wait for a slot in the whole alone. */
+static void serve_all(struct http_client *client)
 {
     struct http_tenant *tenant;
     if (client->is_serving) /* the loop below finds calls that end meanwhile */
@@ -199,8 +196,8 @@ void slot_serve(struct http_origin *origin)
             slot_take_in_origin(call);
             tenant_enqueue(line->tenant, call);
         }
-        slot_serve_all(client);
-        /* Calls that failed in slot_serve_all have left slots behind. */
+        serve_all(client);
+        /* Calls that failed in serve_all have left slots behind. */
     } while (line_next(origin));
     origin->pins--;
     origin_collect(origin);
@@ -285,7 +282,7 @@ void slot_leave(struct http_call *call)
 
 static void on_serve_more(struct loop_task *task)
 {
-    slot_serve_all(CONTAINER_OF(task, struct http_client, serve_more));
+    serve_all(CONTAINER_OF(task, struct http_client, serve_more));
 }
 
 void slot_room_came(struct http_client *client)

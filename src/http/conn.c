@@ -140,9 +140,7 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
     conn->outbox_bytes = 0;
     /* Taken out whether or not the connection lives: each exchange here holds a reference that has
      * to go. */
-    while (!list_is_empty(&conn->outbox)) {
-        struct list *link = list_pop_front(&conn->outbox);
-        struct exchange *exchange = LIST_ITEM(link, struct exchange, out_link);
+    LIST_DRAIN(&conn->outbox, struct exchange, exchange, out_link) {
         parts[used++] = exchange->out_head;
         parts[used++] = exchange->out_body;
         exchange->out_head = exchange->out_body = SLICE_NONE;
@@ -552,9 +550,7 @@ static void drop_exchanges(struct http_conn *conn)
 {
     struct exchange *current = conn->exchange;
     conn->exchange = NULL;
-    while (!list_is_empty(&conn->outbox)) {
-        struct list *link = list_pop_front(&conn->outbox);
-        struct exchange *exchange = LIST_ITEM(link, struct exchange, out_link);
+    LIST_DRAIN(&conn->outbox, struct exchange, exchange, out_link) {
         /* The current one may be in the outbox as well; it has one reference for both. */
         if (exchange == current)
             continue;
@@ -647,6 +643,14 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
         return;
     }
     tcp_write_limit_set(stream, server->config.write_bytes_max + CONN_INPUT_BYTES_MAX);
+    if (server->config.wrap) {
+        struct stream *session = server->config.wrap(stream, &conn_events, conn, server->ctx);
+        if (!session) {
+            conn_close(conn);
+            return;
+        }
+        conn->stream = session;
+    }
     size_t of_address = http_conn_address_take(conn),
            of_address_max = server->config.address_connections_max;
     /* http_conn_address_take has counted it whatever follows; on_closed gives that back. */

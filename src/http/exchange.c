@@ -77,11 +77,7 @@ static bool read_segments(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;
     slice rest = slice_from(pub->head.path, 1);
-    size_t cap = 1;
-    for (size_t i = 0; i < rest.len && cap <= HTTP_SEGMENTS_MAX; i++)
-        /* A path of a thousand slashes must not cost a thousand segments: it cannot match any
-         * route. */
-        cap += rest.ptr[i] == '/';
+    const size_t cap = HTTP_SEGMENTS_MAX + 1;
     slice *segments = ARENA_ARRAY(&pub->arena, slice, cap);
     if (!segments)
         return false;
@@ -89,15 +85,9 @@ static bool read_segments(struct exchange *exchange)
     for (bool is_last = rest.len == 0; !is_last && pub->segment_count < cap;) {
         slice segment = slice_split(&rest, '/');
         is_last = rest.ptr == NULL;
-        if (slice_find_char(segment, '%') >= 0) {
-            struct buf text;
-            buf_init(&text, segment.len);
-            bool is_good = decode_percent(&text, segment, false) == OK;
-            segment = arena_dup(&pub->arena, buf_slice(&text));
-            buf_deinit(&text);
-            if (!is_good || !segment.ptr)
-                return false;
-        }
+        segment = decode_percent_in(&pub->arena, segment, false);
+        if (!segment.ptr)
+            return false;
         segments[pub->segment_count++] = segment;
     }
     return true;
@@ -106,6 +96,8 @@ static bool read_segments(struct exchange *exchange)
 static bool read_request_id(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;
+    if (pub->server->config.is_without_ids)
+        return true;
     slice given = http_request_header(pub, SLICE("X-Request-Id"));
     /* Visible ASCII alone: the id goes into log lines and the reply's head. */
     if (given.len <= HTTP_REQUEST_ID_MAX && http_is_visible(given)) {
@@ -326,16 +318,8 @@ slice http_request_header(const struct http_exchange *pub, slice name)
 
 static slice decode_param(struct arena *arena, slice text)
 {
-    bool is_plain = slice_find_char(text, '%') < 0 && slice_find_char(text, '+') < 0;
-    if (is_plain)
-        return text.ptr ? text : SLICE("");
-    struct buf out;
-    buf_init(&out, text.len);
-    slice copy = SLICE("");
-    if (decode_percent(&out, text, true) == OK) /* the head check made sure of that */
-        copy = arena_dup(arena, buf_slice(&out));
-    buf_deinit(&out);
-    return copy.ptr ? copy : SLICE("");
+    slice decoded = decode_percent_in(arena, text, true); /* the head check made sure of escapes */
+    return decoded.ptr ? decoded : SLICE("");
 }
 
 static void read_params(struct exchange *exchange)

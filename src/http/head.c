@@ -9,7 +9,6 @@
 #include "http/head.h"
 
 #include "base/ascii.h"
-#include "http/head_internal.h"
 
 static bool refuse_head(struct http_problem *problem, unsigned status, const char *text)
 {
@@ -70,48 +69,67 @@ static bool read_request_line(slice line, struct http_head *out, struct http_pro
 
 /* ---- header fields ---- */
 
-/* Lower case without anything but letters and digits, into out; the length, SIZE_MAX when longer.
- */
-static size_t squeeze(slice name, char *out, size_t cap)
+/* The fields that the check itself reads. Up to TYPE no other may resemble them. */
+enum known { HOST, LENGTH, CODING, CONNECTION, EXPECT, AUTHORIZATION, TYPE, KEY, KNOWN };
+
+static const struct {
+    slice name; /* in lower case */
+    const char *twice;
+} known[KNOWN] = {
+    [HOST] = {SLICE_INIT("host"), "more than one Host"},
+    [LENGTH] = {SLICE_INIT("content-length"), "more than one Content-Length"},
+    [CODING] = {SLICE_INIT("transfer-encoding"), "more than one Transfer-Encoding"},
+    [CONNECTION] = {SLICE_INIT("connection"), NULL},
+    [EXPECT] = {SLICE_INIT("expect"), NULL},
+    [AUTHORIZATION] = {SLICE_INIT("authorization"), "more than one Authorization"},
+    [TYPE] = {SLICE_INIT("content-type"), "more than one Content-Type"},
+    [KEY] = {SLICE_INIT("idempotency-key"), "more than one Idempotency-Key"},
+};
+
+struct found {
+    size_t count;
+    slice value; /* of the first */
+};
+
+/* Whether the letters and digits of the name are those of the known one. _ and - and other
+ * characters of a token are what CGI-like gateways map onto one another. */
+static bool squeezes_to(slice name, slice real)
 {
     size_t len = 0;
     for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        c = ascii_lower(c);
-        /* _ and - and other characters of a token are what CGI-like gateways map onto one
-         * another. */
-        if (!(ascii_is_lower(c) || ascii_is_digit(c)))
+        char c = ascii_lower(name.ptr[i]);
+        if (!ascii_is_lower(c) && !ascii_is_digit(c))
             continue;
-        if (len == cap)
-            /* As many letters as the longest name of interest: a longer one is none of them. */
-            return SIZE_MAX;
-        out[len++] = c;
+        if (len == real.len || c != real.ptr[len++])
+            return false;
+        len += len < real.len && real.ptr[len] == '-';
     }
-    return len;
+    return len == real.len;
 }
 
 /* Transfer_Encoding, Host_, ContentLength: some gateways read these as the real ones. */
 static bool resembles_framing(slice name)
 {
-    static const struct {
-        slice squeezed, real;
-    } critical[] = {
-        {SLICE_INIT("transferencoding"), SLICE_INIT("Transfer-Encoding")},
-        {SLICE_INIT("contentlength"), SLICE_INIT("Content-Length")},
-        {SLICE_INIT("host"), SLICE_INIT("Host")},
-        {SLICE_INIT("connection"), SLICE_INIT("Connection")},
-        {SLICE_INIT("authorization"), SLICE_INIT("Authorization")},
-        {SLICE_INIT("expect"), SLICE_INIT("Expect")},
-    };
-    char text[16];
-    size_t len = squeeze(name, text, sizeof(text));
-    for (size_t i = 0; len != SIZE_MAX && i < ARRAY_LEN(critical); i++)
-        if (slice_eq(slice_of(text, len), critical[i].squeezed))
-            return !slice_eq_nocase(name, critical[i].real);
+    for (size_t i = 0; i < TYPE; i++)
+        if (squeezes_to(name, known[i].name))
+            return true;
     return false;
 }
 
-static bool read_field(slice line, struct http_header *out, struct http_problem *problem)
+static bool note_known(const struct http_header *field, struct found found[KNOWN])
+{
+    for (size_t i = 0; i < KNOWN; i++) {
+        if (!slice_eq_nocase(field->name, known[i].name))
+            continue;
+        if (found[i].count++ == 0)
+            found[i].value = field->value;
+        return true;
+    }
+    return false;
+}
+
+static bool read_field(slice line, struct http_header *out, struct found found[KNOWN],
+                       struct http_problem *problem)
 {
     /* The first colon ends the name. White space before it makes the name no token (RFC 9112
      * 5.1). */
@@ -119,12 +137,22 @@ static bool read_field(slice line, struct http_header *out, struct http_problem 
     if (colon < 0)
         return refuse_head(problem, 400, "a header line has no colon");
     slice name = slice_first(line, (size_t)colon);
+    *out = (struct http_header){name, slice_trim(slice_from(line, (size_t)colon + 1))};
+    if (note_known(out, found))
+        return true;
     if (!http_is_token(name))
         return refuse_head(problem, 400, "a header name is no token");
     if (resembles_framing(name))
         return refuse_head(problem, 400, "a header name looks like one that frames messages");
-    *out = (struct http_header){name, slice_trim(slice_from(line, (size_t)colon + 1))};
     return true;
+}
+
+/* Of these RFC 9110 5.3 allows one. Which of two counts is for each reader to guess: a proxy may
+ * have checked the other one. */
+static bool is_single(const struct found found[KNOWN], enum known which,
+                      struct http_problem *problem)
+{
+    return found[which].count < 2 || refuse_head(problem, 400, known[which].twice);
 }
 
 /* ---- framing ---- */
@@ -138,36 +166,30 @@ static bool read_content_length(slice value, struct http_head *out, struct http_
     return true;
 }
 
-static bool read_framing(struct http_head *out, struct http_problem *problem)
+static bool read_framing(struct http_head *out, const struct found found[KNOWN],
+                         struct http_problem *problem)
 {
-    const struct http_header *headers = out->headers;
-    size_t lengths = http_header_count(headers, out->header_count, SLICE("Content-Length"));
-    size_t codings = http_header_count(headers, out->header_count, SLICE("Transfer-Encoding"));
+    size_t lengths = found[LENGTH].count, codings = found[CODING].count;
     /* The classic of request smuggling (CL.TE and TE.CL); RFC 9112 6.3 wants it treated as an
      * error. */
     if (lengths && codings)
         return refuse_head(problem, 400, "both Content-Length and Transfer-Encoding");
-    if (lengths > 1)
-        return refuse_head(problem, 400, "more than one Content-Length");
-    if (codings > 1)
-        return refuse_head(problem, 400, "more than one Transfer-Encoding");
+    if (!is_single(found, LENGTH, problem) || !is_single(found, CODING, problem))
+        return false;
     if (codings) {
-        slice coding = http_header_get(headers, out->header_count, SLICE("Transfer-Encoding"));
         if (out->version_minor == 0)
             return refuse_head(problem, 400, "Transfer-Encoding in HTTP/1.0");
         /* Exactly this: "chunked, identity" or "xchunked" is chunked for some and not for
          * others. */
-        if (!slice_eq_nocase(coding, SLICE("chunked")))
+        if (!slice_eq_nocase(found[CODING].value, SLICE("chunked")))
             return refuse_head(problem, 400, "a Transfer-Encoding other than chunked");
         out->framing = HTTP_FRAMING_CHUNKED;
     }
-    if (!lengths)
-        return true;
-    return read_content_length(http_header_get(headers, out->header_count, SLICE("Content-Length")),
-                               out, problem);
+    return !lengths || read_content_length(found[LENGTH].value, out, problem);
 }
 
-static bool read_connection(struct http_head *out, struct http_problem *problem)
+static bool read_connection(struct http_head *out, const struct found found[KNOWN],
+                            struct http_problem *problem)
 {
     static const slice forbidden[] = {
         SLICE_INIT("host"),
@@ -176,7 +198,10 @@ static bool read_connection(struct http_head *out, struct http_problem *problem)
     };
     const struct http_header *headers = out->headers;
     size_t count = out->header_count;
-    slice name = SLICE("Connection");
+    slice name = known[CONNECTION].name;
+    out->is_keep_alive = out->version_minor == 1;
+    if (!found[CONNECTION].count)
+        return true;
     /* A proxy removes what Connection names: a request could so lose its framing on the way (RFC
      * 9110 7.6.1). */
     for (size_t i = 0; i < ARRAY_LEN(forbidden); i++)
@@ -189,43 +214,139 @@ static bool read_connection(struct http_head *out, struct http_problem *problem)
     return true;
 }
 
-/* ---- the other fields ---- */
+/* ---- the target (RFC 9112 3.2) and the authority in Host (RFC 9110 7.2) ----
+ * Both may name the host; what is made of it must not depend on which of them is read. */
 
-static bool read_host(struct http_head *out, struct http_problem *problem)
+static bool is_port_text(slice text)
 {
-    size_t hosts = http_header_count(out->headers, out->header_count, SLICE("Host"));
-    if (hosts > 1)
-        return refuse_head(problem, 400, "more than one Host");
-    /* HTTP/1.1 must have it, 1.0 need not (RFC 9112 3.2). */
-    if (hosts == 0)
-        return out->version_minor == 0 ? true : refuse_head(problem, 400, "no Host");
-    out->host = http_header_get(out->headers, out->header_count, SLICE("Host"));
-    return http_is_authority(out->host) ? true : refuse_head(problem, 400, "Host is no host");
+    uint64_t port;
+    return text.len <= 5 && slice_to_u64(text, 65535, &port);
 }
 
-/* Of these RFC 9110 5.3 allows one. Which of two counts is for each reader to guess: a proxy may
- * have checked the other one. */
-static bool check_singles(const struct http_head *out, struct http_problem *problem)
+/* "[::1]" with what may stand between the brackets; the rest must be empty or a port. */
+static bool is_bracketed(slice text)
 {
-    static const struct {
-        slice name;
-        const char *text;
-    } singles[] = {
-        {SLICE_INIT("Authorization"), "more than one Authorization"},
-        {SLICE_INIT("Content-Type"), "more than one Content-Type"},
-        {SLICE_INIT("Idempotency-Key"), "more than one Idempotency-Key"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(singles); i++)
-        if (http_header_count(out->headers, out->header_count, singles[i].name) > 1)
-            return refuse_head(problem, 400, singles[i].text);
+    ptrdiff_t end = slice_find_char(text, ']');
+    if (end < 3)
+        return false;
+    /* Zone ids ("%25eth0", RFC 6874) are refused: they have no meaning outside the machine that
+     * wrote them. */
+    for (ptrdiff_t i = 1; i < end; i++)
+        if (ascii_hex_value(text.ptr[i]) < 0 && text.ptr[i] != ':' && text.ptr[i] != '.')
+            return false;
+    slice rest = slice_from(text, (size_t)end + 1);
+    return rest.len == 0 || (rest.ptr[0] == ':' && is_port_text(slice_from(rest, 1)));
+}
+
+/* "example.org:8080", "[::1]": a host name or address and an optional port. */
+static bool is_host_and_port(slice text)
+{
+    /* A name of 255 bytes, a colon and five digits. */
+    if (text.len == 0 || text.len > 255 + 6)
+        return false;
+    if (text.ptr[0] == '[')
+        return is_bracketed(text);
+    slice host = slice_split(&text, ':');
+    /* slice_split leaves a NULL ptr where there was no colon: no port was written. */
+    if (host.len == 0 || (text.ptr && !is_port_text(text)))
+        return false;
+    for (size_t i = 0; i < host.len; i++)
+        if (!ascii_is_alnum(host.ptr[i]) && host.ptr[i] != '.' && host.ptr[i] != '-' &&
+            host.ptr[i] != '_')
+            return false;
     return true;
+}
+
+/* Visible ASCII without what RFC 3986 never allows and no client sends; escapes whole and not NUL.
+ */
+static bool is_target_text(slice text, const char **why)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (ascii_is_lower(c)) /* as most are */
+            continue;
+        *why = "the request target has a character that needs an escape";
+        /* A fragment is never sent (RFC 9112 3.2); a backslash is a slash for some and not for
+         * others. */
+        if (c <= ' ' || c > '~' || c == '#' || c == '"' || c == '<' || c == '>' || c == '\\')
+            return false;
+        if (c != '%')
+            continue;
+        *why = "the request target has a broken escape";
+        if (i + 2 >= text.len || ascii_hex_value(text.ptr[i + 1]) < 0 ||
+            ascii_hex_value(text.ptr[i + 2]) < 0)
+            return false;
+        /* %00 would cut the path for whatever handles it as a C string. */
+        *why = "the request target has an escaped NUL";
+        if (text.ptr[i + 1] == '0' && text.ptr[i + 2] == '0')
+            return false;
+    }
+    return true;
+}
+
+/* "http://host/path": only with the host that Host names, so that no proxy sees another one. */
+static bool read_absolute(struct http_head *head, slice *path, const char **why)
+{
+    slice target = head->target;
+    size_t scheme = slice_eq_nocase(slice_first(target, 7), SLICE("http://"))    ? 7
+                    : slice_eq_nocase(slice_first(target, 8), SLICE("https://")) ? 8
+                                                                                 : 0;
+    *why = "the request target is neither a path nor a URL";
+    if (!scheme)
+        return false;
+    slice rest = slice_from(target, scheme);
+    size_t end = 0;
+    /* The authority ends at '/' or '?': a URL may have no path. */
+    while (end < rest.len && rest.ptr[end] != '/' && rest.ptr[end] != '?')
+        end++;
+    slice authority = slice_first(rest, end);
+    *why = "the request target names another host than Host";
+    /* RFC 9112 3.2.2 has the target win over Host; a proxy that routed by Host would have chosen
+     * another server, so they must agree. */
+    if (!is_host_and_port(authority) || (head->host.ptr && !slice_eq_nocase(authority, head->host)))
+        return false;
+    head->host = authority;
+    *path = slice_from(rest, end);
+    return true;
+}
+
+/* Fills path and query from target, method and host. false and *why: why not. */
+static bool read_target(struct http_head *head, const char **why)
+{
+    slice path = head->target;
+    if (!is_target_text(path, why))
+        return false;
+    if (slice_eq_cstr(path, "*")) {
+        *why = "the request target * is for OPTIONS only";
+        head->path = path;
+        return head->method == HTTP_METHOD_OPTIONS;
+    }
+    if (path.ptr[0] != '/' && !read_absolute(head, &path, why))
+        return false;
+    ptrdiff_t mark = slice_find_char(path, '?');
+    head->path = mark < 0 ? path : slice_first(path, (size_t)mark);
+    head->query = mark < 0 ? SLICE_NONE : slice_from(path, (size_t)mark + 1);
+    if (head->path.len == 0)
+        head->path = SLICE("/");
+    return true;
+}
+
+/* ---- the other fields ---- */
+
+static bool read_host(struct http_head *out, const struct found *host, struct http_problem *problem)
+{
+    /* HTTP/1.1 must have it, 1.0 need not (RFC 9112 3.2). */
+    if (host->count == 0)
+        return out->version_minor == 0 ? true : refuse_head(problem, 400, "no Host");
+    out->host = host->value;
+    return is_host_and_port(out->host) ? true : refuse_head(problem, 400, "Host is no host");
 }
 
 static void read_expect(struct http_head *out)
 {
     for (size_t i = 0; i < out->header_count; i++) {
         /* HTTP/1.0 has no Expect; it is ignored there (RFC 9110 10.1.1). */
-        if (!slice_eq_nocase(out->headers[i].name, SLICE("Expect")) || out->version_minor == 0)
+        if (!slice_eq_nocase(out->headers[i].name, known[EXPECT].name) || out->version_minor == 0)
             continue;
         if (slice_eq_nocase(out->headers[i].value, SLICE("100-continue")))
             out->expects_continue = true;
@@ -234,24 +355,29 @@ static void read_expect(struct http_head *out)
     }
 }
 
-static bool check_request(struct http_head *out, struct http_problem *problem)
+static bool check_request(struct http_head *out, const struct found found[KNOWN],
+                          struct http_problem *problem)
 {
     const char *text = NULL;
-    if (!read_host(out, problem) || !read_framing(out, problem) || !read_connection(out, problem) ||
-        !check_singles(out, problem))
+    if (!is_single(found, HOST, problem) || !read_host(out, &found[HOST], problem) ||
+        !read_framing(out, found, problem) || !read_connection(out, found, problem) ||
+        !is_single(found, AUTHORIZATION, problem) || !is_single(found, TYPE, problem) ||
+        !is_single(found, KEY, problem))
         return false;
     /* After the framing was checked: a broken message is 400 whatever its method. */
     if (out->method == HTTP_METHOD_OTHER)
         return refuse_head(problem, 501, "the method is not known");
-    if (!http_target_read(out, &text))
+    if (!read_target(out, &text))
         return refuse_head(problem, 400, text);
-    read_expect(out);
+    if (found[EXPECT].count)
+        read_expect(out);
     return true;
 }
 
 bool http_head_check(slice head, struct http_header *headers, size_t headers_max,
                      struct http_head *out, struct http_problem *problem)
 {
+    struct found found[KNOWN] = {{0}};
     *out = (struct http_head){.headers = headers};
     *problem = (struct http_problem){0};
     slice rest = head, line = take_line(&rest);
@@ -264,8 +390,8 @@ bool http_head_check(slice head, struct http_header *headers, size_t headers_max
     for (line = take_line(&rest); line.len; line = take_line(&rest)) {
         if (out->header_count == headers_max)
             return refuse_head(problem, 431, "too many header fields");
-        if (!read_field(line, &headers[out->header_count++], problem))
+        if (!read_field(line, &headers[out->header_count++], found, problem))
             return false;
     }
-    return check_request(out, problem);
+    return check_request(out, found, problem);
 }

@@ -147,13 +147,21 @@ static enum http_scan scan_byte(struct http_head_scan *scan, unsigned char c)
     return scan_line_feed(scan, c);
 }
 
-/* How many bytes from `at` on are plain text of a header line: most bytes go this way. */
-static size_t plain_run(slice bytes, size_t at, size_t end)
+/* How many bytes are plain text of a header line or of a token of the start line: most bytes go
+ * this way. */
+static size_t plain_run(struct http_head_scan *scan, slice bytes)
 {
-    size_t begin = at;
-    while (at < end && (unsigned char)bytes.ptr[at] >= ' ' && bytes.ptr[at] != 0x7f)
-        at++;
-    return at - begin;
+    if (scan->state == IN_LINE)
+        return slice_printable(bytes, ' ');
+    if (scan->state != IN_START)
+        return 0;
+    /* The byte that makes a token too long is refused by scan_start_line. */
+    uint32_t token_bytes_max = scan->spaces == 0   ? METHOD_BYTES_MAX
+                               : scan->spaces == 1 ? scan->limits.url_bytes_max
+                                                   : UINT32_MAX;
+    size_t run = slice_printable(slice_first(bytes, token_bytes_max - scan->token_bytes), '!');
+    scan->token_bytes += (uint32_t)run;
+    return run;
 }
 
 enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used)
@@ -166,8 +174,7 @@ enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *
     size_t at = 0;
     while (at < end && result == HTTP_SCAN_MORE) {
         /* Runs of plain text without the state machine; a tab ends the run and goes through it. */
-        if (scan->state == IN_LINE)
-            at += plain_run(bytes, at, end);
+        at += plain_run(scan, slice_of(bytes.ptr + at, end - at));
         if (at < end)
             result = scan_byte(scan, (unsigned char)bytes.ptr[at++]);
     }

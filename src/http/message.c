@@ -6,8 +6,6 @@
 
 #include <stdint.h>
 
-#include "base/ascii.h"
-
 static const slice method_texts[HTTP_METHODS] = {
     [HTTP_METHOD_OTHER] = SLICE_INIT(""),        [HTTP_METHOD_GET] = SLICE_INIT("GET"),
     [HTTP_METHOD_HEAD] = SLICE_INIT("HEAD"),     [HTTP_METHOD_POST] = SLICE_INIT("POST"),
@@ -125,24 +123,24 @@ bool http_header_has_token(const struct http_header *headers, size_t count, slic
     return false;
 }
 
-static bool is_token_char(unsigned char c)
-{
-    if (ascii_is_alnum(c))
-        return true;
-    return c && memchr("!#$%&'*+-.^_`|~", c, 15);
-}
-
 bool http_is_token(slice text)
 {
-    for (size_t i = 0; i < text.len; i++)
-        if (!is_token_char((unsigned char)text.ptr[i]))
+    /* t: a letter, a digit or one of !#$%&'*+-.^_`|~ */
+    static const char classes[] = "                                "
+                                  " t ttttt  tt tt tttttttttt      "
+                                  " tttttttttttttttttttttttttt   tt"
+                                  "ttttttttttttttttttttttttttt t t ";
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
+        if (c >= 0x80 || classes[c] != 't')
             return false;
+    }
     return text.len > 0;
 }
 
 bool http_is_field_value(slice text)
 {
-    for (size_t i = 0; i < text.len; i++) {
+    for (size_t i = slice_printable(text, ' '); i < text.len; i++) {
         unsigned char c = (unsigned char)text.ptr[i];
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return false;
@@ -153,11 +151,7 @@ bool http_is_field_value(slice text)
 
 bool http_is_visible(slice text)
 {
-    for (size_t i = 0; i < text.len; i++)
-        /* char may be signed: bytes from 0x80 on are negative, and so below the space. */
-        if (text.ptr[i] <= ' ' || text.ptr[i] > '~')
-            return false;
-    return text.len > 0;
+    return text.len > 0 && slice_printable(text, '!') == text.len;
 }
 
 slice http_media_type(slice value)

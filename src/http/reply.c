@@ -168,19 +168,27 @@ static void reply_lost(struct exchange *exchange)
     http_conn_cut(exchange->conn);
 }
 
-static void send_whole(struct exchange *exchange, unsigned status,
-                       const struct http_header *headers, size_t count, slice body)
+/* The head of a reply, in out_head. false: the connection is cut. */
+static bool begin_reply(struct exchange *exchange, unsigned status,
+                        const struct http_header *headers, size_t count, size_t body_len)
 {
     ASSERT(!exchange->is_begun && exchange->conn);
     exchange->pub.status = status;
     exchange->is_begun = true;
     decide_close(exchange);
-    if (!make_head(exchange, headers, count, body.len)) {
-        /* status 0 means for on_finished that nothing was answered. */
-        exchange->pub.status = 0;
-        reply_lost(exchange);
+    if (make_head(exchange, headers, count, body_len))
+        return true;
+    /* status 0 means for on_finished that nothing was answered. */
+    exchange->pub.status = 0;
+    reply_lost(exchange);
+    return false;
+}
+
+static void send_whole(struct exchange *exchange, unsigned status,
+                       const struct http_header *headers, size_t count, slice body)
+{
+    if (!begin_reply(exchange, status, headers, count, body.len))
         return;
-    }
     bool is_sent = status_has_body(status) && exchange->pub.head.method != HTTP_METHOD_HEAD;
     exchange->out_body = is_sent ? body : SLICE_NONE;
     exchange->pub.reply_bytes = exchange->out_body.len;
@@ -299,15 +307,8 @@ void http_exchange_pump(struct exchange *exchange)
 static void begin_large(struct exchange *exchange, unsigned status,
                         const struct http_header *headers, size_t count, slice body)
 {
-    ASSERT(!exchange->is_begun && exchange->conn);
-    exchange->pub.status = status;
-    exchange->is_begun = true;
-    decide_close(exchange);
-    if (!make_head(exchange, headers, count, body.len)) {
-        exchange->pub.status = 0;
-        reply_lost(exchange);
+    if (!begin_reply(exchange, status, headers, count, body.len))
         return;
-    }
     exchange->rest = body;
     queue_out(exchange);
     loop_task_queue(exchange->conn->server->loop, &exchange->conn->task);
@@ -343,33 +344,46 @@ void http_reply_error(struct http_exchange *pub, unsigned status, slice text)
     settle_reply(exchange);
 }
 
+/* As claim; the reference for the reply stays until its end. */
+static bool claim_stream(struct exchange *exchange)
+{
+    ASSERT(!exchange->is_streaming);
+    bool is_alive = claim(exchange);
+    exchange->is_streaming = true;
+    http_exchange_unref(&exchange->pub); /* claim's */
+    return is_alive;
+}
+
 void http_reply_begin(struct http_exchange *pub, unsigned status, const struct http_header *headers,
                       size_t count)
 {
     struct exchange *exchange = exchange_of(pub);
-    ASSERT(status_has_body(status) && !exchange->is_streaming);
-    bool is_alive = claim(exchange);
-    exchange->is_streaming = true;
-    http_exchange_unref(pub); /* claim's; the one for the reply stays until the end */
-    if (!is_alive)
+    ASSERT(status_has_body(status));
+    if (!claim_stream(exchange))
         return;
     if (!values_are_good(headers, count)) {
         reply_lost(exchange);
         return;
     }
-    pub->status = status;
-    exchange->is_begun = true;
     /* HTTP/1.0 knows no chunks; there the end of the connection ends the body (RFC 9112 6.3), so a
      * cut cannot be distinguished from an end. */
     exchange->is_chunked = pub->head.version_minor == 1;
     if (!exchange->is_chunked)
         exchange->is_close = true;
-    decide_close(exchange);
-    if (!make_head(exchange, headers, count, 0)) {
-        reply_lost(exchange);
+    if (!begin_reply(exchange, status, headers, count, 0))
         return;
-    }
     queue_out(exchange);
+    http_conn_advance(exchange->conn);
+}
+
+void http_reply_begin_raw(struct http_exchange *pub, bool closes)
+{
+    struct exchange *exchange = exchange_of(pub);
+    if (!claim_stream(exchange))
+        return;
+    exchange->is_begun = exchange->is_raw = true;
+    exchange->is_close |= closes;
+    decide_close(exchange);
     http_conn_advance(exchange->conn);
 }
 
@@ -386,7 +400,8 @@ int http_reply_chunk(struct http_exchange *pub, slice bytes)
     if (!can_stream(exchange))
         return ERR_CLOSED;
     /* A HEAD reply has no body, and a chunk of size 0 would end it (RFC 9112 7.1). */
-    bool is_silent = pub->head.method == HTTP_METHOD_HEAD || bytes.len == 0;
+    bool has_body = pub->head.method != HTTP_METHOD_HEAD || exchange->is_raw;
+    bool is_silent = !has_body || bytes.len == 0;
     struct http_conn *conn = exchange->conn;
     if (!is_silent &&
         stream_write_pending(conn->stream) + bytes.len > pub->server->config.write_bytes_max)

@@ -100,10 +100,8 @@ struct http_router *http_router_new(const struct http_route *routes, size_t coun
 {
     ASSERT(count > 0 && count < 1000);
     struct http_router *router = mem_zalloc(sizeof(*router) + count * sizeof(router->routes[0]));
-    if (!router) {
-        err_set(err, ERR_NOMEM, "no memory for the routes");
-        return NULL;
-    }
+    if (!router)
+        return err_null(err, ERR_NOMEM, "no memory for the routes");
     if (compile_all(router, routes, count, err) != OK) {
         mem_free(router);
         return NULL;

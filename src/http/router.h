@@ -12,8 +12,6 @@
 #include "base/slice.h"
 #include "http/message.h"
 
-struct http_exchange;
-
 enum {
     HTTP_SEGMENTS_MAX = 16, /* of a pattern, and of a path that can match one */
     HTTP_ROUTE_PARAMS_MAX = 4,
@@ -23,8 +21,7 @@ enum {
 struct http_route {
     enum http_method method;
     const char *pattern; /* "/api/actions/{integration_id}/{action_id}"; constant text */
-    void (*on_request)(struct http_exchange *exchange, void *ctx); /* the router never calls it */
-    const void *data;                                              /* likewise: the table's own */
+    const void *data;    /* the table's own */
 };
 
 struct http_router;

@@ -63,10 +63,9 @@ static int config_check(const struct http_server_config *config, struct err *err
 static void on_turn_end(struct loop_hook *hook)
 {
     struct http_server *server = CONTAINER_OF(hook, struct http_server, hook);
-    struct list *link;
     /* Connections may queue themselves again meanwhile: the list is emptied, not walked. */
-    while ((link = list_pop_front(&server->flush)))
-        http_conn_end_turn(LIST_ITEM(link, struct http_conn, flush_link));
+    LIST_DRAIN(&server->flush, struct http_conn, conn, flush_link)
+        http_conn_end_turn(conn);
 }
 
 slice http_server_date(struct http_server *server)
@@ -218,10 +217,8 @@ struct http_server *http_server_new(struct loop *loop, const struct http_server_
 {
     ASSERT(handler->on_request && config->listener_count > 0);
     struct http_server *server = mem_zalloc(sizeof(*server));
-    if (!server) {
-        err_set(err, ERR_NOMEM, "no memory for the server");
-        return NULL;
-    }
+    if (!server)
+        return err_null(err, ERR_NOMEM, "no memory for the server");
     server->loop = loop;
     server->handler = *handler;
     server->ctx = ctx;
@@ -242,16 +239,6 @@ bool http_server_is_draining(const struct http_server *server)
     return server->is_draining;
 }
 
-size_t http_server_connection_count(const struct http_server *server)
-{
-    return server->conn_count;
-}
-
-uint64_t http_server_accepted_count(const struct http_server *server)
-{
-    return server->accepted;
-}
-
 /* ---- ending ---- */
 
 static void stop_listening(struct http_server *server)
@@ -264,10 +251,8 @@ static void stop_listening(struct http_server *server)
 static void cut_all(struct http_server *server)
 {
     /* Cutting only marks the connection; on_closed unlinks it, later and from the loop. */
-    LIST_EACH(&server->conns, link)
-    {
-        http_conn_cut(LIST_ITEM(link, struct http_conn, link));
-    }
+    LIST_EACH(&server->conns, struct http_conn, conn, link)
+        http_conn_cut(conn);
 }
 
 static void on_drain_due(struct timer *timer)

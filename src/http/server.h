@@ -67,6 +67,12 @@ struct http_server_config {
     uint32_t rate_grace_ms;    /* (10 s) */
     uint32_t rate_bytes_s_min; /* (256) */
     slice server_name;         /* Server header; empty: none */
+    bool is_without_ids;       /* no X-Request-Id is read, made or sent */
+    /* Puts a session (TLS) over an accepted stream, for these events of this owner, and sets the
+     * queue limit of what is below. NULL where it cannot: the connection is closed. Without it:
+     * plain. ctx is the handler's. */
+    struct stream *(*wrap)(struct stream *under, const struct stream_events *events, void *owner,
+                           void *ctx);
 };
 
 enum http_body_wanted {
@@ -102,7 +108,8 @@ struct http_exchange {
     const slice *segments; /* percent-decoded path; "/" has none */
     size_t segment_count;
     slice body;                   /* whole in on_request */
-    slice request_id;             /* X-Request-Id when it is 1 to 128 visible ASCII, else made */
+    slice request_id;             /* X-Request-Id when it is 1 to 128 visible ASCII, else made;
+                                     empty with is_without_ids */
     struct sockaddr_storage peer; /* ss_family AF_UNIX for a Unix socket */
     uint64_t started_ns;          /* first byte of the head */
     /* ---- reply, for on_finished ---- */
@@ -165,6 +172,10 @@ void http_reply_error(struct http_exchange *exchange, unsigned status, slice tex
  * reply_timeout_ms goes on. */
 void http_reply_begin(struct http_exchange *exchange, unsigned status,
                       const struct http_header *headers, size_t header_count);
+/* As http_reply_begin, for a peer of tests that has to break the rules: no head is made and nothing
+ * is framed, what http_reply_chunk is given goes out as it is. closes: the connection ends with
+ * it. */
+void http_reply_begin_raw(struct http_exchange *exchange, bool closes);
 /* bytes are copied where needed. ERR_LIMIT: over write_bytes_max, wait for on_drained; ERR_CLOSED:
  * the client is gone, only http_reply_end is left to call. Empty bytes only flush the head. */
 int http_reply_chunk(struct http_exchange *exchange, slice bytes) MUST_CHECK;
@@ -193,9 +204,6 @@ uint16_t http_server_port(const struct http_server *server, size_t index);
  * none is left. */
 void http_server_drain(struct http_server *server, void (*on_drained)(void *ctx), void *ctx);
 bool http_server_is_draining(const struct http_server *server);
-/* For tests: connections that are open, and all that ever came, those that were refused too. */
-size_t http_server_connection_count(const struct http_server *server);
-uint64_t http_server_accepted_count(const struct http_server *server);
 /* Cuts what is left; on_gone of its exchanges follows in the next turn, memory goes when the last
  * exchange has been answered or dropped. The pointer must not be used afterwards. */
 void http_server_free(struct http_server *server);

@@ -81,7 +81,7 @@ struct exchange {
     bool is_answered;  /* by the handler */
     bool is_begun;     /* a reply's head was made */
     bool is_complete;  /* and its last byte queued */
-    bool is_streaming, is_chunked;
+    bool is_streaming, is_chunked, is_raw;
     bool is_body_done, is_body_dropped, is_body_awaited, is_continue_due;
     bool is_close;    /* the connection ends with this reply */
     bool is_given_up; /* the server answered instead of the handler */

@@ -5,10 +5,8 @@
  */
 #include "http/url.h"
 
-#include <arpa/inet.h>
-#include <string.h>
-
 #include "base/ascii.h"
+#include "base/ip.h"
 
 static bool is_url_host_char(char c)
 {
@@ -43,22 +41,10 @@ static int check_target(slice target, struct err *err)
     return OK;
 }
 
-/* Copies to a C string for inet_pton; false when it does not fit or holds a NUL. */
-static bool copy_text(slice text, char *out, size_t cap)
-{
-    if (text.len >= cap || memchr(text.ptr, '\0', text.len))
-        return false;
-    memcpy(out, text.ptr, text.len);
-    out[text.len] = '\0';
-    return true;
-}
-
 static int parse_v6(slice literal, struct url *url, struct err *err)
 {
-    char text[INET6_ADDRSTRLEN];
-    struct in6_addr ignored;
-    if (literal.len == 0 || !copy_text(literal, text, sizeof(text)) ||
-        inet_pton(AF_INET6, text, &ignored) != 1)
+    uint8_t ignored[16];
+    if (ip_parse(literal, ignored) != 16)
         return err_set(err, ERR_SYNTAX, "the URL's host is no valid IPv6 address in brackets");
     url->host = literal;
     url->is_ip_literal = true;
@@ -103,8 +89,7 @@ static int check_labels(slice host, struct err *err)
 
 static int parse_name(slice host, struct url *url, struct err *err)
 {
-    char text[INET_ADDRSTRLEN];
-    struct in_addr ignored;
+    uint8_t ignored[16];
     if (host.len == 0)
         return err_set(err, ERR_SYNTAX, "the URL has no host");
     if (host.len > URL_HOST_MAX)
@@ -118,7 +103,7 @@ static int parse_name(slice host, struct url *url, struct err *err)
     slice bare = host.ptr[host.len - 1] == '.' ? slice_first(host, host.len - 1) : host;
     if (!ends_in_number(bare))
         return OK;
-    if (!copy_text(host, text, sizeof(text)) || inet_pton(AF_INET, text, &ignored) != 1)
+    if (ip_parse(host, ignored) != 4)
         return err_set(err, ERR_SYNTAX,
                        "the URL's host \"%.*s\" is neither a name nor an IPv4 address in its plain "
                        "form",

@@ -185,6 +185,16 @@ struct json_writer {
     bool needs_comma;
 };
 void json_begin(struct json_writer *w, struct buf *out);
+/* A writer with a buffer of its own, which json_text_take frees. */
+struct json_text {
+    struct json_writer w;
+    struct buf buf;
+};
+struct json_writer *json_text_begin(struct json_text *text, size_t bytes_max);
+/* The text, in the arena; SLICE_NONE: out of memory, or longer than bytes_max. */
+slice json_text_take(struct json_text *text, struct arena *arena);
+/* The same of one value. */
+slice json_text_of(const struct json *value, struct arena *arena, size_t bytes_max);
 void json_open(struct json_writer *w, char bracket);  /* '{' or '[' */
 void json_close(struct json_writer *w, char bracket); /* '}' or ']' */
 void json_key(struct json_writer *w, const char *key);

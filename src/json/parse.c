@@ -337,14 +337,10 @@ struct json *json_parse(struct arena *arena, slice text, const struct json_limit
                         struct err *err)
 {
     ASSERT(arena && limits);
-    if (text.len == 0) {
-        err_set(err, ERR_SYNTAX, "not valid JSON at byte 0: the text is empty");
-        return NULL;
-    }
-    if (text.len > UINT32_MAX - YYJSON_PADDING_SIZE) {
-        err_set(err, ERR_LIMIT, "not accepted: a JSON text over 4 GiB");
-        return NULL;
-    }
+    if (text.len == 0)
+        return err_null(err, ERR_SYNTAX, "not valid JSON at byte 0: the text is empty");
+    if (text.len > UINT32_MAX - YYJSON_PADDING_SIZE)
+        return err_null(err, ERR_LIMIT, "not accepted: a JSON text over 4 GiB");
     struct parser parser;
     parser.arena = arena;
     parser.depth_max = limits->depth_max > 0 && limits->depth_max < JSON_DEPTH_MAX

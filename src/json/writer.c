@@ -11,6 +11,26 @@ void json_begin(struct json_writer *w, struct buf *out)
     *w = (struct json_writer){.out = out};
 }
 
+struct json_writer *json_text_begin(struct json_text *text, size_t bytes_max)
+{
+    buf_init(&text->buf, bytes_max);
+    json_begin(&text->w, &text->buf);
+    return &text->w;
+}
+
+slice json_text_take(struct json_text *text, struct arena *arena)
+{
+    return arena_take(arena, &text->buf);
+}
+
+slice json_text_of(const struct json *value, struct arena *arena, size_t bytes_max)
+{
+    struct buf text;
+    buf_init(&text, bytes_max);
+    json_write(&text, value);
+    return arena_take(arena, &text);
+}
+
 static void before_value(struct json_writer *w)
 {
     if (w->needs_comma)

@@ -70,62 +70,50 @@ static bool is_one_of(slice text, const char *const names[3])
     return false;
 }
 
-static size_t digits_at(slice text, size_t at)
+static slice take_digits(slice *text)
 {
-    size_t end = at;
-    while (end < text.len && ascii_is_digit(text.ptr[end]))
-        end++;
-    return end - at;
+    size_t len = 0;
+    while (len < text->len && ascii_is_digit(text->ptr[len]))
+        len++;
+    slice digits = slice_first(*text, len);
+    *text = slice_from(*text, len);
+    return digits;
 }
 
-/* [-+]? ( . digits | digits ( . digits? )? ) ( [eE] [-+]? digits )? */
-static bool is_number(slice text)
+static bool is_either(slice text, char one, char other)
 {
-    size_t at = text.len > 0 && (text.ptr[0] == '-' || text.ptr[0] == '+');
-    size_t whole = digits_at(text, at), part = 0;
-    at += whole;
-    if (at < text.len && text.ptr[at] == '.') {
-        part = digits_at(text, at + 1);
-        at += 1 + part;
-    }
-    if (whole + part == 0)
-        return false;
-    if (at < text.len && (text.ptr[at] == 'e' || text.ptr[at] == 'E')) {
-        at++;
-        at += at < text.len && (text.ptr[at] == '-' || text.ptr[at] == '+');
-        size_t power = digits_at(text, at);
-        if (power == 0)
+    return text.len > 0 && (text.ptr[0] == one || text.ptr[0] == other);
+}
+
+/* [-+]? ( . digits | digits ( . digits? )? ) ( [eE] [-+]? digits )?, as JSON writes it: no plus, no
+ * zeros in front, digits on both sides of a point. false: it is none. */
+static bool read_decimal(struct arena *arena, slice text, struct json *value)
+{
+    slice rest = slice_from(text, is_either(text, '-', '+'));
+    slice whole = take_digits(&rest), part = SLICE_NONE;
+    bool has_point = is_either(rest, '.', '.');
+    rest = slice_from(rest, has_point);
+    if (has_point)
+        part = take_digits(&rest);
+    slice power = rest;
+    if (is_either(rest, 'e', 'E')) {
+        rest = slice_from(rest, 1);
+        rest = slice_from(rest, is_either(rest, '-', '+'));
+        if (take_digits(&rest).len == 0)
             return false;
-        at += power;
     }
-    return at == text.len;
-}
-
-/* As JSON writes it: no plus, no zeros in front, digits on both sides of a point. */
-static slice as_json(struct arena *arena, slice text)
-{
-    /* Room for a zero on each side of the point, and for the NUL that json_number_parse may
-     * read. */
-    char *out = arena_alloc_text(arena, text.len + 3);
-    size_t at = 0, len = 0;
-    if (!out)
-        return SLICE_NONE;
-    if (text.ptr[at] == '-')
-        out[len++] = '-';
-    at += text.ptr[at] == '-' || text.ptr[at] == '+';
-    while (at + 1 < text.len && text.ptr[at] == '0' && text.ptr[at + 1] >= '0' &&
-           text.ptr[at + 1] <= '9')
-        at++;
-    if (text.ptr[at] == '.')
-        out[len++] = '0';
-    for (; at < text.len; at++) {
-        out[len++] = text.ptr[at];
-        bool is_bare = text.ptr[at] == '.' && (at + 1 == text.len || digits_at(text, at + 1) == 0);
-        if (is_bare)
-            out[len++] = '0';
-    }
-    out[len] = '\0';
-    return slice_of(out, len);
+    if (whole.len + part.len == 0 || rest.len > 0)
+        return false;
+    while (whole.len > 1 && whole.ptr[0] == '0')
+        whole = slice_from(whole, 1);
+    whole = whole.len > 0 ? whole : SLICE("0");
+    part = part.len > 0 || !has_point ? part : SLICE("0");
+    slice number = arena_printf(arena, "%s%.*s%s%.*s%.*s", text.ptr[0] == '-' ? "-" : "",
+                                SLICE_ARG(whole), has_point ? "." : "", SLICE_ARG(part),
+                                SLICE_ARG(power));
+    /* Without memory null stands in; the caller checks the arena. */
+    *value = number.ptr ? json_number_parse(number) : json_null;
+    return true;
 }
 
 /* 0x1F, 0o17. */
@@ -161,11 +149,8 @@ static struct json plain_value(struct reader *reader, slice text)
         return json_bool(is_one_of(text, trues));
     if (read_based(text, &value))
         return value;
-    if (text.len <= NUMBER_BYTES_MAX && is_number(text)) {
-        slice number = as_json(reader->arena, text);
-        /* Without memory null stands in; the caller checks the arena. */
-        return number.ptr ? json_number_parse(number) : json_null;
-    }
+    if (text.len <= NUMBER_BYTES_MAX && read_decimal(reader->arena, text, &value))
+        return value;
     return json_string_dup(reader->arena, text);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "base/ip.h"
 #include "loop/tcp.h"
 
 enum { BACKLOG_DEFAULT = 1024 };
@@ -36,25 +37,11 @@ static int parse_tcp_address(slice text, struct sockaddr_storage *out, struct er
     bool is_v6 = host.len >= 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']';
     if (is_v6)
         host = slice_of(host.ptr + 1, host.len - 2);
-    char name[INET6_ADDRSTRLEN];
-    if (host.len == 0 || host.len >= sizeof(name))
+    uint8_t ip[16];
+    if (ip_parse(host, ip) != (is_v6 ? 16 : 4))
         return address_error(text, err);
-    memcpy(name, host.ptr, host.len);
-    name[host.len] = 0;
-    memset(out, 0, sizeof(*out));
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
-    if (is_v6 && inet_pton(AF_INET6, name, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons((uint16_t)port);
-        return OK;
-    }
-    if (!is_v6 && inet_pton(AF_INET, name, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons((uint16_t)port);
-        return OK;
-    }
-    return address_error(text, err);
+    ip_sockaddr(ip, is_v6 ? 16 : 4, (uint16_t)port, out);
+    return OK;
 }
 
 static int io_error(slice address, const char *what, struct err *err)

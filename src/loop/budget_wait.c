@@ -52,10 +52,8 @@ static void run_queue(struct loop_task *task)
 {
     struct budget_queue *queue = CONTAINER_OF(task, struct budget_queue, task);
     size_t refusals = 0, count = 0;
-    LIST_EACH(&queue->turns, node)
-    {
+    LIST_EACH(&queue->turns, struct budget_account, account, line.ring)
         count++;
-    }
     while (refusals < count && !list_is_empty(&queue->turns)) {
         struct list *node = list_pop_front(&queue->turns);
         struct budget_account *account = LIST_ITEM(node, struct budget_account, line.ring);

@@ -5,10 +5,10 @@
  */
 #include "loop/dns.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 
 #include "base/ascii.h"
+#include "base/ip.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -86,10 +86,12 @@ static slice name_slice(const struct dns_name *name)
     return slice_of(name->text, name->text_len);
 }
 
-static void query_fail(struct dns_query *query, int status, const char *cause)
+/* Returns true: the answer is there. */
+static bool query_fail(struct dns_query *query, int status, const char *cause)
 {
     query->status = err_set(&query->err, (enum err_code)status, "%s", cause);
     query->address_count = 0;
+    return true;
 }
 
 /* Takes it out of every list and notifies its op. */
@@ -117,15 +119,14 @@ static void run_ready(struct loop_task *task)
 static void query_ready(struct dns_resolver *resolver, struct dns_query *query)
 {
     timer_stop(&query->timer);
-    list_unlink(&query->link);
-    list_push_back(&resolver->ready, &query->link);
+    list_move_back(&resolver->ready, &query->link);
     loop_task_queue(resolver->loop, &resolver->ready_task);
 }
 
 static void on_query_due(struct timer *timer)
 {
     struct dns_query *query = CONTAINER_OF(timer, struct dns_query, timer);
-    query_fail(query, ERR_TIMEOUT, "the name was not resolved in time");
+    (void)query_fail(query, ERR_TIMEOUT, "the name was not resolved in time");
     query_end(query);
 }
 
@@ -133,7 +134,7 @@ void dns_cancel(struct dns_query *query)
 {
     if (!query->op)
         return;
-    query_fail(query, ERR_CLOSED, "the look-up was cancelled");
+    (void)query_fail(query, ERR_CLOSED, "the look-up was cancelled");
     query_end(query);
 }
 
@@ -179,9 +180,7 @@ static bool evict_name(struct dns_resolver *resolver)
 {
     if (resolver->names.count < resolver->config.cache_max)
         return true;
-    LIST_EACH(&resolver->by_age, link)
-    {
-        struct dns_name *name = LIST_ITEM(link, struct dns_name, age_link);
+    LIST_EACH(&resolver->by_age, struct dns_name, name, age_link) {
         if (!name_is_idle(name))
             continue;
         name_free(name);
@@ -222,8 +221,7 @@ static struct dns_name *name_get(struct dns_resolver *resolver, slice text, int 
         if (!name)
             return NULL;
     }
-    list_unlink(&name->age_link);
-    list_push_back(&resolver->by_age, &name->age_link);
+    list_move_back(&resolver->by_age, &name->age_link);
     return name;
 }
 
@@ -339,17 +337,11 @@ static void start_flights(struct dns_resolver *resolver)
 
 static bool answer_literal(struct dns_query *query, const char *text)
 {
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&query->addresses[0];
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&query->addresses[0];
-    memset(&query->addresses[0], 0, sizeof(query->addresses[0]));
-    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-    } else {
-        memset(&query->addresses[0], 0, sizeof(query->addresses[0]));
-        if (inet_pton(AF_INET6, text, &v6->sin6_addr) != 1)
-            return false;
-        v6->sin6_family = AF_INET6;
-    }
+    uint8_t ip[16];
+    size_t len = ip_parse(slice_cstr(text), ip);
+    if (len == 0)
+        return false;
+    ip_sockaddr(ip, len, 0, &query->addresses[0]);
     query->status = OK;
     query->address_count = 1;
     return true;
@@ -391,33 +383,25 @@ static bool start_query(struct dns_resolver *resolver, struct dns_query *query)
 {
     char text[DNS_NAME_MAX + 1];
     uint64_t now_ns = loop_now_ns(resolver->loop);
-    if (!read_name(query->host, text)) {
-        query_fail(query, ERR_NOTFOUND, "the host is no valid name");
-        return true;
-    }
+    if (!read_name(query->host, text))
+        return query_fail(query, ERR_NOTFOUND, "the host is no valid name");
     if (answer_literal(query, text))
         return true;
     struct dns_name *name = map_get(&resolver->names, slice_cstr(text));
     if (name && name->fresh_until_ns > now_ns && !name->flight) {
-        list_unlink(&name->age_link);
-        list_push_back(&resolver->by_age, &name->age_link);
+        list_move_back(&resolver->by_age, &name->age_link);
         query_answer(query, name);
         return true;
     }
-    if (query->deadline_ns <= now_ns) {
-        query_fail(query, ERR_TIMEOUT, "no time was left to resolve the name");
-        return true;
-    }
+    if (query->deadline_ns <= now_ns)
+        return query_fail(query, ERR_TIMEOUT, "no time was left to resolve the name");
     int status = ERR_BUSY;
-    if (resolver->waiting < resolver->config.queries_max)
-        name = name_get(resolver, slice_cstr(text), &status);
-    else
-        name = NULL;
-    if (!name) {
-        query_fail(query, status,
-                   status == ERR_BUSY ? "too many names are being resolved" : "out of memory");
-        return true;
-    }
+    bool has_room = resolver->waiting < resolver->config.queries_max;
+    name = has_room ? name_get(resolver, slice_cstr(text), &status) : NULL;
+    if (!name)
+        return query_fail(query, status,
+                          status == ERR_BUSY ? "too many names are being resolved"
+                                             : "out of memory");
     query_wait(resolver, query, name);
     return false;
 }
@@ -448,12 +432,12 @@ struct dns_resolver *dns_resolver_new(struct loop *loop, const struct dns_config
     struct dns_config *own = &resolver->config;
     if (config)
         *own = *config;
-    own->ttl_ms = own->ttl_ms ? own->ttl_ms : TTL_MS_DEFAULT;
-    own->negative_ttl_ms = own->negative_ttl_ms ? own->negative_ttl_ms : NEGATIVE_TTL_MS_DEFAULT;
-    own->cache_max = own->cache_max ? own->cache_max : CACHE_MAX_DEFAULT;
-    own->queries_max = own->queries_max ? own->queries_max : QUERIES_MAX_DEFAULT;
-    own->slow_ms = own->slow_ms ? own->slow_ms : SLOW_MS_DEFAULT;
-    own->lookup = own->lookup ? own->lookup : dns_lookup_system;
+    DEFAULT_TO(own->ttl_ms, TTL_MS_DEFAULT);
+    DEFAULT_TO(own->negative_ttl_ms, NEGATIVE_TTL_MS_DEFAULT);
+    DEFAULT_TO(own->cache_max, CACHE_MAX_DEFAULT);
+    DEFAULT_TO(own->queries_max, QUERIES_MAX_DEFAULT);
+    DEFAULT_TO(own->slow_ms, SLOW_MS_DEFAULT);
+    DEFAULT_TO(own->lookup, dns_lookup_system);
     resolver->loop = loop;
     resolver->slots = loop_threads_count() > 1 ? loop_threads_count() / 2 : 1;
     map_init(&resolver->names, own->cache_max + 1);
@@ -467,9 +451,7 @@ struct dns_resolver *dns_resolver_new(struct loop *loop, const struct dns_config
 
 void dns_cache_clear(struct dns_resolver *resolver)
 {
-    LIST_EACH(&resolver->by_age, link)
-    {
-        struct dns_name *name = LIST_ITEM(link, struct dns_name, age_link);
+    LIST_EACH(&resolver->by_age, struct dns_name, name, age_link) {
         if (name_is_idle(name))
             name_free(name);
         else

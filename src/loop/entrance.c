@@ -53,9 +53,7 @@ static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
  * linear in a turn with many accounts. */
 static void drop_quiet(struct loop_entrance *entrance)
 {
-    LIST_EACH(&entrance->quiet, link)
-    {
-        struct entry_line *line = LIST_ITEM(link, struct entry_line, line.ring);
+    LIST_EACH(&entrance->quiet, struct entry_line, line, line.ring) {
         if (line->turn_ns == entrance->loop->turn_began_ns)
             return;
         lines_drop(&entrance->lines, &line->line);
@@ -111,8 +109,7 @@ static void entry_wait(struct loop_entrance *entrance, struct op_entry *entry)
     entrance->waiting++;
     if (line->waiting_count++ > 0)
         return;
-    list_unlink(&line->line.ring);
-    list_push_back(&entrance->ring, &line->line.ring);
+    list_move_back(&entrance->ring, &line->line.ring);
 }
 
 static void entry_begin(struct loop_entrance *entrance, struct op_entry *entry)
@@ -187,12 +184,10 @@ static void on_turn(struct loop_task *task)
 {
     struct loop_entrance *entrance = CONTAINER_OF(task, struct loop_entrance, task);
     struct list passed = LIST_INIT(passed);
-    struct list *link;
     bool is_next_turn = false;
     grow_old(entrance, loop_now_ns(entrance->loop));
-    while ((link = list_pop_front(&entrance->ring))) {
-        struct entry_line *line = LIST_ITEM(link, struct entry_line, line.ring);
-        list_push_back(&passed, link);
+    LIST_DRAIN(&entrance->ring, struct entry_line, line, line.ring) {
+        list_push_back(&passed, &line->line.ring);
         line_let_in(entrance, line);
         is_next_turn = is_next_turn || (line->waiting_count && !line_is_full(entrance, line));
     }
@@ -225,10 +220,8 @@ void loop_entrance_deinit(struct loop *loop)
 {
     struct loop_entrance *entrance = &loop->entrance;
     ASSERT(entrance->entries == 0);
-    LIST_EACH(&entrance->quiet, link)
-    {
-        lines_drop(&entrance->lines, &LIST_ITEM(link, struct entry_line, line.ring)->line);
-    }
+    LIST_EACH(&entrance->quiet, struct entry_line, line, line.ring)
+        lines_drop(&entrance->lines, &line->line);
     loop_task_cancel(&entrance->task);
     lines_deinit(&entrance->lines);
 }

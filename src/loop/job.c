@@ -140,6 +140,15 @@ int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), co
     return OK;
 }
 
+enum op_result op_run_job(struct op *op, struct op_job *job, bool is_large,
+                          void (*run)(struct op *op), const char *what)
+{
+    if (is_large && op_offload(op, job, run, what) == OK)
+        return OP_WAIT;
+    run(op);
+    return OP_NEXT;
+}
+
 void op_job_drop(struct op *op)
 {
     struct op_job *job = op->job;

@@ -220,10 +220,8 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
 {
     ASSERT(on_accept);
     struct tcp_listener *listener = mem_zalloc(sizeof(*listener));
-    if (!listener) {
-        err_set(err, ERR_NOMEM, "no memory for a listener");
-        return NULL;
-    }
+    if (!listener)
+        return err_null(err, ERR_NOMEM, "no memory for a listener");
     listener->loop = loop;
     listener->on_accept = on_accept;
     listener->owner = owner;

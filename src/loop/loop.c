@@ -106,9 +106,7 @@ static void loop_drain(struct loop *loop)
 static void loop_run_hooks(struct loop *loop)
 {
     for (size_t phase = 0; phase < LOOP_PHASES; phase++) {
-        LIST_EACH(&loop->hooks[phase], link)
-        {
-            struct loop_hook *hook = LIST_ITEM(link, struct loop_hook, link);
+        LIST_EACH(&loop->hooks[phase], struct loop_hook, hook, link) {
             hook->run(hook);
         }
         loop_lap(loop, PART_DATABASE + phase);
@@ -117,9 +115,7 @@ static void loop_run_hooks(struct loop *loop)
 
 static void loop_free_garbage(struct loop *loop)
 {
-    struct list *link;
-    while ((link = list_pop_front(&loop->garbage))) {
-        struct loop_garbage *garbage = LIST_ITEM(link, struct loop_garbage, link);
+    LIST_DRAIN(&loop->garbage, struct loop_garbage, garbage, link) {
         garbage->free(garbage);
     }
 }
@@ -284,8 +280,7 @@ struct loop *loop_new(struct err *err)
     struct loop *loop = mem_zalloc(sizeof(*loop));
     if (!loop || !(loop->read_buf = mem_alloc(LOOP_READ_BYTES))) {
         mem_free(loop);
-        err_set(err, ERR_NOMEM, "no memory for the event loop");
-        return NULL;
+        return err_null(err, ERR_NOMEM, "no memory for the event loop");
     }
     int rc = uv_loop_init(&loop->uv);
     if (rc != 0) {

@@ -69,9 +69,7 @@ static void op_keep_for_parent(struct op *op)
 /* Frees the ended children: op has run since, and has read their results. */
 static void op_let_children_go(struct op *op)
 {
-    struct list *link;
-    while ((link = list_pop_front(&op->kept))) {
-        struct op *child = LIST_ITEM(link, struct op, kept_link);
+    LIST_DRAIN(&op->kept, struct op, child, kept_link) {
         child->is_kept = false;
         op_collect(child);
     }
@@ -320,12 +318,10 @@ void op_free_struct(struct op *op)
 
 void op_cancel(struct op *op)
 {
-    struct list *link;
     if (!op_is_active(op) || op->is_cancelled)
         return;
     op->is_cancelled = true;
-    while ((link = list_pop_front(&op->waits))) {
-        struct op_wait *wait = LIST_ITEM(link, struct op_wait, link);
+    LIST_DRAIN(&op->waits, struct op_wait, wait, link) {
         wait->cut(wait);
     }
     op_sleep_stop(op->sleep);
@@ -384,9 +380,7 @@ size_t op_count(const struct loop *loop)
 void op_print_all(struct loop *loop)
 {
     uint64_t now_ns = clock_mono_ns();
-    LIST_EACH(&loop->ops, link)
-    {
-        struct op *op = LIST_ITEM(link, struct op, all_link);
+    LIST_EACH(&loop->ops, struct op, op, all_link) {
         fprintf(stderr, "op %s step %s age %" PRIu64 " ms holds %u waits for %s%s%s\n",
                 op->class->name, op_step_name(op), (now_ns - op->started_ns) / 1000000,
                 (unsigned)op->holds, op->waits_for ? op->waits_for : "nothing",

@@ -58,9 +58,11 @@ enum op_end { OP_ENDED_DONE, OP_ENDED_FAILED, OP_ENDED_CANCELLED };
 #define OP_TO(step) (UINT64_C(1) << (step))
 enum { OP_STEPS_MAX = 64 };
 
+typedef enum op_result op_step_fn(struct op *op);
+
 struct op_step {
     const char *name;
-    enum op_result (*run)(struct op *op);
+    op_step_fn *run;
     uint64_t jumps; /* where it may go other than to the following step: OP_TO(A) | OP_TO(B) */
 };
 
@@ -82,6 +84,13 @@ struct op_class {
 
 #define OP_STEPS(table) .steps = (table), .step_count = ARRAY_LEN(table)
 
+/* Defines `struct type *name(struct op *op)`: the struct around an op. */
+#define OP_OF(name, type)                          \
+    static inline struct type *name(struct op *op) \
+    {                                              \
+        return CONTAINER_OF(op, struct type, op);  \
+    }
+
 struct op {
     const struct op_class *class;
     struct loop *loop;
@@ -90,7 +99,7 @@ struct op {
     uint16_t step, step_next;
     uint16_t holds;
     uint32_t children; /* ops started below it whose memory is not gone */
-    bool is_queued, is_cancelled, is_ended;
+    bool is_cancelled, is_ended;
     bool is_background;          /* its class's or its parent's */
     bool is_kept;                /* ended, and its parent has not run since */
     struct list kept, kept_link; /* ended children; its link among its parent's */
@@ -172,6 +181,10 @@ struct op_job {
  * it. Not OK: nothing was started, and the caller may as well call run itself. */
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
                const char *what) MUST_CHECK;
+/* The same of a part that is long only where is_large: OP_WAIT. Else, or where no thread can be had
+ * for it, it runs at once: OP_NEXT. */
+enum op_result op_run_job(struct op *op, struct op_job *job, bool is_large,
+                          void (*run)(struct op *op), const char *what);
 
 /* For op_cancel: what waits never runs. */
 void op_job_drop(struct op *op);

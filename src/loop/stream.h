@@ -62,22 +62,53 @@ static inline void stream_own(struct stream *stream, const struct stream_events 
 }
 
 /* Starts paused. Both are harmless when already so. */
-void stream_read_start(struct stream *stream);
-void stream_read_stop(struct stream *stream);
+static inline void stream_read_start(struct stream *stream)
+{
+    stream->class->read_start(stream);
+}
+
+static inline void stream_read_stop(struct stream *stream)
+{
+    stream->class->read_stop(stream);
+}
+
 /* Takes all or nothing: ERR_LIMIT when these bytes and the pending ones would exceed the stream's
  * queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed has the reason). What
  * the socket does not take at once is copied before it returns; out of memory then cuts the stream.
  */
-int stream_write(struct stream *stream, const slice *parts, size_t count) MUST_CHECK;
+MUST_CHECK static inline int stream_write(struct stream *stream, const slice *parts, size_t count)
+{
+    return stream->class->write(stream, parts, count);
+}
+
 /* Bytes accepted by stream_write and not yet with the kernel. */
-size_t stream_write_pending(const struct stream *stream);
+static inline size_t stream_write_pending(const struct stream *stream)
+{
+    return stream->class->write_pending(stream);
+}
+
 /* FIN (close_notify first on TLS) after what is queued; reading goes on. */
-void stream_shutdown(struct stream *stream);
+static inline void stream_shutdown(struct stream *stream)
+{
+    stream->class->shutdown(stream);
+}
+
 /* Drops what is queued; on_closed follows in this turn or the next. Any number of times. */
-void stream_close(struct stream *stream);
+static inline void stream_close(struct stream *stream)
+{
+    stream->class->close(stream);
+}
+
 /* As stream_close, with RST: for peers that must not think that a reply was complete. */
-void stream_reset(struct stream *stream);
+static inline void stream_reset(struct stream *stream)
+{
+    stream->class->reset(stream);
+}
+
 /* Peer's socket address; ERR_NOTFOUND for a Unix socket. */
-int stream_peer(const struct stream *stream, struct sockaddr *out, size_t cap);
+static inline int stream_peer(const struct stream *stream, struct sockaddr *out, size_t cap)
+{
+    return stream->class->peer(stream, out, cap);
+}
 
 #endif

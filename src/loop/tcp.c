@@ -432,8 +432,7 @@ struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
     struct tcp_stream *tcp = request ? tcp_stream_new(loop, address->sa_family == AF_UNIX) : NULL;
     if (!tcp) {
         mem_free(request);
-        err_set(err, ERR_NOMEM, "no memory for a connection");
-        return NULL;
+        return err_null(err, ERR_NOMEM, "no memory for a connection");
     }
     tcp->write_bytes_max = write_bytes_max;
     tcp->is_connecting = true;
@@ -442,9 +441,8 @@ struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
     if (rc == UV_EMFILE || rc == UV_ENFILE || rc == UV_ENOMEM || rc == UV_ENOBUFS) {
         mem_free(request);
         tcp_close_handle(tcp, false); /* no events are set, so no callback runs */
-        err_set(err, rc == UV_ENOMEM ? ERR_NOMEM : ERR_IO, "cannot open a connection: %s",
-                uv_strerror(rc));
-        return NULL;
+        return err_null(err, rc == UV_ENOMEM ? ERR_NOMEM : ERR_IO, "cannot open a connection: %s",
+                        uv_strerror(rc));
     }
     stream_own(&tcp->base, events, owner);
     if (rc != 0) {

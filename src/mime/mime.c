@@ -53,10 +53,7 @@ static bool is_media_type(slice text)
     }
     if (slashes != 1 || part == 0)
         return false;
-    for (; i < text.len; i++)
-        if (text.ptr[i] < ' ' || text.ptr[i] > '~')
-            return false;
-    return true;
+    return slice_printable(slice_from(text, i), ' ') == text.len - i;
 }
 
 static void put_media_type(struct mime *mime, const struct json *value)

@@ -71,14 +71,9 @@ static slice join(struct import *im, slice base, slice relative)
 
 static slice decode_path(struct import *im, slice text)
 {
-    struct buf out;
-    buf_init(&out, PATH_BYTES_MAX);
-    slice path = decode_percent(&out, text, false) == OK && buf_is_ok(&out)
-                     ? arena_dup(im->arena, buf_slice(&out))
-                     : SLICE_NONE;
-    buf_deinit(&out);
-    /* "%00" would end the path early where it becomes a C string. */
-    return slice_find_char(path, '\0') >= 0 ? SLICE_NONE : path;
+    slice path = decode_percent_in(im->arena, text, false);
+    /* A NUL would end the path early where it becomes a C string. */
+    return path.len > PATH_BYTES_MAX || slice_find_char(path, '\0') >= 0 ? SLICE_NONE : path;
 }
 
 /* ---- references ---- */

@@ -190,7 +190,7 @@ static int read_overrides(struct import *im, slice text, struct err *err)
     if (result == OK && im->integration)
         result = check_override_members(im->integration, SLICE("integration"),
                                         "name description category tags docs_url base_url headers "
-                                        "errors limits connection_params auth",
+                                        "errors limits connection_params auth scope_words",
                                         err);
     if (result == OK && im->operations)
         result = check_operations(im->operations, err);
@@ -258,6 +258,10 @@ static struct json make_manifest(struct import *im, struct json actions)
     if (im->connection_params.type == JSON_OBJECT)
         import_set(im, &manifest, "connection_params", im->connection_params);
     import_set(im, &manifest, "auth", im->auth);
+    if (JSON_GET(im->integration, "scope_words") || im->scope_words.count == 0)
+        put_given_member(im, &manifest, "scope_words");
+    else
+        import_set(im, &manifest, "scope_words", im->scope_words);
     put_given_member(im, &manifest, "limits");
     put_given_member(im, &manifest, "errors");
     import_set(im, &manifest, "actions", actions);

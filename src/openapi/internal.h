@@ -50,7 +50,7 @@ struct import {
     slice server_url;  /* of the document, as it stands there, without a slash at its end */
     slice scheme_name; /* of the security scheme that was chosen; empty: none */
     const struct json *security; /* the document's own requirements, may be NULL */
-    struct json base_url, connection_params, auth;
+    struct json base_url, connection_params, auth, scope_words;
 };
 
 /* One input property of the action being made. */

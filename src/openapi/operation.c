@@ -144,7 +144,7 @@ static struct json make_output_schema(struct import_op *op, struct arena *scratc
     struct err err = {.code = OK};
     bool is_simple = !schemas.is_over && out.type == JSON_OBJECT && out.count > 0 &&
                      import_is_small(&out, OUTPUT_BYTES_MAX) &&
-                     schema_compile(scratch, &out, NULL, &err);
+                     schema_compile(scratch, &out, false, &err);
     if (err.code == ERR_NOMEM)
         import_starve(op->im);
     return is_simple ? out : json_null;
@@ -208,7 +208,6 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
     struct err err;
     struct json *input = ARENA_NEW(op->im->arena, struct json), examples;
     /* As reader_schema compiles it, so that what passes here passes the load. */
-    struct schema_options options = {.assert_formats = true};
     if (!input)
         return;
     *input = make_input_schema(op);
@@ -218,7 +217,7 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         import_skip(op, "its input schema is over %d bytes", INPUT_BYTES_MAX);
         return;
     }
-    const struct schema *schema = schema_compile(scratch, input, &options, &err);
+    const struct schema *schema = schema_compile(scratch, input, true, &err);
     if (!schema) {
         if (err.code == ERR_NOMEM)
             import_starve(op->im);

@@ -16,19 +16,15 @@ static const struct json *find_target(struct import *im, slice text)
     slice fragment = text, file = slice_split(&fragment, '#');
     if (text.len < 2 || text.len > REF_BYTES_MAX)
         return NULL;
-    const struct json *root = import_file_root(im, file), *target = NULL;
+    const struct json *root = import_file_root(im, file);
     /* A reference to the whole document that is imported would be no schema; another file may be
      * one. */
     if (!root || fragment.len == 0)
         return root == im->document ? NULL : root;
-    struct buf pointer;
-    buf_init(&pointer, REF_BYTES_MAX);
-    if (decode_percent(&pointer, fragment, false) == OK && buf_is_ok(&pointer))
-        target = json_pointer(root, buf_slice(&pointer));
-    else if (!buf_is_ok(&pointer))
-        import_starve(im); /* decoding makes it no longer, so the limit was not it */
-    buf_deinit(&pointer);
-    return target;
+    slice pointer = decode_percent_in(im->arena, fragment, false);
+    if (!pointer.ptr && im->arena->is_exhausted)
+        import_starve(im);
+    return pointer.ptr ? json_pointer(root, pointer) : NULL;
 }
 
 /* The name in `$defs`: the last part of the pointer in letters, digits, '_', '-' and '.', made

@@ -18,7 +18,8 @@ enum {
 
 static struct json convert(struct import_schema *s, const struct json *in, unsigned depth);
 
-/* false: the value is not allowed for the keyword, which is then left out. */
+/* false: the value is not allowed for the keyword, which is then left out. *out has the value as it
+ * is given. */
 typedef bool keyword_fn(struct import_schema *s, const struct json *value, unsigned depth,
                         struct json *out);
 
@@ -73,60 +74,31 @@ static bool keep_clipped_text(struct import_schema *s, const struct json *value,
     return json_str(value).len > 0;
 }
 
-static bool keep_bool(struct import_schema *s, const struct json *value, unsigned depth,
-                      struct json *out)
+static bool is_bool(const struct json *value)
 {
-    (void)s, (void)depth;
-    *out = *value;
     return value->type == JSON_BOOL;
 }
 
-static bool keep_number(struct import_schema *s, const struct json *value, unsigned depth,
-                        struct json *out)
-{
-    (void)s, (void)depth;
-    *out = *value;
-    return json_is_number(value);
-}
-
-static bool keep_divisor(struct import_schema *s, const struct json *value, unsigned depth,
-                         struct json *out)
+static bool is_divisor(const struct json *value)
 {
     /* multipleOf must be above 0 (JSON Schema Validation section 6.2.1). */
-    return keep_number(s, value, depth, out) && json_to_double(value) > 0;
+    return json_is_number(value) && json_to_double(value) > 0;
 }
 
-static bool keep_count(struct import_schema *s, const struct json *value, unsigned depth,
-                       struct json *out)
+static bool is_count(const struct json *value)
 {
     int64_t number = 0;
-    (void)s, (void)depth;
-    *out = *value;
     return json_to_i64(value, &number) && number >= 0;
 }
 
-static bool keep_value(struct import_schema *s, const struct json *value, unsigned depth,
-                       struct json *out)
+static bool is_shallow_value(const struct json *value)
 {
-    (void)s, (void)depth;
-    *out = *value;
     return import_is_shallow(value, VALUE_DEPTH_MAX);
 }
 
-/* Examples only help a reader: long ones are no loss. */
-static bool keep_examples(struct import_schema *s, const struct json *value, unsigned depth,
-                          struct json *out)
+static bool is_enum(const struct json *value)
 {
-    (void)s, (void)depth;
-    *out = value->type == JSON_ARRAY && import_is_small(value, VALUE_BYTES_MAX) ? *value
-                                                                                : json_array();
-    return true;
-}
-
-static bool keep_enum(struct import_schema *s, const struct json *value, unsigned depth,
-                      struct json *out)
-{
-    return value->type == JSON_ARRAY && value->count > 0 && keep_value(s, value, depth, out);
+    return value->type == JSON_ARRAY && value->count > 0 && is_shallow_value(value);
 }
 
 static bool is_type_name(slice name)
@@ -134,11 +106,8 @@ static bool is_type_name(slice name)
     return slice_has_word(SLICE("null boolean integer number string array object"), name);
 }
 
-static bool keep_type(struct import_schema *s, const struct json *value, unsigned depth,
-                      struct json *out)
+static bool is_type(const struct json *value)
 {
-    (void)s, (void)depth;
-    *out = *value;
     if (value->type == JSON_STRING)
         return is_type_name(json_str(value));
     bool is_good = value->type == JSON_ARRAY && value->count > 0;
@@ -151,6 +120,16 @@ static bool keep_type(struct import_schema *s, const struct json *value, unsigne
     return is_good;
 }
 
+/* Examples only help a reader: long ones are no loss. */
+static bool keep_examples(struct import_schema *s, const struct json *value, unsigned depth,
+                          struct json *out)
+{
+    (void)s, (void)depth;
+    if (value->type != JSON_ARRAY || !import_is_small(value, VALUE_BYTES_MAX))
+        *out = json_array();
+    return true;
+}
+
 /* Whether this program's regex compiler takes the pattern: descriptions have patterns of many
  * dialects (PCRE, look-behind), and one that does not compile would refuse the whole schema. */
 static bool keep_pattern(struct import_schema *s, const struct json *value, unsigned depth,
@@ -159,13 +138,12 @@ static bool keep_pattern(struct import_schema *s, const struct json *value, unsi
     struct arena arena;
     struct err err;
     struct json schema = json_object();
-    (void)depth;
-    *out = *value;
+    (void)depth, (void)out;
     if (value->type != JSON_STRING)
         return false;
     arena_init(&arena, PATTERN_ARENA_BYTES_MAX);
     json_object_set(&arena, &schema, SLICE("pattern"), *value);
-    bool is_good = schema_compile(&arena, &schema, NULL, &err) != NULL;
+    bool is_good = schema_compile(&arena, &schema, false, &err) != NULL;
     /* Far below the arena's limit it was the heap, not the pattern. */
     if (!is_good && err.code == ERR_NOMEM && arena.bytes_used < PATTERN_ARENA_BYTES_MAX / 4)
         import_starve(s->im);
@@ -261,48 +239,49 @@ static bool keep_name_map(struct import_schema *s, const struct json *value, uns
  * forms, and required, depend on more than one keyword and have functions of their own. */
 static const struct {
     const char *name;
+    bool (*is_right)(const struct json *value); /* where it is kept as it is; else NULL */
     keyword_fn *keep;
 } keywords[] = {
-    {"title", keep_clipped_text},
-    {"description", keep_clipped_text},
-    {"default", keep_value},
-    {"examples", keep_examples},
-    {"deprecated", keep_bool},
-    {"format", keep_clipped_text},
-    {"type", keep_type},
-    {"enum", keep_enum},
-    {"const", keep_value},
-    {"multipleOf", keep_divisor},
-    {"minLength", keep_count},
-    {"maxLength", keep_count},
-    {"pattern", keep_pattern},
-    {"minItems", keep_count},
-    {"maxItems", keep_count},
-    {"uniqueItems", keep_bool},
-    {"minContains", keep_count},
-    {"maxContains", keep_count},
-    {"minProperties", keep_count},
-    {"maxProperties", keep_count},
-    {"dependentRequired", keep_name_map},
-    {"contentEncoding", keep_clipped_text},
-    {"contentMediaType", keep_clipped_text},
-    {"properties", keep_map},
-    {"patternProperties", keep_pattern_map},
-    {"additionalProperties", keep_schema},
-    {"propertyNames", keep_schema},
-    {"items", keep_schema},
-    {"prefixItems", keep_list},
-    {"contains", keep_schema},
-    {"allOf", keep_list},
-    {"anyOf", keep_list},
-    {"oneOf", keep_list},
-    {"not", keep_schema},
-    {"if", keep_schema},
-    {"then", keep_schema},
-    {"else", keep_schema},
-    {"dependentSchemas", keep_map},
-    {"unevaluatedItems", keep_schema},
-    {"unevaluatedProperties", keep_schema},
+    {"title", NULL, keep_clipped_text},
+    {"description", NULL, keep_clipped_text},
+    {"default", is_shallow_value, NULL},
+    {"examples", NULL, keep_examples},
+    {"deprecated", is_bool, NULL},
+    {"format", NULL, keep_clipped_text},
+    {"type", is_type, NULL},
+    {"enum", is_enum, NULL},
+    {"const", is_shallow_value, NULL},
+    {"multipleOf", is_divisor, NULL},
+    {"minLength", is_count, NULL},
+    {"maxLength", is_count, NULL},
+    {"pattern", NULL, keep_pattern},
+    {"minItems", is_count, NULL},
+    {"maxItems", is_count, NULL},
+    {"uniqueItems", is_bool, NULL},
+    {"minContains", is_count, NULL},
+    {"maxContains", is_count, NULL},
+    {"minProperties", is_count, NULL},
+    {"maxProperties", is_count, NULL},
+    {"dependentRequired", NULL, keep_name_map},
+    {"contentEncoding", NULL, keep_clipped_text},
+    {"contentMediaType", NULL, keep_clipped_text},
+    {"properties", NULL, keep_map},
+    {"patternProperties", NULL, keep_pattern_map},
+    {"additionalProperties", NULL, keep_schema},
+    {"propertyNames", NULL, keep_schema},
+    {"items", NULL, keep_schema},
+    {"prefixItems", NULL, keep_list},
+    {"contains", NULL, keep_schema},
+    {"allOf", NULL, keep_list},
+    {"anyOf", NULL, keep_list},
+    {"oneOf", NULL, keep_list},
+    {"not", NULL, keep_schema},
+    {"if", NULL, keep_schema},
+    {"then", NULL, keep_schema},
+    {"else", NULL, keep_schema},
+    {"dependentSchemas", NULL, keep_map},
+    {"unevaluatedItems", NULL, keep_schema},
+    {"unevaluatedProperties", NULL, keep_schema},
 };
 
 static void keep_keyword(struct import_schema *s, const struct json_member *member, unsigned depth,
@@ -310,10 +289,11 @@ static void keep_keyword(struct import_schema *s, const struct json_member *memb
 {
     slice name = json_str(&member->key);
     for (size_t i = 0; i < ARRAY_LEN(keywords); i++) {
-        struct json value = json_null;
+        struct json value = member->value;
         if (!slice_eq_cstr(name, keywords[i].name))
             continue;
-        if (keywords[i].keep(s, &member->value, depth, &value)) {
+        if (keywords[i].is_right ? keywords[i].is_right(&value)
+                                 : keywords[i].keep(s, &member->value, depth, &value)) {
             bool is_empty = value.type == JSON_ARRAY && value.count == 0;
             if (!is_empty || !slice_eq_cstr(name, "examples"))
                 json_object_set(s->im->arena, out, name, value);

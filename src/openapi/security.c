@@ -10,7 +10,7 @@
 #include "catalog/manifest.h"
 #include "openapi/internal.h"
 
-enum { SCOPES_MAX = 200 };
+enum { SCOPES_MAX = 200, SCOPE_WORDS_MAX = 200 };
 
 enum rank { RANK_NONE, RANK_CLIENT, RANK_BASIC, RANK_KEY, RANK_BEARER, RANK_CODE };
 
@@ -73,6 +73,16 @@ static void consider_operations(struct import *im, enum rank *best)
     }
 }
 
+/* Its description is the words for it, where a person is asked to consent. */
+static void put_scope(struct import *im, struct json *names, const struct json_member *scope,
+                      bool is_asked)
+{
+    slice words = import_clip(im, json_str(&scope->value), SCOPE_WORDS_MAX);
+    json_array_push(im->arena, names, scope->key);
+    if (is_asked && words.len > 0)
+        json_object_put(im->arena, &im->scope_words, json_str(&scope->key), json_string(words));
+}
+
 static void put_oauth(struct import *im, const struct json *scheme, bool is_code)
 {
     const struct json *flow = json_get(JSON_GET(scheme, "flows"), is_code
@@ -80,6 +90,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
                                                                       : SLICE("clientCredentials"));
     const struct json *scopes = JSON_GET(flow, "scopes");
     struct json names = json_array();
+    im->scope_words = json_object();
     import_set_text(im, &im->auth, "type",
                     is_code ? SLICE("oauth2") : SLICE("oauth2_client_credentials"));
     if (is_code)
@@ -89,7 +100,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
     for (uint32_t i = 0; json_is(scopes, JSON_OBJECT) && i < scopes->count; i++)
         /* A bound on the manifest; the report says that all scopes are asked for. */
         if (i < SCOPES_MAX)
-            json_array_push(im->arena, &names, scopes->as.members[i].key);
+            put_scope(im, &names, &scopes->as.members[i], is_code);
     import_set(im, &im->auth, "scopes", names);
     if (names.count > 1)
         import_note(im,

@@ -8,8 +8,8 @@
  * pg_batch_free clears them; rows are copied into the arena of each query's op.
  */
 #include "base/mem.h"
-#include "pg/lane.h"
 #include "pg/rows.h"
+#include "pg/shards.h"
 #include "pg/value.h"
 
 enum { SCRATCH_KEEP_BYTES = 1024 * 1024 };
@@ -157,10 +157,70 @@ static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_
     return heads;
 }
 
+/* The shards that the batch names, each as a query of the guards' parameters; NULL: out of memory.
+ * A linear search: a node has tens of shards. */
+static struct pg_query **guard_queries(struct pg_batch *batch, int64_t group, size_t *count)
+{
+    struct pg_query **guards = ARENA_ARRAY(&batch->arena, struct pg_query *, batch->query_count);
+    *count = 0;
+    for (size_t i = 0; guards && i < batch->query_count; i++) {
+        int64_t shard_id = batch->queries[i]->shard_id;
+        size_t at = 0;
+        while (at < *count && guards[at]->params[0].as.i64 != shard_id)
+            at++;
+        if (at < *count)
+            continue;
+        guards[at] = arena_zalloc(&batch->arena, sizeof(struct pg_query));
+        if (!guards[at])
+            return NULL;
+        guards[at]->params[0] = pg_i64(shard_id);
+        guards[at]->params[1] = pg_i64(group);
+        ++*count;
+    }
+    return guards;
+}
+
+/* What marks a statement as prepared: later batches of the pipeline execute it without a Prepare
+ * of their own, before the server has answered. pg_batch_unprepare takes it back when this batch
+ * fails. */
+static struct pg_command *plan_prepare(struct pg_lane *lane, struct pg_slot *slot,
+                                       enum pg_mode mode, struct pg_command *next)
+{
+    if (!(lane->prepared[slot->index] & (1u << mode)))
+        *next++ = (struct pg_command){.slot = slot, .mode = mode, .is_prepare = true};
+    lane->prepared[slot->index] |= (uint8_t)(1u << mode);
+    return next;
+}
+
+/* NULL: out of memory. */
+static struct pg_command *plan_guards(struct pg_batch *batch, struct pg_lane *lane,
+                                      struct pg_command *next)
+{
+    static const struct pg_stmt *const stmts[PG_GUARD_COUNT] = {&pg_guard_lock, &pg_guard_check};
+    size_t count = 0;
+    struct pg_query **guards = guard_queries(batch, lane->pool->group, &count);
+    for (size_t i = 0; guards && i < ARRAY_LEN(stmts); i++) {
+        struct pg_slot *slot = pg_slot_get(lane->pool, stmts[i], 0);
+        if (!slot)
+            return NULL;
+        enum pg_mode mode = count > 1 ? PG_MODE_SET : PG_MODE_PIPE;
+        next = plan_prepare(lane, slot, mode, next);
+        *next++ = (struct pg_command){
+            .slot = slot,
+            .mode = mode,
+            .queries = guards,
+            .count = count,
+        };
+    }
+    batch->guard_count = (size_t)(next - batch->commands);
+    return guards ? next : NULL;
+}
+
 /* Turns the queries into commands; those before the Sync. false: out of memory. */
 static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
 {
-    size_t max = 1; /* the Sync */
+    bool is_guarded = lane->pool->coordinator != NULL;
+    size_t max = 1 + (is_guarded ? 2 * PG_GUARD_COUNT : 0); /* the Sync, the guards */
     for (size_t at = 0, end; at < batch->query_count; at = end) {
         end = group_end(batch, at);
         bool is_set = group_mode(lane->pool, batch->queries[at]->stmt, end - at) == PG_MODE_SET;
@@ -172,6 +232,8 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     if (!batch->commands)
         return false;
     struct pg_command *next = batch->commands;
+    if (is_guarded && !(next = plan_guards(batch, lane, next)))
+        return false;
     for (size_t at = 0, end; at < batch->query_count; at = end) {
         end = group_end(batch, at);
         struct pg_slot *slot = batch->queries[at]->slot;
@@ -180,11 +242,7 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
         if (!heads)
             return false;
         enum pg_mode mode = group_mode(lane->pool, slot->stmt, count);
-        if (!(lane->prepared[slot->index] & (1u << mode)))
-            *next++ = (struct pg_command){.slot = slot, .mode = mode, .is_prepare = true};
-        /* Before the server has answered: later batches of the pipeline execute it without a
-         * Prepare of their own. pg_batch_unprepare takes it back when this batch fails. */
-        lane->prepared[slot->index] |= (uint8_t)(1u << mode);
+        next = plan_prepare(lane, slot, mode, next);
         size_t step = mode == PG_MODE_SET ? count : 1;
         for (size_t head = 0, q = at, last; head < count; head += step, q = last) {
             last = mode == PG_MODE_SET ? end : same_end(batch, q, end);
@@ -376,7 +434,7 @@ void pg_batch_deliver(struct pg_batch *batch)
      * it. */
     ASSERT(batch->command_at == batch->command_count && batch->failed_at == SIZE_MAX);
     struct pg_query *first = batch->queries[0];
-    if (first->stmt->is_write)
+    if (first->stmt->access != PG_READ)
         metric_inc(&commit_metric);
     metric_time(&batch_time_metric, loop_now_ns(first->pool->loop) - batch->sent_ns);
     for (size_t i = 0; i < batch->command_count; i++)

@@ -37,7 +37,9 @@ static void row_flip(struct pg_pool *pool, uint64_t key_hash)
 
 static bool goes_alone(const struct pg_query *query)
 {
-    return query->is_single || query->stmt->goes_alone || query->stmt->is_large ||
+    /* Citus commits each statement of a pipeline by itself: none may share another's fate. */
+    bool commits_each = query->pool->is_coordinator && query->stmt->access != PG_READ;
+    return commits_each || query->is_single || query->stmt->goes_alone || query->stmt->is_large ||
            query->param_bytes > PG_ALONE_BYTES;
 }
 
@@ -85,9 +87,7 @@ static void collection_take(struct collection *c, struct pg_query *query)
  * again and stand in front, so the first one with a line ends the part without. */
 static void collection_run(struct collection *c, struct pg_queue *queue, bool has_lines)
 {
-    LIST_EACH(&queue->queries, link)
-    {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&queue->queries, struct pg_query, query, link) {
         if (query->line && !has_lines)
             return;
         enum verdict verdict = collection_check(c, query);
@@ -129,19 +129,15 @@ static bool collection_take_next(struct collection *c, struct pg_line *line)
 static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 {
     struct list passed = LIST_INIT(passed);
-    LIST_EACH(&queue->ring, node)
-    {
-        struct pg_line *line = LIST_ITEM(node, struct pg_line, line.ring);
+    LIST_EACH(&queue->ring, struct pg_line, line, line.ring) {
         line->cursor = line->queries.next;
     }
     while (!c->is_full && c->batch->query_count < c->rows_max && !list_is_empty(&queue->ring)) {
         struct pg_line *line = LIST_ITEM(queue->ring.next, struct pg_line, line.ring);
-        list_unlink(&line->line.ring);
-        list_push_back(&queue->ring, &line->line.ring);
+        list_move_back(&queue->ring, &line->line.ring);
         if (collection_take_next(c, line))
             continue;
-        list_unlink(&line->line.ring);
-        list_push_back(&passed, &line->line.ring);
+        list_move_back(&passed, &line->line.ring);
     }
     list_append_all(&passed, &queue->ring);
     list_append_all(&queue->ring, &passed);
@@ -156,7 +152,7 @@ static int cmp_queries(const void *left, const void *right)
     const struct pg_query *b = *(struct pg_query *const *)right;
     if (a->slot != b->slot)
         return a->slot->kind < b->slot->kind ? -1 : 1;
-    size_t keys = a->stmt->is_write ? a->stmt->key_count : 0;
+    size_t keys = a->stmt->access != PG_READ ? a->stmt->key_count : 0;
     if (a->stmt->is_shared)
         keys = a->stmt->param_count;
     for (size_t i = 0; i < keys; i++) {

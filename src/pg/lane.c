@@ -10,7 +10,7 @@
  * NULL behind it, and behind an error every command up to the Sync yields PGRES_PIPELINE_ABORTED. A
  * PGresult belongs to its caller until PQclear.
  */
-#include "pg/lane.h"
+#include "pg/shards.h"
 
 #include "base/log.h"
 
@@ -116,13 +116,17 @@ static void query_rolled_back(struct pg_query *query, const PGresult *result)
 static void query_lost(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
-    query->is_unknown |= stmt->is_write;
-    bool is_harmless = !stmt->is_write || stmt->is_replayable;
-    if (query->is_abandoned || !is_harmless || query->attempts >= PG_ATTEMPTS_MAX ||
-        !pg_query_choose(query))
+    query->is_unknown |= stmt->access != PG_READ;
+    bool is_harmless = stmt->access != PG_WRITE_ONCE;
+    if (query->is_abandoned || !is_harmless || query->attempts >= PG_ATTEMPTS_MAX)
         pg_query_end(query, ERR_CLOSED);
-    else
+    else if (pg_query_choose(query))
         pg_query_again(query);
+    else if (query->pool->coordinator)
+        /* Its shard was split meanwhile. */
+        pg_query_moved(query);
+    else
+        pg_query_end(query, ERR_CLOSED);
 }
 
 /* ---- a batch ends ---- */
@@ -133,14 +137,41 @@ static bool is_retryable(const PGresult *result)
     return slice_starts_with(slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE)), SLICE("40"));
 }
 
+/* Citus says 0A000 of a statement that it cannot plan, too, which no new session mends. The name of
+ * the server's function is no part of a translated message. */
+static bool is_stale_plan(const struct pg_lane *lane, const PGresult *result)
+{
+    slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
+    slice from = slice_cstr(PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION));
+    return slice_eq(state, SLICE("0A000")) &&
+           (!lane->pool->is_coordinator || slice_eq(from, SLICE("RevalidateCachedQuery")));
+}
+
+/* The coordinator lost a node (class 08, connection_exception; 57P, its shutdown) while a write was
+ * under way on several: it may have been committed on all. */
+static bool is_unknown(const struct pg_lane *lane, const PGresult *result)
+{
+    slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
+    return lane->pool->is_coordinator &&
+           (slice_starts_with(state, SLICE("08")) || slice_starts_with(state, SLICE("57P")));
+}
+
 /* The session is unfit, not the statement: 25006 read_only_sql_transaction after a failover, 0A000
  * "cached plan must not change result type" and 26000 invalid_sql_statement_name after a migration
  * or behind a pooler. A new connection prepares everything again. */
-static bool is_session_stale(const PGresult *result)
+static bool is_session_stale(const struct pg_lane *lane, const PGresult *result)
 {
     slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
-    return slice_eq(state, SLICE("25006")) || slice_eq(state, SLICE("0A000")) ||
+    return slice_eq(state, SLICE("25006")) || is_stale_plan(lane, result) ||
            slice_eq(state, SLICE("26000"));
+}
+
+/* The batch was refused before anything was done: a shard has moved, is about to, or its lock was
+ * not to be had in time. */
+static void lane_reroute(struct pg_batch *batch)
+{
+    for (size_t i = batch->query_count; i-- > 0;)
+        pg_query_moved(batch->queries[i]);
 }
 
 static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
@@ -150,7 +181,12 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
      * message carries many queries. So all are sent again, alone, and only the guilty one fails
      * again. */
     struct pg_query *first = batch->queries[0];
-    bool is_stale = first->attempts < PG_STALE_ATTEMPTS_MAX && is_session_stale(result);
+    if (first->stmt->access != PG_READ && is_unknown(lane, result)) {
+        /* A write of the coordinator has a batch of its own (goes_alone of pg/collect.c). */
+        query_lost(first);
+        return;
+    }
+    bool is_stale = first->attempts < PG_STALE_ATTEMPTS_MAX && is_session_stale(lane, result);
     if (batch->query_count == 1 && !is_stale &&
         (!is_retryable(result) || first->is_abandoned || first->attempts >= PG_ATTEMPTS_MAX)) {
         query_fail(first, result);
@@ -170,7 +206,11 @@ static void lane_fail_batch(struct pg_lane *lane, struct pg_batch *batch)
 {
     /* Before lane_replay, which may lose the connection and with it all that is prepared. */
     pg_batch_unprepare(batch, lane);
-    lane_replay(lane, batch);
+    if (batch->failed_at < batch->guard_count &&
+        !is_session_stale(lane, batch->commands[batch->failed_at].result))
+        lane_reroute(batch);
+    else
+        lane_replay(lane, batch);
 }
 
 /* The batch has left the pipeline, committed, rolled back or lost: its slot and its rows are free.
@@ -265,7 +305,7 @@ static void on_up(struct pg_link *link)
 {
     struct pg_lane *lane = lane_of(link);
     /* A new session has prepared nothing. */
-    memset(lane->prepared, 0, sizeof(lane->prepared));
+    memset(lane->prepared, 0, lane->pool->slots_room);
     lane->heard_ns = loop_now_ns(link->loop);
     lane->needs_flush = false;
     lane->pool->is_dirty = true;
@@ -292,6 +332,14 @@ static void on_down(struct pg_link *link, const struct err *why)
     lane->pool->is_dirty = true;
 }
 
+/* A node's address may be another by now. */
+static void on_failure(struct pg_link *link)
+{
+    const struct pg_pool *coordinator = lane_of(link)->pool->coordinator;
+    if (coordinator)
+        pg_shards_refresh(coordinator->shards);
+}
+
 static void on_freed(struct pg_link *link)
 {
     pg_pool_lane_freed(lane_of(link)->pool);
@@ -301,6 +349,7 @@ const struct pg_link_events pg_lane_events = {
     .on_up = on_up,
     .on_readable = on_readable,
     .on_down = on_down,
+    .on_failure = on_failure,
     .on_freed = on_freed,
 };
 

@@ -12,8 +12,11 @@
 #include "pg/pg.h"
 #include "pg/stmt.h"
 
+struct pg_shard;
+struct pg_shards;
+
 enum {
-    PG_SLOTS_MAX = 256,                          /* statements a pool can know */
+    PG_SLOTS_MIN = 256,                          /* room for statements at first */
     PG_BATCH_BYTES_MAX = 1024 * 1024,            /* parameters of a batch of several queries */
     PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* and what they are likely to bring */
     PG_FLIGHT_WRITES = 1, /* batches in flight: the next one collects meanwhile */
@@ -28,18 +31,22 @@ enum {
     PG_KINDS_MAX = 64,       /* statements in a batch */
 };
 
-enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED };
+enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED, QUERY_SPREAD };
 
-/* A statement as this pool knows it. */
+/* A statement as this pool knows it, for each shard it has been sent to. */
 struct pg_slot {
-    const struct pg_stmt *stmt; /* also the key in the map: its address */
+    struct pg_slot_key {
+        const struct pg_stmt *stmt;
+        int64_t shard_id; /* 0: none */
+    } key;                /* in the map */
+    const struct pg_stmt *stmt;
     unsigned index;
-    unsigned tenant_at;                 /* the parameter account_id; PG_PARAMS_MAX: there is none */
-    char *sql[2];                       /* by enum pg_mode; set is NULL without parameters */
-    char name[2][PG_STMT_NAME_MAX + 2]; /* prepared statement: s_name, p_name */
-    uint64_t batch_mark;                /* number of the batch being built ... */
-    size_t kind;                        /* ... and this statement's group in it */
-    size_t result_bytes;                /* of one query: the largest mean of a command lately */
+    unsigned tenant_at; /* the parameter account_id; PG_PARAMS_MAX: there is none */
+    char *sql[2];       /* by enum pg_mode; set is NULL without parameters */
+    char name[2][PG_STMT_NAME_MAX + 24]; /* prepared statement: s_name, p_name, p_name_SHARD */
+    uint64_t batch_mark;                 /* number of the batch being built ... */
+    size_t kind;                         /* ... and this statement's group in it */
+    size_t result_bytes;                 /* of one query: the largest mean of a command lately */
 };
 
 struct pg_queue {
@@ -77,6 +84,7 @@ struct pg_batch {
     size_t query_count;
     struct pg_command *commands; /* one more than command_count: the Sync, which may fail too */
     size_t command_count, command_at; /* results have come for those before command_at */
+    size_t guard_count;               /* the first ones, of a node of a sharded database */
     size_t failed_at;                 /* SIZE_MAX: none */
     uint64_t sent_ns;
     bool is_large; /* of the queue of large reads */
@@ -88,8 +96,8 @@ struct pg_lane {
     bool is_writer, needs_flush;
     struct list flight; /* batches */
     size_t flight_count, large_count;
-    uint64_t heard_ns;              /* last bytes from the server */
-    uint8_t prepared[PG_SLOTS_MAX]; /* bit per enum pg_mode */
+    uint64_t heard_ns; /* last bytes from the server */
+    uint8_t *prepared; /* by slot, a bit per enum pg_mode; slots_room of them */
 };
 
 struct pg_pool {
@@ -98,12 +106,22 @@ struct pg_pool {
     struct timer sweep, hold;
     struct pg_target *target;
     enum pg_mode mode;
+    /* Of a Citus cluster, or may be (a command's): statements are planned by their values, which
+     * name the shard, and each is committed by itself. */
+    bool is_coordinator;
     size_t queue_max, batch_rows_max;
     uint64_t queue_timeout_ns, stall_ns;
     struct map slots;
-    struct pg_slot *slot_list[PG_SLOTS_MAX];
-    size_t slot_count;
+    struct pg_slot **slot_list;
+    size_t slot_count, slots_room;
     struct pg_queue writes, reads, large;
+    /* Of a sharded database. The coordinator's pool has `shards`, and takes care of queries whose
+     * node is not known; a node's pool has its coordinator. */
+    struct pg_shards *shards;
+    struct pg_queue homeless;
+    struct list spreads; /* struct pg_spread, under way */
+    struct pg_pool *coordinator;
+    int64_t group;
     struct list rejected;
     size_t pending; /* waiting, in flight and rejected */
     size_t waiting;
@@ -127,6 +145,12 @@ bool pg_query_choose(struct pg_query *query) MUST_CHECK;
 void pg_queue_push(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_push_front(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_unlink(struct pg_query *query);
+/* Where the pool keeps those that wait to be sent. */
+struct pg_queue *pg_queue_of(struct pg_pool *pool, const struct pg_stmt *stmt);
+/* Something is pending: deadlines are watched. */
+void pg_pool_arm_sweep(struct pg_pool *pool);
+/* Submits it to a node's pool, for that shard. */
+void pg_submit_to(struct pg_pool *node, struct pg_query *query, struct op *op, int64_t shard_id);
 /* The lane's last call; the pool's memory goes with the last lane. */
 void pg_pool_lane_freed(struct pg_pool *pool);
 
@@ -148,10 +172,29 @@ int pg_line_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
 /* Harmless where it is in none. */
 void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
 
-/* slot.c: this pool's slot of a statement, made when new; NULL when out of memory. A template that
- * does not expand is a bug: it prints and aborts. */
-struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt) MUST_CHECK;
+/* route.c: the queue that a query of the pool of a sharded database belongs into; its pool is that
+ * queue's from then on. */
+struct pg_queue *pg_query_route(struct pg_query *query);
+/* A query of a node's pool whose shard has left, or could not be locked: it waits without a node
+ * until the placement has been read again. */
+void pg_query_moved(struct pg_query *query);
+/* The placement was read: queries that waited for it go to their nodes. */
+void pg_route_homeless(struct pg_pool *coordinator);
+
+/* spread.c: asks each shard. op is held until the query has ended, as by pg_submit. false: out of
+ * memory, nothing was started. */
+bool pg_spread_start(struct pg_pool *coordinator, struct pg_query *query, struct op *op) MUST_CHECK;
+void pg_spread_cancel(struct pg_spread *spread);
+/* Ends the queries of all that are under way with ERR_BUSY. */
+void pg_spread_end_all(struct pg_pool *coordinator);
+
+/* slot.c: this pool's slot of a statement (of a shard; 0: none), made when new; NULL when out of
+ * memory. A template that does not expand is a bug: it prints and aborts. */
+struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt,
+                            int64_t shard_id) MUST_CHECK;
 void pg_slot_free_all(struct pg_pool *pool);
+/* Room for that many slots, in the lanes, too. false: out of memory. */
+bool pg_slots_make_room(struct pg_pool *pool, size_t room) MUST_CHECK;
 
 /* collect.c: takes queries from the queue; NULL when all that wait do so for their row, or
  * when out of memory (the first query then ends with ERR_NOMEM). */

@@ -21,17 +21,14 @@
 
 enum {
     REST_MS_MIN = 20, /* back-off: random up to REST_MS_MIN * 2^failures, at most REST_MS_MAX */
-    REST_MS_MAX = 5000,
+    REST_MS_MAX = 2000,
     SERVER_VERSION_MIN = 140000,
 };
 
 /* In the order of link_steps. */
 enum link_step { STEP_REST, STEP_LOOKUP, STEP_CONNECT, STEP_CONNECTED, STEP_AGAIN };
 
-static struct pg_link *link_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct pg_link, op);
-}
+OP_OF(link_of, pg_link)
 
 /* ---- letting go ---- */
 
@@ -63,6 +60,8 @@ static void link_note_failure(struct pg_link *link, enum err_code code, const ch
     if ((link->failures & (link->failures - 1)) == 0)
         log_event(LOG_WARN, "database connection failed", LOG_CSTR("reason", link->last_err.text),
                   LOG_INT("failures", link->failures));
+    if (link->events->on_failure)
+        link->events->on_failure(link);
 }
 
 /* The attempt has ended. On success conn stays for step_connected; else it is NULL by now. */
@@ -97,6 +96,47 @@ void pg_link_lost(struct pg_link *link, enum err_code code, const char *why)
 
 static void link_watch(struct pg_link *link, int events);
 
+/* Writing is watched only while something is left to write, else every turn would wake. Reading
+ * always: the server blocks when its results are not read (a deadlock of two full buffers). */
+static int flush_events(int rc)
+{
+    return rc > 0 ? POLL_READ | POLL_WRITE : POLL_READ;
+}
+
+/* libpq reads and writes by itself; whatever is left is done at the next event. */
+static void link_poll_settings(struct pg_link *link)
+{
+    PGresult *result = NULL;
+    int rc = PQconsumeInput(link->conn) ? PQflush(link->conn) : -1;
+    if (rc < 0) {
+        link_fail_attempt(link, ERR_IO, PQerrorMessage(link->conn));
+        return;
+    }
+    poll_watch_set(link->watch, flush_events(rc));
+    while (!PQisBusy(link->conn) && (result = PQgetResult(link->conn))) {
+        bool is_error = PQresultStatus(result) != PGRES_TUPLES_OK;
+        PQclear(result);
+        if (!is_error)
+            continue;
+        link_fail_attempt(link, ERR_IO, PQerrorMessage(link->conn));
+        return;
+    }
+    if (!PQisBusy(link->conn))
+        link_end_attempt(link);
+}
+
+/* The session is there. Its settings are a part of the attempt, and of its time-out. */
+static void link_send_settings(struct pg_link *link)
+{
+    link->is_setting = PQsetnonblocking(link->conn, 1) == 0 &&
+                       PQsendQuery(link->conn, link->target->settings);
+    int rc = link->is_setting ? PQflush(link->conn) : -1;
+    if (rc >= 0)
+        link_watch(link, flush_events(rc));
+    else
+        link_fail_attempt(link, ERR_IO, PQerrorMessage(link->conn));
+}
+
 static void link_poll_connect(struct pg_link *link)
 {
     link_drop_watch(link);
@@ -109,7 +149,7 @@ static void link_poll_connect(struct pg_link *link)
         link_watch(link, POLL_WRITE);
         break;
     case PGRES_POLLING_OK:
-        link_end_attempt(link);
+        link_send_settings(link);
         break;
     default:
         link_fail_attempt(link, ERR_IO, PQerrorMessage(link->conn));
@@ -119,6 +159,10 @@ static void link_poll_connect(struct pg_link *link)
 static void on_ready(void *owner, int events)
 {
     struct pg_link *link = owner;
+    if (link->is_connecting && link->is_setting) {
+        link_poll_settings(link);
+        return;
+    }
     if (link->is_connecting) {
         link_poll_connect(link);
         return;
@@ -154,10 +198,7 @@ void pg_link_flush(struct pg_link *link)
     if (rc < 0)
         pg_link_lost(link, ERR_CLOSED, PQerrorMessage(link->conn));
     else
-        /* Writing is watched only while something is left to write, else every turn would wake.
-         * Reading always: the server blocks when its results are not read (a deadlock of two full
-         * buffers). */
-        poll_watch_set(link->watch, rc > 0 ? POLL_READ | POLL_WRITE : POLL_READ);
+        poll_watch_set(link->watch, flush_events(rc));
 }
 
 static void on_connect_timeout(struct timer *timer)
@@ -173,9 +214,9 @@ static void on_connect_timeout(struct timer *timer)
 static uint64_t link_rest_ms(const struct pg_link *link)
 {
     /* Random over the whole range, so that the processes of a cluster do not return at the same
-     * time after the database's restart. 20 << 8 is past REST_MS_MAX. */
+     * time after the database's restart. 20 << 7 is past REST_MS_MAX. */
     uint64_t ceiling = REST_MS_MAX;
-    if (link->failures < 8)
+    if (link->failures < 7)
         ceiling = (uint64_t)REST_MS_MIN << link->failures;
     return REST_MS_MIN / 2 + random_below(ceiling);
 }
@@ -267,6 +308,7 @@ static enum op_result step_connect(struct op *op)
     PQsetNoticeProcessor(link->conn, on_notice, NULL);
     op_hold(op, "pg connect");
     link->is_connecting = true;
+    link->is_setting = false;
     timer_start_in_ms(&link->connect_timer, link->connect_timeout_ms);
     link_watch(link, POLL_WRITE); /* PGRES_POLLING_WRITING is where libpq wants to begin */
     /* a watch that failed has ended the attempt, and released the hold, within link_watch */
@@ -282,8 +324,6 @@ static const char *link_check_server(struct pg_link *link)
     const char *encoding = PQparameterStatus(link->conn, "server_encoding");
     if (!slice_eq(slice_cstr(encoding), SLICE("UTF8")))
         return "the database's encoding is not UTF8; create it with encoding 'UTF8'";
-    if (PQsetnonblocking(link->conn, 1) != 0)
-        return PQerrorMessage(link->conn);
     /* From here on the connection takes only the extended protocol: no PQexec, no PQsendQuery. */
     if (link->is_pipeline && !PQenterPipelineMode(link->conn))
         return PQerrorMessage(link->conn);
@@ -297,6 +337,7 @@ static enum op_result step_connected(struct op *op)
         return op_jump(op, STEP_REST);
     }
     const char *why = link_check_server(link);
+    link_drop_watch(link);
     if (!why)
         link_watch(link, POLL_READ);
     if (!why && !link->watch)

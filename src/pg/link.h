@@ -24,6 +24,8 @@ struct pg_link_events {
     void (*on_readable)(struct pg_link *link);
     /* It was up and is lost, or is closed while up; conn is still there to read. */
     void (*on_down)(struct pg_link *link, const struct err *why);
+    /* An attempt to connect has failed, or the connection was lost; may be NULL. */
+    void (*on_failure)(struct pg_link *link);
     /* The last call: memory may go. */
     void (*on_freed)(struct pg_link *link);
 };
@@ -49,9 +51,9 @@ struct pg_link {
     struct poll_watch *watch;
     struct dns_query query;
     struct pg_endpoints endpoints;
-    size_t host_first, host_at; /* the attempt begins at host_first */
-    unsigned failures;          /* in a row */
-    bool is_connecting, is_resolving;
+    size_t host_first, host_at;                   /* the attempt begins at host_first */
+    unsigned failures;                            /* in a row */
+    bool is_connecting, is_setting, is_resolving; /* is_setting: while it connects */
 };
 
 /* Starts the op; the first attempt begins in the next drain. All pointers outlive the link. */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
+#include "pg/script.h"
 #include "pg/sync.h"
 
 enum { MIGRATIONS_MAX = 1000, FILE_BYTES_MAX = 1024 * 1024 };
@@ -74,34 +75,28 @@ static int migrator_list(struct migrator *m, const struct embed_file *files, siz
 
 /* ---- what is recorded ---- */
 
-static const struct pg_column checksum_params[] = {PG_ARG("content", PG_BYTES)};
-static const struct pg_column checksum_columns[] = {PG_ARG("checksum", PG_BYTES)};
 static const struct pg_stmt checksum_stmt = {
     .name = "migration_checksum",
     .sql = "select :ord, sha256(:content) @from",
-    PG_PARAMS(checksum_params),
-    PG_COLUMNS(checksum_columns),
+    PG_TAKES(PG_ARG("content", PG_BYTES)),
+    PG_GIVES(PG_ARG("checksum", PG_BYTES)),
     .no_account = "looks at no table",
 };
 
-static const struct pg_column recorded_columns[] = {
-    PG_ARG("version", PG_I64), PG_ARG("name", PG_TEXT), PG_ARG("checksum", PG_BYTES)};
 static const struct pg_stmt recorded_stmt = {
     .name = "migration_recorded",
     .sql = "select :ord, version::bigint, name, checksum from sluice.migration order by version",
-    PG_COLUMNS(recorded_columns),
+    PG_GIVES(PG_ARG("version", PG_I64), PG_ARG("name", PG_TEXT), PG_ARG("checksum", PG_BYTES)),
     .no_account = "the schema's own history",
 };
 
-static const struct pg_column record_params[] = {PG_ARG("version", PG_I64), PG_ARG("name", PG_TEXT),
-                                                 PG_ARG("content", PG_BYTES)};
 static const struct pg_stmt record_stmt = {
     .name = "migration_record",
     .sql = "insert into sluice.migration (version, name, checksum, applied_at) "
            "@row :version, :name, sha256(:content), now() @end",
-    PG_PARAMS(record_params),
+    PG_TAKES(PG_ARG("version", PG_I64), PG_ARG("name", PG_TEXT), PG_ARG("content", PG_BYTES)),
     .match = PG_MATCH_NONE,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
     .no_account = "the schema's own history",
 };
 
@@ -189,13 +184,16 @@ static int migrator_prepare(struct migrator *m)
 static int migrator_apply_in_transaction(struct migrator *m, const struct migration *migration)
 {
     const struct embed_file *file = migration->file;
-    /* Embedded files have no NUL at their end; PQexec wants one. */
-    char *sql = arena_cstr(&m->arena, file_bytes(file));
-    if (!sql)
-        return err_set(m->err, ERR_NOMEM, "the file is too large");
-    int rc = pg_sync_run(m->sync, sql, m->err);
-    if (rc != OK)
-        return rc;
+    slice script = file_bytes(file), statement;
+    while (pg_script_next(&script, &statement)) {
+        /* PQexec wants a NUL at the end. */
+        char *sql = arena_cstr(&m->arena, statement);
+        if (!sql)
+            return err_set(m->err, ERR_NOMEM, "the file is too large");
+        int rc = pg_sync_run(m->sync, sql, m->err);
+        if (rc != OK)
+            return rc;
+    }
     struct pg_value params[] = {pg_i64(migration->version), pg_text(slice_cstr(file->name)),
                                 pg_bytes(file_bytes(file))};
     return pg_sync_exec(m->sync, &record_stmt, params, NULL, NULL, m->err);

@@ -48,8 +48,8 @@ static void payload_free(struct pg_notify *notify, struct payload *payload)
 
 static void payloads_free(struct pg_notify *notify)
 {
-    LIST_EACH(&notify->payloads, link)
-    payload_free(notify, LIST_ITEM(link, struct payload, link));
+    LIST_EACH(&notify->payloads, struct payload, payload, link)
+        payload_free(notify, payload);
 }
 
 void pg_notify_send(struct pg_notify *notify, slice text)
@@ -89,9 +89,7 @@ static void take_payloads(struct pg_notify *notify, struct buf *out)
     append_be32(out, 25);
     append_be32(out, (uint32_t)notify->queued.count);
     append_be32(out, 1);
-    LIST_EACH(&notify->payloads, link)
-    {
-        struct payload *payload = LIST_ITEM(link, struct payload, link);
+    LIST_EACH(&notify->payloads, struct payload, payload, link) {
         append_be32(out, (uint32_t)payload->text.len);
         buf_append(out, payload->text);
         payload_free(notify, payload);
@@ -218,16 +216,14 @@ struct pg_notify *pg_notify_new(struct loop *loop, const struct pg_notify_config
 {
     ASSERT(config->on_notify && strlen(config->channel) <= CHANNEL_MAX);
     struct pg_notify *notify = mem_zalloc(sizeof(*notify));
-    if (!notify) {
-        err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!notify)
+        return err_null(err, ERR_NOMEM, "out of memory");
     notify->loop = loop;
     notify->config = *config;
     snprintf(notify->channel, sizeof(notify->channel), "%s", config->channel);
     list_init(&notify->payloads);
     map_init(&notify->queued, PG_NOTIFY_QUEUE_MAX);
-    notify->target = pg_target_new(config->conninfo, NULL, "-c statement_timeout=10000", err);
+    notify->target = pg_target_new(config->conninfo, NULL, "('statement_timeout','10000')", err);
     if (!notify->target) {
         free_memory(&notify->garbage);
         return NULL;
@@ -248,9 +244,4 @@ void pg_notify_free(struct pg_notify *notify)
     notify->is_closing = true;
     loop_hook_remove(&notify->hook);
     pg_link_close(&notify->link);
-}
-
-bool pg_notify_is_listening(const struct pg_notify *notify)
-{
-    return notify->is_listening;
 }

@@ -32,7 +32,5 @@ struct pg_notify *pg_notify_new(struct loop *loop, const struct pg_notify_config
 void pg_notify_free(struct pg_notify *notify);
 /* Queued and sent at the end of the turn; equal payloads of a turn once. Best effort. */
 void pg_notify_send(struct pg_notify *notify, slice payload);
-/* For tests. */
-bool pg_notify_is_listening(const struct pg_notify *notify);
 
 #endif

@@ -11,6 +11,9 @@
  *   set   ONE statement for all queries of a kind: parameters are arrays, unnested in order
  *   pipe  one plain statement a query, each naming its account by `account_id = $1`
  *
+ * Of a Citus cluster (is_sharded) the pool has one of these for each node, and sends a query to the
+ * node that has its account's shard (pg/shards.h, pg/route.c).
+ *
  * Limits: PG_PARAMS_MAX, PG_COLUMNS_MAX; a bounded queue (ERR_BUSY past it); batches of at most
  * batch_rows_max queries, about 1 MB of parameters, and about 2 MB of what such queries brought
  * lately; a query with over PG_ALONE_BYTES of parameters goes alone.
@@ -112,6 +115,12 @@ struct pg_column {
 #define PG_WORD(name_, struct_, member_, words_) \
     PG_MEMBER(name_, PG_TEXT, PG_IS_WORD, struct_, member_, .words = (words_))
 
+enum pg_access {
+    PG_READ,       /* goes to any connection; running it twice is harmless */
+    PG_WRITE,      /* to a writer connection; running it twice is harmless and returns the same */
+    PG_WRITE_ONCE, /* likewise, but it must not be run a second time */
+};
+
 enum pg_match {
     PG_MATCH_ORD,  /* set mode: the first result column is `:ord` (bigint, not in `columns`) */
     PG_MATCH_KEY,  /* an INSERT, whose RETURNING cannot see the ordinal: the first key_count result
@@ -144,9 +153,8 @@ struct pg_stmt {
      * order they were submitted, and sets are sorted by them. 0: rows cannot meet. */
     uint8_t key_count;
     enum pg_match match;
-    bool is_write;      /* goes to a writer connection */
-    bool is_replayable; /* running it twice is harmless and returns the same (reads are always) */
-    bool goes_alone;    /* never shares a batch: DDL */
+    enum pg_access access;
+    bool goes_alone; /* never shares a batch: DDL */
     /* A read whose rows may be large: one at a time, on one of the readers, which takes no other
      * read meanwhile where there is a second. So no small read waits behind it. */
     bool is_large;
@@ -157,9 +165,23 @@ struct pg_stmt {
      * and columns, and it finds what it did. So that the usual case does not check. NULL: itself.
      */
     const struct pg_stmt *again;
+    /* Of a table of which each node of a sharded database has a copy, kept alike by the
+     * coordinator: it is asked there (pg/shards.h), as statements without an account are. */
+    bool is_copied;
+    /* Without an account, over tables that are distributed: a sharded database is asked for each
+     * shard. Of all their rows the first spread_max are answered (0: all), in ascending order of
+     * the columns that spread_order names, divided by spaces; each shard answers as many in that
+     * order. Without an order the shards take turns. Parameters PG_HASH_MIN and PG_HASH_MAX become
+     * the bounds of uuid_hash(account_id) in the shard. A shard whose node is away has no rows. */
+    bool is_spread;
+    uint16_t spread_max;
+    const char *spread_order;
     /* NULL, or why this statement may lack account_id (checked by the lint test). */
     const char *no_account;
 };
+
+#define PG_HASH_MIN "hash_min"
+#define PG_HASH_MAX "hash_max"
 
 #define PG_COLUMNS(array) .columns = (array), .column_count = ARRAY_LEN(array)
 #define PG_PARAMS(array)  .params = (array), .param_count = ARRAY_LEN(array)
@@ -247,6 +269,7 @@ struct pg_query {
                   1];    /* of an SQL error (ERR_IO, ERR_INVALID, ERR_TIMEOUT); else empty */
     slice message;       /* the server's sentence, in the op's arena; may be SLICE_NONE. For logs */
     struct pg_rows rows; /* in the op's arena */
+    bool is_partial;     /* OK, but shards of a sharded database did not answer (is_spread) */
     /* private to pg */
     struct pg_pool *pool;
     struct pg_queue *queue;
@@ -257,6 +280,8 @@ struct pg_query {
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;
+    int64_t shard_id;         /* of a sharded database, for a node; 0: none */
+    struct pg_spread *spread; /* under way as one (pg/spread.c) */
     uint8_t state, attempts;
     bool is_single, is_abandoned, has_rerun;
     char text[48]; /* a parameter that the store made up */
@@ -270,14 +295,20 @@ struct pg_pool_config {
     const char *conninfo; /* URI or key=value; several hosts and Unix sockets are fine; copied */
     const char *application_name; /* NULL: "sluice" */
     struct dns_resolver *dns;     /* outlives the pool */
-    enum pg_mode mode;
-    unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together */
+    enum pg_mode mode;            /* for tests: PG_MODE_PIPE makes no sets */
+    /* Of a command, on whatever database: plans depend on the values, no write shares a batch. */
+    bool is_command;
+    bool is_sharded;               /* conninfo is that of the coordinator of a Citus cluster */
+    unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together. Of each node */
     size_t queue_max;              /* queries waiting, 0: 10000; shared (base/share.h) */
     size_t batch_rows_max;         /* 0: 1024 */
     unsigned queue_timeout_ms;     /* 0: 5000 */
     unsigned statement_timeout_ms; /* 0: 10000 */
     unsigned lock_timeout_ms;      /* 0: 1000 */
     unsigned connect_timeout_ms;   /* one attempt, 0: 5000 */
+    /* private to pg: a node of the cluster, in the place of the conninfo's hosts */
+    const char *host, *port;
+    int64_t group;
 };
 
 enum { PG_LANES_MAX = 64 };
@@ -292,8 +323,6 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
 void pg_pool_free(struct pg_pool *pool);
 /* At least one writer and one reader are connected. For /readyz. */
 bool pg_pool_is_ready(const struct pg_pool *pool);
-/* For tests: why the last connection attempt failed ("" when there was none); for a person. */
-const char *pg_pool_last_error(const struct pg_pool *pool);
 /* Queries waiting and in flight. */
 size_t pg_pool_pending(const struct pg_pool *pool);
 
@@ -304,8 +333,5 @@ size_t pg_pool_pending(const struct pg_pool *pool);
  * flight is drained by the pool, which holds op until then (bounded by statement_timeout) but
  * copies no result and sends it never again. */
 void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op);
-
-/* For tests: the process ids of the server's backends that are connected now. */
-size_t pg_pool_backends(const struct pg_pool *pool, int *pids, size_t cap);
 
 #endif

@@ -10,10 +10,10 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "pg/lane.h"
+#include "pg/shards.h"
 #include "pg/value.h"
 
-enum { SWEEP_MS = 100 };
+enum { SWEEP_MS = 100, SLOTS_MAX = 1024 * 1024 };
 
 static struct metric waiting_metric = METRIC_INIT(
     "sluice_pg_queries_waiting", "Queries waiting for a database connection.", METRIC_GAUGE);
@@ -57,7 +57,7 @@ void pg_queue_unlink(struct pg_query *query)
 }
 
 /* The sweep runs only while queries are pending: an idle process wakes for nothing. */
-static void pool_arm_sweep(struct pg_pool *pool)
+void pg_pool_arm_sweep(struct pg_pool *pool)
 {
     if (!timer_is_armed(&pool->sweep))
         timer_start_in_ms(&pool->sweep, SWEEP_MS);
@@ -134,25 +134,28 @@ static void query_init(struct pg_pool *pool, struct pg_query *query)
     query->expires_ns = query->deadline_ns ? query->deadline_ns
                                            : query->queued_ns + pool->queue_timeout_ns;
     query->attempts = 0;
+    query->shard_id = 0;
+    query->is_partial = false;
     query->is_single = query->is_abandoned = query->has_rerun = false;
     query->param_bytes = 0;
     for (size_t i = 0; i < stmt->param_count; i++)
         query->param_bytes += pg_value_size(&query->params[i]);
     /* Reads do not exclude each other, and inserts without a key cannot meet on a row. */
-    bool has_row = stmt->is_write && stmt->key_count > 0;
+    bool has_row = stmt->access != PG_READ && stmt->key_count > 0;
     query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
 }
 
 bool pg_query_choose(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
-    query->slot = pg_slot_get(query->pool, query->is_unknown && stmt->again ? stmt->again : stmt);
+    query->slot = pg_slot_get(query->pool, query->is_unknown && stmt->again ? stmt->again : stmt,
+                              query->shard_id);
     return query->slot != NULL;
 }
 
-static struct pg_queue *queue_of(struct pg_pool *pool, const struct pg_stmt *stmt)
+struct pg_queue *pg_queue_of(struct pg_pool *pool, const struct pg_stmt *stmt)
 {
-    if (stmt->is_write)
+    if (stmt->access != PG_READ)
         return &pool->writes;
     return stmt->is_large ? &pool->large : &pool->reads;
 }
@@ -174,18 +177,18 @@ static void query_cut(struct op_wait *wait)
         /* It cannot be taken out of a batch; the op stays held until its result has come. */
         query->is_abandoned = true;
         break;
+    case QUERY_SPREAD:
+        pg_spread_cancel(query->spread);
+        break;
     case QUERY_IDLE:
         break;
     }
 }
 
-void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
+/* Into the queue, or it ends at the end of this turn. */
+static void query_enqueue(struct pg_query *query, struct pg_queue *queue)
 {
-    query_check(query);
-    query_init(pool, query);
-    op_wait_begin(op, &query->wait, query->stmt->name, query_cut);
-    pool->pending++;
-    struct pg_queue *queue = queue_of(pool, query->stmt);
+    struct pg_pool *pool = query->pool;
     /* The slot first: pg_line_join reads from it which parameter is the account. */
     int code = pg_query_choose(query) ? OK : ERR_NOMEM;
     if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
@@ -196,16 +199,40 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
         pg_queue_push(queue, query);
     else
         pool_reject(pool, query, code);
-    pool_arm_sweep(pool);
+}
+
+static void query_begin(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    query_check(query);
+    query_init(pool, query);
+    op_wait_begin(op, &query->wait, query->stmt->name, query_cut);
+    pool->pending++;
+    pg_pool_arm_sweep(pool);
+}
+
+void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
+{
+    query_begin(pool, query, op);
+    if (!pool->shards)
+        query_enqueue(query, pg_queue_of(pool, query->stmt));
+    else if (!query->stmt->is_spread)
+        query_enqueue(query, pg_query_route(query));
+    else if (!pg_spread_start(pool, query, op))
+        pool_reject(pool, query, ERR_NOMEM);
+}
+
+void pg_submit_to(struct pg_pool *node, struct pg_query *query, struct op *op, int64_t shard_id)
+{
+    query_begin(node, query, op);
+    query->shard_id = shard_id;
+    query_enqueue(query, pg_queue_of(node, query->stmt));
 }
 
 /* ---- the end of a turn ---- */
 
 static void pool_end_rejected(struct pg_pool *pool)
 {
-    struct list *link;
-    while ((link = list_pop_front(&pool->rejected))) {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_DRAIN(&pool->rejected, struct pg_query, query, link) {
         pg_query_end(query, query->status);
     }
 }
@@ -247,9 +274,7 @@ static size_t pool_writing(const struct pg_pool *pool)
     uint64_t since_ns = loop_now_ns(pool->loop) - (uint64_t)PG_HOLD_MS * 1000 * 1000;
     size_t count = 0;
     for (size_t i = 0; i < pool->writer_count; i++) {
-        LIST_EACH(&pool->lanes[i]->flight, link)
-        {
-            const struct pg_batch *batch = LIST_ITEM(link, struct pg_batch, link);
+        LIST_EACH(&pool->lanes[i]->flight, const struct pg_batch, batch, link) {
             count += batch->sent_ns > since_ns ? batch->query_count : 0;
         }
     }
@@ -289,6 +314,13 @@ static void pool_flush(struct pg_pool *pool)
             pg_lane_flush(pool->lanes[i]);
 }
 
+/* Of the nodes' pools, too. */
+static size_t pool_waiting(const struct pg_pool *pool)
+{
+    const struct pg_pool *whole = pool->coordinator ? pool->coordinator : pool;
+    return whole->waiting + (whole->shards ? pg_shards_waiting(whole->shards) : 0);
+}
+
 static void on_turn_end(struct loop_hook *hook)
 {
     struct pg_pool *pool = CONTAINER_OF(hook, struct pg_pool, hook);
@@ -298,16 +330,14 @@ static void on_turn_end(struct loop_hook *hook)
     pool->is_dirty = false;
     pool_end_rejected(pool);
     pool_flush(pool);
-    metric_set(metric_series(&waiting_metric, SLICE_NONE), (double)pool->waiting);
+    metric_set(metric_series(&waiting_metric, SLICE_NONE), (double)pool_waiting(pool));
 }
 
 /* ---- deadlines ---- */
 
 static void queue_expire(struct pg_queue *queue, uint64_t now_ns)
 {
-    LIST_EACH(&queue->queries, link)
-    {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&queue->queries, struct pg_query, query, link) {
         if (query->expires_ns > now_ns)
             continue;
         pg_queue_unlink(query);
@@ -324,9 +354,12 @@ static void on_sweep(struct timer *timer)
     queue_expire(&pool->writes, now_ns);
     queue_expire(&pool->reads, now_ns);
     queue_expire(&pool->large, now_ns);
+    queue_expire(&pool->homeless, now_ns);
+    if (pool->homeless.count)
+        pg_shards_refresh(pool->shards);
     pool->is_dirty = true;
     if (pool->pending)
-        pool_arm_sweep(pool);
+        pg_pool_arm_sweep(pool);
 }
 
 /* ---- making and unmaking ---- */
@@ -334,9 +367,12 @@ static void on_sweep(struct timer *timer)
 static void pool_free_memory(struct loop_garbage *garbage)
 {
     struct pg_pool *pool = CONTAINER_OF(garbage, struct pg_pool, garbage);
-    for (size_t i = 0; i < pool->lane_count; i++)
+    for (size_t i = 0; i < pool->lane_count; i++) {
+        mem_free(pool->lanes[i]->prepared);
         mem_free(pool->lanes[i]);
+    }
     pg_slot_free_all(pool);
+    pg_queue_deinit(&pool->homeless);
     pg_queue_deinit(&pool->writes);
     pg_queue_deinit(&pool->reads);
     pg_queue_deinit(&pool->large);
@@ -362,6 +398,13 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
         if (!pool->lanes[i])
             return ERR_NOMEM;
     }
+    if (!pg_slots_make_room(pool, PG_SLOTS_MIN))
+        return ERR_NOMEM;
+    if (config->is_sharded && !config->host) {
+        pool->shards = pg_shards_new(pool, config);
+        if (!pool->shards)
+            return ERR_NOMEM;
+    }
     unsigned timeout_ms = config->connect_timeout_ms ? config->connect_timeout_ms : 5000;
     for (size_t i = 0; i < pool->lane_count; i++) {
         struct pg_lane *lane = pool->lanes[i];
@@ -378,22 +421,41 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
     return OK;
 }
 
-/* 512 bytes hold the settings and two numbers of at most ten digits. */
+static bool is_coordinator(const struct pg_pool_config *config)
+{
+    return config->is_command || (config->is_sharded && !config->host);
+}
+
+/* 1024 bytes hold the settings and two numbers of at most ten digits. */
 static struct pg_target *pool_target(const struct pg_pool_config *config, struct err *err)
 {
-    char settings[512];
+    char settings[1024];
     unsigned statement_ms = config->statement_timeout_ms ? config->statement_timeout_ms : 10000;
     unsigned lock_ms = config->lock_timeout_ms ? config->lock_timeout_ms : 1000;
+    /* The coordinator's plans depend on the values, which tell the shard. */
+    const char *plans = is_coordinator(config) ? "auto" : "force_generic_plan";
+    /* A node's own settings refuse to change a shard's tables by their names: Citus does not know
+     * that pg/shards.c keeps its rules. */
+    const char *more = config->host ? ",('citus.enable_manual_changes_to_shards','on')" : "";
     snprintf(settings, sizeof(settings),
-             PG_SETTINGS_PLAN " -c statement_timeout=%u -c lock_timeout=%u", statement_ms, lock_ms);
-    return pg_target_new(config->conninfo, config->application_name, settings, err);
+             PG_SETTINGS_PLAN
+             ",('statement_timeout','%u'),('lock_timeout','%u'),('plan_cache_mode','%s')%s",
+             statement_ms, lock_ms, plans, more);
+    struct pg_target *target =
+        pg_target_new(config->conninfo, config->application_name, settings, err);
+    if (!target || !config->host || pg_target_point_to(target, config->host, config->port))
+        return target;
+    pg_target_free(target);
+    return err_null(err, ERR_NOMEM, "out of memory");
 }
 
 static void pool_set_limits(struct pg_pool *pool, const struct pg_pool_config *config)
 {
     unsigned statement_ms = config->statement_timeout_ms ? config->statement_timeout_ms : 10000;
     unsigned queue_ms = config->queue_timeout_ms ? config->queue_timeout_ms : 5000;
-    pool->mode = config->mode;
+    pool->is_coordinator = is_coordinator(config);
+    pool->mode = pool->is_coordinator ? PG_MODE_PIPE : config->mode;
+    pool->group = config->group;
     pool->queue_max = config->queue_max ? config->queue_max : 10000;
     pool->batch_rows_max = config->batch_rows_max ? config->batch_rows_max : 1024;
     pool->queue_timeout_ns = (uint64_t)queue_ms * 1000 * 1000;
@@ -407,21 +469,21 @@ static void pool_set_limits(struct pg_pool *pool, const struct pg_pool_config *c
 struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *config, struct err *err)
 {
     struct pg_pool *pool = mem_zalloc(sizeof(*pool));
-    if (!pool) {
-        err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!pool)
+        return err_null(err, ERR_NOMEM, "out of memory");
     pool->loop = loop;
     pool_set_limits(pool, config);
     ASSERT(pool->lane_count <= PG_LANES_MAX);
-    map_init(&pool->slots, PG_SLOTS_MAX);
+    map_init(&pool->slots, SLOTS_MAX);
     /* A maximum far above need: arrays are built only for batches of several queries, about 1
      * MB. */
     buf_init(&pool->scratch, (size_t)3 * PG_PARAM_BYTES_MAX);
     pg_queue_init(&pool->writes);
     pg_queue_init(&pool->reads);
     pg_queue_init(&pool->large);
+    pg_queue_init(&pool->homeless);
     list_init(&pool->rejected);
+    list_init(&pool->spreads);
     timer_init(&pool->sweep, loop, on_sweep);
     timer_init(&pool->hold, loop, on_hold_end);
     pool->target = pool_target(config, err);
@@ -438,16 +500,22 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     }
     pool->hook.run = on_turn_end;
     loop_hook_add(loop, &pool->hook, LOOP_PHASE_DATABASE);
+    if (pool->shards)
+        pg_shards_refresh(pool->shards);
     return pool;
 }
 
-static void queue_end_all(struct pg_queue *queue)
+/* Those of a node that is let go ask for their node again, last one first: each goes to the front.
+ */
+static void queue_end_all(struct pg_pool *pool, struct pg_queue *queue)
 {
-    LIST_EACH(&queue->queries, link)
-    {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    while (!list_is_empty(&queue->queries)) {
+        struct pg_query *query = LIST_ITEM(queue->queries.prev, struct pg_query, link);
         pg_queue_unlink(query);
-        pg_query_end(query, ERR_BUSY);
+        if (pool->coordinator)
+            pg_query_moved(query);
+        else
+            pg_query_end(query, ERR_BUSY);
     }
 }
 
@@ -459,11 +527,14 @@ void pg_pool_free(struct pg_pool *pool)
     /* Links first: within pg_link_close their lost queries return to the queues, which end after
      * them. */
     pool->is_closing = true;
+    pg_spread_end_all(pool);
+    pg_shards_free(pool->shards);
     for (size_t i = 0; i < pool->lane_count; i++)
         pg_link_close(&pool->lanes[i]->link);
-    queue_end_all(&pool->writes);
-    queue_end_all(&pool->reads);
-    queue_end_all(&pool->large);
+    queue_end_all(pool, &pool->writes);
+    queue_end_all(pool, &pool->reads);
+    queue_end_all(pool, &pool->large);
+    queue_end_all(pool, &pool->homeless);
     pool_end_rejected(pool);
     ASSERT(pool->pending == 0);
     timer_stop(&pool->sweep);
@@ -479,27 +550,10 @@ bool pg_pool_is_ready(const struct pg_pool *pool)
     for (size_t i = 0; i < pool->lane_count; i++)
         /* Writers come first in the array. */
         *(i < pool->writer_count ? &writers : &readers) += pool->lanes[i]->link.is_up;
-    return writers > 0 && readers > 0;
-}
-
-const char *pg_pool_last_error(const struct pg_pool *pool)
-{
-    for (size_t i = 0; i < pool->lane_count; i++)
-        if (pool->lanes[i]->link.last_err.code != OK)
-            return pool->lanes[i]->link.last_err.text;
-    return "";
+    return writers > 0 && readers > 0 && (!pool->shards || pg_shards_is_ready(pool->shards));
 }
 
 size_t pg_pool_pending(const struct pg_pool *pool)
 {
-    return pool->pending;
-}
-
-size_t pg_pool_backends(const struct pg_pool *pool, int *pids, size_t cap)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < pool->lane_count && count < cap; i++)
-        if (pool->lanes[i]->link.is_up)
-            pids[count++] = PQbackendPID(pool->lanes[i]->link.conn);
-    return count;
+    return pool->pending + (pool->shards ? pg_shards_pending(pool->shards) : 0);
 }

@@ -51,6 +51,14 @@ unsigned pg_stmt_param_oid(const struct pg_stmt *stmt, enum pg_mode mode, size_t
     return mode == PG_MODE_SET ? types[type].array_oid : types[type].oid;
 }
 
+unsigned pg_stmt_account_at(const struct pg_stmt *stmt)
+{
+    for (unsigned i = 0; i < stmt->param_count; i++)
+        if (stmt->params[i].type == PG_UUID && strcmp(stmt->params[i].name, "account_id") == 0)
+            return i;
+    return PG_PARAMS_MAX;
+}
+
 struct expansion {
     const struct pg_stmt *stmt;
     enum pg_mode mode;

@@ -17,11 +17,13 @@ int pg_stmt_expand(const struct pg_stmt *stmt, enum pg_mode mode, struct buf *ou
 unsigned pg_stmt_param_oid(const struct pg_stmt *stmt, enum pg_mode mode, size_t i);
 /* For tests. */
 const char *pg_type_name(enum pg_type type);
+/* Which parameter is the account; PG_PARAMS_MAX: none is. */
+unsigned pg_stmt_account_at(const struct pg_stmt *stmt);
 
-/* GUCs of each connection of ours: plans pinned (pg/stmt.c), no surprises from role settings. */
-#define PG_SETTINGS_PLAN                                                                  \
-    "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off " \
-    "-c enable_bitmapscan=off -c enable_mergejoin=off -c jit=off -c "                     \
-    "max_parallel_workers_per_gather=0"
+/* GUCs of each connection of ours as pg_target_new wants them: plans pinned (pg/stmt.c), no
+ * surprises from role settings. */
+#define PG_SETTINGS_PLAN                                                              \
+    "('enable_seqscan','off'),('enable_hashjoin','off'),('enable_bitmapscan','off')," \
+    "('enable_mergejoin','off'),('jit','off'),('max_parallel_workers_per_gather','0')"
 
 #endif

@@ -35,13 +35,11 @@ static void on_notice(void *owner, const char *message)
 struct pg_sync *pg_sync_open(const char *conninfo, struct err *err)
 {
     struct pg_sync *sync = mem_zalloc(sizeof(*sync));
-    if (!sync) {
-        err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!sync)
+        return err_null(err, ERR_NOMEM, "out of memory");
     /* Ten times the pool's: a person waits for the command, and DDL waits for running transactions.
      * No statement_timeout of ours, because a migration may rewrite a table. */
-    sync->target = pg_target_new(conninfo, NULL, "-c lock_timeout=10000", err);
+    sync->target = pg_target_new(conninfo, NULL, "('lock_timeout','10000')", err);
     if (sync->target)
         sync->conn = pg_target_connect_blocking(sync->target);
     if (sync->conn && PQstatus(sync->conn) == CONNECTION_OK) {

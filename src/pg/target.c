@@ -48,6 +48,13 @@ static int host_init(struct pg_host *host, slice name, slice address, slice port
     return host->name && host->address && host->port ? OK : ERR_NOMEM;
 }
 
+static void host_deinit(struct pg_host *host)
+{
+    mem_free(host->name);
+    mem_free(host->address);
+    mem_free(host->port);
+}
+
 static int target_split_hosts(struct pg_target *target, slice names, slice addresses, slice ports,
                               struct err *err)
 {
@@ -126,18 +133,17 @@ struct pg_target *pg_target_new(const char *conninfo, const char *application_na
                                 const char *settings, struct err *err)
 {
     struct pg_target *target = mem_zalloc(sizeof(*target));
-    if (!target) {
-        err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!target)
+        return err_null(err, ERR_NOMEM, "out of memory");
     if (target_parse(target, conninfo, err) != OK)
         goto fail;
-    /* Of a setting given twice in the startup packet the last one wins, so the operator's come
-     * last. */
-    const char *more = option_get(target->options, "options");
+    /* By a statement and not in the startup packet, which poolers refuse. */
     struct buf text;
     buf_init(&text, 64 * 1024);
-    buf_printf(&text, "%s %s", settings, more ? more : "");
+    buf_printf(&text,
+               "select set_config(s.name, w.value, false) from (values %s) w(name, value) "
+               "join pg_catalog.pg_settings s on s.name = w.name and s.source <> 'client'",
+               settings);
     target->settings = buf_take(&text, NULL);
     buf_deinit(&text);
     target->application_name = mem_strdup(application_name ? application_name : "sluice");
@@ -149,15 +155,37 @@ fail:
     return NULL;
 }
 
+static void target_free_hosts(struct pg_target *target)
+{
+    for (size_t i = 0; i < target->host_count; i++)
+        host_deinit(&target->hosts[i]);
+}
+
+bool pg_target_point_to(struct pg_target *target, const char *host, const char *port)
+{
+    struct pg_host one = {NULL};
+    if (host_init(&one, slice_cstr(host), SLICE(""), slice_cstr(port)) != OK) {
+        host_deinit(&one);
+        return false;
+    }
+    target_free_hosts(target);
+    target->hosts[0] = one;
+    target->host_count = 1;
+    return true;
+}
+
+bool pg_target_points_to(const struct pg_target *target, const char *host, const char *port)
+{
+    const struct pg_host *first = &target->hosts[0];
+    return target->host_count == 1 && strcmp(first->name, host) == 0 &&
+           strcmp(first->port, port) == 0;
+}
+
 void pg_target_free(struct pg_target *target)
 {
     if (!target)
         return;
-    for (size_t i = 0; i < target->host_count; i++) {
-        mem_free(target->hosts[i].name);
-        mem_free(target->hosts[i].address);
-        mem_free(target->hosts[i].port);
-    }
+    target_free_hosts(target);
     if (target->options)
         PQconninfoFree(target->options);
     mem_free(target->application_name);
@@ -172,42 +200,39 @@ enum { LIST_BYTES_MAX = 64 * 1024 };
 void pg_endpoints_init(struct pg_endpoints *endpoints)
 {
     endpoints->count = 0;
-    buf_init(&endpoints->hosts, LIST_BYTES_MAX);
-    buf_init(&endpoints->addresses, LIST_BYTES_MAX);
-    buf_init(&endpoints->ports, LIST_BYTES_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(endpoints->lists); i++)
+        buf_init(&endpoints->lists[i], LIST_BYTES_MAX);
 }
 
 void pg_endpoints_deinit(struct pg_endpoints *endpoints)
 {
-    buf_deinit(&endpoints->hosts);
-    buf_deinit(&endpoints->addresses);
-    buf_deinit(&endpoints->ports);
+    for (size_t i = 0; i < ARRAY_LEN(endpoints->lists); i++)
+        buf_deinit(&endpoints->lists[i]);
 }
 
 void pg_endpoints_clear(struct pg_endpoints *endpoints)
 {
     endpoints->count = 0;
-    buf_clear(&endpoints->hosts);
-    buf_clear(&endpoints->addresses);
-    buf_clear(&endpoints->ports);
+    for (size_t i = 0; i < ARRAY_LEN(endpoints->lists); i++)
+        buf_clear(&endpoints->lists[i]);
 }
 
 void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host,
                       const char *address)
 {
+    const char *const texts[] = {host->name, address, host->port};
     if (endpoints->count == PG_ENDPOINTS_MAX)
         return;
     /* A host with several addresses has as many entries: libpq wants the three lists equally
      * long. */
     const char *comma = endpoints->count++ ? "," : "";
-    buf_printf(&endpoints->hosts, "%s%s", comma, host->name);
-    buf_printf(&endpoints->addresses, "%s%s", comma, address);
-    buf_printf(&endpoints->ports, "%s%s", comma, host->port);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        buf_printf(&endpoints->lists[i], "%s%s", comma, texts[i]);
 }
 
 /* ---- connecting ---- */
 
-/* libpq knows some fifty keywords; ten are added here, and a NULL ends the lists. */
+/* libpq knows some fifty keywords; nine are added here, and a NULL ends the lists. */
 enum { KEYWORDS_MAX = 80 };
 
 struct keywords {
@@ -225,7 +250,7 @@ static void keyword_add(struct keywords *k, const char *name, const char *value)
 /* Set by target_keywords itself, so the conninfo's values must not reach libpq a second time. */
 static bool keyword_is_ours(const char *name)
 {
-    slice ours = SLICE("host hostaddr port options client_encoding service gssencmode");
+    slice ours = SLICE("host hostaddr port client_encoding service gssencmode");
     return slice_has_word(ours, slice_cstr(name));
 }
 
@@ -239,16 +264,13 @@ static bool target_keywords(const struct pg_target *target, struct pg_endpoints 
     for (const PQconninfoOption *o = target->options; o->keyword; o++)
         if (o->val && o->val[0] && !keyword_is_ours(o->keyword))
             keyword_add(k, o->keyword, o->val);
-    buf_append_char(&endpoints->hosts, '\0');
-    buf_append_char(&endpoints->addresses, '\0');
-    buf_append_char(&endpoints->ports, '\0');
-    if (!buf_is_ok(&endpoints->hosts) || !buf_is_ok(&endpoints->addresses) ||
-        !buf_is_ok(&endpoints->ports))
-        return false;
-    keyword_add(k, "host", endpoints->hosts.ptr);
-    keyword_add(k, "hostaddr", endpoints->addresses.ptr);
-    keyword_add(k, "port", endpoints->ports.ptr);
-    keyword_add(k, "options", target->settings);
+    static const char *const names[] = {"host", "hostaddr", "port"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        buf_append_char(&endpoints->lists[i], '\0');
+        if (!buf_is_ok(&endpoints->lists[i]))
+            return false;
+        keyword_add(k, names[i], endpoints->lists[i].ptr);
+    }
     keyword_add(k, "client_encoding", "UTF8");
     keyword_add(k, "gssencmode", "disable"); /* its probe blocks */
     return true;
@@ -273,5 +295,8 @@ PGconn *pg_target_connect_blocking(const struct pg_target *target)
     bool fits = target_keywords(target, &endpoints, &k);
     PGconn *conn = fits ? PQconnectdbParams(k.names, k.values, 0) : NULL;
     pg_endpoints_deinit(&endpoints);
+    /* An error closes nothing: the command's own statements will meet its cause. */
+    if (conn && PQstatus(conn) == CONNECTION_OK)
+        PQclear(PQexec(conn, target->settings));
     return conn;
 }

@@ -23,23 +23,28 @@ struct pg_host {
 struct pg_target {
     PQconninfoOption *options;
     char *application_name;
-    char *settings; /* for the startup packet: "-c name=value ..." */
+    char *settings; /* the statement that a new session begins with */
     size_t host_count;
     struct pg_host hosts[PG_HOSTS_MAX];
 };
 
-/* settings: our own "-c ..." text; the conninfo's `options` follow it and so win. Defaults come
- * from the environment as with libpq (PGHOST ...). ERR_INVALID with a sentence that holds no
+/* settings: "('name','value'),..." of a session; what the conninfo's `options` set stays. Defaults
+ * come from the environment as with libpq (PGHOST ...). ERR_INVALID with a sentence that holds no
  * password. */
 struct pg_target *pg_target_new(const char *conninfo, const char *application_name,
                                 const char *settings, struct err *err) MUST_CHECK;
+/* Another server in the place of all hosts, with the same user, database and options. false: out of
+ * memory, nothing changed. */
+bool pg_target_point_to(struct pg_target *target, const char *host, const char *port) MUST_CHECK;
+/* Whether it is that server alone. */
+bool pg_target_points_to(const struct pg_target *target, const char *host, const char *port);
 void pg_target_free(struct pg_target *target);
 /* Is host i a name that must be resolved first? */
 bool pg_host_needs_lookup(const struct pg_host *host);
 
 /* The lists of one attempt: libpq wants as many addresses as hosts. */
 struct pg_endpoints {
-    struct buf hosts, addresses, ports;
+    struct buf lists[3]; /* hosts, addresses, ports */
     size_t count;
 };
 void pg_endpoints_init(struct pg_endpoints *endpoints);
@@ -52,7 +57,8 @@ void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host
 PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints);
 
 /* Connects and waits (at most 10 s a host where the operator gave no connect_timeout); libpq looks
- * names up. For operator commands. NULL when out of memory, else PQstatus has the result. */
+ * names up. For operator commands. The session has its settings. NULL when out of memory, else
+ * PQstatus has the result. */
 PGconn *pg_target_connect_blocking(const struct pg_target *target);
 
 #endif

@@ -173,6 +173,15 @@ int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell)
     return slice_cmp(pg_value_encode(value, scratch), theirs);
 }
 
+int pg_cell_cmp(enum pg_type type, const struct pg_cell *a, const struct pg_cell *b)
+{
+    if (a->len < 0 || b->len < 0)
+        return (int)(a->len < 0) - (int)(b->len < 0);
+    if (type == PG_I64 || type == PG_TIME)
+        return cmp_i64((int64_t)pg_load_be64(a->ptr), (int64_t)pg_load_be64(b->ptr));
+    return slice_cmp(slice_of(a->ptr, (size_t)a->len), slice_of(b->ptr, (size_t)b->len));
+}
+
 uint64_t pg_values_hash(const struct pg_value *values, size_t count)
 {
     /* Between values it is mixed (murmur3's finalizer), else ("a", "b") and ("b", "a") would

@@ -19,6 +19,8 @@ void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_quer
 int pg_value_cmp(const struct pg_value *a, const struct pg_value *b);
 /* The same between a value and a cell of its type. */
 int pg_value_cmp_cell(const struct pg_value *value, const struct pg_cell *cell);
+/* Between two cells of a type; NULL last, as ORDER BY has it. */
+int pg_cell_cmp(enum pg_type type, const struct pg_cell *a, const struct pg_cell *b);
 /* FNV-1a over values; the same in every process. Never 0. */
 uint64_t pg_values_hash(const struct pg_value *values, size_t count);
 

@@ -83,6 +83,17 @@ int schema_fail_memory(struct schema_compiler *compiler)
     return err_set(compiler->err, ERR_NOMEM, "schema: needs more memory than allowed");
 }
 
+const struct schema_pattern *schema_pattern_of(struct schema_compiler *compiler,
+                                               enum keyword keyword, slice source)
+{
+    /* The pattern's own sentence goes into an error that names the keyword and its location. */
+    struct err fault = {0};
+    const struct schema_pattern *pattern = schema_pattern_compile(compiler->arena, source, &fault);
+    if (!pattern)
+        schema_fail(compiler, fault.code, keyword, "%s", fault.text);
+    return pattern;
+}
+
 /* ---- nodes ---- */
 
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,
@@ -114,29 +125,6 @@ struct schema_node *schema_node_for(struct schema_compiler *compiler, const stru
     *compiler->queue_end = made;
     compiler->queue_end = &made->next;
     return &made->node;
-}
-
-struct schema_op *schema_op_add(struct schema_compiler *compiler, const struct schema_rule *rule)
-{
-    /* Each rule makes one op at most: fewer than SCHEMA_OPS_MAX. */
-    ASSERT(compiler->op_count < SCHEMA_OPS_MAX);
-    struct schema_op *op = &compiler->ops[compiler->op_count++];
-    *op = (struct schema_op){.kind = rule->kind, .types = rule->types};
-    return op;
-}
-
-int schema_rules_compile(struct schema_compiler *compiler, const struct schema_rule *rules,
-                         size_t count)
-{
-    unsigned vocabularies = compiler->node->resource->vocabularies | VOCABULARY_CORE;
-    int code = OK;
-    for (size_t i = 0; i < count && code == OK; i++) {
-        bool is_compound = rules[i].keyword == KW_COUNT;
-        const struct json *value = is_compound ? NULL : compiler->keywords[rules[i].keyword];
-        if ((value || is_compound) && rules[i].vocabulary & vocabularies)
-            code = rules[i].compile(compiler, &rules[i], value);
-    }
-    return code;
 }
 
 uint32_t schema_weight(const struct json *value)
@@ -172,9 +160,7 @@ static int compile_keywords(struct schema_compiler *compiler, struct schema_node
             compiler->keywords[keyword] = &member->value;
     }
     node->types = TYPE_ANY;
-    int code = schema_compile_asserts(compiler, node);
-    if (code == OK)
-        code = schema_compile_applicators(compiler);
+    int code = schema_rules_compile(compiler, node);
     if (code != OK || compiler->op_count == 0)
         return code;
     struct schema_op *ops = ARENA_ARRAY(compiler->arena, struct schema_op, compiler->op_count);
@@ -272,8 +258,7 @@ static struct schema *compile_document(struct schema_compiler *compiler,
         schema_fail_memory(compiler);
         return NULL;
     }
-    const struct compile_resource *root =
-        schema_document_add(compiler, document, compiler->options->base_uri);
+    const struct compile_resource *root = schema_document_add(compiler, document, SLICE_NONE);
     if (!root)
         return NULL;
     schema->document = root->resource.document;
@@ -281,16 +266,15 @@ static struct schema *compile_document(struct schema_compiler *compiler,
     return schema->root && compile_all(compiler) == OK ? schema : NULL;
 }
 
-struct schema *schema_compile(struct arena *arena, const struct json *document,
-                              const struct schema_options *options, struct err *err)
+struct schema *schema_compile(struct arena *arena, const struct json *document, bool assert_formats,
+                              struct err *err)
 {
-    static const struct schema_options all_off;
     ASSERT(arena && document);
     struct err scratch = {0};
     struct schema_compiler compiler = {
         .arena = arena,
-        .options = options ? options : &all_off,
         .err = err ? err : &scratch,
+        .assert_formats = assert_formats,
     };
     compiler.queue_end = &compiler.queue;
     const size_t count_max = (size_t)SCHEMA_NODES_MAX * 2;

@@ -1,6 +1,6 @@
 /*
  * The compiler's own state, shared by its files: compile.c (nodes and the queue),
- * assert.c and apply.c (keywords), registry.c (documents, $id, anchors, $ref).
+ * rules.c (keywords), registry.c (documents, $id, anchors, $ref).
  * Gone when schema_compile returns; what stays is program.h's.
  */
 #ifndef SCHEMA_COMPILE_H
@@ -36,8 +36,8 @@ struct compile_resource {
 
 struct schema_compiler {
     struct arena *arena;
-    const struct schema_options *options;
     struct err *err;
+    bool assert_formats;
     struct map by_uri;    /* URI -> compile_resource */
     struct map by_root;   /* address of a json -> compile_resource */
     struct map by_member; /* address of a wide object, alone and with a name behind it -> value */
@@ -45,7 +45,6 @@ struct schema_compiler {
     struct compile_resource *resources;
     struct compile_node *queue, **queue_end;
     size_t node_count;
-    size_t document_count;
     bool has_dynamic_ref;
     /* the node being compiled */
     const struct schema_node *node;
@@ -64,30 +63,15 @@ static inline slice address_key(const struct json *const *address)
 int schema_fail(struct schema_compiler *compiler, enum err_code code, enum keyword keyword,
                 const char *fmt, ...) PRINTF_LIKE(4, 5);
 int schema_fail_memory(struct schema_compiler *compiler);
+/* Compiled into the arena; NULL with err set. */
+const struct schema_pattern *schema_pattern_of(struct schema_compiler *compiler,
+                                               enum keyword keyword, slice source) MUST_CHECK;
 
 /* The node of a subschema, made and queued when it is new. NULL with err set. */
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,
                                     const struct schema_resource *resource) MUST_CHECK;
-/* What a keyword of the current node becomes. Of keyword KW_COUNT: several ones are read together,
- * and `compile` gets NULL. */
-struct schema_rule {
-    uint8_t keyword, kind; /* enum keyword; kind is the op's */
-    uint8_t types;         /* of instances that the op is about */
-    uint8_t vocabulary;    /* enum schema_vocabulary: of which the dialect must have one */
-    int (*compile)(struct schema_compiler *, const struct schema_rule *, const struct json *);
-};
-
-/* Those of the node's keywords that have a rule, in the order of the rules. OK or an error. */
-int schema_rules_compile(struct schema_compiler *compiler, const struct schema_rule *rules,
-                         size_t count) MUST_CHECK;
-/* Room for an op, cleared; its kind and types are set. */
-struct schema_op *schema_op_add(struct schema_compiler *compiler, const struct schema_rule *rule);
-/* The keywords of the current node. OK or an error. */
-int schema_compile_asserts(struct schema_compiler *compiler, struct schema_node *node) MUST_CHECK;
-int schema_compile_applicators(struct schema_compiler *compiler) MUST_CHECK;
-/* A keyword's count, cut to 64 bits. OK or an error. */
-int schema_count_read(struct schema_compiler *compiler, enum keyword keyword,
-                      const struct json *value, uint64_t *count) MUST_CHECK;
+/* Ops of the current node's keywords, in the order in which they run. OK or an error. */
+int schema_rules_compile(struct schema_compiler *compiler, struct schema_node *node) MUST_CHECK;
 
 /* ---- registry ---- */
 
@@ -99,8 +83,5 @@ struct compile_resource *schema_document_add(struct schema_compiler *compiler,
 int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, slice reference,
                        const struct json **source, const struct schema_resource **resource,
                        slice *anchor) MUST_CHECK;
-/* The vocabularies that a $schema selects. */
-int schema_dialect_find(struct schema_compiler *compiler, slice uri,
-                        uint8_t *vocabularies) MUST_CHECK;
 
 #endif

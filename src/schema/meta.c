@@ -1,23 +1,15 @@
 /*
  * schema_meta: what the specification's meta-schemas assert, document by document under their
- * identifiers (JSON Schema 2020-12 Core 8, Validation 2). Titles, defaults and comments are left
- * out. Compiled in, because a validator that fetched them would depend on a third party's server
- * while it starts.
+ * identifiers (JSON Schema 2020-12 Core 8, Validation 2). Titles, defaults, comments and dialects
+ * are left out. Compiled in, because a validator that fetched them would depend on a third party's
+ * server while it starts.
  */
 #include "schema/meta.h"
 
 #define BASE "https://json-schema.org/draft/2020-12/"
 
 static const char meta_schema[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "schema\",\"$vocabulary\":{"
-    "\"" BASE "vocab/core\":true,"
-    "\"" BASE "vocab/applicator\":true,"
-    "\"" BASE "vocab/unevaluated\":true,"
-    "\"" BASE "vocab/validation\":true,"
-    "\"" BASE "vocab/meta-data\":true,"
-    "\"" BASE "vocab/format-annotation\":true,"
-    "\"" BASE "vocab/content\":true},"
+    "{\"$id\":\"" BASE "schema\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"allOf\":[{"
     "\"$ref\":\"meta/core\"},{\"$ref\":\"meta/applicator\"},{\"$ref\":\"meta/unevaluated\"}"
     ",{\"$ref\":\"meta/validation\"},{\"$ref\":\"meta/meta-data\"},{"
@@ -30,9 +22,7 @@ static const char meta_schema[] =
     "\"$ref\":\"meta/core#/$defs/uriReferenceString\"}}}";
 
 static const char meta_core[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/core\",\"$vocabulary\":{"
-    "\"" BASE "vocab/core\":true},"
+    "{\"$id\":\"" BASE "meta/core\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"$id\":{\"$ref\":\"#/$defs/uriReferenceString\",\"pattern\":\"^[^#]*#?$\"},"
     "\"$schema\":{\"$ref\":\"#/$defs/uriString\"},\"$ref\":{"
@@ -48,9 +38,7 @@ static const char meta_core[] =
     "\"type\":\"string\",\"format\":\"uri-reference\"}}}";
 
 static const char meta_applicator[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/applicator\",\"$vocabulary\":{"
-    "\"" BASE "vocab/applicator\":true},"
+    "{\"$id\":\"" BASE "meta/applicator\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"prefixItems\":{\"$ref\":\"#/$defs/schemaArray\"},\"items\":{"
     "\"$dynamicRef\":\"#meta\"},\"contains\":{\"$dynamicRef\":\"#meta\"},"
@@ -67,17 +55,13 @@ static const char meta_applicator[] =
     "\"minItems\":1,\"items\":{\"$dynamicRef\":\"#meta\"}}}}";
 
 static const char meta_unevaluated[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/unevaluated\",\"$vocabulary\":{"
-    "\"" BASE "vocab/unevaluated\":true},"
+    "{\"$id\":\"" BASE "meta/unevaluated\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"unevaluatedItems\":{\"$dynamicRef\":\"#meta\"},\"unevaluatedProperties\":{"
     "\"$dynamicRef\":\"#meta\"}}}";
 
 static const char meta_validation[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/validation\",\"$vocabulary\":{"
-    "\"" BASE "vocab/validation\":true},"
+    "{\"$id\":\"" BASE "meta/validation\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"type\":{\"anyOf\":[{\"$ref\":\"#/$defs/simpleTypes\"},{\"type\":\"array\","
     "\"items\":{\"$ref\":\"#/$defs/simpleTypes\"},\"minItems\":1,\"uniqueItems\":true}]},"
@@ -101,9 +85,7 @@ static const char meta_validation[] =
     "\"uniqueItems\":true}}}";
 
 static const char meta_meta_data[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/meta-data\",\"$vocabulary\":{"
-    "\"" BASE "vocab/meta-data\":true},"
+    "{\"$id\":\"" BASE "meta/meta-data\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"title\":{\"type\":\"string\"},\"description\":{\"type\":\"string\"},"
     "\"default\":true,\"deprecated\":{\"type\":\"boolean\"},\"readOnly\":{"
@@ -111,25 +93,17 @@ static const char meta_meta_data[] =
     "\"type\":\"array\",\"items\":true}}}";
 
 static const char meta_format_annotation[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/format-annotation\","
-    "\"$vocabulary\":{"
-    "\"" BASE "vocab/format-annotation\":true},"
+    "{\"$id\":\"" BASE "meta/format-annotation\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"format\":{\"type\":\"string\"}}}";
 
 static const char meta_format_assertion[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/format-assertion\","
-    "\"$vocabulary\":{"
-    "\"" BASE "vocab/format-assertion\":true},"
+    "{\"$id\":\"" BASE "meta/format-assertion\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"format\":{\"type\":\"string\"}}}";
 
 static const char meta_content[] =
-    "{\"$schema\":\"" BASE "schema\","
-    "\"$id\":\"" BASE "meta/content\",\"$vocabulary\":{"
-    "\"" BASE "vocab/content\":true},"
+    "{\"$id\":\"" BASE "meta/content\","
     "\"$dynamicAnchor\":\"meta\",\"type\":[\"object\",\"boolean\"],\"properties\":{"
     "\"contentEncoding\":{\"type\":\"string\"},\"contentMediaType\":{\"type\":\"string\"},"
     "\"contentSchema\":{\"$dynamicRef\":\"#meta\"}}}";

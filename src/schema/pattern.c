@@ -77,15 +77,11 @@ static pcre2_code *compile_translated(struct arena *arena, slice text, struct er
 
 struct schema_pattern *schema_pattern_compile(struct arena *arena, slice source, struct err *err)
 {
-    if (source.len > SCHEMA_PATTERN_BYTES_MAX) {
-        err_set(err, ERR_LIMIT, "pattern: longer than %d bytes", SCHEMA_PATTERN_BYTES_MAX);
-        return NULL;
-    }
+    if (source.len > SCHEMA_PATTERN_BYTES_MAX)
+        return err_null(err, ERR_LIMIT, "pattern: longer than %d bytes", SCHEMA_PATTERN_BYTES_MAX);
     struct schema_pattern *pattern = ARENA_NEW(arena, struct schema_pattern);
-    if (!pattern) {
-        err_set(err, ERR_NOMEM, "pattern: out of memory");
-        return NULL;
-    }
+    if (!pattern)
+        return err_null(err, ERR_NOMEM, "pattern: out of memory");
     pattern->source = source;
     struct buf translated;
     buf_init(&translated, TRANSLATED_BYTES_MAX);

@@ -125,26 +125,16 @@ struct schema_resource {
     const struct schema_document *document;
     const struct schema_dynamic_anchor *dynamic_anchors;
     uint32_t dynamic_anchor_count;
-    uint8_t vocabularies; /* enum schema_vocabulary */
 };
 
 struct schema_document {
-    slice uri; /* that it was found under; empty for the first one without a base */
+    slice uri; /* that it was found under; empty for the first one */
     const struct json *root;
 };
 
 struct schema {
     const struct schema_node *root;
     const struct schema_document *document; /* the one given to schema_compile */
-};
-
-enum schema_vocabulary {
-    VOCABULARY_APPLICATOR = 1,
-    VOCABULARY_UNEVALUATED = 2,
-    VOCABULARY_VALIDATION = 4,
-    VOCABULARY_FORMAT_ASSERTION = 8,
-    VOCABULARY_DEFAULT = 7,
-    VOCABULARY_CORE = 16, /* in all */
 };
 
 /* Values, and a sixteenth of the bytes of strings, and the digits of a BIGNUM: what a comparison

@@ -1,79 +1,14 @@
 /*
  * schema_registry: which subschema a URI means (JSON Schema Core 8.2, 9). A document is walked
  * once, through keywords that hold subschemas only (an $id in an enum or in an unknown keyword is
- * no identifier), and its resources and anchors are entered; references to other documents fetch
- * those from the caller's resolver. Nothing is read from the network: a schema of a tenant could
- * otherwise make the server send requests.
+ * no identifier), and its resources and anchors are entered; the only other documents are the
+ * meta-schemas. Nothing is read from the network: a schema of a tenant could otherwise make the
+ * server send requests.
  */
+#include "base/encode.h"
 #include "schema/compile.h"
 #include "schema/meta.h"
 #include "schema/uri.h"
-
-/* ---- dialects ---- */
-
-static const struct json *fetch(struct schema_compiler *compiler, slice uri)
-{
-    /* The built-in documents first: no resolver can put another meta-schema in their stead. */
-    slice built_in = schema_meta_find(uri);
-    if (built_in.ptr)
-        return json_parse(compiler->arena, built_in, &json_limits_provider, compiler->err);
-    const struct schema_options *options = compiler->options;
-    return options->resolve ? options->resolve(options->resolve_arg, uri) : NULL;
-}
-
-static unsigned vocabulary_bit(slice uri)
-{
-    static const struct {
-        slice name;
-        unsigned bit;
-    } known[] = {
-        {SLICE_INIT("core"), 0},
-        {SLICE_INIT("meta-data"), 0},
-        {SLICE_INIT("content"), 0},
-        {SLICE_INIT("format-annotation"), 0},
-        {SLICE_INIT("applicator"), VOCABULARY_APPLICATOR},
-        {SLICE_INIT("unevaluated"), VOCABULARY_UNEVALUATED},
-        {SLICE_INIT("validation"), VOCABULARY_VALIDATION},
-        {SLICE_INIT("format-assertion"), VOCABULARY_FORMAT_ASSERTION},
-    };
-    slice base = SLICE("https://json-schema.org/draft/2020-12/vocab/");
-    if (!slice_starts_with(uri, base))
-        return UINT32_MAX;
-    for (size_t i = 0; i < ARRAY_LEN(known); i++) {
-        if (slice_eq(slice_from(uri, base.len), known[i].name))
-            return known[i].bit;
-    }
-    return UINT32_MAX;
-}
-
-/* Of a meta-schema that cannot be had, or lists no vocabularies, the usual ones are assumed: so
- * schemas that name an older draft are read as 2020-12. */
-int schema_dialect_find(struct schema_compiler *compiler, slice uri, uint8_t *vocabularies)
-{
-    *vocabularies = VOCABULARY_DEFAULT;
-    uri = schema_uri_split(uri, NULL);
-    if (slice_eq(uri, SLICE(SCHEMA_META_URI)))
-        return OK;
-    const struct json *listed = json_get(fetch(compiler, uri), SLICE("$vocabulary"));
-    if (!json_is(listed, JSON_OBJECT))
-        return OK;
-    unsigned bits = 0;
-    for (uint32_t i = 0; i < listed->count; i++) {
-        slice name = json_str(&listed->as.members[i].key);
-        unsigned bit = vocabulary_bit(name);
-        bool is_required = json_is(&listed->as.members[i].value, JSON_BOOL) &&
-                           listed->as.members[i].value.as.boolean;
-        /* Core 8.1.2: an unknown vocabulary that is required makes the schema unusable; one that is
-         * not is ignored. */
-        if (bit == UINT32_MAX && is_required)
-            return schema_fail(compiler, ERR_INVALID, KW_SCHEMA,
-                               "needs the vocabulary \"%.*s\", which is not supported",
-                               SLICE_ARG(slice_first(name, 200)));
-        bits |= bit == UINT32_MAX ? 0 : bit;
-    }
-    *vocabularies = (uint8_t)bits;
-    return OK;
-}
 
 /* ---- entering ---- */
 
@@ -141,20 +76,6 @@ static int enter_anchor(struct schema_compiler *compiler, const struct scan_posi
     return OK;
 }
 
-static int set_dialect(struct schema_compiler *compiler, const struct scan_position *position,
-                       uint8_t inherited)
-{
-    const struct json *dialect = JSON_GET(position->source, "$schema");
-    position->resource->resource.vocabularies = inherited;
-    /* A subschema without $schema has the dialect around it. */
-    if (!dialect)
-        return OK;
-    if (!json_is(dialect, JSON_STRING))
-        return fail_at(compiler, position, ERR_INVALID, KW_SCHEMA, "must be a URI");
-    return schema_dialect_find(compiler, json_str(dialect),
-                               &position->resource->resource.vocabularies);
-}
-
 /* A subschema with an $id is a resource of its own; the root of a document is one already. */
 static int enter_id(struct schema_compiler *compiler, struct scan_position *position,
                     const struct json *id)
@@ -180,8 +101,7 @@ static int enter_id(struct schema_compiler *compiler, struct scan_position *posi
     if (!entry)
         return schema_fail_memory(compiler);
     position->resource = entry;
-    int code = set_dialect(compiler, position, outer->vocabularies);
-    return code == OK ? enter_uri(compiler, entry, uri) : code;
+    return enter_uri(compiler, entry, uri);
 }
 
 static int scan_children(struct schema_compiler *compiler, const struct scan_position *position,
@@ -216,6 +136,8 @@ static int scan(struct schema_compiler *compiler, struct scan_position position)
         enum keyword keyword = keyword_find(json_str(&member->key));
         if (keyword == KW_ANCHOR || keyword == KW_DYNAMIC_ANCHOR)
             code = enter_anchor(compiler, &position, keyword, &member->value);
+        else if (keyword == KW_SCHEMA && member->value.type != JSON_STRING)
+            code = fail_at(compiler, &position, ERR_INVALID, KW_SCHEMA, "must be a URI");
         else
             code = scan_children(compiler, &position, keyword, &member->value);
     }
@@ -225,12 +147,6 @@ static int scan(struct schema_compiler *compiler, struct scan_position position)
 struct compile_resource *schema_document_add(struct schema_compiler *compiler,
                                              const struct json *root, slice uri)
 {
-    /* Counted even where entering fails: a failure ends the compilation. */
-    if (compiler->document_count++ == SCHEMA_DOCUMENTS_MAX) {
-        schema_fail(compiler, ERR_LIMIT, KW_REF, "refers to more than %d documents",
-                    SCHEMA_DOCUMENTS_MAX);
-        return NULL;
-    }
     struct schema_document *document = ARENA_NEW(compiler->arena, struct schema_document);
     struct compile_resource *entry = document ? resource_new(compiler, root, uri, document) : NULL;
     if (!entry) {
@@ -239,8 +155,7 @@ struct compile_resource *schema_document_add(struct schema_compiler *compiler,
     }
     *document = (struct schema_document){uri, root};
     struct scan_position position = {entry, root, 0};
-    bool is_entered = set_dialect(compiler, &position, VOCABULARY_DEFAULT) == OK &&
-                      enter_uri(compiler, entry, uri) == OK && scan(compiler, position) == OK;
+    bool is_entered = enter_uri(compiler, entry, uri) == OK && scan(compiler, position) == OK;
     return is_entered ? entry : NULL;
 }
 
@@ -252,16 +167,14 @@ static int find_resource(struct schema_compiler *compiler, enum keyword keyword,
     *found = map_get(&compiler->by_uri, uri);
     if (*found)
         return OK;
-    /* Cleared to see whether fetch itself has failed or just found nothing. */
-    compiler->err->code = OK;
-    const struct json *document = fetch(compiler, uri);
-    if (!document && compiler->err->code != OK)
-        return compiler->err->code;
-    if (!document)
+    slice meta = schema_meta_find(uri);
+    if (!meta.ptr)
         return schema_fail(compiler, ERR_NOTFOUND, keyword,
                            "there is no schema \"%.*s\" (nothing is fetched from the network)",
                            SLICE_ARG(slice_first(uri, 200)));
-    *found = schema_document_add(compiler, document, uri);
+    const struct json *document =
+        json_parse(compiler->arena, meta, &json_limits_provider, compiler->err);
+    *found = document ? schema_document_add(compiler, document, uri) : NULL;
     return *found ? OK : (int)compiler->err->code;
 }
 
@@ -358,7 +271,7 @@ int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, s
     (void)schema_uri_split(reference, &fragment);
     slice uri = schema_uri_resolve(compiler->arena, compiler->node->resource->uri, reference);
     /* Decoded before it is read as a pointer: "%25" in a fragment is "%" (RFC 6901 6). */
-    slice decoded = schema_uri_decode(compiler->arena, fragment);
+    slice decoded = decode_percent_in(compiler->arena, fragment, false);
     if (!uri.ptr)
         return schema_fail(compiler, ERR_LIMIT, keyword, "is too long");
     if (fragment.len > 0 && !decoded.ptr)

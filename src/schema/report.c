@@ -1,15 +1,29 @@
 /*
- * schema_report: the report itself: entering a violation with its pointer and location, and writing
- * it all out. Runs only for invalid instances, so its cost is bounded by fuel (FUEL_VIOLATION)
- * rather than avoided.
+ * schema_report: what is wrong with an instance, in words: values, the parts of objects and arrays,
+ * alternatives; and the report itself, with each violation's pointer and location. Runs only for
+ * invalid instances, so its cost is bounded by fuel (FUEL_VIOLATION) rather than avoided. Each
+ * wording returns at once where no report is wanted (schema_is_over), before any text is made.
+ *
+ * Values of the instance are cut and quoted as JSON: they may be large or hold control characters,
+ * and the message goes into logs and terminals.
  */
-#include "schema/report.h"
+#include <stdarg.h>
 
-#include "base/mem.h"
+#include "base/suggest.h"
+#include "schema/run.h"
 
 enum {
     TEXT_BYTES_MAX = 2000,
     POINTER_BYTES_MAX = 8192,
+    QUOTED_BYTES_MAX = 60,
+    NUMBER_BYTES_MAX = 40,
+    WANTED_BYTES_MAX = 80,
+    ENUM_PRINTED_MAX = 12,
+    DESCRIPTION_BYTES_MAX = 120,
+    KNOWN_PRINTED_MAX = 12,
+    ALTERNATIVES_PRINTED_MAX = 4,
+    DETAIL_DEPTH_MAX = 3, /* alternatives inside alternatives */
+    REF_STEPS_MAX = 8,
 };
 
 void schema_report_init(struct schema_report *report, struct arena *arena, slice prefix)
@@ -71,10 +85,17 @@ static bool is_reported(const struct schema_report *report,
     return false;
 }
 
-bool schema_report_enter(struct schema_run *run, const struct schema_at *at, slice keyword,
-                         slice message, slice hint)
+/* Enters a violation and returns false. All texts lie in the report's arena or in the schema; a
+ * long message is cut. hint: SLICE_NONE for none. */
+PRINTF_LIKE(5, 6)
+static bool enter(struct schema_run *run, const struct schema_at *at, slice keyword, slice hint,
+                  const char *fmt, ...)
 {
     struct schema_report *report = run->report;
+    va_list args;
+    va_start(args, fmt);
+    slice message = arena_vprintf(report->arena, fmt, args);
+    va_end(args);
     struct schema_violation made = {
         .pointer = pointer_of(report, at->path),
         .keyword = keyword,
@@ -100,9 +121,507 @@ void schema_report_stop(struct schema_run *run)
                            ? "does not match its schema, and the reasons cannot be listed"
                            : "cannot be checked";
     if (run->report && run->stop_reason)
-        (void)schema_report_enter(
-            run, &root, SLICE("limit"),
-            arena_printf(run->report->arena, "%s: %s", what, run->stop_reason), SLICE_NONE);
+        (void)enter(run, &root, SLICE("limit"), SLICE_NONE, "%s: %s", what, run->stop_reason);
+}
+
+/* ---- parts of sentences ---- */
+
+static slice quote_text(const struct schema_run *run, slice name)
+{
+    char room[6 * QUOTED_BYTES_MAX + 2]; /* each byte may become \u00xx */
+    struct buf text = {.ptr = room, .cap = sizeof(room), .bytes_max = sizeof(room)};
+    slice printed = slice_first_utf8(name, QUOTED_BYTES_MAX);
+    json_write_str(&text, printed);
+    return arena_printf(run->report->arena, "%.*s%s", SLICE_ARG(buf_slice(&text)),
+                        printed.len < name.len ? "..." : "");
+}
+
+static slice value_text(const struct schema_run *run, const struct json *value)
+{
+    struct arena *arena = run->report->arena;
+    char room[NUMBER_BYTES_MAX];
+    struct buf text = {.ptr = room, .cap = sizeof(room), .bytes_max = sizeof(room)};
+    if (value->type == JSON_STRING)
+        return quote_text(run, json_str(value));
+    if (value->type == JSON_BIGNUM && value->count > NUMBER_BYTES_MAX)
+        return arena_printf(arena, "%.*s...", NUMBER_BYTES_MAX, value->as.text);
+    if (value->type == JSON_ARRAY && value->count > 0)
+        return arena_printf(arena, "an array of %u item%s", value->count,
+                            value->count == 1 ? "" : "s");
+    if (value->type == JSON_OBJECT && value->count > 0)
+        return SLICE("an object");
+    json_write(&text, value);
+    return arena_dup(arena, buf_slice(&text));
+}
+
+/* A value of the schema: as JSON where that is short. */
+static slice wanted_text(const struct schema_run *run, const struct json *value)
+{
+    /* A buffer over the room itself: where the value does not fit, it fails instead of growing. */
+    char room[WANTED_BYTES_MAX + 1];
+    struct buf text = {.ptr = room, .cap = WANTED_BYTES_MAX, .bytes_max = WANTED_BYTES_MAX};
+    if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
+        json_write(&text, value);
+    ASSERT(text.ptr == room);
+    return text.len > 0 && buf_is_ok(&text) ? arena_dup(run->report->arena, buf_slice(&text))
+                                            : value_text(run, value);
+}
+
+static slice list_text(const struct schema_run *run, const struct json *list)
+{
+    struct arena *arena = run->report->arena;
+    uint32_t printed = list->count > ENUM_PRINTED_MAX ? ENUM_PRINTED_MAX : list->count;
+    slice text = SLICE("");
+    for (uint32_t i = 0; i < printed; i++)
+        text = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(text), i > 0 ? ", " : "",
+                            SLICE_ARG(wanted_text(run, &list->as.items[i])));
+    return printed == list->count
+               ? text
+               : arena_printf(arena, "%.*s and %u more", SLICE_ARG(text), list->count - printed);
+}
+
+/* ---- type ---- */
+
+bool schema_report_type(struct schema_run *run, const struct schema_at *at)
+{
+    static const char *const names[] = {"null",  "boolean", "number", "string",
+                                        "array", "object",  "integer"};
+    if (!run->report)
+        return false;
+    struct arena *arena = run->report->arena;
+    unsigned left = at->node->types;
+    slice text = left == 0 ? SLICE("of no type at all") : SLICE("");
+    for (unsigned i = 0; i < ARRAY_LEN(names); i++) {
+        if (!(left & 1U << i))
+            continue;
+        left &= ~(1U << i);
+        /* Exactly one bit is left. */
+        bool is_last_but_one = left && !(left & (left - 1));
+        text = arena_printf(arena, "%.*s%s%s", SLICE_ARG(text), names[i],
+                            is_last_but_one ? " or "
+                            : left          ? ", "
+                                            : "");
+    }
+    slice got = SLICE("");
+    /* A container is described by its type already. */
+    if (at->value->type < JSON_ARRAY && at->value->type != JSON_NULL)
+        got = arena_printf(arena, " (got %.*s)", SLICE_ARG(value_text(run, at->value)));
+    return enter(run, at, SLICE("type"), SLICE_NONE, "must be %.*s, not %s%.*s", SLICE_ARG(text),
+                 json_type_name(at->value), SLICE_ARG(got));
+}
+
+/* ---- values ---- */
+
+/* Only what is one edit away is suggested, or equal but for its case: a wrong hint is worse than
+ * none. */
+static slice hint_enum(const struct schema_run *run, const struct json *list,
+                       const struct json *value)
+{
+    unsigned best = 2;
+    const struct json *nearest = NULL;
+    for (uint32_t i = 0; i < list->count && value->type == JSON_STRING; i++) {
+        const struct json *item = &list->as.items[i];
+        if (item->type != JSON_STRING)
+            continue;
+        unsigned distance = suggest_distance(json_str(item), json_str(value), 2);
+        /* Short words are near to many others. */
+        if (distance < best && (distance == 0 || value->count > 3)) {
+            best = distance;
+            nearest = item;
+        }
+    }
+    if (!nearest)
+        return SLICE_NONE;
+    return arena_printf(run->report->arena, "use %.*s instead of %.*s",
+                        SLICE_ARG(quote_text(run, json_str(nearest))),
+                        SLICE_ARG(quote_text(run, json_str(value))));
+}
+
+/* What the op wants, behind "must ". */
+static slice wish_text(const struct schema_run *run, const struct schema_op *op,
+                       const struct schema_at *at)
+{
+    static const char *const bounds[KW_COUNT] = {
+        [KW_MINIMUM] = "be at least",
+        [KW_MAXIMUM] = "be at most",
+        [KW_EXCLUSIVE_MINIMUM] = "be greater than",
+        [KW_EXCLUSIVE_MAXIMUM] = "be less than",
+    };
+    struct arena *arena = run->report->arena;
+    slice text;
+    switch (op->kind) {
+    case KW_CONST:
+        return arena_printf(arena, "be %.*s", SLICE_ARG(wanted_text(run, op->as.value)));
+    case KW_ENUM:
+        return arena_printf(arena, "be one of %.*s", SLICE_ARG(list_text(run, op->as.value)));
+    case KW_MULTIPLE_OF:
+        /* The decimal is taken apart; the source has the number as it was written. */
+        text = value_text(run, json_get(at->node->source, SLICE("multipleOf")));
+        return arena_printf(arena, "be a multiple of %.*s", SLICE_ARG(text));
+    case KW_PATTERN:
+        text = slice_first_utf8(schema_pattern_source(op->as.pattern), 300);
+        return arena_printf(arena, "match the pattern %.*s", SLICE_ARG(text));
+    case KW_FORMAT:
+        return arena_printf(arena, "have the format %.*s, such as %s",
+                            SLICE_ARG(op->as.format->name), op->as.format->hint);
+    default:
+        ASSERT(bounds[op->kind]);
+        return arena_printf(arena, "%s %.*s", bounds[op->kind],
+                            SLICE_ARG(value_text(run, op->as.value)));
+    }
+}
+
+bool schema_report_value(struct schema_run *run, const struct schema_op *op,
+                         const struct schema_at *at)
+{
+    if (schema_is_over(run))
+        return false;
+    slice hint = op->kind == KW_ENUM ? hint_enum(run, op->as.value, at->value) : SLICE_NONE;
+    return enter(run, at, keyword_name(op->kind), hint, "must %.*s (got %.*s)",
+                 SLICE_ARG(wish_text(run, op, at)), SLICE_ARG(value_text(run, at->value)));
+}
+
+/* ---- counts ---- */
+
+bool schema_report_count(struct schema_run *run, const struct schema_op *op,
+                         const struct schema_at *at, uint64_t got)
+{
+    static const struct {
+        const char *verb, *one, *many;
+    } words[KW_COUNT] = {
+        [KW_MIN_LENGTH] = {"be at least", "character long", "characters long"},
+        [KW_MAX_LENGTH] = {"be at most", "character long", "characters long"},
+        [KW_MIN_ITEMS] = {"have at least", "item", "items"},
+        [KW_MAX_ITEMS] = {"have at most", "item", "items"},
+        [KW_MIN_PROPERTIES] = {"have at least", "property", "properties"},
+        [KW_MAX_PROPERTIES] = {"have at most", "property", "properties"},
+    };
+    if (schema_is_over(run))
+        return false;
+    ASSERT(words[op->kind].verb);
+    unsigned long long limit = op->as.limit;
+    if (got == 0 && limit == 1)
+        return enter(run, at, keyword_name(op->kind), SLICE_NONE, "must not be empty");
+    return enter(run, at, keyword_name(op->kind), SLICE_NONE, "must %s %llu %s (got %llu)",
+                 words[op->kind].verb, limit,
+                 limit == 1 ? words[op->kind].one : words[op->kind].many, (unsigned long long)got);
+}
+
+/* ---- unknown and missing properties ---- */
+
+static struct schema_at member_at(const struct schema_at *at, uint32_t index,
+                                  struct schema_path *path)
+{
+    const struct json_member *member = &at->value->as.members[index];
+    *path = (struct schema_path){at->path, &member->key, index};
+    return (struct schema_at){&member->value, path, at->scope, NULL, at->node};
+}
+
+static slice known_text(const struct schema_run *run, const struct schema_node *node)
+{
+    struct arena *arena = run->report->arena;
+    slice names[KNOWN_PRINTED_MAX], text = SLICE_NONE;
+    size_t total = schema_known_properties(node, names, ARRAY_LEN(names));
+    size_t printed = total < ARRAY_LEN(names) ? total : ARRAY_LEN(names);
+    for (size_t i = 0; i < printed; i++)
+        text = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(text),
+                            i > 0 ? ", " : "; known here: ", SLICE_ARG(quote_text(run, names[i])));
+    return total == printed
+               ? text
+               : arena_printf(arena, "%.*s and %zu more", SLICE_ARG(text), total - printed);
+}
+
+bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, enum keyword keyword,
+                           uint32_t index)
+{
+    struct schema_path path;
+    if (schema_is_over(run))
+        return false;
+    struct arena *arena = run->report->arena;
+    struct schema_at member = member_at(at, index, &path);
+    slice name = quote_text(run, json_str(path.key));
+    slice meant = schema_suggest_property(at->node, json_str(path.key));
+    /* Where the name that is near is there already, renaming would lose one of two values. */
+    if (!meant.ptr || json_get(at->value, meant))
+        return enter(run, &member, keyword_name(keyword),
+                     arena_printf(arena, "remove %.*s", SLICE_ARG(name)),
+                     "unknown property %.*s%.*s", SLICE_ARG(name),
+                     SLICE_ARG(known_text(run, at->node)));
+    meant = quote_text(run, meant);
+    return enter(run, &member, keyword_name(keyword),
+                 arena_printf(arena, "rename %.*s to %.*s", SLICE_ARG(name), SLICE_ARG(meant)),
+                 "unknown property %.*s; did you mean %.*s?", SLICE_ARG(name), SLICE_ARG(meant));
+}
+
+/* The first sentence of a description. */
+static slice first_sentence(slice text)
+{
+    size_t len = 0;
+    while (len < text.len && len < DESCRIPTION_BYTES_MAX && text.ptr[len] != '\n' &&
+           !(text.ptr[len] == '.' && (len + 1 == text.len || text.ptr[len + 1] == ' ')))
+        len++;
+    return slice_first_utf8(text, len);
+}
+
+/* A member of the instance that the schema does not know and whose name is near. */
+static slice misspelt_member(const struct schema_at *at, slice wanted)
+{
+    /* At most 100 members: a hint is not worth more comparisons. */
+    for (uint32_t i = 0; i < at->value->count && i < 100; i++) {
+        slice name = json_str(&at->value->as.members[i].key);
+        unsigned allowed = wanted.len / 3 > 2 ? 2 : (unsigned)(wanted.len / 3);
+        if (suggest_distance(name, wanted, allowed + 1) > allowed)
+            continue;
+        /* Near to the wanted name is not enough: it must be nearer to it than to any other known
+         * name. */
+        slice meant = schema_suggest_property(at->node, name);
+        if (slice_eq(meant, wanted))
+            return name;
+    }
+    return SLICE_NONE;
+}
+
+static slice hint_missing(const struct schema_run *run, const struct schema_at *at,
+                          const struct schema_property *property)
+{
+    struct arena *arena = run->report->arena;
+    slice name = quote_text(run, property->name), wrong = misspelt_member(at, property->name);
+    if (wrong.ptr)
+        return arena_printf(arena, "rename %.*s to %.*s", SLICE_ARG(quote_text(run, wrong)),
+                            SLICE_ARG(name));
+    const struct json *source = property->node ? property->node->source : NULL;
+    slice type = json_get_str(source, SLICE("type"));
+    slice description = first_sentence(json_get_str(source, SLICE("description")));
+    if (type.len == 0 && description.len == 0)
+        return arena_printf(arena, "add %.*s", SLICE_ARG(name));
+    return arena_printf(arena, "add %.*s (%.*s%s%.*s)", SLICE_ARG(name), SLICE_ARG(type),
+                        type.len > 0 && description.len > 0 ? ": " : "", SLICE_ARG(description));
+}
+
+bool schema_report_missing(struct schema_run *run, const struct schema_at *at,
+                           const struct schema_object *object)
+{
+    for (uint32_t i = 0; i < object->property_count; i++) {
+        const struct schema_property *property = &object->properties[i];
+        if (schema_is_over(run))
+            return false;
+        /* The charge pays for json_get, which is linear in the members. */
+        if (!property->is_required || !schema_spend(run, at->value->count) ||
+            json_get(at->value, property->name))
+            continue;
+        (void)enter(run, at, SLICE("required"), hint_missing(run, at, property),
+                    "missing required property %.*s", SLICE_ARG(quote_text(run, property->name)));
+    }
+    return false;
+}
+
+bool schema_report_dependent(struct schema_run *run, const struct schema_at *at,
+                             const struct schema_dependency *dependency, slice missing)
+{
+    if (schema_is_over(run))
+        return false;
+    slice name = quote_text(run, missing);
+    return enter(run, at, keyword_name(dependency->keyword),
+                 arena_printf(run->report->arena, "add %.*s", SLICE_ARG(name)),
+                 "missing property %.*s, which is required where %.*s is present", SLICE_ARG(name),
+                 SLICE_ARG(quote_text(run, dependency->name)));
+}
+
+/* ---- items ---- */
+
+bool schema_report_unique(struct schema_run *run, const struct schema_at *at, uint32_t first,
+                          uint32_t second)
+{
+    if (schema_is_over(run))
+        return false;
+    slice value = value_text(run, &at->value->as.items[first]);
+    return enter(run, at, SLICE("uniqueItems"),
+                 arena_printf(run->report->arena, "remove item %u", second + 1),
+                 "all items must differ, but items %u and %u are equal (%.*s)", first + 1,
+                 second + 1, SLICE_ARG(value));
+}
+
+bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at,
+                              enum keyword keyword, uint32_t index, uint32_t allowed)
+{
+    if (schema_is_over(run))
+        return false;
+    /* unevaluatedItems has no number that could be named. */
+    if (keyword != KW_ITEMS)
+        return enter(run, at, keyword_name(keyword), SLICE_NONE, "item %u is not allowed here",
+                     index + 1);
+    return enter(run, at, keyword_name(keyword), SLICE_NONE, "must have at most %u item%s (got %u)",
+                 allowed, allowed == 1 ? "" : "s", at->value->count);
+}
+
+bool schema_report_contains(struct schema_run *run, const struct schema_op *op,
+                            const struct schema_at *at, uint64_t got)
+{
+    const struct schema_contains *contains = op->as.contains;
+    if (schema_is_over(run))
+        return false;
+    bool is_few = got < contains->min;
+    slice keyword = !is_few             ? SLICE("maxContains")
+                    : contains->has_min ? SLICE("minContains")
+                                        : SLICE("contains");
+    return enter(run, at, keyword, SLICE_NONE,
+                 "at %s %llu of its items must match \"contains\" (%s%llu do%s)",
+                 is_few ? "least" : "most",
+                 (unsigned long long)(is_few ? contains->min : contains->max),
+                 is_few ? "" : "at least ", (unsigned long long)got, got == 1 ? "es" : "");
+}
+
+/* ---- what is not allowed at all ---- */
+
+bool schema_report_forbidden(struct schema_run *run, const struct schema_at *at,
+                             enum keyword keyword)
+{
+    if (schema_is_over(run))
+        return false;
+    slice message = SLICE("is not allowed here");
+    if (keyword == KW_NOT)
+        message = SLICE("has a form that is ruled out by \"not\"");
+    else if (at->path && at->path->key)
+        message = arena_printf(run->report->arena, "property %.*s is not allowed here",
+                               SLICE_ARG(quote_text(run, json_str(at->path->key))));
+    return enter(run, at, keyword_name(keyword), SLICE_NONE, "%.*s", SLICE_ARG(message));
+}
+
+/* ---- alternatives ---- */
+
+/* What is wrong according to one node, without the usual report. NULL when there is no memory for
+ * it, no room in depth, or nothing wrong. */
+static const struct schema_report *report_closer(struct schema_run *run,
+                                                 const struct schema_node *node,
+                                                 const struct schema_at *at)
+{
+    struct schema_report *outer = run->report;
+    struct schema_report *inner =
+        run->detail_depth < DETAIL_DEPTH_MAX ? ARENA_NEW(outer->arena, struct schema_report) : NULL;
+    if (!inner)
+        return NULL;
+    schema_report_init(inner, outer->arena, outer->prefix);
+    /* Evaluated members are not wanted: the outer run has decided that the instance is invalid. */
+    struct schema_at alone = *at;
+    alone.evaluated = NULL;
+    /* The run's state is exchanged for this one report and put back; fuel is shared, so details
+     * cannot cost more than the rest. */
+    size_t outer_max = run->violations_max;
+    run->report = inner;
+    run->violations_max = 1;
+    run->detail_depth++;
+    bool is_valid = schema_run_node(run, node, &alone);
+    run->detail_depth--;
+    run->violations_max = outer_max;
+    run->report = outer;
+    return !is_valid && inner->count > 0 ? inner : NULL;
+}
+
+/* The violation's pointer as seen from `at`; empty when it is the same value. */
+static slice relative_pointer(const struct schema_run *run, const struct schema_at *at,
+                              slice pointer)
+{
+    /* The prefix and one token for each level of the path are in front of what is relative. */
+    size_t depth = 0;
+    for (const struct schema_path *path = at->path; path; path = path->parent)
+        depth++;
+    pointer = slice_from(pointer, run->report->prefix.len);
+    for (; depth > 0 && pointer.len > 0; depth--) {
+        ptrdiff_t slash = slice_find_char(slice_from(pointer, 1), '/');
+        pointer = slash < 0 ? SLICE_NONE : slice_from(pointer, (size_t)slash + 1);
+    }
+    return pointer;
+}
+
+bool schema_report_property_name(struct schema_run *run, const struct schema_op *op,
+                                 const struct schema_at *at, const struct json *key)
+{
+    if (schema_is_over(run))
+        return false;
+    const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
+    const struct schema_report *detail = report_closer(run, op->as.node, &name);
+    slice why = detail ? detail->violations[0].message : SLICE("is not allowed");
+    return enter(run, at, SLICE("propertyNames"), SLICE_NONE, "the property name %.*s %.*s",
+                 SLICE_ARG(quote_text(run, json_str(key))), SLICE_ARG(why));
+}
+
+static unsigned allowed_types(const struct schema_node *node)
+{
+    unsigned types = node->types;
+    /* A $ref alone is followed, at most REF_STEPS_MAX times: references may go in circles. */
+    for (unsigned step = 0; step < REF_STEPS_MAX; step++) {
+        const struct schema_node *next = NULL;
+        for (uint32_t i = 0; i < node->op_count && !next; i++)
+            next = node->ops[i].kind == KW_REF ? node->ops[i].as.node : NULL;
+        if (!next)
+            break;
+        types &= next->types;
+        node = next;
+    }
+    return node->verdict == VERDICT_FALSE ? 0 : types;
+}
+
+/* The only alternative for a value of this type, as in "an object or null". */
+static const struct schema_node *only_candidate(const struct schema_op *op,
+                                                const struct json *value)
+{
+    unsigned types = schema_types_of(value);
+    const struct schema_node *candidate = NULL;
+    /* A whole number may be wanted as an integer. */
+    if (types & TYPE_NUMBER)
+        types |= TYPE_INTEGER;
+    for (uint32_t i = 0; i < op->count; i++) {
+        if (!(allowed_types(op->as.nodes[i]) & types))
+            continue;
+        if (candidate)
+            return NULL;
+        candidate = op->as.nodes[i];
+    }
+    return candidate;
+}
+
+static slice alternative_text(struct schema_run *run, const struct schema_node *node,
+                              const struct schema_at *at)
+{
+    const struct schema_report *detail = report_closer(run, node, at);
+    if (!detail)
+        return SLICE("does not match");
+    slice pointer = relative_pointer(run, at, detail->violations[0].pointer);
+    return arena_printf(run->report->arena, "%.*s%s%.*s", SLICE_ARG(pointer),
+                        pointer.len > 0 ? ": " : "", SLICE_ARG(detail->violations[0].message));
+}
+
+bool schema_report_none_match(struct schema_run *run, const struct schema_op *op,
+                              const struct schema_at *at)
+{
+    if (schema_is_over(run))
+        return false;
+    const struct schema_node *candidate = only_candidate(op, at->value);
+    if (candidate) {
+        /* Its own violations say more than "matches none"; they go into the report directly. */
+        size_t before = run->report->count;
+        (void)schema_run_node(run, candidate, at);
+        if (run->report->count > before || run->stop_reason)
+            return false;
+    }
+    struct arena *arena = run->report->arena;
+    slice forms = SLICE("");
+    for (uint32_t i = 0; i < op->count && i < ALTERNATIVES_PRINTED_MAX; i++)
+        forms = arena_printf(arena, "%.*s%s(%u) %.*s", SLICE_ARG(forms), i ? "; " : "", i + 1,
+                             SLICE_ARG(alternative_text(run, op->as.nodes[i], at)));
+    return enter(run, at, keyword_name(op->kind), SLICE_NONE,
+                 "matches none of the %u allowed forms: %.*s%s", op->count, SLICE_ARG(forms),
+                 op->count > ALTERNATIVES_PRINTED_MAX ? "; ..." : "");
+}
+
+bool schema_report_several_match(struct schema_run *run, const struct schema_at *at, uint32_t first,
+                                 uint32_t second)
+{
+    if (schema_is_over(run))
+        return false;
+    return enter(run, at, SLICE("oneOf"), SLICE_NONE,
+                 "must match exactly one of the allowed forms, but matches both (%u) and (%u)",
+                 first + 1, second + 1);
 }
 
 /* ---- writing ---- */

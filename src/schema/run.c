@@ -38,6 +38,25 @@ static bool enter_node(struct schema_run *run)
 
 /* ---- what was evaluated ---- */
 
+/* Which members or items of one instance were evaluated, for unevaluated*. */
+struct evaluated_set {
+    uint64_t *bits;
+    uint32_t words;
+    bool is_heap;
+    uint64_t few; /* the bits of up to 64 members */
+};
+
+static inline void evaluated_add(struct evaluated_set *evaluated, uint32_t index)
+{
+    ASSERT(index / 64 < evaluated->words);
+    evaluated->bits[index / 64] |= UINT64_C(1) << (index % 64);
+}
+
+static inline bool evaluated_has(const struct evaluated_set *evaluated, uint32_t index)
+{
+    return evaluated->bits[index / 64] >> (index % 64) & 1;
+}
+
 enum { EVALUATED_WORDS = 4096 };
 
 /* A stack, as validation is one: what was taken last goes first. */
@@ -49,7 +68,8 @@ struct evaluated_space {
 /* Only threads that validate have one. */
 static _Thread_local struct evaluated_space *evaluated_space;
 
-bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count)
+/* false without memory: the run is then stopped. */
+static bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count)
 {
     *evaluated = (struct evaluated_set){.words = (uint32_t)(((uint64_t)count + 63) / 64)};
     if (evaluated->words <= 1) {
@@ -75,7 +95,7 @@ bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uin
     return evaluated->bits != NULL;
 }
 
-void evaluated_deinit(struct evaluated_set *evaluated)
+static void evaluated_deinit(struct evaluated_set *evaluated)
 {
     /* Last taken, first given back: the function that took a set gives it back. */
     if (evaluated->is_heap) {
@@ -86,7 +106,7 @@ void evaluated_deinit(struct evaluated_set *evaluated)
     }
 }
 
-void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from)
+static void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from)
 {
     ASSERT(to->words == from->words);
     for (uint32_t i = 0; i < to->words; i++)
@@ -96,6 +116,46 @@ void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from)
 static uint32_t container_count(const struct json *value)
 {
     return value->type == JSON_ARRAY || value->type == JSON_OBJECT ? value->count : 0;
+}
+
+/* ---- below a node ---- */
+
+/* Without reporting. What it evaluates counts only when it succeeds. */
+static bool run_quietly(struct schema_run *run, const struct schema_node *node,
+                        const struct schema_at *at)
+{
+    struct schema_report *report = run->report;
+    /* Branches that may fail must not report: only the keyword as a whole is wrong. */
+    run->report = NULL;
+    bool is_valid = false;
+    if (!at->evaluated) {
+        is_valid = schema_run_node(run, node, at);
+    } else {
+        struct evaluated_set branch;
+        struct schema_at inner = *at;
+        /* A set of its own: what a failed branch has evaluated does not count (Core 7.7.1). */
+        inner.evaluated = &branch;
+        if (evaluated_init(run, &branch, container_count(at->value))) {
+            is_valid = schema_run_node(run, node, &inner);
+            if (is_valid)
+                evaluated_merge(at->evaluated, &branch);
+            evaluated_deinit(&branch);
+        }
+    }
+    run->report = report;
+    return is_valid;
+}
+
+/* A member or item of at->value. */
+static bool run_child(struct schema_run *run, const struct schema_node *node,
+                      const struct schema_at *at, const struct json *key, uint32_t index)
+{
+    /* The path and the scope are on the C stack: SCHEMA_DEPTH_MAX bounds it. */
+    const struct schema_path path = {at->path, key, index};
+    const struct json *value = key ? &at->value->as.members[index].value
+                                   : &at->value->as.items[index];
+    const struct schema_at child = {value, &path, at->scope, NULL, node};
+    return schema_run_node(run, node, &child);
 }
 
 /* ---- const, enum ---- */
@@ -195,7 +255,7 @@ static uint64_t character_count(slice text)
 }
 
 /* A character has 1 to 4 bytes, which mostly decides it without counting. */
-static bool has_length(struct schema_run *run, const struct schema_op *op,
+static bool run_length(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
     slice text = json_str(at->value);
@@ -213,7 +273,8 @@ static bool has_length(struct schema_run *run, const struct schema_op *op,
     return is_fine || schema_report_count(run, op, at, count);
 }
 
-bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pattern, slice text)
+static bool matches_pattern(struct schema_run *run, const struct schema_pattern *pattern,
+                            slice text)
 {
     enum schema_match match = schema_pattern_match(pattern, text, &run->fuel);
     if (match == SCHEMA_MATCH_FUEL)
@@ -223,15 +284,15 @@ bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pat
     return match == SCHEMA_MATCH_YES;
 }
 
-static bool has_format(struct schema_run *run, const struct schema_format *format,
-                       const struct json *value)
+static bool has_format(struct schema_run *run, const struct schema_format *format, slice text)
 {
-    return schema_spend(run, (uint64_t)value->count * format->fuel_per_byte) &&
-           format->check(json_str(value));
+    if (format->pattern)
+        return matches_pattern(run, format->pattern, text);
+    return schema_spend(run, schema_format_fuel(format, text)) && format->check(text);
 }
 
-static bool run_of_value(struct schema_run *run, const struct schema_op *op,
-                         const struct schema_at *at)
+static bool run_value(struct schema_run *run, const struct schema_op *op,
+                      const struct schema_at *at)
 {
     uint32_t weight = 0;
     bool is_valid = false;
@@ -245,14 +306,11 @@ static bool run_of_value(struct schema_run *run, const struct schema_op *op,
     case KW_MULTIPLE_OF:
         is_valid = is_multiple(run, op, at->value);
         break;
-    case KW_MIN_LENGTH:
-    case KW_MAX_LENGTH:
-        return has_length(run, op, at);
     case KW_PATTERN:
-        is_valid = schema_run_matches(run, op->as.pattern, json_str(at->value));
+        is_valid = matches_pattern(run, op->as.pattern, json_str(at->value));
         break;
     case KW_FORMAT:
-        is_valid = has_format(run, op->as.format, at->value);
+        is_valid = has_format(run, op->as.format, json_str(at->value));
         break;
     default:
         is_valid = is_in_bound(run, op, at->value);
@@ -310,10 +368,13 @@ static bool find_twins_pairwise(const struct json *array, uint32_t *first, uint3
     return false;
 }
 
-static bool find_twins_large(struct schema_run *run, const struct json *array, uint32_t *first,
-                             uint32_t *second)
+/* Not inlined: its slots would otherwise be part of each frame of the recursion. */
+__attribute__((noinline)) static bool find_twins_hashed(struct schema_run *run,
+                                                        const struct json *array, uint32_t *first,
+                                                        uint32_t *second)
 {
-    size_t slot_count = (size_t)SCHEMA_UNIQUE_STACK * 2;
+    struct unique_slot few[SCHEMA_UNIQUE_STACK * 2], *slots = few;
+    size_t slot_count = 4;
     while (slot_count < (size_t)array->count * 2)
         slot_count *= 2;
     /* What cannot be gone through to its end is not begun: filling a large table costs, too. */
@@ -321,48 +382,64 @@ static bool find_twins_large(struct schema_run *run, const struct json *array, u
         schema_stop(run, "it takes too many steps");
     if (!schema_spend(run, slot_count / 4))
         return false;
-    struct unique_slot *slots = mem_calloc(slot_count, sizeof(*slots));
-    if (!slots) {
+    if (slot_count > ARRAY_LEN(few) && !(slots = mem_alloc(slot_count * sizeof(*slots)))) {
         schema_stop(run, "there is not enough memory for it");
         return false;
     }
+    memset(slots, 0, slot_count * sizeof(*slots));
     bool has_twins = find_twins(run, array, slots, slot_count - 1, first, second);
-    mem_free(slots);
+    if (slots != few)
+        mem_free(slots);
     return has_twins;
 }
 
-static bool find_twins_small(struct schema_run *run, const struct json *array, uint32_t *first,
-                             uint32_t *second)
+static bool run_unique(struct schema_run *run, const struct schema_op *op,
+                       const struct schema_at *at)
 {
-    struct unique_slot slots[SCHEMA_UNIQUE_STACK * 2] = {0};
-    return find_twins(run, array, slots, ARRAY_LEN(slots) - 1, first, second);
-}
-
-static bool run_unique(struct schema_run *run, const struct schema_at *at)
-{
+    (void)op;
     const struct json *array = at->value;
-    uint32_t first = 0;
-    uint32_t second = 0;
-    bool has_twins = false;
+    uint32_t first = 0, second = 0;
     bool is_cheap = array->count <= UNIQUE_PAIRWISE_MAX;
     if (array->count < 2)
         return true;
     if (is_cheap && !schema_spend(run, UINT64_C(8) * schema_weight(array)))
         return false;
-    if (is_cheap)
-        has_twins = find_twins_pairwise(array, &first, &second);
-    else if (array->count <= SCHEMA_UNIQUE_STACK)
-        has_twins = find_twins_small(run, array, &first, &second);
-    else
-        has_twins = find_twins_large(run, array, &first, &second);
+    bool has_twins = is_cheap ? find_twins_pairwise(array, &first, &second)
+                              : find_twins_hashed(run, array, &first, &second);
     return has_twins ? schema_report_unique(run, at, first, second) : !run->stop_reason;
+}
+
+static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
+                            const struct schema_at *at)
+{
+    const struct json_member *members = at->value->type == JSON_OBJECT ? at->value->as.members
+                                                                       : NULL;
+    bool is_valid = true;
+    ASSERT(at->evaluated);
+    for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
+        if (evaluated_has(at->evaluated, i))
+            continue;
+        /* Added although nothing follows in this node: an outer unevaluated* sees it through the
+         * merge. */
+        evaluated_add(at->evaluated, i);
+        bool is_refused = op->as.node->verdict == VERDICT_FALSE;
+        if (is_refused && !members)
+            return schema_report_extra_item(run, at, KW_UNEVALUATED_ITEMS, i, i);
+        is_valid &= is_refused
+                        ? schema_report_unknown(run, at, KW_UNEVALUATED_PROPERTIES, i)
+                        : run_child(run, op->as.node, at, members ? &members[i].key : NULL, i);
+        if (!is_valid && !run->report)
+            break;
+    }
+    return is_valid;
 }
 
 /* ---- items ---- */
 
-static bool run_items(struct schema_run *run, const struct schema_items *items,
+static bool run_items(struct schema_run *run, const struct schema_op *op,
                       const struct schema_at *at)
 {
+    const struct schema_items *items = op->as.items;
     bool is_valid = true;
     for (uint32_t i = 0; i < at->value->count; i++) {
         const struct schema_node *node = i < items->prefix_count ? items->prefix[i] : items->rest;
@@ -375,7 +452,7 @@ static bool run_items(struct schema_run *run, const struct schema_items *items,
          * item. */
         if (node == items->rest && node->verdict == VERDICT_FALSE)
             return schema_report_extra_item(run, at, KW_ITEMS, i, items->prefix_count);
-        if (schema_spend(run, FUEL_ITEM) && schema_run_child(run, node, at, NULL, i))
+        if (schema_spend(run, FUEL_ITEM) && run_child(run, node, at, NULL, i))
             continue;
         is_valid = false;
         if (schema_is_over(run))
@@ -392,7 +469,7 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
     uint64_t found = 0;
     run->report = NULL;
     for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
-        if (!schema_run_child(run, contains->node, at, NULL, i))
+        if (!run_child(run, contains->node, at, NULL, i))
             continue;
         found++;
         if (at->evaluated)
@@ -405,28 +482,6 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
     run->report = report;
     return (found >= contains->min && found <= contains->max) ||
            schema_report_contains(run, op, at, found);
-}
-
-static bool run_of_array(struct schema_run *run, const struct schema_op *op,
-                         const struct schema_at *at)
-{
-    ASSERT(at->value->type == JSON_ARRAY);
-    uint32_t count = at->value->count;
-    switch (op->kind) {
-    case KW_MIN_ITEMS:
-        return count >= op->as.limit || schema_report_count(run, op, at, count);
-    case KW_MAX_ITEMS:
-        return count <= op->as.limit || schema_report_count(run, op, at, count);
-    case KW_UNIQUE_ITEMS:
-        return run_unique(run, at);
-    case KW_ITEMS:
-        return run_items(run, op->as.items, at);
-    case KW_CONTAINS:
-        return run_contains(run, op, at);
-    default:
-        ASSERT(op->kind == KW_UNEVALUATED_ITEMS);
-        return schema_run_unevaluated(run, op, at);
-    }
 }
 
 /* ---- properties ---- */
@@ -457,10 +512,10 @@ static bool run_patterns(struct schema_run *run, const struct schema_object *obj
     const struct json *key = &at->value->as.members[index].key;
     bool is_valid = true;
     for (uint32_t i = 0; i < object->pattern_count && !run->stop_reason; i++) {
-        if (!schema_run_matches(run, object->patterns[i].pattern, json_str(key)))
+        if (!matches_pattern(run, object->patterns[i].pattern, json_str(key)))
             continue;
         *is_evaluated = true;
-        is_valid &= schema_run_child(run, object->patterns[i].node, at, key, index);
+        is_valid &= run_child(run, object->patterns[i].node, at, key, index);
     }
     return is_valid;
 }
@@ -472,7 +527,7 @@ static bool run_additional(struct schema_run *run, const struct schema_object *o
         /* The message names the property and suggests another one, which a failed subschema "false"
          * cannot. */
         return schema_report_unknown(run, at, KW_ADDITIONAL_PROPERTIES, index);
-    return schema_run_child(run, object->additional, at, &at->value->as.members[index].key, index);
+    return run_child(run, object->additional, at, &at->value->as.members[index].key, index);
 }
 
 struct member_walk {
@@ -490,7 +545,7 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
     bool is_valid = true;
     walk->required_found += property && property->is_required;
     if (is_evaluated)
-        is_valid = schema_run_child(run, property->node, at, key, index);
+        is_valid = run_child(run, property->node, at, key, index);
     if (object->pattern_count > 0)
         is_valid &= run_patterns(run, object, at, index, &is_evaluated);
     /* additionalProperties applies to what neither properties nor patterns took (Core 10.3.2.3). */
@@ -503,9 +558,10 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
     return is_valid;
 }
 
-static bool run_properties(struct schema_run *run, const struct schema_object *object,
+static bool run_properties(struct schema_run *run, const struct schema_op *op,
                            const struct schema_at *at)
 {
+    const struct schema_object *object = op->as.object;
     struct member_walk walk = {0};
     bool is_valid = true;
     for (uint32_t i = 0; i < at->value->count; i++) {
@@ -533,7 +589,7 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
         const struct json *key = &at->value->as.members[i].key;
         /* A name has no place of its own in the instance: it is reported at its object. */
         const struct schema_at name = {key, at->path, at->scope, NULL, op->as.node};
-        if (schema_run_quietly(run, op->as.node, &name))
+        if (run_quietly(run, op->as.node, &name))
             continue;
         is_valid = schema_report_property_name(run, op, at, key);
         if (schema_is_over(run))
@@ -578,92 +634,16 @@ static bool run_dependent_schemas(struct schema_run *run, const struct schema_op
     return is_valid;
 }
 
-bool schema_run_unevaluated(struct schema_run *run, const struct schema_op *op,
-                            const struct schema_at *at)
+static bool run_count(struct schema_run *run, const struct schema_op *op,
+                      const struct schema_at *at)
 {
-    const struct json_member *members = at->value->type == JSON_OBJECT ? at->value->as.members
-                                                                       : NULL;
-    bool is_valid = true;
-    ASSERT(at->evaluated);
-    for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
-        if (evaluated_has(at->evaluated, i))
-            continue;
-        /* Added although nothing follows in this node: an outer unevaluated* sees it through the
-         * merge. */
-        evaluated_add(at->evaluated, i);
-        bool is_refused = op->as.node->verdict == VERDICT_FALSE;
-        if (is_refused && !members)
-            return schema_report_extra_item(run, at, KW_UNEVALUATED_ITEMS, i, i);
-        is_valid &= is_refused ? schema_report_unknown(run, at, KW_UNEVALUATED_PROPERTIES, i)
-                               : schema_run_child(run, op->as.node, at,
-                                                  members ? &members[i].key : NULL, i);
-        if (!is_valid && !run->report)
-            break;
-    }
-    return is_valid;
-}
-
-static bool run_of_object(struct schema_run *run, const struct schema_op *op,
-                          const struct schema_at *at)
-{
-    ASSERT(at->value->type == JSON_OBJECT);
+    bool is_min = op->kind == KW_MIN_ITEMS || op->kind == KW_MIN_PROPERTIES;
     uint32_t count = at->value->count;
-    switch (op->kind) {
-    case KW_MIN_PROPERTIES:
-        return count >= op->as.limit || schema_report_count(run, op, at, count);
-    case KW_MAX_PROPERTIES:
-        return count <= op->as.limit || schema_report_count(run, op, at, count);
-    case KW_PROPERTIES:
-        return run_properties(run, op->as.object, at);
-    case KW_PROPERTY_NAMES:
-        return run_property_names(run, op, at);
-    case KW_DEPENDENT_REQUIRED:
-        return run_dependent_required(run, op, at);
-    case KW_DEPENDENT_SCHEMAS:
-        return run_dependent_schemas(run, op, at);
-    default:
-        ASSERT(op->kind == KW_UNEVALUATED_PROPERTIES);
-        return schema_run_unevaluated(run, op, at);
-    }
+    return (is_min ? count >= op->as.limit : count <= op->as.limit) ||
+           schema_report_count(run, op, at, count);
 }
 
 /* ---- in place ---- */
-
-bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
-                        const struct schema_at *at)
-{
-    struct schema_report *report = run->report;
-    /* Branches that may fail must not report: only the keyword as a whole is wrong. */
-    run->report = NULL;
-    bool is_valid = false;
-    if (!at->evaluated) {
-        is_valid = schema_run_node(run, node, at);
-    } else {
-        struct evaluated_set branch;
-        struct schema_at inner = *at;
-        /* A set of its own: what a failed branch has evaluated does not count (Core 7.7.1). */
-        inner.evaluated = &branch;
-        if (evaluated_init(run, &branch, container_count(at->value))) {
-            is_valid = schema_run_node(run, node, &inner);
-            if (is_valid)
-                evaluated_merge(at->evaluated, &branch);
-            evaluated_deinit(&branch);
-        }
-    }
-    run->report = report;
-    return is_valid;
-}
-
-bool schema_run_child(struct schema_run *run, const struct schema_node *node,
-                      const struct schema_at *at, const struct json *key, uint32_t index)
-{
-    /* The path and the scope are on the C stack: SCHEMA_DEPTH_MAX bounds it. */
-    const struct schema_path path = {at->path, key, index};
-    const struct json *value = key ? &at->value->as.members[index].value
-                                   : &at->value->as.items[index];
-    const struct schema_at child = {value, &path, at->scope, NULL, node};
-    return schema_run_node(run, node, &child);
-}
 
 static bool run_all_of(struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
@@ -686,7 +666,7 @@ static bool run_any_of(struct schema_run *run, const struct schema_op *op,
 {
     bool is_valid = false;
     for (uint32_t i = 0; i < op->count && !run->stop_reason; i++) {
-        is_valid |= schema_run_quietly(run, op->as.nodes[i], at);
+        is_valid |= run_quietly(run, op->as.nodes[i], at);
         if (is_valid && !at->evaluated)
             break;
     }
@@ -698,7 +678,7 @@ static bool run_one_of(struct schema_run *run, const struct schema_op *op,
 {
     uint32_t first = op->count;
     for (uint32_t i = 0; i < op->count && !run->stop_reason; i++) {
-        if (!schema_run_quietly(run, op->as.nodes[i], at))
+        if (!run_quietly(run, op->as.nodes[i], at))
             continue;
         /* A second match decides, so later branches need no run. */
         if (first < op->count)
@@ -713,22 +693,22 @@ static bool run_not(struct schema_run *run, const struct schema_op *op, const st
     struct schema_at inner = *at;
     /* What matches under "not" is not evaluated: a success there is a failure here. */
     inner.evaluated = NULL;
-    return !schema_run_quietly(run, op->as.node, &inner) ||
-           schema_report_forbidden(run, at, KW_NOT);
+    return !run_quietly(run, op->as.node, &inner) || schema_report_forbidden(run, at, KW_NOT);
 }
 
-static bool run_if(struct schema_run *run, const struct schema_if *branches,
-                   const struct schema_at *at)
+static bool run_if(struct schema_run *run, const struct schema_op *op, const struct schema_at *at)
 {
-    bool is_met = schema_run_quietly(run, branches->condition, at);
+    const struct schema_if *branches = op->as.branches;
+    bool is_met = run_quietly(run, branches->condition, at);
     const struct schema_node *next = is_met ? branches->consequence : branches->alternative;
     return !next || schema_run_node(run, next, at);
 }
 
 /* Core 8.2.3.2: the outermost resource on the way here that has the anchor decides. */
-static bool run_dynamic_ref(struct schema_run *run, const struct schema_dynamic_ref *ref,
+static bool run_dynamic_ref(struct schema_run *run, const struct schema_op *op,
                             const struct schema_at *at)
 {
+    const struct schema_dynamic_ref *ref = op->as.dynamic_ref;
     const struct schema_node *target = ref->target;
     /* From the innermost outwards without a break: the last one found is the outermost. */
     const struct schema_scope *scope = ref->anchor.len > 0 ? at->scope : NULL;
@@ -744,32 +724,45 @@ static bool run_dynamic_ref(struct schema_run *run, const struct schema_dynamic_
 
 /* ---- nodes ---- */
 
-static bool run_op(struct schema_run *run, const struct schema_op *op, const struct schema_at *at)
+static bool run_ref(struct schema_run *run, const struct schema_op *op, const struct schema_at *at)
 {
-    switch (op->kind) {
-    case KW_REF:
-        return schema_run_node(run, op->as.node, at);
-    case KW_DYNAMIC_REF:
-        return run_dynamic_ref(run, op->as.dynamic_ref, at);
-    case KW_ALL_OF:
-        return run_all_of(run, op, at);
-    case KW_ANY_OF:
-        return run_any_of(run, op, at);
-    case KW_ONE_OF:
-        return run_one_of(run, op, at);
-    case KW_NOT:
-        return run_not(run, op, at);
-    case KW_IF:
-        return run_if(run, op->as.branches, at);
-    default:
-        break;
-    }
-    if (op->types == TYPE_OBJECT)
-        return run_of_object(run, op, at);
-    if (op->types == TYPE_ARRAY)
-        return run_of_array(run, op, at);
-    return run_of_value(run, op, at);
+    return schema_run_node(run, op->as.node, at);
 }
+
+static bool (*const runs[KW_COUNT])(struct schema_run *run, const struct schema_op *op,
+                                    const struct schema_at *at) = {
+    [KW_CONST] = run_value,
+    [KW_ENUM] = run_value,
+    [KW_MULTIPLE_OF] = run_value,
+    [KW_MINIMUM] = run_value,
+    [KW_MAXIMUM] = run_value,
+    [KW_EXCLUSIVE_MINIMUM] = run_value,
+    [KW_EXCLUSIVE_MAXIMUM] = run_value,
+    [KW_PATTERN] = run_value,
+    [KW_FORMAT] = run_value,
+    [KW_MIN_LENGTH] = run_length,
+    [KW_MAX_LENGTH] = run_length,
+    [KW_MIN_ITEMS] = run_count,
+    [KW_MAX_ITEMS] = run_count,
+    [KW_MIN_PROPERTIES] = run_count,
+    [KW_MAX_PROPERTIES] = run_count,
+    [KW_UNIQUE_ITEMS] = run_unique,
+    [KW_ITEMS] = run_items,
+    [KW_CONTAINS] = run_contains,
+    [KW_PROPERTIES] = run_properties,
+    [KW_PROPERTY_NAMES] = run_property_names,
+    [KW_DEPENDENT_REQUIRED] = run_dependent_required,
+    [KW_DEPENDENT_SCHEMAS] = run_dependent_schemas,
+    [KW_REF] = run_ref,
+    [KW_DYNAMIC_REF] = run_dynamic_ref,
+    [KW_ALL_OF] = run_all_of,
+    [KW_ANY_OF] = run_any_of,
+    [KW_ONE_OF] = run_one_of,
+    [KW_NOT] = run_not,
+    [KW_IF] = run_if,
+    [KW_UNEVALUATED_ITEMS] = run_unevaluated,
+    [KW_UNEVALUATED_PROPERTIES] = run_unevaluated,
+};
 
 unsigned schema_types_of(const struct json *value)
 {
@@ -812,7 +805,7 @@ static bool run_ops(struct schema_run *run, const struct schema_node *node,
         /* An op about other types does not concern this instance: assertions pass (Core 7.6.1). */
         if (!(op->types & types))
             continue;
-        if (schema_spend(run, FUEL_OP) && run_op(run, op, at))
+        if (schema_spend(run, FUEL_OP) && runs[op->kind](run, op, at))
             continue;
         is_valid = false;
         if (schema_is_over(run))

@@ -8,13 +8,7 @@
 #include "schema/keyword.h"
 #include "schema/program.h"
 
-/* Which members or items of one instance were evaluated, for unevaluated*. */
-struct evaluated_set {
-    uint64_t *bits;
-    uint32_t words;
-    bool is_heap;
-    uint64_t few; /* the bits of up to 64 members */
-};
+struct evaluated_set;
 
 /* Where in the instance; the root has no path. */
 struct schema_path {
@@ -77,35 +71,7 @@ static inline bool schema_is_over(const struct schema_run *run)
 
 bool schema_run_node(struct schema_run *run, const struct schema_node *node,
                      const struct schema_at *at);
-/* Without reporting. What it evaluates counts only when it succeeds. */
-bool schema_run_quietly(struct schema_run *run, const struct schema_node *node,
-                        const struct schema_at *at);
-/* A member or item of at->value. */
-bool schema_run_child(struct schema_run *run, const struct schema_node *node,
-                      const struct schema_at *at, const struct json *key, uint32_t index);
-/* unevaluatedItems and unevaluatedProperties. */
-bool schema_run_unevaluated(struct schema_run *run, const struct schema_op *op,
-                            const struct schema_at *at);
 unsigned schema_types_of(const struct json *value);
-bool schema_run_matches(struct schema_run *run, const struct schema_pattern *pattern, slice text);
-
-/* ---- evaluated items and members ---- */
-
-/* false without memory: the run is then stopped. */
-bool evaluated_init(struct schema_run *run, struct evaluated_set *evaluated, uint32_t count);
-void evaluated_deinit(struct evaluated_set *evaluated);
-void evaluated_merge(struct evaluated_set *to, const struct evaluated_set *from);
-
-static inline void evaluated_add(struct evaluated_set *evaluated, uint32_t index)
-{
-    ASSERT(index / 64 < evaluated->words);
-    evaluated->bits[index / 64] |= UINT64_C(1) << (index % 64);
-}
-
-static inline bool evaluated_has(const struct evaluated_set *evaluated, uint32_t index)
-{
-    return evaluated->bits[index / 64] >> (index % 64) & 1;
-}
 
 /* ---- report ---- each returns false, so that a check may return it; all do nothing when
  * run->report is NULL. op may be NULL. */

@@ -19,8 +19,7 @@
 
 enum {
     SCHEMA_VIOLATIONS_MAX = 20,
-    SCHEMA_NODES_MAX = 100000, /* subschemas of one program, those of remote documents too */
-    SCHEMA_DOCUMENTS_MAX = 64, /* documents of one program */
+    SCHEMA_NODES_MAX = 100000, /* subschemas of one program, those of the meta-schema too */
     SCHEMA_DEPTH_MAX = 2048,   /* subschemas inside one another while validating */
     SCHEMA_PATTERN_BYTES_MAX = 8192,
     SCHEMA_UNIQUE_STACK = 256,
@@ -30,24 +29,15 @@ enum {
 
 struct schema;
 
-/* The document at an absolute URI without fragment, parsed and alive as long as the schema; NULL
- * when there is none. Called while compiling only. Never fetch from the network here. */
-typedef const struct json *schema_resolve_fn(void *arg, slice uri);
-
-struct schema_options {
-    bool assert_formats; /* `format` asserts; otherwise it is ignored. Unknown formats pass */
-    slice base_uri;      /* of the document when it has no $id; may be empty */
-    schema_resolve_fn *resolve; /* NULL: only the document itself and the 2020-12 meta-schema */
-    void *resolve_arg;
-};
-
-/* Compiles. `document` and what resolve returns are borrowed: they must live as long as the
- * program, which lives in the arena (nothing else to free). options may be NULL (all off).
- * NULL on ERR_INVALID (a keyword has a wrong value; err names the location, e.g.
- * `schema #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern),
- * ERR_NOTFOUND ($ref leads nowhere), ERR_LIMIT, ERR_NOMEM. */
-struct schema *schema_compile(struct arena *arena, const struct json *document,
-                              const struct schema_options *options, struct err *err) MUST_CHECK;
+/* Compiles. `document` is borrowed: it must live as long as the program, which lives in the arena
+ * (nothing else to free). References lead into the document itself, to what has an $id in it, and
+ * to the meta-schemas of 2020-12; nothing is fetched. Any $schema is read as 2020-12. `format`
+ * asserts if assert_formats is set and else is an annotation (Validation 7.2.1); unknown formats
+ * pass. NULL on ERR_INVALID (a keyword has a wrong value; err names the location, e.g. `schema
+ * #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern), ERR_NOTFOUND
+ * ($ref leads nowhere), ERR_LIMIT, ERR_NOMEM. */
+struct schema *schema_compile(struct arena *arena, const struct json *document, bool assert_formats,
+                              struct err *err) MUST_CHECK;
 
 /* One thing wrong. All texts live in the report's arena or in the schema. */
 struct schema_violation {

@@ -6,7 +6,6 @@
 #include "schema/uri.h"
 
 #include "base/ascii.h"
-#include "base/encode.h"
 
 struct uri {
     slice scheme;    /* with its ':' */
@@ -145,17 +144,4 @@ slice schema_uri_resolve(struct arena *arena, slice base, slice reference)
         }
     }
     return assemble(arena, &uri, path);
-}
-
-slice schema_uri_decode(struct arena *arena, slice fragment)
-{
-    if (slice_find_char(fragment, '%') < 0)
-        return fragment;
-    struct buf decoded;
-    buf_init(&decoded, SCHEMA_URI_BYTES_MAX);
-    slice copy = SLICE_NONE;
-    if (decode_percent(&decoded, fragment, false) == OK && buf_is_ok(&decoded))
-        copy = arena_dup(arena, buf_slice(&decoded));
-    buf_deinit(&decoded);
-    return copy;
 }

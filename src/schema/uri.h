@@ -13,8 +13,6 @@ slice schema_uri_split(slice uri, slice *fragment);
 /* reference in the light of base, without fragment. In the arena, or part of the arguments.
  * SLICE_NONE past a limit. An empty or relative base is taken as it is. */
 slice schema_uri_resolve(struct arena *arena, slice base, slice reference);
-/* Percent-decoded; SLICE_NONE on a broken escape or past a limit. */
-slice schema_uri_decode(struct arena *arena, slice fragment);
 /* The length of a scheme with its ':' (RFC 3986 3.1: a letter, then letters, digits, "+", "-" and
  * "."); 0 when there is none. */
 size_t schema_uri_scheme_len(slice text);

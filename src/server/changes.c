@@ -27,12 +27,16 @@ static void on_notify(void *owner, slice payload)
     if (!payload.ptr) {
         vault_auth_flush(changes->config.auth);
         connect_forget_all(changes->config.connect);
+        mcp_listeners_tools_changed(changes->config.mcp_listeners, NULL);
         return;
     }
     /* Another version's payload: its caches expire by themselves. */
     if (!store_change_parse(payload, &account_id, &integration_id))
         return;
     metric_add(metric_series(&heard_total, SLICE_NONE), 1);
+    if (*changes->config.flow)
+        flow_watch_touch(*changes->config.flow, account_id);
+    mcp_listeners_tools_changed(changes->config.mcp_listeners, &account_id);
     /* The change concerns one app; keys of the account stay cached. */
     if (integration_id.ptr) {
         connect_forget(changes->config.connect, account_id, integration_id);
@@ -45,10 +49,8 @@ static void on_notify(void *owner, slice payload)
 struct changes *changes_new(struct loop *loop, const struct changes_config *config, struct err *err)
 {
     struct changes *changes = mem_zalloc(sizeof(*changes));
-    if (!changes) {
-        (void)err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!changes)
+        return err_null(err, ERR_NOMEM, "out of memory");
     changes->config = *config;
     struct pg_notify_config notify = {
         .conninfo = config->conninfo,

@@ -6,6 +6,8 @@
 #define SERVER_CHANGES_H
 
 #include "connect/connect.h"
+#include "flow/flow.h"
+#include "mcp/mcp.h"
 #include "vault/auth.h"
 
 struct changes;
@@ -15,6 +17,8 @@ struct changes_config {
     struct dns_resolver *dns; /* these outlive it */
     struct vault_auth *auth;
     struct connect_service *connect;
+    struct flow_service *const *flow; /* points to NULL until flows are started */
+    struct mcp_listeners *mcp_listeners;
 };
 
 struct changes *changes_new(struct loop *loop, const struct changes_config *config,

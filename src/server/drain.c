@@ -15,10 +15,7 @@ enum {
 
 enum drain_step { DRAIN_REQUESTS, DRAIN_FLOWS, DRAIN_RECORDS, DRAIN_LEAVE, DRAIN_STOP };
 
-static struct drain *drain_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct drain, op);
-}
+OP_OF(drain_of, drain)
 
 static void on_drained(void *ctx)
 {
@@ -38,6 +35,7 @@ static enum op_result step_drain_requests(struct op *op)
     op_hold(op, "http drain");
     http_server_drain(config->http, on_drained, drain);
     flow_watch_wake_all(config->flow); /* long polls and event streams end at once */
+    mcp_listeners_wake(config->mcp_listeners);
     return OP_WAIT;
 }
 
@@ -59,7 +57,8 @@ static enum op_result step_wait_for_flows(struct op *op)
 }
 
 /* Waits for executions whose client has disconnected, which still record the provider's answer, and
- * for renewed tokens to be stored. The times of last use are flushed after them, in one write. */
+ * for renewed tokens to be stored. The times of last use, and what was counted for
+ * charts, are flushed after them. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct drain *drain = drain_of(op);
@@ -68,8 +67,10 @@ static enum op_result step_wait_for_records(struct op *op)
     if (drain->records_until_ns == 0)
         drain->records_until_ns = now + RECORD_TIMEOUT_MS * 1000000ULL;
     if (exec_service_active(config->exec) == 0 && connect_renewals_active(config->connect) == 0) {
+        struct tallies *tallies = exec_service_tallies(config->exec);
         connect_uses_flush(config->connect);
-        if (!connect_uses_active(config->connect))
+        tallies_write(tallies);
+        if (!connect_uses_active(config->connect) && tallies_are_written(tallies))
             return OP_NEXT;
     }
     if (now > drain->records_until_ns) {

@@ -12,6 +12,7 @@
 #include "flow/flow.h"
 #include "http/server.h"
 #include "loop/op.h"
+#include "mcp/mcp.h"
 #include "server/janitor.h"
 
 /* The parts that are drained, and the time for requests and flows. All outlive the loop's run. */
@@ -19,6 +20,7 @@ struct drain_config {
     struct loop *loop;
     struct http_server *http;
     struct flow_service *flow;
+    struct mcp_listeners *mcp_listeners;
     struct exec_service *exec;
     struct connect_service *connect;
     struct exec_node *node;

@@ -7,7 +7,8 @@
 /* An unknown address gets a page, too, if the client is a browser. */
 static bool is_for_web(const struct front *front, const struct http_exchange *exchange)
 {
-    if (exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], "api"))
+    if (exchange->segment_count > 0 && (slice_eq_cstr(exchange->segments[0], "api") ||
+                                        slice_eq_cstr(exchange->segments[0], "mcp")))
         return false; /* most requests; they need no further checks */
     if (web_has_path(front->web, exchange))
         return true;

@@ -13,13 +13,15 @@
 #include "store/node.h"
 #include "store/oauth.h"
 #include "store/retention.h"
+#include "store/tally.h"
 
 enum {
     ROUND_MS = 60 * 1000,
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
     REMOVAL_ARENA_BYTES_MAX = 16 * 1024,
-    FLOW_PAGES_MAX = 100, /* a round */
+    FLOW_PAGES_MAX = 100,  /* a round */
+    TALLY_PAGES_MAX = 100, /* likewise */
 };
 
 struct janitor {
@@ -28,9 +30,10 @@ struct janitor {
     struct pg_query query;
     struct op_timer timer;
     unsigned keep_days, audit_days;
-    unsigned flow_pages; /* in this round */
-    size_t sweep;        /* the one under way */
+    unsigned flow_pages, tally_pages; /* in this round */
+    size_t sweep;                     /* the one under way */
     struct keeper keeper;
+    slice old_nodes; /* to be removed, but for those that own something */
 };
 
 static struct metric done_total =
@@ -40,7 +43,7 @@ static struct metric failed_total = METRIC_INIT("sluice_housekeeping_failures_to
 
 enum step {
     STEP_SLEEP,
-    STEP_MAKE_PARTITIONS,
+    STEP_MAKE_PARTITION,
     STEP_MADE,
     STEP_FIND_FLOWS,
     STEP_REMOVE_FLOWS,
@@ -50,14 +53,17 @@ enum step {
     STEP_KEPT,
     STEP_FIND_KEYS,
     STEP_EXPIRE_KEYS,
+    STEP_FIND_TALLIES,
+    STEP_FOLD_TALLIES,
+    STEP_FIND_NODES,
+    STEP_FIND_OWNERS,
+    STEP_REMOVE_NODES,
+    STEP_NODES_REMOVED,
     STEP_SWEEP,
     STEP_SWEPT,
 };
 
-static struct janitor *janitor_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct janitor, op);
-}
+OP_OF(janitor_of, janitor)
 
 /* Counts a step's result. false: it failed, which is logged. */
 static bool note(struct op *op, int status, const char *what, double count)
@@ -78,22 +84,21 @@ static bool note(struct op *op, int status, const char *what, double count)
     return status == OK;
 }
 
-/* ---- one row: an expired key, or a flow that ended long ago. Each has its own op, so that many
- * share a batch ---- */
+/* ---- one row: an expired key, a flow that ended long ago, an old tally. Each has its own op, so
+ * that many share a batch ---- */
 
 struct removal {
     struct op op;
     struct pg_pool *pool;
     struct pg_query query;
     struct expired_key key;
-    struct flow_ref flow; /* where key.key is SLICE_NONE */
+    struct flow_ref flow;
+    struct tally_old tally;
+    const char *label; /* which of the three */
     int64_t before;
 };
 
-static struct removal *removal_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct removal, op);
-}
+OP_OF(removal_of, removal)
 
 static enum op_result step_remove(struct op *op)
 {
@@ -102,6 +107,8 @@ static enum op_result step_remove(struct op *op)
      */
     if (removal->key.key.ptr)
         store_key_expire(removal->pool, &removal->query, op, &removal->key);
+    else if (removal->tally.slot)
+        store_tally_fold(removal->pool, &removal->query, op, &removal->tally);
     else
         store_flow_remove(removal->pool, &removal->query, op, &removal->flow, removal->before);
     return OP_WAIT;
@@ -112,9 +119,7 @@ static enum op_result step_removed(struct op *op)
     const struct removal *removal = removal_of(op);
     bool is_done = store_done_result(&removal->query) == OK;
     /* A failure is counted only; the row is found again in the next round. */
-    metric_add(metric_series(is_done ? &done_total : &failed_total,
-                             removal->key.key.ptr ? SLICE("what=\"key\"") : SLICE("what=\"flow\"")),
-               1);
+    metric_add(metric_series(is_done ? &done_total : &failed_total, slice_cstr(removal->label)), 1);
     return OP_DONE;
 }
 
@@ -128,12 +133,13 @@ static const struct op_class removal_class = {
 };
 
 /* NULL without memory: the row is found again in the next round. */
-static struct removal *start_removal(struct janitor *janitor)
+static struct removal *start_removal(struct janitor *janitor, const char *label)
 {
     struct removal *removal = mem_zalloc(sizeof(*removal));
     if (!removal)
         return NULL;
     removal->pool = janitor->pool;
+    removal->label = label;
     op_start(&removal->op, &removal_class, janitor->op.loop, &janitor->op, REMOVAL_ARENA_BYTES_MAX);
     return removal;
 }
@@ -145,16 +151,23 @@ static int64_t flows_before(const struct janitor *janitor)
 
 static void start_flow_removal(struct janitor *janitor, const struct flow_ref *flow)
 {
-    struct removal *removal = start_removal(janitor);
+    struct removal *removal = start_removal(janitor, "what=\"flow\"");
     if (!removal)
         return;
     removal->flow = *flow;
     removal->before = flows_before(janitor);
 }
 
+static void start_fold(struct janitor *janitor, const struct tally_old *tally)
+{
+    struct removal *removal = start_removal(janitor, "what=\"tally\"");
+    if (removal)
+        removal->tally = *tally;
+}
+
 static void start_expiry(struct janitor *janitor, const struct expired_key *key)
 {
-    struct removal *removal = start_removal(janitor);
+    struct removal *removal = start_removal(janitor, "what=\"key\"");
     if (!removal)
         return;
     removal->key = *key;
@@ -171,15 +184,15 @@ static enum op_result step_sleep(struct op *op)
     bool is_first = janitor->query.stmt == NULL;
     /* The arena has the results of the last round, which are not needed any more. */
     arena_reset(&op->arena);
-    janitor->flow_pages = 0;
+    janitor->flow_pages = janitor->tally_pages = 0;
     op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "time for the next round");
     return OP_WAIT;
 }
 
-static enum op_result step_make_partitions(struct op *op)
+static enum op_result step_make_partition(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
-    store_partitions_make(janitor->pool, &janitor->query, op);
+    store_partition_make(janitor->pool, &janitor->query, op);
     return OP_WAIT;
 }
 
@@ -188,7 +201,8 @@ static enum op_result step_made(struct op *op)
     size_t count = 0;
     int status = store_count_result(&janitor_of(op)->query, &count);
     /* A failure does not stop the round: the other steps do not depend on this one. */
-    (void)note(op, status, "partition_made", (double)count);
+    if (note(op, status, "partition_made", (double)count) && count > 0)
+        return op_jump(op, STEP_MAKE_PARTITION);
     return OP_NEXT;
 }
 
@@ -284,12 +298,72 @@ static enum op_result step_expire_keys(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
+static enum op_result step_find_tallies(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_tally_due(janitor->pool, &janitor->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_fold_tallies(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    struct tally_old *list = NULL;
+    size_t count = 0;
+    int status = store_tally_due_result(&janitor->query, &list, &count);
+    if (status != OK)
+        (void)note(op, status, "tally", 0);
+    for (size_t i = 0; i < count; i++)
+        start_fold(janitor, &list[i]);
+    if (count == TALLY_OLD_MAX && ++janitor->tally_pages < TALLY_PAGES_MAX)
+        return go_back(op, STEP_FIND_TALLIES);
+    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+}
+
+static enum op_result step_find_nodes(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_node_old(janitor->pool, &janitor->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_find_owners(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    int status = store_text_result(&janitor->query, &janitor->old_nodes);
+    if (status != OK) {
+        if (status != ERR_NOTFOUND)
+            (void)note(op, status, "nodes", 0);
+        return op_jump(op, STEP_SWEEP);
+    }
+    store_node_owning(janitor->pool, &janitor->query, op, janitor->old_nodes);
+    return OP_WAIT;
+}
+
+static enum op_result step_remove_nodes(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    slice owning;
+    int status = store_node_owning_result(&janitor->query, &owning);
+    if (status != OK) {
+        (void)note(op, status, "nodes", 0);
+        return op_jump(op, STEP_SWEEP);
+    }
+    store_node_remove(janitor->pool, &janitor->query, op, janitor->old_nodes, owning);
+    return OP_WAIT;
+}
+
+static enum op_result step_nodes_removed(struct op *op)
+{
+    (void)note(op, store_done_result(&janitor_of(op)->query), "nodes", 1);
+    return OP_NEXT;
+}
+
 /* Single statements on small tables, one after the other. */
 static const struct {
     const char *what;
     void (*start)(struct pg_pool *pool, struct pg_query *query, struct op *op);
 } sweeps[] = {
-    {"nodes", store_node_sweep},
     {"oauth_begun", store_oauth_begun_sweep},
     {"connect_session", store_connect_session_sweep},
     {"session", store_session_end_sweep},
@@ -318,8 +392,8 @@ static void on_cancel(struct op *op)
 
 static const struct op_step steps[] = {
     [STEP_SLEEP] = {"sleep", step_sleep, 0},
-    [STEP_MAKE_PARTITIONS] = {"make_partitions", step_make_partitions, 0},
-    [STEP_MADE] = {"made", step_made, 0},
+    [STEP_MAKE_PARTITION] = {"make_partition", step_make_partition, 0},
+    [STEP_MADE] = {"made", step_made, OP_TO(STEP_MAKE_PARTITION)},
     [STEP_FIND_FLOWS] = {"find_flows", step_find_flows, 0},
     [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows, OP_TO(STEP_FIND_FLOWS)},
     [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition, 0},
@@ -328,6 +402,12 @@ static const struct op_step steps[] = {
     [STEP_KEPT] = {"kept", step_kept, 0},
     [STEP_FIND_KEYS] = {"find_keys", step_find_keys, 0},
     [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys, OP_TO(STEP_FIND_KEYS)},
+    [STEP_FIND_TALLIES] = {"find_tallies", step_find_tallies, 0},
+    [STEP_FOLD_TALLIES] = {"fold_tallies", step_fold_tallies, OP_TO(STEP_FIND_TALLIES)},
+    [STEP_FIND_NODES] = {"find_nodes", step_find_nodes, 0},
+    [STEP_FIND_OWNERS] = {"find_owners", step_find_owners, OP_TO(STEP_SWEEP)},
+    [STEP_REMOVE_NODES] = {"remove_nodes", step_remove_nodes, OP_TO(STEP_SWEEP)},
+    [STEP_NODES_REMOVED] = {"nodes_removed", step_nodes_removed, 0},
     [STEP_SWEEP] = {"sweep", step_sweep, 0},
     [STEP_SWEPT] = {"swept", step_swept, OP_TO(STEP_SWEEP) | OP_TO(STEP_SLEEP)},
 };

@@ -13,10 +13,7 @@ enum {
 
 enum step { STEP_FIND, STEP_FOUND, STEP_TRIM, STEP_TRIMMED };
 
-static struct keeper *keeper_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct keeper, op);
-}
+OP_OF(keeper_of, keeper)
 
 /* Continues with the next kind, or ends the sweep: the next sweep begins in the next round. */
 static enum op_result next_kind(struct keeper *keeper)

@@ -30,6 +30,7 @@ int outbound_open(struct outbound *outbound, struct loop *loop, const struct con
     struct http_client_config client = {
         .resolver = outbound->dns,
         .policy = outbound->policy,
+        .proxy = config->https_proxy,
         .tls = outbound->tls,
         .user_agent = SLICE("sluice"),
         .calls_per_origin = config->origin_connections_max,
@@ -42,7 +43,9 @@ int outbound_open(struct outbound *outbound, struct loop *loop, const struct con
     };
     outbound->client = http_client_new(loop, &client, err);
     if (!outbound->client)
-        return (int)err->code;
+        return config->https_proxy.len > 0 && err->code == ERR_SYNTAX
+                   ? err_prefix(err, "https-proxy")
+                   : (int)err->code;
     for (size_t i = 0; i < config->origin_override.count; i++)
         if (add_override(outbound->client, config->origin_override.items[i], err) != OK)
             return (int)err->code;

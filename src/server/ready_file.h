@@ -1,5 +1,5 @@
 /*
- * Ready files: JSON that is written once a server answers requests; complete at once, by rename.
+ * What a ready file says, which is written whole (base/file.h) once a server answers requests.
  */
 #ifndef SERVER_READY_FILE_H
 #define SERVER_READY_FILE_H
@@ -9,10 +9,6 @@
 #include "base/err.h"
 #include "json/json.h"
 
-/* Used for other small files, too, that must never be read half written. Mode 0600. */
-int ready_file_write(const char *path, slice text, struct err *err) MUST_CHECK;
-/* Harmless when it is not there. */
-void ready_file_remove(const char *path);
 /* "http://HOST:PORT" of a listener's address (0.0.0.0 and :: become loopback); a Unix socket as
  * "unix:/path"; the port is the one really bound. */
 enum { READY_URL_MAX = 300 };

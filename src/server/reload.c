@@ -50,10 +50,7 @@ static struct metric outdated = METRIC_INIT(
 static struct metric actions =
     METRIC_INIT("sluice_catalog_actions", "Actions in the catalog that is served.", METRIC_GAUGE);
 
-static struct reload *reload_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct reload, op);
-}
+OP_OF(reload_of, reload)
 
 /* ---- the catalog ---- */
 
@@ -145,6 +142,8 @@ static void swap_catalog(struct reload *reload)
     reload->templates = NULL;
     flow_template_set_free(old_templates);
     catalog_unref(old);
+    if (!is_same)
+        mcp_listeners_tools_changed(reload->config.mcp_listeners, NULL);
 }
 
 /* ---- trust roots ---- */
@@ -180,8 +179,10 @@ static void want(struct reload *reload, bool is_hup)
 
 static void on_hup(struct signal_watch *watch, int signum)
 {
+    struct reload *reload = CONTAINER_OF(watch, struct reload, on_hup);
     (void)signum;
-    want(CONTAINER_OF(watch, struct reload, on_hup), true);
+    reload->config.on_hup(reload->config.owner, false);
+    want(reload, true);
 }
 
 static void on_change(struct dir_watch *watch)
@@ -301,8 +302,10 @@ static enum op_result step_swap(struct op *op)
     else
         keep_old(reload);
     catalog_report_deinit(&reload->report);
-    if (reload->is_hup)
+    if (reload->is_hup) {
         swap_tls(reload);
+        reload->config.on_hup(reload->config.owner, true);
+    }
     /* Only a failure of the database is retried; faulty files wait for the next change. */
     return reload->is_unstored ? OP_NEXT : op_jump(op, STEP_IDLE);
 }
@@ -378,16 +381,13 @@ static void watch_folders(struct reload *reload, slice dir)
 struct reload *reload_new(const struct reload_config *config, struct err *err)
 {
     struct reload *reload = mem_zalloc(sizeof(*reload));
-    if (!reload) {
-        (void)err_set(err, ERR_NOMEM, "out of memory for the reload");
-        return NULL;
-    }
+    if (!reload)
+        return err_null(err, ERR_NOMEM, "out of memory for the reload");
     reload->config = *config;
     reload->on_hup.on_signal = on_hup;
     if (signal_watch_start(config->loop, &reload->on_hup, SIGHUP) != OK) {
-        (void)err_set(err, ERR_IO, "cannot watch signals");
         mem_free(reload);
-        return NULL;
+        return err_null(err, ERR_IO, "cannot watch signals");
     }
     /* Without a folder there is only what is compiled in, and SIGHUP for the trust roots. */
     if (config->config->catalog_dir.len > 0)

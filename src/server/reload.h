@@ -12,6 +12,7 @@
 #include "flow/template.h"
 #include "http/client.h"
 #include "loop/loop.h"
+#include "mcp/mcp.h"
 #include "pg/pg.h"
 #include "tls/tls.h"
 
@@ -27,6 +28,10 @@ struct reload_config {
     struct catalog **catalog;
     struct flow_template_set **templates;
     struct tls_context **tls;
+    struct mcp_listeners *mcp_listeners;
+    /* SIGHUP came; what it asked for was done. */
+    void (*on_hup)(void *owner, bool is_done);
+    void *owner;
 };
 
 /* At start, before there is a loop that could stall. NULL: the log says what is wrong with which

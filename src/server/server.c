@@ -16,6 +16,8 @@
 #include "exec/node.h"
 #include "http/address.h"
 #include "http/url.h"
+#include "mcp/mcp.h"
+#include "pg/citus.h"
 #include "pg/migrate.h"
 #include "pg/sync.h"
 #include "server/changes.h"
@@ -43,6 +45,7 @@ struct server {
     const struct server_events *events;
     struct loop *loop;
     struct budget_queue work;
+    struct mcp_listeners mcp_listeners;
     struct outbound out;
     struct address_policy *proxies;
     struct vault_ring *ring;
@@ -132,9 +135,9 @@ static int start_database(struct server *server, struct err *err)
         return err_set(err, ERR_NOTFOUND,
                        "no database: set DATABASE_URL or --database-url, for example "
                        "postgresql://user@localhost/sluice");
-    bool is_pipe = slice_eq_cstr(config->database_batch, "pipe");
-    if (!is_pipe && !slice_eq_cstr(config->database_batch, "set"))
-        return err_set(err, ERR_INVALID, "database-batch must be set or pipe");
+    bool is_sharded = slice_eq_cstr(config->database_batch, "sharded");
+    if (!is_sharded && !slice_eq_cstr(config->database_batch, "set"))
+        return err_set(err, ERR_INVALID, "database-batch must be set or sharded");
     /* The pool keeps this pointer, and libpq needs a terminated string. */
     server->conninfo = mem_strndup(config->database_url.ptr, config->database_url.len);
     if (!server->conninfo)
@@ -142,7 +145,7 @@ static int start_database(struct server *server, struct err *err)
     struct pg_pool_config pool = {
         .conninfo = server->conninfo,
         .dns = server->out.dns,
-        .mode = is_pipe ? PG_MODE_PIPE : PG_MODE_SET,
+        .is_sharded = is_sharded,
         .writers = (unsigned)config->database_writers,
         .readers = (unsigned)config->database_readers,
         .queue_max = config->database_queue_max,
@@ -156,7 +159,7 @@ static int start_database(struct server *server, struct err *err)
         (void)loop_turn(server->loop, false);
     /* Blocking, which is allowed before the server listens. */
     server->sync = pg_schema_open(server->conninfo, embed_sql, embed_sql_count, err);
-    return server->sync ? OK : (int)err->code;
+    return server->sync ? pg_citus_check(server->sync, is_sharded, err) : (int)err->code;
 }
 
 static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
@@ -175,6 +178,8 @@ static int start_changes(struct server *server, struct err *err)
         .dns = server->out.dns,
         .auth = server->auth,
         .connect = server->connect,
+        .flow = &server->flow,
+        .mcp_listeners = &server->mcp_listeners,
     };
     server->changes = changes_new(server->loop, &changes, err);
     return server->changes ? OK : (int)err->code;
@@ -309,28 +314,6 @@ static struct http_server *listen_on(struct server *server, const slice *address
     return http_server_new(server->loop, &http, &front_handler, &server->front, err);
 }
 
-static int start_web(struct server *server, struct err *err)
-{
-    const struct config *config = server->config;
-    struct web_config web = {
-        .loop = server->loop,
-        .pool = server->pool,
-        .auth = server->auth,
-        .ring = server->ring,
-        .connect = server->connect,
-        .exec = server->exec,
-        .flow = server->flow,
-        .catalog = &server->catalog,
-        .templates = &server->templates,
-        .http = server->out.client,
-        .work = &server->work,
-        .trusted_proxies = server->proxies,
-        .public_url = config->public_url,
-    };
-    server->front.web = web_new(&web, err);
-    return server->front.web ? OK : (int)err->code;
-}
-
 static void log_listening(struct server *server)
 {
     const struct config *config = server->config;
@@ -349,6 +332,7 @@ static void log_listening(struct server *server)
 static int start_inbound(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
+    size_t mcp_route_count;
     struct api_config api = {
         .loop = server->loop,
         .pool = server->pool,
@@ -366,9 +350,18 @@ static int start_inbound(struct server *server, struct err *err)
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,
         .work = &server->work,
+        .ring = server->ring,
+        .routes = mcp_routes(&mcp_route_count),
+        .mcp_origins = config->mcp_origin.items,
+        .mcp_origin_count = config->mcp_origin.count,
+        .mcp_listeners = &server->mcp_listeners,
     };
+    api.route_count = mcp_route_count;
     server->front.api = api_new(&api, err);
-    if (!server->front.api || start_web(server, err) != OK)
+    if (!server->front.api)
+        return (int)err->code;
+    server->front.web = web_new(&api, err);
+    if (!server->front.web)
         return (int)err->code;
     if (config->metrics_listen.len > 0) {
         /* Metrics get a listener without the shared counters: it must answer when the others are
@@ -389,12 +382,28 @@ static int start_inbound(struct server *server, struct err *err)
 
 /* ---- while it runs ---- */
 
+/* Draining is the last state: what ends later (a start, a reload) is of no use to others, and the
+ * listeners may be closed by then. */
+static void report_state(struct server *server, enum server_state state)
+{
+    const struct server_events *events = server->events;
+    if (events && events->on_state && !server->drain.is_begun)
+        events->on_state(events->owner, state, http_server_port(server->http, 0));
+}
+
+static void on_hup(void *owner, bool is_done)
+{
+    report_state(owner, is_done ? SERVER_RELOADED : SERVER_RELOADING);
+}
+
 static void begin_drain(struct server *server, const char *why)
 {
+    report_state(server, SERVER_DRAINING);
     struct drain_config config = {
         .loop = server->loop,
         .http = server->http,
         .flow = server->flow,
+        .mcp_listeners = &server->mcp_listeners,
         .exec = server->exec,
         .connect = server->connect,
         .node = server->node,
@@ -419,8 +428,7 @@ static void on_tick(struct timer *timer)
     if (!server->is_ready && pg_pool_is_ready(server->pool) && exec_node_may_write(server->node)) {
         server->is_ready = true;
         log_event(LOG_INFO, "ready", LOG_MS("ready_ms", clock_mono_ns() - server->began_ns));
-        if (events && events->on_ready)
-            events->on_ready(events->owner, http_server_port(server->http, 0));
+        report_state(server, SERVER_READY);
     }
     if (events && events->is_going_on && !events->is_going_on(events->owner))
         begin_drain(server, "a required process has ended");
@@ -447,7 +455,10 @@ static int start_watching(struct server *server, struct err *err)
                                    .pool = server->pool,
                                    .catalog = &server->catalog,
                                    .templates = &server->templates,
-                                   .tls = &server->out.tls};
+                                   .tls = &server->out.tls,
+                                   .mcp_listeners = &server->mcp_listeners,
+                                   .on_hup = on_hup,
+                                   .owner = server};
     server->reload = reload_new(&reload, err);
     if (!server->reload)
         return (int)err->code;
@@ -553,6 +564,7 @@ int server_run(const struct config *config, const struct server_events *events, 
         return out_of_memory(err, "server");
     server->config = config;
     server->events = events;
+    mcp_listeners_init(&server->mcp_listeners);
     /* the process's own CPU time before this (loading, linking, reading settings) counts as part of
      * the start */
     server->began_ns = clock_mono_ns() - clock_thread_cpu_ns();

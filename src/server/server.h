@@ -10,12 +10,18 @@
 #include "config/config.h"
 #include "loop/tcp.h"
 
+enum server_state {
+    SERVER_READY,     /* requests are answered now; once */
+    SERVER_RELOADING, /* SIGHUP came */
+    SERVER_RELOADED,  /* it was done, whether or not the files were good */
+    SERVER_DRAINING,
+};
+
 struct server_events {
-    /* Requests are answered now; port is that of the first TCP listener (0: none). From the loop,
-     * once. May be NULL. */
-    void (*on_ready)(void *owner, uint16_t port);
-    /* About once a second; false ends the server as SIGTERM would (a child of dev has died). May
-     * be NULL. */
+    /* From the loop; port is that of the first TCP listener (0: none). May be NULL. */
+    void (*on_state)(void *owner, enum server_state state, uint16_t port);
+    /* About once a second, from the loop; false ends the server as SIGTERM would (a child of dev
+     * has died). May be NULL. */
     bool (*is_going_on)(void *owner);
     void *owner;
     /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: they are

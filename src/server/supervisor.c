@@ -37,9 +37,11 @@ enum {
 #define SHARE_VARIABLE "SLUICE_WORKER_SHARE"
 
 struct slot {
-    pid_t pid;    /* 0: none runs */
-    int ready_fd; /* -1: it has reported, or has ended */
+    pid_t pid;     /* 0: none runs */
+    int report_fd; /* -1: it has ended, or is of a version that reports once */
     bool is_ready;
+    bool is_reloading;   /* SIGHUP was passed on, and it has not reported since */
+    uint64_t heard_ns;   /* its last report */
     uint64_t respawn_ns; /* when to try again; 0: not due */
     unsigned failures;   /* one after the other */
 };
@@ -60,17 +62,18 @@ struct supervisor {
     size_t draining; /* workers of former generations */
     int signal_fd;
     bool is_stopping, was_ready, has_failed;
-    void (*on_ready)(void *owner, uint16_t port);
+    bool is_reloading;
+    void (*on_state)(void *owner, enum server_state state, uint16_t port);
     void *owner;
 };
 
 /* ---- workers ---- */
 
 /* "index;ready;fd,fd" */
-static void format_worker(const struct supervisor *supervisor, size_t index, int ready_fd,
+static void format_worker(const struct supervisor *supervisor, size_t index, int report_fd,
                           char text[WORKER_TEXT_MAX])
 {
-    size_t len = (size_t)snprintf(text, WORKER_TEXT_MAX, "%zu;%d;", index, ready_fd);
+    size_t len = (size_t)snprintf(text, WORKER_TEXT_MAX, "%zu;%d;", index, report_fd);
     for (size_t i = 0; i < supervisor->config->listen.count; i++)
         len += (size_t)snprintf(text + len, WORKER_TEXT_MAX - len, "%s%d", i ? "," : "",
                                 supervisor->bound[i].fd);
@@ -89,15 +92,15 @@ static void export_share(const struct generation *generation)
 
 /* Runs in the child, between fork and exec. */
 static void run_worker(const struct supervisor *supervisor, const struct generation *generation,
-                       size_t index, int ready_fd)
+                       size_t index, int report_fd)
 {
     char value[WORKER_TEXT_MAX];
     sigset_t none;
     export_share(generation);
-    format_worker(supervisor, index, ready_fd, value);
+    format_worker(supervisor, index, report_fd, value);
     for (size_t i = 0; i < supervisor->config->listen.count; i++)
         (void)fcntl(supervisor->bound[i].fd, F_SETFD, 0);
-    (void)fcntl(ready_fd, F_SETFD, 0);
+    (void)fcntl(report_fd, F_SETFD, 0);
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     /* A worker without a parent would hold the sockets for ever. */
@@ -112,8 +115,8 @@ static void start_slot(struct supervisor *supervisor, struct generation *generat
     struct slot *slot = &generation->slots[index];
     int pipe_fds[2];
     slot->respawn_ns = 0;
-    slot->is_ready = false;
-    slot->ready_fd = -1;
+    slot->is_ready = slot->is_reloading = false;
+    slot->report_fd = -1;
     /* A line in the buffer would be written by both processes. */
     log_flush();
     /* Tried again later: out of descriptors is often a passing state. */
@@ -132,7 +135,7 @@ static void start_slot(struct supervisor *supervisor, struct generation *generat
         slot->respawn_ns = clock_mono_ns() + RESPAWN_MS_MAX * 1000000ull;
         return;
     }
-    slot->ready_fd = pipe_fds[0];
+    slot->report_fd = pipe_fds[0];
 }
 
 static void start_generation(struct supervisor *supervisor, struct generation *generation)
@@ -170,8 +173,8 @@ static void end_generation(struct supervisor *supervisor, struct generation *gen
     signal_all(generation, SIGTERM);
     for (size_t i = 0; i < generation->count; i++) {
         supervisor->draining += generation->slots[i].pid > 0;
-        if (generation->slots[i].ready_fd >= 0)
-            (void)close(generation->slots[i].ready_fd);
+        if (generation->slots[i].report_fd >= 0)
+            (void)close(generation->slots[i].report_fd);
     }
     if (generation->count > 0 && generation->share_fd >= 0)
         (void)close(generation->share_fd);
@@ -190,12 +193,18 @@ static uint16_t first_port(const struct supervisor *supervisor)
     return 0;
 }
 
+static void report_state(const struct supervisor *supervisor, enum server_state state)
+{
+    supervisor->on_state(supervisor->owner, state, first_port(supervisor));
+}
+
 /* A second signal changes nothing: the workers drain already. */
 static void begin_stop(struct supervisor *supervisor, const char *why)
 {
     if (supervisor->is_stopping)
         return;
     supervisor->is_stopping = true;
+    report_state(supervisor, SERVER_DRAINING);
     log_event(LOG_INFO, "draining all workers", LOG_CSTR("because", why));
     end_generation(supervisor, &supervisor->current);
     end_generation(supervisor, &supervisor->successor);
@@ -213,7 +222,7 @@ static void on_worker_ready(struct supervisor *supervisor)
     /* Once for the life of the parent; a successor does not report again. */
     if (!supervisor->was_ready && is_all_ready(&supervisor->current)) {
         supervisor->was_ready = true;
-        supervisor->on_ready(supervisor->owner, first_port(supervisor));
+        report_state(supervisor, SERVER_READY);
     }
     if (!is_all_ready(&supervisor->successor))
         return;
@@ -246,9 +255,9 @@ static void on_lost(struct supervisor *supervisor, struct slot *slot, int status
 {
     log_end("a worker has ended", slot->pid, status);
     slot->pid = 0;
-    if (slot->ready_fd >= 0)
-        (void)close(slot->ready_fd);
-    slot->ready_fd = -1;
+    if (slot->report_fd >= 0)
+        (void)close(slot->report_fd);
+    slot->report_fd = -1;
     if (!supervisor->was_ready) {
         supervisor->has_failed = true;
         begin_stop(supervisor, "a worker could not start");
@@ -259,7 +268,7 @@ static void on_lost(struct supervisor *supervisor, struct slot *slot, int status
         slot->failures = 0;
     unsigned wait_ms = RESPAWN_MS_MIN << (slot->failures < 6 ? slot->failures : 6);
     slot->failures++;
-    slot->is_ready = false;
+    slot->is_ready = slot->is_reloading = false;
     slot->respawn_ns =
         clock_mono_ns() + (wait_ms < RESPAWN_MS_MAX ? wait_ms : RESPAWN_MS_MAX) * 1000000ull;
 }
@@ -301,6 +310,44 @@ static void on_usr2(struct supervisor *supervisor)
     start_generation(supervisor, &supervisor->successor);
 }
 
+/* Workers reload; the parent has loaded no files. */
+static void begin_reload(struct supervisor *supervisor)
+{
+    supervisor->is_reloading = true;
+    report_state(supervisor, SERVER_RELOADING);
+    signal_all(&supervisor->current, SIGHUP);
+    for (size_t i = 0; i < supervisor->current.count; i++) {
+        struct slot *slot = &supervisor->current.slots[i];
+        slot->is_reloading = slot->is_ready && slot->report_fd >= 0;
+    }
+}
+
+/* Once all have reloaded, have ended or have been replaced: who starts now reads the new files. */
+static void end_reload(struct supervisor *supervisor)
+{
+    for (size_t i = 0; i < supervisor->current.count; i++)
+        if (supervisor->current.slots[i].is_reloading)
+            return;
+    if (supervisor->is_reloading && !supervisor->is_stopping)
+        report_state(supervisor, SERVER_RELOADED);
+    supervisor->is_reloading = false;
+}
+
+/* A worker whose loop stands still answers nothing, and its sockets get connections all the same.
+ * SIGKILL: it could not drain. */
+static void kill_standing(const struct generation *generation, uint64_t now_ns)
+{
+    uint64_t watchdog_ns = systemd_watchdog_ns();
+    for (size_t i = 0; watchdog_ns > 0 && i < generation->count; i++) {
+        const struct slot *slot = &generation->slots[i];
+        if (!slot->is_ready || slot->report_fd < 0 || now_ns < slot->heard_ns + watchdog_ns)
+            continue;
+        log_event(LOG_ERROR, "a worker's loop stands still; it is killed",
+                  LOG_INT("pid", slot->pid), LOG_MS("for_ms", now_ns - slot->heard_ns));
+        (void)kill(slot->pid, SIGKILL);
+    }
+}
+
 static void take_signals(struct supervisor *supervisor)
 {
     struct signalfd_siginfo info;
@@ -311,8 +358,7 @@ static void take_signals(struct supervisor *supervisor)
             begin_stop(supervisor, info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
             break;
         case SIGHUP:
-            /* Workers reload; the parent has loaded no files. */
-            signal_all(&supervisor->current, SIGHUP);
+            begin_reload(supervisor);
             break;
         case SIGUSR2:
             on_usr2(supervisor);
@@ -334,23 +380,30 @@ static void respawn_due(struct supervisor *supervisor, uint64_t now_ns)
         give_up_successor(supervisor, "it took too long");
 }
 
-/* A byte: the worker answers. End of file without one: it has ended, and will be reaped. */
-static void read_ready(struct slot *slot)
+/* End of file: it has ended, and will be reaped; or its version reports once. */
+static void read_reports(struct slot *slot, uint64_t now_ns)
 {
-    char byte = 0;
-    if (read(slot->ready_fd, &byte, 1) == 1)
-        slot->is_ready = true;
-    (void)close(slot->ready_fd);
-    slot->ready_fd = -1;
+    char bytes[64];
+    ssize_t len = read(slot->report_fd, bytes, sizeof(bytes));
+    if (len <= 0) {
+        (void)close(slot->report_fd);
+        slot->report_fd = -1;
+        slot->is_reloading = false;
+        return;
+    }
+    slot->heard_ns = now_ns;
+    slot->is_ready |= memchr(bytes, WORKER_READY, (size_t)len) != NULL;
+    if (memchr(bytes, WORKER_RELOADED, (size_t)len))
+        slot->is_reloading = false;
 }
 
 static size_t add_polls(struct generation *generation, struct pollfd *polls, struct slot **slots,
                         size_t count)
 {
     for (size_t i = 0; i < generation->count; i++) {
-        if (generation->slots[i].ready_fd < 0)
+        if (generation->slots[i].report_fd < 0)
             continue;
-        polls[count] = (struct pollfd){.fd = generation->slots[i].ready_fd, .events = POLLIN};
+        polls[count] = (struct pollfd){.fd = generation->slots[i].report_fd, .events = POLLIN};
         slots[count++] = &generation->slots[i];
     }
     return count;
@@ -358,26 +411,32 @@ static size_t add_polls(struct generation *generation, struct pollfd *polls, str
 
 static void wait_once(struct supervisor *supervisor)
 {
-    enum { TURN_MS = 200, POLLS_MAX = 2 * WORKERS_MAX + 1 };
+    enum { TURN_MS = 200, WATCH_MS = 1000, POLLS_MAX = 2 * WORKERS_MAX + 1 };
     struct pollfd polls[POLLS_MAX];
     struct slot *slots[POLLS_MAX];
     size_t count = 1;
     polls[0] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
     count = add_polls(&supervisor->current, polls, slots, count);
     count = add_polls(&supervisor->successor, polls, slots, count);
-    /* Nothing but a signal can happen: the wait has no timeout. */
-    bool is_quiet = count == 1 && supervisor->successor.count == 0;
+    /* Nothing but a signal or a report can happen: the wait has no timeout. */
+    bool is_quiet = supervisor->successor.count == 0;
     for (size_t i = 0; i < supervisor->current.count; i++)
         is_quiet &= supervisor->current.slots[i].respawn_ns == 0;
-    int ready = poll(polls, count, is_quiet ? -1 : TURN_MS);
+    int quiet_ms = systemd_watchdog_ns() > 0 ? WATCH_MS : -1;
+    int ready = poll(polls, count, is_quiet ? quiet_ms : TURN_MS);
+    uint64_t now_ns = clock_mono_ns();
     for (size_t i = 1; ready > 0 && i < count; i++)
         if (polls[i].revents)
-            read_ready(slots[i]);
+            read_reports(slots[i], now_ns);
     /* Before the signals: a worker may report and end in one turn. */
     on_worker_ready(supervisor);
     if (ready > 0 && polls[0].revents)
         take_signals(supervisor);
-    respawn_due(supervisor, clock_mono_ns());
+    end_reload(supervisor);
+    kill_standing(&supervisor->current, now_ns);
+    respawn_due(supervisor, now_ns);
+    if (systemd_watchdog_ns() > 0)
+        systemd_notify("WATCHDOG=1");
     log_flush();
 }
 
@@ -412,12 +471,17 @@ static int open_signals(struct supervisor *supervisor, struct err *err)
                : err_set(err, ERR_IO, "cannot watch signals: %s", strerror(errno));
 }
 
-static int bind_all(struct supervisor *supervisor, struct err *err)
+static int bind_all(struct supervisor *supervisor, const struct systemd_sockets *sockets,
+                    struct err *err)
 {
     const struct config_list *listen = &supervisor->config->listen;
     for (size_t i = 0; i < listen->count; i++) {
         struct tcp_listen_config config = {.address = listen->items[i]};
-        int status = tcp_bind(&config, &supervisor->bound[i], err);
+        int status = OK;
+        if (sockets->count > 0)
+            supervisor->bound[i].fd = sockets->fds[i];
+        else
+            status = tcp_bind(&config, &supervisor->bound[i], err);
         if (status != OK)
             return status;
         log_event(LOG_INFO, "listening", LOG_STR("address", listen->items[i]),
@@ -428,10 +492,12 @@ static int bind_all(struct supervisor *supervisor, struct err *err)
 }
 
 int supervisor_run(const struct config *config, char *const *argv,
-                   void (*on_ready)(void *owner, uint16_t port), void *owner, struct err *err)
+                   const struct systemd_sockets *sockets,
+                   void (*on_state)(void *owner, enum server_state state, uint16_t port),
+                   void *owner, struct err *err)
 {
     struct supervisor supervisor = {
-        .config = config, .argv = argv, .on_ready = on_ready, .owner = owner, .signal_fd = -1};
+        .config = config, .argv = argv, .on_state = on_state, .owner = owner, .signal_fd = -1};
     for (size_t i = 0; i < CONFIG_LIST_MAX; i++)
         supervisor.bound[i].fd = -1;
     /* Sockets are bound once, so that no generation finds its port in use. */
@@ -439,7 +505,7 @@ int supervisor_run(const struct config *config, char *const *argv,
     if (status == OK)
         status = open_signals(&supervisor, err);
     if (status == OK)
-        status = bind_all(&supervisor, err);
+        status = bind_all(&supervisor, sockets, err);
     if (status == OK) {
         start_generation(&supervisor, &supervisor.current);
         while (!supervisor.is_stopping || supervisor.draining > 0)
@@ -483,37 +549,36 @@ static void read_share(struct worker *worker)
     atomic_store(&worker->share.connections[worker->index], 0);
 }
 
-bool worker_read(struct worker *worker, const struct config *config)
+bool worker_read(struct worker *worker)
 {
     char text[WORKER_TEXT_MAX];
     const char *value = getenv(WORKER_VARIABLE);
     int index = 0;
-    *worker = (struct worker){.ready_fd = -1};
+    *worker = (struct worker){.report_fd = -1};
     if (!value || strlen(value) >= sizeof(text))
         return false;
     memcpy(text, value, strlen(value) + 1);
     (void)unsetenv(WORKER_VARIABLE);
     slice rest = slice_cstr(text);
-    if (!take_number(&rest, ';', &index) || !take_number(&rest, ';', &worker->ready_fd))
+    if (!take_number(&rest, ';', &index) || !take_number(&rest, ';', &worker->report_fd))
         return false;
     worker->index = (unsigned)index;
-    (void)fcntl(worker->ready_fd, F_SETFD, FD_CLOEXEC);
-    while (rest.ptr && worker->listen_count < CONFIG_LIST_MAX &&
-           take_number(&rest, ',', &worker->listen_fds[worker->listen_count]))
-        worker->listen_count++;
-    /* a successor whose configuration has other listeners binds its own */
-    if (worker->listen_count != config->listen.count)
-        worker->listen_count = 0;
+    (void)fcntl(worker->report_fd, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(worker->report_fd, F_SETFL, O_NONBLOCK); /* the parent may be stopped */
+    struct systemd_sockets *sockets = &worker->sockets;
+    while (rest.ptr && sockets->count < CONFIG_LIST_MAX &&
+           take_number(&rest, ',', &sockets->fds[sockets->count]))
+        sockets->count++;
     read_share(worker);
     return true;
 }
 
-void worker_ready(struct worker *worker)
+void worker_report(struct worker *worker, enum worker_report what)
 {
-    /* Not started by a parent, or reported already. */
-    if (worker->ready_fd < 0)
+    char byte = (char)what;
+    if (worker->report_fd < 0 || write(worker->report_fd, &byte, 1) == 1 || errno == EAGAIN)
         return;
-    (void)!write(worker->ready_fd, "1", 1);
-    (void)close(worker->ready_fd);
-    worker->ready_fd = -1;
+    /* A parent of the version before closes it after the first report. */
+    (void)close(worker->report_fd);
+    worker->report_fd = -1;
 }

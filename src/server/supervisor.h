@@ -7,33 +7,46 @@
  * parent's path are started in addition to the old ones, and once all are ready the old ones drain.
  * If one of them does not become ready, the new ones are ended and the old ones stay. SIGHUP is
  * passed on; SIGTERM and SIGINT drain all. The parent's process id stays the same throughout.
+ *
+ * Where a service manager watches (systemd.h), the parent answers it, and watches the workers: one
+ * whose loop has stood still as long is killed, and started again.
  */
 #ifndef SERVER_SUPERVISOR_H
 #define SERVER_SUPERVISOR_H
 
 #include "config/config.h"
 #include "loop/tcp.h"
+#include "server/server.h"
+#include "server/systemd.h"
 
 enum { WORKERS_MAX = 256 };
 
-/* Serves until SIGTERM or SIGINT. on_ready: all workers answer; port is that of the first TCP
- * listener; once. argv: how this process was started. err says what failed. */
+/* Serves until SIGTERM or SIGINT. argv: how this process was started; sockets: those of the service
+ * manager, as many as config->listen has, or none. on_state as in server_events: ready once all
+ * workers answer, reloaded once all have reloaded. err says what failed. */
 int supervisor_run(const struct config *config, char *const *argv,
-                   void (*on_ready)(void *owner, uint16_t port), void *owner,
-                   struct err *err) MUST_CHECK;
+                   const struct systemd_sockets *sockets,
+                   void (*on_state)(void *owner, enum server_state state, uint16_t port),
+                   void *owner, struct err *err) MUST_CHECK;
 
 /* What the parent hands to a worker, from SLUICE_WORKER. */
 struct worker {
-    unsigned index; /* from 0 */
-    int ready_fd;   /* worker_ready writes to it */
-    int listen_fds[CONFIG_LIST_MAX];
-    size_t listen_count;    /* as many as config.listen has, in its order; else 0: bind yourself */
+    unsigned index;                 /* from 0 */
+    int report_fd;                  /* worker_report writes to it */
+    struct systemd_sockets sockets; /* that the parent has bound */
     struct tcp_share share; /* with its siblings; connections NULL: there is no shared memory */
 };
 
+/* What a worker reports, a byte each; a parent of another version ignores what it does not know. */
+enum worker_report {
+    WORKER_READY = '1',    /* it answers requests; once */
+    WORKER_RELOADED = 'r', /* what SIGHUP asked for was done */
+    WORKER_TURNS = '.',    /* its loop turns; only where a service manager watches */
+};
+
 /* false: this process is no worker. Takes SLUICE_WORKER out of the environment. */
-bool worker_read(struct worker *worker, const struct config *config);
-/* Notifies the parent that this worker answers requests. */
-void worker_ready(struct worker *worker);
+bool worker_read(struct worker *worker);
+/* In a process that is no worker: nothing. */
+void worker_report(struct worker *worker, enum worker_report what);
 
 #endif

@@ -1,12 +1,18 @@
 /*
- * Accounts, read and written by operator commands only: servers learn of them through their API
- * keys. All statements but account_named go by the primary key; the table is small, and a command
- * may scan it.
+ * Accounts, written by operator commands only: servers learn of them through their API keys, and
+ * read what their pages have around them. All statements but account_named go by the primary key;
+ * the table is small, and a command may scan it.
  */
 #include "store/account.h"
 
 #include "base/clock.h"
 #include "store/internal.h"
+
+/* As numbers of the text of a statement. */
+#define ACCOUNT_BRIEF_LIMIT 100
+#define ACCOUNT_BRIEF_READ  1000
+_Static_assert(ACCOUNT_BRIEF_LIMIT == ACCOUNT_BRIEF_MAX, "as callers know it");
+_Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know it");
 
 #define OF(name, type, ...) PG_OF(#name, type, struct account, name, __VA_ARGS__)
 
@@ -19,7 +25,8 @@ static const struct pg_stmt account_create = {
     PG_TAKES(OF(account_id, PG_UUID), OF(name, PG_TEXT, .has_no_null = true), PG_NOW("now")),
     .key_count = 1,
     .match = PG_MATCH_NONE,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
+    .is_copied = true,
 };
 
 static const struct pg_column account_columns[] = {
@@ -49,6 +56,7 @@ static const struct pg_stmt account_get = {
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(account_columns),
     .key_count = 1,
+    .is_copied = true,
 };
 
 /* A row keeps its data: keys are refused because api_key_find reads disabled_at with each key. */
@@ -58,12 +66,36 @@ static const struct pg_stmt account_disable = {
            "returning :ord",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("disabled_at", PG_TIME)),
     .key_count = 1,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
+    .is_copied = true,
 };
 
-const struct pg_stmt *const account_stmts[] = {&account_create, &account_list,    &account_named,
-                                               &account_get,    &account_disable, NULL};
+#define OF_BRIEF(name, type) PG_OF(#name, type, struct account_brief, name)
+
+/* Approvals by flow_approval, which needs the condition on template_key (store/flow_read.c). A
+ * connection's status is in no index: rows are read, and their number is bounded. */
+static const struct pg_stmt account_brief = {
+    .name = "account_brief",
+    .sql = "select :ord, c.* from @input lateral (select (select a.name from "
+           "sluice.account a where a.account_id = :account_id) as name, (select k.name from "
+           "sluice.api_key k where k.account_id = :account_id and k.id = :key_id) as key_name, "
+           "(select count(*) from (select from sluice.flow f where f.account_id = :account_id "
+           "and f.template_key <> '' and f.waiting_for = 'approval' limit " STORE_TEXT_OF(
+               ACCOUNT_BRIEF_LIMIT) ") w) as approvals, (select count(*) from (select o.status "
+                                    "from sluice.connection o where o.account_id = :account_id "
+                                    "limit " STORE_TEXT_OF(
+                                        ACCOUNT_BRIEF_READ) ") s where s.status = "
+                                                            "'reauth_required') as broken) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key_id", PG_UUID)),
+    PG_GIVES(OF_BRIEF(name, PG_TEXT), OF_BRIEF(key_name, PG_TEXT), OF_BRIEF(approvals, PG_I64),
+             OF_BRIEF(broken, PG_I64)),
+};
+
+const struct pg_stmt *const account_stmts[] = {
+    &account_create, &account_list, &account_named, &account_get, &account_disable,
+    &account_brief,  NULL};
+
+STORE_CALL_ID(store_account_brief, account_brief, struct uuid, pg_uuid)
 
 int store_account_create_sync(struct pg_sync *sync, const struct account *account, struct err *err)
 {

@@ -32,4 +32,16 @@ int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uui
 int store_account_disable_sync(struct pg_sync *sync, struct uuid account_id, bool disabled,
                                struct err *err) MUST_CHECK;
 
+/* What every page of the dashboard has around it. Counts end at ACCOUNT_BRIEF_MAX; of an account's
+ * connections ACCOUNT_BRIEF_CONNECTIONS are read. name SLICE_NONE: the account is gone. */
+enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
+struct account_brief {
+    slice name, key_name;
+    int64_t approvals; /* flows that wait for one */
+    int64_t broken;    /* connections that have to be connected again */
+};
+void store_account_brief(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid account_id, struct uuid key_id);
+STORE_ROW_RESULT(store_account_brief_result, account_brief)
+
 #endif

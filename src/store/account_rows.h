@@ -9,8 +9,7 @@
 #include "store/store.h"
 
 enum {
-    ACCOUNT_ROWS_EXPORT_BATCH = 20,  /* rows in memory at a time */
-    ACCOUNT_ROWS_ERASE_BATCH = 1000, /* rows a transaction */
+    ACCOUNT_ROWS_EXPORT_BATCH = 20, /* rows in memory at a time */
 };
 
 struct account_export {

@@ -77,7 +77,7 @@ slice scopes_format(uint32_t set, char out[33])
 
 #define KEY_COLUMNS                                                                        \
     "t.account_id, t.id, t.hash, t.prefix, t.name, t.scopes, t.created_at, t.expires_at, " \
-    "t.revoked_at, t.last_used_at"
+    "t.revoked_at, t.last_used_at, t.addresses"
 
 #define OF(name, type, ...) PG_OF(#name, type, struct api_key, name, __VA_ARGS__)
 
@@ -92,6 +92,7 @@ static const struct pg_column key_columns[] = {
     OF(expires_at, PG_TIME),
     OF(revoked_at, PG_TIME),
     OF(last_used_at, PG_TIME),
+    OF(addresses, PG_TEXT),
     PG_OF("is_disabled", PG_BOOL, struct api_key, is_account_disabled),
     OF(is_session_ended, PG_BOOL),
     OF(sessions_ended_at, PG_TIME)};
@@ -122,8 +123,8 @@ static const struct pg_stmt api_key_touch = {
     PG_PARAMS(touch_params),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
+    .is_copied = true,
 };
 
 /* Without "on conflict": the id is new, and of a lost answer the caller must not hand out the key.
@@ -131,14 +132,17 @@ static const struct pg_stmt api_key_touch = {
 static const struct pg_stmt api_key_create = {
     .name = "api_key_create",
     .sql = "insert into sluice.api_key "
-           "(account_id, id, hash, prefix, name, scopes, created_at, expires_at) "
-           "@row :account_id, :id, :hash, :prefix, :name, :scopes, :created_at, :expires_at @end",
+           "(account_id, id, hash, prefix, name, scopes, created_at, expires_at, addresses) "
+           "@row :account_id, :id, :hash, :prefix, :name, :scopes, :created_at, :expires_at, "
+           ":addresses @end",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(hash, PG_BYTES),
              OF(prefix, PG_TEXT, .has_no_null = true), OF(name, PG_TEXT, .has_no_null = true),
-             PG_ARG("scopes", PG_TEXT), OF(created_at, PG_TIME), OF(expires_at, PG_TIME)),
+             PG_ARG("scopes", PG_TEXT), OF(created_at, PG_TIME), OF(expires_at, PG_TIME),
+             OF(addresses, PG_TEXT)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
+    .is_copied = true,
 };
 
 /* The columns of api_key_find, so that read_row serves both; what belongs to one session is
@@ -151,6 +155,7 @@ static const struct pg_stmt api_key_list = {
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(key_columns),
     .key_count = 1,
+    .is_copied = true,
 };
 
 /* coalesce keeps the first time: a replay, or a second revocation, changes nothing and finds the
@@ -161,8 +166,19 @@ static const struct pg_stmt api_key_revoke = {
            "@update(sluice.api_key) returning :ord",
     PG_PARAMS(touch_params),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
+    .is_copied = true,
+};
+
+/* least() ignores NULL, so a key that never expires gets the time. A revoked one is not found. */
+static const struct pg_stmt api_key_expire = {
+    .name = "api_key_expire",
+    .sql = "update sluice.api_key t set expires_at = least(t.expires_at, :now) "
+           "@update(sluice.api_key) and t.revoked_at is null returning :ord",
+    PG_PARAMS(touch_params),
+    .key_count = 2,
+    .access = PG_WRITE,
+    .is_copied = true,
 };
 
 /* A session is a sealed cookie that the server cannot take back; this row outweighs it
@@ -176,8 +192,8 @@ static const struct pg_stmt session_end = {
              PG_ARG("expires_at", PG_TIME)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
+    .is_copied = true,
 };
 
 /* greatest() ignores NULL and never goes back, so replays and races of two sign-outs end alike. */
@@ -188,26 +204,26 @@ static const struct pg_stmt sessions_end = {
     PG_PARAMS(touch_params),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
+    .is_copied = true,
 };
 
-/* By session_end_expiry, at most 1000 rows a call: the transaction stays short whatever has piled
- * up. The caller repeats it. */
-static const struct pg_stmt session_end_sweep = {
-    .name = "session_end_sweep",
-    .sql = "delete from sluice.session_end t where (t.account_id, t.session_hash) in "
-           "(select b.account_id, b.session_hash from sluice.session_end b "
-           "where b.expires_at < now() order by b.expires_at limit 1000)",
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
-    .no_account = "what is due, over all accounts",
+static const struct pg_stmt session_end_sweep =
+    STORE_SWEEP("session_end_sweep", "session_end", "session_hash", "now()", );
+
+static const struct pg_stmt api_key_name = {
+    .name = "api_key_name",
+    .sql = "select :ord, t.name @read(sluice.api_key)",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)),
+    PG_GIVES(PG_ARG("name", PG_TEXT)),
+    .key_count = 2,
+    .is_copied = true,
 };
 
-const struct pg_stmt *const api_key_stmts[] = {&api_key_find, &api_key_touch,     &api_key_create,
-                                               &api_key_list, &api_key_revoke,    &session_end,
-                                               &sessions_end, &session_end_sweep, NULL};
+const struct pg_stmt *const api_key_stmts[] = {&api_key_name,      &api_key_find, &api_key_touch,
+                                               &api_key_create,    &api_key_list, &api_key_revoke,
+                                               &api_key_expire,    &session_end,  &sessions_end,
+                                               &session_end_sweep, NULL};
 
 /* ---- rows ---- */
 
@@ -264,10 +280,7 @@ void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op 
               PG_VALUES(pg_uuid(account_id), pg_uuid(key_id), pg_time(before)));
 }
 
-void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)
-{
-    store_submit(pool, query, op, &session_end_sweep);
-}
+STORE_CALL(store_session_end_sweep, session_end_sweep)
 
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key *key)
@@ -277,11 +290,7 @@ void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct o
     store_ask_of(pool, query, op, &api_key_create, key, PG_VALUES(pg_text(words)));
 }
 
-void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id)
-{
-    store_ask(pool, query, op, &api_key_list, PG_VALUES(pg_uuid(account_id)));
-}
+STORE_CALL_ONE(store_api_key_list, api_key_list, struct uuid, pg_uuid)
 
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys, size_t *count)
 {
@@ -291,6 +300,8 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
         read_scopes(*keys, *count);
     return status;
 }
+
+STORE_CALL_ID(store_api_key_name, api_key_name, struct uuid, pg_uuid)
 
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, struct uuid id)
@@ -332,4 +343,13 @@ int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, stru
         sync, &api_key_revoke, NULL,
         PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_wall_us())),
         "the account has no key of that id; `sluice keys list` shows them", err);
+}
+
+int store_api_key_expire_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
+                              int64_t at, struct err *err)
+{
+    return store_exec_one_sync(
+        sync, &api_key_expire, NULL, PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(at)),
+        "the account has no key of that id that is not revoked; `sluice keys list` shows them",
+        err);
 }

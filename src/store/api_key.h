@@ -11,7 +11,7 @@ enum {
     API_KEY_HASH_LEN = 32,
     SESSION_HASH_LEN = 32,
     API_KEY_NAME_MAX = 200,
-    API_KEY_PREFIX_MAX = 16,
+    API_KEY_ADDRESSES_MAX = 64,
 };
 
 enum api_key_scope {
@@ -29,6 +29,7 @@ struct api_key {
     slice name;
     uint32_t scopes;    /* set of SCOPE_* */
     slice scopes_words; /* the store's own: the same as the table has it */
+    slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
     /* only set by find */
     bool is_account_disabled, is_session_ended;
@@ -52,8 +53,8 @@ int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
-/* account_id, id, hash, prefix, name, scopes, created_at, expires_at are in. Not replayable.
- * store_done_result. */
+/* account_id, id, hash, prefix, name, scopes, addresses, created_at, expires_at are in. Not
+ * replayable. store_done_result. */
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key *key);
 /* Of one account, oldest first, at most 1000. */
@@ -61,6 +62,9 @@ void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op 
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
                               size_t *count) MUST_CHECK;
+/* Of one, revoked or not. store_text_result. */
+void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id, struct uuid id);
 /* Sets revoked_at where it is not set. store_hit_result. */
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, struct uuid id);
@@ -77,7 +81,7 @@ void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struc
 
 /* Operator commands: */
 
-/* account_id, id, hash, prefix, name, scopes, expires_at are in. ERR_NOTFOUND: no such
+/* account_id, id, hash, prefix, name, scopes, addresses, expires_at are in. ERR_NOTFOUND: no such
  * account. */
 int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key,
                               struct err *err) MUST_CHECK;
@@ -87,5 +91,8 @@ int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uu
 /* Sets revoked_at where it is not set. ERR_NOTFOUND. */
 int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
                               struct err *err) MUST_CHECK;
+/* One that is not revoked expires at `at`, or before it as it would have. ERR_NOTFOUND. */
+int store_api_key_expire_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
+                              int64_t at, struct err *err) MUST_CHECK;
 
 #endif

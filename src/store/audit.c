@@ -20,8 +20,7 @@ static const struct pg_stmt audit_insert = {
              OF(address, PG_TEXT)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* `key` finds `key` and `key.created` but not `keyring`: hence the point. left() and not LIKE,

@@ -26,8 +26,7 @@ static const struct pg_stmt connect_session_insert = {
              OF(connection_id, PG_I64, .has_null = true), OF(email, PG_TEXT), OF(subject, PG_TEXT)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 #define SESSION_SELECT                                                                             \
@@ -73,8 +72,7 @@ static const struct pg_stmt connect_session_take = {
              PG_ARG("taken_by", PG_BYTES), PG_NOW("now"), PG_ARG("until", PG_TIME)),
     PG_COLUMNS(session_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* Before the connection is inserted: the row binds the link to one connection id, so that a form
@@ -88,8 +86,7 @@ static const struct pg_stmt connect_session_use = {
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("token_hash", PG_BYTES),
              PG_ARG("connection_id", PG_I64), PG_NOW("now")),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* Only of the connection that the caller had bound, so it cannot undo another's use. */
@@ -101,8 +98,7 @@ static const struct pg_stmt connect_session_unuse = {
              PG_ARG("connection_id", PG_I64)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* A range of the primary key, filtered: no index on key_hash, because an account has few links at a
@@ -118,27 +114,15 @@ static const struct pg_stmt connect_session_count = {
     .key_count = 2,
 };
 
-/* By connect_session_expiry, at most 1000 rows a call. */
-static const struct pg_stmt connect_session_sweep = {
-    .name = "connect_session_sweep",
-    .sql = "delete from sluice.connect_session t where (t.account_id, t.token_hash) in "
-           "(select b.account_id, b.token_hash from sluice.connect_session b "
-           "where b.expires_at < now() - interval '1 day' order by b.expires_at limit 1000)",
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
-    .no_account = "what is due, over all accounts",
-};
+static const struct pg_stmt connect_session_sweep =
+    STORE_SWEEP("connect_session_sweep", "connect_session", "token_hash",
+                "now() - interval '1 day'", .is_spread = true);
 
 const struct pg_stmt *const connect_session_stmts[] = {
     &connect_session_insert, &connect_session_get,   &connect_session_take,  &connect_session_use,
     &connect_session_unuse,  &connect_session_count, &connect_session_sweep, NULL};
 
-void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  const struct connect_session *session)
-{
-    store_ask_of(pool, query, op, &connect_session_insert, session, PG_NO_VALUES);
-}
+STORE_CALL_OF(store_connect_session_insert, connect_session_insert, connect_session)
 
 static struct pg_value pg_hash(const uint8_t hash[CONNECT_SESSION_HASH_LEN])
 {
@@ -161,11 +145,6 @@ void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, st
     store_ask(
         pool, query, op, &connect_session_take,
         PG_VALUES(pg_uuid(account_id), pg_hash(token_hash), pg_hash(taken_by), pg_time(until)));
-}
-
-int store_connect_session_result(const struct pg_query *query, struct connect_session *session)
-{
-    return store_row_result(query, session, sizeof(*session));
 }
 
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -193,7 +172,4 @@ void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, s
               PG_VALUES(pg_uuid(account_id), pg_hash(token_hash), pg_i64(connection_id)));
 }
 
-void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)
-{
-    store_submit(pool, query, op, &connect_session_sweep);
-}
+STORE_CALL(store_connect_session_sweep, connect_session_sweep)

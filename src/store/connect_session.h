@@ -51,8 +51,7 @@ void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, st
                                 struct uuid account_id,
                                 const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                 const uint8_t taken_by[CONNECT_SESSION_HASH_LEN], int64_t until);
-int store_connect_session_result(const struct pg_query *query,
-                                 struct connect_session *session) MUST_CHECK;
+STORE_ROW_RESULT(store_connect_session_result, connect_session)
 /* Those that a key asked for and that may yet connect something: store_count_result. */
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);

@@ -39,9 +39,8 @@ slice connection_identity_text(const struct connection_identity *identity)
 
 static const struct pg_words statuses = {status_names, ARRAY_LEN(status_names), CONNECTION_REVOKED};
 
-#define OF(name, type, ...)      PG_OF(#name, type, struct connection, name, __VA_ARGS__)
-#define OF_NEW(name, type, ...)  PG_OF(#name, type, struct connection_credentials, name, __VA_ARGS__)
-#define OF_WHOM(name, type, ...) PG_OF(#name, type, struct connection_identity, name, __VA_ARGS__)
+#define OF(name, type, ...)     PG_OF(#name, type, struct connection, name, __VA_ARGS__)
+#define OF_NEW(name, type, ...) PG_OF(#name, type, struct connection_credentials, name, __VA_ARGS__)
 
 /* In the order of CONNECTION_SELECT. */
 const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
@@ -105,8 +104,7 @@ const struct pg_stmt connection_insert = {
     PG_GIVES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("op_token", PG_UUID)),
     .key_count = 2,
     .match = PG_MATCH_KEY,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
     .goes_alone = true,
 };
 
@@ -115,8 +113,6 @@ const struct pg_stmt connection_insert = {
  * twice. */
 #define CAS \
     "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
-
-static const struct pg_column rev_columns[] = {PG_ARG("rev", PG_I64)};
 
 /* A renewal leaves the identity as it is; a new grant sets it, also to unknown, because it may be
  * of another user. */
@@ -144,10 +140,9 @@ static const struct pg_stmt connection_credentials_set = {
              PG_OF("identity_subject", PG_TEXT, struct connection_credentials, identity.subject),
              PG_OF("identity_label", PG_TEXT, struct connection_credentials, identity.label),
              OF_NEW(auth_kind, PG_TEXT)),
-    PG_COLUMNS(rev_columns),
+    PG_GIVES(PG_ARG("rev", PG_I64)),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* Fenced by rev, which it leaves alone: an identity is found out later than its credential, and
@@ -163,8 +158,7 @@ static const struct pg_stmt connection_identity_set = {
              PG_OF("identity_label", PG_TEXT, struct connection_identity, label)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt *const connection_stmts[] = {&connection_credentials_set, &connection_get,
@@ -173,16 +167,7 @@ const struct pg_stmt *const connection_stmts[] = {&connection_credentials_set, &
 
 /* ---- reading ---- */
 
-void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, int64_t id)
-{
-    store_ask(pool, query, op, &connection_get, PG_VALUES(pg_uuid(account_id), pg_i64(id)));
-}
-
-int store_connection_get_result(const struct pg_query *query, struct connection *connection)
-{
-    return store_row_result(query, connection, sizeof(*connection));
-}
+STORE_CALL_ID(store_connection_get, connection_get, int64_t, pg_i64)
 
 /* ---- writing ---- */
 
@@ -223,12 +208,4 @@ void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query,
 {
     store_ask_of(pool, query, op, &connection_identity_set, identity,
                  PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev)));
-}
-
-int store_connection_set_result(const struct pg_query *query, int64_t *rev)
-{
-    int status = store_hit_result(query);
-    if (status == OK)
-        *rev = pg_get_i64(&query->rows, 0, 0);
-    return status;
 }

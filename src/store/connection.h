@@ -73,8 +73,7 @@ struct connection_page {
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
 /* A list in op's arena; none is an empty list, not an error. */
-int store_connection_list_result(const struct pg_query *query, struct connection **list,
-                                 size_t *count) MUST_CHECK;
+STORE_LIST_RESULT(store_connection_list_result, connection)
 
 /* What an account has of one integration. */
 struct connection_app {
@@ -85,8 +84,7 @@ struct connection_app {
 /* By integration. The list is in op's arena. */
 void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id);
-int store_connection_apps_result(const struct pg_query *query, struct connection_app **list,
-                                 size_t *count) MUST_CHECK;
+STORE_LIST_RESULT(store_connection_apps_result, connection_app)
 /* How many the account has, up to count_max: store_count_result. */
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);
@@ -96,8 +94,7 @@ void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct
 /* Result: ERR_NOTFOUND. */
 void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, int64_t id);
-int store_connection_get_result(const struct pg_query *query,
-                                struct connection *connection) MUST_CHECK;
+STORE_ROW_RESULT(store_connection_get_result, connection)
 /* All of it in but rev and the times. count_max: how many the account may have, 0 any number; what
  * several processes connect at the same moment may go past it. is_default is only kept where no
  * other connection of that integration is the default: ERR_INVALID (SQLSTATE 23505) else. Result:
@@ -121,7 +118,6 @@ struct connection_credentials {
 void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                       struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials);
-int store_connection_set_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
 
 /* What was found out of the credential that the row has at rev; rev stays. store_done_result: a row
  * that has another credential by now is left alone. */
@@ -129,7 +125,7 @@ void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query,
                                    struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity);
 
-/* connection_manage.c: what a person changes. store_connection_set_result; a lost answer is
+/* connection_manage.c: what a person changes. store_rev_result; a lost answer is
  * ERR_CLOSED, and doing it again is harmless. */
 
 /* The former default of the same integration gives way. ERR_INVALID: another one became the default
@@ -145,7 +141,7 @@ void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struc
 
 /* connection_refresh.c: */
 
-/* Compare-and-set to reauth_required (store_connection_set_result), and the audit event
+/* Compare-and-set to reauth_required (store_rev_result), and the audit event
  * connection.reauth_required in the same statement: one event a loss, however many find it. */
 struct connection_loss {
     struct uuid account_id;

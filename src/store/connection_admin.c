@@ -10,32 +10,6 @@
 
 enum { MADE_ARENA_BYTES_MAX = 64 * 1024, DEFAULT_TRIES_MAX = 10 };
 
-static const struct pg_column default_params[] = {
-    PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_NOW("now"), PG_NEW_ID("op_token")};
-
-/* The other default of the same integration gives way. Its own statement, before the row that
- * becomes the default: the unique index is checked row by row, not at the end of a transaction. */
-static const struct pg_stmt connection_clear_default = {
-    .name = "connection_clear_default",
-    .sql = "update sluice.connection t set is_default = false, rev = t.rev + 1, "
-           "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "
-           "and t.is_default and t.id <> :id and t.integration_id = (select c.integration_id "
-           "from sluice.connection c where c.account_id = :account_id and c.id = :id)",
-    PG_PARAMS(default_params),
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .goes_alone = true,
-};
-
-static const struct pg_stmt connection_set_default = {
-    .name = "connection_set_default",
-    .sql = "update sluice.connection t set is_default = true, rev = t.rev + 1, "
-           "op_token = :op_token, updated_at = :now @update(sluice.connection) returning :ord",
-    PG_PARAMS(default_params),
-    .key_count = 2,
-    .is_write = true,
-};
-
 /* For a new connection: the first of its integration becomes the default by itself. Two commands
  * may both see none; the index refuses the second (23505), which is_overtaken repeats. */
 static const struct pg_stmt connection_default_if_none = {
@@ -45,10 +19,11 @@ static const struct pg_stmt connection_default_if_none = {
         "op_token = :op_token, updated_at = :now @update(sluice.connection) and (select count(*) "
         "from sluice.connection d where d.account_id = :account_id and d.is_default "
         "and d.integration_id = t.integration_id) = 0",
-    PG_PARAMS(default_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_NOW("now"),
+             PG_NEW_ID("op_token")),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
 const struct pg_stmt connection_delete = {
@@ -56,7 +31,7 @@ const struct pg_stmt connection_delete = {
     .sql = "delete from sluice.connection t @delete(sluice.connection) returning :ord",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64)),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
 /* Walks the primary key from the last row of the page before. key_id is a filter without an index:
@@ -84,31 +59,28 @@ static const struct pg_stmt connection_reseal = {
              PG_NEW_ID("op_token"), PG_ARG("sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT),
              PG_NOW("now")),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
-const struct pg_stmt *const connection_admin_stmts[] = {&connection_clear_default,
-                                                        &connection_set_default,
-                                                        &connection_default_if_none,
-                                                        &connection_delete,
-                                                        &connection_stale,
-                                                        &connection_reseal,
-                                                        NULL};
+const struct pg_stmt *const connection_admin_stmts[] = {
+    &connection_default_if_none, &connection_delete, &connection_stale, &connection_reseal, NULL};
 
 static const char no_connection_text[] =
     "the account has no connection of that id; `sluice connections list` shows them";
 
+/* A change in a transaction; it is made again where it was overtaken. */
+typedef int connection_change(struct pg_sync *sync, const struct connection *connection,
+                              size_t count_max, struct err *err);
+
 /* ---- the default ---- */
 
-static int move_default(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err)
+static int move_default(struct pg_sync *sync, const struct connection *connection, size_t count_max,
+                        struct err *err)
 {
-    /* Where `id` does not exist this clears nothing, since its integration is read from the row. */
-    int rc = store_exec_sync(sync, &connection_clear_default, NULL,
-                             PG_VALUES(pg_uuid(account_id), pg_i64(id)), NULL, NULL, err);
-    return rc == OK ? store_exec_one_sync(sync, &connection_set_default, NULL,
-                                          PG_VALUES(pg_uuid(account_id), pg_i64(id)),
-                                          no_connection_text, err)
-                    : rc;
+    (void)count_max;
+    return store_exec_one_sync(sync, &connection_make_default, NULL,
+                               PG_VALUES(pg_uuid(connection->account_id), pg_i64(connection->id)),
+                               no_connection_text, err);
 }
 
 /* Ends a transaction as rc says. */
@@ -128,14 +100,14 @@ static bool is_overtaken(struct pg_sync *sync, int rc)
     return rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23505"));
 }
 
-int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
-                                  struct err *err)
+static int in_transaction(connection_change *change, struct pg_sync *sync,
+                          const struct connection *connection, size_t count_max, struct err *err)
 {
     for (unsigned tries = 1;; tries++) {
         int rc = pg_sync_run(sync, "begin", err);
         if (rc != OK)
             return rc;
-        rc = move_default(sync, account_id, id, err);
+        rc = change(sync, connection, count_max, err);
         bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
         rc = end_transaction(sync, rc, err);
         if (is_last)
@@ -143,10 +115,17 @@ int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, 
     }
 }
 
+int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
+                                  struct err *err)
+{
+    const struct connection connection = {.account_id = account_id, .id = id};
+    return in_transaction(move_default, sync, &connection, 0, err);
+}
+
 /* ---- insert, delete ---- */
 
-static int insert_in_transaction(struct pg_sync *sync, const struct connection *connection,
-                                 size_t count_max, struct err *err)
+static int insert_connection(struct pg_sync *sync, const struct connection *connection,
+                             size_t count_max, struct err *err)
 {
     struct pg_rows rows;
     struct arena arena;
@@ -170,7 +149,7 @@ static int insert_in_transaction(struct pg_sync *sync, const struct connection *
     if (rc != OK)
         return rc;
     if (connection->is_default)
-        return move_default(sync, connection->account_id, connection->id, err);
+        return move_default(sync, connection, 0, err);
     return store_exec_sync(sync, &connection_default_if_none, NULL,
                            PG_VALUES(pg_uuid(connection->account_id), pg_i64(connection->id)), NULL,
                            NULL, err);
@@ -179,16 +158,7 @@ static int insert_in_transaction(struct pg_sync *sync, const struct connection *
 int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
                                  size_t count_max, struct err *err)
 {
-    for (unsigned tries = 1;; tries++) {
-        int rc = pg_sync_run(sync, "begin", err);
-        if (rc != OK)
-            return rc;
-        rc = insert_in_transaction(sync, connection, count_max, err);
-        bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
-        rc = end_transaction(sync, rc, err);
-        if (is_last)
-            return rc;
-    }
+    return in_transaction(insert_connection, sync, connection, count_max, err);
 }
 
 int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,

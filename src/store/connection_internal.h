@@ -15,7 +15,7 @@ enum { CONNECTION_COLUMNS = 22 };
     "t.identity_subject, t.identity_label"
 
 extern const struct pg_column connection_columns[CONNECTION_COLUMNS];
-extern const struct pg_stmt connection_insert, connection_delete;
+extern const struct pg_stmt connection_insert, connection_delete, connection_make_default;
 
 /* "params" of connection_insert, which precedes count_max there: {} where there are none. */
 struct pg_value connection_params_value(const struct connection *connection);

@@ -87,20 +87,7 @@ const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,      
 
 /* ---- to choose from ---- */
 
-void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid account_id, slice integration_id)
-{
-    store_ask(pool, query, op, &connection_choice,
-              PG_VALUES(pg_uuid(account_id), pg_text(integration_id)));
-}
-
-int store_connection_list_result(const struct pg_query *query, struct connection **list,
-                                 size_t *count)
-{
-    int status;
-    *list = store_list_result(query, sizeof(**list), count, &status);
-    return status;
-}
+STORE_CALL_ID(store_connection_choice, connection_choice, slice, pg_text)
 
 /* ---- pages ---- */
 
@@ -157,19 +144,7 @@ int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct
 
 /* ---- in short ---- */
 
-void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id)
-{
-    store_ask(pool, query, op, &connection_apps, PG_VALUES(pg_uuid(account_id)));
-}
-
-int store_connection_apps_result(const struct pg_query *query, struct connection_app **list,
-                                 size_t *count)
-{
-    int status;
-    *list = store_list_result(query, sizeof(**list), count, &status);
-    return status;
-}
+STORE_CALL_ONE(store_connection_apps, connection_apps, struct uuid, pg_uuid)
 
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max)

@@ -14,7 +14,7 @@ static const struct pg_column rev_columns[] = {PG_ARG("rev", PG_I64)};
  * is always true: it makes the first update run to its end before a row of the second is touched,
  * so that the unique index finds no two defaults. Alone, since two of one integration in a set
  * would each see the table as it was before both. */
-static const struct pg_stmt connection_make_default = {
+const struct pg_stmt connection_make_default = {
     .name = "connection_make_default",
     .sql = "with cleared as (update sluice.connection t set is_default = false, rev = t.rev + 1, "
            "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "
@@ -28,7 +28,7 @@ static const struct pg_stmt connection_make_default = {
              PG_NEW_ID("op_token")),
     PG_COLUMNS(rev_columns),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
     .goes_alone = true,
 };
 
@@ -42,18 +42,13 @@ static const struct pg_stmt connection_label_set = {
              PG_NOW("now"), PG_NEW_ID("op_token")),
     PG_COLUMNS(rev_columns),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
 const struct pg_stmt *const connection_manage_stmts[] = {&connection_make_default,
                                                          &connection_label_set, NULL};
 
-void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  struct uuid account_id, int64_t id)
-{
-    store_ask(pool, query, op, &connection_make_default,
-              PG_VALUES(pg_uuid(account_id), pg_i64(id)));
-}
+STORE_CALL_ID(store_connection_default_set, connection_make_default, int64_t, pg_i64)
 
 void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid account_id, int64_t id, slice label)
@@ -62,8 +57,4 @@ void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, st
               PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_text_or_empty(label)));
 }
 
-void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid account_id, int64_t id)
-{
-    store_ask(pool, query, op, &connection_delete, PG_VALUES(pg_uuid(account_id), pg_i64(id)));
-}
+STORE_CALL_ID(store_connection_delete, connection_delete, int64_t, pg_i64)

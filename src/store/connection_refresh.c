@@ -23,8 +23,7 @@ static const struct pg_stmt connection_claim = {
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("rev", PG_I64),
              PG_ARG("holder", PG_UUID), PG_ARG("lease_ms", PG_I64)),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* Only the holder's own claim: after its lease another process may have taken it. */
@@ -35,8 +34,7 @@ static const struct pg_stmt connection_release = {
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("holder", PG_UUID)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* Status and audit event are one statement, so there is one event for a loss: the second process to
@@ -63,8 +61,7 @@ static const struct pg_stmt connection_lost = {
              OF(address, PG_TEXT)),
     PG_GIVES(PG_ARG("rev", PG_I64)),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt *const connection_refresh_stmts[] = {&connection_claim, &connection_release,

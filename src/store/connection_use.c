@@ -18,8 +18,7 @@ static const struct pg_stmt connection_use = {
              OF(failure, PG_TEXT)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt *const connection_use_stmts[] = {&connection_use, NULL};

@@ -9,71 +9,58 @@
 
 #define EXECUTION_INSERT                                                                       \
     "insert into sluice.execution (account_id, id, integration_id, action_id, connection_id, " \
-    "status, error_code, started_at, finished_at, owner, summary) "
+    "status, error_code, started_at, finished_at, owner, summary, api_key_id, attempts) "
 
 #define OF(name, type, ...) PG_OF(#name, type, struct execution, name, __VA_ARGS__)
 
 static const char *const status_words[] = {"failed", "succeeded"};
 static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 0};
 
-static const struct pg_column insert_params[] = {
-    OF(account_id, PG_UUID),
-    OF(id, PG_UUID),
-    OF(integration_id, PG_TEXT),
-    OF(action_id, PG_TEXT),
-    OF(connection_id, PG_I64, .has_null = true),
-    PG_WORD("status", struct execution, is_succeeded, &statuses),
-    OF(error_code, PG_TEXT),
-    OF(started_at, PG_TIME),
-    OF(finished_at, PG_TIME),
-    OF(owner, PG_UUID),
-    OF(summary, PG_TEXT)};
+/* A row but for its account. */
+#define MEMBERS                                                                                \
+    OF(id, PG_UUID), OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),                      \
+        OF(connection_id, PG_I64, .has_null = true),                                           \
+        PG_WORD("status", struct execution, is_succeeded, &statuses), OF(error_code, PG_TEXT), \
+        OF(started_at, PG_TIME), OF(finished_at, PG_TIME), OF(owner, PG_UUID),                 \
+        OF(summary, PG_TEXT), OF(api_key_id, PG_UUID, .has_null = true),                       \
+        OF(attempts, PG_I64, .has_null = true)
+static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), MEMBERS};
 /* `rest` is what the second sending adds. The id is a UUIDv7 of this run: a row that is there
  * already is the first sending's, so "do nothing" is right, and the usual case does not pay for the
  * check. */
-#define INSERT_STMT(stmt_name, rest, ...)                                                   \
-    {                                                                                       \
-        .name = stmt_name,                                                                  \
-        .sql = EXECUTION_INSERT                                                             \
-            "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, " \
-            ":error_code, :started_at, :finished_at, :owner, :summary @end" rest,           \
-        PG_PARAMS(insert_params), .key_count = 2, .match = PG_MATCH_NONE, .is_write = true, \
-        .is_replayable = true, __VA_ARGS__                                                  \
+#define INSERT_STMT(stmt_name, rest, ...)                                                       \
+    {                                                                                           \
+        .name = stmt_name,                                                                      \
+        .sql = EXECUTION_INSERT                                                                 \
+            "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, "     \
+            ":error_code, :started_at, :finished_at, :owner, :summary, :api_key_id, :attempts " \
+            "@end" rest,                                                                        \
+        PG_PARAMS(insert_params), .key_count = 2, .match = PG_MATCH_NONE, .access = PG_WRITE,   \
+        __VA_ARGS__                                                                             \
     }
 static const struct pg_stmt execution_insert_again =
     INSERT_STMT("execution_insert_again", " on conflict do nothing", );
 static const struct pg_stmt execution_insert =
     INSERT_STMT("execution_insert", "", .again = &execution_insert_again);
 
-static const struct pg_column finish_params[] = {
-    OF(account_id, PG_UUID),
-    PG_ARG("key", PG_TEXT),
-    OF(id, PG_UUID),
-    OF(integration_id, PG_TEXT),
-    OF(action_id, PG_TEXT),
-    OF(connection_id, PG_I64, .has_null = true),
-    PG_WORD("status", struct execution, is_succeeded, &statuses),
-    OF(error_code, PG_TEXT),
-    OF(started_at, PG_TIME),
-    OF(finished_at, PG_TIME),
-    OF(owner, PG_UUID),
-    OF(summary, PG_TEXT)};
+static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
+                                                 MEMBERS};
 
 /* The claim is the fence: only where it is still ours (execution_id and owner match) does the
  * execution appear. Where the lease ran out and another node ended the run, `moved` is empty,
  * nothing is inserted, and the caller gets ERR_NOTFOUND. At a second sending the claim may be gone
  * already; then an execution with this id, owner and time is what the first sending stored. `:ord
  * in (...)` is a hashed subplan, so a set is not matched pair by pair. */
-#define FINISH_STORE                                                                            \
-    "and t.execution_id = :id and t.owner = :owner "                                            \
-    "returning :ord as ord, :account_id as account_id, :id as id, "                             \
-    ":integration_id as integration_id, :action_id as action_id, "                              \
-    ":connection_id as connection_id, :status as status, :error_code as error_code, "           \
-    ":started_at as started_at, :finished_at as finished_at, :owner as owner, "                 \
-    ":summary as summary), "                                                                    \
-    "stored as (" EXECUTION_INSERT "select m.account_id, m.id, m.integration_id, m.action_id, " \
-    "m.connection_id, m.status, m.error_code, m.started_at, m.finished_at, m.owner, m.summary " \
-    "from moved m"
+#define FINISH_STORE                                                                             \
+    "and t.execution_id = :id and t.owner = :owner "                                             \
+    "returning :ord as ord, :account_id as account_id, :id as id, "                              \
+    ":integration_id as integration_id, :action_id as action_id, "                               \
+    ":connection_id as connection_id, :status as status, :error_code as error_code, "            \
+    ":started_at as started_at, :finished_at as finished_at, :owner as owner, "                  \
+    ":summary as summary, :api_key_id as api_key_id, :attempts as attempts), "                   \
+    "stored as (" EXECUTION_INSERT "select m.account_id, m.id, m.integration_id, m.action_id, "  \
+    "m.connection_id, m.status, m.error_code, m.started_at, m.finished_at, m.owner, m.summary, " \
+    "m.api_key_id, m.attempts from moved m"
 #define FINISH_ONCE ") select m.ord from moved m"
 #define FINISH_AGAIN                                                                        \
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
@@ -85,11 +72,10 @@ static const struct pg_column finish_params[] = {
     "@update(sluice.idempotency_key) "
 #define FINISH_RELEASE "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
 
-#define FINISH_STMT(stmt_name, claim, answer, ...)                                         \
-    {                                                                                      \
-        .name = stmt_name, .sql = "with moved as (" claim FINISH_STORE answer,             \
-        PG_PARAMS(finish_params), .key_count = 2, .is_write = true, .is_replayable = true, \
-        __VA_ARGS__                                                                        \
+#define FINISH_STMT(stmt_name, claim, answer, ...)                                \
+    {                                                                             \
+        .name = stmt_name, .sql = "with moved as (" claim FINISH_STORE answer,    \
+        PG_PARAMS(finish_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__ \
     }
 static const struct pg_stmt execution_finish_keep_again =
     FINISH_STMT("execution_finish_keep_again", FINISH_KEEP, FINISH_AGAIN, );
@@ -103,6 +89,10 @@ static const struct pg_stmt execution_finish_release =
 
 static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)};
 #define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
+#define ASKED_BY(row)                                                                 \
+    row ".api_key_id, (select k.name from sluice.api_key k where k.account_id = " row \
+        ".account_id and k.id = " row ".api_key_id) as api_key_name, " row ".attempts"
+#define ASKED_BY_COLUMNS OF(api_key_id, PG_UUID), OF(api_key_name, PG_TEXT), OF(attempts, PG_I64)
 /* A small summary comes with the row; of a large one only the size, which a text that is stored out
  * of line has in its pointer. The caller then asks execution_get_summary, on the lane of large
  * reads. */
@@ -110,13 +100,13 @@ static const struct pg_stmt execution_get = {
     .name = "execution_get",
     .sql = "select :ord, t.account_id, t.id, t.integration_id, t.action_id, t.connection_id, "
            "t.status, t.error_code, t.started_at, t.finished_at, t.owner, " ROW_SUMMARY ", "
-           "octet_length(t.summary)::bigint @read(sluice.execution)",
+           "octet_length(t.summary)::bigint, " ASKED_BY("t") " @read(sluice.execution)",
     PG_PARAMS(get_params),
     PG_GIVES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(integration_id, PG_TEXT),
              OF(action_id, PG_TEXT), OF(connection_id, PG_I64),
              PG_WORD("status", struct execution, is_succeeded, &statuses), OF(error_code, PG_TEXT),
              OF(started_at, PG_TIME), OF(finished_at, PG_TIME), OF(owner, PG_UUID),
-             OF(summary, PG_TEXT), OF(summary_bytes, PG_I64)),
+             OF(summary, PG_TEXT), OF(summary_bytes, PG_I64), ASKED_BY_COLUMNS),
     .key_count = 2,
 };
 
@@ -138,15 +128,19 @@ static const struct pg_stmt execution_list = {
     .sql = STORE_PAGE_SQL("sluice.execution",
                           "e.id, e.integration_id, e.action_id, e.connection_id, e.status, "
                           "e.error_code, e.started_at, e.finished_at, "
-                          "case when e.status = 'failed' then " LISTED_SUMMARY " end as summary",
+                          "case when e.status = 'failed' then " LISTED_SUMMARY
+                          " end as summary, " ASKED_BY("e"),
                           "(:integration_id is null or e.integration_id = :integration_id) and "
-                          "(:status is null or e.status = :status)"),
-    PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("status", PG_TEXT)),
+                          "(:action_id is null or e.action_id = :action_id) and "
+                          "(:status is null or e.status = :status) and "
+                          "(:api_key_id is null or e.api_key_id = :api_key_id)"),
+    PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("action_id", PG_TEXT),
+             PG_ARG("status", PG_TEXT), PG_ARG("api_key_id", PG_UUID)),
     PG_GIVES(OF(id, PG_UUID), OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),
              OF(connection_id, PG_I64),
              PG_WORD("status", struct execution, is_succeeded, &statuses), OF(error_code, PG_TEXT),
              OF(started_at, PG_TIME), OF(finished_at, PG_TIME), OF(summary, PG_TEXT),
-             STORE_PAGE_COLUMNS),
+             ASKED_BY_COLUMNS, STORE_PAGE_COLUMNS),
 };
 
 const struct pg_stmt *const execution_stmts[] = {
@@ -179,38 +173,19 @@ void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct
                  PG_VALUES(store_claim_key(query, key, execution->id)));
 }
 
-void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid id)
-{
-    store_ask(pool, query, op, &execution_get, PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
-}
+STORE_CALL_ID(store_execution_get, execution_get, struct uuid, pg_uuid)
 
-int store_execution_get_result(const struct pg_query *query, struct execution *execution)
-{
-    return store_row_result(query, execution, sizeof(*execution));
-}
-
-void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, struct uuid id)
-{
-    store_ask(pool, query, op, &execution_get_summary, PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
-}
-
-int store_execution_get_summary_result(const struct pg_query *query, slice *summary)
-{
-    int status = store_hit_result(query);
-    if (status == OK)
-        *summary = pg_get_bytes(&query->rows, 0, 0);
-    return status;
-}
+STORE_CALL_ID(store_execution_get_summary, execution_get_summary, struct uuid, pg_uuid)
 
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter)
 {
-    store_ask_of(
-        pool, query, op, &execution_list, page,
-        PG_VALUES(pg_uuid(account_id), pg_text(filter->integration_id), pg_text(filter->status)));
+    bool is_of_key = !uuid_is_nil(filter->api_key_id);
+    store_ask_of(pool, query, op, &execution_list, page,
+                 PG_VALUES(pg_uuid(account_id), pg_text(filter->integration_id),
+                           pg_text(filter->action_id), pg_text(filter->status),
+                           is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,

@@ -19,7 +19,10 @@ struct execution {
     struct uuid owner; /* the node that wrote it */
     slice summary;     /* the stored document, a JSON text returned byte for byte; SLICE_NONE where
                           it was read without, being larger than STORE_SUMMARY_INLINE_BYTES */
-    size_t summary_bytes; /* set where one execution is read */
+    size_t summary_bytes;   /* set where one execution is read */
+    struct uuid api_key_id; /* who asked; nil: not known, as of what the version before recorded */
+    slice api_key_name;     /* read alone */
+    int64_t attempts;       /* requests of the app that were made; 0: not known */
 };
 
 /* A larger summary is not read with its row but by itself, so that queries for small ones do
@@ -46,20 +49,21 @@ void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct
 /* Its row, with its summary unless that is large. Result: ERR_NOTFOUND. */
 void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id);
-int store_execution_get_result(const struct pg_query *query,
-                               struct execution *execution) MUST_CHECK;
+STORE_ROW_RESULT(store_execution_get_result, execution)
 
-/* The summary alone, whatever its size, on the lane of large reads. Result: ERR_NOTFOUND. */
+/* The summary alone, whatever its size, on the lane of large reads.
+ * store_text_result. */
 void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, struct uuid id);
-int store_execution_get_summary_result(const struct pg_query *query, slice *summary) MUST_CHECK;
 
 /* The account's executions, newest first; of those that failed with their summary, which has no
  * output, of the others without (SLICE_NONE). next: where the next page goes on, as `before`; nil
  * when the range is through. */
 struct execution_filter {
-    slice integration_id; /* SLICE_NONE: of all */
-    slice status;         /* "succeeded", "failed"; SLICE_NONE: both */
+    slice integration_id;   /* SLICE_NONE: of all */
+    slice action_id;        /* likewise, as the next */
+    slice status;           /* "succeeded", "failed" */
+    struct uuid api_key_id; /* nil: of all */
 };
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,

@@ -82,8 +82,7 @@ static const struct pg_column start_params[] = {
                "insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input) " \
                "@row :account_id, :id, :input, :actor, :shown @end" rest ") "                    \
                "select :ord @from" answer,                                                       \
-        PG_PARAMS(start_params), .key_count = 2, .is_write = true, .is_replayable = true,        \
-        __VA_ARGS__                                                                              \
+        PG_PARAMS(start_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                 \
     }
 #define START_IS_OURS                                        \
     " where :id in (select m.id from made m) or "            \
@@ -122,7 +121,6 @@ int store_flow_start_result(const struct pg_query *query)
     PG_ARG("f_step", PG_I64), PG_ARG("f_attempt", PG_I64), PG_ARG("f_status", PG_TEXT), \
         PG_ARG("f_started_at", PG_TIME), PG_ARG("f_finished_at", PG_TIME),              \
         PG_ARG("f_input", PG_JSON), PG_ARG("f_output", PG_JSON), PG_ARG("f_error", PG_JSON)
-#define STEP_OF(name, type, ...) PG_OF(#name, type, struct flow_step, name, __VA_ARGS__)
 static const char *const ended_words[] = {"failed", "completed"};
 static const struct pg_words endings = {ended_words, ARRAY_LEN(ended_words), 0};
 /* The same as members of an attempt. */
@@ -192,8 +190,7 @@ static const struct pg_column move_params[] = {
                "adoptions = :adoptions, updated_at = :updated_at, "                         \
                "completed_at = case when :status = 'completed' then :updated_at end "       \
                "@update(sluice.flow) " fence MOVED_COLUMNS "), " STEPPED rest ") " answer,  \
-        PG_PARAMS(move_params), .key_count = 2, .is_write = true, .is_replayable = true,    \
-        __VA_ARGS__                                                                         \
+        PG_PARAMS(move_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__             \
     }
 static const struct pg_stmt flow_move_again =
     MOVE_STMT("flow_move_again", STAYS, WHERE_OURS, AGAIN, ANSWER_AGAIN, );
@@ -228,8 +225,7 @@ static const struct pg_column park_params[] = {
                "), shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m " \
                "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "        \
                "d.flow_id <= m.id) " answer,                                                     \
-        PG_PARAMS(park_params), .key_count = 2, .is_write = true, .is_replayable = true,         \
-        __VA_ARGS__                                                                              \
+        PG_PARAMS(park_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                  \
     }
 static const struct pg_stmt flow_park_again =
     PARK_STMT("flow_park_again", WHERE_OURS, AGAIN, ANSWER_AGAIN, );

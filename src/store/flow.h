@@ -158,6 +158,7 @@ struct flow_take {
     int64_t rev; /* the fence; 0: any (approve and resume without one) */
     int64_t now;
     struct uuid dead_owner; /* ADOPT */
+    bool has_left;          /* ADOPT: that node left by itself */
     int64_t step_index;     /* APPROVE: which approval step; -1: the waiting one */
     slice output;           /* APPROVE: {approvedBy, approvedAt, note?} */
 };
@@ -165,7 +166,7 @@ struct flow_take {
 void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_take *take);
 /* OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; load the row to say why. */
-int store_flow_take_result(const struct pg_query *query, struct flow *flow) MUST_CHECK;
+STORE_ROW_RESULT(store_flow_take_result, flow)
 
 /* ---- endings from outside ---- */
 
@@ -198,19 +199,21 @@ enum { FLOW_SCAN_MAX = 500, FLOW_DUE_MAX = 2000 };
 struct flow_ref {
     struct uuid account_id, id, owner;
     int64_t rev, wake_at, adoptions;
+    bool has_left; /* of store_flow_orphans: the owner left by itself */
 };
 /* FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first; after (wake_at, id) of the
  * last page (0 and nil: from the first). */
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id);
-/* Running flows of nodes whose lease has run out. */
-void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op);
+struct node_dead; /* store/node.h */
+/* Running flows of these nodes, whose leases have run out. */
+void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const struct node_dead *dead);
 /* Running flows of this owner that have not changed since `before`: all of them (a node's own are
  * in its memory anyway), for what it has lost track of. */
 void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid owner, int64_t before);
-int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list,
-                           size_t *count) MUST_CHECK;
+STORE_LIST_RESULT(store_flow_scan_result, flow_ref)
 
 /* ---- templates ---- */
 

@@ -37,8 +37,7 @@ static const struct pg_stmt flow_item_insert = {
              PG_ARG("rev", PG_I64)),
     /* account, flow, step, item, attempt, fact: the primary key. */
     .key_count = 6,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt *const flow_item_stmts[] = {&flow_item_insert, NULL};

@@ -207,20 +207,15 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
     " from sluice.flow t where t.account_id = :account_id and t.id < :before "  \
     "and (:template_key is null or t.template_key = :template_key) and " filter \
     " order by t.id desc limit :count_max) t" join
-#define LIST_WHOLE(filter)                                                                    \
-    LIST("d.input, " OUTPUT_FRAMES,                                                           \
-         ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
-         "and c.flow_id = t.id offset 0) d",                                                  \
-         filter)
-#define LIST_ROWS(filter) LIST("null::json, null::text", "", filter)
-#define LIST_INPUTS(filter)                                                                   \
-    LIST("d.input, null::text",                                                               \
-         ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
-         "and c.flow_id = t.id offset 0) d",                                                  \
-         filter)
-#define ANY_STATUS   ":status is null"
-#define OF_STATUS    "t.status <> '' and t.status = :status"
-#define FOR_APPROVAL "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
+#define ITS_INPUT                                                                        \
+    ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
+    "and c.flow_id = t.id offset 0) d"
+#define LIST_WHOLE(filter)  LIST("d.input, " OUTPUT_FRAMES, ITS_INPUT, filter)
+#define LIST_ROWS(filter)   LIST("null::json, null::text", "", filter)
+#define LIST_INPUTS(filter) LIST("d.input, null::text", ITS_INPUT, filter)
+#define ANY_STATUS          ":status is null"
+#define OF_STATUS           "t.status <> '' and t.status = :status"
+#define FOR_APPROVAL        "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
 
 static const struct pg_column list_params[] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID), PG_ARG("template_key", PG_TEXT),
@@ -289,19 +284,22 @@ static const struct pg_stmt flow_rev = {
     .key_count = 2,
 };
 
-void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                    struct uuid account_id, struct uuid id)
-{
-    store_ask(pool, query, op, &flow_rev, PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
-}
+STORE_CALL_ID(store_flow_rev, flow_rev, struct uuid, pg_uuid)
 
-int store_flow_rev_result(const struct pg_query *query, int64_t *rev)
-{
-    int status = store_hit_result(query);
-    if (status == OK)
-        *rev = pg_get_i64(&query->rows, 0, 0);
-    return status;
-}
+/* The newest of each status; of those that wait as many as a person may have to decide. */
+static const struct pg_stmt flow_stamp = {
+    .name = "flow_stamp",
+    .sql = "select :ord, x.stamp from @input lateral (select 1 + abs(mod(coalesce("
+           "sum(hashtextextended(t.id::text, t.rev)), 0), 9007199254740991))::bigint as stamp "
+           "from unnest(array['waiting', 'failed', 'running', 'completed', 'cancelled'], "
+           "array[500, 20, 20, 20, 20]) s(status, count_max), lateral (select t.id, t.rev "
+           "from sluice.flow t where t.account_id = :account_id and t.status <> '' "
+           "and t.status = s.status order by t.id desc limit s.count_max) t offset 0) x",
+    PG_TAKES(PG_ARG("account_id", PG_UUID)),
+    PG_GIVES(PG_ARG("stamp", PG_I64)),
+};
+
+STORE_CALL_ONE(store_flow_stamp, flow_stamp, struct uuid, pg_uuid)
 
 const struct pg_stmt *const flow_read_stmts[] = {
     &flow_load,
@@ -313,5 +311,6 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_list_approval_rows,
     &flow_list_status_inputs,
     &flow_rev,
+    &flow_stamp,
     NULL,
 };

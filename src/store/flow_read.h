@@ -48,6 +48,9 @@ int store_flow_list_result(const struct pg_query *query, struct flow_listed **li
  * one query a flow, batched into one statement a turn. ERR_NOTFOUND. */
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id);
-int store_flow_rev_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
+/* A positive number that is another one after a change of an account's flows: of those that wait,
+ * or of the newest of any other status. Its result is read as that of a rev; 1 without flows. */
+void store_flow_stamp(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id);
 
 #endif

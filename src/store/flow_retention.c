@@ -16,6 +16,9 @@ static const struct pg_stmt flows_ended = {
     PG_TAKES(PG_ARG("before", PG_TIME), PG_ARG("below", PG_UUID)),
     PG_COLUMNS(store_flow_ref_columns),
     .no_account = "a read-only scan for what may go, over all accounts",
+    .is_spread = true,
+    .spread_max = FLOW_SCAN_MAX,
+    .spread_order = "id",
 };
 
 /* By primary key, one row a flow, many in a batch. The scan was without a lock, so the conditions
@@ -28,8 +31,7 @@ static const struct pg_stmt flow_remove = {
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("before", PG_TIME)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt *const flow_retention_stmts[] = {&flows_ended, &flow_remove, NULL};

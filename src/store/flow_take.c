@@ -5,12 +5,13 @@
  */
 #include "store/flow.h"
 #include "store/internal.h"
+#include "store/node.h"
 
 /* What a statement here answers: the row as it made it, or as an earlier sending of it did (known
  * by its token). The second half reads the snapshot from before the statement, so of the two halves
  * at most one has the row. */
-#define ROW_NOW                                                      \
-    "select m.* from moved m union all select :ord, " STORE_FLOW_ROW \
+#define ROW_NOW                                                                            \
+    "select t.ord, " STORE_FLOW_ROW " from moved t union all select :ord, " STORE_FLOW_ROW \
     " @read(sluice.flow) and t.op_token = :op_token"
 
 /* rev = 0 means that the caller does not care which revision it finds. A waiting flow is recognized
@@ -43,8 +44,7 @@ static const struct pg_stmt flow_take_resume = {
              TAKE_OF(op_token, PG_UUID), TAKE_OF(rev, PG_I64), TAKE_OF(now, PG_TIME)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* What was there before this statement: `t` is the new row, and a subquery sees the old one. */
@@ -64,13 +64,6 @@ static const struct pg_stmt flow_take_resume = {
     "select m.account_id, m.id, m.step_index, m.attempt, " status ", m.parked_at, "      \
     "m.updated_at, " WAITING_INPUT ", " output ", " error " from moved m on conflict do nothing) "
 
-#define MOVED_ROW                                                                     \
-    "select m.ord, m.account_id, m.id, m.template_key, m.template_version, "          \
-    "m.trigger_type, m.status, m.rev, m.owner, m.step_index, m.attempt, m.is_begun, " \
-    "m.adoptions, m.waiting_for, m.wake_at, m.deadline, m.created_at, m.updated_at, " \
-    "m.completed_at from moved m union all select :ord, " STORE_FLOW_ROW              \
-    " @read(sluice.flow) and t.op_token = :op_token"
-
 #define WAITS_FOR_APPROVAL                                         \
     FENCED "and t.waiting_for = 'approval' "                       \
            "and (:step_index = -1 or t.step_index = :step_index) " \
@@ -81,14 +74,13 @@ static const struct pg_stmt flow_take_approve = {
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = 0 "
            "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
            ", " BEFORE("updated_at") " as parked_at, :output as output), " END_APPROVAL(
-               "'completed'", "m.output", "null::json") MOVED_ROW,
+               "'completed'", "m.output", "null::json") ROW_NOW,
     PG_TAKES(TAKE_OF(account_id, PG_UUID), TAKE_OF(id, PG_UUID), TAKE_OF(owner, PG_UUID),
              TAKE_OF(op_token, PG_UUID), TAKE_OF(rev, PG_I64), TAKE_OF(now, PG_TIME),
              TAKE_OF(step_index, PG_I64), TAKE_OF(output, PG_JSON)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 #define REJECT_OF(name, type) PG_OF(#name, type, struct flow_reject, name)
@@ -98,14 +90,13 @@ static const struct pg_stmt flow_reject = {
            "op_token = :op_token, waiting_for = null, updated_at = :now "
            "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
            ", " BEFORE("updated_at") " as parked_at, :error as error), " END_APPROVAL(
-               "'failed'", "null::json", "m.error") MOVED_ROW,
+               "'failed'", "null::json", "m.error") ROW_NOW,
     PG_TAKES(REJECT_OF(account_id, PG_UUID), REJECT_OF(id, PG_UUID), REJECT_OF(op_token, PG_UUID),
              REJECT_OF(rev, PG_I64), REJECT_OF(now, PG_TIME), REJECT_OF(step_index, PG_I64),
              REJECT_OF(error, PG_JSON)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* The dead owner is the fence: a node whose lease has run out never renews it (store/node.c), so no
@@ -114,17 +105,15 @@ static const struct pg_stmt flow_reject = {
 static const struct pg_stmt flow_take_adopt = {
     .name = "flow_take_adopt",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = t.adoptions + "
-           "(case when (select n.left_at from sluice.node n where n.node_id = :dead_owner) "
-           "is null then 1 else 0 end) "
+           "(case when :has_left then 0 else 1 end) "
            "@update(sluice.flow) " FENCED "and t.owner is not distinct from :dead_owner "
            "returning :ord as ord, " STORE_FLOW_ROW ") " ROW_NOW,
     PG_TAKES(TAKE_OF(account_id, PG_UUID), TAKE_OF(id, PG_UUID), TAKE_OF(owner, PG_UUID),
              TAKE_OF(op_token, PG_UUID), TAKE_OF(rev, PG_I64), TAKE_OF(now, PG_TIME),
-             TAKE_OF(dead_owner, PG_UUID)),
+             TAKE_OF(dead_owner, PG_UUID), TAKE_OF(has_left, PG_BOOL)),
     PG_COLUMNS(store_flow_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -138,16 +127,7 @@ void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op
     store_ask_of(pool, query, op, stmts[take->kind], take, PG_NO_VALUES);
 }
 
-int store_flow_take_result(const struct pg_query *query, struct flow *flow)
-{
-    return store_row_result(query, flow, sizeof(*flow));
-}
-
-void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct flow_reject *reject)
-{
-    store_ask_of(pool, query, op, &flow_reject, reject, PG_NO_VALUES);
-}
+STORE_CALL_OF(store_flow_reject, flow_reject, flow_reject)
 
 /* ---- cancel ---- */
 
@@ -169,8 +149,7 @@ static const struct pg_stmt flow_cancel = {
              PG_ARG("now", PG_TIME)),
     PG_GIVES(STORE_FLOW_ROW_COLUMNS, PG_ARG("was_owned_by", PG_UUID)),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -194,9 +173,10 @@ int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
 /* ---- scans ---- */
 
 #define REF_OF(name, type) PG_OF(#name, type, struct flow_ref, name)
-const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {
-    REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID),      REF_OF(owner, PG_UUID),
-    REF_OF(rev, PG_I64),         REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64)};
+#define REF_COLUMNS                                                                                \
+    REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID), REF_OF(owner, PG_UUID), REF_OF(rev, PG_I64), \
+        REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64)
+const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {REF_COLUMNS};
 
 /* By flow_due (wake_at, id), from where the last page ended: many flows may be due at the same
  * microsecond, so the time alone is no position. `>= :after_at` repeats the comparison's first half
@@ -210,17 +190,25 @@ static const struct pg_stmt flow_due = {
     PG_TAKES(PG_ARG("until", PG_TIME), PG_ARG("after_at", PG_TIME), PG_ARG("after_id", PG_UUID)),
     PG_COLUMNS(store_flow_ref_columns),
     .no_account = "a read-only scan for what is due, over all accounts",
+    .is_spread = true,
+    .spread_max = FLOW_DUE_MAX,
+    .spread_order = "wake_at id",
 };
 
 /* Few nodes are dead at a time; of each, its flows by the partial index flow_owner. Both limits are
  * 500, so one node with many flows does not make the scan long. */
 static const struct pg_stmt flow_orphans = {
     .name = "flow_orphans",
-    .sql = "select :ord, " STORE_FLOW_REF "from sluice.node n cross join lateral (select * "
-           "from sluice.flow o where o.status = 'running' and o.owner = n.node_id limit 500) f "
-           "where n.lease_until <= now() limit 500",
-    PG_COLUMNS(store_flow_ref_columns),
+    .sql = "select :ord, " STORE_FLOW_REF
+           ", f.has_left from @input lateral (select r.*, n.has_left "
+           "from unnest((:nodes)::uuid[], (:lefts)::boolean[]) n (node_id, has_left) "
+           "cross join lateral (select * from sluice.flow o where o.status = 'running' "
+           "and o.owner = n.node_id limit 500) r limit 500) f",
+    PG_TAKES(PG_ARG("nodes", PG_TEXT), PG_ARG("lefts", PG_TEXT)),
+    PG_GIVES(REF_COLUMNS, REF_OF(has_left, PG_BOOL)),
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
+    .is_spread = true,
+    .spread_max = FLOW_SCAN_MAX,
 };
 
 /* By flow_owner; updated_at is a filter on a node's own flows. */
@@ -231,6 +219,7 @@ static const struct pg_stmt flow_owned = {
     PG_TAKES(PG_ARG("owner", PG_UUID), PG_ARG("before", PG_TIME)),
     PG_COLUMNS(store_flow_ref_columns),
     .no_account = "a read-only scan of a node's own flows, over all accounts",
+    .is_spread = true,
 };
 
 const struct pg_stmt *const flow_take_stmts[] = {
@@ -246,20 +235,10 @@ void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op,
         PG_VALUES(pg_time(until), pg_time(after_wake_at ? after_wake_at : 1), pg_uuid(after_id)));
 }
 
-void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op)
+void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const struct node_dead *dead)
 {
-    store_submit(pool, query, op, &flow_orphans);
+    store_ask(pool, query, op, &flow_orphans, PG_VALUES(pg_text(dead->ids), pg_text(dead->left)));
 }
 
-void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid owner, int64_t before)
-{
-    store_ask(pool, query, op, &flow_owned, PG_VALUES(pg_uuid(owner), pg_time(before)));
-}
-
-int store_flow_scan_result(const struct pg_query *query, struct flow_ref **list, size_t *count)
-{
-    int status;
-    *list = store_list_result(query, sizeof(**list), count, &status);
-    return status;
-}
+STORE_CALL_ID(store_flow_owned, flow_owned, int64_t, pg_time)

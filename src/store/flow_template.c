@@ -16,8 +16,7 @@ static const struct pg_stmt template_insert = {
              PG_ARG("created_at", PG_TIME)),
     .key_count = 1,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
     .no_account = NO_ACCOUNT,
 };
 
@@ -62,11 +61,7 @@ void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, st
               PG_VALUES(pg_uuid(version), pg_text(key), pg_json(body), pg_time(now)));
 }
 
-void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid version)
-{
-    store_ask(pool, query, op, &template_get, PG_VALUES(pg_uuid(version)));
-}
+STORE_CALL_ONE(store_flow_template_get, template_get, struct uuid, pg_uuid)
 
 int store_flow_template_get_result(const struct pg_query *query, slice *key, slice *body)
 {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "store/internal.h"
+#include "store/node.h"
 
 #define CLAIM_ROW "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound', t.owner, "
 
@@ -72,46 +73,35 @@ static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, 
     TAKE("expires_at")
 /* clang-format on */
 
-#define CLAIM_INSERT                                                                        \
-    "insert into sluice.idempotency_key as t (account_id, key, execution_id, fingerprint, " \
-    "state, owner, integration_id, action_id, connection_id, is_write, started_at, "        \
-    "expires_at) "                                                                          \
-    "@row :account_id, :key, :execution_id, :fingerprint, 'in_flight', :owner, "            \
-    ":integration_id, :action_id, :connection_id, :is_write, :started_at, :expires_at @end"
-static const struct pg_stmt claim_insert = {
-    .name = "claim_insert",
-    .sql = CLAIM_INSERT " on conflict (account_id, key) do update set " TAKE_ALL
-                        " returning " CLAIM_ROW
-                        "null::boolean, null::text, null::text, null::bigint",
-    PG_PARAMS(insert_params),
-    PG_COLUMNS(claim_columns),
-    .key_count = 2,
-    .match = PG_MATCH_KEY,
-    .is_write = true,
-    .is_replayable = true,
-};
+#define INSERT_STMT(stmt_name, state_and_owner, rest, ...)                                         \
+    {                                                                                              \
+        .name = stmt_name,                                                                         \
+        .sql = "insert into sluice.idempotency_key as t (account_id, key, execution_id, "          \
+               "fingerprint, state, owner, integration_id, action_id, connection_id, is_write, "   \
+               "started_at, expires_at) "                                                          \
+               "@row :account_id, :key, :execution_id, :fingerprint, " state_and_owner ", "        \
+               ":integration_id, :action_id, :connection_id, :is_write, :started_at, :expires_at " \
+               "@end" rest,                                                                        \
+        PG_PARAMS(insert_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                  \
+    }
+#define OR_THE_HOLDER                                                                \
+    " on conflict (account_id, key) do update set " TAKE_ALL " returning " CLAIM_ROW \
+    "null::boolean, null::text, null::text, null::bigint"
+static const struct pg_stmt claim_insert = INSERT_STMT("claim_insert", "'in_flight', :owner",
+                                                       OR_THE_HOLDER, PG_COLUMNS(claim_columns),
+                                                       .match = PG_MATCH_KEY);
+
+/* A row that no run is behind: bound, so without an owner. */
+static const struct pg_stmt claim_spend =
+    INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", OR_THE_HOLDER,
+                PG_COLUMNS(claim_columns), .match = PG_MATCH_KEY);
 
 /* A run without a client's key claims one made of its own id: no other run can have taken it, so
  * the first sending does not check. */
-static const struct pg_stmt claim_own_again = {
-    .name = "claim_own_again",
-    .sql = CLAIM_INSERT " on conflict do nothing",
-    PG_PARAMS(insert_params),
-    .key_count = 2,
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
-};
-static const struct pg_stmt claim_own = {
-    .name = "claim_own",
-    .sql = CLAIM_INSERT,
-    PG_PARAMS(insert_params),
-    .key_count = 2,
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
-    .again = &claim_own_again,
-};
+static const struct pg_stmt claim_own_again = INSERT_STMT(
+    "claim_own_again", "'in_flight', :owner", " on conflict do nothing", .match = PG_MATCH_NONE);
+static const struct pg_stmt claim_own = INSERT_STMT(
+    "claim_own", "'in_flight', :owner", "", .match = PG_MATCH_NONE, .again = &claim_own_again);
 
 /* Fenced by run and owner: a claim that has changed hands stays. A replay deletes nothing. */
 static const struct pg_stmt claim_release = {
@@ -122,23 +112,25 @@ static const struct pg_stmt claim_release = {
              PG_ARG("owner", PG_UUID)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 #define CLAIM                                                                    \
     "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "       \
     "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at, " \
     "k.expires_at from sluice.idempotency_key k "
-/* By the node's lease and idempotency_key_owner, which has only claims in flight. A scan: each
- * claim is then ended by a statement that is fenced by this dead owner. */
+/* By idempotency_key_owner, which has only claims in flight. A scan: each claim is then ended by a
+ * statement that is fenced by this dead owner. */
 static const struct pg_stmt claim_recover = {
     .name = "claim_recover",
-    .sql = "select :ord, c.* from sluice.node n cross join lateral (" CLAIM
-           "where k.state = 'in_flight' and k.owner = n.node_id "
-           "limit 200) c where n.lease_until <= now() limit 200",
+    .sql = "select :ord, c.* from @input lateral (select o.* from unnest((:nodes)::uuid[]) "
+           "n (node_id) cross join lateral (" CLAIM
+           "where k.state = 'in_flight' and k.owner = n.node_id limit 200) o limit 200) c",
+    PG_TAKES(PG_ARG("nodes", PG_TEXT)),
     PG_COLUMNS(row_columns),
     .no_account = "a read-only scan for what dead nodes left, over all accounts",
+    .is_spread = true,
+    .spread_max = CLAIM_RECOVER_MAX,
 };
 
 /* Oldest first: runs end, so claims that stay in front for long are orphans, and the limit cannot
@@ -151,10 +143,13 @@ static const struct pg_stmt claim_owned = {
     PG_TAKES(PG_ARG("owner", PG_UUID), PG_ARG("before", PG_TIME)),
     PG_COLUMNS(row_columns),
     .no_account = "a read-only scan of a node's own claims, over all accounts",
+    .is_spread = true,
+    .spread_max = CLAIM_RECOVER_MAX,
+    .spread_order = "started_at",
 };
 
 const struct pg_stmt *const idempotency_stmts[] = {
-    &claim_find,    &claim_insert,  &claim_own,   &claim_own_again,
+    &claim_find,    &claim_insert,  &claim_spend, &claim_own, &claim_own_again,
     &claim_release, &claim_recover, &claim_owned, NULL,
 };
 
@@ -190,6 +185,14 @@ void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op 
         PG_VALUES(store_claim_key(query, claim->key, claim->execution_id), pg_time(expires_at)));
 }
 
+void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       const struct claim *claim)
+{
+    ASSERT(claim->key.ptr && claim->expires_at > claim->started_at);
+    store_ask_of(pool, query, op, &claim_spend, claim,
+                 PG_VALUES(pg_text(claim->key), pg_time(claim->expires_at)));
+}
+
 static void win_own(const struct pg_query *query, struct claim_outcome *outcome)
 {
     *outcome = (struct claim_outcome){
@@ -212,7 +215,7 @@ int store_claim_result(const struct pg_query *query, struct claim_outcome *outco
     if (status != OK)
         return status;
     outcome->has_execution = !pg_is_null(rows, 0, IS_SUCCEEDED_COLUMN);
-    if (query->stmt == &claim_insert && uuid_eq(outcome->execution_id, query->params[2].as.uuid))
+    if (query->stmt != &claim_find && uuid_eq(outcome->execution_id, query->params[2].as.uuid))
         outcome->state = CLAIM_WON;
     else if (pg_get_bool(rows, 0, IS_BOUND_COLUMN))
         outcome->state = CLAIM_BOUND;
@@ -230,16 +233,13 @@ void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op
                         pg_uuid(claim->execution_id), pg_uuid(claim->owner)));
 }
 
-void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op)
+void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct node_dead *dead)
 {
-    store_submit(pool, query, op, &claim_recover);
+    store_ask(pool, query, op, &claim_recover, PG_VALUES(pg_text(dead->ids)));
 }
 
-void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid owner, int64_t before)
-{
-    store_ask(pool, query, op, &claim_owned, PG_VALUES(pg_uuid(owner), pg_time(before)));
-}
+STORE_CALL_ID(store_claim_owned, claim_owned, int64_t, pg_time)
 
 int store_claim_recover_result(const struct pg_query *query, struct claim **list, size_t *count)
 {

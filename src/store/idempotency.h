@@ -60,18 +60,24 @@ void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *o
  * execution id is the operation token. */
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
-/* For both. */
+/* Binds the key to no execution until claim->expires_at: a run that comes with it finds another
+ * fingerprint. Where the key is taken, nothing changes. Replayable, as store_claim_insert. */
+void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       const struct claim *claim);
+/* For the three. CLAIM_WON of a key that was spent: it is so by this query. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
 /* Ends a claim without a result (blocked by a 401; a read whose owner died): the row goes, the key
  * is free. Only where execution id and owner still match. Replayable. store_done_result. */
 void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct claim *claim);
 
-/* Claims whose owner's lease has run out (a read-only scan over all accounts, bounded). A write is
- * then ended by store_execution_finish as failed with CLAIM_KEEP where it has a key (owner: the
- * DEAD owner's id is the fence), a read by store_claim_release. Result: a list, maybe empty; call
- * again until it is. */
-void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op);
+struct node_dead; /* store/node.h */
+/* Claims of these owners, whose leases have run out (a read-only scan over all accounts, bounded).
+ * A write is then ended by store_execution_finish as failed with CLAIM_KEEP where it has a key
+ * (owner: the DEAD owner's id is the fence), a read by store_claim_release. Result: a list, maybe
+ * empty; call again until it is. */
+void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct node_dead *dead);
 /* The claims in flight of one owner that began before then (read-only), the oldest first. Result:
  * store_claim_recover_result. */
 void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,

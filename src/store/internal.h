@@ -15,9 +15,9 @@
 #define STORE_FILES(X) \
     X(account) X(api_key) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
-    X(execution) X(flow) X(flow_explain) X(flow_item) X(flow_read) \
+    X(execution) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(kept) \
-    X(node) X(oauth) X(retention)
+    X(node) X(oauth) X(retention) X(tally)
 /* clang-format on */
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
@@ -59,11 +59,42 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
     store_ask_of(pool, query, op, stmt, NULL, values, count);
 }
 
-/* Results of statements whose columns are members of a struct of `size` bytes: the first row,
- * ERR_NOTFOUND without one; all rows, an array in the op's arena. What is no column is zero. */
-int store_row_result(const struct pg_query *query, void *out, size_t size) MUST_CHECK;
-void *store_list_result(const struct pg_query *query, size_t size, size_t *count,
-                        int *status) MUST_CHECK;
+/* Define the call of such a statement: one without parameters; one whose parameters are all members
+ * of a struct; one of a single value; one of an id, mostly the account's, and one value more. */
+#define STORE_CALL(name, stmt)                                             \
+    void name(struct pg_pool *pool, struct pg_query *query, struct op *op) \
+    {                                                                      \
+        store_submit(pool, query, op, &stmt);                              \
+    }
+#define STORE_CALL_OF(name, stmt, type)                                    \
+    void name(struct pg_pool *pool, struct pg_query *query, struct op *op, \
+              const struct type *from)                                     \
+    {                                                                      \
+        store_ask_of(pool, query, op, &stmt, from, PG_NO_VALUES);          \
+    }
+#define STORE_CALL_ONE(name, stmt, type, pg_type)                                      \
+    void name(struct pg_pool *pool, struct pg_query *query, struct op *op, type value) \
+    {                                                                                  \
+        store_ask(pool, query, op, &stmt, PG_VALUES(pg_type(value)));                  \
+    }
+#define STORE_CALL_ID(name, stmt, type, pg_type)                                              \
+    void name(struct pg_pool *pool, struct pg_query *query, struct op *op, struct uuid first, \
+              type second)                                                                    \
+    {                                                                                         \
+        store_ask(pool, query, op, &stmt, PG_VALUES(pg_uuid(first), pg_type(second)));        \
+    }
+
+/* Removes rows of a table that expired before `time`, by the index on expires_at and at most 1000 a
+ * call: the transaction stays short whatever has piled up. The caller repeats it. */
+#define STORE_SWEEP(stmt_name, table, hash, time, ...)                               \
+    {                                                                                \
+        .name = stmt_name,                                                           \
+        .sql = "delete from sluice." table " t where (t.account_id, t." hash ") in " \
+               "(select b.account_id, b." hash " from sluice." table " b "           \
+               "where b.expires_at < " time " order by b.expires_at limit 1000)",    \
+        .match = PG_MATCH_NONE, .access = PG_WRITE,                                  \
+        .no_account = "what is due, over all accounts", __VA_ARGS__                  \
+    }
 
 /* The same for operator commands. Of store_exec_sync: rows and arena may be NULL. */
 int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,

@@ -10,8 +10,9 @@
  * limit. The sizes are read from the files, which spares small installations the walk. */
 #define ROW_BYTES_MIN "100"
 
-static const struct pg_column find_params[] = {PG_ARG("after", PG_UUID), PG_ARG("count", PG_I64),
-                                               PG_ARG("count_max", PG_I64)};
+static const struct pg_column find_params[] = {
+    PG_ARG("after", PG_UUID), PG_ARG("count", PG_I64), PG_ARG("count_max", PG_I64),
+    PG_ARG(PG_HASH_MIN, PG_I64), PG_ARG(PG_HASH_MAX, PG_I64)};
 #define OF(name, type) PG_OF(#name, type, struct kept_cut, name)
 static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
@@ -21,14 +22,16 @@ static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last
     {                                                                                              \
         .name = "kept_find_" table,                                                                \
         .sql = "select :ord, c.* from @input lateral (select a.account_id, k.id from (select "     \
-               "x.account_id from sluice.account x where x.account_id > :after and (select "       \
+               "x.account_id from sluice.account x where x.account_id > :after and "               \
+               "uuid_hash(x.account_id) between :hash_min and :hash_max and (select "              \
                "coalesce(sum(pg_relation_size(p.relid)), 0) from pg_partition_tree('sluice." table \
                "') p) > :count_max * " ROW_BYTES_MIN " order by x.account_id limit :count) a "     \
                "left join lateral (select e.id from sluice." table " e where e.account_id = "      \
                "a.account_id order by e.id desc offset :count_max limit 1) k on true "             \
                "order by a.account_id) c",                                                         \
         PG_PARAMS(find_params), PG_COLUMNS(find_columns),                                          \
-        .no_account = "what is beyond, over all accounts",                                         \
+        .no_account = "what is beyond, over all accounts", .is_spread = true,                      \
+        .spread_order = "account_id",                                                              \
     }
 
 static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last, PG_UUID),
@@ -44,7 +47,7 @@ static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last,
             "e.account_id, e.id from @input lateral (select x.account_id, x.id from sluice." table \
             " x where x.account_id = :account_id and x.id <= :last" condition                      \
             " order by x.id limit " STORE_TEXT_OF(KEPT_TRIM_ROWS) ") e) returning 1::bigint",      \
-        PG_PARAMS(trim_params), .is_write = true, .is_replayable = true, .goes_alone = true,       \
+        PG_PARAMS(trim_params), .access = PG_WRITE, .goes_alone = true,                            \
     }
 #define KEPT_TRIM_ROWS 2000
 _Static_assert(KEPT_TRIM_ROWS == KEPT_ROWS_MAX, "as the header says");
@@ -62,13 +65,17 @@ void store_kept_find(struct pg_pool *pool, struct pg_query *query, struct op *op
 {
     ASSERT(count >= 1 && count <= KEPT_ACCOUNTS_MAX && count_max >= 1);
     store_ask(pool, query, op, &finds[kind],
-              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count), pg_i64((int64_t)count_max)));
+              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count), pg_i64((int64_t)count_max),
+                        pg_i64(INT32_MIN), pg_i64(INT32_MAX)));
 }
 
 int store_kept_find_result(const struct pg_query *query, struct kept_cut **list, size_t *count)
 {
     int status;
     *list = store_list_result(query, sizeof(**list), count, &status);
+    /* Each shard has found as many: behind them there may be accounts that none has found. */
+    size_t wanted = (size_t)query->params[1].as.i64;
+    *count = *count < wanted ? *count : wanted;
     return status;
 }
 

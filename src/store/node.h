@@ -21,7 +21,36 @@ void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct o
 /* A clean end: the lease runs out now, so that what may be left is recovered at once. */
 void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid node_id);
-/* Removes nodes that have been dead for an hour and own nothing. store_done_result. */
-void store_node_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+
+/* Nodes whose lease has run out, as two arrays of PostgreSQL in text: their ids, and which of them
+ * left by themselves. In the op's arena. */
+struct node_dead {
+    slice ids, left;
+};
+/* For store_claim_recover and store_flow_orphans. ERR_NOTFOUND: there is none. */
+void store_node_dead(struct pg_pool *pool, struct pg_query *query, struct op *op);
+STORE_ROW_RESULT(store_node_dead_result, node_dead)
+
+/* Nodes that are dead stay in the table for an hour, and mostly leave nothing after the first
+ * scans. They may yet: a backend that stood still commits late. So those whose scan found nothing
+ * are scanned again after NODE_CLEAN_MS, and any other list of nodes at once. Begins zeroed. */
+enum { NODE_CLEAN_MS = 10 * 1000 };
+struct node_scan {
+    uint64_t asked, clean; /* hashes of lists; clean: found to have left nothing */
+    uint64_t until_ns;
+};
+bool node_scan_is_due(struct node_scan *scan, const struct node_dead *dead, uint64_t now_ns);
+/* The scan of those that were due brought this many rows. */
+void node_scan_end(struct node_scan *scan, const struct pg_query *query, size_t count,
+                   uint64_t now_ns);
+
+/* Three steps remove nodes that have been dead for an hour and own nothing. Their ids (text, as
+ * above: store_text_result, ERR_NOTFOUND without any); those of them that own something (ERR_BUSY:
+ * not all shards answered); then the rest is removed: store_done_result. */
+void store_node_old(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_node_owning(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids);
+int store_node_owning_result(const struct pg_query *query, slice *ids) MUST_CHECK;
+void store_node_remove(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids,
+                       slice owning);
 
 #endif

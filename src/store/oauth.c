@@ -44,8 +44,7 @@ static const struct pg_stmt oauth_client_set = {
              PG_NOW("now")),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* Not replayable: a second sending would find nothing and answer that there was no client. */
@@ -54,7 +53,7 @@ static const struct pg_stmt oauth_client_delete = {
     .sql = "delete from sluice.oauth_client t @delete(sluice.oauth_client) returning :ord",
     PG_PARAMS(client_key_params),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
 static const struct pg_stmt oauth_client_list = {
@@ -89,7 +88,7 @@ static const struct pg_stmt oauth_client_reseal = {
              PG_OF("former", PG_BYTES, struct oauth_client, sealed), PG_ARG("sealed", PG_BYTES),
              PG_ARG("key_id", PG_TEXT), PG_NOW("now")),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
 /* ---- begun ---- */
@@ -107,8 +106,7 @@ static const struct pg_stmt oauth_begun_insert = {
              OF_BEGUN(expires_at, PG_TIME)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 /* DELETE ... RETURNING: of any number of requests with the same state one gets the row (RFC 6749
@@ -126,20 +124,11 @@ static const struct pg_stmt oauth_begun_take = {
     PG_GIVES(OF_BEGUN(integration_id, PG_TEXT), OF_BEGUN(sealed, PG_BYTES),
              OF_BEGUN(key_id, PG_TEXT), OF_BEGUN(expires_at, PG_TIME)),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
-/* By oauth_begun_expiry, at most OAUTH_BEGUN_SWEEP_MAX rows a call. */
-static const struct pg_stmt oauth_begun_sweep = {
-    .name = "oauth_begun_sweep",
-    .sql = "delete from sluice.oauth_begun t where (t.account_id, t.state_hash) in "
-           "(select b.account_id, b.state_hash from sluice.oauth_begun b "
-           "where b.expires_at < now() order by b.expires_at limit 1000)",
-    .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
-    .no_account = "what is due, over all accounts",
-};
+static const struct pg_stmt oauth_begun_sweep =
+    STORE_SWEEP("oauth_begun_sweep", "oauth_begun", "state_hash", "now()", .is_spread = true);
 
 const struct pg_stmt *const oauth_stmts[] = {&oauth_client_get,    &oauth_client_set,
                                              &oauth_client_delete, &oauth_client_list,
@@ -149,30 +138,11 @@ const struct pg_stmt *const oauth_stmts[] = {&oauth_client_get,    &oauth_client
 
 /* ---- clients: rows and calls ---- */
 
-void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, slice integration_id)
-{
-    store_ask(pool, query, op, &oauth_client_get,
-              PG_VALUES(pg_uuid(account_id), pg_text(integration_id)));
-}
+STORE_CALL_ID(store_oauth_client_get, oauth_client_get, slice, pg_text)
 
-int store_oauth_client_get_result(const struct pg_query *query, struct oauth_client *client)
-{
-    return store_row_result(query, client, sizeof(*client));
-}
+STORE_CALL_OF(store_oauth_client_set, oauth_client_set, oauth_client)
 
-void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct oauth_client *client)
-{
-    store_ask_of(pool, query, op, &oauth_client_set, client, PG_NO_VALUES);
-}
-
-void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, slice integration_id)
-{
-    store_ask(pool, query, op, &oauth_client_delete,
-              PG_VALUES(pg_uuid(account_id), pg_text(integration_id)));
-}
+STORE_CALL_ID(store_oauth_client_delete, oauth_client_delete, slice, pg_text)
 
 int store_oauth_client_set_sync(struct pg_sync *sync, const struct oauth_client *client,
                                 struct err *err)
@@ -217,11 +187,7 @@ int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_clie
 
 /* ---- begun: calls ---- */
 
-void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct oauth_begun *begun)
-{
-    store_ask_of(pool, query, op, &oauth_begun_insert, begun, PG_NO_VALUES);
-}
+STORE_CALL_OF(store_oauth_begun_insert, oauth_begun_insert, oauth_begun)
 
 void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
@@ -232,12 +198,4 @@ void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct
                         pg_bytes(slice_of(session_hash, OAUTH_HASH_LEN))));
 }
 
-int store_oauth_begun_take_result(const struct pg_query *query, struct oauth_begun *begun)
-{
-    return store_row_result(query, begun, sizeof(*begun));
-}
-
-void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op)
-{
-    store_submit(pool, query, op, &oauth_begun_sweep);
-}
+STORE_CALL(store_oauth_begun_sweep, oauth_begun_sweep)

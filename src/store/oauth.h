@@ -10,7 +10,6 @@
 enum {
     OAUTH_HASH_LEN = 32, /* SHA-256 */
     OAUTH_CLIENT_ID_MAX = 1000,
-    OAUTH_BEGUN_SWEEP_MAX = 1000, /* rows a sweep */
 };
 
 struct oauth_client {
@@ -25,8 +24,7 @@ struct oauth_client {
 /* Result: ERR_NOTFOUND; slices live in op's arena. */
 void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, slice integration_id);
-int store_oauth_client_get_result(const struct pg_query *query,
-                                  struct oauth_client *client) MUST_CHECK;
+STORE_ROW_RESULT(store_oauth_client_get_result, oauth_client)
 
 /* Inserts or replaces. store_done_result. */
 void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -70,8 +68,7 @@ void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, stru
 void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
                             const uint8_t session_hash[OAUTH_HASH_LEN]);
-int store_oauth_begun_take_result(const struct pg_query *query,
-                                  struct oauth_begun *begun) MUST_CHECK;
+STORE_ROW_RESULT(store_oauth_begun_take_result, oauth_begun)
 /* Those that were never finished. store_done_result. */
 void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 

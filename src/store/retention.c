@@ -10,14 +10,14 @@
 
 static const struct pg_column count_columns[] = {PG_ARG("count", PG_I64)};
 /* DDL goes alone: it locks tables until the commit, which nothing else should share. The function
- * serializes itself by an advisory lock and skips what exists, so a replay makes nothing twice. */
-static const struct pg_stmt partitions_make = {
-    .name = "partitions_make",
-    .sql = "select :ord, sluice.partitions_make(:days) @from",
+ * serializes itself by an advisory lock and skips what exists, so a replay makes nothing twice, but
+ * maybe one more. */
+static const struct pg_stmt partition_make = {
+    .name = "partition_make",
+    .sql = "select :ord, sluice.partition_make(:days) @from",
     PG_TAKES(PG_ARG("days", PG_I64)),
     PG_COLUMNS(count_columns),
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
     .goes_alone = true,
     .no_account = "makes tables",
 };
@@ -29,8 +29,7 @@ static const struct pg_stmt partitions_drop = {
     .sql = "select :ord, sluice.partitions_drop(:days, :audit_days) @from",
     PG_TAKES(PG_ARG("days", PG_I64), PG_ARG("audit_days", PG_I64)),
     PG_COLUMNS(count_columns),
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
     .goes_alone = true,
     .no_account = "drops tables",
 };
@@ -46,6 +45,9 @@ static const struct pg_stmt keys_expired = {
            "where state = 'bound' and expires_at < now() order by expires_at limit 500",
     PG_COLUMNS(expired_columns),
     .no_account = "a read-only scan for what is due, over all accounts",
+    .is_spread = true,
+    .spread_max = RETENTION_KEYS_MAX,
+    .spread_order = "expires_at",
 };
 
 /* "owner is null" is "state = 'bound'" (a CHECK). Written so, and not as equalities, since the
@@ -58,8 +60,7 @@ static const struct pg_stmt key_expire = {
     PG_PARAMS(expired_columns),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 static const struct pg_stmt schema_version = {
@@ -69,12 +70,23 @@ static const struct pg_stmt schema_version = {
     .no_account = "the schema's own history",
 };
 
-const struct pg_stmt *const retention_stmts[] = {&partitions_make, &partitions_drop, &keys_expired,
-                                                 &key_expire,      &schema_version,  NULL};
+const struct pg_stmt *const retention_stmts[] = {&partition_make, &partitions_drop, &keys_expired,
+                                                 &key_expire,     &schema_version,  NULL};
 
-void store_partitions_make(struct pg_pool *pool, struct pg_query *query, struct op *op)
+void store_partition_make(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
-    store_ask(pool, query, op, &partitions_make, PG_VALUES(pg_i64(RETENTION_DAYS_AHEAD)));
+    store_ask(pool, query, op, &partition_make, PG_VALUES(pg_i64(RETENTION_DAYS_AHEAD)));
+}
+
+int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena, struct err *err)
+{
+    const struct pg_value days = pg_i64(RETENTION_DAYS_AHEAD);
+    struct pg_rows rows;
+    int rc;
+    do
+        rc = pg_sync_exec(sync, &partition_make, &days, arena, &rows, err);
+    while (rc == OK && pg_get_i64(&rows, 0, 0) > 0);
+    return rc;
 }
 
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -84,29 +96,11 @@ void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct 
     store_ask(pool, query, op, &partitions_drop, PG_VALUES(pg_i64(keep_days), pg_i64(audit_days)));
 }
 
-void store_keys_expired(struct pg_pool *pool, struct pg_query *query, struct op *op)
-{
-    store_submit(pool, query, op, &keys_expired);
-}
+STORE_CALL(store_keys_expired, keys_expired)
 
-int store_keys_expired_result(const struct pg_query *query, struct expired_key **list,
-                              size_t *count)
-{
-    int status;
-    *list = store_list_result(query, sizeof(**list), count, &status);
-    return status;
-}
+STORE_CALL_OF(store_key_expire, key_expire, expired_key)
 
-void store_key_expire(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct expired_key *key)
-{
-    store_ask_of(pool, query, op, &key_expire, key, PG_NO_VALUES);
-}
-
-void store_schema_version(struct pg_pool *pool, struct pg_query *query, struct op *op)
-{
-    store_submit(pool, query, op, &schema_version);
-}
+STORE_CALL(store_schema_version, schema_version)
 
 int store_schema_version_result(const struct pg_query *query, unsigned *version)
 {

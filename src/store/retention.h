@@ -10,9 +10,12 @@
 
 enum { RETENTION_DAYS_AHEAD = 7, RETENTION_KEYS_MAX = 500 };
 
-/* Makes the day partitions of today and RETENTION_DAYS_AHEAD days of every partitioned table where
- * they are missing. store_count_result: how many were made. */
-void store_partitions_make(struct pg_pool *pool, struct pg_query *query, struct op *op);
+/* Makes one day partition of those, from yesterday to RETENTION_DAYS_AHEAD days from now, that a
+ * partitioned table lacks. store_count_result: how many (0 or 1): call again until 0. */
+void store_partition_make(struct pg_pool *pool, struct pg_query *query, struct op *op);
+/* Makes all of them, each in a transaction of its own; for commands. */
+int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena,
+                               struct err *err) MUST_CHECK;
 /* Drops at most one partition whose rows are all older than keep_days, of audit events older than
  * audit_days (both at least 1). store_count_result: how many (0 or 1): call again until 0.
  * ERR_TIMEOUT when its lock could not be had: try later. */
@@ -26,8 +29,7 @@ struct expired_key {
     int64_t expires_at;
 };
 void store_keys_expired(struct pg_pool *pool, struct pg_query *query, struct op *op);
-int store_keys_expired_result(const struct pg_query *query, struct expired_key **list,
-                              size_t *count) MUST_CHECK;
+STORE_LIST_RESULT(store_keys_expired_result, expired_key)
 /* Removes one of them where it is still expired (fenced); many go into one batch. Replayable. */
 void store_key_expire(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct expired_key *key);

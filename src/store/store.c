@@ -54,11 +54,27 @@ void *store_list_result(const struct pg_query *query, size_t size, size_t *count
     return list;
 }
 
+int store_text_result(const struct pg_query *query, slice *text)
+{
+    int status = store_hit_result(query);
+    if (status == OK)
+        *text = pg_get_bytes(&query->rows, 0, 0);
+    return status;
+}
+
 int store_count_result(const struct pg_query *query, size_t *count)
 {
     if (query->status == OK)
         *count = query->rows.count > 0 ? (size_t)pg_get_i64(&query->rows, 0, 0) : 0;
     return query->status;
+}
+
+int store_rev_result(const struct pg_query *query, int64_t *rev)
+{
+    int status = store_hit_result(query);
+    if (status == OK)
+        *rev = pg_get_i64(&query->rows, 0, 0);
+    return status;
 }
 
 /* ---- operator commands ---- */

@@ -39,7 +39,32 @@ static inline int store_hit_result(const struct pg_query *query)
 {
     return query->status == OK && query->rows.count == 0 ? ERR_NOTFOUND : query->status;
 }
+/* Of statements whose columns are members of a struct of `size` bytes: the first row, ERR_NOTFOUND
+ * without one; all rows, an array in the op's arena. What is no column is zero. */
+int store_row_result(const struct pg_query *query, void *out, size_t size) MUST_CHECK;
+void *store_list_result(const struct pg_query *query, size_t size, size_t *count,
+                        int *status) MUST_CHECK;
+/* Define the result of such a statement: `int name(query, &row)`, `int name(query, &list, &count)`.
+ * Slices live in the op's arena, too. */
+#define STORE_ROW_RESULT(name, type)                                                  \
+    MUST_CHECK static inline int name(const struct pg_query *query, struct type *row) \
+    {                                                                                 \
+        return store_row_result(query, row, sizeof(*row));                            \
+    }
+#define STORE_LIST_RESULT(name, type)                                                   \
+    MUST_CHECK static inline int name(const struct pg_query *query, struct type **list, \
+                                      size_t *count)                                    \
+    {                                                                                   \
+        int status;                                                                     \
+        *list = store_list_result(query, sizeof(**list), count, &status);               \
+        return status;                                                                  \
+    }
+
+/* For statements of one row with one text or document. As store_hit_result. */
+int store_text_result(const struct pg_query *query, slice *text) MUST_CHECK;
 /* For statements that count: the number in the first row. */
 int store_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
+/* For statements that answer with the row's revision. As store_hit_result. */
+int store_rev_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
 
 #endif

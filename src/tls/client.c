@@ -271,10 +271,8 @@ struct stream *tls_client_start(struct tls_context *context, struct stream *unde
     struct tls_client *client =
         client_new(context, slice_cstr(verify.name),
                    slice_first(config->origin, TLS_SESSION_KEY_MAX - TLS_NAME_MAX - 1));
-    if (!client) {
-        err_set(err, ERR_NOMEM, "out of memory for a TLS session");
-        return NULL;
-    }
+    if (!client)
+        return err_null(err, ERR_NOMEM, "out of memory for a TLS session");
     client->handshake->verify = verify;
     client_offer(client);
     if (client_setup(client, config->write_bytes_max, under->loop, err) != OK ||

@@ -4,15 +4,11 @@
  */
 #include "tls/context.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <mbedtls/pem.h>
 #include <mbedtls/psa_util.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "tls/engine.h"
 
@@ -50,40 +46,6 @@ static const int suites[] = {
     0,
 };
 
-static int read_fd(int fd, const char *path, struct buf *out, struct err *err)
-{
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, ERR_INVALID, "%s is not a regular file", path);
-    for (;;) {
-        char *room = buf_reserve(out, 64 * 1024);
-        if (!room)
-            return err_set(err, ERR_LIMIT, "%s is larger than %d bytes, or memory is out", path,
-                           ROOT_FILE_BYTES_MAX);
-        ssize_t n = read(fd, room, 64 * 1024);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-        if (n == 0)
-            return OK;
-        buf_added(out, (size_t)n);
-    }
-}
-
-static int read_pem_file(const char *path, struct buf *out, struct err *err)
-{
-    /* O_NONBLOCK: a FIFO named by mistake must not block the start. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return err_set(err, ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    int code = read_fd(fd, path, out, err);
-    close(fd);
-    return code;
-}
-
 static int roots_parse(struct tls_context *context, const char *path, struct buf *pem,
                        struct err *err)
 {
@@ -100,7 +62,6 @@ static int roots_parse(struct tls_context *context, const char *path, struct buf
         return err_set(err, ERR_SYNTAX, "%s holds no certificate in PEM form", path);
     /* A positive result counts the certificates that did not parse. The others are usable,
      * and a system's file often has a few of an unknown kind. */
-    context->skipped_count = failed > 0 ? (size_t)failed : 0;
     return OK;
 }
 
@@ -122,7 +83,7 @@ static int roots_load(struct tls_context *context, const char *path, struct err 
                        "with --ca-file");
     struct buf pem;
     buf_init(&pem, ROOT_FILE_BYTES_MAX);
-    int code = read_pem_file(path, &pem, err);
+    int code = file_read_into(path, &pem, NULL, err);
     if (code == OK)
         code = roots_parse(context, path, &pem, err);
     buf_deinit(&pem);
@@ -186,10 +147,8 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct err 
     if (tls_library_init(err) != OK)
         return NULL;
     struct tls_context *context = mem_zalloc(sizeof(*context));
-    if (!context) {
-        err_set(err, ERR_NOMEM, "out of memory for a TLS context");
-        return NULL;
-    }
+    if (!context)
+        return err_null(err, ERR_NOMEM, "out of memory for a TLS context");
     context->refs = 1;
     context->session_age_max_s = config->session_age_max_s ? config->session_age_max_s : 24 * 3600;
     context->is_resumption_off = config->is_resumption_off;
@@ -225,14 +184,4 @@ void tls_context_unref(struct tls_context *context)
 size_t tls_context_root_count(const struct tls_context *context)
 {
     return context->root_count;
-}
-
-size_t tls_context_skipped_count(const struct tls_context *context)
-{
-    return context->skipped_count;
-}
-
-size_t tls_context_session_count(const struct tls_context *context)
-{
-    return tls_sessions_count(&context->sessions);
 }

@@ -14,7 +14,7 @@ struct tls_context {
     size_t refs;
     mbedtls_x509_crt roots;
     mbedtls_ssl_config conf;
-    size_t root_count, skipped_count;
+    size_t root_count;
     struct tls_sessions sessions;
     unsigned session_age_max_s;
     bool is_resumption_off;

@@ -16,8 +16,11 @@
 static const struct stream_class engine_class;
 static const struct stream_events under_events;
 
-/* Loop thread only; nothing stays in it between two events. */
+/* Loop thread only, and shared by all sessions: bytes read, records to write, and small parts that
+ * are gathered for one. Nothing stays in them between two events. */
 static char scratch_plain[TLS_RECORD_BYTES];
+static struct buf scratch_out = {.bytes_max = (size_t)4 * TLS_FLUSH_BYTES};
+static char scratch_gather[MBEDTLS_SSL_OUT_CONTENT_LEN];
 
 static struct tls_engine *engine_of(struct stream *stream)
 {
@@ -64,7 +67,7 @@ static bool engine_has_input(const struct tls_engine *engine)
 /* ---- ending ---- */
 
 /* why NULL: as the stream below will report; a first reason is never replaced. */
-void tls_engine_close_under(struct tls_engine *engine, const struct err *why)
+static void engine_close_under(struct tls_engine *engine, const struct err *why)
 {
     if (engine->state >= TLS_CLOSING)
         return;
@@ -115,6 +118,53 @@ void tls_engine_deinit(struct tls_engine *engine)
     buf_deinit(&engine->out);
 }
 
+/* ---- records to the stream below, in few large pieces ---- */
+
+void tls_engine_scratch_free(void)
+{
+    buf_deinit(&scratch_out);
+}
+
+/* For mbedtls_ssl_set_bio. */
+static int bio_send(void *ctx, const unsigned char *bytes, size_t len)
+{
+    struct tls_engine *engine = ctx;
+    /* A handshake writes on a pool thread, where the loop's shared scratch may not be
+     * touched. */
+    struct buf *out = engine->is_working ? &engine->out : &scratch_out;
+    buf_append(out, slice_of(bytes, len));
+    return buf_is_ok(out) ? (int)len : MBEDTLS_ERR_SSL_ALLOC_FAILED;
+}
+
+/* Sends what ssl has written since; a write that fails ends the session. */
+static bool engine_flush(struct tls_engine *engine)
+{
+    struct buf *out = engine->state == TLS_HANDSHAKE ? &engine->out : &scratch_out;
+    if (!buf_is_ok(out)) {
+        buf_shrink(out, 0);
+        struct err why;
+        err_set(&why, ERR_NOMEM, "out of memory for a TLS record");
+        engine_close_under(engine, &why);
+        return false;
+    }
+    if (out->len == 0)
+        return true;
+    slice bytes = buf_slice(out);
+    /* The stream takes the bytes or copies them, so the scratch is free again after the
+     * call. */
+    int code = stream_write(engine->under, &bytes, 1);
+    buf_shrink(out, out == &scratch_out ? 2 * TLS_FLUSH_BYTES : 0);
+    buf_clear(out);
+    if (code == OK)
+        return true;
+    /* CLOSED: the stream below has the reason in its on_closed. LIMIT: it was given too small a
+     * queue, and what is encrypted cannot be taken back. */
+    struct err why;
+    err_set(&why, (enum err_code)code, "the connection under TLS takes no more bytes");
+    engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
+    return false;
+}
+
 /* ---- reading ---- */
 
 static void engine_report_eof(struct tls_engine *engine, bool is_clean)
@@ -126,7 +176,7 @@ static void engine_report_eof(struct tls_engine *engine, bool is_clean)
         engine->stream.events->on_eof(&engine->stream, engine->stream.owner, is_clean);
 }
 
-void tls_engine_record_failed(struct tls_engine *engine, int code)
+static void engine_record_failed(struct tls_engine *engine, int code)
 {
     struct err why;
     char text[160];
@@ -137,11 +187,11 @@ void tls_engine_record_failed(struct tls_engine *engine, int code)
         err_set(&why, ERR_IO, "the peer ended the TLS session with the alert %s", alert);
     else
         err_set(&why, ERR_IO, "a TLS record could not be read or written: %s", text);
-    if (tls_engine_flush(engine)) /* our own alert */
-        tls_engine_close_under(engine, &why);
+    if (engine_flush(engine)) /* our own alert */
+        engine_close_under(engine, &why);
 }
 
-void tls_engine_on_ticket(struct tls_engine *engine)
+static void engine_on_ticket(struct tls_engine *engine)
 {
     engine->is_asked_again = false;
     if (engine->hooks->ticket)
@@ -160,7 +210,7 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
         engine->is_asked_again = !engine->is_asked_again;
         return engine->is_asked_again;
     case MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET:
-        tls_engine_on_ticket(engine);
+        engine_on_ticket(engine);
         return true;
     case MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY:
         engine_report_eof(engine, true);
@@ -169,7 +219,7 @@ static bool engine_on_read_code(struct tls_engine *engine, int code)
         engine_report_eof(engine, false);
         return false;
     default:
-        tls_engine_record_failed(engine, code);
+        engine_record_failed(engine, code);
         return false;
     }
 }
@@ -187,7 +237,7 @@ static void engine_pump(struct tls_engine *engine)
             continue;
         }
         engine->is_asked_again = false;
-        if (!tls_engine_flush(engine)) /* before another session writes into the shared scratch */
+        if (!engine_flush(engine)) /* before another session writes into the shared scratch */
             break;
         if (engine->stream.events->on_read)
             engine->stream.events->on_read(&engine->stream, engine->stream.owner,
@@ -196,7 +246,7 @@ static void engine_pump(struct tls_engine *engine)
         mem_wipe(scratch_plain, (size_t)n);
     }
     if (engine->state == TLS_OPEN)
-        tls_engine_flush(engine);
+        engine_flush(engine);
     engine_in_trim(engine);
     if (engine->state == TLS_OPEN && engine->is_reading && engine->is_eof_under)
         engine_report_eof(engine, false); /* FIN without close_notify */
@@ -207,7 +257,7 @@ static void engine_too_much(struct tls_engine *engine)
     struct err why;
     err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be taken",
             TLS_ARRIVING_BYTES_MAX);
-    tls_engine_close_under(engine, &why);
+    engine_close_under(engine, &why);
 }
 
 static void engine_keep(struct tls_engine *engine, struct buf *buf, slice bytes)
@@ -309,15 +359,15 @@ static void engine_fail_handshake(struct tls_engine *engine, int code)
     struct err why = {0};
     engine->hooks->explain(engine, code, &why);
     ASSERT(why.code != OK);
-    if (tls_engine_flush(engine)) /* our alert */
-        tls_engine_close_under(engine, &why);
+    if (engine_flush(engine)) /* our alert */
+        engine_close_under(engine, &why);
 }
 
 static void engine_fail_eof(struct tls_engine *engine)
 {
     struct err why;
     err_set(&why, ERR_IO, "the peer closed the connection during the TLS handshake");
-    tls_engine_close_under(engine, &why);
+    engine_close_under(engine, &why);
 }
 
 static void engine_open(struct tls_engine *engine)
@@ -354,7 +404,7 @@ static void handshake_done(struct work *work)
         engine_fail_handshake(engine, code);
         return;
     }
-    if (engine->state != TLS_HANDSHAKE || !tls_engine_flush(engine))
+    if (engine->state != TLS_HANDSHAKE || !engine_flush(engine))
         return;
     if (code == 0)
         engine_open(engine);
@@ -384,7 +434,7 @@ static void engine_handshake_step(struct tls_engine *engine)
     }
     struct err why;
     if (engine_work_start(engine, &why) != OK)
-        tls_engine_close_under(engine, &why);
+        engine_close_under(engine, &why);
 }
 
 static void on_under_eof(struct stream *under, void *owner, bool is_clean)
@@ -402,9 +452,83 @@ static void on_under_eof(struct stream *under, void *owner, bool is_clean)
 
 /* ---- writing ---- */
 
+/* One record or more out of `bytes`; false after a failure, which has closed the session. */
+static bool engine_encrypt(struct tls_engine *engine, slice bytes)
+{
+    while (bytes.len) {
+        int n = mbedtls_ssl_write(&engine->ssl, (const unsigned char *)bytes.ptr, bytes.len);
+        if (n == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) { /* engine_on_read_code says why */
+            engine_on_ticket(engine);
+            continue;
+        }
+        if (n <= 0) {
+            engine_record_failed(engine, n);
+            return false;
+        }
+        bytes = slice_from(bytes, (size_t)n);
+        /* A large write leaves in parts, so that the scratch stays small. */
+        if (scratch_out.len >= TLS_FLUSH_BYTES && !engine_flush(engine))
+            return false;
+    }
+    return true;
+}
+
+/* Small parts are gathered into one record: head and body of a request leave together. Parts as
+ * large as a record are encrypted without a copy. */
+static bool engine_encrypt_parts(struct tls_engine *engine, const slice *parts, size_t count)
+{
+    size_t held = 0, held_max = 0;
+    bool is_ok = true;
+    for (size_t i = 0; i < count && is_ok; i++) {
+        slice part = parts[i];
+        while (part.len && is_ok) {
+            if (held == 0 && part.len >= sizeof(scratch_gather)) {
+                size_t whole = part.len - part.len % sizeof(scratch_gather);
+                is_ok = engine_encrypt(engine, slice_first(part, whole));
+                part = slice_from(part, whole);
+                continue;
+            }
+            slice piece = slice_first(part, sizeof(scratch_gather) - held);
+            memcpy(scratch_gather + held, piece.ptr, piece.len);
+            held += piece.len;
+            held_max = held > held_max ? held : held_max;
+            part = slice_from(part, piece.len);
+            if (held == sizeof(scratch_gather)) {
+                is_ok = engine_encrypt(engine, slice_of(scratch_gather, held));
+                held = 0;
+            }
+        }
+    }
+    if (is_ok && held)
+        is_ok = engine_encrypt(engine, slice_of(scratch_gather, held));
+    /* The gathered bytes are plain text, and the next session uses the same scratch. */
+    mem_wipe(scratch_gather, held_max);
+    return is_ok;
+}
+
 static int engine_write(struct stream *stream, const slice *parts, size_t count)
 {
-    return tls_engine_write(engine_of(stream), parts, count);
+    struct tls_engine *engine = engine_of(stream);
+    if (engine->state == TLS_HANDSHAKE)
+        return ERR_INVALID;
+    if (engine->state != TLS_OPEN || engine->is_shut)
+        return ERR_CLOSED;
+    size_t total = stream_write_pending(engine->under);
+    for (size_t i = 0; i < count; i++)
+        total += parts[i].len;
+    if (total > engine->write_bytes_max)
+        return ERR_LIMIT;
+    if (!engine_encrypt_parts(engine, parts, count))
+        return ERR_CLOSED;
+    return engine_flush(engine) ? OK : ERR_CLOSED;
+}
+
+static bool engine_send_close_notify(struct tls_engine *engine)
+{
+    ASSERT(engine->state == TLS_OPEN && !engine->is_shut);
+    engine->is_shut = true;
+    (void)mbedtls_ssl_close_notify(&engine->ssl); /* fails only where the buffer does */
+    return engine_flush(engine);
 }
 
 static size_t engine_write_pending(const struct stream *stream)
@@ -428,7 +552,7 @@ static void engine_shutdown(struct stream *stream)
         stream_close(stream);
         return;
     }
-    if (engine->state == TLS_OPEN && !engine->is_shut && tls_engine_send_close_notify(engine))
+    if (engine->state == TLS_OPEN && !engine->is_shut && engine_send_close_notify(engine))
         stream_shutdown(engine->under);
 }
 
@@ -439,9 +563,9 @@ static void engine_close(struct stream *stream)
         return;
     /* close_notify is sent if that needs no wait; the peer does not depend on it. */
     if (engine->state == TLS_OPEN && !engine->is_shut && stream_write_pending(engine->under) == 0 &&
-        !tls_engine_send_close_notify(engine))
+        !engine_send_close_notify(engine))
         return;
-    tls_engine_close_under(engine, NULL);
+    engine_close_under(engine, NULL);
 }
 
 static void engine_reset(struct stream *stream)
@@ -490,7 +614,7 @@ int tls_engine_init(struct tls_engine *engine, const struct tls_engine_hooks *ho
         engine->ssl.MBEDTLS_PRIVATE(conf) = conf;
         return err_set(err, ERR_NOMEM, "out of memory for a TLS session");
     }
-    mbedtls_ssl_set_bio(&engine->ssl, engine, tls_engine_bio_send, bio_recv, NULL);
+    mbedtls_ssl_set_bio(&engine->ssl, engine, bio_send, bio_recv, NULL);
     engine->is_client = mbedtls_ssl_conf_get_endpoint(conf) == MBEDTLS_SSL_IS_CLIENT;
     return OK;
 }

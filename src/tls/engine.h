@@ -87,19 +87,6 @@ struct tls_info tls_engine_info(const struct tls_engine *engine);
 /* The peer's last alert ("handshake_failure"), NULL when its last record was none. */
 const char *tls_engine_alert_text(const struct tls_engine *engine);
 
-/* ---- between engine.c and engine_write.c ---- */
-
-int tls_engine_bio_send(void *engine, const unsigned char *bytes, size_t len);
-/* Sends what ssl has written since; false: that failed, and the session is closing. Where nothing
- * follows, that may be ignored. */
-bool tls_engine_flush(struct tls_engine *engine);
-int tls_engine_write(struct tls_engine *engine, const slice *parts, size_t count) MUST_CHECK;
-bool tls_engine_send_close_notify(struct tls_engine *engine) MUST_CHECK;
-/* why NULL: as the stream below will report; a first reason is never replaced. */
-void tls_engine_close_under(struct tls_engine *engine, const struct err *why);
-void tls_engine_record_failed(struct tls_engine *engine, int code);
-void tls_engine_on_ticket(struct tls_engine *engine);
-
 /* ---- for both directions ---- */
 
 /* What both directions set: versions, groups, random numbers. ERR_INVALID when min is over max. */

@@ -47,8 +47,7 @@ slice tls_sessions_get(struct tls_sessions *sessions, slice key, int64_t now_wal
         entry_drop(sessions, entry);
         return SLICE_NONE;
     }
-    list_unlink(&entry->link);
-    list_push_back(&sessions->by_use, &entry->link);
+    list_move_back(&sessions->by_use, &entry->link);
     *good_until_s = entry->good_until_s;
     return entry->bytes;
 }
@@ -93,9 +92,4 @@ void tls_sessions_drop(struct tls_sessions *sessions, slice key)
     struct session_entry *entry = map_get(&sessions->by_key, key);
     if (entry)
         entry_drop(sessions, entry);
-}
-
-size_t tls_sessions_count(const struct tls_sessions *sessions)
-{
-    return sessions->by_key.count;
 }

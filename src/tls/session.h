@@ -33,6 +33,5 @@ slice tls_sessions_get(struct tls_sessions *sessions, slice key, int64_t now_wal
 /* Copies both, replaces what was there. A session that cannot be kept is simply not kept. */
 void tls_sessions_put(struct tls_sessions *sessions, slice key, slice bytes, int64_t good_until_s);
 void tls_sessions_drop(struct tls_sessions *sessions, slice key);
-size_t tls_sessions_count(const struct tls_sessions *sessions);
 
 #endif

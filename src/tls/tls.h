@@ -49,11 +49,8 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct err 
 struct tls_context *tls_context_ref(struct tls_context *context);
 /* NULL is fine. The last reference wipes the sessions. */
 void tls_context_unref(struct tls_context *context);
-/* How many trust roots there are. Skipped: entries of the file that could not be read. */
+/* How many trust roots there are. */
 size_t tls_context_root_count(const struct tls_context *context);
-/* For tests. */
-size_t tls_context_skipped_count(const struct tls_context *context);
-size_t tls_context_session_count(const struct tls_context *context);
 
 struct tls_client_config {
     /* The name (SNI and verification) or the IPv4/IPv6 literal without brackets (verified against

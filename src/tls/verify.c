@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/ip.h"
 #include "base/clock.h"
 
 static bool is_verified_name_char(char c)
@@ -48,11 +49,8 @@ int tls_verify_init(struct tls_verify *verify, slice name, struct err *err)
         char c = name.ptr[i];
         verify->name[i] = ascii_lower(c);
     }
-    if (inet_pton(AF_INET, verify->name, verify->ip) == 1)
-        verify->ip_len = 4;
-    else if (inet_pton(AF_INET6, verify->name, verify->ip) == 1)
-        verify->ip_len = 16;
-    else if (strlen(verify->name) != name.len || !is_host_name(verify->name))
+    verify->ip_len = (uint8_t)ip_parse(name, verify->ip);
+    if (verify->ip_len == 0 && (strlen(verify->name) != name.len || !is_host_name(verify->name)))
         return err_set(err, ERR_INVALID, "\"%.*s\" is neither a host name nor an IP address",
                        SLICE_ARG(slice_first(name, 80)));
     return OK;

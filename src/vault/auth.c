@@ -6,6 +6,7 @@
 #include "vault/auth.h"
 
 #include "base/clock.h"
+#include "base/ip.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -38,6 +39,8 @@ struct entry {
     struct vault_grant grant;
     int64_t expires_at; /* of the key; 0: never */
     int64_t last_used_at;
+    struct ip_network *networks; /* that the key is bound to; NULL: none is known */
+    size_t network_count;
     struct op op;
     struct pg_query query;
 };
@@ -61,18 +64,23 @@ static slice caller_key(const struct vault_caller *caller)
     return slice_of(caller->key_hash, API_KEY_HASH_LEN + SESSION_HASH_LEN);
 }
 
+static void entry_free(struct entry *entry)
+{
+    mem_free(entry->networks);
+    mem_free(entry);
+}
+
 static void entry_forget(struct entry *entry)
 {
     ASSERT(!entry->is_fetching && list_is_empty(&entry->waiters));
     map_remove(&entry->auth->entries, caller_key(&entry->caller));
     list_unlink(&entry->lru);
-    mem_free(entry);
+    entry_free(entry);
 }
 
 static void entry_use(struct entry *entry)
 {
-    list_unlink(&entry->lru);
-    list_push_back(&entry->auth->lru, &entry->lru);
+    list_move_back(&entry->auth->lru, &entry->lru);
 }
 
 static struct entry *entry_new(struct vault_auth *auth, const struct vault_caller *caller)
@@ -96,13 +104,26 @@ static struct entry *entry_new(struct vault_auth *auth, const struct vault_calle
 
 /* ---- the answer ---- */
 
+/* An address that is no IP address, as that of a Unix socket, is in no network. */
+static bool is_allowed_from(const struct entry *entry, slice address)
+{
+    uint8_t bytes[16];
+    size_t len = ip_parse(address, bytes);
+    for (size_t i = 0; i < entry->network_count; i++)
+        if (ip_network_holds(&entry->networks[i], bytes, len))
+            return true;
+    return false;
+}
+
 static void check_answer(struct vault_check *check, const struct entry *entry)
 {
     check->status = entry->status;
     check->grant = entry->grant;
     /* A key may expire while its entry is cached, so the clock decides at each use. */
     bool is_over = entry->expires_at && entry->expires_at <= clock_wall_us();
-    if (check->status == OK && is_over)
+    check->is_elsewhere = check->status == OK && !is_over && entry->grant.is_bound &&
+                          check->address.ptr && !is_allowed_from(entry, check->address);
+    if (check->status == OK && (is_over || check->is_elsewhere))
         check->status = ERR_REFUSED;
     if (check->status != OK)
         check->grant = (struct vault_grant){.scopes = 0};
@@ -110,9 +131,7 @@ static void check_answer(struct vault_check *check, const struct entry *entry)
 
 static void entry_answer_all(struct entry *entry)
 {
-    struct list *link;
-    while ((link = list_pop_front(&entry->waiters))) {
-        struct vault_check *check = LIST_ITEM(link, struct vault_check, link);
+    LIST_DRAIN(&entry->waiters, struct vault_check, check, link) {
         struct op *op = check->op;
         check_answer(check, entry);
         check->op = NULL;
@@ -122,10 +141,7 @@ static void entry_answer_all(struct entry *entry)
 
 /* ---- loading ---- */
 
-static struct entry *entry_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct entry, op);
-}
+OP_OF(entry_of, entry)
 
 static bool has_session(const struct vault_caller *caller)
 {
@@ -146,6 +162,29 @@ static enum op_result step_find(struct op *op)
     return OP_WAIT;
 }
 
+/* An entry of the list that is not understood allows nothing. */
+static int entry_learn_networks(struct entry *entry, slice words)
+{
+    if (!words.ptr)
+        return OK;
+    entry->networks = mem_zalloc(API_KEY_ADDRESSES_MAX * sizeof(*entry->networks));
+    if (!entry->networks)
+        return ERR_BUSY;
+    while (words.len > 0 && entry->network_count < API_KEY_ADDRESSES_MAX) {
+        struct ip_network *network = &entry->networks[entry->network_count];
+        if (ip_network_parse(slice_split(&words, ' '), network, NULL) == OK)
+            entry->network_count++;
+    }
+    return OK;
+}
+
+static void entry_forget_networks(struct entry *entry)
+{
+    mem_free(entry->networks);
+    entry->networks = NULL;
+    entry->network_count = 0;
+}
+
 /* A key that was not found and one that may not be used look the same from outside. */
 static void entry_learn(struct entry *entry)
 {
@@ -153,6 +192,7 @@ static void entry_learn(struct entry *entry)
     int rc = store_api_key_find_result(&entry->query, &key);
     entry->grant = (struct vault_grant){.scopes = 0};
     entry->expires_at = 0;
+    entry_forget_networks(entry);
     /* A missing key is a refusal, which may be cached. A failed query says nothing of the
      * key. */
     entry->status = rc == ERR_NOTFOUND ? ERR_REFUSED : rc;
@@ -166,7 +206,11 @@ static void entry_learn(struct entry *entry)
         entry->status = ERR_REFUSED;
         return;
     }
-    entry->grant = (struct vault_grant){key.account_id, key.id, key.scopes};
+    entry->status = entry_learn_networks(entry, key.addresses);
+    if (entry->status != OK)
+        return;
+    entry->grant =
+        (struct vault_grant){key.account_id, key.id, key.scopes, key.addresses.ptr != NULL};
     entry->expires_at = key.expires_at;
     entry->last_used_at = key.last_used_at;
 }
@@ -206,7 +250,7 @@ static void on_fetch_free(struct op *op)
     struct entry *entry = entry_of(op);
     entry->is_fetching = false;
     if (entry->is_orphan) {
-        mem_free(entry);
+        entry_free(entry);
         return;
     }
     entry_use(entry);
@@ -240,20 +284,21 @@ static bool refuse_check(struct vault_check *check, int status)
     return true;
 }
 
-bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, struct op *op)
+bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, slice address,
+                      struct op *op)
 {
     struct vault_caller caller = {.begun_at = 0};
     if (vault_key_hash(text, caller.key_hash))
-        return vault_auth_check_caller(auth, check, &caller, op);
+        return vault_auth_check_caller(auth, check, &caller, address, op);
     *check = (struct vault_check){.op = NULL};
     list_init(&check->link);
     return refuse_check(check, ERR_REFUSED);
 }
 
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
-                             const struct vault_caller *caller, struct op *op)
+                             const struct vault_caller *caller, slice address, struct op *op)
 {
-    *check = (struct vault_check){.caller = *caller};
+    *check = (struct vault_check){.caller = *caller, .address = address};
     list_init(&check->link);
     struct entry *entry = map_get(&auth->entries, caller_key(caller));
     if (entry && entry->until_ns > loop_now_ns(auth->loop)) {
@@ -297,7 +342,7 @@ static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *c
 {
     struct entry *entry = map_get(&auth->entries, caller_key(caller));
     uint64_t ttl_ns = (uint64_t)GUARD_TTL_MS * 1000 * 1000;
-    struct vault_check check;
+    struct vault_check check = {.address = SLICE_NONE}; /* that of an open stream does not change */
     if (entry && entry->until_ns > 0 && loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns) {
         check_answer(&check, entry);
         return check.status == ERR_REFUSED;
@@ -312,10 +357,8 @@ static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *c
 static void on_guards_due(struct timer *timer)
 {
     struct vault_auth *auth = CONTAINER_OF(timer, struct vault_auth, guard_timer);
-    struct list refused = LIST_INIT(refused), *node;
-    LIST_EACH(&auth->guards, link)
-    {
-        struct vault_guard *guard = LIST_ITEM(link, struct vault_guard, link);
+    struct list refused = LIST_INIT(refused);
+    LIST_EACH(&auth->guards, struct vault_guard, guard, link) {
         if (!is_refused_now(auth, &guard->caller))
             continue;
         list_unlink(&guard->link);
@@ -323,8 +366,7 @@ static void on_guards_due(struct timer *timer)
          * the list. */
         list_push_back(&refused, &guard->link);
     }
-    while ((node = list_pop_front(&refused))) { /* one may stop another */
-        struct vault_guard *guard = LIST_ITEM(node, struct vault_guard, link);
+    LIST_DRAIN(&refused, struct vault_guard, guard, link) { /* one may stop another */
         guard->auth = NULL;
         guard->on_refused(guard);
     }
@@ -366,9 +408,7 @@ static void entry_distrust(struct entry *entry)
  */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id)
 {
-    size_t pos = 0;
-    struct map_slot *slot;
-    while ((slot = map_next(&auth->entries, &pos))) {
+    MAP_EACH(&auth->entries, slot) {
         struct entry *entry = slot->value;
         bool is_known = entry->until_ns > 0 && entry->status == OK;
         if (!is_known || uuid_eq(entry->grant.account_id, account_id))
@@ -378,11 +418,8 @@ void vault_auth_forget(struct vault_auth *auth, struct uuid account_id)
 
 void vault_auth_flush(struct vault_auth *auth)
 {
-    size_t pos = 0;
-    struct map_slot *slot;
-    while ((slot = map_next(&auth->entries, &pos))) {
+    MAP_EACH(&auth->entries, slot)
         entry_distrust(slot->value);
-    }
 }
 
 struct vault_auth *vault_auth_new(struct loop *loop, const struct vault_auth_config *config)
@@ -411,9 +448,7 @@ void vault_auth_free(struct vault_auth *auth)
         return;
     ASSERT(list_is_empty(&auth->guards));
     timer_stop(&auth->guard_timer);
-    size_t pos = 0;
-    struct map_slot *slot;
-    while ((slot = map_next(&auth->entries, &pos))) {
+    MAP_EACH(&auth->entries, slot) {
         struct entry *entry = slot->value;
         ASSERT(list_is_empty(&entry->waiters));
         list_unlink(&entry->lru);
@@ -423,7 +458,7 @@ void vault_auth_free(struct vault_auth *auth)
         if (entry->is_fetching)
             op_cancel(&entry->op);
         else
-            mem_free(entry);
+            entry_free(entry);
     }
     map_deinit(&auth->entries);
     mem_free(auth);

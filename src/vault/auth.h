@@ -3,7 +3,8 @@
  * found is cached for ttl_ms, one that was not for 500 ms; concurrent checks of one hash share a
  * query. Notifications of changes (store/change.h) drop entries sooner. A reply that stays open for
  * long has a guard. A dashboard session is checked with its key, in the same query: if it was
- * ended, it is refused as a revoked key is.
+ * ended, it is refused as a revoked key is. A key may be bound to client addresses; they are cached
+ * with it.
  */
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
@@ -22,6 +23,7 @@ struct vault_auth_config {
 struct vault_grant {
     struct uuid account_id, key_id;
     uint32_t scopes; /* set of SCOPE_* */
+    bool is_bound;   /* to client addresses */
 };
 
 /* The caller to check: a key, or a session that it opened. */
@@ -36,9 +38,11 @@ struct vault_check {
     int status; /* OK; ERR_REFUSED: missing, malformed, unknown, expired, revoked, its account
                    disabled or the session ended (401, one text for all); ERR_BUSY and others of
                    pg_query: 503 */
+    bool is_elsewhere; /* of ERR_REFUSED: a good key, but not from this address (403) */
     struct vault_grant grant;
     struct vault_caller caller; /* of a key that is well formed; for vault_guard_start */
     /* private */
+    slice address;
     struct op *op;
     struct list link;
 };
@@ -47,13 +51,15 @@ struct vault_auth *vault_auth_new(struct loop *loop,
                                   const struct vault_auth_config *config) MUST_CHECK;
 /* No check may be waiting (asserted). Its queries in flight are detached and free themselves. */
 void vault_auth_free(struct vault_auth *auth);
-/* text: the key as it was sent, or SLICE_NONE. true: answered from the cache, check is filled, op
- * is not held. false: op is held until the answer is there. */
-bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text,
+/* text: the key as it was sent, or SLICE_NONE. address: the client's, which lives as long as the
+ * check; SLICE_NONE where another than the key's holder asks. true: answered from the cache, check
+ * is filled, op is not held. false: op is held until the answer is there. */
+bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, slice address,
                       struct op *op) MUST_CHECK;
 /* The same for a key that is known by its hash, and for a session (web/session.h). */
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
-                             const struct vault_caller *caller, struct op *op) MUST_CHECK;
+                             const struct vault_caller *caller, slice address,
+                             struct op *op) MUST_CHECK;
 /* For an op's on_cancel: lets go of op; harmless when not waiting. */
 void vault_auth_cancel(struct vault_check *check);
 /* What stays open for a key (an event stream, a long poll) is notified once when the key or the

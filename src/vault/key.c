@@ -7,7 +7,6 @@
 
 #include "base/ascii.h"
 #include "base/encode.h"
-#include "base/id.h"
 #include "base/mem.h"
 
 enum { KEY_RANDOM_LEN = 32, KEY_MARK_LEN = 3 };

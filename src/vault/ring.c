@@ -3,12 +3,10 @@
  */
 #include "vault/ring.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/encode.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "vault/key.h"
 
@@ -59,13 +57,8 @@ static int decode_key(slice word, struct buf *bytes, size_t number, struct err *
 static void name_key(struct vault_ring_key *key, slice bytes)
 {
     uint8_t hash[32];
-    struct buf text;
     vault_sha256(bytes, hash);
-    buf_init(&text, 64);
-    encode_hex(&text, slice_of(hash, VAULT_KEY_ID_LEN / 2));
-    if (buf_is_ok(&text))
-        memcpy(key->id, text.ptr, VAULT_KEY_ID_LEN);
-    buf_deinit(&text);
+    encode_hex_in(key->id, sizeof(key->id), slice_of(hash, VAULT_KEY_ID_LEN / 2));
 }
 
 static int ring_add(struct vault_ring *ring, slice bytes, struct err *err)
@@ -111,10 +104,8 @@ static int ring_parse(struct vault_ring *ring, slice text, struct err *err)
 struct vault_ring *vault_ring_new(slice text, struct err *err)
 {
     struct vault_ring *ring = mem_zalloc(sizeof(*ring));
-    if (!ring) {
-        err_set(err, ERR_NOMEM, "out of memory");
-        return NULL;
-    }
+    if (!ring)
+        return err_null(err, ERR_NOMEM, "out of memory");
     if (ring_parse(ring, text, err) == OK)
         return ring;
     vault_ring_free(ring);
@@ -123,59 +114,21 @@ struct vault_ring *vault_ring_new(slice text, struct err *err)
 
 /* ---- files ---- */
 
-static int check_file(int fd, const char *path, struct err *err)
-{
-    struct stat info;
-    if (fstat(fd, &info) != 0)
-        return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return err_set(err, ERR_INVALID, "%s is not a file", path);
-    /* The open descriptor is checked, not the path, which could be replaced in between. */
-    if (info.st_mode & (S_IRWXG | S_IRWXO))
-        return err_set(err, ERR_REFUSED,
-                       "others may read %s, which holds master keys: run chmod 600 on it", path);
-    if (info.st_size > FILE_BYTES_MAX)
-        return err_set(err, ERR_LIMIT, "%s is larger than %d bytes", path, FILE_BYTES_MAX);
-    return OK;
-}
-
-static int read_key_file(int fd, const char *path, struct buf *text, struct err *err)
-{
-    for (;;) {
-        char *room = buf_reserve(text, 1024);
-        if (!room)
-            return err_set(err, ERR_LIMIT, "%s is too large", path);
-        ssize_t got = read(fd, room, 1024);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-        if (got == 0)
-            return OK;
-        buf_added(text, (size_t)got);
-    }
-}
-
 struct vault_ring *vault_ring_from_file(const char *path, struct err *err)
 {
     struct vault_ring *ring = NULL;
     struct buf text;
-    /* O_NONBLOCK: opening a FIFO by mistake must not block the start. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0) {
-        err_set(err, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "cannot open %s: %s", path,
-                strerror(errno));
-        return NULL;
-    }
-    buf_init(&text, FILE_BYTES_MAX + 1024);
-    /* one block from the start: growing would leave copies of the keys behind */
-    if (check_file(fd, path, err) == OK && buf_reserve(&text, FILE_BYTES_MAX) &&
-        read_key_file(fd, path, &text, err) == OK)
+    mode_t mode;
+    buf_init(&text, FILE_BYTES_MAX);
+    int code = file_read_into(path, &text, &mode, err);
+    if (code == OK && mode & (S_IRWXG | S_IRWXO))
+        code = err_set(err, ERR_REFUSED,
+                       "others may read %s, which holds master keys: run chmod 600 on it", path);
+    if (code == OK)
         ring = vault_ring_new(buf_slice(&text), err);
     if (text.ptr)
         mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
-    close(fd);
     return ring;
 }
 

@@ -19,6 +19,11 @@ static const struct vault_ring_key *ring_find(const struct vault_ring *ring, sli
     return NULL;
 }
 
+bool vault_ring_has(const struct vault_ring *ring, slice key_id)
+{
+    return ring_find(ring, key_id) != NULL;
+}
+
 /* What the ciphertext is bound to. */
 static size_t make_aad(const struct vault_binding *binding, slice key_id,
                        unsigned char out[AAD_MAX])

@@ -35,6 +35,8 @@ struct vault_ring *vault_ring_from_file(const char *path, struct err *err) MUST_
 void vault_ring_free(struct vault_ring *ring);
 /* The id of the key that seals; lives as long as the ring. */
 slice vault_ring_key_id(const struct vault_ring *ring);
+/* Whether it has the key of that id. */
+bool vault_ring_has(const struct vault_ring *ring, slice key_id);
 /* A fresh master key as base64 text and a newline, for `dev` and `keys master`. */
 void vault_master_key_new(struct buf *out);
 

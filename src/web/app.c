@@ -31,10 +31,9 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
     slice id = request->match.params[0];
     ASSERT(request->match.param_count > 0 && !*catalog);
     const struct catalog_integration *app =
-        catalog_find_integration(*request->web->config.catalog, id);
+        catalog_find_integration(*request->web->config.catalog, id, NULL);
     if (!app) {
-        (void)web_reply_problem(request, 404, SLICE("Not found"),
-                                SLICE("There is no app of this name here."));
+        (void)web_reply_missing(request, "There is no app of this name here.");
         return NULL;
     }
     /* The caller's on_end releases this reference. The app stays valid until then, also when the
@@ -46,15 +45,6 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
 slice app_path(struct web_request *request, slice integration_id)
 {
     return arena_printf(&request->op.arena, "/integrations/%.*s", SLICE_ARG(integration_id));
-}
-
-void app_audit(struct web_request *request, slice kind, int64_t connection_id, slice integration_id)
-{
-    ASSERT(connection_id > 0 && integration_id.ptr);
-    web_audit(request, kind,
-              arena_printf(&request->op.arena,
-                           "\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"",
-                           (long long)connection_id, SLICE_ARG(integration_id)));
 }
 
 /* Authorization servers redirect to further hosts of theirs (a company's own sign-in), and browsers
@@ -248,8 +238,7 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem)
 {
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "problem", problem);
     json_member_str(w, "name", app->name);
     json_member_str(w, "back",
@@ -258,7 +247,7 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
     /* has_client is true: the form was sent, so there was a client, or none was needed. */
     app_view_forms(request, w, app, again, true);
     app_allow_forms(request, app);
-    return web_reply_view(request, status, "connect", &view);
+    return web_reply_view(request, status, "connect");
 }
 
 /* ---- connections ---- */
@@ -314,31 +303,6 @@ static void on_end(struct web_request *request)
     catalog_unref(app->catalog);
 }
 
-static enum op_result begin_app(struct web_request *request)
-{
-    struct app *app = ARENA_NEW(&request->op.arena, struct app);
-    struct pg_pool *pool = request->web->config.pool;
-    struct uuid account_id = request->session.account_id;
-    if (!app)
-        return web_reply_database(request, ERR_BUSY);
-    app->integration = app_of_path(request, &app->catalog);
-    if (!app->integration)
-        return OP_DONE;
-    request->state = app;
-    request->on_end = on_end;
-    slice id = app->integration->integration_id;
-    /* One more row than the page shows says whether there are others. */
-    const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
-    /* The queries go to the database in one batch; finish_app runs once all have their results. */
-    store_connection_page(pool, &request->query, &request->op, account_id, &page);
-    store_connection_choice(pool, &app->choice, &request->op, account_id, id);
-    if (catalog_auth_by(app->integration, AUTH_OAUTH2)) {
-        store_oauth_client_get(pool, &app->own, &request->op, account_id, id);
-        store_oauth_client_get(pool, &app->shared, &request->op, (struct uuid){{0}}, id);
-    }
-    return OP_WAIT;
-}
-
 /* The default connection comes first, wherever it is in the list. */
 static void write_connections(struct web_request *request, struct json_writer *w,
                               const struct app *app, const struct connection *rows, size_t count,
@@ -374,6 +338,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
         app_view_forms(request, w, integration, NULL, has_client(app));
     else
         app_view_no_forms(w);
+    app_view_scopes(w, integration);
     json_member_bool(w, "wants_client", !has_client(app));
     /* Not offered where there is no client: the form to connect has it already. */
     if (catalog_auth_by(integration, AUTH_OAUTH2) && has_client(app)) {
@@ -395,7 +360,6 @@ static enum op_result finish_app(struct web_request *request)
     struct app *app = request->state;
     struct connection *rows, *choice;
     size_t count, choice_count;
-    struct view view;
     int status = store_connection_list_result(&request->query, &rows, &count);
     if (status == OK)
         status = store_connection_list_result(&app->choice, &choice, &choice_count);
@@ -403,15 +367,35 @@ static enum op_result finish_app(struct web_request *request)
         status = read_clients(app);
     if (status != OK)
         return web_reply_database(request, status);
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     write_app_facts(request, w, app);
     write_connections(request, w, app, rows, count, choice_count > 0 ? &choice[0] : NULL);
+    app_view_actions(w, app->integration, choice_count > 0 ? choice[0].scopes : SLICE_NONE);
     app_allow_forms(request, app->integration);
-    return web_reply_view(request, 200, "app", &view);
+    return web_reply_view(request, 200, "app");
 }
 
-const struct web_page web_app = {.route = "/integrations/{id}",
-                                 .access = WEB_SESSION,
-                                 .scope = SCOPE_READ,
-                                 .begin = begin_app,
-                                 .finish = finish_app};
+enum op_result web_app(struct web_request *request)
+{
+    struct app *app = ARENA_NEW(&request->op.arena, struct app);
+    struct pg_pool *pool = request->web->config.pool;
+    struct uuid account_id = request->session.account_id;
+    if (!app)
+        return web_reply_database(request, ERR_NOMEM);
+    app->integration = app_of_path(request, &app->catalog);
+    if (!app->integration)
+        return OP_DONE;
+    request->state = app;
+    request->on_end = on_end;
+    slice id = app->integration->integration_id;
+    /* One more row than the page shows says whether there are others. */
+    const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
+    /* The queries go to the database in one batch; finish_app runs once all have their results. */
+    store_connection_page(pool, &request->query, &request->op, account_id, &page);
+    store_connection_choice(pool, &app->choice, &request->op, account_id, id);
+    if (catalog_auth_by(app->integration, AUTH_OAUTH2)) {
+        store_oauth_client_get(pool, &app->own, &request->op, account_id, id);
+        store_oauth_client_get(pool, &app->shared, &request->op, (struct uuid){{0}}, id);
+    }
+    return web_wait(request, finish_app);
+}

@@ -20,8 +20,22 @@ slice app_path(struct web_request *request, slice integration_id);
 /* "/connections/<id>", in the op's arena. */
 slice app_connection_path(struct web_request *request, int64_t id);
 
+/* ---- what an app can do (action.c) ---- */
+
+/* "scopes": what it is connected with by OAuth, as scopes.html declares it. */
+void app_view_scopes(struct json_writer *w, const struct catalog_integration *app);
+/* Whether a connection with these scopes may not run the action; SLICE_NONE: they are not known. */
+bool app_refuses(const struct catalog_action *action, slice granted);
+/* "access": the titles of the actions that these scopes allow, by effect (access.html); of no app:
+ * none. */
+void app_view_access(struct json_writer *w, const struct catalog_integration *app, slice granted);
+/* "actions": all of the app, and which of them these scopes do not allow. */
+void app_view_actions(struct json_writer *w, const struct catalog_integration *app, slice granted);
+
 /* ---- of a connection (connection.c) ---- */
 
+/* A 404. */
+enum op_result app_no_connection(struct web_request *request);
 /* The page to go to after connecting: the connection's own if it existed before (`again`), the
  * app's if it is new, and the link's if a link's session did it. */
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
@@ -62,9 +76,5 @@ int app_link_result(const struct pg_query *query, const struct web_link *link,
 
 /* The HTTP status for how enrolling ended. */
 unsigned app_enrol_status(enum exec_enrolled result);
-
-/* web_audit with the ids of a connection. */
-void app_audit(struct web_request *request, slice kind, int64_t connection_id,
-               slice integration_id);
 
 #endif

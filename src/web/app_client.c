@@ -11,7 +11,6 @@ struct client {
     const struct catalog_integration *app;
     struct buf sealed;
     int64_t again; /* the connection whose page is returned to; 0: the app's page */
-    bool is_stored;
 };
 
 static void on_client_end(struct web_request *request)
@@ -29,7 +28,7 @@ static struct client *client_new(struct web_request *request)
 {
     struct client *it = ARENA_NEW(&request->op.arena, struct client);
     if (!it) {
-        (void)web_reply_database(request, ERR_BUSY);
+        (void)web_reply_database(request, ERR_NOMEM);
         return NULL;
     }
     it->app = app_of_path(request, &it->catalog);
@@ -42,8 +41,7 @@ static struct client *client_new(struct web_request *request)
     request->on_end = on_client_end;
     if (catalog_auth_by(it->app, AUTH_OAUTH2))
         return it;
-    (void)web_reply_problem(request, 400, SLICE("Nothing to do"),
-                            SLICE("This app is not connected by OAuth."));
+    (void)web_reply_problem(request, 400, "Nothing to do", "This app is not connected by OAuth.");
     return NULL;
 }
 
@@ -56,7 +54,24 @@ static bool is_fit(slice text, size_t bytes_max)
     return text.len <= bytes_max;
 }
 
-static enum op_result begin_client(struct web_request *request)
+static slice details_of(struct web_request *request, const struct client *it)
+{
+    return arena_printf(&request->op.arena, "\"integration_id\":\"%.*s\"",
+                        SLICE_ARG(it->app->integration_id));
+}
+
+static enum op_result finish_client(struct web_request *request)
+{
+    const struct client *it = request->state;
+    if (store_done_result(&request->query) != OK)
+        return web_reply_database(request, request->query.status);
+    return web_audit_then_redirect(
+        request, SLICE("oauth_client.set"), details_of(request, it),
+        app_path_after(request, it->app->integration_id, it->again, it->again != 0),
+        "client_saved");
+}
+
+enum op_result web_app_client(struct web_request *request)
 {
     struct client *it = client_new(request);
     slice client_id = web_field(request, "client_id"), secret = web_field(request, "client_secret");
@@ -68,9 +83,9 @@ static enum op_result begin_client(struct web_request *request)
     /* The sealed secret opens only for this account and app. */
     struct vault_binding binding = oauth_client_binding(request->session.account_id, app_id);
     if (client_id.len == 0 || !is_fit(client_id, OAUTH_CLIENT_ID_MAX) || !is_fit(secret, 4096))
-        return web_reply_problem(request, 400, SLICE("Not saved"),
-                                 SLICE("A client id and a client secret are printable ASCII "
-                                       "without spaces."));
+        return web_reply_problem(request, 400, "Not saved",
+                                 "A client id and a client secret are printable ASCII "
+                                 "without spaces.");
     /* A public client has no secret: `sealed` stays empty then. */
     if (secret.len > 0 &&
         vault_seal(request->web->config.ring, &binding, secret, &it->sealed) != OK)
@@ -83,72 +98,29 @@ static enum op_result begin_client(struct web_request *request)
         .key_id = vault_ring_key_id(request->web->config.ring),
     };
     store_oauth_client_set(request->web->config.pool, &request->query, &request->op, &client);
-    return OP_WAIT;
+    return web_wait(request, finish_client);
 }
 
-static void audit_client(struct web_request *request, const struct client *it, slice kind)
+static enum op_result finish_delete(struct web_request *request)
 {
-    ASSERT(it->is_stored); /* an event is of a change that was made */
-    web_audit(request, kind,
-              arena_printf(&request->op.arena, "\"integration_id\":\"%.*s\"",
-                           SLICE_ARG(it->app->integration_id)));
+    const struct client *it = request->state;
+    slice path = app_path(request, it->app->integration_id);
+    int status = store_hit_result(&request->query);
+    /* It is gone, which is what was wanted: a second press gets the same answer as the first. */
+    if (status == ERR_NOTFOUND)
+        return web_reply_redirect(request, path, "client_deleted");
+    if (status != OK)
+        return web_reply_database(request, status);
+    return web_audit_then_redirect(request, SLICE("oauth_client.removed"), details_of(request, it),
+                                   path, "client_deleted");
 }
 
-static enum op_result finish_client(struct web_request *request)
-{
-    struct client *it = request->state;
-    if (it->is_stored) {
-        web_audited(request);
-        return web_reply_redirect(
-            request, app_path_after(request, it->app->integration_id, it->again, it->again != 0),
-            "client_saved");
-    }
-    /* First the change, then its audit event; the reply waits for both. */
-    if (store_done_result(&request->query) != OK)
-        return web_reply_database(request, request->query.status);
-    it->is_stored = true;
-    audit_client(request, it, SLICE("oauth_client.set"));
-    return OP_WAIT;
-}
-
-const struct web_page web_app_client = {.route = "/integrations/{id}/client",
-                                        .access = WEB_SESSION,
-                                        .scope = SCOPE_ADMIN,
-                                        .begin = begin_client,
-                                        .finish = finish_client};
-
-static enum op_result begin_client_delete(struct web_request *request)
+enum op_result web_app_client_delete(struct web_request *request)
 {
     const struct client *it = client_new(request);
     if (!it)
         return OP_DONE;
     store_oauth_client_delete(request->web->config.pool, &request->query, &request->op,
                               request->session.account_id, it->app->integration_id);
-    return OP_WAIT;
+    return web_wait(request, finish_delete);
 }
-
-static enum op_result finish_delete(struct web_request *request)
-{
-    struct client *it = request->state;
-    if (it->is_stored) {
-        web_audited(request);
-        return web_reply_redirect(request, app_path(request, it->app->integration_id),
-                                  "client_deleted");
-    }
-    int status = store_hit_result(&request->query);
-    /* It is gone, which is what was wanted: a second press gets the same answer as the first. */
-    if (status == ERR_NOTFOUND)
-        return web_reply_redirect(request, app_path(request, it->app->integration_id),
-                                  "client_deleted");
-    if (status != OK)
-        return web_reply_database(request, status);
-    it->is_stored = true;
-    audit_client(request, it, SLICE("oauth_client.removed"));
-    return OP_WAIT;
-}
-
-const struct web_page web_app_client_delete = {.route = "/integrations/{id}/client/delete",
-                                               .access = WEB_SESSION,
-                                               .scope = SCOPE_ADMIN,
-                                               .begin = begin_client_delete,
-                                               .finish = finish_delete};

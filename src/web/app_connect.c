@@ -13,11 +13,7 @@ enum {
     REPORT_BYTES_MAX = 400,
 };
 
-/* What the request waits for. */
-enum phase { PHASE_LINK, PHASE_LOADED, PHASE_NEW_ID, PHASE_ENROLLED, PHASE_SENT };
-
 struct connecting {
-    enum phase phase;
     struct catalog *catalog;
     const struct catalog_integration *app;
     const struct catalog_auth *auth; /* the way to connect that was chosen */
@@ -101,15 +97,6 @@ static struct json typed_param(struct arena *arena, const struct json *property,
     return parsed ? *parsed : json_string(text);
 }
 
-static void format_params(struct web_request *request, struct connecting *it)
-{
-    struct buf text;
-    buf_init(&text, CREDENTIAL_BYTES_MAX);
-    /* The text goes to the database and into the flow of OAuth as it is validated here. */
-    json_write(&text, it->params);
-    it->params_text = arena_take(&request->op.arena, &text);
-}
-
 /* Fills params and their text. SLICE_NONE: they are valid; anything else is a message for the
  * person. */
 static slice read_params(struct web_request *request, struct connecting *it)
@@ -133,7 +120,8 @@ static slice read_params(struct web_request *request, struct connecting *it)
     struct schema_report report;
     schema_report_init(&report, arena, SLICE(""));
     it->params = params;
-    format_params(request, it);
+    /* It goes to the database and into the flow of OAuth as it is validated here. */
+    it->params_text = json_text_of(params, arena, CREDENTIAL_BYTES_MAX);
     if (!it->app->connection_schema || schema_validate(it->app->connection_schema, params, &report))
         return it->params_text.ptr ? SLICE_NONE : SLICE("The fields are too long.");
     struct buf words;
@@ -149,6 +137,8 @@ static bool has_row(const struct connecting *it)
 {
     return it->again == 0 || it->row.id == it->again;
 }
+
+static web_step on_sent, on_enrolled;
 
 static enum op_result refuse_form(struct web_request *request, unsigned status, slice problem)
 {
@@ -167,8 +157,8 @@ static enum op_result begin_oauth(struct web_request *request)
         .account_id = session->account_id,
         .integration_id = it->app->integration_id,
         .session_id = slice_of(session->csrf, SESSION_CSRF_LEN),
-        .redirect_uri = arena_printf(&request->op.arena, "%.*s/connect/callback",
-                                     SLICE_ARG(request->web->config.public_url)),
+        .redirect_uri =
+            arena_printf(&request->op.arena, "%s/connect/callback", request->web->public_url),
         .label = it->label,
         .params = it->params_text,
         .optional_scopes = it->optional_scopes,
@@ -182,38 +172,36 @@ static enum op_result begin_oauth(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     /* The callback finds the session by its CSRF token, and a link's cookie by the state's prefix.
      */
-    it->phase = PHASE_SENT;
     oauth_begin_start(request->web->config.connect, &it->begin, &in, &request->op);
-    return OP_WAIT;
+    return web_wait(request, on_sent);
 }
 
 static enum op_result enrol_credential(struct web_request *request)
 {
     struct connecting *it = request->state;
-    const struct web_config *config = &request->web->config;
+    const struct api_config *config = &request->web->config;
     ASSERT(it->credential && it->auth->kind != AUTH_OAUTH2);
     ASSERT(it->again == 0 || it->new_id == 0);
     const struct exec_enrol_request in = {
-        .account_id = request->session.account_id,
-        .integration_id = it->app->integration_id,
-        .auth_kind = slice_cstr(catalog_auth_name(it->auth->kind)),
-        .connection_id = it->again,
-        .new_id = it->new_id,
-        .label = it->label,
-        .params = it->params_text,
-        .credential = secret_reveal(it->credential),
+        .keep.account_id = request->session.account_id,
+        .keep.integration_id = it->app->integration_id,
+        .keep.auth_kind = slice_cstr(catalog_auth_name(it->auth->kind)),
+        .keep.connection_id = it->again,
+        .keep.new_id = it->new_id,
+        .keep.label = it->label,
+        .keep.params = it->params_text,
+        .keep.credential = secret_reveal(it->credential),
         .may_change_identity = it->may_change_identity,
-        .link = it->is_link ? &it->link : NULL,
-        .actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
-        .means = it->is_link ? SLICE("link") : SLICE("dashboard"),
+        .keep.link = it->is_link ? &it->link : NULL,
+        .keep.actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
+        .keep.request_id = request->exchange->request_id,
+        .keep.address = web_client_address(request),
+        .keep.means = it->is_link ? SLICE("link") : SLICE("dashboard"),
     };
     /* The probe runs first and nothing is stored unless the app accepts the credential. */
-    it->phase = PHASE_ENROLLED;
     exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
                      &request->op);
-    return OP_WAIT;
+    return web_wait(request, on_enrolled);
 }
 
 /* As the form says. A form without the field means the connection's own way, or the app's first. */
@@ -255,33 +243,6 @@ static enum op_result connect_new_one(struct web_request *request)
     return problem.ptr ? refuse_form(request, 400, problem) : connect_typed(request);
 }
 
-/* The app and the link, if one is used, were checked. Loads what the form's own checks need: the
- * connection to reconnect, or the one that an earlier copy of this form has made. */
-static enum op_result start_connecting(struct web_request *request)
-{
-    struct connecting *it = request->state;
-    ASSERT(it->app && it->catalog && request->session.is_open);
-    if (it->app->auth.kind == AUTH_NONE)
-        return web_reply_problem(request, 400, SLICE("Nothing to do"),
-                                 SLICE("This app needs no connection."));
-    if (it->again) {
-        /* The row is loaded first: its way to authenticate and its label are needed for the form.
-         */
-        it->phase = PHASE_LOADED;
-        store_connection_get(request->web->config.pool, &request->query, &request->op,
-                             request->session.account_id, it->again);
-        return OP_WAIT;
-    }
-    /* If a connection has this id already, the form was sent before. */
-    if (it->new_id) {
-        it->phase = PHASE_NEW_ID;
-        store_connection_get(request->web->config.pool, &request->query, &request->op,
-                             request->session.account_id, it->new_id);
-        return OP_WAIT;
-    }
-    return connect_new_one(request);
-}
-
 /* A row with the form's new_id means that the form was sent twice: its connection exists already.
  */
 static enum op_result on_new_id(struct web_request *request)
@@ -298,12 +259,41 @@ static enum op_result on_new_id(struct web_request *request)
                               "connected");
 }
 
+static enum op_result on_loaded(struct web_request *request)
+{
+    struct connecting *it = request->state;
+    int status = store_connection_get_result(&request->query, &it->row);
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    /* The id came from a form, so that it may be of another app's connection. */
+    if (status == ERR_NOTFOUND || !slice_eq(it->row.integration_id, it->app->integration_id))
+        return app_no_connection(request);
+    return connect_typed(request);
+}
+
+/* The app and the link, if one is used, were checked. Loads what the form's own checks need: the
+ * connection to reconnect, or the one that an earlier copy of this form has made. */
+static enum op_result start_connecting(struct web_request *request)
+{
+    struct connecting *it = request->state;
+    ASSERT(it->app && it->catalog && request->session.is_open);
+    if (it->app->auth.kind == AUTH_NONE)
+        return web_reply_problem(request, 400, "Nothing to do", "This app needs no connection.");
+    if (!it->again && !it->new_id)
+        return connect_new_one(request);
+    /* The row to reconnect says how it authenticates, and the form needs its label. If a connection
+     * has the new id already, the form was sent before. */
+    store_connection_get(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, it->again ? it->again : it->new_id);
+    return web_wait(request, it->again ? on_loaded : on_new_id);
+}
+
 /* NULL: the request was answered. */
 static struct connecting *connecting_new(struct web_request *request)
 {
     struct connecting *it = ARENA_NEW(&request->op.arena, struct connecting);
     if (!it) {
-        (void)web_reply_database(request, ERR_BUSY);
+        (void)web_reply_database(request, ERR_NOMEM);
         return NULL;
     }
     request->state = it;
@@ -312,58 +302,7 @@ static struct connecting *connecting_new(struct web_request *request)
     return it;
 }
 
-static enum op_result begin_connect(struct web_request *request)
-{
-    struct connecting *it = connecting_new(request);
-    slice again = web_field(request, "connection");
-    if (!it)
-        return OP_DONE;
-    it->app = app_of_path(request, &it->catalog);
-    if (!it->app)
-        return OP_DONE;
-    /* A malformed id is not ignored: that would make a new connection in the place of an old one.
-     */
-    if (again.len > 0 && (!slice_to_i64(again, &it->again) || it->again <= 0))
-        return web_reply_problem(request, 400, SLICE("Not done"),
-                                 SLICE("The form is not complete; load the app's page again."));
-    slice once = once_read_field(request, ONCE_CONNECTION);
-    if (!it->again && !slice_to_i64(slice_from(once, 1), &it->new_id))
-        it->new_id = 0;
-    it->may_change_identity = web_field(request, "other").len > 0;
-    it->label = web_field(request, "label");
-    it->label = it->label.len > 0 ? it->label : SLICE_NONE;
-    if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
-        /* refuse_form() would read `row` for a reconnect, and that is not loaded yet. */
-        it->again = 0;
-        return refuse_form(request, 400, SLICE("A label has at most 200 characters, on one line."));
-    }
-    return start_connecting(request);
-}
-
 /* ---- by a link: its row says what it is for, and the form's fields for that are ignored ---- */
-
-static enum op_result begin_go(struct web_request *request)
-{
-    struct connecting *it = connecting_new(request);
-    const struct web_link *link = &request->link;
-    if (!it)
-        return OP_DONE;
-    /* Only the browser that opened the link has its cookie; the link's page explains that to
-     * others. */
-    if (!request->session.is_open)
-        return link->token.ptr
-                   ? web_reply_redirect(
-                         request,
-                         arena_printf(&request->op.arena, "/connect/%.*s", SLICE_ARG(link->token)),
-                         "")
-                   : web_reply_problem(request, 404, SLICE("Not found"),
-                                       SLICE("There is no page at this address."));
-    ASSERT(link->token.ptr); /* the session was opened by this very link */
-    it->phase = PHASE_LINK;
-    store_connect_session_get(request->web->config.pool, &request->query, &request->op,
-                              link->account_id, link->hash);
-    return OP_WAIT;
-}
 
 /* A link that is not valid any more is explained on its own page. */
 static enum op_result on_link(struct web_request *request)
@@ -373,7 +312,8 @@ static enum op_result on_link(struct web_request *request)
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
     if (status == OK)
-        it->app = catalog_find_integration(*request->web->config.catalog, it->link.integration_id);
+        it->app =
+            catalog_find_integration(*request->web->config.catalog, it->link.integration_id, NULL);
     /* Checked again here, since the link may have ended while the form was open. */
     if (!it->app || it->link.used_at || it->link.expires_at <= clock_wall_us())
         return web_reply_redirect(request, app_link_path(request), "");
@@ -381,21 +321,6 @@ static enum op_result on_link(struct web_request *request)
     it->is_link = true;
     it->again = it->link.connection_id;
     return start_connecting(request);
-}
-
-/* ---- a connection to reconnect ---- */
-
-static enum op_result on_loaded(struct web_request *request)
-{
-    struct connecting *it = request->state;
-    int status = store_connection_get_result(&request->query, &it->row);
-    if (status != OK && status != ERR_NOTFOUND)
-        return web_reply_database(request, status);
-    /* The id came from a form, so that it may be of another app's connection. */
-    if (status == ERR_NOTFOUND || !slice_eq(it->row.integration_id, it->app->integration_id))
-        return web_reply_problem(request, 404, SLICE("Not found"),
-                                 SLICE("There is no such connection; it may have been removed."));
-    return connect_typed(request);
 }
 
 /* ---- the end ---- */
@@ -449,8 +374,7 @@ static enum op_result reply_no_client(struct web_request *request)
     struct connecting *it = request->state;
     bool is_to_app = !it->again || it->is_link;
     slice client_id = web_field(request, "client_id");
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "integration_id", it->app->integration_id);
     json_member_str(w, "name", it->app->name);
     json_member_str(w, "back",
@@ -460,7 +384,7 @@ static enum op_result reply_no_client(struct web_request *request)
                     it->again ? arena_printf(&request->op.arena, "%lld", (long long)it->again)
                               : SLICE_NONE);
     json_member_str(w, "client_id", client_id);
-    return web_reply_view(request, 400, "connect_no_client", &view);
+    return web_reply_view(request, 400, "connect_no_client");
 }
 
 static enum op_result on_sent(struct web_request *request)
@@ -478,31 +402,50 @@ static enum op_result on_sent(struct web_request *request)
     return refuse_form(request, status, begin->message);
 }
 
-static enum op_result finish_connect(struct web_request *request)
+enum op_result web_app_connect(struct web_request *request)
 {
-    const struct connecting *it = request->state;
-    switch (it->phase) {
-    case PHASE_LINK:
-        return on_link(request);
-    case PHASE_LOADED:
-        return on_loaded(request);
-    case PHASE_NEW_ID:
-        return on_new_id(request);
-    case PHASE_ENROLLED:
-        return on_enrolled(request);
-    case PHASE_SENT:
-        return on_sent(request);
+    struct connecting *it = connecting_new(request);
+    slice again = web_field(request, "connection");
+    if (!it)
+        return OP_DONE;
+    it->app = app_of_path(request, &it->catalog);
+    if (!it->app)
+        return OP_DONE;
+    /* A malformed id is not ignored: that would make a new connection in the place of an old one.
+     */
+    if (again.len > 0 && (!slice_to_i64(again, &it->again) || it->again <= 0))
+        return web_reply_problem(request, 400, "Not done",
+                                 "The form is not complete; load the app's page again.");
+    slice once = once_read_field(request, ONCE_CONNECTION);
+    if (!it->again && !slice_to_i64(slice_from(once, 1), &it->new_id))
+        it->new_id = 0;
+    it->may_change_identity = web_field(request, "other").len > 0;
+    it->label = web_field(request, "label");
+    it->label = it->label.len > 0 ? it->label : SLICE_NONE;
+    if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
+        /* refuse_form() would read `row` for a reconnect, and that is not loaded yet. */
+        it->again = 0;
+        return refuse_form(request, 400, SLICE("A label has at most 200 characters, on one line."));
     }
-    UNREACHABLE("finish_connect handles each phase");
+    return start_connecting(request);
 }
-
-const struct web_page web_app_connect = {.route = "/integrations/{id}/connect",
-                                         .access = WEB_SESSION,
-                                         .scope = SCOPE_EXECUTE,
-                                         .begin = begin_connect,
-                                         .finish = finish_connect};
-const struct web_page web_connect_link_go = {.route = "/connect/{token}/go",
-                                             .access = WEB_LINK,
-                                             .scope = SCOPE_EXECUTE,
-                                             .begin = begin_go,
-                                             .finish = finish_connect};
+enum op_result web_connect_link_go(struct web_request *request)
+{
+    struct connecting *it = connecting_new(request);
+    const struct web_link *link = &request->link;
+    if (!it)
+        return OP_DONE;
+    /* Only the browser that opened the link has its cookie; the link's page explains that to
+     * others. */
+    if (!request->session.is_open)
+        return link->token.ptr
+                   ? web_reply_redirect(
+                         request,
+                         arena_printf(&request->op.arena, "/connect/%.*s", SLICE_ARG(link->token)),
+                         "")
+                   : web_reply_missing(request, "There is no page at this address.");
+    ASSERT(link->token.ptr); /* the session was opened by this very link */
+    store_connect_session_get(request->web->config.pool, &request->query, &request->op,
+                              link->account_id, link->hash);
+    return web_wait(request, on_link);
+}

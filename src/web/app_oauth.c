@@ -5,10 +5,7 @@
 #include "connect/oauth.h"
 #include "web/app.h"
 
-enum phase { PHASE_FINISHED, PHASE_ENROLLED };
-
 struct callback {
-    enum phase phase; /* what the request waits for */
     struct catalog *catalog;
     bool is_link;
     struct pg_query link_query;
@@ -34,45 +31,16 @@ static void on_end(struct web_request *request)
     catalog_unref(it->catalog);
 }
 
-static enum op_result begin_callback(struct web_request *request)
-{
-    struct callback *it = ARENA_NEW(&request->op.arena, struct callback);
-    const struct web_session *session = &request->session;
-    if (!it)
-        return web_reply_database(request, ERR_BUSY);
-    const struct oauth_finish_request in = {
-        .account_id = session->account_id,
-        .session_id = slice_of(session->csrf, SESSION_CSRF_LEN),
-        .state = web_query(request, "state"),
-        .code = web_query(request, "code"),
-        .iss = web_query(request, "iss"),
-        .error = web_query(request, "error"),
-    };
-    /* The state's prefix selected the link's cookie, so the session says whether a link is used. */
-    it->is_link = session->link_token.ptr && web_link_read(session->link_token, &request->link);
-    it->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = it;
-    request->on_cancel = on_cancel;
-    request->on_end = on_end;
-    /* The link is loaded while the code is exchanged: neither needs the other's result. */
-    if (it->is_link)
-        store_connect_session_get(request->web->config.pool, &it->link_query, &request->op,
-                                  request->link.account_id, request->link.hash);
-    oauth_finish_start(request->web->config.connect, &it->finish, &in, &request->op);
-    return OP_WAIT;
-}
-
 /* ---- replies ---- */
 
 static enum op_result reply_incomplete(struct web_request *request, slice path)
 {
     const struct callback *it = request->state;
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "missing", it->scopes_missing);
     json_member_bool(w, "no_refresh_token", it->finish.is_refresh_token_missing);
     json_member_str(w, "next", path);
-    return web_reply_view(request, 200, "connect_in_part", &view);
+    return web_reply_view(request, 200, "connect_in_part");
 }
 
 /* Back to where it was started. */
@@ -91,12 +59,35 @@ static slice try_again_path(struct web_request *request)
 static enum op_result reply_failed(struct web_request *request, unsigned status, slice message,
                                    slice advice)
 {
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "message", message);
     json_member_str(w, "advice", advice);
     json_member_str(w, "back", try_again_path(request));
-    return web_reply_view(request, status, "connect_failed", &view);
+    return web_reply_view(request, status, "connect_failed");
+}
+
+static enum op_result on_enrolled(struct web_request *request)
+{
+    const struct callback *it = request->state;
+    const struct exec_enrol *done = &it->enrol;
+    bool is_again = it->finish.connection_id != 0;
+    /* A link's user may not change the identity that the account expects. */
+    bool may_insist = done->result == EXEC_ENROL_OTHER_IDENTITY && !it->is_link;
+    if (done->result == EXEC_ENROL_LINK_USED)
+        return web_reply_redirect(request, app_link_path(request), "");
+    if (done->result != EXEC_ENROLLED)
+        return reply_failed(request, app_enrol_status(done->result), done->message,
+                            may_insist ? SLICE("To have this connection act as another login from "
+                                               "now on, tick that when you reconnect it.")
+                                       : SLICE_NONE);
+    /* The person should know before they rely on it, so these cases get a page and no redirect. */
+    bool is_incomplete = it->scopes_missing.ptr || it->finish.is_refresh_token_missing;
+    slice path =
+        app_path_after(request, it->integration_id, done->connection_id, is_again || is_incomplete);
+    if (is_incomplete)
+        return reply_incomplete(request, path);
+    const char *notice = is_again ? "reconnected" : "connected";
+    return web_reply_redirect(request, path, it->is_link ? "" : notice);
 }
 
 /* ---- from the answer to the connection ---- */
@@ -110,34 +101,33 @@ static slice keep_finish_text(struct web_request *request, slice text)
 static enum op_result enrol_grant(struct web_request *request)
 {
     struct callback *it = request->state;
-    const struct web_config *config = &request->web->config;
+    const struct api_config *config = &request->web->config;
     const struct oauth_finish *finish = &it->finish;
     ASSERT(finish->outcome == OAUTH_DONE && finish->credential);
     const struct exec_enrol_request in = {
-        .account_id = request->session.account_id,
-        .integration_id = it->integration_id,
-        .auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
+        .keep.account_id = request->session.account_id,
+        .keep.integration_id = it->integration_id,
+        .keep.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
         /* A connection id of 0 makes a new connection. */
-        .connection_id = finish->connection_id,
-        .label = keep_finish_text(request, finish->label),
-        .params = keep_finish_text(request, finish->params),
-        .credential = secret_reveal(finish->credential),
+        .keep.connection_id = finish->connection_id,
+        .keep.label = keep_finish_text(request, finish->label),
+        .keep.params = keep_finish_text(request, finish->params),
+        .keep.credential = secret_reveal(finish->credential),
         .id_token = keep_finish_text(request, finish->id_token),
-        .scopes = keep_finish_text(request, finish->scopes),
-        .expires_at = finish->expires_at,
+        .keep.scopes = keep_finish_text(request, finish->scopes),
+        .keep.expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = finish->may_change_identity,
-        .link = it->is_link ? &it->link : NULL,
-        .actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
-        .means = it->is_link ? SLICE("link") : SLICE("dashboard"),
+        .keep.link = it->is_link ? &it->link : NULL,
+        .keep.actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
+        .keep.request_id = request->exchange->request_id,
+        .keep.address = web_client_address(request),
+        .keep.means = it->is_link ? SLICE("link") : SLICE("dashboard"),
     };
     it->scopes_missing = keep_finish_text(request, finish->scopes_missing);
-    it->phase = PHASE_ENROLLED;
     exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
                      &request->op);
-    return OP_WAIT;
+    return web_wait(request, on_enrolled);
 }
 
 /* A link is for one app, and for one connection if it was made to reconnect one. Its session cannot
@@ -167,41 +157,30 @@ static enum op_result on_finished(struct web_request *request)
     return enrol_grant(request);
 }
 
-static enum op_result on_enrolled(struct web_request *request)
+enum op_result web_connect_callback(struct web_request *request)
 {
-    const struct callback *it = request->state;
-    const struct exec_enrol *done = &it->enrol;
-    bool is_again = it->finish.connection_id != 0;
-    /* A link's user may not change the identity that the account expects. */
-    bool may_insist = done->result == EXEC_ENROL_OTHER_IDENTITY && !it->is_link;
-    if (done->result == EXEC_ENROL_LINK_USED)
-        return web_reply_redirect(request, app_link_path(request), "");
-    if (done->result != EXEC_ENROLLED)
-        return reply_failed(request, app_enrol_status(done->result), done->message,
-                            may_insist ? SLICE("To have this connection act as another login from "
-                                               "now on, tick that when you reconnect it.")
-                                       : SLICE_NONE);
-    /* The person should know before they rely on it, so these cases get a page and no redirect. */
-    bool is_incomplete = it->scopes_missing.ptr || it->finish.is_refresh_token_missing;
-    slice path =
-        app_path_after(request, it->integration_id, done->connection_id, is_again || is_incomplete);
-    if (is_incomplete)
-        return reply_incomplete(request, path);
-    const char *notice = is_again ? "reconnected" : "connected";
-    return web_reply_redirect(request, path, it->is_link ? "" : notice);
+    struct callback *it = ARENA_NEW(&request->op.arena, struct callback);
+    const struct web_session *session = &request->session;
+    if (!it)
+        return web_reply_database(request, ERR_NOMEM);
+    const struct oauth_finish_request in = {
+        .account_id = session->account_id,
+        .session_id = slice_of(session->csrf, SESSION_CSRF_LEN),
+        .state = web_query(request, "state"),
+        .code = web_query(request, "code"),
+        .iss = web_query(request, "iss"),
+        .error = web_query(request, "error"),
+    };
+    /* The state's prefix selected the link's cookie, so the session says whether a link is used. */
+    it->is_link = session->link_token.ptr && web_link_read(session->link_token, &request->link);
+    it->catalog = catalog_ref(*request->web->config.catalog);
+    request->state = it;
+    request->on_cancel = on_cancel;
+    request->on_end = on_end;
+    /* The link is loaded while the code is exchanged: neither needs the other's result. */
+    if (it->is_link)
+        store_connect_session_get(request->web->config.pool, &it->link_query, &request->op,
+                                  request->link.account_id, request->link.hash);
+    oauth_finish_start(request->web->config.connect, &it->finish, &in, &request->op);
+    return web_wait(request, on_finished);
 }
-
-static enum op_result finish_callback(struct web_request *request)
-{
-    const struct callback *it = request->state;
-    return it->phase == PHASE_FINISHED ? on_finished(request) : on_enrolled(request);
-}
-
-/* is_detached: the code is valid once and the app's server may have seen it, so the request is
- * finished even if the browser has disconnected. */
-const struct web_page web_connect_callback = {.route = "/connect/callback",
-                                              .access = WEB_CALLBACK,
-                                              .scope = SCOPE_EXECUTE,
-                                              .begin = begin_callback,
-                                              .finish = finish_callback,
-                                              .is_detached = true};

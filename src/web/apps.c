@@ -4,33 +4,22 @@
  */
 #include "catalog/search.h"
 #include "web/app.h"
+#include "web/flow_decision.h"
 
-enum { CATEGORIES_MAX = 64, HITS_MAX = 200 };
+enum { CATEGORIES_MAX = 64, HITS_MAX = 200, TITLES_MAX = 3 };
 
 struct apps {
     struct catalog *catalog;
     const struct catalog_integration **list; /* those on the page, of any category */
     size_t count;
+    struct catalog_hit *hits; /* of a search */
+    size_t hit_count;
 };
 
 static void on_end(struct web_request *request)
 {
     struct apps *apps = request->state;
     catalog_unref(apps->catalog);
-}
-
-static enum op_result begin_apps(struct web_request *request)
-{
-    struct apps *apps = ARENA_NEW(&request->op.arena, struct apps);
-    if (!apps)
-        return web_reply_database(request, ERR_BUSY);
-    /* The snapshot is held until the request ends; hits and list point into it. */
-    apps->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = apps;
-    request->on_end = on_end;
-    store_connection_apps(request->web->config.pool, &request->query, &request->op,
-                          request->session.account_id);
-    return OP_WAIT;
 }
 
 /* ---- which ones ---- */
@@ -55,17 +44,17 @@ static bool search_apps(struct web_request *request, struct apps *apps, slice qu
         .with_actions = true,
         .connected = connect_connected_flags(arena, apps->catalog, own, own_count),
         .limit = HITS_MAX};
-    struct search_hit *hits;
     size_t count;
-    if (!search.connected || catalog_search(apps->catalog, arena, &search, &hits, &count) != OK)
+    if (!search.connected ||
+        catalog_search(apps->catalog, arena, &search, &apps->hits, &count) != OK)
         return false;
     /* Hits that match only part of the query are dropped if others match all of it. */
-    count = search_hits_keep_fitting(hits, count);
-    for (size_t i = 0; i < count; i++) {
-        if (is_listed(apps, hits[i].integration))
+    apps->hit_count = catalog_hits_keep_fitting(apps->hits, count);
+    for (size_t i = 0; i < apps->hit_count; i++) {
+        if (is_listed(apps, apps->hits[i].integration))
             continue;
         ASSERT(apps->count < apps->catalog->integration_count);
-        apps->list[apps->count++] = hits[i].integration;
+        apps->list[apps->count++] = apps->hits[i].integration;
     }
     return true;
 }
@@ -104,18 +93,41 @@ static void write_categories(const struct catalog *catalog, struct json_writer *
     json_close(w, ']');
 }
 
-static void write_app(const struct catalog_integration *app, const struct connection_app *own,
-                      struct json_writer *w)
+/* The first of its actions that the search found. */
+static void write_hits(const struct apps *apps, const struct catalog_integration *app,
+                       struct json_writer *w)
+{
+    json_member_open(w, "hits", '[');
+    for (size_t i = 0, listed = 0; i < apps->hit_count && listed < TITLES_MAX; i++) {
+        const struct catalog_action *action = apps->hits[i].action;
+        if (apps->hits[i].integration != app || !action)
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "app_id", app->integration_id);
+        json_member_str(w, "action_id", action->action_id);
+        json_member_str(w, "title", action->title);
+        json_close(w, '}');
+        listed++;
+    }
+    json_close(w, ']');
+}
+
+static void write_app(const struct apps *apps, const struct catalog_integration *app,
+                      const struct connection_app *own, struct json_writer *w)
 {
     json_open(w, '{');
     json_member_str(w, "integration_id", app->integration_id);
     json_member_str(w, "name", app->name);
+    view_app_mark(w, app->integration_id, app->name);
     json_member_str(w, "category", app->category);
     json_member_str(w, "description", catalog_summary(app->description));
     json_member_str(w, "status",
                     own ? slice_cstr(connect_state_name(connect_state_of(own))) : SLICE_NONE);
     /* An app without authentication works without a connection, and never has one. */
     json_member_bool(w, "needs_no_sign_in", app->auth.kind == AUTH_NONE);
+    json_member_i64(w, "connections", own ? (int64_t)own->count : 0);
+    json_member_i64(w, "action_count", (int64_t)app->action_count);
+    write_hits(apps, app, w);
     json_close(w, '}');
 }
 
@@ -127,7 +139,7 @@ static void write_list(const struct apps *apps, slice category, const struct con
         const struct catalog_integration *app = apps->list[i];
         /* The category filters what a search found, too. */
         if (!category.ptr || slice_eq(app->category, category))
-            write_app(app, connect_app_of(own, count, app->integration_id), w);
+            write_app(apps, app, connect_app_of(own, count, app->integration_id), w);
     }
     json_close(w, ']');
 }
@@ -138,7 +150,6 @@ static enum op_result finish_apps(struct web_request *request)
     slice query = web_query(request, "q");
     struct connection_app *own;
     size_t count;
-    struct view view;
     int status = store_connection_apps_result(&request->query, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
@@ -149,16 +160,24 @@ static enum op_result finish_apps(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     if (!query.ptr)
         list_all(apps, own, count);
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "q", query);
     json_member_str(w, "category", web_query(request, "category"));
     write_categories(apps->catalog, w);
     write_list(apps, web_query(request, "category"), own, count, w);
-    return web_reply_view(request, 200, "apps", &view);
+    return web_reply_view(request, 200, "apps");
 }
 
-const struct web_page web_apps = {.route = "/integrations",
-                                  .access = WEB_SESSION,
-                                  .scope = SCOPE_READ,
-                                  .begin = begin_apps,
-                                  .finish = finish_apps};
+enum op_result web_apps(struct web_request *request)
+{
+    struct apps *apps = ARENA_NEW(&request->op.arena, struct apps);
+    if (!apps)
+        return web_reply_database(request, ERR_NOMEM);
+    /* The snapshot is held until the request ends; hits and list point into it. */
+    apps->catalog = catalog_ref(*request->web->config.catalog);
+    request->state = apps;
+    request->on_end = on_end;
+    store_connection_apps(request->web->config.pool, &request->query, &request->op,
+                          request->session.account_id);
+    return web_wait(request, finish_apps);
+}

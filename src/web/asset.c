@@ -39,17 +39,6 @@ static slice type_of(slice name)
     return SLICE("image/svg+xml");
 }
 
-/* RFC 9110 12.5.3. Browsers send "gzip, deflate, br"; a client that
- * sends weights (q=) gets the plain bytes. */
-static bool takes_gzip(const struct web_request *request)
-{
-    slice rest = http_request_header(request->exchange, SLICE("Accept-Encoding"));
-    while (rest.len > 0)
-        if (slice_eq_nocase(slice_trim(slice_split(&rest, ',')), SLICE("gzip")))
-            return true;
-    return false;
-}
-
 /* The build adds NAME.gz for each asset. */
 static const struct embed_file *compressed(const char *name)
 {
@@ -65,16 +54,14 @@ static const struct embed_file *compressed(const char *name)
 static enum op_result reply_asset(struct web_request *request, const struct embed_file *file)
 {
     slice type = type_of(slice_cstr(file->name));
-    /* Sent with both encodings, since a cache must not give one client's copy to the other. */
-    web_header(request, "Vary", SLICE("Accept-Encoding"));
-    if (takes_gzip(request)) {
+    if (web_takes_gzip(request)) {
         web_header(request, "Content-Encoding", SLICE("gzip"));
         file = compressed(file->name);
     }
     return web_reply_asset(request, type, slice_of(file->data, file->len));
 }
 
-static enum op_result begin_asset(struct web_request *request)
+enum op_result web_asset(struct web_request *request)
 {
     slice wanted = request->match.params[0];
     for (size_t i = 0; i < embed_web_count; i++) {
@@ -86,9 +73,5 @@ static enum op_result begin_asset(struct web_request *request)
         if (slice_eq(slice_from(path, sizeof("/assets/") - 1), wanted))
             return reply_asset(request, file);
     }
-    return web_reply_problem(request, 404, SLICE("Not found"),
-                             SLICE("There is no page at this address."));
+    return web_reply_missing(request, "There is no page at this address.");
 }
-
-const struct web_page web_asset = {
-    .route = "/assets/{name}", .access = WEB_OPEN, .begin = begin_asset};

@@ -41,5 +41,20 @@ void web_audited(struct web_request *request)
     ASSERT(query->stmt); /* web_audit was called, or the page has inserted its own event */
     if (store_done_result(query) != OK)
         op_log(&request->op, LOG_ERROR, "a change was not recorded in the audit trail",
-               LOG_CSTR("route", request->page->route), LOG_STR("cause", query->message));
+               LOG_CSTR("route", request->match.route->pattern), LOG_STR("cause", query->message));
+}
+
+static enum op_result redirect_audited(struct web_request *request)
+{
+    web_audited(request);
+    return web_reply_redirect(request, request->redirect_path, request->redirect_notice);
+}
+
+enum op_result web_audit_then_redirect(struct web_request *request, slice kind, slice details,
+                                       slice path, const char *notice)
+{
+    request->redirect_path = path;
+    request->redirect_notice = notice;
+    web_audit(request, kind, details);
+    return web_wait(request, redirect_audited);
 }

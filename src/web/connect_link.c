@@ -15,11 +15,7 @@
 
 enum { PAGE_BYTES = 16 }; /* the random value that makes each rendered page distinct */
 
-/* What the request waits for. */
-enum phase { PHASE_LINK, PHASE_KEY, PHASE_CONNECTION, PHASE_CLIENTS, PHASE_TAKEN, PHASE_AUDITED };
-
 struct link {
-    enum phase phase;
     bool is_taking;
     struct link_page page;
     struct catalog *catalog;
@@ -65,12 +61,14 @@ static void on_end(struct web_request *request)
     catalog_unref(it->catalog);
 }
 
+static web_step on_link;
+
 static enum op_result load_link(struct web_request *request, bool is_taking)
 {
     struct link *it = ARENA_NEW(&request->op.arena, struct link);
     const struct web_link *link = &request->link;
     if (!it)
-        return web_reply_database(request, ERR_BUSY);
+        return web_reply_database(request, ERR_NOMEM);
     /* A malformed token is answered like an unknown one, without a query. */
     if (!link->token.ptr)
         return link_reply_over(request, LINK_UNKNOWN, NULL);
@@ -80,12 +78,7 @@ static enum op_result load_link(struct web_request *request, bool is_taking)
     request->on_end = on_end;
     store_connect_session_get(request->web->config.pool, &request->query, &request->op,
                               link->account_id, link->hash);
-    return OP_WAIT;
-}
-
-static enum op_result begin_view(struct web_request *request)
-{
-    return load_link(request, false);
+    return web_wait(request, on_link);
 }
 
 /* OP_NEXT: the link is valid for this request. */
@@ -113,23 +106,6 @@ static enum op_result check_link(struct web_request *request)
     return OP_NEXT;
 }
 
-/* The form offers OAuth only where a client exists, so the clients are loaded before the page is
- * rendered. */
-static enum op_result show_link(struct web_request *request)
-{
-    struct link *it = request->state;
-    const struct link_page *page = &it->page;
-    struct pg_pool *pool = request->web->config.pool;
-    slice id = page->app->integration_id;
-    bool has_form = request->session.is_open && !page->link.used_at;
-    if (!has_form || !catalog_auth_by(page->app, AUTH_OAUTH2))
-        return link_reply_page(request, page);
-    it->phase = PHASE_CLIENTS;
-    store_oauth_client_get(pool, &it->own, &request->op, page->link.account_id, id);
-    store_oauth_client_get(pool, &it->shared, &request->op, (struct uuid){{0}}, id);
-    return OP_WAIT;
-}
-
 static enum op_result on_clients(struct web_request *request)
 {
     struct link *it = request->state;
@@ -143,6 +119,22 @@ static enum op_result on_clients(struct web_request *request)
         return web_reply_database(request, shared);
     it->page.lacks_client = own == ERR_NOTFOUND && shared == ERR_NOTFOUND;
     return link_reply_page(request, &it->page);
+}
+
+/* The form offers OAuth only where a client exists, so the clients are loaded before the page is
+ * rendered. */
+static enum op_result show_link(struct web_request *request)
+{
+    struct link *it = request->state;
+    const struct link_page *page = &it->page;
+    struct pg_pool *pool = request->web->config.pool;
+    slice id = page->app->integration_id;
+    bool has_form = request->session.is_open && !page->link.used_at;
+    if (!has_form || !catalog_auth_by(page->app, AUTH_OAUTH2))
+        return link_reply_page(request, page);
+    store_oauth_client_get(pool, &it->own, &request->op, page->link.account_id, id);
+    store_oauth_client_get(pool, &it->shared, &request->op, (struct uuid){{0}}, id);
+    return web_wait(request, on_clients);
 }
 
 static enum op_result on_connection(struct web_request *request)
@@ -160,6 +152,8 @@ static enum op_result on_connection(struct web_request *request)
     return show_link(request);
 }
 
+static web_step on_taken;
+
 static enum op_result take_link(struct web_request *request)
 {
     struct link *it = request->state;
@@ -171,14 +165,13 @@ static enum op_result take_link(struct web_request *request)
     random_bytes(bytes, sizeof(bytes));
     vault_sha256(drawn.len >= 2 * PAGE_BYTES ? drawn : slice_of(bytes, sizeof(bytes)),
                  it->taken_by);
-    it->phase = PHASE_TAKEN;
     it->taking_at = clock_wall_us();
     store_connect_session_take(request->web->config.pool, &request->query, &request->op,
                                request->link.account_id, request->link.hash, it->taken_by,
                                /* The statement takes the link only if it is free or was taken by
                                 * the same page. */
                                it->taking_at + SESSION_LINK_MS * 1000LL);
-    return OP_WAIT;
+    return web_wait(request, on_taken);
 }
 
 /* The API key that made the link was checked: the link is as valid as that key, and acts for it. */
@@ -197,10 +190,9 @@ static enum op_result on_key(struct web_request *request)
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
         return show_link(request);
-    it->phase = PHASE_CONNECTION;
     store_connection_get(request->web->config.pool, &request->query, &request->op, link->account_id,
                          id);
-    return OP_WAIT;
+    return web_wait(request, on_connection);
 }
 
 static enum op_result on_link(struct web_request *request)
@@ -212,41 +204,39 @@ static enum op_result on_link(struct web_request *request)
         return link_reply_over(request, LINK_UNKNOWN, NULL);
     if (status != OK)
         return web_reply_database(request, status);
-    page->app = catalog_find_integration(it->catalog, page->link.integration_id);
-    it->phase = PHASE_KEY;
+    page->app = catalog_find_integration(it->catalog, page->link.integration_id, NULL);
     /* Revoking the key ends the links that it made, so the key is checked on each request. */
     struct vault_caller caller = {.begun_at = 0};
     memcpy(caller.key_hash, page->link.key_hash, API_KEY_HASH_LEN);
-    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller,
+    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller, SLICE_NONE,
                                    &request->op)
                ? on_key(request)
-               : OP_WAIT;
+               : web_wait(request, on_key);
 }
 
 /* ---- opening the link ---- */
-
-static enum op_result begin_take(struct web_request *request)
-{
-    return load_link(request, true);
-}
 
 static enum op_result go_on(struct web_request *request)
 {
     return web_reply_redirect(request, app_link_path(request), "");
 }
 
+static enum op_result go_on_audited(struct web_request *request)
+{
+    web_audited(request);
+    return go_on(request);
+}
+
 static slice taken_details(struct web_request *request, const struct connect_session *link)
 {
-    struct json_writer w;
-    struct buf text;
+    struct json_text text;
     /* The values are cut by the row's limits; 4 KB holds all of them. */
-    buf_init(&text, 4096);
-    json_begin(&w, &text);
-    json_open(&w, '{');
-    json_member_str(&w, "integration_id", link->integration_id);
-    connect_write_link(&w, link);
-    json_close(&w, '}');
-    return arena_take(&request->op.arena, &text);
+    struct json_writer *w = json_text_begin(&text, 4096);
+    json_open(w, '{');
+    json_member_str(w, "integration_id", link->integration_id);
+    connect_write_link(w, link);
+    json_close(w, '}');
+    return json_text_take(&text, &request->op.arena);
 }
 
 static enum op_result on_taken(struct web_request *request)
@@ -269,7 +259,7 @@ static enum op_result on_taken(struct web_request *request)
     memcpy(request->session.key_hash, link->key_hash, API_KEY_HASH_LEN);
     session_draw_csrf(&request->session);
     if (!web_set_cookie(request))
-        return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
+        return web_reply_problem(request, 503, "Not available now", "Try again.");
     if (link->taken_at <
         it->taking_at) /* this form has opened it before, and the audit event exists */
         return go_on(request);
@@ -282,40 +272,15 @@ static enum op_result on_taken(struct web_request *request)
         .address = web_client_address(request),
         .details = taken_details(request, link),
     };
-    it->phase = PHASE_AUDITED;
     store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
-    return OP_WAIT;
+    return web_wait(request, go_on_audited);
 }
 
-static enum op_result finish_link_page(struct web_request *request)
+enum op_result web_connect_link(struct web_request *request)
 {
-    const struct link *it = request->state;
-    switch (it->phase) {
-    case PHASE_LINK:
-        return on_link(request);
-    case PHASE_KEY:
-        return on_key(request);
-    case PHASE_CONNECTION:
-        return on_connection(request);
-    case PHASE_CLIENTS:
-        return on_clients(request);
-    case PHASE_TAKEN:
-        return on_taken(request);
-    case PHASE_AUDITED:
-        web_audited(request);
-        return go_on(request);
-    }
-    UNREACHABLE("finish_link_page handles each phase");
+    return load_link(request, false);
 }
-
-const struct web_page web_connect_link = {.route = "/connect/{token}",
-                                          .access = WEB_LINK,
-                                          .begin = begin_view,
-                                          .finish = finish_link_page};
-const struct web_page web_connect_link_take = {.route = "/connect/{token}",
-                                               .access = WEB_LINK,
-                                               .begin = begin_take,
-                                               .finish = finish_link_page,
-                                               /* The page has no session yet, and so no CSRF token;
-                                                * taking a link needs its secret address. */
-                                               .takes_no_csrf = true};
+enum op_result web_connect_link_take(struct web_request *request)
+{
+    return load_link(request, true);
+}

@@ -8,7 +8,6 @@
 enum { REFUSED_MAX = 12 };
 
 struct page {
-    bool is_found; /* request->query has the row; the request waits for lookup */
     struct connection row;
     struct catalog *catalog;
     const struct catalog_integration *app; /* NULL: it is not in the catalog any more */
@@ -47,6 +46,11 @@ slice app_acts_as(const struct connection *row)
                                                         : SLICE_NONE;
 }
 
+enum op_result app_no_connection(struct web_request *request)
+{
+    return web_reply_missing(request, "There is no such connection; it may have been removed.");
+}
+
 /* ---- loading ---- */
 
 static void on_cancel(struct web_request *request)
@@ -60,31 +64,6 @@ static void on_end(struct web_request *request)
     struct page *page = request->state;
     connect_set_unref(page->lookup.set);
     catalog_unref(page->catalog);
-}
-
-static enum op_result not_found(struct web_request *request)
-{
-    return web_reply_problem(request, 404, SLICE("Not found"),
-                             SLICE("There is no such connection; it may have been removed."));
-}
-
-static enum op_result begin_connection(struct web_request *request)
-{
-    struct page *page = ARENA_NEW(&request->op.arena, struct page);
-    int64_t id;
-    if (!page)
-        return web_reply_database(request, ERR_BUSY);
-    if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
-        return not_found(request);
-    /* connect_find_cancel needs an initialized link, also before the lookup has begun. */
-    list_init(&page->lookup.link);
-    page->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = page;
-    request->on_cancel = on_cancel;
-    request->on_end = on_end;
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
-                         request->session.account_id, id);
-    return OP_WAIT;
 }
 
 /* ---- facts ---- */
@@ -117,37 +96,29 @@ static slice renewal_of(const struct page *page, bool has_expiry)
 
 /* ---- scopes ---- */
 
-/* Any one of an action's scopes suffices (exec/gate.c). */
-static bool is_refused(const struct catalog_action *action, slice granted)
-{
-    slice rest = action->scope_words;
-    while (rest.len > 0)
-        if (slice_has_word(granted, slice_split(&rest, ' ')))
-            /* An action without scopes is never refused for want of one. */
-            return false;
-    return action->scope_words.len > 0;
-}
-
-static void write_scope(struct json_writer *w, slice scope, bool is_granted)
+static void write_scope(struct json_writer *w, const struct page *page, slice scope,
+                        bool is_granted)
 {
     json_open(w, '{');
     json_member_str(w, "scope", scope);
+    json_member_str(w, "text", page->app ? catalog_scope_words(page->app, scope) : SLICE_NONE);
     json_member_bool(w, "granted", is_granted);
     json_close(w, '}');
 }
 
 /* Those that were requested, then what the app granted besides, by an earlier grant. */
-static void write_scopes(struct json_writer *w, const struct json *wanted, slice granted)
+static void write_scopes(struct json_writer *w, const struct page *page, const struct json *wanted)
 {
+    slice granted = page->row.scopes;
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; wanted && i < wanted->count; i++) {
         slice scope = json_str(&wanted->as.items[i]);
-        write_scope(w, scope, slice_has_word(granted, scope));
+        write_scope(w, page, scope, slice_has_word(granted, scope));
     }
     while (granted.len > 0) {
         slice scope = slice_split(&granted, ' ');
         if (scope.len > 0 && !json_has_text(wanted, scope))
-            write_scope(w, scope, true);
+            write_scope(w, page, scope, true);
     }
     json_close(w, ']');
 }
@@ -159,7 +130,7 @@ static void write_refused(struct json_writer *w, const struct page *page)
     size_t count = 0;
     json_member_open(w, "refused", '[');
     for (size_t i = 0; app && i < app->action_count; i++)
-        if (is_refused(&app->actions[i], page->row.scopes) && count++ < REFUSED_MAX)
+        if (app_refuses(&app->actions[i], page->row.scopes) && count++ < REFUSED_MAX)
             json_put_str(w, app->actions[i].title);
     json_close(w, ']');
     json_member_i64(w, "refused_count", (int64_t)count);
@@ -192,7 +163,8 @@ static void write_page(struct web_request *request, struct json_writer *w)
     json_member_bool(w, "may_test", may_execute && auth && auth->test_path.len > 0);
     json_member_bool(w, "is_oauth", is_oauth);
     json_member_bool(w, "scopes_known", row->scopes.ptr != NULL);
-    write_scopes(w, is_oauth ? auth->scopes : NULL, row->scopes);
+    write_scopes(w, page, is_oauth ? auth->scopes : NULL);
+    app_view_access(w, app, is_oauth ? row->scopes : SLICE_NONE);
     json_member_str(w, "missing", app ? app_scopes_missing(request, app, row) : SLICE_NONE);
     write_refused(w, page);
     if (may_execute && app && app->auth.kind != AUTH_NONE)
@@ -205,36 +177,44 @@ static void write_page(struct web_request *request, struct json_writer *w)
 static enum op_result reply_connection(struct web_request *request)
 {
     const struct page *page = request->state;
-    struct view view;
-    write_page(request, view_begin(&view));
+    write_page(request, view_begin(request));
     if (page->app)
         app_allow_forms(request, page->app);
-    return web_reply_view(request, 200, "connection", &view);
+    return web_reply_view(request, 200, "connection");
 }
 
 static enum op_result finish_connection(struct web_request *request)
 {
     struct page *page = request->state;
-    /* The second call: the lookup has ended, and its set is held until on_end. */
-    if (page->is_found)
-        return reply_connection(request);
     int status = store_connection_get_result(&request->query, &page->row);
     if (status == ERR_NOTFOUND)
-        return not_found(request);
+        return app_no_connection(request);
     if (status != OK)
         return web_reply_database(request, status);
-    page->is_found = true;
-    page->app = catalog_find_integration(page->catalog, page->row.integration_id);
+    page->app = catalog_find_integration(page->catalog, page->row.integration_id, NULL);
     /* The lookup adds what the row does not have: whether the sealed credential has a refresh
      * token. */
     return connect_find(request->web->config.connect, &page->lookup, request->session.account_id,
                         page->row.integration_id, page->row.id, &request->op)
                ? reply_connection(request)
-               : OP_WAIT;
+               : web_wait(request, reply_connection);
 }
 
-const struct web_page web_connection = {.route = "/connections/{id}",
-                                        .access = WEB_SESSION,
-                                        .scope = SCOPE_READ,
-                                        .begin = begin_connection,
-                                        .finish = finish_connection};
+enum op_result web_connection(struct web_request *request)
+{
+    struct page *page = ARENA_NEW(&request->op.arena, struct page);
+    int64_t id;
+    if (!page)
+        return web_reply_database(request, ERR_NOMEM);
+    if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
+        return app_no_connection(request);
+    /* connect_find_cancel needs an initialized link, also before the lookup has begun. */
+    list_init(&page->lookup.link);
+    page->catalog = catalog_ref(*request->web->config.catalog);
+    request->state = page;
+    request->on_cancel = on_cancel;
+    request->on_end = on_end;
+    store_connection_get(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, id);
+    return web_wait(request, finish_connection);
+}

@@ -4,63 +4,11 @@
  */
 #include "base/clock.h"
 #include "flow/load.h"
-#include "web/pages.h"
+#include "web/flow_decision.h"
 
 /* Of a step's input or output: more would make the page large, and the API returns all of it. The
  * input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
-
-static enum op_result begin_flow(struct web_request *request)
-{
-    struct uuid id;
-    if (!web_path_uuid(request, 0, &id))
-        return OP_DONE;
-    request->state =
-        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
-    return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
-}
-
-/* ---- a decision ---- */
-
-/* The headline first, then all fields, folded. */
-static void write_item(struct web_request *request, const struct json *item, size_t i,
-                       struct json_writer *w)
-{
-    slice tool = json_get_str(item, SLICE("tool"));
-    const struct json *input = JSON_GET(item, "input");
-    /* A tool that is no longer in the catalog is named by its id. */
-    const struct catalog_action *action = catalog_find_tool(*request->web->config.catalog, tool);
-    slice headline = value_headline(input);
-    json_open(w, '{');
-    json_member_i64(w, "number", (int64_t)i);
-    json_member_str(w, "headline", headline);
-    json_member_str(w, "what", action ? action->title : tool);
-    json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
-    value_view_brief(w, input, headline);
-    value_view(w, "fields", input);
-    json_close(w, '}');
-}
-
-static void write_decision(struct web_request *request, const struct flow *flow,
-                           const struct json *step, struct json_writer *w)
-{
-    const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
-    size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
-    json_member_open(w, "decision", '{');
-    json_member_str(w, "id", request->match.params[0]);
-    /* The revision binds the decision to what this page shows (flow_do.c). */
-    json_member_i64(w, "rev", flow->rev);
-    json_member_str(w, "step", json_get_str(step, SLICE("stepKey")));
-    json_member_str(w, "title", json_get_str(input, SLICE("title")));
-    json_member_str(w, "summary", json_get_str(input, SLICE("summary")));
-    json_member_str(w, "note", web_field(request, "note"));
-    json_member_i64(w, "count", (int64_t)count);
-    json_member_open(w, "items", '[');
-    for (size_t i = 0; i < count; i++)
-        write_item(request, &items->as.items[i], i, w);
-    json_close(w, ']');
-    json_close(w, '}');
-}
 
 /* ---- the steps ---- */
 
@@ -132,58 +80,187 @@ static const struct json *waiting_step(const struct json *steps)
     return NULL;
 }
 
-static void write_flow(struct web_request *request, const struct flow_load *load,
-                       const struct json *whole, struct json_writer *w)
+/* ---- what happened ---- */
+
+/* While the page is made. */
+struct flow_view_page {
+    struct flow_load *load; /* until it is there: it is freed while names are read */
+    struct flow flow;
+    slice name, actor;
+    bool has_ended;
+    const struct json *record, *steps, *decision; /* of the view, the API's answer */
+    struct flow_names *names;
+};
+
+static slice decider_of(const struct json *step)
+{
+    return json_get_str(JSON_GET(step, "output"), SLICE("approvedBy"));
+}
+
+static void write_event(struct json_writer *w, slice at, const char *what, slice by, slice code,
+                        slice text)
+{
+    json_open(w, '{');
+    json_member_str(w, "at", at);
+    json_member_str(w, "what", slice_cstr(what));
+    json_member_str(w, "by", by);
+    json_member_str(w, "code", code);
+    json_member_str(w, "text", text);
+    json_close(w, '}');
+}
+
+/* Of a step: its decision, or its last error. */
+static void write_step_event(struct flow_view_page *page, const struct json *step,
+                             struct json_writer *w)
+{
+    const struct json *output = JSON_GET(step, "output"), *error = JSON_GET(step, "error");
+    slice key = json_get_str(step, SLICE("stepKey"));
+    if (decider_of(step).ptr)
+        write_event(w, json_get_str(output, SLICE("approvedAt")), "Approved",
+                    flow_names_actor(page->names, decider_of(step)), SLICE_NONE,
+                    json_get_str(output, SLICE("note")));
+    if (step == page->decision)
+        write_event(w, json_get_str(step, SLICE("startedAt")), "Waits for approval", SLICE_NONE,
+                    SLICE_NONE, SLICE_NONE);
+    if (json_is(error, JSON_OBJECT))
+        write_event(w, json_get_str(step, SLICE("updatedAt")), "Failed: ", key,
+                    json_get_str(error, SLICE("code")), json_get_str(error, SLICE("message")));
+}
+
+static void write_log(struct flow_view_page *page, struct json_writer *w)
+{
+    const struct flow *flow = &page->flow;
+    json_member_open(w, "log", '[');
+    write_event(w, json_get_str(page->record, SLICE("createdAt")), "Started",
+                flow_names_actor(page->names, page->actor), SLICE_NONE, SLICE_NONE);
+    for (size_t i = 0; json_is(page->steps, JSON_ARRAY) && i < page->steps->count; i++)
+        write_step_event(page, &page->steps->as.items[i], w);
+    if (flow->status == FLOW_COMPLETED || flow->status == FLOW_CANCELLED)
+        write_event(w,
+                    json_get_str(page->record,
+                                 flow->completed_at ? SLICE("completedAt") : SLICE("updatedAt")),
+                    flow->status == FLOW_COMPLETED ? "Completed" : "Cancelled", SLICE_NONE,
+                    SLICE_NONE, SLICE_NONE);
+    json_close(w, ']');
+}
+
+/* ---- the page ---- */
+
+/* What an approval says that the flow does; the template's name before there is one. */
+static slice title_of(const struct flow_view_page *page)
+{
+    slice title = page->name;
+    for (size_t i = 0; json_is(page->steps, JSON_ARRAY) && i < page->steps->count; i++) {
+        const struct json *step = &page->steps->as.items[i];
+        slice own = json_get_str(JSON_GET(step, "input"), SLICE("title"));
+        if (slice_eq(json_get_str(step, SLICE("stepType")), SLICE("approval")) && own.len > 0)
+            title = own;
+    }
+    return title;
+}
+
+static void write_steps(struct web_request *request, const struct flow_view_page *page,
+                        struct json_writer *w)
+{
+    slice current = json_get_str(page->record, SLICE("currentStep"));
+    size_t count = json_is(page->steps, JSON_ARRAY) ? page->steps->count : 0, done = 0;
+    json_member_open(w, "steps", '[');
+    for (size_t i = 0; i < count; i++) {
+        const struct json *step = &page->steps->as.items[i];
+        slice status = json_get_str(step, SLICE("status"));
+        done += slice_eq_cstr(status, "completed") || slice_eq_cstr(status, "skipped");
+        write_step(request, step, current, step == page->decision, w);
+    }
+    json_close(w, ']');
+    json_member_i64(w, "count", (int64_t)count);
+    json_member_i64(w, "done", (int64_t)done);
+}
+
+static void write_flow(struct web_request *request, struct flow_view_page *page,
+                       struct json_writer *w)
 {
     static const char *const copied[] = {"templateKey", "triggerType", "createdAt",
                                          "updatedAt",   "completedAt", "status"};
-    const struct json *record = JSON_GET(whole, "flow"), *steps = JSON_GET(whole, "steps");
-    const struct json *decision = waiting_step(steps);
-    enum flow_status status = load->whole.flow.status;
+    enum flow_status status = page->flow.status;
     json_member_str(w, "id", request->match.params[0]);
-    json_member_str(w, "name", load->tmpl->name);
-    json_member_i64(w, "rev", load->whole.flow.rev);
-    json_member_bool(w, "has_ended", flow_load_has_ended(load));
+    json_member_str(w, "title", title_of(page));
+    json_member_str(w, "name", page->name);
+    json_member_str(w, "asker", flow_names_actor(page->names, page->actor));
+    json_member_i64(w, "rev", page->flow.rev);
+    json_member_bool(w, "has_ended", page->has_ended);
     for (size_t i = 0; i < ARRAY_LEN(copied); i++)
-        json_member_str(w, copied[i], json_get_str(record, slice_cstr(copied[i])));
+        json_member_str(w, copied[i], json_get_str(page->record, slice_cstr(copied[i])));
+    view_time(w, "deadline_at", page->flow.deadline);
     /* A failed flow may be resumed or cancelled; a completed or cancelled one has nothing left to
      * do. */
     json_member_bool(w, "may_act",
                      web_may(request, SCOPE_EXECUTE) && status != FLOW_COMPLETED &&
                          status != FLOW_CANCELLED);
-    if (decision)
-        write_decision(request, &load->whole.flow, decision, w);
+    if (page->decision)
+        view_decision(request, page->names, &page->flow, page->actor, page->decision, w);
     else
         json_member_str(w, "decision", SLICE_NONE);
-    json_member_open(w, "steps", '[');
-    for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
-        write_step(request, &steps->as.items[i], json_get_str(record, SLICE("currentStep")),
-                   &steps->as.items[i] == decision, w);
-    json_close(w, ']');
-    value_view_text(w, "input", JSON_GET(record, "input"), PART_BYTES_MAX);
+    write_steps(request, page, w);
+    write_log(page, w);
+    value_view_text(w, "input", JSON_GET(page->record, "input"), PART_BYTES_MAX);
 }
 
 static enum op_result finish_flow(struct web_request *request)
 {
-    struct flow_load *load = request->state;
-    struct view view;
+    write_flow(request, request->state, view_begin(request));
+    return web_reply_view(request, 200, "flow");
+}
+
+static enum op_result name_those_of_flow(struct web_request *request)
+{
+    enum { ACTORS_MAX = 8 };
+    struct flow_view_page *page = request->state;
+    slice actors[ACTORS_MAX] = {page->actor};
+    size_t count = 1;
+    for (size_t i = 0; json_is(page->steps, JSON_ARRAY) && i < page->steps->count; i++)
+        if (count < ACTORS_MAX && decider_of(&page->steps->as.items[i]).ptr)
+            actors[count++] = decider_of(&page->steps->as.items[i]);
+    return flow_names_begin(request, actors, count,
+                            JSON_GET(JSON_GET(page->decision, "input"), "items"), &page->names,
+                            finish_flow);
+}
+
+static enum op_result finish_load(struct web_request *request)
+{
+    struct flow_view_page *page = request->state;
+    struct flow_load *load = page->load;
     if (load->status == ERR_NOTFOUND)
-        return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+        return web_reply_missing(request, "There is no such flow.");
     if (load->status != OK)
         return web_reply_database(request, load->status);
     ASSERT(load->tmpl);
     /* The view is the same text that the API answers with; the page is rendered from it. */
-    slice text = flow_load_render_view(load);
-    const struct json *whole =
-        text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
+    struct arena *arena = &request->op.arena;
+    slice text = arena_dup(arena, flow_load_render_view(load));
+    const struct json *whole = text.len > 0 ? json_parse(arena, text, &json_limits_provider, NULL)
+                                            : NULL;
     if (!whole)
         return web_reply_database(request, ERR_NOMEM);
-    write_flow(request, load, whole, view_begin(&view));
-    return web_reply_view(request, 200, "flow", &view);
+    page->flow = load->whole.flow;
+    page->name = arena_dup(arena, load->tmpl->name);
+    page->actor = arena_dup(arena, load->whole.actor);
+    page->has_ended = flow_load_has_ended(load);
+    page->record = JSON_GET(whole, "flow");
+    page->steps = JSON_GET(whole, "steps");
+    page->decision = waiting_step(page->steps);
+    return name_those_of_flow(request);
 }
 
-const struct web_page web_flow = {.route = "/flows/{id}",
-                                  .access = WEB_SESSION,
-                                  .scope = SCOPE_READ,
-                                  .begin = begin_flow,
-                                  .finish = finish_flow};
+enum op_result web_flow(struct web_request *request)
+{
+    struct flow_view_page *page = ARENA_NEW(&request->op.arena, struct flow_view_page);
+    struct uuid id;
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    if (!page)
+        return web_reply_database(request, ERR_NOMEM);
+    request->state = page;
+    page->load =
+        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    return page->load ? web_wait(request, finish_load) : web_reply_database(request, ERR_NOMEM);
+}

@@ -7,15 +7,15 @@
 struct doing {
     struct flow_command command;
     struct flow_request in;
-    bool is_audited;
 };
 
-enum op_result web_begin_command(struct web_request *request, const struct flow_request *in)
+enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
+                                 web_step *then)
 {
     struct doing *doing = ARENA_NEW(&request->op.arena, struct doing);
     ASSERT(request->session.is_open && !request->state);
     if (!doing)
-        return web_reply_database(request, ERR_BUSY);
+        return web_reply_database(request, ERR_NOMEM);
     /* `in` may be on the caller's stack; the command reads this copy until it ends. */
     doing->in = *in;
     doing->in.account_id = request->session.account_id;
@@ -23,7 +23,7 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     doing->in.request_id = request->exchange->request_id;
     request->state = doing;
     flow_command_start(request->web->config.flow, &doing->command, &doing->in, &request->op);
-    return OP_WAIT;
+    return web_wait(request, then);
 }
 
 const struct flow_command *web_command_of(const struct web_request *request)
@@ -39,19 +39,22 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
     ASSERT(command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED);
     switch (command->answer) {
     case FLOW_ANSWER_NOT_FOUND:
-        return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+        return web_reply_missing(request, "There is no such flow.");
     case FLOW_ANSWER_NO_TEMPLATE:
-        return web_reply_problem(request, 404, SLICE("No such template"),
-                                 SLICE("It may have been removed; reload the list."));
+        return web_reply_problem(request, 404, "No such template",
+                                 "It may have been removed; reload the list.");
     case FLOW_ANSWER_CONFLICT:
     case FLOW_ANSWER_INVALID:
         return web_reply_problem(
-            request, 409, SLICE("Not done"),
-            arena_printf(&request->op.arena,
-                         "%.*s. The flow may have changed since its page was loaded; reload it.",
-                         SLICE_ARG(command->message)));
-    /* The ASSERT excludes the last two; they are listed for -Wswitch. */
+            request, 409, "Not done",
+            "%.*s. The flow may have changed since its page was loaded; reload it.",
+            SLICE_ARG(command->message));
     case FLOW_ANSWER_UNAVAILABLE:
+        if (command->message.ptr)
+            return web_reply_problem(request, 503, "Not available now", "%.*s.",
+                                     SLICE_ARG(command->message));
+        break;
+    /* The ASSERT excludes the last two; they are listed for -Wswitch. */
     case FLOW_ANSWER_REPEATED:
     case FLOW_ANSWER_DONE:
         break;
@@ -73,6 +76,44 @@ static enum op_result reply_done(struct web_request *request, const char *notice
 
 /* ---- approve, reject ---- */
 
+/* The form was sent twice, or another person made the same decision first. Neither is an error. */
+static enum op_result reply_decided(struct web_request *request, const struct flow_command *command)
+{
+    struct json_writer *w = view_begin(request);
+    bool is_own = slice_eq(command->earlier.by, command->in.actor);
+    json_member_str(w, "id", request->match.params[0]);
+    json_member_bool(w, "approved", command->earlier.is_approved);
+    json_member_str(w, "by", is_own ? SLICE_NONE : command->earlier.by);
+    view_time(w, "at", command->earlier.at);
+    /* A note belongs to one decision; the later note has nothing to be stored with. */
+    json_member_bool(w, "has_note", command->in.note.ptr != NULL);
+    return web_reply_view(request, 200, "flow_decided");
+}
+
+static enum op_result reply_audited(struct web_request *request)
+{
+    const struct doing *doing = request->state;
+    flow_decision_audited(&request->op, &request->query);
+    return reply_done(request, doing->in.kind == FLOW_COMMAND_APPROVE ? "approved" : "rejected");
+}
+
+static enum op_result finish_decision(struct web_request *request)
+{
+    /* A conflict with the same decision is a success for the reader. */
+    const struct doing *doing = request->state;
+    const struct flow_command *command = &doing->command;
+    bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
+    if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr &&
+        command->earlier.is_approved == is_approved)
+        return reply_decided(request, command);
+    /* The decision is committed; its audit event follows, and the reply waits for it. */
+    if (command->answer != FLOW_ANSWER_DONE)
+        return web_refuse_command(request, command);
+    flow_decision_audit(request->web->config.pool, &request->query, &request->op, &doing->in,
+                        web_client_address(request), SLICE("dashboard"));
+    return web_wait(request, reply_audited);
+}
+
 static enum op_result begin_decision(struct web_request *request, enum flow_command_kind kind)
 {
     struct flow_request in = {.kind = kind};
@@ -84,84 +125,31 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
     if (in.note.len == 0)
         in.note = SLICE_NONE;
     if (!flow_note_fits(in.note))
-        return web_reply_problem(request, 400, SLICE("Not done"),
-                                 SLICE("The note has over 2,000 characters."));
+        return web_reply_problem(request, 400, "Not done", "The note has over 2,000 characters.");
     /* Without a valid revision there is no approval: it would not be bound to any page. */
     if (in.step_key.len == 0 || !slice_to_i64(web_field(request, "rev"), &in.rev) || in.rev < 1)
-        return web_reply_problem(request, 400, SLICE("Not done"),
-                                 SLICE("The form is not complete; load the flow's page again."));
-    return web_begin_command(request, &in);
+        return web_reply_problem(request, 400, "Not done",
+                                 "The form is not complete; load the flow's page again.");
+    return web_begin_command(request, &in, finish_decision);
 }
 
-/* The form was sent twice, or another person made the same decision first. Neither is an error. */
-static enum op_result reply_decided(struct web_request *request, const struct flow_command *command)
-{
-    struct view view;
-    struct json_writer *w = view_begin(&view);
-    bool is_own = slice_eq(command->earlier.by, command->in.actor);
-    json_member_str(w, "id", request->match.params[0]);
-    json_member_bool(w, "approved", command->earlier.is_approved);
-    json_member_str(w, "by", is_own ? SLICE_NONE : command->earlier.by);
-    view_time(w, "at", command->earlier.at);
-    /* A note belongs to one decision; the later note has nothing to be stored with. */
-    json_member_bool(w, "has_note", command->in.note.ptr != NULL);
-    return web_reply_view(request, 200, "flow_decided", &view);
-}
-
-static enum op_result finish_decision(struct web_request *request)
-{
-    /* A conflict with the same decision is a success for the reader. */
-    struct doing *doing = request->state;
-    const struct flow_command *command = &doing->command;
-    bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
-    if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr &&
-        command->earlier.is_approved == is_approved)
-        return reply_decided(request, command);
-    /* The decision is committed; its audit event follows, and the reply waits for it. */
-    if (doing->command.answer == FLOW_ANSWER_DONE && !doing->is_audited) {
-        doing->is_audited = true;
-        flow_decision_audit(request->web->config.pool, &request->query, &request->op, &doing->in,
-                            web_client_address(request), SLICE("dashboard"));
-        return OP_WAIT;
-    }
-    if (doing->is_audited)
-        flow_decision_audited(&request->op, &request->query);
-    return reply_done(request, is_approved ? "approved" : "rejected");
-}
-
-static enum op_result begin_approve(struct web_request *request)
+enum op_result web_flow_approve(struct web_request *request)
 {
     return begin_decision(request, FLOW_COMMAND_APPROVE);
 }
-
-static enum op_result begin_reject(struct web_request *request)
+enum op_result web_flow_reject(struct web_request *request)
 {
     return begin_decision(request, FLOW_COMMAND_REJECT);
 }
 
-const struct web_page web_flow_approve = {.route = "/flows/{id}/approve",
-                                          .access = WEB_SESSION,
-                                          .scope = SCOPE_APPROVE,
-                                          .begin = begin_approve,
-                                          .finish = finish_decision};
-const struct web_page web_flow_reject = {.route = "/flows/{id}/reject",
-                                         .access = WEB_SESSION,
-                                         .scope = SCOPE_APPROVE,
-                                         .begin = begin_reject,
-                                         .finish = finish_decision};
-
 /* ---- resume, cancel ---- */
 
-static enum op_result begin_plain(struct web_request *request, enum flow_command_kind kind)
+static enum op_result begin_plain(struct web_request *request, enum flow_command_kind kind,
+                                  web_step *then)
 {
     struct flow_request in = {.kind = kind};
     /* web_path_uuid has sent a 404 if it fails. */
-    return web_path_uuid(request, 0, &in.flow_id) ? web_begin_command(request, &in) : OP_DONE;
-}
-
-static enum op_result begin_resume(struct web_request *request)
-{
-    return begin_plain(request, FLOW_COMMAND_RESUME);
+    return web_path_uuid(request, 0, &in.flow_id) ? web_begin_command(request, &in, then) : OP_DONE;
 }
 
 static enum op_result finish_resume(struct web_request *request)
@@ -169,23 +157,16 @@ static enum op_result finish_resume(struct web_request *request)
     return reply_done(request, "resumed");
 }
 
-static enum op_result begin_cancel_command(struct web_request *request)
-{
-    return begin_plain(request, FLOW_COMMAND_CANCEL);
-}
-
 static enum op_result finish_cancel(struct web_request *request)
 {
     return reply_done(request, "cancelled");
 }
 
-const struct web_page web_flow_resume = {.route = "/flows/{id}/resume",
-                                         .access = WEB_SESSION,
-                                         .scope = SCOPE_EXECUTE,
-                                         .begin = begin_resume,
-                                         .finish = finish_resume};
-const struct web_page web_flow_cancel = {.route = "/flows/{id}/cancel",
-                                         .access = WEB_SESSION,
-                                         .scope = SCOPE_EXECUTE,
-                                         .begin = begin_cancel_command,
-                                         .finish = finish_cancel};
+enum op_result web_flow_resume(struct web_request *request)
+{
+    return begin_plain(request, FLOW_COMMAND_RESUME, finish_resume);
+}
+enum op_result web_flow_cancel(struct web_request *request)
+{
+    return begin_plain(request, FLOW_COMMAND_CANCEL, finish_cancel);
+}

@@ -1,11 +1,11 @@
 /*
- * Server-sent events for a flow's page: they say that the flow has changed, not what; the page then
- * requests the new content. An event's id is the flow's revision. The page sends the revision that
- * it shows (`since`), and a browser that reconnects sends the last id it received (Last-Event-ID):
- * a known revision is not sent again, so that many browsers that reconnect at once request nothing.
- * The stream ends with the flow, when the session's key is revoked, when the server drains, and
- * after STREAM_MS_MAX; the browser reconnects by itself, and gets the sign-in page if the key was
- * revoked.
+ * Server-sent events for a flow's page, and for the pages of an account as a whole: they say that
+ * something has changed, not what; the page then requests the new content. An event's id is the
+ * flow's revision, or the account's stamp (flow.h). The page sends the one that it shows (`since`),
+ * and a browser that reconnects sends the last id it received (Last-Event-ID): a known one is not
+ * sent again, so that many browsers that reconnect at once request nothing. The stream ends with
+ * the flow, when the session's key is revoked, when the server drains, and after STREAM_MS_MAX; the
+ * browser reconnects by itself, and gets the sign-in page if the key was revoked.
  */
 #include <stdio.h>
 
@@ -18,9 +18,9 @@ struct events {
     struct flow_watch watch;
     struct op_timer timer;
     uint64_t until_ns;
-    int64_t known_rev;      /* the revision that the browser has */
+    int64_t known_rev;      /* the revision or stamp that the browser has */
     struct flow_load *load; /* until the stream begins: whether the flow exists, its revision */
-    bool has_news, has_begun;
+    bool has_news;
     struct vault_guard guard;
     bool is_refused; /* the session's key was revoked while the stream was open */
 };
@@ -50,30 +50,10 @@ static int64_t read_known(struct web_request *request)
     return slice_to_i64(last.len > 0 ? last : web_query(request, "since"), &rev) ? rev : 0;
 }
 
-static enum op_result begin_events(struct web_request *request)
-{
-    struct events *events = ARENA_NEW(&request->op.arena, struct events);
-    struct uuid id;
-    if (!events)
-        return web_reply_database(request, ERR_BUSY);
-    if (!web_path_uuid(request, 0, &id))
-        return OP_DONE;
-    events->watch = (struct flow_watch){
-        .account_id = request->session.account_id, .flow_id = id, .on_change = on_change};
-    events->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
-    events->known_rev = read_known(request);
-    /* on_end is set only once the watch and the guard exist (begin_stream). */
-    request->state = events;
-    events->load =
-        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
-    return events->load ? OP_WAIT : web_reply_database(request, ERR_BUSY);
-}
-
 /* Runs also when the browser has disconnected. */
 static void stop_watching(struct web_request *request)
 {
     struct events *events = request->state;
-    ASSERT(events->has_begun); /* before that there is neither a watch nor a guard */
     flow_watch_remove(&events->watch);
     vault_guard_stop(&events->guard);
 }
@@ -90,7 +70,7 @@ static enum op_result end_stream(struct web_request *request)
 static int send_event(struct web_request *request, struct events *events)
 {
     char text[48];
-    ASSERT(events->has_begun && !request->frame.is_answered);
+    ASSERT(!request->frame.is_answered);
     if (!events->has_news)
         return http_reply_chunk(request->exchange, SLICE(": heartbeat\n\n"));
     events->has_news = false;
@@ -99,21 +79,46 @@ static int send_event(struct web_request *request, struct events *events)
     return http_reply_chunk(request->exchange, slice_of(text, (size_t)len));
 }
 
-static enum op_result begin_stream(struct web_request *request, struct events *events)
+static enum op_result go_on_stream(struct web_request *request)
+{
+    struct events *events = request->state;
+    bool is_over = events->is_refused || loop_now_ns(request->op.loop) >= events->until_ns ||
+                   http_server_is_draining(request->exchange->server);
+    /* A slow reader is skipped: a change is not lost, since has_news stays set. */
+    bool is_slow = http_reply_pending(request->exchange) > SLOW_BYTES;
+    /* The event is sent before the sleep, so that a change that came meanwhile goes out at once. */
+    if (is_over || (!is_slow && send_event(request, events) != OK))
+        return end_stream(request);
+    op_sleep(&request->op, &events->timer, HEARTBEAT_MS, "a change");
+    return web_wait(request, go_on_stream);
+}
+
+/* From here on there is a reply under way, and errors can only end it. */
+static void open_stream(struct web_request *request)
 {
     static const struct http_header headers[] = {
         {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
         {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
         {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")},
     };
+    struct events *events = request->state;
+    /* Watched before the first event is written: a change in between is not lost. */
+    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
+    flow_watch_add(request->web->config.flow, &events->watch);
+    events->guard.on_refused = on_refused;
+    vault_guard_start(request->web->config.auth, &events->guard, &request->check.caller);
+    request->on_end = stop_watching;
+}
+
+static enum op_result begin_stream(struct web_request *request)
+{
+    struct events *events = request->state;
     const struct flow_load *load = events->load;
     bool has_ended = load->status == OK && flow_load_has_ended(load);
     if (load->status == ERR_NOTFOUND)
-        return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+        return web_reply_missing(request, "There is no such flow.");
     if (load->status != OK)
         return web_reply_database(request, load->status);
-    /* From here on there is a reply under way, and errors can only end it. */
-    events->has_begun = true;
     events->watch.rev = load->whole.flow.rev;
     events->load = NULL;
     events->has_news = events->watch.rev != events->known_rev;
@@ -122,40 +127,52 @@ static enum op_result begin_stream(struct web_request *request, struct events *e
         http_reply(request->exchange, 204, NULL, 0, SLICE_NONE);
         return OP_DONE;
     }
-    /* Watched before the first event is written: a change in between is not lost. */
-    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
-    flow_watch_add(request->web->config.flow, &events->watch);
-    events->guard.on_refused = on_refused;
-    vault_guard_start(request->web->config.auth, &events->guard, &request->check.caller);
-    request->on_end = stop_watching;
+    open_stream(request);
     /* A flow that has ended gets its one event, so that the page can load the final state. */
     if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
-        return OP_NEXT;
+        return go_on_stream(request);
     (void)!send_event(request, events);
     return end_stream(request);
 }
 
-static enum op_result finish_events(struct web_request *request)
+/* The nil id: of the account. NULL: answered. on_end is set only once the watch and the guard exist
+ * (open_stream). */
+static struct events *make_events(struct web_request *request, struct uuid flow_id)
 {
-    struct events *events = request->state;
-    if (!events->has_begun) {
-        enum op_result result = begin_stream(request, events);
-        if (result != OP_NEXT)
-            return result;
+    struct events *events = ARENA_NEW(&request->op.arena, struct events);
+    if (!events) {
+        (void)web_reply_database(request, ERR_NOMEM);
+        return NULL;
     }
-    bool is_over = events->is_refused || loop_now_ns(request->op.loop) >= events->until_ns ||
-                   http_server_is_draining(request->exchange->server);
-    /* A slow reader is skipped: a change is not lost, since has_news stays set. */
-    bool is_slow = http_reply_pending(request->exchange) > SLOW_BYTES;
-    /* The event is sent before the sleep, so that a change that came meanwhile goes out at once. */
-    if (is_over || (!is_slow && send_event(request, events) != OK))
-        return end_stream(request);
-    op_sleep(&request->op, &events->timer, HEARTBEAT_MS, "a change of the flow");
-    return OP_WAIT;
+    events->known_rev = read_known(request);
+    events->watch = (struct flow_watch){.account_id = request->session.account_id,
+                                        .flow_id = flow_id,
+                                        .rev = events->known_rev,
+                                        .on_change = on_change};
+    events->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
+    request->state = events;
+    return events;
 }
 
-const struct web_page web_flow_events = {.route = "/flows/{id}/events",
-                                         .access = WEB_SESSION,
-                                         .scope = SCOPE_READ,
-                                         .begin = begin_events,
-                                         .finish = finish_events};
+enum op_result web_flow_events(struct web_request *request)
+{
+    struct uuid id;
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    struct events *events = make_events(request, id);
+    if (!events)
+        return OP_DONE;
+    events->load =
+        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    return events->load ? web_wait(request, begin_stream) : web_reply_database(request, ERR_NOMEM);
+}
+
+/* The first poll of the account's stamp finds whether the browser has the present one. */
+enum op_result web_account_events(struct web_request *request)
+{
+    if (!make_events(request, (struct uuid){{0}}))
+        return OP_DONE;
+    open_stream(request);
+    return request->exchange->head.method == HTTP_METHOD_HEAD ? end_stream(request)
+                                                              : go_on_stream(request);
+}

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "web/flow_decision.h"
 #include "web/once.h"
-#include "web/pages.h"
 
 enum { FLOWS_A_PAGE = 25, LONG_TEXT_CHARS = 4000, ONCE_FLOW = 'f' };
 
@@ -34,32 +34,14 @@ void view_flow(struct json_writer *w, const struct flow_row *flow)
     json_close(w, '}');
 }
 
-static enum op_result begin_flows_page(struct web_request *request)
-{
-    /* An unknown status filters nothing. */
-    struct flow_filter filter = {
-        .account_id = request->session.account_id,
-        .status = status_of(web_query(request, "status")),
-        .is_for_approval = slice_eq_cstr(web_query(request, "status"), approval),
-        .limit = FLOWS_A_PAGE,
-    };
-    slice before = web_query(request, "before");
-    if (before.ptr && !uuid_parse(before, &filter.before))
-        return web_reply_problem(request, 404, SLICE("Not found"),
-                                 SLICE("There is no page at this address."));
-    request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->op);
-    return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
-}
-
 static enum op_result finish_flows_page(struct web_request *request)
 {
     struct flow_page *page = request->state;
     slice status = web_query(request, "status");
-    struct view view;
     if (page->status != OK)
         return web_reply_database(request, page->status);
     ASSERT(page->count <= FLOWS_A_PAGE);
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_open(w, "flows", '[');
     for (size_t i = 0; i < page->count; i++)
         view_flow(w, &page->rows[i]);
@@ -69,19 +51,33 @@ static enum op_result finish_flows_page(struct web_request *request)
         json_put_str(w, slice_cstr(statuses[i]));
     json_close(w, ']');
     json_member_str(w, "status", status_of(status) < 0 ? SLICE("") : status);
+    view_templates(request, w);
+    json_member_str(w, "template", web_query(request, "template"));
     /* Fewer rows than a page holds: there are no older ones. */
     if (page->count == FLOWS_A_PAGE)
         view_id(w, "older", page->rows[page->count - 1].id);
     else
         json_member_str(w, "older", SLICE_NONE);
-    return web_reply_view(request, 200, "flows", &view);
+    return web_reply_view(request, 200, "flows");
 }
 
-const struct web_page web_flows = {.route = "/flows",
-                                   .access = WEB_SESSION,
-                                   .scope = SCOPE_READ,
-                                   .begin = begin_flows_page,
-                                   .finish = finish_flows_page};
+enum op_result web_flows(struct web_request *request)
+{
+    /* An unknown status filters nothing. */
+    struct flow_filter filter = {
+        .account_id = request->session.account_id,
+        .status = status_of(web_query(request, "status")),
+        .is_for_approval = slice_eq_cstr(web_query(request, "status"), approval),
+        .template_key = web_query(request, "template"),
+        .limit = FLOWS_A_PAGE,
+    };
+    slice before = web_query(request, "before");
+    if (before.ptr && !uuid_parse(before, &filter.before))
+        return web_reply_missing(request, "There is no page at this address.");
+    request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->op);
+    return request->state ? web_wait(request, finish_flows_page)
+                          : web_reply_database(request, ERR_NOMEM);
+}
 
 /* ---- starting a flow ---- */
 
@@ -150,8 +146,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status,
                                  const struct flow_template *tmpl, slice problem)
 {
     const struct json *properties = properties_of(tmpl);
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     /* After an error the form comes back with what was typed (web_field), and a fresh id. */
     json_member_str(w, "problem", problem);
     json_member_str(w, "key", tmpl->key);
@@ -162,34 +157,21 @@ static enum op_result reply_form(struct web_request *request, unsigned status,
     for (size_t i = 0; properties && i < properties->count; i++)
         write_input(request, tmpl, &properties->as.members[i], w);
     json_close(w, ']');
-    return web_reply_view(request, status, "flow_start", &view);
+    return web_reply_view(request, status, "flow_start");
 }
 
-static enum op_result begin_new(struct web_request *request)
+enum op_result web_flow_new(struct web_request *request)
 {
-    const struct flow_template_set *set = templates_of(request);
     slice asked = web_query(request, "template");
     /* A form that comes back after signing in has the template in a field. */
     slice wanted = asked.ptr ? asked : web_field(request, "template");
-    const struct flow_template *tmpl = wanted.ptr ? flow_template_set_find(set, wanted) : NULL;
-    struct view view;
+    const struct flow_template *tmpl =
+        wanted.ptr ? flow_template_set_find(templates_of(request), wanted) : NULL;
     if (tmpl)
         return reply_form(request, 200, tmpl, SLICE_NONE);
-    struct json_writer *w = view_begin(&view);
-    json_member_open(w, "templates", '[');
-    for (size_t i = 0; i < set->count; i++) {
-        json_open(w, '{');
-        json_member_str(w, "key", set->items[i]->key);
-        json_member_str(w, "name", set->items[i]->name);
-        json_member_str(w, "description", set->items[i]->description);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-    return web_reply_view(request, 200, "flow_new", &view);
+    view_templates(request, view_begin(request));
+    return web_reply_view(request, 200, "flow_new");
 }
-
-const struct web_page web_flow_new = {
-    .route = "/flows/new", .access = WEB_SESSION, .scope = SCOPE_EXECUTE, .begin = begin_new};
 
 /* Line ends as programs expect them; browsers send CR LF. */
 static slice plain_lines(struct arena *arena, slice text)
@@ -240,28 +222,6 @@ static const struct json *read_input(struct web_request *request, const struct f
     return arena->is_exhausted ? NULL : input;
 }
 
-static enum op_result begin_start(struct web_request *request)
-{
-    slice key = web_field(request, "template");
-    const struct flow_template *tmpl = flow_template_set_find(templates_of(request), key);
-    struct flow_request in = {
-        .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
-    if (!tmpl)
-        return web_reply_problem(request, 404, SLICE("No such template"),
-                                 SLICE("It may have been removed; reload the list."));
-    slice once = once_read_field(request, ONCE_FLOW);
-    if (once.len != 1 + sizeof(in.flow_id.bytes))
-        return reply_form(request, 400, tmpl,
-                          SLICE("This form is too old, or from another session; nothing was "
-                                "started. Check it and press Start again."));
-    /* The first byte is the kind, the rest the flow's id. */
-    memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
-    in.input = read_input(request, tmpl);
-    if (!in.input)
-        return web_reply_database(request, ERR_NOMEM);
-    return web_begin_command(request, &in);
-}
-
 static enum op_result finish_start(struct web_request *request)
 {
     const struct flow_command *command = web_command_of(request);
@@ -279,8 +239,24 @@ static enum op_result finish_start(struct web_request *request)
                               "started");
 }
 
-const struct web_page web_flow_start = {.route = "/flows/new",
-                                        .access = WEB_SESSION,
-                                        .scope = SCOPE_EXECUTE,
-                                        .begin = begin_start,
-                                        .finish = finish_start};
+enum op_result web_flow_start(struct web_request *request)
+{
+    slice key = web_field(request, "template");
+    const struct flow_template *tmpl = flow_template_set_find(templates_of(request), key);
+    struct flow_request in = {
+        .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
+    if (!tmpl)
+        return web_reply_problem(request, 404, "No such template",
+                                 "It may have been removed; reload the list.");
+    slice once = once_read_field(request, ONCE_FLOW);
+    if (once.len != 1 + sizeof(in.flow_id.bytes))
+        return reply_form(request, 400, tmpl,
+                          SLICE("This form is too old, or from another session; nothing was "
+                                "started. Check it and press Start again."));
+    /* The first byte is the kind, the rest the flow's id. */
+    memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
+    in.input = read_input(request, tmpl);
+    if (!in.input)
+        return web_reply_database(request, ERR_NOMEM);
+    return web_begin_command(request, &in, finish_start);
+}

@@ -3,7 +3,8 @@
  * sealed into it: a second press or a reload makes no second key, and still displays the first. The
  * text is on the page that answers, and nowhere else.
  *
- * A key never gets a scope that the creator's own key lacks.
+ * A key never gets a scope that the creator's own key lacks, and one that is bound to addresses
+ * makes none.
  */
 #include <stdio.h>
 
@@ -47,17 +48,22 @@ static const char *state_of(const struct api_key *key)
 
 static void write_key(struct web_request *request, const struct api_key *key, struct json_writer *w)
 {
-    char scopes[33];
     json_open(w, '{');
     view_id(w, "id", key->id);
     json_member_str(w, "name", key->name);
     json_member_str(w, "state", slice_cstr(state_of(key)));
     json_member_bool(w, "own", uuid_eq(key->id, request->session.key_id));
     json_member_str(w, "prefix", key->prefix);
-    json_member_str(w, "scopes", scopes_format(key->scopes, scopes));
+    json_member_open(w, "scopes", '[');
+    for (size_t i = 0; i < ARRAY_LEN(choices); i++)
+        if (key->scopes & (uint32_t)choices[i].scope)
+            view_choice(w, slice_cstr(scope_name(choices[i].scope)),
+                        slice_cstr(choices[i].meaning));
+    json_close(w, ']');
     view_time(w, "created_at", key->created_at);
     view_time(w, "expires_at", key->expires_at);
     view_time(w, "last_used_at", key->last_used_at);
+    json_member_str(w, "addresses", key->addresses);
     json_close(w, '}');
 }
 
@@ -107,22 +113,14 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
 static enum op_result reply_keys(struct web_request *request, slice problem,
                                  const struct api_key *keys, size_t count)
 {
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "problem", problem);
     write_key_form(request, w);
     json_member_open(w, "keys", '[');
     for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
         write_key(request, &keys[i], w);
     json_close(w, ']');
-    return web_reply_view(request, problem.ptr ? 400 : 200, "keys", &view);
-}
-
-static enum op_result begin_keys_page(struct web_request *request)
-{
-    store_api_key_list(request->web->config.pool, &request->query, &request->op,
-                       request->session.account_id);
-    return OP_WAIT;
+    return web_reply_view(request, problem.ptr ? 400 : 200, "keys");
 }
 
 static enum op_result finish_keys_page(struct web_request *request)
@@ -135,36 +133,18 @@ static enum op_result finish_keys_page(struct web_request *request)
     return reply_keys(request, SLICE_NONE, keys, count);
 }
 
-const struct web_page web_keys = {.route = "/keys",
-                                  .access = WEB_SESSION,
-                                  .scope = SCOPE_ADMIN,
-                                  .begin = begin_keys_page,
-                                  .finish = finish_keys_page};
-
-/* ---- the audit trail ---- */
-
-static void audit_key(struct web_request *request, slice kind, const struct api_key *key)
+enum op_result web_keys(struct web_request *request)
 {
-    char id[UUID_TEXT_LEN + 1], scopes[33];
-    uuid_format(key->id, id);
-    web_audit(request, kind,
-              key->prefix.ptr
-                  /* Of a revoked key only the id is known here: the statement returns no more. */
-                  ? arena_printf(&request->op.arena,
-                                 "\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\"", id,
-                                 SLICE_ARG(key->prefix),
-                                 SLICE_ARG(scopes_format(key->scopes, scopes)))
-                  : arena_printf(&request->op.arena, "\"key_id\":\"%s\"", id));
+    store_api_key_list(request->web->config.pool, &request->query, &request->op,
+                       request->session.account_id);
+    return web_wait(request, finish_keys_page);
 }
 
 /* ---- creating a key ---- */
 
-enum creation { CREATION_BEGUN, CREATION_STORED, CREATION_FOUND };
-
 struct creating {
     slice text; /* of the key, in the op's arena */
     struct api_key key;
-    enum creation phase; /* what is waited for: the row, its audit event, or the earlier row */
 };
 
 static void on_create_end(struct web_request *request)
@@ -190,12 +170,67 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
     return false;
 }
 
-static enum op_result begin_create(struct web_request *request)
+static enum op_result reply_key(struct web_request *request, unsigned status)
+{
+    const struct creating *it = request->state;
+    struct json_writer *w = view_begin(request);
+    json_member_str(w, "key", it->text);
+    request->holds_secret = true;
+    return web_reply_view(request, status, "key_new");
+}
+
+/* The form was sent before: the key exists, and a browser that sent the form twice has displayed
+ * only the second answer. */
+static enum op_result reply_repeated(struct web_request *request)
+{
+    const struct creating *it = request->state;
+    struct api_key row;
+    int status = store_api_key_find_result(&request->query, &row);
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    /* The hash finds the key; its id proves that this very form made it. */
+    if (status == OK && uuid_eq(row.id, it->key.id) && !row.revoked_at &&
+        clock_wall_us() - row.created_at < reveal_us)
+        return reply_key(request, 200);
+    return web_reply_problem(request, 409, "This key was created before",
+                             "The form was sent twice and created one key. Its text was "
+                             "displayed then and is not stored. If you do not have it, "
+                             "revoke the key and create another.");
+}
+
+static enum op_result reply_created(struct web_request *request)
+{
+    web_audited(request);
+    return reply_key(request, 201);
+}
+
+static enum op_result finish_create(struct web_request *request)
+{
+    const struct creating *it = request->state;
+    const struct api_key *key = &it->key;
+    char id[UUID_TEXT_LEN + 1], scopes[33];
+    int status = store_done_result(&request->query);
+    if (status == ERR_INVALID) { /* a key with this id exists */
+        store_api_key_find(request->web->config.pool, &request->query, &request->op, key->hash,
+                           NULL);
+        return web_wait(request, reply_repeated);
+    }
+    if (status != OK)
+        return web_reply_database(request, status);
+    uuid_format(key->id, id);
+    web_audit(request, SLICE("key.created"),
+              arena_printf(&request->op.arena,
+                           "\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\"", id,
+                           SLICE_ARG(key->prefix), SLICE_ARG(scopes_format(key->scopes, scopes))));
+    return web_wait(request, reply_created);
+}
+
+enum op_result web_key_create(struct web_request *request)
 {
     struct creating *it = ARENA_NEW(&request->op.arena, struct creating);
     /* on_create_end is set below, once there is a text to wipe. */
     if (!it)
-        return web_reply_database(request, ERR_BUSY);
+        return web_reply_database(request, ERR_NOMEM);
     struct api_key *key = &it->key;
     for (size_t i = 0; i < ARRAY_LEN(choices); i++)
         if (web_field(request, choices[i].field).ptr)
@@ -209,6 +244,10 @@ static enum op_result begin_create(struct web_request *request)
                           SLICE("Choose at least one scope, of those that your own key has."));
     if (!read_expiry(request, &key->expires_at))
         return refuse_key(request, SLICE("Choose when the key expires."));
+    if (request->check.grant.is_bound)
+        return refuse_key(request,
+                          SLICE("Your own key is bound to addresses, which a key made here "
+                                "would not be. Use `sluice keys create`."));
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
         return refuse_key(request,
@@ -226,111 +265,43 @@ static enum op_result begin_create(struct web_request *request)
     key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
     key->created_at = clock_wall_us();
     store_api_key_create(request->web->config.pool, &request->query, &request->op, key);
-    return OP_WAIT;
+    return web_wait(request, finish_create);
 }
-
-static enum op_result reply_key(struct web_request *request, unsigned status)
-{
-    const struct creating *it = request->state;
-    struct view view;
-    struct json_writer *w = view_begin(&view);
-    ASSERT(it->phase != CREATION_BEGUN); /* the key is stored, now or before */
-    json_member_str(w, "key", it->text);
-    return web_reply_view(request, status, "key_new", &view);
-}
-
-/* The form was sent before: the key exists, and a browser that sent the form twice has displayed
- * only the second answer. */
-static enum op_result reply_repeated(struct web_request *request)
-{
-    const struct creating *it = request->state;
-    struct api_key row;
-    int status = store_api_key_find_result(&request->query, &row);
-    if (status != OK && status != ERR_NOTFOUND)
-        return web_reply_database(request, status);
-    /* The hash finds the key; its id proves that this very form made it. */
-    if (status == OK && uuid_eq(row.id, it->key.id) && !row.revoked_at &&
-        clock_wall_us() - row.created_at < reveal_us)
-        return reply_key(request, 200);
-    return web_reply_problem(request, 409, SLICE("This key was created before"),
-                             SLICE("The form was sent twice and created one key. Its text was "
-                                   "displayed then and is not stored. If you do not have it, "
-                                   "revoke the key and create another."));
-}
-
-static enum op_result finish_create(struct web_request *request)
-{
-    struct creating *it = request->state;
-    if (it->phase == CREATION_STORED) {
-        web_audited(request);
-        return reply_key(request, 201);
-    }
-    if (it->phase == CREATION_FOUND)
-        return reply_repeated(request);
-    int status = store_done_result(&request->query);
-    if (status == ERR_INVALID) { /* a key with this id exists */
-        it->phase = CREATION_FOUND;
-        store_api_key_find(request->web->config.pool, &request->query, &request->op, it->key.hash,
-                           NULL);
-        return OP_WAIT;
-    }
-    if (status != OK)
-        return web_reply_database(request, status);
-    it->phase = CREATION_STORED;
-    audit_key(request, SLICE("key.created"), &it->key);
-    return OP_WAIT;
-}
-
-const struct web_page web_key_create = {.route = "/keys",
-                                        .access = WEB_SESSION,
-                                        .scope = SCOPE_ADMIN,
-                                        .begin = begin_create,
-                                        .finish = finish_create};
 
 /* ---- revoking ---- */
 
-static enum op_result begin_revoke(struct web_request *request)
-{
-    struct api_key *key = ARENA_NEW(&request->op.arena, struct api_key);
-    if (!key)
-        return web_reply_database(request, ERR_BUSY);
-    if (!web_path_uuid(request, 0, &key->id))
-        return OP_DONE;
-    request->state = key;
-    store_api_key_revoke(request->web->config.pool, &request->query, &request->op,
-                         request->session.account_id, key->id);
-    return OP_WAIT;
-}
-
 static enum op_result finish_revoke(struct web_request *request)
 {
-    struct api_key *key = request->state;
+    const struct uuid *id = request->state;
     struct uuid account_id = request->session.account_id;
-    /* The second call: the row is changed, and its audit event is stored or lost. */
-    if (key->revoked_at) {
-        web_audited(request);
-        /* The session's own key was revoked, so its cookie is cleared, too. */
-        if (!uuid_eq(key->id, request->session.key_id))
-            return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
-        web_clear_cookie(request);
-        return web_reply_redirect(request, SLICE("/sign-in"), "own_key_revoked");
-    }
+    char text[UUID_TEXT_LEN + 1];
     int status = store_hit_result(&request->query);
     if (status == ERR_NOTFOUND)
-        return web_reply_problem(request, 404, SLICE("Not found"),
-                                 SLICE("The account has no such key."));
+        return web_reply_missing(request, "The account has no such key.");
     if (status != OK)
         return web_reply_database(request, status);
     /* Caches forget the account before the reply, so that the key's next request is refused. */
-    key->revoked_at = clock_wall_us();
     vault_auth_forget(request->web->config.auth, account_id);
     connect_account_changed(request->web->config.connect, account_id);
-    audit_key(request, SLICE("key.revoked"), key);
-    return OP_WAIT;
+    uuid_format(*id, text);
+    /* The session's own key was revoked, so its cookie is cleared, too. */
+    bool is_own = uuid_eq(*id, request->session.key_id);
+    if (is_own)
+        web_clear_cookie(request);
+    return web_audit_then_redirect(
+        request, SLICE("key.revoked"), arena_printf(&request->op.arena, "\"key_id\":\"%s\"", text),
+        is_own ? SLICE("/sign-in") : SLICE("/keys"), is_own ? "own_key_revoked" : "key_revoked");
 }
 
-const struct web_page web_key_revoke = {.route = "/keys/{id}/revoke",
-                                        .access = WEB_SESSION,
-                                        .scope = SCOPE_ADMIN,
-                                        .begin = begin_revoke,
-                                        .finish = finish_revoke};
+enum op_result web_key_revoke(struct web_request *request)
+{
+    struct uuid *id = ARENA_NEW(&request->op.arena, struct uuid);
+    if (!id)
+        return web_reply_database(request, ERR_NOMEM);
+    if (!web_path_uuid(request, 0, id))
+        return OP_DONE;
+    request->state = id;
+    store_api_key_revoke(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, *id);
+    return web_wait(request, finish_revoke);
+}

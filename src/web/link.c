@@ -9,17 +9,6 @@
 
 enum { TOKEN_BYTES = CONNECT_SESSION_TOKEN_BYTES };
 
-static void make_mark(struct web_link *link)
-{
-    struct buf hex;
-    buf_init(&hex, WEB_LINK_MARK_LEN);
-    /* Fails only for want of memory; web_link_read then sees an empty mark. */
-    encode_hex(&hex, slice_of(link->hash, WEB_LINK_MARK_LEN / 2));
-    if (buf_is_ok(&hex) && hex.len == WEB_LINK_MARK_LEN)
-        memcpy(link->mark, hex.ptr, WEB_LINK_MARK_LEN);
-    buf_deinit(&hex);
-}
-
 bool web_link_read(slice token, struct web_link *link)
 {
     struct buf bytes;
@@ -33,12 +22,12 @@ bool web_link_read(slice token, struct web_link *link)
         memcpy(link->account_id.bytes, bytes.ptr + 1, 16);
         /* The database has only the hash: a copy of the table opens no link. */
         vault_sha256(buf_slice(&bytes), link->hash);
-        make_mark(link);
+        encode_hex_in(link->mark, sizeof(link->mark), slice_of(link->hash, WEB_LINK_MARK_LEN / 2));
     } else {
         link->token = SLICE_NONE;
     }
     buf_deinit(&bytes);
-    return is_whole && link->mark[0];
+    return is_whole;
 }
 
 slice web_link_mark_of_state(slice state)

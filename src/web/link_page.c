@@ -4,8 +4,9 @@
 #include "web/link_page.h"
 
 #include "base/encode.h"
+#include "http/url.h"
 
-enum { TITLES_MAX = 8, PAGE_BYTES = 16 };
+enum { PAGE_BYTES = 16 };
 
 /* ---- a link that has ended ---- */
 
@@ -31,55 +32,12 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
         [LINK_GONE] = {410, "This link is no longer valid",
                        "The connection that it was for has been removed."},
     };
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     ASSERT((size_t)why < ARRAY_LEN(ends) && ends[why].title);
     json_member_str(w, "title", slice_cstr(ends[why].title));
     json_member_str(w, "text", slice_cstr(ends[why].text));
     json_member_str(w, "account", link ? link->account_name : SLICE_NONE);
-    return web_reply_view(request, ends[why].status, "link_over", &view);
-}
-
-/* ---- what access it gives ---- */
-
-static void write_titles(struct json_writer *w, const struct catalog_integration *app,
-                         enum catalog_level level, const char *verb)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < app->action_count; i++)
-        count += app->actions[i].level == level;
-    /* A level without actions has no line, and a long one says how many are left out. */
-    if (count == 0)
-        return;
-    json_open(w, '{');
-    json_member_str(w, "verb", slice_cstr(verb));
-    json_member_open(w, "titles", '[');
-    for (size_t i = 0, listed = 0; i < app->action_count && listed < TITLES_MAX; i++)
-        if (app->actions[i].level == level) {
-            json_put_str(w, app->actions[i].title);
-            listed++;
-        }
-    json_close(w, ']');
-    json_member_i64(w, "more", count > TITLES_MAX ? (int64_t)count - TITLES_MAX : 0);
-    json_close(w, '}');
-}
-
-/* What the scopes allow, as far as the manifest says: the actions, by level. */
-static void write_access(struct json_writer *w, const struct catalog_integration *app)
-{
-    const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
-    const struct json *scopes = auth ? auth->scopes : NULL;
-    json_member_open(w, "access", '[');
-    write_titles(w, app, LEVEL_READ, "Read");
-    write_titles(w, app, LEVEL_WRITE, "Write");
-    write_titles(w, app, LEVEL_DELETE, "Delete");
-    write_titles(w, app, LEVEL_ADMIN, "Administer");
-    json_close(w, ']');
-    /* Scopes are named only where OAuth requests some. */
-    json_member_open(w, "scopes", '[');
-    for (uint32_t i = 0; scopes && i < scopes->count; i++)
-        json_put_str(w, json_str(&scopes->as.items[i]));
-    json_close(w, ']');
+    return web_reply_view(request, ends[why].status, "link_over");
 }
 
 /* ---- before it is opened, and opened by this browser ---- */
@@ -88,14 +46,21 @@ static void write_access(struct json_writer *w, const struct catalog_integration
 static slice draw_page(struct web_request *request)
 {
     uint8_t bytes[PAGE_BYTES];
-    struct buf hex;
+    char text[2 * PAGE_BYTES + 1];
     ASSERT(request->link.token.ptr && !request->session.is_open);
     random_bytes(bytes, sizeof(bytes));
-    buf_init(&hex, sizeof(bytes) * 2);
-    encode_hex(&hex, slice_of(bytes, sizeof(bytes)));
-    slice page = buf_is_ok(&hex) ? arena_dup(&request->op.arena, buf_slice(&hex)) : SLICE_NONE;
-    buf_deinit(&hex);
-    return page;
+    encode_hex_in(text, sizeof(text), slice_of(bytes, sizeof(bytes)));
+    return arena_dup(&request->op.arena, slice_cstr(text));
+}
+
+/* The host at which the app itself asks; one that depends on the connection is not known here. */
+static void write_next_site(struct json_writer *w, const struct link_page *page)
+{
+    const struct catalog_auth *auth = catalog_auth_by(page->app, AUTH_OAUTH2);
+    struct url url;
+    bool is_known = auth && !page->lacks_client && slice_find_char(auth->authorize_url, '$') < 0 &&
+                    url_parse(auth->authorize_url, &url, NULL) == OK;
+    json_member_str(w, "next_site", is_known ? url.host : SLICE_NONE);
 }
 
 static void write_link(struct web_request *request, const struct link_page *page,
@@ -103,7 +68,9 @@ static void write_link(struct web_request *request, const struct link_page *page
 {
     const struct connect_session *link = &page->link;
     bool is_open = request->session.is_open;
-    write_access(w, page->app);
+    app_view_access(w, page->app, SLICE_NONE);
+    app_view_scopes(w, page->app);
+    write_next_site(w, page);
     json_member_str(w, "label", page->has_row ? page->row.label : SLICE_NONE);
     /* The account may require a certain login; the check itself is made when the app has answered.
      */
@@ -124,8 +91,7 @@ static void write_link(struct web_request *request, const struct link_page *page
 
 enum op_result link_reply_page(struct web_request *request, const struct link_page *page)
 {
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "account", page->link.account_name);
     json_member_str(w, "name", page->app->name);
     json_member_str(w, "acts_as", page->has_row ? app_acts_as(&page->row) : SLICE_NONE);
@@ -135,8 +101,8 @@ enum op_result link_reply_page(struct web_request *request, const struct link_pa
         /* Without a row the connection was deleted since, by the account. */
         json_member_bool(w, "has_connection", page->has_row);
         json_member_str(w, "label", page->has_row ? page->row.identity.label : SLICE_NONE);
-        return web_reply_view(request, 200, "link_done", &view);
+        return web_reply_view(request, 200, "link_done");
     }
     write_link(request, page, w);
-    return web_reply_view(request, 200, "link", &view);
+    return web_reply_view(request, 200, "link");
 }

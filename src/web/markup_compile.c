@@ -153,9 +153,12 @@ static bool is_url_attr(slice name)
     return is_one_of(name, names, ARRAY_LEN(names));
 }
 
-/* What is written before a part of a URL fixes scheme and host, or the beginning of a path. */
+/* What is written before a part of a URL fixes scheme and host, or the beginning of a path, or it
+ * is a place on this page. */
 static bool is_url_start(slice text)
 {
+    if (slice_starts_with(text, SLICE("#")))
+        return true;
     ptrdiff_t host = slice_find(text, SLICE("://"));
     if (slice_starts_with(text, SLICE("http://")) || slice_starts_with(text, SLICE("https://")))
         return slice_find_char(slice_from(text, (size_t)host + 3), '/') > 0;
@@ -164,7 +167,7 @@ static bool is_url_start(slice text)
 
 static bool is_whole_url(slice text)
 {
-    return text.len == 0 || text.ptr[0] == '#' || slice_eq_cstr(text, "/") || is_url_start(text);
+    return text.len == 0 || slice_eq_cstr(text, "/") || is_url_start(text);
 }
 
 /* What may hold values is a matter of its element and its name. */
@@ -424,9 +427,23 @@ static int compile_if(struct compiler *c, size_t at, slice test)
     return open_push(c, open);
 }
 
-static bool is_language(const struct compiler *c, slice name)
+static bool is_in_svg(const struct compiler *c)
+{
+    for (size_t i = 0; i < c->depth; i++)
+        if (slice_eq_cstr(c->open[i].name, "svg"))
+            return true;
+    return false;
+}
+
+/* A picture has elements of its own by two of the names: <title>, and <use href>. */
+static bool is_language(const struct compiler *c, slice name, const struct attr *attrs,
+                        size_t count)
 {
     static const char *const names[] = {"if", "else", "for", "use", "slot", "data"};
+    size_t at;
+    if (is_in_svg(c) && (slice_eq_cstr(name, "title") ||
+                         (slice_eq_cstr(name, "use") && attr_of(attrs, count, "href", &at).ptr)))
+        return false;
     bool is_title = slice_eq_cstr(name, "title") && !slice_eq_cstr(c->file->made.name, "frame");
     return is_title || is_one_of(name, names, ARRAY_LEN(names));
 }
@@ -504,9 +521,9 @@ static int compile_open(struct compiler *c, size_t from)
     int status = read_attrs(c, from, attrs, &count, &is_closed);
     if (status != OK)
         return status;
-    if (is_language(c, open.name))
+    if (is_language(c, open.name, attrs, count))
         return compile_language(c, from, open.name, attrs, count, is_closed);
-    if (is_closed)
+    if (is_closed && !is_in_svg(c))
         return fail(c, from,
                     "HTML ignores the slash of <%.*s/>: leave it out, or close the "
                     "element",
@@ -515,8 +532,8 @@ static int compile_open(struct compiler *c, size_t from)
     buf_append(&c->text, open.name);
     for (size_t i = 0; i < count && status == OK; i++)
         status = compile_attr(c, open.name, &attrs[i], &open);
-    buf_append_char(&c->text, '>');
-    if (status != OK || is_void(open.name))
+    buf_append_cstr(&c->text, is_closed ? "/>" : ">");
+    if (status != OK || is_closed || is_void(open.name))
         return status;
     status = open_push(c, open);
     bool is_raw = slice_eq_cstr(open.name, "script") || slice_eq_cstr(open.name, "style");

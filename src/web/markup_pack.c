@@ -119,10 +119,8 @@ const struct markup_set *markup_load(struct arena *arena, slice pack, struct err
     struct markup_set *set = ARENA_NEW(arena, struct markup_set);
     if (set)
         set->items = ARENA_ARRAY(arena, struct markup, MARKUP_FILES_MAX);
-    if (!set || !set->items) {
-        (void)err_set(err, ERR_NOMEM, "out of memory for the pages");
-        return NULL;
-    }
+    if (!set || !set->items)
+        return err_null(err, ERR_NOMEM, "out of memory for the pages");
     while (reader.rest.len > 0 && set->count < MARKUP_FILES_MAX)
         if (load_file(&reader, arena, &set->items[set->count++], err) != OK)
             return NULL;

@@ -1,111 +1,122 @@
 /*
- * The overview: what waits for a person, what failed lately, what is connected. Four
- * queries that run at the same time.
+ * The overview: what needs a person, how the flows stand, calls and what fails, what is connected;
+ * at first, what to begin with. Five queries that run at the same time.
  */
 #include "base/clock.h"
 #include "store/connection.h"
-#include "web/pages.h"
+#include "store/flow_inbox.h"
+#include "web/flow_decision.h"
+#include "web/overview_stats.h"
 
-enum { ROWS_MAX = 8, CONNECTIONS_MAX = 24, RECENT_MS = 7 * 24 * 60 * 60 * 1000 };
-
-struct overview {
-    struct flow_page *waiting, *failed;
-    struct pg_query connections; /* request->query: failed executions */
+enum {
+    ROWS_MAX = 8,
+    CONNECTIONS_MAX = 24,
+    DAY_MS = 24 * 60 * 60 * 1000,
 };
 
-/* Of the waiting flows only those that wait for a person. */
-static struct flow_page *start_flows(struct web_request *request, enum flow_status status)
-{
-    const struct flow_filter filter = {.account_id = request->session.account_id,
-                                       .status = (int)status,
-                                       .is_for_approval = status == FLOW_WAITING,
-                                       .limit = ROWS_MAX};
-    return flow_page_start_rows(request->web->config.flow, &filter, &request->op);
-}
-
-static enum op_result begin_overview(struct web_request *request)
-{
-    static const struct execution_filter failed = {.status = SLICE_INIT("failed")};
-    struct overview *overview = ARENA_NEW(&request->op.arena, struct overview);
-    struct pg_pool *pool = request->web->config.pool;
-    int64_t now_ms = clock_wall_us() / 1000;
-    /* A minute of margin for nodes whose clocks are ahead. */
-    const struct store_page page = {.before = uuid_v7_floor(now_ms + 60000),
-                                    .since = uuid_v7_floor(now_ms - RECENT_MS),
-                                    .count_max = ROWS_MAX};
-    if (!overview)
-        return web_reply_database(request, ERR_BUSY);
-    /* All four hold the op, so finish runs once, after the last. A list that could not be started
-     * is NULL; finish answers with an error then. */
-    request->state = overview;
-    overview->waiting = start_flows(request, FLOW_WAITING);
-    overview->failed = start_flows(request, FLOW_FAILED);
-    store_execution_list(pool, &request->query, &request->op, request->session.account_id, &page,
-                         &failed);
-    store_connection_page(pool, &overview->connections, &request->op, request->session.account_id,
-                          &(const struct connection_page){.count_max = CONNECTIONS_MAX + 1});
-    return OP_WAIT;
-}
+struct overview {
+    struct flow_page *latest; /* NULL: out of memory when it was started */
+    struct flow_inbox_row *inbox;
+    struct flow_counts counts;
+    struct connection *connections;
+    size_t inbox_count, connection_count;
+    struct overview_stats stats;
+    struct pg_query inbox_query, counts_query, connections_query;
+};
 
 /* ---- writing ---- */
 
-/* NULL: out of memory when it was started. */
-static bool write_flows(struct json_writer *w, const char *key, const struct flow_page *page)
+static void write_flows(struct json_writer *w, const struct flow_page *page)
 {
-    if (!page || page->status != OK)
-        return false;
     ASSERT(page->count <= ROWS_MAX);
-    json_member_open(w, key, '[');
+    json_member_open(w, "flows", '[');
     for (size_t i = 0; i < page->count; i++)
         view_flow(w, &page->rows[i]);
     json_close(w, ']');
-    return true;
 }
 
-static bool write_overview(struct web_request *request, struct json_writer *w)
+static void write_count(struct json_writer *w, const char *key, int64_t count)
 {
-    struct overview *overview = request->state;
-    struct execution *executions;
-    struct connection *connections;
-    struct uuid next;
-    size_t count, connection_count;
-    ASSERT(overview->connections.stmt);
-    if (!write_flows(w, "waiting", overview->waiting) ||
-        !write_flows(w, "failed", overview->failed) ||
-        store_execution_list_result(&request->query, &executions, &count, &next) != OK ||
-        store_connection_list_result(&overview->connections, &connections, &connection_count) != OK)
-        return false;
-    json_member_open(w, "executions", '[');
-    for (size_t i = 0; i < count; i++)
-        view_execution(request, w, &executions[i]);
-    json_close(w, ']');
-    json_member_open(w, "connections", '[');
-    for (size_t i = 0; i < connection_count && i < CONNECTIONS_MAX; i++)
-        view_connection(request, w, &connections[i]);
-    json_close(w, ']');
-    json_member_open(w, "more", '{');
-    /* A full list may have more; the link costs nothing if not. */
-    json_member_bool(w, "waiting", overview->waiting->count == ROWS_MAX);
-    json_member_bool(w, "failed", overview->failed->count == ROWS_MAX);
-    /* The scan stopped before the end of the seven days, so there may be more. */
-    json_member_bool(w, "executions", !uuid_is_nil(next));
-    json_member_bool(w, "connections", connection_count > CONNECTIONS_MAX);
+    json_member_open(w, key, '{');
+    json_member_i64(w, "count", count);
+    json_member_bool(w, "is_cut", count == FLOW_COUNT_MAX);
     json_close(w, '}');
-    return true;
+}
+
+static void write_counts(struct json_writer *w, const struct flow_counts *counts)
+{
+    write_count(w, "running", counts->running);
+    write_count(w, "parked", counts->waiting);
+    write_count(w, "completed", counts->completed);
+    write_count(w, "failed", counts->failed);
+}
+
+/* What one begins with, and whether it was done. */
+static void write_begun(struct json_writer *w, const struct overview *overview)
+{
+    json_member_open(w, "begun", '{');
+    json_member_bool(w, "connection", overview->connection_count > 0);
+    json_member_bool(w, "execution", overview->counts.has_execution);
+    json_member_bool(w, "flow", overview->latest->count > 0);
+    json_member_bool(w, "keys", overview->counts.has_keys);
+    json_close(w, '}');
+}
+
+static void write_overview(struct web_request *request, const struct overview *overview,
+                           struct json_writer *w)
+{
+    json_member_open(w, "waiting", '[');
+    for (size_t i = 0; i < overview->inbox_count; i++)
+        view_waiting(request, w, &overview->inbox[i]);
+    json_close(w, ']');
+    write_flows(w, overview->latest);
+    write_counts(w, &overview->counts);
+    write_begun(w, overview);
+    overview_stats_write(request, w, &overview->stats);
+    json_member_open(w, "connections", '[');
+    for (size_t i = 0; i < overview->connection_count && i < CONNECTIONS_MAX; i++)
+        view_connection(request, w, &overview->connections[i]);
+    json_close(w, ']');
+    json_member_bool(w, "is_cut", overview->connection_count > CONNECTIONS_MAX);
 }
 
 static enum op_result finish_overview(struct web_request *request)
 {
-    struct view view;
+    struct overview *it = request->state;
+    int status = it->latest ? it->latest->status : ERR_NOMEM;
+    if (status == OK)
+        status = store_flow_inbox_result(&it->inbox_query, &it->inbox, &it->inbox_count);
+    if (status == OK)
+        status = store_flow_counts_result(&it->counts_query, &it->counts);
+    if (status == OK)
+        status = overview_stats_result(&it->stats);
+    if (status == OK)
+        status = store_connection_list_result(&it->connections_query, &it->connections,
+                                              &it->connection_count);
     /* Any part that failed fails the page: half an overview would read as "nothing waits". */
-    if (write_overview(request, view_begin(&view)))
-        return web_reply_view(request, 200, "overview", &view);
-    view_drop(&view);
-    return web_reply_database(request, ERR_BUSY);
+    if (status != OK)
+        return web_reply_database(request, status);
+    write_overview(request, it, view_begin(request));
+    return web_reply_view(request, 200, "overview");
 }
 
-const struct web_page web_overview = {.route = "/",
-                                      .access = WEB_SESSION,
-                                      .scope = SCOPE_READ,
-                                      .begin = begin_overview,
-                                      .finish = finish_overview};
+enum op_result web_overview(struct web_request *request)
+{
+    struct overview *overview = ARENA_NEW(&request->op.arena, struct overview);
+    struct pg_pool *pool = request->web->config.pool;
+    struct uuid account_id = request->session.account_id;
+    const struct flow_filter latest = {.account_id = account_id, .status = -1, .limit = ROWS_MAX};
+    int64_t now_ms = clock_wall_us() / 1000;
+    if (!overview)
+        return web_reply_database(request, ERR_NOMEM);
+    /* All hold the op, so finish runs once, after the last. */
+    request->state = overview;
+    overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->op);
+    store_flow_inbox(pool, &overview->inbox_query, &request->op, account_id, SLICE_NONE, ROWS_MAX);
+    store_flow_counts(pool, &overview->counts_query, &request->op, account_id,
+                      uuid_v7_floor(now_ms - DAY_MS));
+    overview_stats_begin(request, &overview->stats);
+    store_connection_page(pool, &overview->connections_query, &request->op, account_id,
+                          &(const struct connection_page){.count_max = CONNECTIONS_MAX + 1});
+    return web_wait(request, finish_overview);
+}

@@ -5,6 +5,9 @@
 
 #include "base/clock.h"
 #include "base/encode.h"
+#include "base/map.h"
+#include "web/gzip.h"
+#include "store/account.h"
 #include "web/view.h"
 
 /* Displayed once after a form was carried out. The query string has the word and this table the
@@ -41,7 +44,7 @@ void web_header(struct web_request *request, const char *name, slice value)
 
 static bool is_secure(const struct web_request *request)
 {
-    return slice_starts_with(request->web->config.public_url, SLICE("https://"));
+    return slice_starts_with(slice_cstr(request->web->public_url), SLICE("https://"));
 }
 
 slice web_cookie_name_of(struct web_request *request, slice mark)
@@ -109,6 +112,48 @@ static void add_guards(struct web_request *request)
     web_header(request, "Cross-Origin-Opener-Policy", SLICE("same-origin"));
 }
 
+bool web_takes_gzip(struct web_request *request)
+{
+    web_header(request, "Vary", SLICE("Accept-Encoding"));
+    return gzip_is_taken(http_request_header(request->exchange, SLICE("Accept-Encoding")));
+}
+
+/* Only where the browser says that this site asked for the page, or its reader by an address that
+ * was typed or a bookmark; gzip.h has the reason. */
+static bool may_compress(const struct web_request *request)
+{
+    slice site = http_request_header(request->exchange, SLICE("Sec-Fetch-Site"));
+    bool is_ours = slice_eq_cstr(site, "same-origin") || slice_eq_cstr(site, "none");
+    /* The address of a connect link is the secret of its pages. */
+    bool is_link = request->page && request->page->access == WEB_LINK;
+    return is_ours && !is_link && !request->holds_secret;
+}
+
+/* A page that may be cached gets an ETag of its text. Whether the browser has this one. */
+static bool is_known(struct web_request *request, slice page)
+{
+    if (!request->is_cacheable)
+        return false;
+    slice etag = arena_printf(&request->op.arena, "W/\"%016llx\"",
+                              (unsigned long long)hash_stable(page.ptr, page.len));
+    web_header(request, "ETag", etag);
+    return slice_eq(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
+}
+
+/* The page as it is sent, in the op's arena; "": the browser has it. */
+static slice pack_page(struct web_request *request, slice page)
+{
+    struct arena *arena = &request->op.arena;
+    if (is_known(request, page))
+        return SLICE("");
+    bool is_wanted = web_takes_gzip(request) && may_compress(request);
+    slice packed = is_wanted ? gzip_compress(request->web->gzip, page, arena) : SLICE_NONE;
+    if (!packed.ptr)
+        return arena_dup(arena, page);
+    web_header(request, "Content-Encoding", SLICE("gzip"));
+    return packed;
+}
+
 static enum op_result reply_text(struct web_request *request, unsigned status, slice body)
 {
     /* A page answers once; a second reply would belong to another request. */
@@ -127,6 +172,19 @@ static const char *sentence_of(slice word)
         if (slice_eq_cstr(word, notices[i].word))
             return notices[i].sentence;
     return NULL;
+}
+
+/* Nothing of it where it is not known: without a session, or while the database does not answer,
+ * which the page then says. */
+static void write_brief(struct web_request *request, struct json_writer *w)
+{
+    struct account_brief brief = {0};
+    bool is_known = request->brief.stmt &&
+                    store_account_brief_result(&request->brief, &brief) == OK;
+    json_member_str(w, "account", is_known ? brief.name : SLICE_NONE);
+    json_member_str(w, "key_name", brief.key_name);
+    json_member_i64(w, "approvals", brief.approvals);
+    json_member_i64(w, "broken", brief.broken);
 }
 
 /* What src/web/pages/frame.html declares. */
@@ -150,16 +208,20 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     /* A connect link's session has no access to the other pages. */
     json_member_bool(w, "is_signed_in", session->is_open && !session->link_token.ptr);
     json_member_str(w, "link", session->link_token);
+    json_member_str(w, "stamp",
+                    arena_printf(&request->op.arena, "%lld", (long long)request->stamp));
+    write_brief(request, w);
+    json_member_bool(w, "may_read", web_may(request, SCOPE_READ));
     json_member_bool(w, "may_execute", web_may(request, SCOPE_EXECUTE));
     json_member_bool(w, "may_approve", web_may(request, SCOPE_APPROVE));
     json_member_bool(w, "may_admin", web_may(request, SCOPE_ADMIN));
-    json_member_str(w, "public_url", request->web->config.public_url);
+    json_member_str(w, "public_url", slice_cstr(request->web->public_url));
     json_close(w, '}');
 }
 
 /* Copied into the op's arena, which outlives the reply; SLICE_NONE: out of memory, or a page that
  * cannot be rendered. */
-static slice render_page(struct web_request *request, const char *file, struct view *view)
+static slice render_page(struct web_request *request, const char *file)
 {
     const struct markup *markup = markup_find(request->web->markup, slice_cstr(file));
     struct arena *arena = &request->op.arena;
@@ -167,12 +229,13 @@ static slice render_page(struct web_request *request, const char *file, struct v
     struct buf page;
     slice text = SLICE_NONE;
     ASSERT(markup);
-    write_frame(request, &view->w);
-    json_close(&view->w, '}');
-    const struct json *data = buf_is_ok(&view->text) ? json_parse(arena, buf_slice(&view->text),
-                                                                  &json_limits_provider, &err)
-                                                     : NULL;
-    view_drop(view);
+    write_frame(request, &request->view);
+    json_close(&request->view, '}');
+    const struct json *data =
+        buf_is_ok(&request->view_text)
+            ? json_parse(arena, buf_slice(&request->view_text), &json_limits_provider, &err)
+            : NULL;
+    buf_deinit(&request->view_text);
     if (!data)
         return text;
 #ifdef SLUICE_TEST_BUILD
@@ -184,7 +247,7 @@ static slice render_page(struct web_request *request, const char *file, struct v
 #endif
     buf_init(&page, 2 * WEB_PAGE_BYTES_MAX);
     if (markup_render(request->web->markup, markup, data, arena, &page, &err) == OK)
-        text = arena_dup(arena, buf_slice(&page));
+        text = pack_page(request, buf_slice(&page));
     else
         op_log(&request->op, LOG_ERROR, "a page cannot be rendered", LOG_CSTR("page", file),
                LOG_CSTR("message", err.text));
@@ -192,10 +255,9 @@ static slice render_page(struct web_request *request, const char *file, struct v
     return text;
 }
 
-enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file,
-                              struct view *view)
+enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file)
 {
-    slice text = render_page(request, file, view);
+    slice text = render_page(request, file);
     /* The plain error needs no buffer of this size. */
     if (!text.ptr) {
         ASSERT(!request->frame.is_answered);
@@ -206,18 +268,29 @@ enum op_result web_reply_view(struct web_request *request, unsigned status, cons
     add_guards(request);
     web_header(request, "Content-Type", SLICE("text/html; charset=utf-8"));
     /* Pages hold an account's data, so that no cache may keep them. */
-    web_header(request, "Cache-Control", SLICE("no-store"));
+    web_header(request, "Cache-Control",
+               request->is_cacheable ? SLICE("private, no-cache") : SLICE("no-store"));
+    if (text.len == 0)
+        return reply_text(request, 304, text);
     return reply_text(request, request->again_status ? request->again_status : status, text);
 }
 
-enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
-                                 slice text)
+enum op_result web_reply_problem(struct web_request *request, unsigned status, const char *title,
+                                 const char *fmt, ...)
 {
-    struct view view;
-    struct json_writer *w = view_begin(&view);
-    json_member_str(w, "title", title);
+    va_list args;
+    va_start(args, fmt);
+    slice text = arena_vprintf(&request->op.arena, fmt, args);
+    va_end(args);
+    struct json_writer *w = view_begin(request);
+    json_member_str(w, "title", slice_cstr(title));
     json_member_str(w, "text", text);
-    return web_reply_view(request, status, "problem", &view);
+    return web_reply_view(request, status, "problem");
+}
+
+enum op_result web_reply_missing(struct web_request *request, const char *text)
+{
+    return web_reply_problem(request, 404, "Not found", "%s", text);
 }
 
 enum op_result web_reply_database(struct web_request *request, int status)
@@ -225,16 +298,23 @@ enum op_result web_reply_database(struct web_request *request, int status)
     /* The details are in the log only; the page says what the reader can do. */
     op_log(&request->op, LOG_ERROR, "a page's query failed", LOG_INT("status", status),
            LOG_STR("message", request->query.message));
-    return web_reply_problem(request, 503, SLICE("Not available now"),
-                             SLICE("The database cannot be reached; nothing was done. Try again in "
-                                   "a moment."));
+    if (status == ERR_NOMEM)
+        return web_reply_problem(request, 503, "Not available now",
+                                 "The server is out of memory; nothing was done. Try again in a "
+                                 "moment.");
+    if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT)
+        return web_reply_problem(request, 503, "Not available now",
+                                 "The database cannot be reached; nothing was done. Try again in "
+                                 "a moment.");
+    return web_reply_problem(request, 500, "Internal error",
+                             "This is a fault of the server, and its log has the cause.");
 }
 
 static enum op_result redirect(struct web_request *request, slice url)
 {
     /* An URL that could not be allocated. */
     if (!url.ptr)
-        return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
+        return web_reply_problem(request, 503, "Not available now", "Try again.");
     add_guards(request);
     web_header(request, "Location", url);
     web_header(request, "Cache-Control", SLICE("no-store"));
@@ -256,6 +336,16 @@ enum op_result web_reply_external(struct web_request *request, slice url)
     ASSERT(url.len > 0);
     /* The URL may be in an op that ends before the reply is written. */
     return redirect(request, arena_dup(&request->op.arena, url));
+}
+
+enum op_result web_reply_download(struct web_request *request, slice type, slice disposition,
+                                  slice bytes)
+{
+    add_guards(request);
+    web_header(request, "Content-Type", type);
+    web_header(request, "Content-Disposition", disposition);
+    web_header(request, "Cache-Control", SLICE("no-store"));
+    return reply_text(request, 200, bytes);
 }
 
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes)

@@ -6,12 +6,15 @@
 
 #include "web/request.h"
 
-extern const struct web_page web_asset;
+web_step web_asset;
 
 /* "__Host-sluice" behind https, "sluice" where the dashboard is reached by plain http; for a
  * connect link followed by "-link-" and its mark. mark SLICE_NONE: the dashboard's. In the op's
  * arena. */
 slice web_cookie_name_of(struct web_request *request, slice mark);
+/* Whether the reply may be compressed; adds the header that tells caches that it depends on that.
+ */
+bool web_takes_gzip(struct web_request *request);
 /* Puts the session's cookie, or that of its link, into the reply to come. false: out of memory. */
 bool web_set_cookie(struct web_request *request) MUST_CHECK;
 void web_clear_cookie(struct web_request *request);

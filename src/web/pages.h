@@ -9,37 +9,63 @@
 #include "web/view.h"
 
 /* flows.c */
-extern const struct web_page web_flows, web_flow_new, web_flow_start;
+web_step web_flows, web_flow_new, web_flow_start;
 /* An object as flow_row.html declares it; so for the other ones below. */
 void view_flow(struct json_writer *w, const struct flow_row *flow);
+/* approvals.c */
+web_step web_approvals;
 /* flow.c */
-extern const struct web_page web_flow;
+web_step web_flow;
 /* flow_do.c */
-extern const struct web_page web_flow_approve, web_flow_reject, web_flow_resume, web_flow_cancel;
-/* Starts a command on a flow; account, actor and request id are filled in here. */
-enum op_result web_begin_command(struct web_request *request, const struct flow_request *in);
+web_step web_flow_approve, web_flow_reject, web_flow_resume, web_flow_cancel;
+/* Starts a command on a flow, and waits for it; account, actor and request id are filled in here.
+ */
+enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
+                                 web_step *then);
 const struct flow_command *web_command_of(const struct web_request *request);
 /* A page that says why it was not done. */
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command);
 /* flow_events.c */
-extern const struct web_page web_flow_events;
+web_step web_flow_events, web_account_events;
+/* docs.c */
+web_step web_docs, web_docs_operation;
+/* execution.c */
+web_step web_execution;
+/* action.c */
+web_step web_action;
+struct catalog_action;
+/* A member "curl": the call that runs the action, with an example's input. action NULL: the catalog
+ * no longer has it. */
+void view_action_curl(struct web_request *request, struct json_writer *w, slice integration_id,
+                      slice action_id, const struct catalog_action *action);
 /* executions.c */
-extern const struct web_page web_executions, web_execution;
-void view_execution(struct web_request *request, struct json_writer *w,
-                    const struct execution *execution);
+web_step web_executions;
+/* Members "app" and "action": their names. */
+void view_names(struct web_request *request, struct json_writer *w, slice app_id, slice action_id);
+/* {id, name}: one of several that a list may be limited to. */
+void view_choice(struct json_writer *w, slice id, slice name);
+/* A member "periods": those that a list may be limited to. */
+void view_periods(struct json_writer *w);
+/* The one in the address, SLICE_NONE for none; *since is where it begins. */
+slice view_read_period(struct web_request *request, int64_t now_ms, struct uuid *since);
+/* Members "newer" and "older" of a list by ids; next: where the page behind this one begins, nil:
+ * there is none. */
+void view_pager(struct web_request *request, struct json_writer *w, struct uuid next);
+/* audit.c */
+web_step web_audit_trail, web_audit_csv;
 
 /* apps.c */
-extern const struct web_page web_apps;
+web_step web_apps;
 /* app.c */
-extern const struct web_page web_app;
+web_step web_app;
 /* app_connect.c */
-extern const struct web_page web_app_connect, web_connect_link_go;
+web_step web_app_connect, web_connect_link_go;
 /* app_client.c */
-extern const struct web_page web_app_client, web_app_client_delete;
+web_step web_app_client, web_app_client_delete;
 /* app_oauth.c */
-extern const struct web_page web_connect_callback;
+web_step web_connect_callback;
 /* connections.c */
-extern const struct web_page web_connections;
+web_step web_connections;
 struct connection;
 void view_connection(struct web_request *request, struct json_writer *w,
                      const struct connection *row);
@@ -47,15 +73,14 @@ void view_connection(struct web_request *request, struct json_writer *w,
 void view_connection_members(struct web_request *request, struct json_writer *w,
                              const struct connection *row);
 /* connection.c */
-extern const struct web_page web_connection;
+web_step web_connection;
 /* connection_do.c */
-extern const struct web_page web_connection_default, web_connection_label, web_connection_delete,
-    web_connection_test;
+web_step web_connection_default, web_connection_label, web_connection_delete, web_connection_test;
 /* connect_link.c */
-extern const struct web_page web_connect_link, web_connect_link_take;
+web_step web_connect_link, web_connect_link_take;
 /* question.c */
-extern const struct web_page web_key_revoke_ask, web_connection_delete_ask, web_flow_cancel_ask;
+web_step web_key_revoke_ask, web_connection_delete_ask, web_flow_cancel_ask;
 /* keys.c */
-extern const struct web_page web_keys, web_key_create, web_key_revoke;
+web_step web_keys, web_key_create, web_key_revoke;
 
 #endif

@@ -9,19 +9,6 @@
 
 /* ---- a key ---- */
 
-static enum op_result begin_revoke(struct web_request *request)
-{
-    /* Only checks the id; load_links reads it again. */
-    struct uuid *id = ARENA_NEW(&request->op.arena, struct uuid);
-    if (!id)
-        return web_reply_database(request, ERR_BUSY);
-    if (!web_path_uuid(request, 0, id))
-        return OP_DONE;
-    store_api_key_list(request->web->config.pool, &request->query, &request->op,
-                       request->session.account_id);
-    return OP_WAIT;
-}
-
 struct revoking {
     struct api_key key;
     bool is_last_admin;
@@ -31,6 +18,25 @@ struct revoking {
 static bool is_valid(const struct api_key *key)
 {
     return !key->revoked_at && (key->expires_at == 0 || key->expires_at > clock_wall_us());
+}
+
+static enum op_result finish_revoke(struct web_request *request)
+{
+    const struct revoking *it = request->state;
+    size_t links;
+    int status = store_count_result(&request->query, &links);
+    if (status != OK)
+        return web_reply_database(request, status);
+    struct json_writer *w = view_begin(request);
+    view_id(w, "id", it->key.id);
+    json_member_str(w, "name", it->key.name);
+    json_member_str(w, "prefix", it->key.prefix);
+    json_member_bool(w, "revoked", it->key.revoked_at != 0);
+    json_member_bool(w, "own", uuid_eq(it->key.id, request->session.key_id));
+    json_member_bool(w, "last_admin", it->is_last_admin);
+    view_time(w, "last_used_at", it->key.last_used_at);
+    json_member_i64(w, "links", (int64_t)links);
+    return web_reply_view(request, 200, "key_revoke");
 }
 
 static enum op_result load_links(struct web_request *request)
@@ -51,45 +57,26 @@ static enum op_result load_links(struct web_request *request)
             it->key = keys[i];
     }
     if (uuid_is_nil(it->key.id))
-        return web_reply_problem(request, 404, SLICE("Not found"),
-                                 SLICE("The account has no such key."));
+        return web_reply_missing(request, "The account has no such key.");
     /* The last valid admin key of the account: afterwards only the operator can manage it. */
     it->is_last_admin = admins == 1 && is_valid(&it->key) && (it->key.scopes & SCOPE_ADMIN);
     request->state = it;
     /* The second query of two: it needs the key's hash. */
     store_connect_session_count(request->web->config.pool, &request->query, &request->op,
                                 request->session.account_id, it->key.hash);
-    return OP_WAIT;
+    return web_wait(request, finish_revoke);
 }
 
-static enum op_result finish_revoke(struct web_request *request)
+enum op_result web_key_revoke_ask(struct web_request *request)
 {
-    const struct revoking *it = request->state;
-    struct view view;
-    size_t links;
-    /* state is set by load_links, so NULL is the first call. */
-    if (!it)
-        return load_links(request);
-    int status = store_count_result(&request->query, &links);
-    if (status != OK)
-        return web_reply_database(request, status);
-    struct json_writer *w = view_begin(&view);
-    view_id(w, "id", it->key.id);
-    json_member_str(w, "name", it->key.name);
-    json_member_str(w, "prefix", it->key.prefix);
-    json_member_bool(w, "revoked", it->key.revoked_at != 0);
-    json_member_bool(w, "own", uuid_eq(it->key.id, request->session.key_id));
-    json_member_bool(w, "last_admin", it->is_last_admin);
-    view_time(w, "last_used_at", it->key.last_used_at);
-    json_member_i64(w, "links", (int64_t)links);
-    return web_reply_view(request, 200, "key_revoke", &view);
+    struct uuid id;
+    /* Only checks the id; load_links reads it again. */
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    store_api_key_list(request->web->config.pool, &request->query, &request->op,
+                       request->session.account_id);
+    return web_wait(request, load_links);
 }
-
-const struct web_page web_key_revoke_ask = {.route = "/keys/{id}/revoke",
-                                            .access = WEB_SESSION,
-                                            .scope = SCOPE_ADMIN,
-                                            .begin = begin_revoke,
-                                            .finish = finish_revoke};
 
 /* ---- a connection ---- */
 
@@ -108,27 +95,37 @@ static void on_disconnect_end(struct web_request *request)
     catalog_unref(it->catalog);
 }
 
-static enum op_result no_connection(struct web_request *request)
+static void write_flows(struct json_writer *w, const char *key, const struct flow_page *page)
 {
-    return web_reply_problem(request, 404, SLICE("Not found"),
-                             SLICE("There is no such connection; it may have been removed."));
+    json_member_open(w, key, '[');
+    for (size_t i = 0; i < page->count; i++)
+        view_flow(w, &page->rows[i]);
+    json_close(w, ']');
 }
 
-static enum op_result begin_disconnect(struct web_request *request)
+static enum op_result finish_disconnect(struct web_request *request)
 {
-    struct disconnecting *it = ARENA_NEW(&request->op.arena, struct disconnecting);
-    int64_t id;
-    if (!it)
-        return web_reply_database(request, ERR_BUSY);
-    if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
-        return no_connection(request);
-    /* on_end releases it; `need` below points into it. */
-    it->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = it;
-    request->on_end = on_disconnect_end;
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
-                         request->session.account_id, id);
-    return OP_WAIT;
+    const struct disconnecting *it = request->state;
+    if (!it->running || !it->waiting)
+        return web_reply_database(request, ERR_NOMEM);
+    if (it->running->status != OK || it->waiting->status != OK)
+        return web_reply_database(request, it->running->status != OK ? it->running->status
+                                                                     : it->waiting->status);
+    const struct catalog_integration *app =
+        catalog_find_integration(it->catalog, it->row.integration_id, NULL);
+    bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
+                       it->waiting->examined == FLOWS_EXAMINED;
+    struct json_writer *w = view_begin(request);
+    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "label", it->row.label);
+    json_member_str(w, "app", app ? app->name : it->row.integration_id);
+    json_member_bool(w, "default", it->row.is_default);
+    view_time(w, "last_used_at", it->row.last_used_at);
+    json_member_i64(w, "count", (int64_t)(it->running->count + it->waiting->count));
+    json_member_i64(w, "examined", may_be_more ? FLOWS_EXAMINED : 0);
+    write_flows(w, "running", it->running);
+    write_flows(w, "waiting", it->waiting);
+    return web_reply_view(request, 200, "connection_delete");
 }
 
 static enum op_result load_flows(struct web_request *request)
@@ -139,7 +136,7 @@ static enum op_result load_flows(struct web_request *request)
         .account_id = request->session.account_id, .limit = FLOWS_EXAMINED, .with_input = true};
     int status = store_connection_get_result(&request->query, &it->row);
     if (status == ERR_NOTFOUND)
-        return no_connection(request);
+        return app_no_connection(request);
     if (status != OK)
         return web_reply_database(request, status);
     /* A flow needs the connection by name, or by default if this is the default one. */
@@ -152,60 +149,28 @@ static enum op_result load_flows(struct web_request *request)
     it->running = flow_page_start_needing(flow, &filter, &it->need, &request->op);
     filter.status = FLOW_WAITING;
     it->waiting = flow_page_start_needing(flow, &filter, &it->need, &request->op);
-    return it->running || it->waiting ? OP_WAIT : web_reply_database(request, ERR_BUSY);
+    return it->running || it->waiting ? web_wait(request, finish_disconnect)
+                                      : web_reply_database(request, ERR_NOMEM);
 }
 
-static void write_flows(struct json_writer *w, const char *key, const struct flow_page *page)
+enum op_result web_connection_delete_ask(struct web_request *request)
 {
-    json_member_open(w, key, '[');
-    for (size_t i = 0; i < page->count; i++)
-        view_flow(w, &page->rows[i]);
-    json_close(w, ']');
+    struct disconnecting *it = ARENA_NEW(&request->op.arena, struct disconnecting);
+    int64_t id;
+    if (!it)
+        return web_reply_database(request, ERR_NOMEM);
+    if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
+        return app_no_connection(request);
+    /* on_end releases it; `need` below points into it. */
+    it->catalog = catalog_ref(*request->web->config.catalog);
+    request->state = it;
+    request->on_end = on_disconnect_end;
+    store_connection_get(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, id);
+    return web_wait(request, load_flows);
 }
-
-static enum op_result finish_disconnect(struct web_request *request)
-{
-    const struct disconnecting *it = request->state;
-    struct view view;
-    /* The first call has the row only. */
-    if (!it->running)
-        return load_flows(request);
-    if (!it->waiting || it->running->status != OK || it->waiting->status != OK)
-        return web_reply_database(request, ERR_BUSY);
-    const struct catalog_integration *app =
-        catalog_find_integration(it->catalog, it->row.integration_id);
-    bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
-                       it->waiting->examined == FLOWS_EXAMINED;
-    struct json_writer *w = view_begin(&view);
-    json_member_str(w, "id", request->match.params[0]);
-    json_member_str(w, "label", it->row.label);
-    json_member_str(w, "app", app ? app->name : it->row.integration_id);
-    json_member_bool(w, "default", it->row.is_default);
-    view_time(w, "last_used_at", it->row.last_used_at);
-    json_member_i64(w, "count", (int64_t)(it->running->count + it->waiting->count));
-    json_member_i64(w, "examined", may_be_more ? FLOWS_EXAMINED : 0);
-    write_flows(w, "running", it->running);
-    write_flows(w, "waiting", it->waiting);
-    return web_reply_view(request, 200, "connection_delete", &view);
-}
-
-const struct web_page web_connection_delete_ask = {.route = "/connections/{id}/delete",
-                                                   .access = WEB_SESSION,
-                                                   .scope = SCOPE_ADMIN,
-                                                   .begin = begin_disconnect,
-                                                   .finish = finish_disconnect};
 
 /* ---- a flow ---- */
-
-static enum op_result begin_cancel_question(struct web_request *request)
-{
-    struct uuid id;
-    if (!web_path_uuid(request, 0, &id))
-        return OP_DONE;
-    request->state =
-        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
-    return request->state ? OP_WAIT : web_reply_database(request, ERR_BUSY);
-}
 
 /* Writes a step that changes something in an app, and no other. */
 static void write_change(struct web_request *request, const struct flow_step_def *step,
@@ -257,9 +222,8 @@ static void write_part(struct web_request *request, const struct flow_template *
 static enum op_result finish_cancel(struct web_request *request)
 {
     struct flow_load *load = request->state;
-    struct view view;
     if (load->status == ERR_NOTFOUND)
-        return web_reply_problem(request, 404, SLICE("Not found"), SLICE("There is no such flow."));
+        return web_reply_missing(request, "There is no such flow.");
     /* whole, and with it steps, is NULL for every failure; the status says which. */
     slice text = load->status == OK ? flow_load_render_view(load) : SLICE_NONE;
     const struct json *whole =
@@ -268,18 +232,23 @@ static enum op_result finish_cancel(struct web_request *request)
     if (!json_is(steps, JSON_ARRAY))
         return web_reply_database(request, load->status != OK ? load->status : ERR_NOMEM);
     enum flow_status status = load->whole.flow.status;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     json_member_str(w, "id", request->match.params[0]);
     json_member_str(w, "name", load->tmpl->name);
     json_member_str(w, "status", slice_cstr(flow_status_name(status)));
     json_member_bool(w, "has_ended", status == FLOW_COMPLETED || status == FLOW_CANCELLED);
     for (enum part part = PART_DONE; part < PART_NONE; part++)
         write_part(request, load->tmpl, steps, part, w);
-    return web_reply_view(request, 200, "flow_cancel", &view);
+    return web_reply_view(request, 200, "flow_cancel");
 }
 
-const struct web_page web_flow_cancel_ask = {.route = "/flows/{id}/cancel",
-                                             .access = WEB_SESSION,
-                                             .scope = SCOPE_EXECUTE,
-                                             .begin = begin_cancel_question,
-                                             .finish = finish_cancel};
+enum op_result web_flow_cancel_ask(struct web_request *request)
+{
+    struct uuid id;
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    request->state =
+        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    return request->state ? web_wait(request, finish_cancel)
+                          : web_reply_database(request, ERR_NOMEM);
+}

@@ -11,49 +11,70 @@
 #include "base/encode.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "store/account.h"
 #include "vault/key.h"
+#include "web/gzip.h"
+#include "web/page.h"
 #include "web/pages.h"
 
+/* Who may see a page, and with which scope of the session's key, 0: any. */
+#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin})
+
 static const struct http_route routes[] = {
-    {HTTP_METHOD_GET, "/", NULL, &web_overview},
-    {HTTP_METHOD_GET, "/sign-in", NULL, &web_sign_in},
-    {HTTP_METHOD_POST, "/sign-in", NULL, &web_sign_in_post},
-    {HTTP_METHOD_GET, "/sign-out", NULL, &web_sign_out_ask},
-    {HTTP_METHOD_POST, "/sign-out", NULL, &web_sign_out},
-    {HTTP_METHOD_POST, "/sign-out/everywhere", NULL, &web_sign_out_everywhere},
-    {HTTP_METHOD_GET, "/flows", NULL, &web_flows},
-    {HTTP_METHOD_GET, "/flows/new", NULL, &web_flow_new},
-    {HTTP_METHOD_POST, "/flows/new", NULL, &web_flow_start},
-    {HTTP_METHOD_GET, "/flows/{id}", NULL, &web_flow},
-    {HTTP_METHOD_GET, "/flows/{id}/events", NULL, &web_flow_events},
-    {HTTP_METHOD_POST, "/flows/{id}/approve", NULL, &web_flow_approve},
-    {HTTP_METHOD_POST, "/flows/{id}/reject", NULL, &web_flow_reject},
-    {HTTP_METHOD_POST, "/flows/{id}/resume", NULL, &web_flow_resume},
-    {HTTP_METHOD_GET, "/flows/{id}/cancel", NULL, &web_flow_cancel_ask},
-    {HTTP_METHOD_POST, "/flows/{id}/cancel", NULL, &web_flow_cancel},
-    {HTTP_METHOD_GET, "/executions", NULL, &web_executions},
-    {HTTP_METHOD_GET, "/executions/{id}", NULL, &web_execution},
-    {HTTP_METHOD_GET, "/integrations", NULL, &web_apps},
-    {HTTP_METHOD_GET, "/integrations/{id}", NULL, &web_app},
-    {HTTP_METHOD_POST, "/integrations/{id}/connect", NULL, &web_app_connect},
-    {HTTP_METHOD_POST, "/integrations/{id}/client", NULL, &web_app_client},
-    {HTTP_METHOD_POST, "/integrations/{id}/client/delete", NULL, &web_app_client_delete},
-    {HTTP_METHOD_GET, "/connections", NULL, &web_connections},
-    {HTTP_METHOD_GET, "/connections/{id}", NULL, &web_connection},
-    {HTTP_METHOD_POST, "/connections/{id}/default", NULL, &web_connection_default},
-    {HTTP_METHOD_POST, "/connections/{id}/label", NULL, &web_connection_label},
-    {HTTP_METHOD_GET, "/connections/{id}/delete", NULL, &web_connection_delete_ask},
-    {HTTP_METHOD_POST, "/connections/{id}/delete", NULL, &web_connection_delete},
-    {HTTP_METHOD_POST, "/connections/{id}/test", NULL, &web_connection_test},
-    {HTTP_METHOD_GET, "/connect/callback", NULL, &web_connect_callback},
-    {HTTP_METHOD_GET, "/connect/{token}", NULL, &web_connect_link},
-    {HTTP_METHOD_POST, "/connect/{token}", NULL, &web_connect_link_take},
-    {HTTP_METHOD_POST, "/connect/{token}/go", NULL, &web_connect_link_go},
-    {HTTP_METHOD_GET, "/keys", NULL, &web_keys},
-    {HTTP_METHOD_POST, "/keys", NULL, &web_key_create},
-    {HTTP_METHOD_GET, "/keys/{id}/revoke", NULL, &web_key_revoke_ask},
-    {HTTP_METHOD_POST, "/keys/{id}/revoke", NULL, &web_key_revoke},
-    {HTTP_METHOD_GET, "/assets/{name}", NULL, &web_asset},
+    {HTTP_METHOD_GET, "/", PAGE(WEB_SESSION, SCOPE_READ, web_overview)},
+    {HTTP_METHOD_GET, "/sign-in", PAGE(WEB_OPEN, 0, web_sign_in)},
+    {HTTP_METHOD_POST, "/sign-in", PAGE(WEB_OPEN, 0, web_sign_in_post)},
+    {HTTP_METHOD_GET, "/sign-out", PAGE(WEB_SESSION, 0, web_sign_out_ask)},
+    {HTTP_METHOD_POST, "/sign-out", PAGE(WEB_SESSION, 0, web_sign_out)},
+    {HTTP_METHOD_POST, "/sign-out/everywhere", PAGE(WEB_SESSION, 0, web_sign_out_everywhere)},
+    {HTTP_METHOD_GET, "/approvals", PAGE(WEB_SESSION, SCOPE_READ, web_approvals)},
+    {HTTP_METHOD_GET, "/flows", PAGE(WEB_SESSION, SCOPE_READ, web_flows)},
+    {HTTP_METHOD_GET, "/flows/new", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_new)},
+    {HTTP_METHOD_POST, "/flows/new", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_start)},
+    {HTTP_METHOD_GET, "/flows/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_flow)},
+    {HTTP_METHOD_GET, "/flows/{id}/events", PAGE(WEB_SESSION, SCOPE_READ, web_flow_events)},
+    {HTTP_METHOD_GET, "/events", PAGE(WEB_SESSION, SCOPE_READ, web_account_events)},
+    {HTTP_METHOD_POST, "/flows/{id}/approve", PAGE(WEB_SESSION, SCOPE_APPROVE, web_flow_approve)},
+    {HTTP_METHOD_POST, "/flows/{id}/reject", PAGE(WEB_SESSION, SCOPE_APPROVE, web_flow_reject)},
+    {HTTP_METHOD_POST, "/flows/{id}/resume", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_resume)},
+    {HTTP_METHOD_GET, "/flows/{id}/cancel", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_cancel_ask)},
+    {HTTP_METHOD_POST, "/flows/{id}/cancel", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_cancel)},
+    {HTTP_METHOD_GET, "/executions", PAGE(WEB_SESSION, SCOPE_READ, web_executions)},
+    {HTTP_METHOD_GET, "/executions/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_execution)},
+    {HTTP_METHOD_GET, "/docs", PAGE(WEB_OPEN, 0, web_docs)},
+    {HTTP_METHOD_GET, "/docs/{operation}", PAGE(WEB_OPEN, 0, web_docs_operation)},
+    {HTTP_METHOD_GET, "/integrations", PAGE(WEB_SESSION, SCOPE_READ, web_apps)},
+    {HTTP_METHOD_GET, "/integrations/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_app)},
+    {HTTP_METHOD_GET, "/integrations/{id}/actions/{action}",
+     PAGE(WEB_SESSION, SCOPE_READ, web_action)},
+    {HTTP_METHOD_POST, "/integrations/{id}/connect",
+     PAGE(WEB_SESSION, SCOPE_EXECUTE, web_app_connect)},
+    {HTTP_METHOD_POST, "/integrations/{id}/client", PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client)},
+    {HTTP_METHOD_POST, "/integrations/{id}/client/delete",
+     PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client_delete)},
+    {HTTP_METHOD_GET, "/connections", PAGE(WEB_SESSION, SCOPE_READ, web_connections)},
+    {HTTP_METHOD_GET, "/connections/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_connection)},
+    {HTTP_METHOD_POST, "/connections/{id}/default",
+     PAGE(WEB_SESSION, SCOPE_ADMIN, web_connection_default)},
+    {HTTP_METHOD_POST, "/connections/{id}/label",
+     PAGE(WEB_SESSION, SCOPE_ADMIN, web_connection_label)},
+    {HTTP_METHOD_GET, "/connections/{id}/delete",
+     PAGE(WEB_SESSION, SCOPE_ADMIN, web_connection_delete_ask)},
+    {HTTP_METHOD_POST, "/connections/{id}/delete",
+     PAGE(WEB_SESSION, SCOPE_ADMIN, web_connection_delete)},
+    {HTTP_METHOD_POST, "/connections/{id}/test",
+     PAGE(WEB_SESSION, SCOPE_EXECUTE, web_connection_test)},
+    {HTTP_METHOD_GET, "/connect/callback", PAGE(WEB_CALLBACK, SCOPE_EXECUTE, web_connect_callback)},
+    {HTTP_METHOD_GET, "/connect/{token}", PAGE(WEB_LINK, 0, web_connect_link)},
+    {HTTP_METHOD_POST, "/connect/{token}", PAGE(WEB_LINK, 0, web_connect_link_take)},
+    {HTTP_METHOD_POST, "/connect/{token}/go", PAGE(WEB_LINK, SCOPE_EXECUTE, web_connect_link_go)},
+    {HTTP_METHOD_GET, "/keys", PAGE(WEB_SESSION, SCOPE_ADMIN, web_keys)},
+    {HTTP_METHOD_POST, "/keys", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_create)},
+    {HTTP_METHOD_GET, "/keys/{id}/revoke", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_revoke_ask)},
+    {HTTP_METHOD_POST, "/keys/{id}/revoke", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_revoke)},
+    {HTTP_METHOD_GET, "/audit", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_trail)},
+    {HTTP_METHOD_GET, "/audit.csv", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_csv)},
+    {HTTP_METHOD_GET, "/assets/{name}", PAGE(WEB_OPEN, 0, web_asset)},
 };
 
 enum {
@@ -68,14 +89,12 @@ enum step {
     STEP_ROUTE,
     STEP_TAKE_BODY,
     STEP_FORM,
+    STEP_FRAME,
     STEP_BEGIN,
     STEP_FINISH
 };
 
-static struct web_request *request_of(struct op *op)
-{
-    return CONTAINER_OF(op, struct web_request, op);
-}
+OP_OF(request_of, web_request)
 
 /* ---- the session ---- */
 
@@ -139,7 +158,8 @@ static enum op_result step_session(struct op *op)
     }
     /* The cookie was valid when it was sealed; the key is checked on every request. */
     const struct vault_caller caller = session_caller(session);
-    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller, op)
+    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller,
+                                   web_client_address(request), op)
                ? OP_NEXT
                : OP_WAIT;
 }
@@ -206,20 +226,21 @@ static enum op_result check_access(struct web_request *request)
 {
     const struct web_page *page = request->page;
     const struct web_session *session = &request->session;
+    ASSERT(page->access != WEB_OPEN || page->scope == 0); /* its readers have no key */
     if (is_for_everyone(page) && !session->is_open)
         return OP_NEXT;
     if (!session->is_open && page->access == WEB_CALLBACK &&
         web_link_mark_of_state(web_query(request, "state")).ptr)
-        return web_reply_problem(request, 400, SLICE("Not connected"),
-                                 SLICE("This was not begun here, or took too long. Open the link "
-                                       "that you were sent again; if it no longer works, ask for a "
-                                       "new one."));
+        return web_reply_problem(request, 400, "Not connected",
+                                 "This was not begun here, or took too long. Open the link "
+                                 "that you were sent again; if it no longer works, ask for a "
+                                 "new one.");
     if (!session->is_open)
         return ask_to_sign_in(request);
     if (page->scope & ~session->scopes)
-        return web_reply_problem(request, 403, SLICE("Not allowed"),
-                                 SLICE("The API key of this session lacks the scope for this; sign "
-                                       "in with another key."));
+        return web_reply_problem(request, 403, "Not allowed",
+                                 "The API key of this session lacks the scope for this; sign "
+                                 "in with another key.");
     return OP_NEXT;
 }
 
@@ -249,23 +270,22 @@ static enum op_result step_route(struct op *op)
     ASSERT((request->found == HTTP_MATCH_FOUND) == (request->page != NULL));
     switch (request->found) {
     case HTTP_MATCH_NO_PATH:
-        return web_reply_problem(request, 404, SLICE("Not found"),
-                                 SLICE("There is no page at this address."));
+        return web_reply_missing(request, "There is no page at this address.");
     case HTTP_MATCH_NO_METHOD:
         web_header(request, "Allow", slice_cstr(request->match.allow));
-        return web_reply_problem(request, 405, SLICE("Method not allowed"),
-                                 SLICE("This address does not answer this method."));
+        return web_reply_problem(request, 405, "Method not allowed",
+                                 "This address does not answer this method.");
     case HTTP_MATCH_FOUND:
         break;
     }
-    exchange->route = request->page->route;
+    exchange->route = request->match.route->pattern;
     enum op_result result = check_access(request);
     if (result != OP_NEXT)
         return result;
     /* A request whose body has arrived with its head was read under the default limit. */
     if (!request->frame.is_body_here)
         exchange->body_bytes_max =
-            request->page == &web_sign_in_post
+            request->page->begin == web_sign_in_post
                 ? 2 * WEB_FORM_BYTES_MAX /* its own fields and those of a kept form */
                 : WEB_FORM_BYTES_MAX;
     return ask_memory(request);
@@ -276,9 +296,9 @@ static enum op_result step_take_body(struct op *op)
     struct web_request *request = request_of(op);
     /* The wait timed out. */
     if (!request->memory.is_taken)
-        return web_reply_problem(request, 503, SLICE("Busy"),
-                                 SLICE("The server is busy; nothing was done. Try again in "
-                                       "a moment."));
+        return web_reply_problem(request, 503, "Busy",
+                                 "The server is busy; nothing was done. Try again in "
+                                 "a moment.");
     return http_frame_wait_for_body(&request->frame);
 }
 
@@ -288,11 +308,9 @@ static slice decode_part(struct web_request *request, slice text)
 {
     struct buf out;
     buf_init(&out, WEB_FORM_BYTES_MAX);
-    slice result = decode_percent(&out, text, true) == OK && buf_is_ok(&out)
-                       ? arena_dup(&request->op.arena, buf_slice(&out))
-                       : SLICE_NONE;
-    buf_deinit(&out);
-    return result;
+    bool is_good = decode_percent(&out, text, true) == OK;
+    slice result = arena_take(&request->op.arena, &out);
+    return is_good ? result : SLICE_NONE;
 }
 
 /* Parses application/x-www-form-urlencoded. false: malformed, or too many fields. */
@@ -345,9 +363,10 @@ static bool names_site(const struct web_request *request)
 static bool has_token(const struct web_request *request)
 {
     const struct web_session *session = &request->session;
-    /* The browser may have got a session since its page was made, on another tab or by the same
-     * form; it names this site, so that the form is accepted. */
-    bool needs_none = request->page->takes_no_csrf && names_site(request);
+    /* A form of a page that needs no session may be older than the session that the browser has
+     * now, by another tab or the same form; it names this site, so that it is accepted. */
+    bool needs_none = is_for_everyone(request->page) && request->page->scope == 0 &&
+                      names_site(request);
     return !session->is_open || needs_none ||
            slice_eq_secret(web_field(request, "csrf"), slice_of(session->csrf, SESSION_CSRF_LEN));
 }
@@ -362,12 +381,12 @@ static enum op_result step_form(struct op *op)
     slice type = http_media_type(http_request_header(request->exchange, SLICE("Content-Type")));
     if (!slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")) &&
         request->exchange->body.len > 0)
-        return web_reply_problem(request, 415, SLICE("Not a form"),
-                                 SLICE("This address accepts only its own form."));
+        return web_reply_problem(request, 415, "Not a form",
+                                 "This address accepts only its own form.");
     /* An empty body is a form without fields (a single button). */
     if (!read_fields(request))
-        return web_reply_problem(request, 400, SLICE("Not readable"),
-                                 SLICE("The form could not be read; nothing was done."));
+        return web_reply_problem(request, 400, "Not readable",
+                                 "The form could not be read; nothing was done.");
     /* Only a form from this site is kept: another site's must not be filled in for the reader. */
     if (is_from_here(request) && request->is_signed_out)
         return web_again_sign_in(request);
@@ -375,10 +394,10 @@ static enum op_result step_form(struct op *op)
     if (is_from_here(request) && !has_token(request) && names_site(request))
         return web_again_show(request);
     if (!is_from_here(request) || !has_token(request))
-        return web_reply_problem(request, 403, SLICE("Not from this site"),
-                                 SLICE("The form did not come from this site, or its page is from "
-                                       "an earlier session; nothing was done. Load the page again "
-                                       "and try once more."));
+        return web_reply_problem(request, 403, "Not from this site",
+                                 "The form did not come from this site, or its page is from "
+                                 "an earlier session; nothing was done. Load the page again "
+                                 "and try once more.");
     return OP_NEXT;
 }
 
@@ -402,7 +421,22 @@ enum op_result web_go_to(struct web_request *request, slice path)
     request->page = request->match.route->data;
     enum op_result result = check_access(request);
     /* step_begin runs again, for the page that is now set. */
-    return result == OP_NEXT ? op_jump(&request->op, STEP_BEGIN) : result;
+    return result == OP_NEXT ? op_jump(&request->op, STEP_FRAME) : result;
+}
+
+/* What the frame has of the account. Before the page, which may answer without a wait. */
+static enum op_result step_frame(struct op *op)
+{
+    struct web_request *request = request_of(op);
+    const struct web_session *session = &request->session;
+    web_step *begin = request->page->begin;
+    bool is_page = begin != web_flow_events && begin != web_account_events && begin != web_asset;
+    bool has_frame = is_page && session->is_open && !session->link_token.ptr;
+    if (!has_frame || request->brief.stmt)
+        return OP_NEXT;
+    store_account_brief(request->web->config.pool, &request->brief, op, session->account_id,
+                        session->key_id);
+    return OP_WAIT;
 }
 
 static enum op_result step_begin(struct op *op)
@@ -411,6 +445,8 @@ static enum op_result step_begin(struct op *op)
     ASSERT(is_for_everyone(request->page) || request->session.is_open);
     ASSERT(request->fields || request->exchange->head.method != HTTP_METHOD_POST);
     ASSERT(!request->frame.is_answered);
+    if (request->session.is_open)
+        request->stamp = flow_watch_stamp(request->web->config.flow, request->session.account_id);
     return request->page->begin(request);
 }
 
@@ -420,9 +456,8 @@ static enum op_result step_finish(struct op *op)
     /* begin has answered after a wait, or the client has disconnected. */
     if (request->frame.is_answered)
         return OP_DONE;
-    ASSERT(request->page->finish); /* a page whose begin waits has one */
-    enum op_result result = request->page->finish(request);
-    /* finish runs again after each further wait. */
+    ASSERT(request->then); /* a page waits by web_wait */
+    enum op_result result = request->then(request);
     return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
 }
 
@@ -461,9 +496,10 @@ static const struct op_step steps[] = {
     [STEP_ENTER] = {"enter", step_enter, 0},
     [STEP_ROUTE] = {"route", step_route, 0},
     [STEP_TAKE_BODY] = {"take_body", step_take_body, 0},
-    [STEP_FORM] = {"form", step_form, OP_TO(STEP_BEGIN)},
-    [STEP_BEGIN] = {"begin", step_begin, OP_TO(STEP_BEGIN)},
-    [STEP_FINISH] = {"finish", step_finish, OP_TO(STEP_BEGIN) | OP_TO(STEP_FINISH)},
+    [STEP_FORM] = {"form", step_form, OP_TO(STEP_FRAME)},
+    [STEP_FRAME] = {"frame", step_frame, 0},
+    [STEP_BEGIN] = {"begin", step_begin, OP_TO(STEP_FRAME)},
+    [STEP_FINISH] = {"finish", step_finish, OP_TO(STEP_FRAME) | OP_TO(STEP_FINISH)},
 };
 
 static const struct op_class request_class = {
@@ -479,9 +515,10 @@ static const struct op_class request_class = {
 static void on_gone(struct http_exchange *exchange)
 {
     struct web_request *request = CONTAINER_OF(http_frame_of(exchange), struct web_request, frame);
-    bool has_begun = request->page && request->op.step >= STEP_BEGIN;
+    bool has_begun = request->page && request->op.step >= STEP_FRAME;
+    /* A code of OAuth is valid once, and the app's server may have seen it. */
     bool has_effect = exchange->head.method == HTTP_METHOD_POST ||
-                      (has_begun && request->page->is_detached);
+                      (has_begun && request->page->access == WEB_CALLBACK);
     if (!has_begun || !has_effect)
         op_cancel(&request->op);
 }
@@ -526,30 +563,19 @@ const struct http_handler web_handler = {
 
 /* ---- the dashboard ---- */
 
-static void check_pages(void)
-{
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        const struct web_page *page = routes[i].data;
-        ASSERT(strcmp(page->route, routes[i].pattern) == 0);  /* the metrics have page->route */
-        ASSERT(page->access != WEB_OPEN || page->scope == 0); /* its readers have no key */
-    }
-}
-
-struct web *web_new(const struct web_config *config, struct err *err)
+struct web *web_new(const struct api_config *config, struct err *err)
 {
     struct web *web = mem_zalloc(sizeof(*web));
-    if (!web) {
-        (void)err_set(err, ERR_NOMEM, "out of memory for the dashboard");
-        return NULL;
-    }
-    check_pages();
+    if (!web)
+        return err_null(err, ERR_NOMEM, "out of memory for the dashboard");
     web->config = *config;
+    arena_init(&web->arena, MARKUP_BYTES_MAX);
     web->router = http_router_new(routes, ARRAY_LEN(routes), err);
     web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE);
-    arena_init(&web->arena, MARKUP_BYTES_MAX);
     web->markup =
         markup_load(&web->arena, slice_of(embed_markup[0].data, embed_markup[0].len), err);
-    if (web->router && web->sign_ins && web->markup)
+    web->gzip = gzip_new();
+    if (web->router && web->sign_ins && web->markup && web->gzip)
         return web;
     web_free(web);
     return NULL;
@@ -563,6 +589,7 @@ void web_free(struct web *web)
     ASSERT(web->active == 0);
     http_router_free(web->router);
     account_rate_free(web->sign_ins);
+    gzip_free(web->gzip);
     arena_deinit(&web->arena);
     mem_free(web);
 }
@@ -570,7 +597,6 @@ void web_free(struct web *web)
 void web_public_url_set(struct web *web, slice url)
 {
     (void)snprintf(web->public_url, sizeof(web->public_url), "%.*s", SLICE_ARG(url));
-    web->config.public_url = slice_cstr(web->public_url);
 }
 
 bool web_has_path(const struct web *web, const struct http_exchange *exchange)
@@ -602,9 +628,14 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id)
     ASSERT(i < request->match.param_count);
     if (uuid_parse(request->match.params[i], id))
         return true;
-    (void)web_reply_problem(request, 404, SLICE("Not found"),
-                            SLICE("There is no page at this address."));
+    (void)web_reply_missing(request, "There is no page at this address.");
     return false;
+}
+
+enum op_result web_wait(struct web_request *request, web_step *then)
+{
+    request->then = then;
+    return OP_WAIT;
 }
 
 bool web_may(const struct web_request *request, uint32_t scope)

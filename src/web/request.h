@@ -1,9 +1,9 @@
 /*
  * A request for a page as an op: session, route, form, then the page. Private to the room.
  *
- * A page has two functions, as an endpoint of api/ has: begin answers, or starts something that
- * holds the op and returns OP_WAIT; finish runs when the holds are gone (again after each further
- * OP_WAIT). The page answers exactly once, through web_reply_*.
+ * A page is a function: it answers, or starts something that holds the op and returns web_wait()
+ * with the function that runs when the holds are gone, which may wait in the same way. The page
+ * answers exactly once, through web_reply_*.
  */
 #ifndef WEB_REQUEST_H
 #define WEB_REQUEST_H
@@ -11,6 +11,7 @@
 #include "api/account_rate.h"
 #include "http/frame.h"
 #include "http/router.h"
+#include "loop/budget_wait.h"
 #include "web/link.h"
 #include "web/markup.h"
 #include "web/session.h"
@@ -21,7 +22,7 @@ enum {
     WEB_FORM_BYTES_MAX = 64 * 1024,
     WEB_FIELDS_MAX = 128,
     WEB_PAGE_BYTES_MAX = 8 * 1024 * 1024,
-    WEB_HEADERS_MAX = 8,
+    WEB_HEADERS_MAX = 11,
     WEB_URL_MAX = 512,
 };
 
@@ -37,14 +38,13 @@ enum web_access {
     WEB_CALLBACK, /* a session, or a link's: the state says which of them started it */
 };
 
+/* A page, and each part of it that runs after a wait. */
+typedef enum op_result web_step(struct web_request *request);
+
 struct web_page {
-    const char *route;
     enum web_access access;
     uint32_t scope; /* SCOPE_* that the session's key needs; 0: none */
-    enum op_result (*begin)(struct web_request *request);
-    enum op_result (*finish)(struct web_request *request); /* NULL where begin always answers */
-    bool is_detached;   /* continues without its client, as POST does */
-    bool takes_no_csrf; /* its page may be older than the session */
+    web_step *begin;
 };
 
 struct web_field {
@@ -58,6 +58,7 @@ struct web_request {
     struct web *web;
     struct http_exchange *exchange; /* the frame's */
     const struct web_page *page;
+    web_step *then; /* after the wait; NULL: the page has not waited */
     enum http_match found;
     struct http_route_match match;
     struct budget_use use; /* memory, counted for the session's account; for the nil one without */
@@ -68,12 +69,20 @@ struct web_request {
     struct web_field *fields; /* of a form */
     size_t field_count;
     struct pg_query query;
+    struct pg_query brief;   /* of the account, for the frame; no stmt: not asked */
+    struct json_writer view; /* the page's data, in view_text */
+    struct buf view_text;
     void *state;                                    /* the page's, in the op's arena */
     void (*on_end)(struct web_request *request);    /* NULL, or releases what the page holds */
     void (*on_cancel)(struct web_request *request); /* NULL, or cancels what it waits for */
     struct http_header headers[WEB_HEADERS_MAX];
     size_t header_count;
+    int64_t stamp;     /* of the account, before the page read anything (flow_watch_stamp) */
+    bool holds_secret; /* its page displays one, and is sent uncompressed (gzip.h) */
+    bool is_cacheable; /* the browser may keep the page, and asks whether it is the present one */
     slice form_origin;
+    slice redirect_path; /* once the audit event is stored */
+    const char *redirect_notice;
     /* a form that could not be accepted is rendered again with what was typed (again.c) */
     bool is_signed_out; /* a form without a session: it is read, and kept */
     slice again_notice; /* SLICE_NONE: no such form */
@@ -83,10 +92,11 @@ struct web_request {
 };
 
 struct web {
-    struct web_config config;
+    struct api_config config;
     struct http_router *router;
     struct arena arena; /* of markup */
     const struct markup_set *markup;
+    struct gzip *gzip;
     struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
     size_t active;
     char public_url[WEB_URL_MAX];
@@ -108,19 +118,31 @@ slice web_client_address(struct web_request *request);
  * event that was lost: the change itself is committed. */
 void web_audit(struct web_request *request, slice kind, slice details);
 void web_audited(struct web_request *request);
+/* The same, then web_reply_redirect(path, notice). */
+enum op_result web_audit_then_redirect(struct web_request *request, slice kind, slice details,
+                                       slice path, const char *notice);
 bool web_may(const struct web_request *request, uint32_t scope);
+
+/* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
+enum op_result web_wait(struct web_request *request, web_step *then);
 
 /* ---- answering; each returns OP_DONE; pages: web_reply_view (view.h) ---- */
 
 /* A page that says what is wrong and what to do. */
-enum op_result web_reply_problem(struct web_request *request, unsigned status, slice title,
-                                 slice text);
+enum op_result web_reply_problem(struct web_request *request, unsigned status, const char *title,
+                                 const char *fmt, ...) PRINTF_LIKE(4, 5);
+/* The same with 404. */
+enum op_result web_reply_missing(struct web_request *request, const char *text);
+/* What could not be loaded or stored, by its cause: 503 without memory or a database, else 500. */
 enum op_result web_reply_database(struct web_request *request, int status);
 /* 303 to a path of this site; notice (a word of the table in page.c) is displayed there once, ""
  * for none. */
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);
 /* 303 to another site: an authorization server, a return URL that was checked. */
 enum op_result web_reply_external(struct web_request *request, slice url);
+/* A file to save, which no cache keeps; bytes in the op's arena. */
+enum op_result web_reply_download(struct web_request *request, slice type, slice disposition,
+                                  slice bytes);
 /* Constant bytes with an ETag, cached for good: their path has their hash. */
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes);
 void web_header(struct web_request *request, const char *name, slice value);
@@ -142,7 +164,7 @@ enum op_result web_go_to(struct web_request *request, slice path);
 
 /* ---- the pages, for the route table ---- */
 
-extern const struct web_page web_sign_in, web_sign_in_post, web_sign_out_ask, web_sign_out,
-    web_sign_out_everywhere, web_overview;
+web_step web_sign_in, web_sign_in_post, web_sign_out_ask, web_sign_out, web_sign_out_everywhere,
+    web_overview;
 
 #endif

@@ -24,34 +24,24 @@ static int64_t now_ms(void)
 void session_draw_csrf(struct web_session *session)
 {
     uint8_t bytes[SESSION_CSRF_LEN / 2];
-    struct buf hex;
     /* Random, so that another site cannot guess it. */
     random_bytes(bytes, sizeof(bytes));
-    buf_init(&hex, SESSION_CSRF_LEN);
-    encode_hex(&hex, slice_of(bytes, sizeof(bytes)));
-    ASSERT(!buf_is_ok(&hex) || hex.len == SESSION_CSRF_LEN);
-    /* Out of memory leaves an empty token; sealing the cookie fails then, too. */
-    if (buf_is_ok(&hex))
-        memcpy(session->csrf, hex.ptr, SESSION_CSRF_LEN);
-    buf_deinit(&hex);
+    encode_hex_in(session->csrf, sizeof(session->csrf), slice_of(bytes, sizeof(bytes)));
 }
 
 static void write_plain(const struct web_session *session, struct buf *out)
 {
-    struct buf hex;
+    char hex[2 * API_KEY_HASH_LEN + 1];
     struct json_writer w;
-    buf_init(&hex, 2 * API_KEY_HASH_LEN);
-    encode_hex(&hex, slice_of(session->key_hash, API_KEY_HASH_LEN));
+    encode_hex_in(hex, sizeof(hex), slice_of(session->key_hash, API_KEY_HASH_LEN));
     /* A compact form: a cookie has 4 KB in all, with its name and attributes. */
     json_begin(&w, out);
     json_open(&w, '{');
-    json_member_str(&w, "key", buf_slice(&hex));
+    json_member_str(&w, "key", slice_cstr(hex));
     json_member_str(&w, "csrf", slice_cstr(session->csrf));
     json_member_i64(&w, "until", session->until_ms);
     json_member_str(&w, "link", session->link_token);
     json_close(&w, '}');
-    out->is_failed |= !buf_is_ok(&hex);
-    buf_deinit(&hex);
 }
 
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,

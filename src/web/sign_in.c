@@ -19,17 +19,16 @@ static slice next_path(slice wanted)
 enum op_result web_sign_in_reply(struct web_request *request, unsigned status, slice next,
                                  const char *problem)
 {
-    struct view view;
-    struct json_writer *w = view_begin(&view);
+    struct json_writer *w = view_begin(request);
     ASSERT(next.len > 0 && next.ptr[0] == '/');
     json_member_str(w, "next", next);
     json_member_str(w, "problem", slice_cstr(problem));
     /* A form that was sent without a session is kept in hidden fields (again.c). */
     web_again_view_fields(request, w);
-    return web_reply_view(request, status, "sign_in", &view);
+    return web_reply_view(request, status, "sign_in");
 }
 
-static enum op_result begin_sign_in(struct web_request *request)
+enum op_result web_sign_in(struct web_request *request)
 {
     slice next = next_path(web_query(request, "next"));
     /* The reader may have signed in on another tab meanwhile. */
@@ -38,13 +37,12 @@ static enum op_result begin_sign_in(struct web_request *request)
     return web_sign_in_reply(request, 200, next, "");
 }
 
-const struct web_page web_sign_in = {
-    .route = "/sign-in", .access = WEB_OPEN, .begin = begin_sign_in};
-
 static enum op_result finish_post(struct web_request *request)
 {
     struct web_session *session = &request->session;
     slice next = next_path(web_field(request, "next"));
+    if (request->check.is_elsewhere)
+        return web_sign_in_reply(request, 403, next, "This key may not be used from your address.");
     if (request->check.status == ERR_REFUSED)
         return web_sign_in_reply(
             request, 401, next,
@@ -61,12 +59,12 @@ static enum op_result finish_post(struct web_request *request)
     session->key_id = request->check.grant.key_id;
     session->scopes = request->check.grant.scopes;
     if (!web_set_cookie(request))
-        return web_reply_problem(request, 503, SLICE("Not available now"), SLICE("Try again."));
+        return web_reply_problem(request, 503, "Not available now", "Try again.");
     /* A form that was kept is rendered again; nothing is sent on the reader's behalf. */
     return web_again_go_on(request, next);
 }
 
-static enum op_result begin_post(struct web_request *request)
+enum op_result web_sign_in_post(struct web_request *request)
 {
     /* Counted by address, since a wrong key names no account. */
     struct uuid address = uuid_v5((struct uuid){{0}}, web_client_address(request));
@@ -79,28 +77,12 @@ static enum op_result begin_post(struct web_request *request)
             "Too many attempts from your address. Wait a moment, then try again.");
     }
     bool is_known = vault_auth_check(request->web->config.auth, &request->check,
-                                     web_field(request, "key"), &request->op);
-    return is_known ? finish_post(request) : OP_WAIT;
+                                     web_field(request, "key"), web_client_address(request),
+                                     &request->op);
+    return is_known ? finish_post(request) : web_wait(request, finish_post);
 }
-
-const struct web_page web_sign_in_post = {.route = "/sign-in",
-                                          .access = WEB_OPEN,
-                                          .begin = begin_post,
-                                          .finish = finish_post,
-                                          .takes_no_csrf = true};
 
 /* ---- signing out ---- */
-
-static enum op_result begin_sign_out(struct web_request *request)
-{
-    const struct web_session *session = &request->session;
-    /* The hash that ends the session is of the cookie that this request came with. */
-    ASSERT(memcmp(request->check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
-    /* The end is stored until the cookie would have expired; a copy of it is refused as long. */
-    store_session_end(request->web->config.pool, &request->query, &request->op, session->account_id,
-                      request->check.caller.session_hash, session->until_ms * 1000);
-    return OP_WAIT;
-}
 
 /* From now on every copy of the cookie is refused: here at once, on other nodes when they are
  * notified. */
@@ -118,31 +100,28 @@ static enum op_result finish_sign_out(struct web_request *request)
     return web_reply_redirect(request, SLICE("/sign-in"), "signed_out");
 }
 
-const struct web_page web_sign_out = {.route = "/sign-out",
-                                      .access = WEB_SESSION,
-                                      .begin = begin_sign_out,
-                                      .finish = finish_sign_out};
+enum op_result web_sign_out(struct web_request *request)
+{
+    const struct web_session *session = &request->session;
+    /* The hash that ends the session is of the cookie that this request came with. */
+    ASSERT(memcmp(request->check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
+    /* The end is stored until the cookie would have expired; a copy of it is refused as long. */
+    store_session_end(request->web->config.pool, &request->query, &request->op, session->account_id,
+                      request->check.caller.session_hash, session->until_ms * 1000);
+    return web_wait(request, finish_sign_out);
+}
 
-static enum op_result begin_everywhere(struct web_request *request)
+enum op_result web_sign_out_everywhere(struct web_request *request)
 {
     const struct web_session *session = &request->session;
     store_sessions_end(request->web->config.pool, &request->query, &request->op,
                        /* Every session of this key that began before now is refused. */
                        session->account_id, session->key_id, clock_wall_us());
-    return OP_WAIT;
+    return web_wait(request, finish_sign_out);
 }
 
-const struct web_page web_sign_out_everywhere = {.route = "/sign-out/everywhere",
-                                                 .access = WEB_SESSION,
-                                                 .begin = begin_everywhere,
-                                                 .finish = finish_sign_out};
-
-static enum op_result begin_ask(struct web_request *request)
+enum op_result web_sign_out_ask(struct web_request *request)
 {
-    struct view view;
-    (void)view_begin(&view);
-    return web_reply_view(request, 200, "sign_out", &view);
+    (void)view_begin(request);
+    return web_reply_view(request, 200, "sign_out");
 }
-
-const struct web_page web_sign_out_ask = {
-    .route = "/sign-out", .access = WEB_SESSION, .begin = begin_ask};

@@ -5,17 +5,14 @@
 
 #include "base/clock.h"
 
-struct json_writer *view_begin(struct view *view)
+struct json_writer *view_begin(struct web_request *request)
 {
-    buf_init(&view->text, WEB_PAGE_BYTES_MAX);
-    json_begin(&view->w, &view->text);
-    json_open(&view->w, '{');
-    return &view->w;
-}
-
-void view_drop(struct view *view)
-{
-    buf_deinit(&view->text);
+    /* A page that has failed midway is left for one that says so. */
+    buf_deinit(&request->view_text);
+    buf_init(&request->view_text, WEB_PAGE_BYTES_MAX);
+    json_begin(&request->view, &request->view_text);
+    json_open(&request->view, '{');
+    return &request->view;
 }
 
 void view_id(struct json_writer *w, const char *key, struct uuid id)
@@ -30,4 +27,60 @@ void view_time(struct json_writer *w, const char *key, int64_t wall_us)
     char text[TIME_TEXT_LEN + 1];
     time_format(wall_us, text);
     json_member_str(w, key, wall_us != 0 ? slice_of(text, TIME_TEXT_LEN) : SLICE_NONE);
+}
+
+void view_key(struct json_writer *w, struct uuid id, slice name)
+{
+    if (uuid_is_nil(id))
+        json_member_str(w, "key_id", SLICE_NONE);
+    else
+        view_id(w, "key_id", id);
+    json_member_str(w, "key_name", name);
+}
+
+void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us)
+{
+    double ms = (double)us / 1000;
+    json_member_str(w, key,
+                    arena_printf(&request->op.arena, ms < 1000 ? "%.0f ms" : "%.1f s",
+                                 ms < 1000 ? ms : ms / 1000));
+}
+
+/* A single quote within single quotes of a shell is '\\''. */
+static void append_quoted(struct buf *out, slice text)
+{
+    buf_append_char(out, '\'');
+    for (bool is_first = true; text.ptr; is_first = false) {
+        slice part = slice_split(&text, '\'');
+        buf_append(out, is_first ? SLICE("") : SLICE("'\\''"));
+        buf_append(out, part);
+    }
+    buf_append_char(out, '\'');
+}
+
+void view_curl(struct web_request *request, struct json_writer *w, const char *key,
+               const struct view_call *call)
+{
+    struct buf out, body;
+    bool is_get = slice_eq_cstr(call->method, "GET");
+    buf_init(&out, WEB_PAGE_BYTES_MAX / 8);
+    buf_init(&body, WEB_PAGE_BYTES_MAX / 8);
+    buf_append(&out, SLICE("curl "));
+    if (!is_get && !(call->body && slice_eq_cstr(call->method, "POST"))) {
+        buf_append(&out, SLICE("-X "));
+        buf_append(&out, call->method);
+        buf_append_char(&out, ' ');
+    }
+    buf_append_cstr(&out, request->web->public_url);
+    buf_append(&out, call->path);
+    if (call->has_key)
+        buf_append(&out, SLICE(" \\\n  -H \"Authorization: Bearer $SLUICE_KEY\""));
+    if (call->body) {
+        json_write_pretty(&body, call->body);
+        buf_append(&out, SLICE(" \\\n  -H 'Content-Type: application/json' \\\n  -d "));
+        append_quoted(&out, buf_slice(&body));
+    }
+    json_member_str(w, key, buf_is_ok(&body) ? buf_slice(&out) : SLICE_NONE);
+    buf_deinit(&out);
+    buf_deinit(&body);
 }

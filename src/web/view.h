@@ -9,21 +9,27 @@
 #include "base/id.h"
 #include "web/page.h"
 
-struct view {
-    struct json_writer w;
-    struct buf text;
-};
-
-/* Opens the object; web_reply_view closes it and frees the buffer, view_drop the latter alone. */
-struct json_writer *view_begin(struct view *view);
-void view_drop(struct view *view);
+/* Opens the object, instead of one that was begun before; web_reply_view closes it. */
+struct json_writer *view_begin(struct web_request *request);
 
 /* A member, as json_member_str. 0 is null. */
 void view_id(struct json_writer *w, const char *key, struct uuid id);
+/* The key that asked, as two members "key_id" and "key_name"; nil: not known. */
+void view_key(struct json_writer *w, struct uuid id, slice name);
+/* A span for people: "312 ms", "4.1 s". */
+void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us);
 void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
+/* A call of the interface by curl, as a member; the key is in the shell's $SLUICE_KEY. */
+struct view_call {
+    slice method, path; /* "POST", "/api/executions" */
+    bool has_key;
+    const struct json *body; /* NULL: none */
+};
+void view_curl(struct web_request *request, struct json_writer *w, const char *key,
+               const struct view_call *call);
+
 /* The page `file` of src/web/pages over these data, to which it adds the frame's. */
-enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file,
-                              struct view *view);
+enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file);
 
 #endif

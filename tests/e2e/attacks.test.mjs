@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { attack } from './support/attacker.mjs';
 import { pause, until } from './support/client.mjs';
+import { whileCounting } from './support/machine.mjs';
 import { run } from './support/process.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 
@@ -18,6 +19,7 @@ const { Stack } = await import('./support/stack.mjs');
 
 const IS_WHOLE = Number(process.env.SOAK_SECONDS ?? 0) > 0;
 const ROUNDS = 10; // one of them has to be within the limits of time and share: this machine has other work, too
+const STOLEN_MAX = 0.05; // of the processors, by the host in every round: then time and share say nothing of the server
 const SECONDS = IS_WHOLE ? 4 : 1; // that are measured, of the other account alone and beside the attack
 const MIB = 1024 * 1024;
 const LARGE = 7 * MIB;
@@ -128,8 +130,10 @@ async function isHarmless(t, begin) {
   const share = (one) => one.beside.replies / Math.max(1, ...one.counts.map((counts) => counts[200] ?? 0));
   const isServed = (one) => (IS_WHOLE ? worst(one) <= LATENCY_RATIO_MAX : share(one) >= SHARE_MIN);
   const isTimely = (one) => isServed(one) && one.turn <= TURN_CPU_S_MAX;
+  let least = 1;
   for (let n = 1; ; n++) {
-    const one = await round(begin);
+    const { result: one, stolen } = await whileCounting(() => round(begin));
+    least = Math.min(least, stolen);
     const medians = SCENARIOS.map((name, i) => `${name} ${one.alone.medians[i].toFixed(2)} to ${one.beside.medians[i].toFixed(2)} ms`);
     const told = `peak ${mib(one.peak)}, left ${mib(one.left)}, longest turn ${(one.turn * 1000).toFixed(1)} ms, ${medians.join(', ')}; ${one.beside.replies} replies; the attackers had ${JSON.stringify(one.counts)}`;
     t.diagnostic(told);
@@ -137,7 +141,10 @@ async function isHarmless(t, begin) {
     assert.ok(one.peak <= RSS_OVER_IDLE_MAX, told);
     assert.ok(one.left <= RSS_LEFT_MAX, told);
     if (isTimely(one)) return;
-    assert.ok(n < ROUNDS, told);
+    if (n < ROUNDS) continue;
+    assert.ok(least > STOLEN_MAX, told);
+    t.diagnostic(`figure: time and share are not judged: the host took ${Math.round(least * 100)} % of the processors or more`);
+    return;
   }
 }
 

@@ -1,6 +1,5 @@
 // `make bench` works: every kind of figure is measured, at sizes that say nothing, and nothing stays
 // behind. On the release build.
-// Alone: it measures rates, and needs the cores.
 import assert from 'node:assert/strict';
 import { chmod, mkdir, readFile, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -12,7 +11,7 @@ const { figures } = await import('../../bench/suite/figures.mjs');
 const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '10000', '--pooled', '50', '--idle', '200'];
 // One of each kind: what the others differ in is the scenario.
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
-  'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'memory', 'start to ready', 'waiting flows'];
+  'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'tools/call (0.2 KB', 'memory', 'start to ready', 'waiting flows'];
 const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
 let out, temporary;
 

@@ -118,10 +118,10 @@ test('a link from before the bound was met is refused at its end, and is good ag
   const [spare] = (await server.call(account.key, 'GET', '/api/connections')).json.connections;
   const remove = () => server.call(account.key, 'DELETE', `/api/connections/${spare.id}`);
   await stack.cluster.sql(`update sluice.connection set integration_id = 'gmail', is_default = false where account_id = '${account.id}' and id = ${spare.id}`);
-  await stack.cluster.sql(`create table moved as select * from sluice.connection where id = ${spare.id}`);
+  await stack.cluster.sql(`create table public.moved as select * from sluice.connection where id = ${spare.id}`);
   await stack.cluster.sql(`delete from sluice.connection where id = ${spare.id}`);
   const { pages, page } = await taken((await link()).json.url);
-  await stack.cluster.sql('insert into sluice.connection select * from moved');
+  await stack.cluster.sql('insert into sluice.connection select * from public.moved');
   const refused = await pages.press(page, 'Connect Probe', GOOD);
   assert.equal(refused.status, 409);
   assert.match(refused.text, FULL);

@@ -196,7 +196,7 @@ test('OAuth: consent connects; a state is good once and for its session; a denia
   const done = await pages.go(path);
   assert.equal(done.path, '/integrations/strict?notice=connected', done.text);
   const granted = await connectionOf(pages, done, 'by consent');
-  assert.match(granted.text, /<code>notes\.read<\/code><span class="badge ok">granted/);
+  assert.match(granted.text, /<code>notes\.read<\/code><\/span><span class="badge ok">granted/);
   assert.match(granted.text, /automatic, before the token expires/);
   assert.equal((await server.execute(one.key, 'strict', 'read_me', {})).status, 200);
   assert.equal((await pages.go(path)).status, 400);
@@ -323,7 +323,11 @@ async function consent(person, page, button, login) {
   const back = await oidc.consent(sent.location, { login });
   return person.go(`/connect/callback${new URL(back.url).search}`);
 }
-const row = (id) => stack.cluster.sql(`select to_json(c) from (select rev, label, status, is_default, octet_length(sealed), md5(sealed), identity_email, identity_subject from sluice.connection where id = ${id}) c`).then(JSON.parse);
+const ROW = ['rev', 'label', 'status', 'is_default', 'octet_length(sealed)', 'md5(sealed)', 'identity_email', 'identity_subject'];
+const row = (id) =>
+  stack.cluster
+    .sql(`select json_build_object(${ROW.map((of) => `'${of}', ${of}`)}) from sluice.connection where id = ${id}`)
+    .then(JSON.parse);
 const trail = (account, kind) =>
   stack.cluster
     .sql(`select coalesce(json_agg(to_json(e) order by e.id), '[]') from (select id, kind, reason, actor, details from sluice.audit_event where account_id = '${account.id}' and (kind like 'link.%' or kind like 'connection.%') and kind like '${kind}') e`)
@@ -630,8 +634,10 @@ test('connections by the interface: listed without credentials, changed, deleted
 test('guessing keys is slowed down', async () => {
   const pages = new Pages(server.base);
   const page = await pages.ask('/sign-in');
+  const began = Date.now();
   const tries = await Promise.all(Array.from({ length: 40 }, () => pages.press(page, 'Sign in', { key: 'sk_wrong' })));
   const slowed = tries.filter((one) => one.status === 429);
-  assert.ok(slowed.length > 10, `${slowed.length} of 40`);
-  assert.equal(slowed[0].headers.get('retry-after'), '1');
+  const most = 10 + Math.ceil((Date.now() - began) / 1000); // ten at once, and one a second
+  assert.ok(slowed.length >= 40 - most, `${slowed.length} of 40`);
+  for (const one of slowed) assert.equal(one.headers.get('retry-after'), '1');
 });

@@ -2,7 +2,9 @@
 // with JavaScript, without, and on a phone. What is proved of every page is in
 // dashboard_safety.test.mjs, connecting in dashboard_connect.test.mjs.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
 import { hold } from './support/client.mjs';
 import { Dashboard, PHONE } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
@@ -222,7 +224,65 @@ test('executions: the list, its filters, one in detail', async () => {
   await visit.page.locator(yes).click();
   await visit.page.waitForURL(/\/executions\/[0-9a-f]/);
   await visit.sees(good.json.execution_id);
+  await visit.sees('Gmail: List messages, took');
+  await visit.sees('resultSizeEstimate');
+  assert.ok(!/and 0 more|has 0 bytes/.test(await visit.text()));
+  const command = await visit.page.locator('#curl').textContent();
+  const { stdout } = await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: account.key } });
+  assert.equal(JSON.parse(stdout).status, 'succeeded', `${command}\n${stdout}`);
   await visit.goto(`/executions/${bad.json.execution_id}`);
   await visit.sees(bad.json.error_code);
   await visit.end();
 });
+
+for (const [how, options] of [['', {}], [' without JavaScript', { javaScriptEnabled: false }]])
+  test(`executions: by action, code and time, what was blocked, newer and older${how}`, async () => {
+    const person = await dashboard.account(`Filters${how}`);
+    const run = (integration_id, action_id, input, more) => dashboard.call(person, 'POST', '/api/executions', { integration_id, action_id, input, ...more });
+    const visit = await dashboard.signIn(person, options);
+    const shown = () => visit.page.locator('tbody td:nth-child(2) a').evaluateAll((links) => links.map((link) => link.getAttribute('href').split('/').at(-1)));
+    const runs = [];
+    for (let i = 0; i < 30; i++) runs.unshift((await run('gmail', 'list_messages', { maxResults: 1 })).json.execution_id);
+    const { execution_id, error_code } = (await run('notion', 'get_page', { page_id: '00000000-0000-4000-8000-000000000000' })).json;
+    runs.unshift(execution_id);
+    assert.equal((await run('gmail', 'send_message', { to: 'a@b.example', subject: 's', text: 't' })).status, 409);
+    await visit.goto('/executions?period=1h');
+    assert.deepEqual(await shown(), runs.slice(0, 25));
+    assert.equal(await visit.page.getByRole('link', { name: 'Newer' }).count(), 0);
+    await visit.press('Older');
+    assert.deepEqual(await shown(), runs.slice(25));
+    assert.equal(await visit.page.getByLabel('When').inputValue(), '1h');
+    await visit.press('Newer');
+    assert.deepEqual(await shown(), runs.slice(0, 25));
+    await visit.page.getByLabel('Error code').fill(error_code);
+    await visit.press('Show');
+    assert.deepEqual(await shown(), [execution_id]);
+    await visit.sees('Notion: Get a page');
+    await visit.goto('/executions?app=gmail&code=none');
+    await visit.sees('No executions.');
+    await visit.page.getByLabel('Error code').fill('');
+    await visit.page.getByLabel('Action').selectOption('Get a message');
+    await visit.press('Show');
+    assert.deepEqual(await shown(), []);
+    await visit.page.getByLabel('Action').selectOption('Send a message');
+    await visit.page.getByLabel('Status').selectOption('blocked');
+    await visit.press('Show');
+    await visit.sees('Gmail: Send a message');
+    assert.equal(await visit.page.locator('tbody tr').count(), 1);
+    await visit.goto('/executions?app=notion&status=blocked');
+    await visit.sees('No executions.');
+    const other = JSON.parse(await dashboard.stack.must(['keys', 'create', person.id, '--name', 'night shift', '--json']));
+    const { json } = await dashboard.call({ key: other.key }, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: {} });
+    await dashboard.call({ key: other.key }, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@b.example', subject: 's', text: 't' } });
+    await visit.goto(`/executions/${json.execution_id}`);
+    await visit.sees('the key night shift');
+    await visit.press('night shift');
+    assert.equal(await visit.page.locator('tbody tr').count(), 1);
+    assert.equal(await visit.page.locator('tbody td > a').first().getAttribute('href'), `/executions/${json.execution_id}`);
+    await visit.page.getByLabel('Status').selectOption('blocked');
+    await visit.press('Show');
+    assert.equal(await visit.page.locator('tbody tr').count(), 1);
+    await visit.press('Of all keys');
+    assert.equal(await visit.page.locator('tbody tr').count(), 25);
+    await visit.end();
+  });

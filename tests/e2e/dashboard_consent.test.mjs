@@ -38,6 +38,7 @@ const run = (action_id) => dashboard.call(account, 'POST', '/api/executions', { 
 
 async function toConsent(visit) {
   await visit.goto('/integrations/picky');
+  assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
   await visit.press('Connect Picky Files');
   assert.ok(visit.page.url().startsWith(consent.url), visit.page.url());
 }
@@ -146,6 +147,12 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.sees(/files\.write\s+not granted/);
     await visit.sees('Actions refused without them (1 of 2): Change a file.');
     await visit.sees('the app gave no refresh token');
+    const page = new URL(visit.page.url()).pathname;
+    await visit.goto('/integrations/picky/actions/change');
+    await visit.sees(/is not allowed to do this[\s\S]*Change your files files\.write/);
+    await visit.goto('/integrations/picky');
+    await visit.sees(/Change a file\s+not granted\s+read/);
+    await visit.goto(page);
     await visit.sees('not used yet');
     await visit.fits();
     assert.equal((await run('look')).json.status, 'succeeded');
@@ -249,7 +256,13 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       for (let looks = 0; looks < 3; looks++) await visit.goto(path);
       assert.equal(await visit.title(), `Connect ${name}`);
       await visit.sees(`You are giving consent access to ${name} in your name.`);
-      await visit.sees(integration_id === 'picky' ? 'Read: Change a file; Look at a file' : 'Write: Send');
+      if (integration_id === 'picky') {
+        assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
+        await visit.sees('Picky Files itself asks you next, at 127.0.0.1.');
+      }
+      await visit.page.getByText('What it does with them').or(visit.page.getByText('It may then')).last().click();
+      await visit.sees(integration_id === 'picky' ? /Read: Change a file; Look at a file$/m : /Write: Send$/m);
+      assert.equal(await visit.page.getByRole('link', { name: 'No', exact: true }).getAttribute('href'), back);
       await visit.sees(`You can return to ${back}`);
       await visit.fits();
       if (how === 'with JavaScript') await visit.isAccessible();
@@ -266,6 +279,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       }
       assert.equal(await visit.title(), `Connected: ${name}`);
       await visit.sees(integration_id === 'picky' ? 'consent has access to Picky Files now, as bob@example.com.' : 'consent has access to Probe now');
+      await visit.sees(`To end it, ask consent to disconnect it, or take the access back in ${name} itself.`);
       await visit.fits();
       if (how === 'with JavaScript') await visit.isAccessible();
       assert.equal(await visit.page.getByRole('button').count(), 0);

@@ -19,14 +19,15 @@ const execute = (integration_id, action_id, input) => dashboard.call(account, 'P
 
 /* ---- what is shown ---- */
 
-test('"Waiting for you" has what waits for a decision, and no timer', async () => {
+test('"Needs you" has what waits for a decision, and no timer', async () => {
   const visit = await dashboard.signIn(account);
   const timer = await dashboard.start(account, 'probe_wait', { seconds: 3600 });
   await dashboard.reaches(account, timer, 'waiting');
   const approval = await dashboard.startTasks(account);
   const linked = (id) => visit.page.locator(`main a[href="/flows/${id}"]`).count();
   await visit.goto('/');
-  assert.deepEqual([await linked(approval), await linked(timer)], [1, 0]);
+  const needed = (id) => visit.page.locator(`#waiting .what[href="/flows/${id}"]`).count();
+  assert.deepEqual([await needed(approval), await needed(timer)], [1, 0]);
   await visit.goto('/flows?status=waiting');
   assert.deepEqual([await linked(approval), await linked(timer)], [1, 1]);
   await visit.page.getByLabel('Status').selectOption('waiting for approval');
@@ -60,7 +61,7 @@ test('a search of apps has the order of /api/search', async () => {
     const expected = [...new Set(fitting.map(({ integration_id }) => integration_id))];
     assert.ok(expected.length > 0, query);
     await visit.goto(`/integrations?q=${encodeURIComponent(query)}`);
-    const links = await visit.page.locator('main .list h3 a').evaluateAll((all) => all.map((one) => one.getAttribute('href').split('/').at(-1)));
+    const links = await visit.page.locator('main .list h2 a').evaluateAll((all) => all.map((one) => one.getAttribute('href').split('/').at(-1)));
     assert.deepEqual(links.slice(0, expected.length), expected, query);
   }
   await visit.end();

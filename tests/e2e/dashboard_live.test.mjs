@@ -8,6 +8,7 @@ import { Dashboard, PHONE } from './support/dashboard.mjs';
 
 const DECIDE = 'The flow now waits for your decision.';
 const CHANGED = 'This page has changed.';
+const LOST = 'Connection lost, trying again.';
 
 let dashboard, account;
 
@@ -194,6 +195,9 @@ async function read(path, headers, isEnough) {
 
 const revOf = async (id) => Number(await dashboard.stack.cluster.sql(`select rev from sluice.flow where id = '${id}'`));
 
+// What the server asks its database by itself; of each few one looks whether a watched flow has changed.
+const looks = async () => [...(await dashboard.server.metrics()).matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+
 test('a change is told once; what a browser knows is not told again', async () => {
   const visit = await dashboard.signIn(account);
   const headers = { cookie: await cookieOf(visit) };
@@ -201,8 +205,6 @@ test('a change is told once; what a browser knows is not told again', async () =
   const id = await dashboard.startTasks(account);
   const events = `/flows/${id}/events`;
   const first = await revOf(id);
-  // what the server asks its database by itself; of each few one looks whether a watched flow has changed
-  const looks = async () => [...(await dashboard.server.metrics()).matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
   let changedAt;
   const told = await read(`${events}?since=${first}`, headers, async (text) => {
     if (!text.includes(':') && !text.includes('id:')) return false;
@@ -234,7 +236,7 @@ test('a connection that breaks again and again: said so, and the page is asked f
     return isBroken ? route.abort('connectionreset') : route.continue();
   });
   await visit.goto(`/flows/${id}`);
-  await announces(visit, 'Connection lost, retrying.');
+  await announces(visit, LOST);
   await until('it tries again', () => tried >= 3);
   isBroken = false;
   await announces(visit, '');
@@ -244,6 +246,79 @@ test('a connection that breaks again and again: said so, and the page is asked f
   const changes = await revOf(id);
   assert.ok(asked - before <= changes, `asked ${asked - before} times at ${changes} revisions`);
   assert.ok(before <= tried, `asked ${before} times in ${tried} tries`);
+  visit.problems = visit.problems.filter((one) => !one.includes('ERR_CONNECTION_RESET'));
+  await visit.end();
+});
+
+test('an account\'s events: a change anywhere in it, once; nothing that the browser has; ends with the session', async () => {
+  const { id, key } = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--json']));
+  const visit = await dashboard.signIn({ key });
+  const headers = { cookie: await cookieOf(visit) };
+  await visit.end();
+  const flow = await dashboard.startTasks(account);
+  const stamps = (text) => [...text.matchAll(/id: (\d+)\ndata: changed\n\n/g)].map(([, stamp]) => stamp);
+  // the first event is the state that the browser lacks, the second one the change
+  let isChanged = false;
+  const told = await read('/events', headers, async (text) => {
+    if (stamps(text).length === 1 && !isChanged) isChanged = await dashboard.stack.cluster.sql(`update sluice.flow set rev = rev + 1 where id = '${flow}'`).then(() => true);
+    return stamps(text).length === 2;
+  });
+  const [, last] = stamps(told.text);
+  const other = await dashboard.account('Stranger');
+  await dashboard.startTasks(other);
+  const asked = await looks();
+  assert.deepEqual((await read(`/events?since=${last}`, headers, async (text) => text.includes(':') && (await looks()) >= asked + 8)).ids, []);
+  assert.deepEqual((await read('/events', { ...headers, 'last-event-id': last }, (text) => text.includes(':'))).ids, []);
+  const ends = await fetch(`${dashboard.base}/events?since=${last}`, { headers });
+  await dashboard.stack.must(['keys', 'revoke', account.id, id]);
+  await ends.text();
+  assert.equal((await fetch(`${dashboard.base}/events`, { headers, redirect: 'manual' })).status, 303);
+});
+
+test('the overview: what begins to wait comes by itself, under a pointer only when asked for; and goes when it is decided', async () => {
+  const other = await dashboard.account('Overview');
+  const first = await dashboard.startTasks(other, { maxResults: 1 });
+  const visit = await dashboard.signIn(other);
+  await visit.goto('/');
+  const navigations = visit.navigations;
+  const linkTo = (id) => visit.page.locator(`main .todo .what[href="/flows/${id}"]`);
+  const second = await dashboard.startTasks(other, { maxResults: 1 });
+  await linkTo(second).first().waitFor();
+  await visit.page.evaluate(() => document.querySelector('main').focus());
+  assert.equal(await barOf(visit).textContent(), '');
+  // the newest are first, so that what is under the pointer would move down
+  const aimed = await aim(visit, linkTo(first).first());
+  const third = await dashboard.startTasks(other, { maxResults: 1 });
+  await until('it is there, or announced', async () => (await linkTo(third).count()) > 0 || (await barOf(visit).textContent()) !== '');
+  await aimed.isAimedAt();
+  if (await linkTo(third).count() === 0) await visit.page.getByRole('button', { name: 'Show it' }).click();
+  await linkTo(third).first().waitFor();
+  await visit.page.mouse.move(1, 1);
+  for (const id of [first, second, third]) await dashboard.call(other, 'POST', `/api/flows/${id}/cancel`, {});
+  await linkTo(first).first().waitFor({ state: 'detached' });
+  assert.equal(visit.navigations, navigations, 'no page was loaded meanwhile');
+  await visit.isAccessible();
+  await visit.end();
+});
+
+test('a button that was pressed is off until the answer; where the connection is lost those that decide are', async () => {
+  const visit = await dashboard.signIn(account);
+  const id = await dashboard.startTasks(account, { maxResults: 1 });
+  await visit.goto(`/flows/${id}`);
+  const approve = visit.page.getByRole('button', { name: 'Approve' });
+  let isBroken = true;
+  await visit.page.route(/\/flows\/[0-9a-f-]+(\/events.*)?$/, (route) => (isBroken ? route.abort('connectionreset') : route.continue()));
+  await visit.page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+  await announces(visit, LOST);
+  assert.equal(await approve.isDisabled(), true);
+  isBroken = false;
+  await announces(visit, '');
+  assert.equal(await approve.isDisabled(), false);
+  // as while the answer is awaited
+  await visit.page.evaluate(() => document.querySelector('main form').addEventListener('submit', (event) => event.preventDefault()));
+  await approve.click();
+  await until('it is off', () => approve.isDisabled());
+  assert.equal(await visit.page.getByRole('button', { name: 'Reject' }).isDisabled(), true);
   visit.problems = visit.problems.filter((one) => !one.includes('ERR_CONNECTION_RESET'));
   await visit.end();
 });

@@ -9,7 +9,7 @@ import { Dashboard } from './support/dashboard.mjs';
 import { must } from './support/process.mjs';
 
 const PICTURES = new URL('../../build/screenshots/', import.meta.url).pathname;
-const PICTURE_BYTES_MAX = 60e3;
+const PICTURE_BYTES_MAX = 64e3;
 
 let dashboard, account, waiting, failed, completed, good, bad, connection;
 
@@ -27,6 +27,7 @@ before(async () => {
   completed = await dashboard.start(account, 'unread_mail_summary', { maxResults: 2 });
   await dashboard.reaches(account, completed, 'completed');
   connection = (await dashboard.call(account, 'GET', '/api/connections?integration_id=gmail')).json.connections[0].id;
+  await dashboard.counted(account, [['gmail', 'list_messages', 'succeeded', '', 90], ['gmail', 'send_message', 'succeeded', '', 30], ['notion', 'create_page', 'failed', 'timeout', 12], ['notion', 'get_page', 'blocked', 'rate_limited', 9]], 20);
   good = await execute('gmail', 'list_messages', { maxResults: 3 });
   bad = await execute('notion', 'get_page', { page_id: '00000000-0000-4000-8000-000000000000' });
 });
@@ -45,13 +46,14 @@ const open = async (visit) => {
 };
 
 const PHONE = { width: 390, height: 800 };
+const DESK = { width: 1280, height: 900 };
 
 // Of the route table: what answers with a page.
 async function routes() {
   const source = await readFile(new URL('../../src/web/request.c', import.meta.url), 'utf8');
   const all = [...source.matchAll(/\{HTTP_METHOD_(\w+), "([^"]+)"/g)].map(([, method, path]) => ({ method, path }));
   assert.ok(all.length > 30, `${all.length} routes`);
-  return all.filter(({ path }) => path !== '/assets/{name}' && path !== '/flows/{id}/events');
+  return all.filter(({ path }) => !['/assets/{name}', '/audit.csv'].includes(path) && !path.endsWith('/events'));
 }
 
 const matches = (pattern, url) => new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(new URL(url).pathname);
@@ -71,7 +73,7 @@ async function post(visit, path) {
 }
 
 for (const colorScheme of ['light', 'dark'])
-  test(`axe-core finds nothing serious on any page, ${colorScheme}`, async () => {
+  test(`axe-core finds nothing on any page, ${colorScheme}, and it fits`, async () => {
     const seen = [];
     const check = async (one, method = 'GET') => {
       await one.isAccessible();
@@ -98,21 +100,23 @@ for (const colorScheme of ['light', 'dark'])
     const visit = await dashboard.signIn(account, { colorScheme });
     const flows = [waiting, failed, completed].map((id) => `/flows/${id}`);
     const executions = [good, bad].map(({ json }) => `/executions/${json.execution_id}`);
-    const apps = ['gmail', 'probe', 'twilio', 'salesforce'].map((id) => `/integrations/${id}`);
+    const apps = ['gmail', 'probe', 'twilio', 'salesforce'].map((id) => `/integrations/${id}`).concat('/integrations/gmail/actions/send_message', '/integrations/gmail/actions/none');
     const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
     const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
     for (const path of [
-      '/', '/?notice=connected', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
-      '/executions', '/executions?status=failed', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/connections', '/sign-out', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
+      '/', '/?notice=connected', '/audit', '/audit?kind=flow&period=1h', '/approvals', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
+      '/executions', '/executions?status=failed', '/executions?app=gmail&status=blocked', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
+      '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
       ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
+      // beside the navigation in light, below it on a phone in dark: each is checked as it stands
+      const [first, second] = colorScheme === 'light' ? [PHONE, DESK] : [DESK, PHONE];
+      await visit.page.setViewportSize(first);
       await visit.goto(path);
       await open(visit);
-      await check(visit);
-      await visit.page.setViewportSize(PHONE);
       await visit.fits();
-      await visit.page.setViewportSize({ width: 1000, height: 900 });
+      await visit.page.setViewportSize(second);
+      await check(visit);
     }
     await visit.goto('/keys');
     await visit.page.getByLabel('Name', { exact: true }).fill(`seen in ${colorScheme}`);
@@ -159,13 +163,26 @@ test('an address that is nobody\'s: a page for a browser, JSON for a program and
 for (const colorScheme of ['light', 'dark'])
   test(`pictures, ${colorScheme}`, async () => {
     await mkdir(PICTURES, { recursive: true });
-    const visit = await dashboard.signIn(account, { colorScheme, viewport: { width: 1000, height: 860 } });
+    const visit = await dashboard.signIn(account, { colorScheme, viewport: { width: 1280, height: 860 } });
     for (const [name, path] of [['overview', '/'], ['flow', `/flows/${waiting}`], ['connect', '/integrations/zendesk'], ['connection', `/connections/${connection}`]]) {
       await visit.goto(path);
       await picture(visit, `${name}-${colorScheme}`);
     }
     await visit.end();
   });
+
+test('a flow on paper: what it does and did, without the navigation and without buttons', async () => {
+  const visit = await dashboard.signIn(account);
+  await visit.page.emulateMedia({ media: 'print' });
+  for (const id of [waiting, completed]) {
+    await visit.goto(`/flows/${id}`);
+    const seen = await visit.page.evaluate(() => [...document.querySelectorAll('nav, button, a.button')].filter((one) => one.checkVisibility()).map((one) => one.outerHTML));
+    assert.deepEqual(seen, []);
+    await visit.sees('completed');
+    await visit.fits();
+  }
+  await visit.end();
+});
 
 test('assets come compressed to whom takes that, and are the same', async () => {
   const page = await (await fetch(`${dashboard.base}/sign-in`)).text();
@@ -179,4 +196,33 @@ test('assets come compressed to whom takes that, and are the same', async () => 
     if (length(plain) > 1000) assert.ok(length(small) < length(plain) / 2, path);
     assert.equal(await small.text(), await plain.text());
   }
+});
+
+test('pages come compressed to whom takes that; not those that another site asked for, with a secret, or an event stream', async () => {
+  const visit = await dashboard.signIn(account);
+  const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+  const ask = async (path, headers = {}, init = {}) => {
+    const reply = await fetch(dashboard.base + path, { ...init, headers: { cookie, 'accept-encoding': 'gzip, br', 'sec-fetch-site': 'same-origin', ...headers } });
+    return { status: reply.status, how: reply.headers.get('content-encoding'), vary: reply.headers.get('vary'), text: await reply.text(), length: Number(reply.headers.get('content-length')) };
+  };
+  for (const path of ['/', '/flows', `/flows/${waiting}`, '/integrations?q=mail', '/nowhere/at/all', '/sign-out']) {
+    const [small, plain] = [await ask(path, { accept: 'text/html' }), await ask(path, { accept: 'text/html', 'accept-encoding': 'br, gzip;q=0, *' })];
+    assert.deepEqual([small.how, plain.how, small.vary, plain.vary], ['gzip', null, 'Accept-Encoding', 'Accept-Encoding'], path);
+    assert.equal(small.text, plain.text, path);
+    assert.ok(small.length < plain.length / 1.7, `${path}: ${small.length} of ${plain.length}`);
+  }
+  for (const site of ['cross-site', 'same-site', '']) assert.equal((await ask('/integrations?q=mail', { 'sec-fetch-site': site })).how, null, site);
+  assert.equal((await ask('/', { 'sec-fetch-site': 'none' })).how, 'gzip');
+  const link = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'probe' });
+  assert.equal((await ask(new URL(link.json.url).pathname)).how, null);
+  const keys = await ask('/keys');
+  const [csrf, once] = ['csrf', 'once'].map((name) => keys.text.match(new RegExp(`name="${name}" value="([^"]+)"`))[1]);
+  const made = await ask('/keys', { origin: dashboard.base }, { method: 'POST', body: new URLSearchParams({ csrf, once, name: 'plain', 'scope.read': 'yes', expires: '30' }) });
+  assert.match(made.text, /sk_[\w-]{43}/);
+  assert.equal(made.how, null);
+  const stop = new AbortController();
+  const events = await fetch(`${dashboard.base}/flows/${waiting}/events`, { headers: { cookie, 'accept-encoding': 'gzip', 'sec-fetch-site': 'same-origin' }, signal: stop.signal });
+  assert.deepEqual([events.status, events.headers.get('content-encoding')], [200, null]);
+  stop.abort();
+  await visit.end();
 });

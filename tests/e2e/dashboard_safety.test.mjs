@@ -16,6 +16,7 @@ const NASTY = [
 ];
 const TAGS = new Set(
   `html head meta title link script body a header nav ul ol li form input button main h1 h2 h3 p br span strong
+   svg symbol use path rect circle line polyline g b i bdi small del ins aside footer
    section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td fieldset legend`.split(/\s+/),
 );
 
@@ -91,11 +92,11 @@ for (const [how, options] of [['at a desk', {}], ['at 390 pixels', { viewport: {
     const list = await dashboard.call(account, 'POST', '/api/executions', {
       integration_id: 'gmail', action_id: 'get_message', input: { id: (await dashboard.provider.control('GET', '/state/messages')).messages[0].id },
     });
-    const paths = ['/', '/flows', '/executions', '/integrations', '/integrations/gmail', '/keys', `/executions/${list.json.execution_id}`];
+    const paths = ['/', '/approvals', '/flows', '/executions', '/integrations', '/integrations/gmail', '/keys', '/audit', '/docs', '/docs/createExecution', `/executions/${list.json.execution_id}`];
     if (failed.json.execution_id) paths.push(`/executions/${failed.json.execution_id}`);
     for (const text of NASTY) {
       const part = encodeURIComponent(text);
-      paths.push(`/executions?app=${part}`, `/flows?status=${part}`, `/integrations?q=${part}`, `/sign-in?next=${part}`, `/flows/new?template=${part}&notice=${part}`, `/executions/${part}`);
+      paths.push(`/executions?app=${part}`, `/executions?app=gmail&action=${part}&code=${part}&newer=${part}.${part}&status=blocked`, `/flows?status=${part}`, `/approvals?template=${part}&asker=${part}`, `/audit?kind=${part}&by=${part}&newer=${part}.${part}`, `/integrations/gmail/actions/${part}`, `/integrations?q=${part}`, `/sign-in?next=${part}`, `/flows/new?template=${part}&notice=${part}`, `/executions/${part}`, `/docs/${part}`);
     }
     for (const path of paths) {
       await visit.goto(path);
@@ -117,6 +118,12 @@ test('control characters and broken text are shown as replacement characters', a
   const page = dashboard.pages.findLast((one) => one.url.endsWith(tasks));
   assert.doesNotMatch(page.body.toString(), /[\x00-\x08\x0b-\x1f\x7f]/);
   await isTame(visit);
+  for (const path of ['/', '/approvals']) {
+    await visit.goto(path);
+    await visit.page.getByRole('heading', { name: path === '/' ? 'Overview' : 'Approvals', level: 1 }).waitFor();
+    await isTame(visit);
+  }
+  await visit.page.locator(`[id="wait-${tasks}"]`).waitFor();
   await visit.end();
 });
 
@@ -162,7 +169,7 @@ for (const text of [HOSTILE, 'javascript:globalThis.isHacked=1'])
       await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: input.id ? 'get_message' : 'list_messages', input });
     const { json: link } = await dashboard.call(person, 'POST', '/api/connect/sessions', { integration_id: 'gmail', return_url: 'https://back.example/x' });
     await dashboard.stack.cluster.sql(SPOIL);
-    for (const but of [['template_key', 'integration_id', 'action_id', 'auth_kind'], ['template_key']]) {
+    for (const but of [['template_key', 'integration_id', 'action_id', 'auth_kind', 'addresses'], ['template_key', 'addresses']]) {
       const list = `array[${but.map((name) => `'${name}'`)}]::text[]`;
       const columns = (await dashboard.stack.cluster.sql(`select public.spoil_all('${person.id}', ${quoted}, ${list})`)).split('\n');
       for (const one of ['account.name', 'api_key.name', 'api_key.prefix', 'connection.label', 'execution.summary', 'flow_doc.input', 'flow_doc.waiting_input', 'flow_step.output'])
@@ -170,7 +177,7 @@ for (const text of [HOSTILE, 'javascript:globalThis.isHacked=1'])
       const rows = async (column, table) => (await dashboard.stack.cluster.sql(`select ${column} from sluice.${table} where account_id = '${person.id}'`)).split('\n').filter(Boolean);
       const connections = await rows('id', 'connection');
       const paths = [
-        '/', '/flows', '/flows/new', '/executions', '/integrations', '/integrations/gmail', '/connections', '/keys', '/sign-out', new URL(link.url ?? link.connect_url).pathname,
+        '/', '/approvals', '/flows', '/flows/new', '/executions', '/executions?status=blocked', '/docs', '/integrations', '/integrations/gmail', '/connections', '/keys', '/audit', '/sign-out', new URL(link.url ?? link.connect_url).pathname,
         ...[waiting, done].flatMap((id) => [`/flows/${id}`, `/flows/${id}/cancel`]),
         ...(await rows('id', 'execution')).map((id) => `/executions/${id}`),
         ...(await rows('id', 'api_key')).map((id) => `/keys/${id}/revoke`),
@@ -178,6 +185,7 @@ for (const text of [HOSTILE, 'javascript:globalThis.isHacked=1'])
       ];
       for (const path of paths) {
         await visit.goto(path);
+        assert.doesNotMatch(visit.page.url(), /\/sign-in/, `${path} asks to sign in`);
         await isTame(visit);
       }
       await visit.goto(`/connections/${connections[0]}`);

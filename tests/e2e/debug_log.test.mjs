@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { linesOfLog } from './support/process.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -26,11 +27,7 @@ after(async () => {
 
 const serve = (level) =>
   stack.serve({ env: { SLUICE_CATALOG: stack.catalog }, args: [...overrides(provider.url, 'app'), '--log-level', level, '--log-format', 'json'] });
-const linesOf = (server) =>
-  server.log
-    .split('\n')
-    .filter((line) => line.startsWith('{'))
-    .map((line) => JSON.parse(line));
+const linesOf = (server) => linesOfLog(server.log);
 
 test('debug has the steps of a request and a line for each call of the app', async () => {
   const server = await serve('debug');

@@ -138,10 +138,10 @@ test('HAProxy', { skip: without('haproxy') }, async () => {
 test('Caddy', { skip: without('caddy') }, async () => {
   const port = await freePort();
   const file = join(dir, 'Caddyfile');
-  const text = putInto(await read('Caddyfile'), [['127.0.0.1:8080', `127.0.0.1:${dev.port}`], ['sluice.example.com {',
+  const text = putInto(await read('Caddyfile'), [['{$SITE:sluice.example.com} {',
     `https://localhost:${port} {\n\tbind 127.0.0.1\n\ttls ${certificates.certFile} ${certificates.keyFile}`]]);
   await writeFile(file, `{\n\tadmin off\n\tauto_https disable_redirects\n}\n${text}`);
-  const env = { HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir };
+  const env = { HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir, SLUICE: `127.0.0.1:${dev.port}` };
   await must(installed('caddy'), ['validate', '--adapter', 'caddyfile', '--config', file], { env });
   const caddy = new Running(installed('caddy'), ['run', '--adapter', 'caddyfile', '--config', file], { env });
   try {
@@ -151,12 +151,16 @@ test('Caddy', { skip: without('caddy') }, async () => {
   }
 });
 
-test('systemd takes the unit', { skip: without('systemd-analyze') }, async () => {
-  const file = join(dir, 'sluice.service');
-  await writeFile(file, putInto(await read('sluice.service'), [['/usr/local/bin/sluice', process.env.SLUICE_BIN]]));
-  const said = await run(installed('systemd-analyze'), ['verify', file]);
+test('systemd takes the units, and finds the service shut in', { skip: without('systemd-analyze') }, async () => {
+  const [service, socket] = ['sluice.service', 'sluice.socket'].map((name) => join(dir, name));
+  await writeFile(service, putInto(await read('sluice.service'), [['/usr/local/bin/sluice', process.env.SLUICE_BIN]]));
+  await writeFile(socket, await read('sluice.socket'));
+  const said = await run(installed('systemd-analyze'), ['verify', service, socket]);
   assert.equal(said.code, 0, said.stderr);
-  assert.doesNotMatch(said.stderr, /sluice\.service/, 'nothing to say of it');
+  assert.doesNotMatch(said.stderr, /sluice\.(service|socket)/, 'nothing to say of them');
+  const shut = await must(installed('systemd-analyze'), ['security', '--offline=true', '--no-pager', service]);
+  const exposure = Number(/Overall exposure level for sluice\.service: ([\d.]+)/.exec(shut)?.[1]);
+  assert.ok(exposure <= 1.5, shut);
 });
 
 test('the settings are some of the program', async () => {

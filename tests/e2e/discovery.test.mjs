@@ -259,7 +259,7 @@ test('every detail of every integration has each field, and agrees with the list
         Object.keys(detail),
         [
           'integration_id', 'action_id', 'title', 'description', 'side_effect_level', 'tool_name', 'requires_confirmation',
-          'idempotent', 'scopes', 'input_schema', 'schema_version', 'input_summary', 'output_schema', 'files', 'examples', 'preconditions', 'auth',
+          'idempotent', 'undo', 'scopes', 'input_schema', 'schema_version', 'input_summary', 'output_schema', 'files', 'examples', 'preconditions', 'auth',
         ],
         path,
       );

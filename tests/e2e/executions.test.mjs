@@ -43,6 +43,21 @@ test('a read succeeds with the mails of the demo inbox and is stored', async () 
   assert.equal(stored.text, reply.text);
 });
 
+test('Server-Timing says where the time of a run went', async () => {
+  const phases = (reply) => Object.fromEntries(reply.headers.get('server-timing').split(', ').map((one) => {
+    const [, name, ms] = /^(\w+);dur=(\d+\.\d)$/.exec(one);
+    return [name, Number(ms)];
+  }));
+  await dev.faults([{ match: { path_prefix: '/gmail/v1/users/me/labels' }, count: 1, action: { latency_ms: 300 } }]);
+  const slow = phases(await dev.execute('gmail', 'list_labels', {}));
+  assert.deepEqual(Object.keys(slow), ['gate', 'limits', 'provider', 'record']);
+  assert.ok(slow.provider >= 300, JSON.stringify(slow));
+  assert.ok(slow.record > 0, JSON.stringify(slow));
+  assert.deepEqual(phases(await dev.execute('gmail', 'nope', {})).provider, 0);
+  const metrics = (await dev.call('GET', '/metrics')).text;
+  for (const phase of Object.keys(slow)) assert.match(metrics, new RegExp(`^sluice_execution_phase_seconds_count\\{phase="${phase}"\\} [1-9]`, 'm'));
+});
+
 test('the full tool name is an action id, too', async () => {
   const reply = await dev.execute('gmail', 'gmail_list_labels', {});
   assert.equal(reply.status, 200, reply.text);

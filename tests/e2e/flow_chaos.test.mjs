@@ -1,9 +1,8 @@
 // Everything at once: flows with writes, fan-outs, waits and approvals on two servers, while servers
 // are killed and paused past their lease and PostgreSQL dies. Then: every flow ends, no confirmed
 // write was made twice, no acknowledged start or approval is lost, and what a dead server left is
-// adopted in time. A short form; SOAK_SECONDS=600 makes it the long one: 2,000 flows are open at a
+// adopted. A short form; SOAK_SECONDS=600 makes it the long one: 2,000 flows are open at a
 // time and PostgreSQL dies every five seconds, whatever else happens.
-// Alone: it keeps both processors busy.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
@@ -15,9 +14,8 @@ const WAIT_S = SOAK_SECONDS ? 60 : 0.7;
 const STARTERS = SOAK_SECONDS ? 24 : 6;
 const PAUSED_MS = 11_500; // past the lease
 const OUTAGE_EVERY_MS = 5000;
-const ADOPTION_MS_MAX = 12_000;
-const END_MS_MAX = SOAK_SECONDS ? 300_000 : 60_000;
-const MODES = ['set', 'pipe'];
+const END_MS_MAX = 300_000;
+const SERVERS = 2;
 
 let stack, account;
 const servers = [];
@@ -33,11 +31,10 @@ before(async () => {
   account = await stack.account('chaos', { apps: ['probe'] });
   // A write takes a while after it is done: that is when it must not be made again.
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/messages/send' }, action: { latency_ms: 100 } }]);
-  for (const mode of MODES) servers.push(await serve(mode));
+  while (servers.length < SERVERS) servers.push(await stack.serve());
 });
 after(() => stack?.stopWell(assert));
 
-const serve = (mode) => stack.serve({ args: ['--database-batch', mode] });
 const call = (server, method, path, body) =>
   server
     .call(account.key, method, `/api/flows${path}`, body, { connection: 'close' })
@@ -99,8 +96,7 @@ async function watchOpen() {
 
 async function outage() {
   const times = [Date.now()];
-  await stack.cluster.down('immediate');
-  await stack.cluster.up();
+  await stack.cluster.outage();
   times.push(Date.now());
   outages.push(times);
 }
@@ -108,9 +104,9 @@ async function outage() {
 const downSince = (begin) => outages.reduce((sum, [down, up]) => sum + Math.max(0, up - Math.max(down, begin)), 0);
 
 // One that comes while PostgreSQL dies says so and ends: undefined.
-async function serveAnew(mode) {
+async function serveAnew() {
   try {
-    return await serve(mode);
+    return await stack.serve();
   } catch (error) {
     const dead = stack.servers.at(-1);
     if (dead.isRunning || !/ database /.test(dead.log)) throw error;
@@ -131,7 +127,7 @@ async function kill(i) {
   await server.process.gone;
   stack.forget(server);
   const left = await owned();
-  servers[i] = await until('another server is up', () => serveAnew(MODES[i]));
+  servers[i] = await until('another server is up', serveAnew);
   await until('its flows are adopted', async () => (await owned()) === '0');
   if (left !== '0') adoptions.push(Date.now() - begin - downSince(begin));
 }
@@ -187,7 +183,7 @@ test('flows under kills, pauses and a database that dies', async (t) => {
   const made = await ledger();
   assert.deepEqual([...made].filter(([, count]) => count > 1), [], 'a write was made twice');
   const approved = new Set((await stack.cluster.sql(
-    `select flow_id from sluice.flow_step s join sluice.flow f on f.id = s.flow_id
+    `select flow_id from sluice.flow_step s join sluice.flow f on f.account_id = s.account_id and f.id = s.flow_id
      where f.template_key = 'probe_approve' and s.step_index = 0 and s.status = 'completed'`,
   )).split('\n'));
   for (const [id, flow] of flows) {
@@ -196,7 +192,6 @@ test('flows under kills, pauses and a database that dies', async (t) => {
     if (status.get(id) === 'completed') for (const one of flow.sends) assert.equal(made.get(one), 1, one);
   }
   assert.ok(adoptions.length > 0);
-  for (const ms of adoptions) assert.ok(ms < ADOPTION_MS_MAX, `adopted after ${ms} ms`);
 
   // Who failed was interrupted in a write, or, where it goes on for long, five times in one step. Resume
   // is the decision to make that one again, and no other.

@@ -15,7 +15,7 @@ let stack, account, one, two;
 before(async () => {
   stack = await Stack.start({ postgres: { max_connections: 100 } });
   account = await stack.account('matrix', { apps: ['probe'] });
-  [one, two] = await Promise.all([stack.serve(), stack.serve({ args: ['--database-batch', 'pipe'] })]);
+  [one, two] = await Promise.all([stack.serve(), stack.serve()]);
 });
 after(() => stack?.stopWell(assert));
 

@@ -1,6 +1,5 @@
 // Many flows (issue "Flows", what it costs): 100,000 that wait cost next to nothing, and
 // a running flow's row changes where it lies. On the release build.
-// Alone: it measures lateness and memory.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
@@ -14,6 +13,7 @@ const BYTES_MAX = 20e6;
 const TRANSACTIONS_MAX = 3; // a second, of an idle node with its heartbeat
 const SETTLE_S = 10; // a connection tells PostgreSQL's counters what it did at most so much later
 const IDLE_S = 8;
+const AHEAD_S = 58; // when the first is due, so that the next minute has them: later where this machine is slow
 const READY_MS_MAX = 15_000; // 300 on a quiet machine
 const HOT_MIN = 0.95;
 
@@ -81,6 +81,20 @@ async function transactionRate(seconds) {
 }
 
 test(`${WAITING} waiting flows: memory, transactions, restart`, async (t) => {
+  let seen;
+  for (let ahead = AHEAD_S; !(seen = await costs(ahead)); ahead *= 2) assert.ok(ahead < 8 * AHEAD_S);
+  const { ready_ms, grown, rate } = seen;
+  t.diagnostic(`figure: ${WAITING} waiting flows: ready after ${ready_ms} ms`);
+  t.diagnostic(`figure: ${WAITING} waiting flows: ${(grown / 1e6).toFixed(1)} MB more resident memory`);
+  t.diagnostic(`figure: ${WAITING} waiting flows: ${rate.toFixed(2)} transactions a second of an idle node`);
+  assert.ok(ready_ms < READY_MS_MAX, `ready after ${ready_ms} ms`);
+  assert.ok(grown < BYTES_MAX, `${grown} bytes`);
+  assert.ok(rate > 0 && rate <= TRANSACTIONS_MAX, `${rate} transactions a second`);
+});
+
+// What so many cost, of which the first are due `ahead` seconds after they are made; undefined where
+// that was before all was measured.
+async function costs(ahead) {
   const empty = await serve();
   const one = await model(empty);
   await warm(empty, one);
@@ -88,24 +102,22 @@ test(`${WAITING} waiting flows: memory, transactions, restart`, async (t) => {
   await stop(empty);
 
   // Most of them within the horizon, which is the dearest case, and none of them due while we look.
-  await copies(stack, one, 1, WAITING, `clock_timestamp() + case when n % 4 = 0 then interval '1 hour' else interval '58 s' end`);
+  await copies(stack, one, 1, WAITING, `clock_timestamp() + case when n % 4 = 0 then interval '1 hour' else interval '${ahead} s' end`);
   const began = process.hrtime.bigint();
   const server = await serve();
   const ready_ms = Number((process.hrtime.bigint() - began) / 1000000n);
-  t.diagnostic(`figure: ${WAITING} waiting flows: ready after ${ready_ms} ms`);
-  await until('the next minute is held', async () => (await metric(server, 'sluice_flow_timers')) >= IN_THE_HEAP);
+  const isHeld = async () => (await metric(server, 'sluice_flow_timers')) >= IN_THE_HEAP;
+  const hasFired = async () => (await metric(server, 'sluice_flow_lateness_seconds_count')) > 0;
+  await until('the next minute is held', async () => (await isHeld()) || hasFired(), ahead * 1000 + 60_000);
   await warm(server, one);
   const grown = (await residentBytes(server)) - before;
-  t.diagnostic(`figure: ${WAITING} waiting flows: ${(grown / 1e6).toFixed(1)} MB more resident memory`);
   await pause(SETTLE_S * 1000);
   const rate = await transactionRate(IDLE_S);
-  t.diagnostic(`figure: ${WAITING} waiting flows: ${rate.toFixed(2)} transactions a second of an idle node`);
+  const isDue = await hasFired();
   await stop(server);
   await stack.cluster.sql(`truncate sluice.flow, sluice.flow_doc, sluice.flow_step`);
-  assert.ok(ready_ms < READY_MS_MAX, `ready after ${ready_ms} ms`);
-  assert.ok(grown < BYTES_MAX, `${grown} bytes`);
-  assert.ok(rate > 0 && rate <= TRANSACTIONS_MAX, `${rate} transactions a second`);
-});
+  return isDue ? undefined : { ready_ms, grown, rate };
+}
 
 test('running -> running changes a row where it lies', async (t) => {
   const server = await serve();

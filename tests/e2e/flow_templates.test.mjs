@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { until } from './support/client.mjs';
+import { WAIT_MS_MAX, until } from './support/client.mjs';
 import { Emulator } from './support/emulator.mjs';
 import { makeCertificates, startNginx } from './support/nginx.mjs';
 import { Stack, credentials } from './support/stack.mjs';
@@ -103,7 +103,7 @@ class Flow {
   }
 
   async reaches(status) {
-    for (let etag, end = Date.now() + 60_000; ; ) {
+    for (let etag, end = Date.now() + WAIT_MS_MAX; ; ) {
       assert.ok(Date.now() < end, `${status} was not reached: ${JSON.stringify(this.view)}`);
       const headers = { 'if-none-match': etag };
       const wait = etag ? '?wait=5' : '';

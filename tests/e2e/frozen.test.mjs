@@ -3,7 +3,6 @@
 // run of the node that owns it carries is released, or ends as unknown where a provider may have seen it.
 // Then backends stand still one after the other under load. A short form; SOAK_SECONDS makes it go on for
 // that long, with 16 to 20 s each.
-// Alone: it waits for what happens every few seconds.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, pause, until } from './support/client.mjs';
@@ -12,7 +11,8 @@ import { Stack } from './support/stack.mjs';
 const WRITERS = 4;
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
 // Longer than a connection is waited for; in the whole form longer than a lease, too.
-const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [6_000, 6_500];
+const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [8_000, 8_500];
+const TIMEOUT = '2s'; // of a statement: short, and longer than any takes on a slow machine
 const SILENT = /the database has gone silent/g;
 let stack, server, account, flowId;
 
@@ -20,7 +20,7 @@ before(async () => {
   stack = await Stack.start();
   account = await stack.account('frozen', { apps: ['probe'] });
   // a connection counts as dead five seconds after the longest statement
-  const args = ['--database-writers', String(WRITERS), '--database-readers', '1', '--database-timeout', '500ms'];
+  const args = ['--database-writers', String(WRITERS), '--database-readers', '1', '--database-timeout', TIMEOUT];
   server = await stack.serve({ args });
   await loseFlow();
 });
@@ -47,14 +47,22 @@ async function loseFlow() {
 }
 
 // The reader selects all the time, and one connection listens.
-const writers = () => lines(
-  `select pid from pg_stat_activity where datname = 'sluice' and pid <> pg_backend_pid() and query !~* '^(select|listen)'`,
-);
+const writers = async () => {
+  const pids = await stack.cluster.sql(
+    `select pid from pg_stat_activity where datname = 'sluice' and application_name = 'sluice' and query !~* '^(select|listen)'`,
+    'sluice',
+    await stack.cluster.nodeOf(account.id),
+  );
+  return pids.split('\n').filter(Boolean);
+};
 const signal = (pids, name) => pids.forEach((pid) => process.kill(Number(pid), name));
 
 test('claims that are committed after their connection was given up', async () => {
   assert.equal((await send('before')).status, 200); // key and connection are known from now on
+  // one that has selected last is told from the reader once it has written again
+  let warming = 0;
   const frozen = await until('all writers are connected', async () => {
+    await Promise.all(Array.from({ length: 2 * WRITERS }, () => send(`warming ${++warming}`)));
     const pids = await writers();
     return pids.length === WRITERS && pids;
   });
@@ -86,6 +94,7 @@ test('claims that are committed after their connection was given up', async () =
 test('orphans are ended as what is known of them allows, runs under way are left alone', async () => {
   const ids = { recorded: (await send('recorded')).json.execution_id, dead: (await send('dead')).json.execution_id };
   const stored = await lines(`select id, summary from sluice.execution where id in ('${ids.recorded}', '${ids.dead}') order by id`);
+  await noneInFlight();
   const held = await hold(stack.provider, { method: 'POST' });
   const long = send('long');
   await held.reached(1);
@@ -196,7 +205,7 @@ test('one backend after the other stands still under load', async (t) => {
   await server.stop();
   stack.forget(server);
   const args = ['--database-writers', '2', '--database-readers', '1'];
-  if (!SOAK_SECONDS) args.push('--database-timeout', '500ms');
+  if (!SOAK_SECONDS) args.push('--database-timeout', TIMEOUT);
   const nodes = [await stack.serve({ args }), await stack.serve({ args })];
   const work = load(nodes);
   const end = Date.now() + SOAK_SECONDS * 1000;

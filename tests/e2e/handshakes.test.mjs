@@ -1,7 +1,6 @@
 // What is checked when the first byte of a request is about to leave, not when its call begins: between
 // the two a connection is made, with a handshake that may take seconds, and the process may stand still.
 // A flow that was cancelled meanwhile on another node sends nothing, nor does a node whose lease is over.
-// Alone: a lease runs out while the machine is busy.
 import assert from 'node:assert/strict';
 import net from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';

@@ -168,7 +168,7 @@ function untilThere(name, message, call = () => run(name)) {
   const early = WAY.slice(0, Math.max(0, WAY.findIndex((one) => message.test(one))));
   return until(`${name} comes as far as ${message}`, async () => {
     const reply = await call();
-    return !early.some((one) => reply.json?.message.startsWith(one)) && reply;
+    return !early.some((one) => reply.json?.message.includes(`: ${one}`)) && reply;
   });
 }
 

@@ -125,7 +125,7 @@ test('what cannot be read is said in a sentence', async () => {
     [['openapi', bad], /the document has no "paths"/],
     [['openapi', broken], /the document: not valid YAML at line 3, column 1: did not find/],
     [['openapi', join(dir, 'none.json')], /cannot open .*none\.json/],
-    [['openapi', dir], /is not a file/],
+    [['openapi', dir], /is not a regular file/],
     [['wsdl', bad], /"wsdl" cannot be imported; the one kind known is openapi/],
     [['openapi', source, '--id', 'Bad-Id'], /id must match/],
     [['openapi', source, '--output', join(dir, 'no/such/place')], /cannot write/],

@@ -47,7 +47,12 @@ test('executions, newest first, without what the provider said', async () => {
   assert.deepEqual(json.executions.map((one) => one.execution_id), ids);
   const [first, second, third] = json.executions;
   assert.deepEqual(Object.keys(first), ['status', 'execution_id', 'integration_id', 'action_id', 'connection_id',
-    'started_at', 'finished_at']);
+    'started_at', 'finished_at', 'api_key', 'attempts']);
+  const key = (await get(a.key, '/api/audit?kind=key.created')).json.events[0];
+  assert.equal(first.api_key.id, key.details.key_id);
+  assert.equal(typeof first.api_key.name, 'string');
+  assert.equal(first.attempts, 1);
+  assert.deepEqual(second.api_key, first.api_key);
   assert.match(first.started_at, ISO);
   assert.match(first.connection_id, /^\d+$/);
   for (const key of ['status', 'integration_id', 'action_id', 'started_at', 'finished_at']) {
@@ -102,9 +107,9 @@ test('old executions are found behind empty days', async () => {
   for (const day of days) {
     const date = new Date(Date.now() - day * DAY_MS).toISOString().slice(0, 10);
     const part = `sluice.execution_${date.replaceAll('-', '')}`;
+    await stack.cluster.sql(`create table if not exists ${part} (like sluice.execution including all)`);
     await stack.cluster.sql(
-      `create table if not exists ${part} (like sluice.execution including all);
-       alter table sluice.execution attach partition ${part}
+      `alter table sluice.execution attach partition ${part}
        for values from (sluice.uuid_floor('${date}')) to (sluice.uuid_floor(date '${date}' + 1))`,
     );
     await insertOld(c.id, Date.parse(date), 2);

@@ -131,10 +131,29 @@ test('every command, verb and flag is known to `sluice help`', async () => {
 
 test('flags by themselves are settings, or options of some command', async () => {
   let all = '';
-  for (const command of ['serve', 'dev', 'migrate', 'accounts', 'keys', 'connections', 'oauth-clients', 'catalog', 'flow'])
+  for (const command of ['serve', 'dev', 'migrate', 'accounts', 'keys', 'connections', 'oauth-clients', 'catalog', 'flow', 'doctor', 'healthcheck', 'top'])
     all += await must(bin, [command, '--help']);
   const isKnown = (flag) => new RegExp(`^ {2}${flag}( |$)`, 'm').test(all);
   none(['README.md', 'src/api/README.md', 'contrib/deploy/README.md'].flatMap((page) => ticked(texts.get(page))).flatMap((one) => one.match(/^--[a-z-]+/) ?? []).filter((flag) => flag !== '--config' && !isKnown(flag)));
+});
+
+test('man pages and completions have every command, flag and setting', async () => {
+  const settings = [...(await must(bin, ['serve', '--help'])).matchAll(/^ {2}--([a-z-]+) [A-Z]/gm)].map(([, name]) => name);
+  const page = await must(bin, ['help', '--man']);
+  for (const command of ['serve', 'accounts', 'doctor']) assert.match(page, new RegExp(`^\\.SS ${command}$`, 'm'));
+  assert.match(page, /^\.B \\-\\-credential\\-file \\fIFILE\\fR$/m);
+  const conf = await must(bin, ['help', '--man-conf']);
+  const has = (name) => conf.includes(`\n.B ${name.replaceAll('-', '\\-')} \\fI`);
+  none(settings.filter((name) => name !== 'config' && !has(name)));
+  const complete = async (...words) => {
+    const script = `eval "$(${bin} help --bash)"; COMP_WORDS=(sluice "$@"); COMP_CWORD=$#; _sluice; echo "\${COMPREPLY[*]}"`;
+    return (await must('bash', ['-c', script, '-', ...words])).trim();
+  };
+  assert.equal(await complete('ac'), 'accounts');
+  assert.equal(await complete('accounts', 'e'), 'enable export erase');
+  assert.equal(await complete('accounts', 'create', 'x', '--ag'), '--again');
+  assert.equal(await complete('serve', '--work'), '--workers');
+  assert.equal(await complete('serve', 'x'), '');
 });
 
 test('the table of the interface is that of openapi.json, with its scopes', async () => {
@@ -143,7 +162,7 @@ test('the table of the interface is that of openapi.json, with its scopes', asyn
   for (const [path, methods] of Object.entries(paths))
     for (const [method, operation] of Object.entries(methods))
       if (/^(get|post|put|patch|delete)$/.test(method))
-        wanted.set(`${method.toUpperCase()} ${path}`, operation['x-scope'] ?? 'no key');
+        wanted.set(`${method.toUpperCase()} ${path}`, operation['x-scope'] ?? (operation.security.length > 0 ? 'by tool' : 'no key'));
   const said = new Map();
   for (const [requests, , scope] of rows(section('src/api/README.md', '## Requests')))
     for (const request of ticked(requests).filter((one) => one.includes(' /'))) said.set(request, scope);
@@ -173,6 +192,18 @@ test('the types of the steps of a flow are said as they are', async () => {
   const enums = [...contract.matchAll(/"enum": (\[[^\]]*"tool_call"[^\]]*\])/g)].map(([, list]) => JSON.parse(list));
   assert.ok(enums.length >= 2);
   for (const one of enums) assert.deepEqual(one, types);
+});
+
+test('the table of alarms and the alerts name the same metrics; those and the Grafana dashboard exist', async () => {
+  const names = (text) => new Set([...text.matchAll(/\b(?:sluice|process)_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|sum|count)$/, '')));
+  const read = (name) => readFile(join(root, 'contrib/observability', name), 'utf8');
+  const alerts = names((await read('alerts.yml')).replaceAll(/^ *description:.*$/gm, ''));
+  const [, table] = texts.get('contrib/deploy/README.md').split('Metrics worth an alarm');
+  assert.deepEqual([...alerts].sort(), [...names(rows(table).map(([metric]) => metric).join())].sort());
+  const dashboard = JSON.parse(await read('grafana.json'));
+  const shown = names(dashboard.panels.flatMap((panel) => panel.targets ?? []).map((target) => target.expr).join());
+  assert.ok(shown.size > 30, `${shown.size} metrics`);
+  none([...alerts, ...shown].filter((name) => !source.includes(`"${name}"`)));
 });
 
 test('metrics and make targets exist', async () => {

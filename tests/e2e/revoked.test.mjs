@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Pages } from './support/pages.mjs';
 import { TASK_PAGE } from './support/provider.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -12,7 +13,7 @@ let stack, servers, account, flow;
 before(async () => {
   stack = await Stack.start();
   account = await stack.account('watching', { apps: ['gmail', 'notion'] });
-  const args = ['--cache-time', '1h'];
+  const args = ['--cache-time', '1h', '--trusted-proxy', '127.0.0.1'];
   servers = [await stack.serve({ args }), await stack.serve({ args })];
   const input = { maxResults: 1, taskParent: { page_id: TASK_PAGE } };
   const started = await servers[0].call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'unread_mail_to_tasks', input });
@@ -55,6 +56,52 @@ async function allEnd({ streams, polls }) {
     assert.ok(stream.text.endsWith(`event: error\ndata: ${REFUSED}\n\n`), stream.text.slice(-200));
   }
 }
+
+test('with a key that was rolled, when its overlap ends; the new key does what it did', async () => {
+  const old = JSON.parse(await stack.must(['keys', 'create', account.id, '--name', 'agent', '--scopes', 'read', '--json']));
+  const fresh = JSON.parse(await stack.must(['keys', 'roll', account.id, old.id, '--json']));
+  for (const { key } of [old, fresh]) assert.equal((await view(key)).status, 200);
+  assert.equal((await servers[0].execute(fresh.key, 'gmail', 'list_labels', {})).status, 403);
+  const open = await watch(old.key);
+  await stack.must(['keys', 'roll', account.id, old.prefix, '--overlap', '0s']);
+  await allEnd(open);
+  assert.equal((await view(fresh.key)).status, 200);
+  const { events } = (await servers[0].call(account.key, 'GET', '/api/audit?kind=key.rolled')).json;
+  assert.deepEqual(events.map((one) => one.details.replaces), [old.id, old.id]);
+  assert.equal(events[1].details.key_id, fresh.id);
+});
+
+test('a key that is bound to addresses is refused from others, behind a trusted proxy, too', async () => {
+  const key = await stack.key(account.id, ['--allow-address', '192.0.2.0/24,2001:db8::1']);
+  const from = (address, path = '/api/executions') => servers[0].call(key, 'GET', path, undefined, address && { 'X-Forwarded-For': address });
+  for (const address of ['192.0.2.77', '198.51.100.1, 192.0.2.1', '2001:db8::1', '[2001:db8::1]:443', '::ffff:192.0.2.1'])
+    assert.equal((await from(address)).status, 200, address);
+  // without the header the proxy itself asks; what a client wrote to the left of its address is not believed
+  for (const address of [undefined, '192.0.3.1', '192.0.2.1, 198.51.100.1', '2001:db8::2', 'unknown']) {
+    const reply = await from(address);
+    assert.equal(reply.status, 403, address);
+    assert.equal(reply.text, '{"error":"This API key may not be used from this address"}');
+  }
+  assert.equal((await from('192.0.3.1', '/mcp')).status, 403);
+  const pages = new Pages(servers[0].base);
+  const refused = await pages.signIn(key);
+  assert.equal(refused.status, 403);
+  assert.match(refused.text, /may not be used from your address/);
+  // a session is bound as its key is, and makes no key that is not
+  const headers = { 'X-Forwarded-For': '192.0.2.7' };
+  const form = new URLSearchParams({ key, next: '/keys' });
+  const signedIn = await pages.ask('/sign-in', { method: 'POST', fields: form, headers: { ...headers, Origin: servers[0].base } });
+  assert.equal(signedIn.status, 303, signedIn.text);
+  const page = await pages.ask('/keys', { headers });
+  assert.equal(page.status, 200);
+  assert.match(page.text, /192\.0\.2\.0\/24 2001:db8::1/);
+  assert.equal((await pages.ask('/keys')).location, '/sign-in?next=%2Fkeys');
+  const once = Object.fromEntries([...page.text.matchAll(/name="(csrf|once)" value="([^"]*)"/g)].map(([, name, value]) => [name, value]));
+  const fields = { ...once, name: 'free', expires: '30', 'scope.read': 'yes' };
+  const created = await pages.ask('/keys', { method: 'POST', fields, headers: { ...headers, Origin: servers[0].base } });
+  assert.equal(created.status, 400);
+  assert.match(created.text, /Your own key is bound to addresses/);
+});
 
 test('with a key that is revoked', async () => {
   const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));

@@ -6,7 +6,7 @@ import { until } from './support/client.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
-const OPEN_S = 60;
+const OPEN_S = 600; // that a call may hang: nothing waits for its end
 // Every other connection setting is as it is by default: 1,024 in all, 128 an origin.
 const HOSTS = 12;
 const hosts = Array.from({ length: HOSTS }, (_, i) => `slow${i}`);
@@ -14,20 +14,22 @@ const integrations = { app: {}, ...Object.fromEntries(hosts.map((id) => [id, {}]
 
 let stack, slow, provider, greedy, other, victim;
 const held = new Set();
+let isHolding = true;
+const answer = (reply) => reply.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}');
 
 before(async () => {
   stack = await Stack.start({ provider: false });
   const hold = (request, reply) => {
+    if (!isHolding) return answer(reply);
     held.add(reply);
     reply.on('close', () => held.delete(reply));
   };
   slow = await Promise.all(hosts.map(() => Scripted.start(hold)));
   provider = await Scripted.start((request, reply, url) => {
-    const answer = () => reply.writeHead(200, { 'content-type': 'application/json' }).end('{"ok":true}');
     const q = url.searchParams.get('q');
     if (q === 'hang') hold(request, reply);
-    else if (q === 'rest') setTimeout(answer, 10);
-    else answer();
+    else if (q === 'rest') setTimeout(answer, 10, reply);
+    else answer(reply);
   });
   stack.catalog = await writeCatalog(stack.dir, integrations);
   [greedy, other, victim] = await Promise.all(['greedy', 'other', 'victim'].map((name) => stack.account(name, { apps: [] })));
@@ -41,12 +43,17 @@ const serve = (...args) =>
   stack.serve({
     env: { SLUICE_CATALOG: stack.catalog },
     args: [...hosts.flatMap((id, i) => overrides(slow[i].url, id)), ...overrides(provider.url, 'app'), '--circuit-volume', '0',
-      '--execution-timeout', `${OPEN_S}s`, ...args],
+      '--execution-timeout', `${OPEN_S}s`, '--head-timeout', `${OPEN_S}s`, ...args],
   });
 const run = (server, account, app, input = {}) => server.execute(account.key, app, 'read', input);
-const release = () => held.forEach((reply) => reply.destroy());
+// Answers what hangs, and what comes of it until more are to hang.
+function release() {
+  isHolding = false;
+  held.forEach(answer);
+}
 // Starts so many that hang; all of them end with release().
 function hang(server, account, count, app, input) {
+  isHolding = true;
   const replies = Array.from({ length: count }, (_, i) => run(server, account, app(i), input));
   return Promise.all(replies);
 }
@@ -71,7 +78,7 @@ test('one account with slow calls to an app leaves it to the others', async () =
 test('two accounts with slow hosts leave slots to the others', async () => {
   const server = await serve();
   const hung = [greedy, other].map((account) => hang(server, account, 800, (i) => hosts[i % HOSTS]));
-  await until('they have all that they get', () => held.size >= 900);
+  await until('they have all that they get', () => held.size >= 900, OPEN_S * 1000); // of 1,600 requests of one client
   await assertUnharmed(server);
   assert.ok(held.size < 1024, `${held.size} of 1,024`);
   release();
@@ -82,7 +89,8 @@ test('two accounts with slow hosts leave slots to the others', async () => {
 test('one account with many executions under way leaves places to the others', async () => {
   const server = await serve('--executions', '16');
   const hung = hang(server, greedy, 40, () => 'app', { q: 'hang' });
-  await until('it has all that it gets', () => held.size === 14);
+  const refused = async () => Number(/^sluice_http_requests_total\{route="\/api\/executions",method="POST",status="503"\} (\d+)/m.exec(await server.metrics())?.[1] ?? 0);
+  await until('it has all that it gets', async () => held.size === 14 && (await refused()) === 26);
   await assertUnharmed(server, 2);
   release();
   const statuses = (await hung).map((reply) => reply.status);

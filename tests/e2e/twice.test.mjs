@@ -24,9 +24,10 @@ async function waiting() {
   return { id: flowId, page: await pages.go(`/flows/${flowId}`) };
 }
 
-// The form that leads there, sent with a button that HTML does not tell apart from others.
+// The form that decides, sent with a button that HTML does not tell apart from others.
+const decides = (page) => formsOf(page.text).find((one) => one.buttons.some((words) => words.startsWith('Approve')));
 const send = (page, action) => {
-  const form = formsOf(page.text).find((one) => one.action.endsWith(action)) ?? formsOf(page.text).find((one) => one.buttons.includes('Approve'));
+  const form = decides(page);
   return pages.ask(form.action.replace(/approve$/, action.slice(1)), { method: 'POST', fields: form.fields });
 };
 
@@ -45,7 +46,7 @@ for (const [action, other, word] of [['/approve', '/reject', 'approved'], ['/rej
     const another = new Pages(server.base);
     await until('this address may sign in', async () => (await another.signIn(key)).status === 200);
     const { csrf } = formsOf((await another.go('/')).text)[0].fields;
-    const form = formsOf(page.text).find((one) => one.buttons.includes('Approve'));
+    const form = decides(page);
     const theirs = await another.ask(`/flows/${id}${action}`, { method: 'POST', fields: { ...form.fields, csrf } });
     assert.match(theirs.text, new RegExp(`was ${word} already, by key:[0-9a-f-]{36} at`));
     const wrong = await send(page, other);

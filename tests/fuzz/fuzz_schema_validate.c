@@ -39,9 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct json *root =
         json_parse(&arena, (slice){(const char *)data, size}, &json_limits_provider, &err);
     const struct json *document = json_at(root, 0);
-    const struct schema_options options = {.assert_formats = true};
-    const struct schema *schema = document ? schema_compile(&arena, document, &options, &err)
-                                           : NULL;
+    const struct schema *schema = document ? schema_compile(&arena, document, true, &err) : NULL;
     if (document && !schema)
         check(err.code != OK && err.text[0]);
     for (size_t i = 1; schema && i < root->count && i < 4; i++)

@@ -93,6 +93,19 @@ static void nothing_works_before_migrate_and_says_so(void **state)
     assert_out("current");
 }
 
+static void a_plain_postgresql_is_not_sharded(void **state)
+{
+    (void)state;
+    RUN(2, "migrate", "--shards", "8");
+    assert_err("--shards is a number from 1 to 1024, and goes with --citus");
+    RUN(2, "migrate", "--citus", "--shards", "0");
+    assert_err("--shards is a number from 1 to 1024");
+    RUN(1, "migrate", "--citus", "--shards", "8");
+    assert_err("sluice migrate: the database has no Citus");
+    RUN(1, "serve", "--master-key-file", key_path, "--database-batch", "sharded");
+    assert_err("run `sluice migrate --citus`, or set database-batch to set");
+}
+
 static void a_database_that_is_not_there_is_told(void **state)
 {
     (void)state;
@@ -135,6 +148,20 @@ static void accounts_live_and_are_disabled(void **state)
     /* one event a change; disabling twice is one */
     assert_string_equal(query("select string_agg(kind, ' ' order by id) from sluice.audit_event"),
                         "account.created account.disabled account.enabled");
+}
+
+/* A transaction each: on a cluster those of a week take too long for one. */
+static void a_command_makes_missing_partitions_one_by_one(void **state)
+{
+    (void)state;
+    query("do $$ begin for n in 0..7 loop execute 'drop table sluice.audit_event_' || "
+          "to_char((now() at time zone 'UTC')::date + n, 'YYYYMMDD'); end loop; end $$");
+    new_account("Partitions");
+    assert_string_equal(
+        query("select count(*) || ' in ' || count(distinct xmin::text) from pg_class "
+              "where relname ~ '^audit_event_[0-9]{8}$' and "
+              "right(relname, 8)::date >= (now() at time zone 'UTC')::date"),
+        "8 in 8");
 }
 
 static void bad_accounts_are_refused(void **state)
@@ -208,6 +235,50 @@ static void a_key_is_shown_once_and_stored_as_a_hash(void **state)
                         "4");
 }
 
+static void a_key_is_rolled_with_overlap(void **state)
+{
+    (void)state;
+    const char *account = new_account("rolled");
+    RUN(0, "keys", "create", account, "--name", "agent", "--scopes", "read,execute",
+        "--allow-address", "10.1.0.0/16,2001:db8::1", "--expires", "90d", "--json");
+    const char *old = out_text("/id");
+    assert_string_equal(out_text("/addresses"), "10.1.0.0/16 2001:db8::1");
+    RUN(0, "keys", "list", account);
+    assert_out("10.1.0.0/16 2001:db8::1");
+    RUN(0, "keys", "roll", account, old, "--overlap", "2d", "--json");
+    assert_err("is refused from 20");
+    assert_string_equal(out_text("/addresses"), "10.1.0.0/16 2001:db8::1");
+    assert_string_equal(out_text("/scopes"), "read execute");
+    assert_string_equal(out_text("/name"), "agent");
+    assert_int_equal(strncmp(out_text("/key"), "sk_", 3), 0);
+    const char *fresh = out_text("/id");
+    /* In days: how long the old one has yet, and how long the new one has. */
+    char sql[300];
+    snprintf(sql, sizeof(sql),
+             "select string_agg(round(extract(epoch from expires_at - now()) / 86400)::text, ' ' "
+             "order by id) from sluice.api_key where account_id = '%s'",
+             account);
+    assert_string_equal(query(sql), "2 90");
+    /* a longer overlap does not prolong a life */
+    RUN(0, "keys", "roll", account, old, "--overlap", "9d", "--expires", "30d");
+    assert_string_equal(query(sql), "2 90 30");
+    snprintf(sql, sizeof(sql),
+             "select string_agg((details->>'replaces' = '%s')::text, ' ') from sluice.audit_event "
+             "where kind = 'key.rolled' and account_id = '%s'",
+             old, account);
+    assert_string_equal(query(sql), "true true");
+    RUN(1, "keys", "roll", account, fresh, "--overlap", "soon");
+    assert_err("overlap must be a time such as 24h or 0s (at most 3650d), got \"soon\"");
+    RUN(1, "keys", "roll", account, "sk_nothing");
+    assert_err("the account has no key");
+    RUN(0, "keys", "roll", account, fresh, "--overlap", "0s");
+    RUN(1, "keys", "roll", account, fresh);
+    assert_err("is expired; `sluice keys create`");
+    RUN(0, "keys", "revoke", account, old);
+    RUN(1, "keys", "roll", account, old);
+    assert_err("is revoked; `sluice keys create`");
+}
+
 static void bad_keys_are_refused(void **state)
 {
     (void)state;
@@ -222,6 +293,10 @@ static void bad_keys_are_refused(void **state)
     assert_err("at most 3650d");
     RUN(1, "keys", "create", "bad keys", "--name", "a\nb");
     assert_err("must not contain control characters");
+    RUN(1, "keys", "create", "bad keys", "--allow-address", "10.1.2.3/16");
+    assert_err("allow-address: the network \"10.1.2.3/16\" has bits set behind its prefix");
+    RUN(1, "keys", "create", "bad keys", "--allow-address", "10.1.0.0/16,");
+    assert_err("allow-address: \"\" is no network");
     RUN(1, "keys", "create", "nobody");
     RUN(1, "keys", "revoke", "bad keys", "sk_nothing");
     assert_err("the account has no key");
@@ -573,10 +648,13 @@ int main(void)
     /* in this order: they share a database */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_works_before_migrate_and_says_so),
+        cmocka_unit_test(a_plain_postgresql_is_not_sharded),
         cmocka_unit_test(a_database_that_is_not_there_is_told),
         cmocka_unit_test(accounts_live_and_are_disabled),
+        cmocka_unit_test(a_command_makes_missing_partitions_one_by_one),
         cmocka_unit_test(bad_accounts_are_refused),
         cmocka_unit_test(a_key_is_shown_once_and_stored_as_a_hash),
+        cmocka_unit_test(a_key_is_rolled_with_overlap),
         cmocka_unit_test(bad_keys_are_refused),
         cmocka_unit_test(master_keys_are_fresh),
         cmocka_unit_test(a_connection_is_sealed_and_listed),

@@ -44,10 +44,8 @@ static void end_call(struct http_call *call, enum http_call_result result)
 
 void http_client_free(struct http_client *client)
 {
-    LIST_EACH(&client->calls, link)
-    {
-        end_call(LIST_ITEM(link, struct http_call, all_link), HTTP_CALL_CANCELLED);
-    }
+    LIST_EACH(&client->calls, struct http_call, call, all_link)
+        end_call(call, HTTP_CALL_CANCELLED);
     mem_free(client);
 }
 
@@ -71,9 +69,10 @@ struct http_client_stats http_client_stats(const struct http_client *client)
 const char *http_call_result_name(enum http_call_result result)
 {
     static const char *const names[HTTP_CALL_RESULTS] = {
-        "ok",        "dns",   "address_refused", "connect",   "tls",        "timeout_connect",
-        "timeout",   "reset", "protocol",        "too_large", "overloaded", "unsent",
-        "cancelled",
+        "ok",     "dns",       "address_refused", "connect",
+        "proxy",  "tls",       "timeout_connect", "timeout",
+        "reset",  "protocol",  "too_large",       "overloaded",
+        "unsent", "cancelled",
     };
     return names[result];
 }
@@ -136,10 +135,9 @@ slice http_call_header(const struct http_call *call, slice name)
 
 struct http_call *seam_call(struct http_client *client, size_t index)
 {
-    LIST_EACH(&client->calls, link)
-    {
+    LIST_EACH(&client->calls, struct http_call, call, all_link) {
         if (index-- == 0)
-            return LIST_ITEM(link, struct http_call, all_link);
+            return call;
     }
     return NULL;
 }

@@ -65,28 +65,15 @@ bool pg_pool_is_ready(const struct pg_pool *pool)
     return !pool->is_away;
 }
 
-const char *pg_pool_last_error(const struct pg_pool *pool)
-{
-    return pool->is_away ? "the test took it away" : "";
-}
-
 size_t pg_pool_pending(const struct pg_pool *pool)
 {
     return pool->pending;
 }
 
-size_t pg_pool_backends(const struct pg_pool *pool, int *pids, size_t cap)
-{
-    (void)pool, (void)pids, (void)cap;
-    return 0;
-}
-
 static void arm_expiry(struct pg_pool *pool)
 {
     uint64_t first_ns = UINT64_MAX;
-    LIST_EACH(&pool->queries, link)
-    {
-        const struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&pool->queries, const struct pg_query, query, link) {
         if (query->state == QUERY_WAITING && query->expires_ns < first_ns)
             first_ns = query->expires_ns;
     }
@@ -99,9 +86,7 @@ static void arm_expiry(struct pg_pool *pool)
 static void on_expiry(struct timer *timer)
 {
     struct pg_pool *pool = CONTAINER_OF(timer, struct pg_pool, expiry);
-    LIST_EACH(&pool->queries, link)
-    {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&pool->queries, struct pg_query, query, link) {
         if (query->state == QUERY_WAITING && query->expires_ns <= loop_now_ns(pool->loop))
             end_query(query, ERR_BUSY);
     }
@@ -135,7 +120,7 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
                             : query->queued_ns + QUEUE_TIMEOUT_MS * UINT64_C(1000000);
     query->attempts = 0;
     query->is_abandoned = query->has_rerun = query->is_single = false;
-    bool has_row = stmt->is_write && stmt->key_count > 0;
+    bool has_row = stmt->access != PG_READ && stmt->key_count > 0;
     query->key_hash = has_row ? pg_values_hash(query->params, stmt->key_count) : 0;
     query->state = QUERY_WAITING;
     list_init(&query->link);
@@ -147,9 +132,7 @@ void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
 
 static void end_all(struct pg_pool *pool)
 {
-    LIST_EACH(&pool->queries, link)
-    {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&pool->queries, struct pg_query, query, link) {
         end_query(query, query->state == QUERY_SENT ? ERR_CLOSED : ERR_BUSY);
     }
 }
@@ -157,9 +140,7 @@ static void end_all(struct pg_pool *pool)
 /* Whether a change of the same row that was submitted before is not yet answered. */
 static bool is_behind(const struct pg_pool *pool, const struct pg_query *query)
 {
-    LIST_EACH((struct list *)&pool->queries, link)
-    {
-        const struct pg_query *other = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&pool->queries, const struct pg_query, other, link) {
         if (other == query)
             return false;
         if (query->key_hash != 0 && other->key_hash == query->key_hash)
@@ -175,9 +156,7 @@ static void on_turn_end(struct loop_hook *hook)
         end_all(pool);
         return;
     }
-    LIST_EACH(&pool->queries, link)
-    {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&pool->queries, struct pg_query, query, link) {
         if (query->state == QUERY_WAITING && !pool->is_away && !is_behind(pool, query))
             query->state = QUERY_SENT;
     }
@@ -187,9 +166,7 @@ static void on_turn_end(struct loop_hook *hook)
 
 static struct pg_query *next_sent(struct pg_pool *pool, const char *name, size_t index)
 {
-    LIST_EACH(&pool->queries, link)
-    {
-        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+    LIST_EACH(&pool->queries, struct pg_query, query, link) {
         bool is_wanted = !name || strcmp(seam_query_stmt(query)->name, name) == 0;
         if (query->state == QUERY_SENT && is_wanted && index-- == 0)
             return query;
@@ -322,8 +299,8 @@ void seam_query_lose(struct pg_query *query)
     ASSERT(query->state == QUERY_SENT);
     query->rows.count = 0;
     query->is_single = false;
-    query->is_unknown |= stmt->is_write;
-    bool is_harmless = !stmt->is_write || stmt->is_replayable;
+    query->is_unknown |= stmt->access != PG_READ;
+    bool is_harmless = stmt->access != PG_WRITE_ONCE;
     if (query->is_abandoned || !is_harmless || ++query->attempts >= ATTEMPTS_MAX)
         end_query(query, ERR_CLOSED);
 }
@@ -332,7 +309,7 @@ void seam_query_lose_for_good(struct pg_query *query)
 {
     ASSERT(query->state == QUERY_SENT);
     query->rows.count = 0;
-    query->is_unknown |= query->stmt->is_write;
+    query->is_unknown |= query->stmt->access != PG_READ;
     end_query(query, ERR_CLOSED);
 }
 

@@ -161,6 +161,49 @@ static int do_leave(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+/* The dead node with the least id above this one; NULL: none. */
+static const struct row_node *next_dead(const struct seam_store *store, struct uuid after)
+{
+    const struct row_node *next = NULL;
+    for (size_t i = 0; i < store->nodes.count; i++) {
+        const struct row_node *node = &store->nodes.items[i];
+        if (node->lease_until <= seam_store_now() && memcmp(&node->id, &after, sizeof(after)) > 0 &&
+            (!next || memcmp(&node->id, &next->id, sizeof(after)) < 0))
+            next = node;
+    }
+    return next;
+}
+
+/* Arrays as text, of dead nodes; as store/node.c makes them. */
+static int do_dead(struct seam_store *store, struct pg_query *query)
+{
+    struct buf ids, left;
+    buf_init(&ids, 1024 * 1024);
+    buf_init(&left, 1024 * 1024);
+    const struct row_node *node = NULL;
+    for (struct uuid after = {{0}}; (node = next_dead(store, after)); after = node->id) {
+        char id[UUID_TEXT_LEN + 1];
+        uuid_format(node->id, id);
+        buf_printf(&ids, "%s%.*s", ids.len ? "," : "{", UUID_TEXT_LEN, id);
+        buf_printf(&left, "%s%c", left.len ? "," : "{", node->left_at ? 't' : 'f');
+    }
+    buf_append_char(&ids, '}');
+    buf_append_char(&left, '}');
+    const struct pg_value cells[] = {pg_text(buf_slice(&ids)), pg_text(buf_slice(&left))};
+    if (ids.len > 1)
+        seam_row(query, cells);
+    buf_deinit(&ids);
+    buf_deinit(&left);
+    return OK;
+}
+
+bool seam_is_named(const struct pg_query *query, struct uuid node)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(node, id);
+    return slice_find(seam_text(query, "nodes"), slice_of(id, UUID_TEXT_LEN)) >= 0;
+}
+
 /* ---- claims ---- */
 
 static struct claim claim_of(struct seam_store *store, const struct pg_query *query)
@@ -285,8 +328,7 @@ static int do_claim_recover(struct seam_store *store, struct pg_query *query)
 {
     for (size_t i = 0; i < store->claims.count && query->rows.count < SCAN_MAX; i++) {
         const struct row_claim *row = &store->claims.items[i];
-        const struct row_node *node = seam_find_node(store, row->claim.owner);
-        if (!row->is_bound && node && node->lease_until <= seam_store_now())
+        if (!row->is_bound && seam_is_named(query, row->claim.owner))
             give_claim(query, &row->claim);
     }
     return OK;
@@ -397,6 +439,9 @@ static int do_execution_get(struct seam_store *store, struct pg_query *query)
         pg_uuid(row->owner),
         pg_text(inline_summary(row)),
         pg_i64((int64_t)row->summary.len),
+        pg_null(PG_UUID),
+        pg_null(PG_TEXT),
+        pg_null(PG_I64),
     };
     seam_row(query, cells);
     return OK;
@@ -484,6 +529,7 @@ static const struct seam_statement statements[] = {
     {"node_register", do_register},
     {"node_heartbeat", do_heartbeat},
     {"node_leave", do_leave},
+    {"node_dead", do_dead},
     {"claim_find", do_claim_find},
     {"claim_insert", do_claim_insert},
     {"claim_own", do_claim_own},
@@ -502,6 +548,7 @@ static const struct seam_statement statements[] = {
     {"connection_choice", do_connection_choice},
     {"connection_get", do_connection_get},
     {"connection_use", do_nothing},
+    {"tally_add", do_nothing},
     {"audit_insert", do_audit_insert},
     {NULL, NULL},
 };
@@ -524,7 +571,7 @@ static void refuse_unknown(const char *name)
 static bool is_lost_later(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
-    if (!stmt->is_write || stmt->column_count > 0 || seam_pick(50) != 0)
+    if (stmt->access == PG_READ || stmt->column_count > 0 || seam_pick(50) != 0)
         return false;
     seam_rows(query, stmt->match != PG_MATCH_NONE);
     return true;

@@ -120,6 +120,8 @@ int64_t seam_i64(const struct pg_query *query, const char *param);
 int64_t seam_time(const struct pg_query *query, const char *param);
 /* SLICE_NONE: NULL. Borrowed. */
 slice seam_text(const struct pg_query *query, const char *param);
+/* Is it one of the nodes that a scan is for? */
+bool seam_is_named(const struct pg_query *query, struct uuid node);
 bool seam_is_null(const struct pg_query *query, const char *param);
 /* The statement's second form, after a lost answer. */
 bool seam_is_again(const struct pg_query *query);

@@ -135,14 +135,13 @@ static int do_adopt(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");
     struct uuid dead = seam_uuid(query, "dead_owner");
-    const struct row_node *node = seam_find_node(store, dead);
     bool is_again = has_token(row, query);
     bool holds = is_at_rev(row, query) && uuid_eq(row->flow.owner, dead);
     if (store->bug == SEAM_BUG_ADOPT_TWICE && row)
         holds = row->flow.status == FLOW_RUNNING;
     if (holds) {
         struct flow next = running_again(row, query);
-        next.adoptions += node && node->left_at != 0 ? 0 : 1;
+        next.adoptions += seam_i64(query, "has_left") ? 0 : 1;
         next.is_begun = next.is_begun && store->bug != SEAM_BUG_REPEAT_WRITE;
         if (seam_flow_set(store, query, row, &next) != OK)
             return ERR_INVALID;
@@ -177,7 +176,8 @@ static int do_cancel(struct seam_store *store, struct pg_query *query)
 
 /* ---- scans ---- */
 
-static void put_ref(struct pg_query *query, const struct flow *flow)
+/* has_left is a column of flow_orphans alone. */
+static void put_ref(struct pg_query *query, const struct flow *flow, bool has_left)
 {
     const struct pg_value cells[] = {
         pg_uuid(flow->account_id),
@@ -186,6 +186,7 @@ static void put_ref(struct pg_query *query, const struct flow *flow)
         pg_i64(flow->rev),
         pg_time(flow->wake_at),
         pg_i64(flow->adoptions),
+        pg_bool(has_left),
     };
     seam_row(query, cells);
 }
@@ -214,7 +215,7 @@ static int do_due(struct seam_store *store, struct pg_query *query)
     }
     qsort(found, count, sizeof(*found), by_wake);
     for (size_t i = 0; i < count && i < DUE_MAX; i++)
-        put_ref(query, found[i]);
+        put_ref(query, found[i], false);
     free(found);
     return OK;
 }
@@ -224,8 +225,8 @@ static int do_orphans(struct seam_store *store, struct pg_query *query)
     for (size_t i = 0; i < store->flows.count && query->rows.count < ORPHANS_MAX; i++) {
         const struct flow *flow = &store->flows.items[i].flow;
         const struct row_node *node = seam_find_node(store, flow->owner);
-        if (flow->status == FLOW_RUNNING && node && node->lease_until <= seam_store_now())
-            put_ref(query, flow);
+        if (flow->status == FLOW_RUNNING && seam_is_named(query, flow->owner))
+            put_ref(query, flow, node && node->left_at != 0);
     }
     return OK;
 }
@@ -236,7 +237,7 @@ static int do_owned(struct seam_store *store, struct pg_query *query)
         const struct flow *flow = &store->flows.items[i].flow;
         if (flow->status == FLOW_RUNNING && uuid_eq(flow->owner, seam_uuid(query, "owner")) &&
             flow->updated_at < seam_time(query, "before"))
-            put_ref(query, flow);
+            put_ref(query, flow, false);
     }
     return OK;
 }

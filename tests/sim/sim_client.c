@@ -207,9 +207,7 @@ static void take_answer(struct sim *sim, struct sim_run *run)
 
 void sim_node_harvest(struct sim *sim, struct sim_node *node)
 {
-    LIST_EACH(&node->runs, link)
-    {
-        struct sim_run *run = LIST_ITEM(link, struct sim_run, link);
+    LIST_EACH(&node->runs, struct sim_run, run, link) {
         if (!seam_run_has_ended(&run->run))
             continue;
         list_unlink(&run->link);
@@ -220,10 +218,8 @@ void sim_node_harvest(struct sim *sim, struct sim_node *node)
 
 void sim_node_drop_runs(struct sim *sim, struct sim_node *node)
 {
-    struct list *link;
     (void)sim;
-    while ((link = list_pop_front(&node->runs))) {
-        struct sim_run *run = LIST_ITEM(link, struct sim_run, link);
+    LIST_DRAIN(&node->runs, struct sim_run, run, link) {
         run->client->open--;
         if (!run->run.is_command || run->command == FLOW_COMMAND_START)
             give_up_or_go_on(run->client, true);

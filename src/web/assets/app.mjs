@@ -1,26 +1,45 @@
-// Converts times to the reader's time zone, and refreshes the element with data-live, if the page has
-// one: on server-sent events, or by polling where the stream cannot be opened. That element consists
-// of blocks with an id (id) and a version (data-version). A block is updated in place when its version
-// changes, unless the update would move what the pointer is on or lose typed or selected text: then a
-// bar says that there is news, and its button applies it. The pages work without this file.
+// Converts times to the reader's time zone (those of today without the date), copies, keeps a form from being sent twice, and refreshes
+// the element with data-live, if the page has one: on server-sent events, or by polling where the
+// stream cannot be opened. That element consists of blocks with an id (id) and a version
+// (data-version). A block is updated in place when its version changes, unless the update would move
+// what the pointer is on or lose typed or selected text: then a bar says that there is news, and its
+// button applies it. The pages work without this file, which the build strips of comments and indents.
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+const hour = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const localize = (part) => {
+  const today = new Date().toDateString();
   for (const time of part.querySelectorAll('time')) {
     time.title = time.textContent;
-    time.textContent = clock.format(new Date(time.dateTime));
+    const at = new Date(time.dateTime);
+    time.textContent = (at.toDateString() === today ? hour : clock).format(at);
   }
 };
 localize(document);
 
 // A form that came back in the answer to another address (again.c): the address bar gets its own.
-const { path } = document.querySelector('main').dataset;
+const main = document.querySelector('main');
+const { path } = main.dataset;
 if (path) history.replaceState(null, '', path);
 
-// A double click sends the form once.
-const sent = new WeakMap();
-document.addEventListener('submit', (event) => {
-  if (event.timeStamp - sent.get(event.target) < 1000) event.preventDefault();
-  else sent.set(event.target, event.timeStamp);
+// A form is sent once: its buttons are off from then on, or until the browser has the page again.
+const SENT_MS = 10_000;
+const turn = (buttons, isOff) => {
+  for (const button of buttons) button.disabled = isOff;
+};
+document.addEventListener('submit', ({ target }) => {
+  const buttons = target.querySelectorAll('button');
+  setTimeout(turn, 0, buttons, true);
+  setTimeout(turn, SENT_MS, buttons, false);
+});
+addEventListener('pageshow', ({ persisted }) => persisted && turn(document.querySelectorAll('button'), false));
+
+// data-copy has the id of what is copied. Without a secure address browsers do not copy.
+for (const button of document.querySelectorAll('[data-copy]')) button.hidden = !navigator.clipboard;
+document.addEventListener('click', async ({ target }) => {
+  const button = target.closest('[data-copy]');
+  if (!button) return;
+  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+  button.textContent = 'Copied';
 });
 
 const live = document.querySelector('[data-live]');
@@ -29,6 +48,7 @@ if (live) keepFresh();
 function keepFresh() {
   const blocksOf = (part) => [...part.querySelectorAll('[data-version]')];
   const byId = (part, id) => id && part.querySelector(`#${CSS.escape(id)}`);
+  const boxOf = (one) => one.getBoundingClientRect();
   const isInView = ({ top, bottom }) => bottom > 8 && top < innerHeight;
   const aimedAt = () => [...document.querySelectorAll(':hover')].at(-1)?.closest('a, button, input, select, textarea, summary, label');
 
@@ -41,13 +61,13 @@ function keepFresh() {
   text.setAttribute('role', 'status');
   show.textContent = 'Show it';
   show.hidden = true;
-  document.querySelector('main').prepend(bar);
+  main.prepend(bar);
 
   // false: the bar covers what the pointer is on or what has the focus; it goes to the upper edge then.
   const isFree = () => {
-    const { left, right, top, bottom } = bar.getBoundingClientRect();
+    const { left, right, top, bottom } = boxOf(bar);
     return ![aimedAt(), document.activeElement].some((one) => {
-      const rect = one && one !== document.body && !bar.contains(one) && one.getBoundingClientRect();
+      const rect = one && one !== document.body && !bar.contains(one) && boxOf(one);
       return rect && rect.right > left && rect.left < right && rect.bottom > top && rect.top < bottom;
     });
   };
@@ -69,97 +89,97 @@ function keepFresh() {
     for (const { name, value } of now.attributes) if (name !== 'open' && old.getAttribute(name) !== value) old.setAttribute(name, value);
     for (const { name } of [...old.attributes]) if (name !== 'open' && !now.hasAttribute(name)) old.removeAttribute(name);
     let at = old.firstChild;
+    const drop = () => {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    };
     for (const child of [...now.childNodes]) {
       let match = at;
       while (match && !isSame(match, child)) match = match.nextSibling;
       if (!match) old.insertBefore(child, at);
       else {
-        while (at !== match) {
-          const next = at.nextSibling;
-          at.remove();
-          at = next;
-        }
+        while (at !== match) drop();
         at = match.nextSibling;
         morph(match, child);
       }
     }
-    while (at) {
-      const next = at.nextSibling;
-      at.remove();
-      at = next;
-    }
+    while (at) drop();
   };
 
   // The reading position: what has the focus, or else the first block in the window.
   const reading = () => {
     const focused = document.activeElement;
-    if (live.contains(focused) && isInView(focused.getBoundingClientRect())) return focused;
-    return blocksOf(live).find((block) => isInView(block.getBoundingClientRect()));
+    if (live.contains(focused) && isInView(boxOf(focused))) return focused;
+    return blocksOf(live).find((block) => isInView(boxOf(block)));
   };
   // Makes a change and scrolls so that what the pointer is on, or else the reading position, does not
-  // move in the window. false: that is not possible, and the change is undone. The first position is
-  // kept across calls, since each scrolling is rounded and the errors would add up.
+  // move in the window; what the pointer is on stays what it is. false: that is not possible, and the
+  // change is undone. The first position is kept across calls, since each scrolling is rounded and the
+  // errors would add up.
   let rest;
   const attempt = (change, undo) => {
     const aimed = aimedAt();
     const one = aimed ?? reading();
+    const was = aimed?.outerHTML;
     if (!one) return change(), true;
-    const shift = ({ left, top }) => [one.getBoundingClientRect().left - left, one.getBoundingClientRect().top - top];
+    const shift = ({ left, top }) => [boxOf(one).left - left, boxOf(one).top - top];
     const isThere = (position) => one.isConnected && shift(position).every((distance) => Math.abs(distance) < 1);
-    if (rest?.one !== one || !isThere(rest.position)) rest = { one, position: one.getBoundingClientRect() };
+    if (rest?.one !== one || !isThere(rest.position)) rest = { one, position: boxOf(one) };
     const [x, y] = [scrollX, scrollY];
     change();
     if (one.isConnected) scrollBy(0, shift(rest.position)[1]);
-    if (!aimed || isThere(rest.position)) return true;
+    if (!aimed || (isThere(rest.position) && aimed.outerHTML === was)) return true;
     undo();
     scrollTo(x, y);
     return false;
   };
   // The reader uses this block: the pointer is on one of its controls, a field is edited, or text is selected.
   const isBusy = (block) => {
-    const [aimed, marked] = [aimedAt(), getSelection()];
+    const marked = getSelection();
     if (!marked.isCollapsed && marked.containsNode(block, true)) return true;
-    if (!block.querySelector('form, .button')) return false;
+    if (!block.querySelector('form')) return false;
     const fields = [...block.querySelectorAll('textarea, input, select')];
-    return block.contains(aimed) || block.contains(document.activeElement) || fields.some(({ value, defaultValue }) => defaultValue !== undefined && value !== defaultValue);
+    return block.contains(aimedAt()) || block.contains(document.activeElement) || fields.some(({ value, defaultValue }) => defaultValue !== undefined && value !== defaultValue);
   };
 
   /* ---- news ---- */
 
-  let latest; // the last page fetched, while some of its changes are not applied
+  // The last page fetched, while some of its changes are not applied.
+  let latest;
 
   // Applies the fetched page. isAsked: the bar's button was pressed, so nothing is held back. Returns the
-  // new blocks; changes that are held back are announced in the bar.
-  const apply = (fresh, isAsked) => {
+  // new blocks; changes that are held back are announced in the bar. What is outside of data-live, as
+  // the navigation's counts, changes at once: it moves nothing.
+  const apply = (page, isAsked) => {
+    const fresh = page.querySelector('[data-live]');
     const added = [];
     let waits;
     const put = (change, undo, mayNot) => {
       if (isAsked) change();
       else if (mayNot || !attempt(change, undo)) waits ??= 'This page has changed.';
     };
-    for (const old of blocksOf(live)) {
-      if (byId(fresh, old.id)) continue;
-      const next = old.nextSibling;
-      const parent = old.parentNode;
-      put(() => old.remove(), () => parent.insertBefore(old, next), old.getBoundingClientRect().top < innerHeight || isBusy(old));
+    document.title = page.title;
+    for (const old of blocksOf(document)) {
+      const now = byId(page, old.id);
+      const [next, parent, was, isFrame] = [old.nextSibling, old.parentNode, old.cloneNode(true), !live.contains(old)];
+      if (now?.dataset.version === old.dataset.version || (isFrame && !now)) continue;
+      if (isFrame) morph(old, now.cloneNode(true));
+      else if (!now) put(() => old.remove(), () => parent.insertBefore(old, next), boxOf(old).top < innerHeight || isBusy(old));
+      else put(() => morph(old, now.cloneNode(true)), () => morph(old, was), isBusy(old));
     }
     for (const now of blocksOf(fresh)) {
-      const old = byId(live, now.id);
-      if (!old) {
-        const copy = now.cloneNode(true);
-        const before = byId(live, now.previousElementSibling?.id);
-        const parent = before?.parentNode ?? byId(live, now.parentNode.id) ?? live;
-        const next = before ? before.nextSibling : parent.firstChild;
-        put(() => parent.insertBefore(copy, next), () => copy.remove(), next?.getBoundingClientRect().top < innerHeight);
-        if (!copy.isConnected) waits = now.dataset.news ?? waits;
-        added.push(copy);
-      } else if (old.dataset.version !== now.dataset.version) {
-        const was = old.cloneNode(true);
-        put(() => morph(old, now.cloneNode(true)), () => morph(old, was), isBusy(old));
-      }
+      if (byId(live, now.id)) continue;
+      const copy = now.cloneNode(true);
+      const before = byId(live, now.previousElementSibling?.id);
+      const parent = before?.parentNode ?? byId(live, now.parentNode.id) ?? live;
+      const next = before ? before.nextSibling : parent.firstChild;
+      put(() => parent.insertBefore(copy, next), () => copy.remove(), next && boxOf(next).top < innerHeight);
+      if (!copy.isConnected) waits = now.dataset.news ?? waits;
+      added.push(copy);
     }
     live.dataset.live = fresh.dataset.live;
-    latest = waits && fresh;
+    latest = waits && page;
     say(waits ?? '', true);
     return added;
   };
@@ -167,7 +187,7 @@ function keepFresh() {
   show.addEventListener('click', () => {
     const [first] = apply(latest, true);
     const target = first ?? blocksOf(live)[0];
-    const heading = target.querySelector('[tabindex="-1"]') ?? document.querySelector('main');
+    const heading = target.querySelector('[tabindex="-1"]') ?? main;
     target.scrollIntoView();
     heading.focus({ preventScroll: true });
   });
@@ -190,11 +210,11 @@ function keepFresh() {
     if (reply.redirected) return end('Your session has ended. Send your form to sign in again; what you typed is kept.');
     if (reply.status === 404) return end('This flow no longer exists.');
     if (!reply.ok) throw new Error(`${reply.status}`);
+    regain();
     const page = new DOMParser().parseFromString(await reply.text(), 'text/html');
-    const fresh = page.querySelector('[data-live]');
-    localize(fresh);
-    apply(fresh);
-    if (fresh.dataset.over !== undefined) end();
+    localize(page);
+    apply(page);
+    if (page.querySelector('[data-live]').dataset.over !== undefined) end();
   };
   const refresh = () => {
     askAgain = Boolean(asking);
@@ -206,13 +226,21 @@ function keepFresh() {
 
   /* ---- the stream ---- */
 
-  const AGAIN_MS_MAX = 10_000;
-  const LOST_MS = 5_000; // shorter interruptions are not announced
-  const LOST = 'Connection lost, retrying.';
+  // LOST_MS: shorter interruptions are not announced.
+  const [AGAIN_MS_MAX, LOST_MS] = [10_000, 5_000];
   let source;
   let timer;
   let lost;
   let tries = 0;
+  let isLost = false;
+  // Nothing can be decided while the server is not there; what is typed stays.
+  const turnForms = (isOff) => turn(live.querySelectorAll('[method=post] button'), isOff);
+  const regain = () => {
+    if (!isLost) return;
+    isLost = false;
+    turnForms(false);
+    say(latest ? 'This page has changed.' : '', true);
+  };
   const listen = () => {
     if (isOver || document.hidden) return;
     source?.close();
@@ -222,10 +250,15 @@ function keepFresh() {
       tries = 0;
       clearTimeout(lost);
       lost = undefined;
-      if (text.textContent === LOST) say('');
+      regain();
     };
     source.onerror = () => {
-      lost ??= setTimeout(() => !isOver && !latest && say(LOST, false), LOST_MS);
+      lost ??= setTimeout(() => {
+        if (isOver) return;
+        isLost = true;
+        turnForms(true);
+        say('Connection lost, trying again.', false);
+      }, LOST_MS);
       if (source.readyState === EventSource.CLOSED) later();
     };
   };

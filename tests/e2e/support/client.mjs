@@ -3,12 +3,20 @@ import https from 'node:https';
 import { judge } from './judge.mjs';
 
 const PAUSE_MS = 20;
+export const WAIT_MS_MAX = 180_000; // for what would never come, however slow the machine is
+const CONNECT_MS_MAX = 120_000;
+
+// fetch gives a connection up that is not made in ten seconds: with many of them a slow machine has not
+// come to all by then. Its agent is there once it was called.
+const AGENT = Symbol.for('undici.globalDispatcher.1');
+await fetch('data:,');
+globalThis[AGENT] = new globalThis[AGENT].constructor({ connect: { timeout: CONNECT_MS_MAX } });
 
 export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // Waits for a condition, never for a time: fn is called until it gives something true. The limit is
 // for what would never come, and says nothing of how fast it has to be.
-export async function until(what, fn, ms = 60_000) {
+export async function until(what, fn, ms = WAIT_MS_MAX) {
   const end = Date.now() + ms;
   for (;;) {
     const value = await fn();
@@ -36,8 +44,11 @@ export async function call(base, key, method, path, body, headers = {}) {
     init.body = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
     init.headers['content-type'] ??= 'application/json';
   }
-  const reply = await fetch(base + path, init);
-  const text = await reply.text();
+  const why = (error) => {
+    throw new Error(`${method} ${path}: ${error.message}: ${error.cause?.code ?? error.cause?.message}`, { cause: error.cause });
+  };
+  const reply = await fetch(base + path, init).catch(why);
+  const text = await reply.text().catch(why);
   const taken = { status: reply.status, headers: reply.headers, text, json: parse(text) };
   await judge(base, method, path, taken);
   return taken;

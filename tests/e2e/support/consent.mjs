@@ -116,6 +116,7 @@ export class Consent {
       category: 'test',
       base_url: `${this.url}/api`,
       auth: { type: 'oauth2', authorize_url: `${this.url}/authorize`, token_url: `${this.url}/token`, scopes: SCOPES, token_auth: 'basic' },
+      scope_words: { [SCOPES[0]]: 'See your <b>files</b>', [SCOPES[1]]: 'Change your files' },
       identity: { request: { method: 'GET', path: '/whoami' }, email: 'body.email' },
       actions: [action('look', SCOPES[0]), action('change', SCOPES[1])],
     };

@@ -11,7 +11,7 @@ import { closed } from './document.mjs';
 import { Running, freePort } from './process.mjs';
 
 const prismBin = new URL('../node_modules/@stoplight/prism-cli/dist/index.js', import.meta.url).pathname;
-const START_MS = 60_000;
+const START_MS = 180_000;
 
 // What Between does to a remembered reply, each by itself: [what, reply -> whether it applies].
 export const changes = {

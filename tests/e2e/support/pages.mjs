@@ -8,6 +8,8 @@ const unescape = (text) =>
     .replaceAll('&quot;', '"')
     .replaceAll('&#39;', "'")
     .replaceAll('&amp;', '&');
+// The words of an element: an icon before them is none.
+const words = (body) => unescape(body.replace(/<svg[\s\S]*?<\/svg>/g, '').trim());
 const attributes = (tag) =>
   Object.fromEntries([...tag.matchAll(/([\w-]+)(?:="([^"]*)")?/g)].slice(1).map(([, name, value]) => [name, unescape(value ?? '')]));
 
@@ -19,14 +21,14 @@ export function formsOf(text) {
     const selects = [...body.matchAll(/<select ([^>]*)>/g)].map(([, select]) => attributes(`select ${select}`).name);
     const isTyped = (one) => one.value !== undefined && one.type !== 'checkbox';
     const fields = Object.fromEntries(inputs.filter(isTyped).map((one) => [one.name, one.value]));
-    const buttons = [...body.matchAll(/<button([^>]*)>([\s\S]*?)<\/button>/g)].map(([, button, label]) => attributes(`button ${button}`)['aria-label'] ?? unescape(label));
+    const buttons = [...body.matchAll(/<button([^>]*)>([\s\S]*?)<\/button>/g)].map(([, button, label]) => attributes(`button ${button}`)['aria-label'] ?? words(label));
     return { action, method, fields, names: [...inputs.map((one) => one.name), ...selects], buttons };
   });
 }
 
 // Where the link of that text, or name for assistive technology, leads.
 export function linkOf(text, label) {
-  const link = [...text.matchAll(/<a ([^>]*)>([\s\S]*?)<\/a>/g)].find(([, head, body]) => (attributes(`a ${head}`)['aria-label'] ?? unescape(body)) === label);
+  const link = [...text.matchAll(/<a ([^>]*)>([\s\S]*?)<\/a>/g)].find(([, head, body]) => (attributes(`a ${head}`)['aria-label'] ?? words(body)) === label);
   if (!link) throw new Error(`no link "${label}" in: ${text}`);
   return attributes(`a ${link[1]}`).href;
 }

@@ -94,6 +94,14 @@ export class Running {
   }
 }
 
+// A log's lines, as objects; not the last one, of which a part may be still to come.
+export const linesOfLog = (log) =>
+  log
+    .split('\n')
+    .slice(0, -1)
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line));
+
 export async function makeFolder() {
   return mkdtemp(join(tmpdir(), 'sluice-e2e-'));
 }

@@ -24,7 +24,7 @@ export const blockId = (k) => `c4e6a8b0-2d3f-4b7c-9e1a-${k.toString(16).padStart
 function appears(folder, file, child) {
   return new Promise((done, fail) => {
     const watcher = watch(folder, look);
-    const timer = setTimeout(() => finish(new Error('the provider did not get ready')), 60_000);
+    const timer = setTimeout(() => finish(new Error('the provider did not get ready')), 180_000);
     const onExit = (code) => finish(new Error(`the provider ended with ${code}`));
     function finish(error) {
       watcher.close();
@@ -41,7 +41,7 @@ function appears(folder, file, child) {
 }
 
 // One reply, whole: {status, headers, text, json, bytes}.
-export function exchange(url, { method = 'GET', headers = {}, body, agent, ca, signal, timeout = 60_000 } = {}) {
+export function exchange(url, { method = 'GET', headers = {}, body, agent, ca, signal, timeout = 180_000 } = {}) {
   return new Promise((done, fail) => {
     const module = url.startsWith('https:') ? https : http;
     const request = module.request(url, { method, headers, agent, ca, signal }, (response) => {

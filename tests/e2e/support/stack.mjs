@@ -4,6 +4,7 @@
 import { existsSync } from 'node:fs';
 import { chmod, chown, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { CitusCluster } from './citus.mjs';
 import { call, control, until } from './client.mjs';
 import { TURN_LIMITS } from './dev.mjs';
 import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
@@ -11,7 +12,9 @@ import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
 export const sluiceBin = process.env.SLUICE_BIN;
 const providerBin = process.env.SLUICE_PROVIDER_BIN;
 const catalogDir = new URL('catalog', import.meta.url).pathname;
-const START_MS = 60_000;
+const START_MS = 180_000;
+// A cluster of Citus in the place of the one PostgreSQL.
+const isSharded = process.env.SLUICE_CITUS_BIN !== undefined;
 
 export const credentials = {
   gmail: { access_token: 'ya29.demo-gmail-full' },
@@ -35,7 +38,7 @@ async function databasePrograms() {
 
 export class Cluster {
   static async start(dir, settings = {}) {
-    const cluster = new Cluster();
+    const cluster = new this();
     cluster.user = await databaseUser();
     cluster.bin = await databasePrograms();
     cluster.home = join(dir, 'pg');
@@ -77,6 +80,13 @@ export class Cluster {
     await this.server.stop({ smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' }[mode]);
   }
 
+  async nodeOf() {} // of an account: there is one
+
+  async outage() {
+    await this.down('immediate');
+    await this.up();
+  }
+
   psql(text, database = 'sluice') {
     const args = ['-h', this.home, '-U', 'sluice', '-d', database, '-XAtq', '-v', 'ON_ERROR_STOP=1', '-c', text];
     return run(join(this.bin, 'psql'), args, { env: { PGOPTIONS: '--client-min-messages=warning' } });
@@ -113,6 +123,7 @@ export class Provider {
     const info = JSON.parse(await readFile(ready, 'utf8'));
     provider.url = info.url;
     provider.caFile = info.ca_file;
+    provider.taskParent = info.task_parent;
     provider.ca = await readFile(info.ca_file);
     return provider;
   }
@@ -164,8 +175,8 @@ export class Server {
 }
 
 export class Stack {
-  // options: postgres (settings of the cluster), provider (false: none), tokens (APP=TOKEN, that the
-  // provider takes besides its own)
+  // options: postgres (settings of the cluster), cluster (its class), provider (false: none), tokens
+  // (APP=TOKEN, that the provider takes besides its own)
   static async start(options = {}) {
     const stack = new Stack();
     stack.dir = await makeFolder();
@@ -173,11 +184,12 @@ export class Stack {
     stack.started = 0;
     try {
       // A power cut is not what these tests are about, and a disk's speed not either.
-      stack.cluster = await Cluster.start(stack.dir, { fsync: 'off', ...options.postgres });
+      const settings = { fsync: 'off', ...options.postgres };
+      stack.cluster = isSharded ? await CitusCluster.start(stack.dir, settings, await databaseUser()) : await (options.cluster ?? Cluster).start(stack.dir, settings);
       if (options.provider !== false) stack.provider = await Provider.start(stack.dir, options);
       stack.masterKeyFile = join(stack.dir, 'master.key');
       await writeFile(stack.masterKeyFile, await stack.must(['keys', 'master']), { mode: 0o600 });
-      await stack.must(['migrate']);
+      await stack.must(['migrate', ...(isSharded ? ['--citus', '--shards', '8'] : [])]);
     } catch (error) {
       await stack.stop();
       throw error;
@@ -234,7 +246,7 @@ export class Stack {
     }
     const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
       // the emulated provider has not the limits that manifests know of, as in `sluice dev`
-      env: { ...this.env, ...TURN_LIMITS, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...options.env },
+      env: { ...this.env, ...TURN_LIMITS, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...(isSharded ? { SLUICE_DATABASE_BATCH: 'sharded' } : {}), ...options.env },
     });
     this.servers.push(process);
     await until(

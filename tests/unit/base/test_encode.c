@@ -194,13 +194,34 @@ static void tells_limit_from_memory(void **state)
     assert_false(buf_is_ok(&out));
 }
 
+static void decoded_text_lies_in_the_arena(void **state)
+{
+    struct arena arena;
+    (void)state;
+    arena_init(&arena, 4096);
+    slice plain = SLICE("a+b");
+    assert_ptr_equal(decode_percent_in(&arena, plain, false).ptr, plain.ptr);
+    assert_true(slice_eq_cstr(decode_percent_in(&arena, plain, true), "a b"));
+    slice decoded = decode_percent_in(&arena, SLICE("%41%2Bz"), false);
+    assert_true(slice_eq_cstr(decoded, "A+z") && decoded.ptr[decoded.len] == '\0');
+    assert_non_null(decode_percent_in(&arena, SLICE_NONE, false).ptr);
+    assert_null(decode_percent_in(&arena, SLICE("%4"), false).ptr);
+    assert_null(decode_percent_in(&arena, SLICE("a%00"), false).ptr);
+    arena.bytes_max = arena.bytes_used;
+    char large[8192];
+    memset(large, '+', sizeof(large));
+    assert_null(decode_percent_in(&arena, (slice){large, sizeof(large)}, true).ptr);
+    arena_deinit(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_lengths_there_and_back),  TEST(gives_the_rfcs_vectors),
-        TEST(refuses_wrong_base64),        TEST(knows_every_digit),
-        TEST(padding_is_optional_in_urls), TEST(refuses_wrong_hex_and_escapes),
-        TEST(plus_is_a_space_where_asked), TEST(tells_limit_from_memory),
+        TEST(all_lengths_there_and_back),     TEST(gives_the_rfcs_vectors),
+        TEST(refuses_wrong_base64),           TEST(knows_every_digit),
+        TEST(padding_is_optional_in_urls),    TEST(refuses_wrong_hex_and_escapes),
+        TEST(plus_is_a_space_where_asked),    TEST(tells_limit_from_memory),
+        TEST(decoded_text_lies_in_the_arena),
     };
     return cmocka_run_group_tests_name("base/encode", tests, NULL, NULL);
 }

@@ -105,16 +105,15 @@ static void a_walk_may_unlink(void **state)
         list_push_back(&head, &items[i].link);
     }
     int seen = 0;
-    LIST_EACH(&head, node)
-    {
-        assert_int_equal(LIST_ITEM(node, struct item, link)->name, seen++);
-        list_unlink(node);
-        list_push_back(&other, node);
+    LIST_EACH(&head, struct item, item, link) {
+        assert_int_equal(item->name, seen++);
+        list_unlink(&item->link);
+        list_push_back(&other, &item->link);
     }
     assert_int_equal(seen, 10);
     assert_true(list_is_empty(&head));
-    LIST_EACH(&head, node)
-    fail();
+    LIST_EACH(&head, struct item, item, link)
+        fail();
     list_append_all(&head, &other);
     assert_int_equal(LIST_ITEM(head.prev, struct item, link)->name, 9);
 }

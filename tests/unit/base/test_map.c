@@ -37,9 +37,8 @@ static slice key_of(const struct entry *entry)
 
 static void check_all(const struct map *map, size_t count)
 {
-    size_t pos = 0, seen = 0;
-    const struct map_slot *slot;
-    while ((slot = map_next(map, &pos))) {
+    size_t seen = 0;
+    MAP_EACH(map, slot) {
         const struct entry *entry = slot->value;
         assert_true(entry->is_in);
         assert_slice(slot->key, key_of(entry));
@@ -104,8 +103,7 @@ static void replaces_key_and_value(void **state)
     assert_ptr_equal(map_get(&map, SLICE("key")), &b);
     assert_int_equal(map_put(&map, SLICE("other"), &a, NULL), ERR_LIMIT);
     assert_ptr_equal(map_remove(&map, SLICE("key")), &b);
-    size_t pos = 0;
-    assert_null(map_next(&map, &pos));
+    assert_null(map_next(&map, NULL));
     map_deinit(&map);
 }
 

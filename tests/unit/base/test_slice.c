@@ -47,6 +47,26 @@ static void finds_as_the_naive_does(void **state)
     assert_int_equal(slice_find(SLICE_NONE, SLICE("a")), -1);
 }
 
+static void counts_what_is_printable(void **state)
+{
+    (void)state;
+    char room[40];
+    /* Each byte at each place among printable ones, before and behind words of eight. */
+    for (size_t len = 0; len < sizeof(room); len++) {
+        for (size_t i = 0; i < len * 256; i++) {
+            unsigned char c = (unsigned char)(i % 256);
+            memset(room, '~', sizeof(room));
+            room[i / 256] = (char)c;
+            size_t before = i / 256;
+            assert_int_equal(slice_printable(slice_of(room, len), ' '),
+                             c >= ' ' && c <= '~' ? len : before);
+            assert_int_equal(slice_printable(slice_of(room, len), '!'),
+                             c >= '!' && c <= '~' ? len : before);
+        }
+    }
+    assert_int_equal(slice_printable(SLICE_NONE, ' '), 0);
+}
+
 static void orders(void **state)
 {
     (void)state;
@@ -333,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(finds_as_the_naive_does),
+        TEST(counts_what_is_printable),
         TEST(orders),
         TEST(ignores_case_of_ascii_only),
         TEST(cuts),

@@ -374,6 +374,33 @@ static void a_literal_is_written_as_one(void **state)
     assert_refused(refused);
 }
 
+#define ASKS(words)                                                                                \
+    "{\"type\":\"oauth2\",\"token_url\":\"https://a.example/t\",\"authorize_url\":\"https://"      \
+    "a.example/a\",\"scopes\":[\"read\"]},\"identity\":{\"from\":\"id_token\",\"email\":\"claims." \
+    "email\",\"scopes\":[\"openid\"]}" words
+
+static void a_scope_that_is_asked_for_has_words(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {AUTH, ASKS(",\"scope_words\":[\"read\"]"), "/scope_words", "in words"},
+        {AUTH, AUTH ",\"scope_words\":{\"read\":\"See it\"}", "/scope_words",
+         "the scope \"read\" is not asked for"},
+    };
+    static const struct case_of warned[] = {
+        {AUTH, ASKS(",\"scope_words\":{\"read\":\"See it\"}"), "/scope_words",
+         "the scope \"openid\" allows"},
+        {AUTH, ASKS(",\"scope_words\":{\"openid\":\"Know you\"}"), "/scope_words",
+         "the scope \"read\" allows"},
+    };
+    static const struct case_of clean[] = {
+        {AUTH, ASKS(",\"scope_words\":{\"openid\":\"Know you\",\"read\":\"See it\"}"), NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(warned);
+    assert_warned(clean);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +413,7 @@ int main(void)
         cmocka_unit_test_teardown(an_idempotency_key_has_its_place, check_nothing_leaks),
         cmocka_unit_test_teardown(a_form_has_the_fields_of_its_type, check_nothing_leaks),
         cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
+        cmocka_unit_test_teardown(a_scope_that_is_asked_for_has_words, check_nothing_leaks),
         cmocka_unit_test_teardown(a_literal_is_written_as_one, check_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -114,14 +114,14 @@ static void a_good_manifest_is_found_by_all_its_names(void **state)
 {
     struct catalog *catalog = load(*state, "", NULL, NULL);
     assert_non_null(catalog);
-    const struct catalog_integration *demo = catalog_find_integration(catalog, SLICE("demo"));
+    const struct catalog_integration *demo = catalog_find_integration(catalog, SLICE("demo"), NULL);
     assert_non_null(demo);
-    const struct catalog_action *found = catalog_find_action(demo, SLICE("get_page"));
+    const struct catalog_action *found = catalog_find_action(demo, SLICE("get_page"), NULL);
     assert_non_null(found);
-    assert_ptr_equal(found, catalog_find_action(demo, SLICE("demo_get_page")));
+    assert_ptr_equal(found, catalog_find_action(demo, SLICE("demo_get_page"), NULL));
     assert_ptr_equal(found, catalog_find_tool(catalog, SLICE("demo_get_page")));
-    assert_null(catalog_find_action(demo, SLICE("get_pag")));
-    assert_null(catalog_find_action(demo, SLICE("demo_")));
+    assert_null(catalog_find_action(demo, SLICE("get_pag"), NULL));
+    assert_null(catalog_find_action(demo, SLICE("demo_"), NULL));
     assert_null(catalog_find_tool(catalog, SLICE("get_page")));
     assert_int_equal(found->level, LEVEL_READ);
     assert_false(found->requires_confirmation);
@@ -136,7 +136,7 @@ static void a_credential_may_go_in_the_path(void **state)
     struct catalog *catalog =
         load(*state, "", "{\"type\":\"bearer\"}", PATH_AUTH("/v1/bot${credential.token}:x"));
     assert_non_null(catalog);
-    const struct catalog_auth *auth = &catalog_find_integration(catalog, SLICE("demo"))->auth;
+    const struct catalog_auth *auth = &catalog_find_integration(catalog, SLICE("demo"), NULL)->auth;
     assert_int_equal(auth->send_in, SEND_IN_PATH);
     assert_int_equal(auth->send_name.len, 0);
     catalog_unref(catalog);
@@ -150,7 +150,8 @@ static void limits_are_read_and_their_faults_named(void **state)
              "\"limits\":{\"per\":\"action\",\"rate_per_s\":0.5,\"burst\":3,\"in_flight_max\":2,"
              "\"quota\":{\"remaining\":\"headers.left\",\"reset\":\"body.reset\"}},\"auth\":");
     assert_non_null(catalog);
-    const struct catalog_limits *limits = &catalog_find_integration(catalog, SLICE("demo"))->limits;
+    const struct catalog_limits *limits =
+        &catalog_find_integration(catalog, SLICE("demo"), NULL)->limits;
     assert_true(limits->is_per_action && limits->rate_per_s == 0.5);
     assert_int_equal(limits->burst, 3);
     assert_int_equal(limits->in_flight_max, 2);
@@ -199,7 +200,7 @@ static void identities_are_read_and_their_faults_named(void **state)
         *state, "", auth, IDENTITY("{" ME ",\"email\":\"body.email\",\"subject\":\"body.id\"}"));
     assert_non_null(catalog);
     const struct catalog_identity *identity =
-        &catalog_find_integration(catalog, SLICE("demo"))->identity;
+        &catalog_find_integration(catalog, SLICE("demo"), NULL)->identity;
     assert_int_equal(identity->from, IDENTITY_REQUEST);
     assert_true(identity->email && identity->subject && !identity->label && identity->output);
     assert_true(slice_eq_cstr(identity->request.method, "GET"));
@@ -447,6 +448,15 @@ static void writes_need_confirmation(void **state)
     assert_non_null(catalog);
     assert_true(catalog_find_tool(catalog, SLICE("demo_get_page"))->requires_confirmation);
     catalog_unref(catalog);
+}
+
+static void what_takes_an_action_back_is_one_that_writes(void **state)
+{
+    struct bench *b = *state;
+    const char *post = "\"side_effect_level\":\"write\"", *say = "takes it back";
+    assert_fault(b, ",\"undo\":\"never\"", NULL, NULL, "/actions/0/undo", say);
+    assert_fault(b, ",\"undo\":\"nosuch\"", "\"side_effect_level\":\"read\"", post,
+                 "/actions/0/undo", say);
 }
 
 static void faults_are_named_with_their_place(void **state)
@@ -705,6 +715,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
         cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_takes_an_action_back_is_one_that_writes, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(tool_names_have_a_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(the_later_source_wins, setup, teardown),
         cmocka_unit_test_setup_teardown(the_manifests_compiled_in_are_clean, setup, teardown),

@@ -37,25 +37,18 @@ static int note(struct command_call *call)
 static const struct config_option options[] = {{"label", "TEXT", "a label"},
                                                {"force", NULL, "do it anyhow"}};
 static const struct command_verb thing_verbs[] = {
-    {.name = "create",
-     .needs = "label",
-     .synopsis = "NAME",
-     .summary = "Make a thing.",
-     COMMAND_OPTIONS(options),
-     .run = note},
-    {.name = "remove", .synopsis = "", .summary = "Remove all.", .run = note},
+    {"create", "NAME", "Make a thing.", COMMAND_OPTIONS(options), .needs = "label", .run = note},
+    {"remove", "", "Remove all.", .run = note},
 };
 static const struct command things = {.name = "things",
                                       .summary = "make and remove things",
                                       .help = "First paragraph.\nSecond paragraph.",
                                       .scopes = CONFIG_DATABASE,
                                       COMMAND_VERBS(thing_verbs)};
-static const struct command_verb go_verbs[] = {
-    {.synopsis = "[WHERE]", .summary = "Go.", .run = note}};
+static const struct command_verb go_verbs[] = {{NULL, "[WHERE]", "Go.", .run = note}};
 static const struct command go = {
     .name = "gogo", .summary = "go somewhere", COMMAND_VERBS(go_verbs)};
-static const struct command_verb serve_verbs[] = {
-    {.synopsis = "", .summary = "Serve.", .run = note}};
+static const struct command_verb serve_verbs[] = {{NULL, "", "Serve.", .run = note}};
 static const struct command serve = {
     .name = "serve", .summary = "serve", .scopes = CONFIG_SERVE, COMMAND_VERBS(serve_verbs)};
 static const struct command *const commands[] = {&things, &go, &serve};

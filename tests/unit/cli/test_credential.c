@@ -112,22 +112,25 @@ static void a_file_is_read_within_bounds(void **state)
     folder_make(&folder);
     folder_write(&folder, "cred", "{\"token\":\"a\"}\n", 0600);
     buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
-    assert_int_equal(credential_read(folder_path(&folder, "cred", path), &text, &err), OK);
+    assert_int_equal(credential_read(folder_path(&folder, "cred", path), "JSON", &text, &err), OK);
     assert_slice(buf_slice(&text), "{\"token\":\"a\"}\n");
     buf_clear(&text);
     folder_write(&folder, "empty", "", 0600);
-    assert_int_equal(credential_read(folder_path(&folder, "empty", path), &text, &err), ERR_SYNTAX);
+    assert_int_equal(credential_read(folder_path(&folder, "empty", path), "JSON", &text, &err),
+                     ERR_SYNTAX);
     assert_contains(err.text, "is empty");
     char *large = calloc(1, CREDENTIAL_FILE_BYTES_MAX + 2);
     memset(large, 'x', CREDENTIAL_FILE_BYTES_MAX + 1);
     folder_write(&folder, "large", large, 0600);
     free(large);
     buf_clear(&text);
-    assert_int_equal(credential_read(folder_path(&folder, "large", path), &text, &err), ERR_LIMIT);
+    assert_int_equal(credential_read(folder_path(&folder, "large", path), "JSON", &text, &err),
+                     ERR_LIMIT);
     buf_clear(&text);
-    assert_int_equal(credential_read(folder_path(&folder, "none", path), &text, &err), ERR_IO);
+    assert_int_equal(credential_read(folder_path(&folder, "none", path), "JSON", &text, &err),
+                     ERR_IO);
     assert_contains(err.text, "No such file");
-    assert_int_equal(credential_read(folder.path, &text, &err), ERR_IO);
+    assert_int_equal(credential_read(folder.path, "JSON", &text, &err), ERR_IO);
     buf_deinit(&text);
     folder_remove(&folder);
 }

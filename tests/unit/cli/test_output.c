@@ -1,5 +1,5 @@
 /*
- * Tables, JSON, names, ready files: what operator commands print and write.
+ * Tables, JSON, names, base URLs: what operator commands print and write.
  */
 #include "support/folder.h"
 
@@ -165,33 +165,6 @@ static void names_are_for_people(void **state)
     assert_int_equal(output_name_check(slice_of(text, 200), "a name", 200, &err), OK);
 }
 
-static void a_ready_file_appears_whole_and_closed_to_others(void **state)
-{
-    (void)state;
-    struct folder folder;
-    struct err err;
-    struct stat info;
-    char path[TEST_PATH_MAX], text[100];
-    folder_make(&folder);
-    folder_path(&folder, "ready.json", path);
-    assert_int_equal(ready_file_write(path, SLICE("{\"a\":1}"), &err), OK);
-    assert_int_equal(ready_file_write(path, SLICE("{}"), &err), OK);
-    file_read(path, text, sizeof(text));
-    assert_string_equal(text, "{}");
-    assert_int_equal(stat(path, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0600);
-    assert_int_equal(info.st_nlink, 1);
-    ready_file_remove(path);
-    ready_file_remove(path);
-    assert_int_equal(access(path, F_OK), -1);
-    folder_path(&folder, "no/such/folder", path);
-    assert_int_equal(ready_file_write(path, SLICE("{}"), &err), ERR_IO);
-    assert_contains(err.text, "No such file");
-    folder_path(&folder, "", path); /* a folder is in the way: nothing may be left behind */
-    assert_int_equal(ready_file_write(path, SLICE("{}"), &err), ERR_IO);
-    folder_remove(&folder);
-}
-
 static const char *base_url(const char *address, unsigned port)
 {
     static char text[READY_URL_MAX];
@@ -218,7 +191,6 @@ int main(void)
         TEST(a_terminal_gets_no_commands),
         TEST(json_is_one_line),
         TEST(names_are_for_people),
-        TEST(a_ready_file_appears_whole_and_closed_to_others),
         TEST(a_base_url_can_be_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

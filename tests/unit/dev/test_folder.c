@@ -149,7 +149,7 @@ static void roots_of_both_are_in_the_bundle(void **state)
     file_read(out, text, sizeof(text));
     assert_string_equal(text, "system\nprovider\n");
     assert_int_equal(dev_trust_write(&folder, "", path, out, &err), OK);
-    assert_int_equal(dev_trust_write(&folder, "/no/such.pem", path, out, &err), ERR_IO);
+    assert_int_equal(dev_trust_write(&folder, "/no/such.pem", path, out, &err), ERR_NOTFOUND);
     assert_contains(err.text, "/no/such.pem");
     dev_folder_close(&folder);
     folder_remove(&base);

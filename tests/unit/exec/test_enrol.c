@@ -300,20 +300,20 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
                                            .email = text_of(way->wanted.email),
                                            .subject = text_of(way->wanted.subject)};
     asker->request = (struct exec_enrol_request){
-        .account_id = seam_account,
-        .integration_id = slice_cstr(way->app),
-        .connection_id = way->is_reconnect ? OLD : 0,
-        .label = text_of(way->label),
-        .params = SLICE("{\"host\":\"h\"}"),
-        .credential = SLICE("{\"token\":\"s3cret\"}"),
-        .scopes = SLICE("read write"),
-        .expires_at = 12345000000,
+        .keep.account_id = seam_account,
+        .keep.integration_id = slice_cstr(way->app),
+        .keep.connection_id = way->is_reconnect ? OLD : 0,
+        .keep.label = text_of(way->label),
+        .keep.params = SLICE("{\"host\":\"h\"}"),
+        .keep.credential = SLICE("{\"token\":\"s3cret\"}"),
+        .keep.scopes = SLICE("read write"),
+        .keep.expires_at = 12345000000,
         .is_grant = way->is_grant,
         .may_change_identity = way->may_change,
-        .link = way->is_by_link ? &asker->link : NULL,
-        .actor = SLICE("user:ann"),
-        .request_id = SLICE("r1"),
-        .address = SLICE("192.0.2.1"),
+        .keep.link = way->is_by_link ? &asker->link : NULL,
+        .keep.actor = SLICE("user:ann"),
+        .keep.request_id = SLICE("r1"),
+        .keep.address = SLICE("192.0.2.1"),
     };
     m->store.connections.count = 0;
     if (way->is_reconnect)
@@ -410,7 +410,8 @@ static void note_asked(struct asker *asker, const struct pg_query *query)
 /* The next query of this enrolment, NULL: none. The node's own are answered. */
 static struct pg_query *next_query(struct asker *asker)
 {
-    static const char *const own[] = {"node_heartbeat", "claim_recover", "claim_owned"};
+    static const char *const own[] = {"node_heartbeat", "node_dead", "claim_recover",
+                                      "claim_owned"};
     struct machine *m = asker->machine;
     for (size_t i = 0;;) {
         seam_settle(m->node.loop);
@@ -678,7 +679,7 @@ static void a_credential_that_is_too_large(void **state)
         buf_append_char(&text, 'x');
     buf_append_cstr(&text, "\"}");
     begin(&asker, m, way_named("an app that says nothing"));
-    asker.enrol.in.credential = buf_slice(&text);
+    asker.enrol.in.keep.credential = buf_slice(&text);
     answer(&asker, next_query(&asker));
     seam_settle(m->node.loop);
     assert_int_equal(asker.out.result, EXEC_ENROL_REFUSED);

@@ -152,8 +152,10 @@ static void claims_of_the_dead_are_ended(void **state)
 
 static void a_scan_that_fails_is_made_again_later(void **state)
 {
-    static const char *const scans[] = {"claim_recover", "claim_owned"};
+    static const char *const scans[] = {"node_dead", "claim_recover", "claim_owned"};
     struct machine *m = *state;
+    *ROW_ADD(&m->store, nodes) =
+        (struct row_node){.id = uuid_v7(), .lease_until = seam_store_now()};
     for (size_t i = 0; i < ARRAY_LEN(scans); i++) {
         seam_query_fail(await(m, scans[i]), ERR_BUSY);
         seam_settle(m->node.loop);

@@ -203,7 +203,7 @@ static size_t check_record(struct bench *b, const struct catalog_integration *in
         return 0;
     for (size_t i = 0; i < integration->action_count; i++) {
         const struct catalog_action *action =
-            catalog_find_action(integration, integration->actions[i].action_id);
+            catalog_find_action(integration, integration->actions[i].action_id, NULL);
         /* Of several requests it is the last one's reply that counts, and here is the first. */
         if (action->then_count > 0 || !action_fits(b, action, base, record))
             continue;

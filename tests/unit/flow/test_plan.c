@@ -151,7 +151,7 @@ static void test_an_approval_shows_every_call(void **state)
     struct flow_error error;
     int64_t connection;
     assert_true(flow_plan_item(&run, 1, flow_run_scratch(&run), &input, &connection, &error));
-    slice text = flow_json_text(&input, flow_run_scratch(&run), 1000);
+    slice text = json_text_of(&input, flow_run_scratch(&run), 1000);
     assert_string_equal(text.ptr, "{\"v\":8,\"i\":1}");
     end();
 }

@@ -119,6 +119,45 @@ static void a_change_elsewhere_is_found(void **state)
     flow_watch_remove(&seen.watch);
 }
 
+/* What waits, fails or begins anywhere, and what is no flow at all; never the same twice. */
+static void an_account_is_watched_as_a_whole(void **state)
+{
+    struct seen seen = watch_for((struct uuid){{0}}, 0),
+                stranger = watch_for((struct uuid){{0}}, 1);
+    (void)state;
+    stranger.watch.account_id = uuid_v7();
+    assert_int_equal(flow_watch_stamp(&service, account), 0);
+    flow_watch_add(&service, &seen.watch);
+    flow_watch_add(&service, &stranger.watch);
+    pg_bench_until_true(&bench, is_seen, &seen);
+    int64_t first = seen.watch.news_rev;
+    assert_true(first > 1);
+    assert_int_equal(flow_watch_stamp(&service, account), first);
+    struct seen same = watch_for((struct uuid){{0}}, first);
+    flow_watch_add(&service, &same.watch);
+    seen.watch.rev = first;
+    seen.count = 0;
+    tell("update sluice.flow f set rev = rev + 1 from k where f.account_id = k.account and f.id = "
+         "k.flow");
+    pg_bench_until_true(&bench, is_seen, &seen);
+    assert_int_not_equal(seen.watch.news_rev, first);
+    assert_int_equal(same.count, 1);
+    same.watch.rev = seen.watch.rev = seen.watch.news_rev;
+    seen.count = same.count = 0;
+    flow_watch_touch(&service, account);
+    pg_bench_until_true(&bench, is_seen, &seen);
+    assert_true(seen.watch.news_rev > (int64_t)1 << 54);
+    assert_int_equal(same.count, 1);
+    assert_int_equal(stranger.count, 0); /* it knows that it has none */
+    flow_watch_wake_all(&service);
+    assert_int_equal(same.count, 2);
+    assert_int_equal(stranger.count, 1);
+    flow_watch_remove(&seen.watch);
+    flow_watch_remove(&same.watch);
+    flow_watch_remove(&stranger.watch);
+    flow_watch_touch(&service, uuid_v7());
+}
+
 static void a_flow_that_is_gone_is_told_too(void **state)
 {
     struct seen seen = watch_for(uuid_v7(), 1);
@@ -216,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_change_here_is_told_at_once, open_it, close_it),
         cmocka_unit_test_setup_teardown(who_waits_for_the_end_hears_of_no_step, open_it, close_it),
         cmocka_unit_test_setup_teardown(a_change_elsewhere_is_found, open_it, close_it),
+        cmocka_unit_test_setup_teardown(an_account_is_watched_as_a_whole, open_it, close_it),
         cmocka_unit_test_setup_teardown(a_flow_that_is_gone_is_told_too, open_it, close_it),
         cmocka_unit_test_setup_teardown(another_account_watches_nothing, open_it, close_it),
         cmocka_unit_test_setup_teardown(many_watches, open_it, close_it),

@@ -259,6 +259,9 @@ static void calls_cost_no_allocation_for_their_slot(void **state)
     start_times(2, anna, &world.peer); /* bert finds what they leave */
     start_times(1, bert, &second);
     assert_counts(2, 1);
+    /* What their connections need is allocated by then. */
+    while (world.peer.requests < 1 || second.requests < 1)
+        (void)loop_turn(world.loop, true);
     http_call_cancel(&callers[1].call);
     http_call_cancel(&callers[2].call);
     assert_result(&callers[2], HTTP_CALL_CANCELLED);

@@ -55,7 +55,7 @@ static void a_connection_serves_many_requests(void **state)
         client_expect(&client, "\r\n\r\nhello");
     }
     assert_int_equal(app.requests, 50);
-    assert_int_equal(http_server_connection_count(app.server), 1);
+    assert_int_equal(app.server->conn_count, 1);
     client_close(&client);
     app_end(&app);
 }

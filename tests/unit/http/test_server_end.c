@@ -79,7 +79,7 @@ static void a_client_may_go_in_any_state(void **state)
         for (size_t i = 0; i < dice / 32000 % 4; i++)
             loop_turn(app.loop, false);
         answer_held(&app, run / 3);
-        while (http_server_connection_count(app.server)) {
+        while (app.server->conn_count) {
             loop_turn(app.loop, true);
             answer_held(&app, run); /* a pipelined one came up */
         }
@@ -101,7 +101,7 @@ static void a_reply_to_nobody_is_harmless(void **state)
     http_exchange_ref(app.held[0]);
     stream_reset(client.stream); /* a FIN alone could be a client that still reads */
     client_close(&client);
-    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, app.server->conn_count == 0);
     assert_int_equal(app.gone, 1);
     assert_int_equal(app.finished, 1);
     assert_int_equal(app.last_status, 0);
@@ -131,7 +131,7 @@ static void a_half_closed_client_still_gets_its_reply(void **state)
     client_expect_eof(&client);
     assert_true(client_has(&client, "\r\n\r\n/echo/1"));
     assert_true(client_has(&client, "Connection: close\r\n\r\nlast words"));
-    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0); /* without lingering */
+    WAIT_UNTIL(app.loop, app.server->conn_count == 0); /* without lingering */
     client_close(&client);
     app_end(&app);
 }
@@ -195,7 +195,7 @@ static void every_allocation_may_fail(void **state)
                 assert_int_equal(strncmp(client.got.ptr, "HTTP/1.1 ", 9), 0);
             assert_true(!is_over || client_has(&client, "\r\n\r\n"));
             client_close(&client);
-            WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+            WAIT_UNTIL(app.loop, app.server->conn_count == 0);
         }
     }
     app_end(&app);
@@ -298,7 +298,7 @@ static void a_drain_resets_nobody(void **state)
     client_close(&head);
     client_close(&body);
     WAIT_UNTIL(app.loop, app.server_drained);
-    assert_int_equal(http_server_connection_count(app.server), 0);
+    assert_int_equal(app.server->conn_count, 0);
     loop_turn(app.loop, false);
     assert_int_equal(app.server_drained, 1);
     app_end(&app);

@@ -196,7 +196,7 @@ static void too_many_connections_are_told(void **state)
         client_close(&clients[i]);
     }
     assert_int_equal(app.requests, 3);
-    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, app.server->conn_count == 0);
     client_open(&more, &app);
     SEND(&more, GET("/echo"));
     client_expect(&more, "\r\n\r\n/echo");
@@ -222,7 +222,7 @@ static void one_address_has_a_bound_of_its_own(void **state)
         client_expect(&clients[i], "\r\n\r\n/echo");
         client_close(&clients[i]);
     }
-    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, app.server->conn_count == 0);
     client_open(&more, &app); /* freed again */
     SEND(&more, GET("/echo"));
     client_expect(&more, "\r\n\r\n/echo");
@@ -275,7 +275,7 @@ static void send_in_time(struct client *client, struct app *app, const char *sen
         if (has_begun(app) || app->heads > heads)
             return;
         client_close(client);
-        WAIT_UNTIL(app->loop, http_server_connection_count(app->server) == 0);
+        WAIT_UNTIL(app->loop, app->server->conn_count == 0);
     }
 }
 
@@ -309,7 +309,7 @@ static void slow_requests_are_ended(void **state)
         if (client.is_closed || (!cases[i].answer && client.got.len) ||
             (cases[i].answer && !client_has(&client, cases[i].answer)))
             fail_msg("\"%s\": got %.*s", cases[i].sent, SLICE_ARG(buf_slice(&client.got)));
-        WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0); /* lingering ends */
+        WAIT_UNTIL(app.loop, app.server->conn_count == 0); /* lingering ends */
         client_close(&client);
     }
     assert_int_equal(app.gone, 4);       /* where the handler knew of the request */
@@ -331,7 +331,7 @@ static void idle_connections_are_closed_quietly(void **state)
     size_t len = client.got.len;
     client_expect_eof(&client);
     assert_int_equal(client.got.len, len);
-    WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+    WAIT_UNTIL(app.loop, app.server->conn_count == 0);
     client_close(&client);
     app_end(&app);
 }
@@ -375,7 +375,7 @@ static void a_client_that_never_reads_is_cut(void **state)
             http_reply(app.held[held], 200, NULL, 0, slice_of(body, LEN));
             app.held[held] = NULL;
         }
-        WAIT_UNTIL(app.loop, http_server_connection_count(app.server) == 0);
+        WAIT_UNTIL(app.loop, app.server->conn_count == 0);
         if (streams) {
             assert_int_equal(app.gone, 1);
             assert_int_equal(http_reply_chunk(app.held[held], SLICE("x")), ERR_CLOSED);

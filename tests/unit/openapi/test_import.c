@@ -142,9 +142,10 @@ static void scopes_of_operations(void **state)
                     ",'security':[{'o':['r']},{'k':[]}],'components':{'securitySchemes':{'k':{"
                     "'type':'http','scheme':'basic'},'o':{'type':'oauth2','flows':{"
                     "'authorizationCode':{'authorizationUrl':'https://x.example.com/a','tokenUrl':"
-                    "'https://x.example.com/t','scopes':{'r':'','w':''}}}}}}"));
+                    "'https://x.example.com/t','scopes':{'r':'','w':'Change it'}}}}}}"));
     AT("/auth", "{'type':'oauth2','authorize_url':'https://x.example.com/a','token_url':"
                 "'https://x.example.com/t','scopes':['r','w']}");
+    AT("/scope_words", "{'w':'Change it'}");
     AT("/actions/0/scopes", "['r']");
     AT("/actions/1/scopes", "['r','w']");
     ABSENT("/actions/2/scopes");

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/metric.h"
+#include "pg/lane.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
@@ -213,9 +214,11 @@ static void start_large(struct pg_call *call)
 
 static bool all_are_up(void *arg)
 {
-    struct pg_bench *bench = arg;
-    int pids[3];
-    return pg_pool_backends(bench->pool, pids, ARRAY_LEN(pids)) == ARRAY_LEN(pids);
+    const struct pg_bench *bench = arg;
+    size_t count = 0;
+    for (size_t i = 0; i < bench->pool->lane_count; i++)
+        count += bench->pool->lanes[i]->link.is_up;
+    return count == 3;
 }
 
 /* Large reads go one at a time: the others are neither sent beside it nor keep a reader from those
@@ -593,7 +596,10 @@ static void test_queue_has_a_deadline(void **state)
     for (size_t i = 0; i < 10; i++)
         assert_int_equal(calls[i].query.status, ERR_BUSY);
     assert_false(pg_pool_is_ready(bench.pool));
-    assert_non_null(strstr(pg_pool_last_error(bench.pool), "/nonexistent"));
+    bool is_named = false;
+    for (size_t i = 0; i < bench.pool->lane_count; i++)
+        is_named |= strstr(bench.pool->lanes[i]->link.last_err.text, "/nonexistent") != NULL;
+    assert_true(is_named);
     pg_calls_end(calls, 10);
     pg_bench_close(&bench);
 }

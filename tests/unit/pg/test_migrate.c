@@ -116,6 +116,20 @@ static void test_a_failing_one_leaves_nothing(void **state)
     assert_non_null(strstr(err.text, "number 0001 is due"));
 }
 
+/* Citus sends the text to other nodes, which refuse several statements in one. */
+static void test_statement_by_statement(void **state)
+{
+    const char *conninfo = pg_cluster_database(false);
+    static const struct embed_file file[] = {
+        EMBED("0001_one.sql",
+              "create table sluice.text (t text); insert into sluice.text select current_query()")};
+    struct err err;
+    (void)state;
+    assert_int_equal(pg_migrate(conninfo, file, 1, NULL, NULL, &err), OK);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.text where t like 'insert%'"),
+                     1);
+}
+
 static void test_encoding_and_unreachable(void **state)
 {
     struct err err;
@@ -140,6 +154,7 @@ int main(void)
         cmocka_unit_test(test_versions_that_are_served),
         cmocka_unit_test(test_changed_contents_are_refused),
         cmocka_unit_test(test_a_failing_one_leaves_nothing),
+        cmocka_unit_test(test_statement_by_statement),
         cmocka_unit_test(test_encoding_and_unreachable),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,6 @@ static void open_ear(struct ear *ear, const char *channel)
     *ear = (struct ear){.notify = pg_notify_new(bench.loop, &config, &err)};
     assert_non_null(ear->notify);
     pg_bench_until_true(&bench, has_started, ear);
-    assert_true(pg_notify_is_listening(ear->notify));
 }
 
 static size_t wanted;

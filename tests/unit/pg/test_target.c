@@ -65,6 +65,41 @@ static void test_hosts_are_tried_in_turn(void **state)
     pg_bench_close(&bench);
 }
 
+static const struct pg_stmt show_settings = {
+    .name = "test_show_settings",
+    .sql = "select :ord, current_setting('statement_timeout'), current_setting('lock_timeout'), "
+           "current_setting('plan_cache_mode'), current_setting('enable_hashjoin')",
+    PG_GIVES(PG_ARG("statement_timeout", PG_TEXT), PG_ARG("lock_timeout", PG_TEXT),
+             PG_ARG("plan_cache_mode", PG_TEXT), PG_ARG("enable_hashjoin", PG_TEXT)),
+    .no_account = "settings of the session",
+};
+
+static void start_show(struct pg_call *call)
+{
+    call->query.stmt = &show_settings;
+    pg_submit(call->bench->pool, &call->query, &call->op);
+}
+
+/* What the operator's conninfo sets stays; a role's settings do not. */
+static void test_settings_of_a_session(void **state)
+{
+    static const char *const wants[] = {"7777ms", "1s", "force_generic_plan", "off"};
+    struct pg_bench bench;
+    struct pg_call call;
+    char text[512];
+    (void)state;
+    if (!pg_cluster_is_private())
+        skip();
+    snprintf(text, sizeof(text), "%s options='-c statement_timeout=7777'", pg_cluster_start());
+    struct pg_pool_config config = config_of(text);
+    pg_bench_open(&bench, &config, true);
+    assert_int_equal(pg_call_run(&bench, &call, start_show, NULL), OK);
+    for (size_t i = 0; i < ARRAY_LEN(wants); i++)
+        assert_string_equal(pg_get_bytes(&call.query.rows, 0, i).ptr, wants[i]);
+    pg_call_end(&call);
+    pg_bench_close(&bench);
+}
+
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_moves = PTHREAD_COND_INITIALIZER;
 static bool gate_is_reached, gate_is_open;
@@ -168,6 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conninfo_errors),
         cmocka_unit_test(test_hosts_are_tried_in_turn),
+        cmocka_unit_test(test_settings_of_a_session),
         cmocka_unit_test(test_slow_lookup_does_not_stop_the_loop),
     };
     loop_threads_init(4);

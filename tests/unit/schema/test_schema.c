@@ -9,9 +9,8 @@
 
 static const struct schema *compile(struct arena *arena, const char *text)
 {
-    const struct schema_options options = {.assert_formats = true};
     struct err err = {0};
-    const struct schema *schema = schema_compile(arena, parse(arena, text), &options, &err);
+    const struct schema *schema = schema_compile(arena, parse(arena, text), true, &err);
     if (!schema)
         fail_msg("%s: %s", text, err.text);
     return schema;

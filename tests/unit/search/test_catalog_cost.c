@@ -114,7 +114,7 @@ static uint64_t search_ns(const struct catalog *catalog, slice query)
 {
     struct search_request request = {
         .query = query, .with_integrations = true, .with_actions = true, .limit = 20};
-    struct search_hit *hits;
+    struct catalog_hit *hits;
     struct arena arena;
     size_t count;
     uint64_t start = clock_thread_cpu_ns();

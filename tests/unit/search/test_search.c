@@ -58,7 +58,7 @@ struct bench {
     struct catalog_report report;
     struct catalog *catalog;
     struct arena arena;
-    struct search_hit *hits;
+    struct catalog_hit *hits;
     size_t count;
 };
 
@@ -108,7 +108,7 @@ static void find(struct bench *b, const char *query)
                                     .limit = 20});
 }
 
-static slice name_of(const struct search_hit *hit)
+static slice name_of(const struct catalog_hit *hit)
 {
     return hit->action ? hit->action->tool_name : hit->integration->integration_id;
 }
@@ -225,14 +225,14 @@ static void relevance_is_high_for_half_of_what_is_asked(void **state)
     for (size_t i = 0; i < ARRAY_LEN(high); i++) {
         find(b, high[i]);
         assert_true(b->count > 0 && b->hits[0].is_high);
-        assert_true(slice_eq(search_relevance_name(&b->hits[0]), SLICE("high")));
+        assert_true(slice_eq(catalog_relevance_name(&b->hits[0]), SLICE("high")));
     }
     for (size_t i = 0; i < ARRAY_LEN(low); i++) {
         find(b, low[i]);
         assert_true(b->count > 0);
         for (size_t j = 0; j < b->count; j++)
             assert_false(b->hits[j].is_high);
-        assert_true(slice_eq(search_relevance_name(&b->hits[0]), SLICE("low")));
+        assert_true(slice_eq(catalog_relevance_name(&b->hits[0]), SLICE("low")));
     }
 }
 
@@ -244,13 +244,13 @@ static void fitting_hits_are_those_of_high_relevance(void **state)
     for (size_t i = 0; i < all; i++)
         high += b->hits[i].is_high;
     assert_true(high > 0 && high < all);
-    const struct search_hit first = b->hits[0];
-    assert_int_equal(search_hits_keep_fitting(b->hits, all), high);
+    const struct catalog_hit first = b->hits[0];
+    assert_int_equal(catalog_hits_keep_fitting(b->hits, all), high);
     for (size_t i = 0; i < high; i++)
         assert_true(b->hits[i].is_high);
     assert_ptr_equal(b->hits[0].action, first.action);
     find(b, "bake a chocolate cake in a warehouse");
-    assert_int_equal(search_hits_keep_fitting(b->hits, b->count), b->count);
+    assert_int_equal(catalog_hits_keep_fitting(b->hits, b->count), b->count);
 }
 
 /* What a letter is about, whom it is to, and when, is not what to do. */
@@ -300,7 +300,7 @@ static void equal_hits_keep_the_catalogs_order(void **state)
     assert_true(b->count >= 2);
     for (int round = 0; round < 3; round++) {
         struct catalog *again = load(b);
-        struct search_hit *first = b->hits;
+        struct catalog_hit *first = b->hits;
         size_t count = b->count;
         catalog_unref(b->catalog);
         b->catalog = again;
@@ -325,7 +325,7 @@ static void a_search_can_be_narrowed(void **state)
     run(b, &request);
     assert_int_equal(b->count, 2);
     request.allowed = NULL;
-    catalog_search_within(&request, catalog_find_integration(b->catalog, SLICE("post")));
+    catalog_search_within(&request, catalog_find_integration(b->catalog, SLICE("post"), NULL));
     run(b, &request);
     assert_int_equal(b->count, all - 2);
     request.limit = 1;
@@ -348,7 +348,8 @@ static void a_list_can_be_ranked_whole(void **state)
     static const char *const queries[] = {"newest", "volcano", "", "delete a letter",
                                           "quick brown foxes carrying the newest parcels"};
     struct search_request request = {.with_actions = true, .keeps_all = true, .limit = 20};
-    const struct catalog_integration *post = catalog_find_integration(b->catalog, SLICE("post"));
+    const struct catalog_integration *post =
+        catalog_find_integration(b->catalog, SLICE("post"), NULL);
     catalog_search_within(&request, post);
     for (size_t i = 0; i < ARRAY_LEN(queries); i++) {
         request.query = slice_cstr(queries[i]);
@@ -373,7 +374,7 @@ static void the_best_are_kept_whatever_the_limit(void **state)
                                      .keeps_all = true,
                                      .limit = 50};
     run(b, &request);
-    const struct search_hit *all = b->hits;
+    const struct catalog_hit *all = b->hits;
     size_t count = b->count;
     assert_true(count > 4);
     for (size_t i = 1; i < count; i++)

@@ -98,7 +98,7 @@ static slice own_name(const struct bench *b, slice tool_name)
 }
 
 /* Whether the hit is one of "tool or tool or tool". */
-static bool is_wanted(const struct bench *b, const struct search_hit *hit, slice wanted)
+static bool is_wanted(const struct bench *b, const struct catalog_hit *hit, slice wanted)
 {
     while (wanted.len > 0) {
         slice word = slice_split(&wanted, ' ');
@@ -121,7 +121,7 @@ static void judge(struct bench *b, slice intent, slice wanted, bool prints_misse
 {
     struct search_request request = {
         .query = intent, .with_integrations = true, .with_actions = true, .limit = FIRST_MAX};
-    struct search_hit *hits;
+    struct catalog_hit *hits;
     size_t count, place = 0;
     assert_int_equal(catalog_search(b->catalog, &b->arena, &request, &hits, &count), OK);
     while (place < count && !is_wanted(b, &hits[place], wanted))
@@ -425,7 +425,7 @@ static void count_high(struct bench *b, slice words, slice wanted, void *arg)
     struct figure *figure = arg;
     struct search_request request = {
         .query = words, .with_integrations = true, .with_actions = true, .limit = 20};
-    struct search_hit *hits;
+    struct catalog_hit *hits;
     size_t count, high = 0;
     (void)wanted;
     assert_int_equal(catalog_search(b->catalog, &b->arena, &request, &hits, &count), OK);

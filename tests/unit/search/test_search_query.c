@@ -27,7 +27,7 @@ static int setup(void **state)
 {
     struct bench *b = mem_zalloc(sizeof(*b));
     struct search_request request = {.query = SLICE("mail"), .with_actions = true, .limit = 1};
-    struct search_hit *hits;
+    struct catalog_hit *hits;
     size_t count;
     catalog_report_init(&b->report);
     arena_init(&b->arena, 16 * 1024 * 1024);

@@ -182,17 +182,17 @@ static void test_compare_and_set(void **state)
     done();
     wanted_rev = 1;
     assert_int_equal(run(start_dead), OK);
-    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+    assert_int_equal(store_rev_result(&calls[0].query, &rev), OK);
     assert_int_equal(rev, 2);
     /* the same statement with the same token, as after a lost connection: the same answer */
     pg_submit(bench.pool, &calls[0].query, &calls[0].op);
     while (pg_pool_pending(bench.pool))
         loop_turn(bench.loop, true);
-    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+    assert_int_equal(store_rev_result(&calls[0].query, &rev), OK);
     assert_int_equal(rev, 2);
     pg_call_end(&calls[0]);
     assert_int_equal(run(start_refresh), OK); /* another one on the old revision: too late */
-    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), ERR_NOTFOUND);
+    assert_int_equal(store_rev_result(&calls[0].query, &rev), ERR_NOTFOUND);
     done();
     assert_int_equal(run(start_get), OK);
     assert_int_equal(store_connection_get_result(&calls[0].query, &got), OK);
@@ -201,7 +201,7 @@ static void test_compare_and_set(void **state)
     done();
     wanted_rev = 2;
     assert_int_equal(run(start_refresh), OK);
-    assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+    assert_int_equal(store_rev_result(&calls[0].query, &rev), OK);
     assert_int_equal(rev, 3);
     done();
     assert_int_equal(run(start_get), OK);
@@ -237,7 +237,7 @@ static void test_one_refresh_wins(void **state)
         pg_call_start(&bench, &calls[i], start_refresh, NULL);
     pg_calls_wait(&bench, calls, RACERS);
     for (size_t i = 0; i < RACERS; i++)
-        winners += store_connection_set_result(&calls[i].query, &rev) == OK;
+        winners += store_rev_result(&calls[i].query, &rev) == OK;
     pg_calls_end(calls, RACERS);
     assert_int_equal(winners, 1);
 }
@@ -416,7 +416,7 @@ static void test_updates_are_hot(void **state)
     done();
     for (wanted_rev = 1; wanted_rev <= 60; wanted_rev++) {
         assert_int_equal(run(start_refresh), OK);
-        assert_int_equal(store_connection_set_result(&calls[0].query, &rev), OK);
+        assert_int_equal(store_rev_result(&calls[0].query, &rev), OK);
         done();
         assert_int_equal(run(start_use), OK);
         done();

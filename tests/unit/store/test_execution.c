@@ -76,13 +76,13 @@ static void test_a_large_summary_is_read_by_itself(void **state)
         assert_int_equal(outcome.summary.ptr == NULL, more);
         done();
         run(start_get_summary);
-        assert_int_equal(store_execution_get_summary_result(&calls[0].query, &summary), OK);
+        assert_int_equal(store_text_result(&calls[0].query, &summary), OK);
         assert_true(slice_eq(summary, whole));
         done();
     }
     execution.id = uuid_v7();
     run(start_get_summary);
-    assert_int_equal(store_execution_get_summary_result(&calls[0].query, &summary), ERR_NOTFOUND);
+    assert_int_equal(store_text_result(&calls[0].query, &summary), ERR_NOTFOUND);
     done();
     mem_free(text);
 }

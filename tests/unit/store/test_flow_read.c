@@ -186,7 +186,7 @@ static void test_revisions_of_many_in_one_go(void **state)
         pg_call_start(&bench, &calls[i], start_rev, NULL);
     pg_calls_wait(&bench, calls, CALLS);
     for (size_t i = 0; i < CALLS; i++) {
-        assert_int_equal(store_flow_rev_result(&calls[i].query, &rev), OK);
+        assert_int_equal(store_rev_result(&calls[i].query, &rev), OK);
         assert_int_equal(rev, i + 1);
     }
     pg_calls_end(calls, CALLS);

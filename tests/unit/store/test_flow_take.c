@@ -4,9 +4,14 @@
 static struct uuid was_owned_by;
 static bool was_cancelled;
 
+static void start_dead(struct pg_call *c)
+{
+    store_node_dead(c->bench->pool, &c->query, &c->op);
+}
+
 static void start_orphans(struct pg_call *c)
 {
-    store_flow_orphans(c->bench->pool, &c->query, &c->op);
+    store_flow_orphans(c->bench->pool, &c->query, &c->op, c->arg);
 }
 
 static void start_owned(struct pg_call *c)
@@ -112,15 +117,23 @@ static void test_resume_of_a_failed_one(void **state)
     assert_int_equal(got.attempt, 1);
 }
 
+/* Of the flow; it is taken as the scan found it. */
 static size_t orphans_of(struct uuid owner)
 {
     struct flow_ref *refs;
+    struct node_dead dead;
     size_t n, ours = 0;
-    run(start_orphans, NULL);
+    assert_int_equal(pg_call_run(&bench, &calls[1], start_dead, NULL), OK);
+    if (store_node_dead_result(&calls[1].query, &dead) != OK)
+        dead = (struct node_dead){SLICE("{}"), SLICE("{}")};
+    run(start_orphans, &dead);
     assert_int_equal(store_flow_scan_result(&calls[0].query, &refs, &n), OK);
-    for (size_t i = 0; i < n; i++)
-        ours += uuid_eq(refs[i].owner, owner) && uuid_eq(refs[i].id, flow.id);
-    pg_call_end(&calls[0]);
+    for (size_t i = 0; i < n; i++) {
+        bool is_ours = uuid_eq(refs[i].owner, owner) && uuid_eq(refs[i].id, flow.id);
+        take.has_left = is_ours ? refs[i].has_left : take.has_left;
+        ours += is_ours;
+    }
+    pg_calls_end(calls, 2);
     return ours;
 }
 

@@ -69,6 +69,36 @@ static void test_a_set_of_claims(void **state)
     items_tell(conninfo, "delete from sluice.idempotency_key where key like 'many-%'");
 }
 
+static void start_spend(struct pg_call *call)
+{
+    store_claim_spend(call->bench->pool, &call->query, &call->op, &claim);
+}
+
+static enum claim_state spend(slice key)
+{
+    claim = claim_of(key);
+    claim.owner = (struct uuid){{0}};
+    memset(claim.fingerprint, 0, sizeof(claim.fingerprint));
+    run(start_spend);
+    enum claim_state found = outcome_of(&calls[0]).state;
+    done();
+    return found;
+}
+
+static void test_a_spent_key(void **state)
+{
+    (void)state;
+    assert_int_equal(spend(SLICE("no")), CLAIM_WON);
+    assert_int_equal(spend(SLICE("no")), CLAIM_BOUND);
+    assert_int_equal(claim_now(SLICE("no")), CLAIM_BOUND);
+    assert_int_equal(claim_now(SLICE("yes")), CLAIM_WON);
+    assert_int_equal(spend(SLICE("yes")), CLAIM_IN_FLIGHT);
+    items_tell(conninfo, "update sluice.idempotency_key set expires_at = now() - interval '1 h' "
+                         "where key = 'no'");
+    assert_int_equal(claim_now(SLICE("no")), CLAIM_WON);
+    items_tell(conninfo, "delete from sluice.idempotency_key where key in ('no', 'yes')");
+}
+
 /* ---- expiry ---- */
 
 static struct expired_key expired;
@@ -133,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_BOTH(test_one_winner),
         IN_BOTH(test_a_set_of_claims),
+        IN_BOTH(test_a_spent_key),
         IN_BOTH(test_expired_keys),
     };
     if (tests_begin() != 0)

@@ -1,9 +1,19 @@
 /* Nodes: who is fenced, what is recovered when one dies. */
 #include "execution_test.h"
 
+static void start_dead(struct pg_call *call)
+{
+    store_node_dead(call->bench->pool, &call->query, &call->op);
+}
+
 static void start_recover(struct pg_call *call)
 {
-    store_claim_recover(call->bench->pool, &call->query, &call->op);
+    store_claim_recover(call->bench->pool, &call->query, &call->op, call->arg);
+}
+
+static void start_old(struct pg_call *call)
+{
+    store_node_old(call->bench->pool, &call->query, &call->op);
 }
 
 static int64_t owned_before;
@@ -23,24 +33,85 @@ static void start_leave(struct pg_call *call)
     store_node_leave(call->bench->pool, &call->query, &call->op, node);
 }
 
-static void start_sweep(struct pg_call *call)
+static slice old_ids, owning_ids;
+
+static void start_owning(struct pg_call *call)
 {
-    store_node_sweep(call->bench->pool, &call->query, &call->op);
+    store_node_owning(call->bench->pool, &call->query, &call->op, old_ids);
+}
+
+static void start_remove(struct pg_call *call)
+{
+    store_node_remove(call->bench->pool, &call->query, &call->op, old_ids, owning_ids);
+}
+
+/* The steps of housekeeping; calls hold the texts of those before. false: no node is old. */
+static bool sweep(void)
+{
+    memset(calls, 0, 3 * sizeof(calls[0]));
+    assert_int_equal(pg_call_run(&bench, &calls[0], start_old, NULL), OK);
+    bool is_any = store_text_result(&calls[0].query, &old_ids) == OK;
+    if (is_any) {
+        assert_int_equal(pg_call_run(&bench, &calls[1], start_owning, NULL), OK);
+        assert_int_equal(store_node_owning_result(&calls[1].query, &owning_ids), OK);
+        assert_int_equal(pg_call_run(&bench, &calls[2], start_remove, NULL), OK);
+    }
+    pg_calls_end(calls, is_any ? 3 : 1);
+    return is_any;
+}
+
+/* What the claims of dead nodes are; none where no node is dead. The caller ends the call. */
+static size_t recoverable(struct claim **list)
+{
+    struct node_dead dead;
+    size_t count = 0;
+    memset(calls, 0, 2 * sizeof(calls[0]));
+    assert_int_equal(pg_call_run(&bench, &calls[1], start_dead, NULL), OK);
+    int status = store_node_dead_result(&calls[1].query, &dead);
+    if (status == ERR_NOTFOUND)
+        dead = (struct node_dead){SLICE("{}"), SLICE("{}")};
+    assert_int_equal(pg_call_run(&bench, &calls[0], start_recover, &dead), OK);
+    assert_int_equal(store_claim_recover_result(&calls[0].query, list, &count), OK);
+    pg_call_end(&calls[1]);
+    return count;
+}
+
+static void test_a_clean_scan_is_not_repeated_at_once(void **state)
+{
+    const uint64_t rest_ns = NODE_CLEAN_MS * 1000000ULL;
+    const struct node_dead one = {SLICE("{a}"), SLICE("{f}")};
+    const struct node_dead left = {SLICE("{a}"), SLICE("{t}")};
+    const struct node_dead two = {SLICE("{a,b}"), SLICE("{f,f}")};
+    struct node_scan scan = {0};
+    struct pg_query query = {.status = OK};
+    (void)state;
+    assert_true(node_scan_is_due(&scan, &one, 1));
+    node_scan_end(&scan, &query, 1, 1); /* rows: there may be more */
+    assert_true(node_scan_is_due(&scan, &one, 1));
+    node_scan_end(&scan, &query, 0, 1);
+    assert_false(node_scan_is_due(&scan, &one, 1));
+    assert_false(node_scan_is_due(&scan, &one, rest_ns));
+    assert_true(node_scan_is_due(&scan, &left, 1));
+    assert_true(node_scan_is_due(&scan, &two, 1));
+    assert_true(node_scan_is_due(&scan, &one, rest_ns + 1));
+    query.is_partial = true; /* a shard did not answer */
+    node_scan_end(&scan, &query, 0, 1);
+    assert_true(node_scan_is_due(&scan, &one, 1));
+    query = (struct pg_query){.status = ERR_BUSY};
+    node_scan_end(&scan, &query, 0, 1);
+    assert_true(node_scan_is_due(&scan, &one, 1));
 }
 
 static void test_recovery_and_fences(void **state)
 {
     struct claim *list;
-    size_t count;
     struct uuid dead = node;
     (void)state;
     assert_int_equal(claim_now(SLICE("lost")), CLAIM_WON);
     struct claim lost = claim;
     assert_int_equal(claim_now(SLICE_NONE), CLAIM_WON);
     struct claim unkeyed = claim;
-    run(start_recover); /* alive: nothing to recover */
-    assert_int_equal(store_claim_recover_result(&calls[0].query, &list, &count), OK);
-    assert_int_equal(count, 0);
+    assert_int_equal(recoverable(&list), 0); /* alive: nothing to recover */
     done();
     run(start_heartbeat);
     assert_int_equal(store_hit_result(&calls[0].query), OK);
@@ -56,9 +127,7 @@ static void test_recovery_and_fences(void **state)
     done();
 
     new_node();
-    run(start_recover);
-    assert_int_equal(store_claim_recover_result(&calls[0].query, &list, &count), OK);
-    assert_int_equal(count, 2);
+    assert_int_equal(recoverable(&list), 2);
     for (size_t i = 0; i < 2; i++) {
         const struct claim *want = list[i].key.ptr ? &lost : &unkeyed;
         assert_true(uuid_eq(list[i].execution_id, want->execution_id));
@@ -87,18 +156,15 @@ static void test_recovery_and_fences(void **state)
     assert_true(slice_eq(outcome.summary, SLICE("{\"status\":\"failed\"}")));
     done();
 
-    run(start_sweep); /* it still owns the other one, and is not an hour dead */
-    done();
+    assert_false(sweep()); /* not an hour dead */
     items_tell(conninfo, "update sluice.node set lease_until = now() - interval '2 h' "
                          "where lease_until <= now()");
-    run(start_sweep);
-    done();
+    assert_true(sweep()); /* it owns the other one */
     assert_int_equal(count_of("node"), 2);
     claim = unkeyed;
     run(start_release);
     done();
-    run(start_sweep);
-    done();
+    assert_true(sweep());
     assert_int_equal(count_of("node"), 1);
 }
 
@@ -137,6 +203,7 @@ static void test_claims_of_an_owner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_clean_scan_is_not_repeated_at_once),
         IN_BOTH(test_recovery_and_fences),
         IN_BOTH(test_claims_of_an_owner),
     };

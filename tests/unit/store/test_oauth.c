@@ -153,7 +153,7 @@ static void test_a_loss_is_told_once(void **state)
         pg_call_start(&bench, &calls[i], start_lost, NULL);
     pg_calls_wait(&bench, calls, CALLS_MAX);
     for (size_t i = 0; i < CALLS_MAX; i++)
-        if (store_connection_set_result(&calls[i].query, &rev) == OK) {
+        if (store_rev_result(&calls[i].query, &rev) == OK) {
             winners++;
             assert_int_equal(rev, before + 1);
         }
@@ -195,7 +195,7 @@ static int set_result(void (*start)(struct pg_call *call))
 {
     int64_t rev;
     assert_int_equal(run(start), OK);
-    int result = store_connection_set_result(&calls[0].query, &rev);
+    int result = store_rev_result(&calls[0].query, &rev);
     done();
     return result;
 }

@@ -21,7 +21,7 @@ static unsigned audit_days = 90;
 
 static void start_make(struct pg_call *c)
 {
-    store_partitions_make(c->bench->pool, &c->query, &c->op);
+    store_partition_make(c->bench->pool, &c->query, &c->op);
 }
 
 static void start_drop(struct pg_call *c)
@@ -43,13 +43,22 @@ static int64_t run(void (*start)(struct pg_call *c), unsigned days)
     return (int64_t)count;
 }
 
+#define DROP_AHEAD(prefix, days)                             \
+    "do $$ begin execute 'drop table sluice." prefix "' || " \
+    "to_char((now() at time zone 'UTC')::date + " days ", 'YYYYMMDD'); end $$"
+
 static void test_made_once(void **state)
 {
     (void)state;
     assert_int_equal(run(start_make, 0), 0); /* the migration has made them */
-    items_tell(conninfo, "do $$ begin execute 'drop table sluice.execution_' || "
-                         "to_char((now() at time zone 'UTC')::date + 3, 'YYYYMMDD'); end $$");
+    items_tell(conninfo, DROP_AHEAD("execution_", "3"));
+    items_tell(conninfo, DROP_AHEAD("flow_doc_", "3"));
+    assert_int_equal(run(start_make, 0), 1); /* one a call */
     assert_int_equal(run(start_make, 0), 1);
+    assert_int_equal(run(start_make, 0), 0);
+    items_tell(conninfo, DROP_AHEAD("execution_", "3"));
+    items_tell(conninfo, DROP_AHEAD("flow_doc_", "7"));
+    assert_int_equal(items_ask(conninfo, "select sluice.partitions_make(7)"), 2); /* the former */
     assert_int_equal(run(start_make, 0), 0);
 }
 

@@ -202,9 +202,7 @@ uint16_t http_peer_port(const struct http_peer *peer)
 
 void http_peer_close_all(struct http_peer *peer, bool is_reset)
 {
-    LIST_EACH(&peer->open, node)
-    {
-        struct peer_connection *connection = LIST_ITEM(node, struct peer_connection, link);
+    LIST_EACH(&peer->open, struct peer_connection, connection, link) {
         if (is_reset)
             stream_reset(connection->stream);
         else

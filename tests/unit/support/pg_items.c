@@ -27,8 +27,7 @@ const struct pg_stmt item_put = {
     PG_PARAMS(put_params),
     .key_count = 2,
     .match = PG_MATCH_NONE,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt item_take = {
@@ -38,8 +37,7 @@ const struct pg_stmt item_take = {
     PG_COLUMNS(take_columns),
     .key_count = 2,
     .match = PG_MATCH_KEY,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt item_add = {
@@ -48,7 +46,7 @@ const struct pg_stmt item_add = {
     PG_PARAMS(by_params),
     PG_COLUMNS(n_columns),
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
 const struct pg_stmt item_set = {
@@ -57,8 +55,7 @@ const struct pg_stmt item_set = {
     PG_PARAMS(by_params),
     PG_COLUMNS(n_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 static const struct pg_stmt item_try_again = {
@@ -67,8 +64,7 @@ static const struct pg_stmt item_try_again = {
     PG_PARAMS(by_params),
     PG_COLUMNS(n_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
 };
 
 const struct pg_stmt item_try = {
@@ -77,8 +73,7 @@ const struct pg_stmt item_try = {
     PG_PARAMS(by_params),
     PG_COLUMNS(n_columns),
     .key_count = 2,
-    .is_write = true,
-    .is_replayable = true,
+    .access = PG_WRITE,
     .again = &item_try_again,
 };
 
@@ -107,7 +102,7 @@ const struct pg_stmt item_drop = {
     .params = by_params,
     .param_count = 2,
     .key_count = 2,
-    .is_write = true,
+    .access = PG_WRITE_ONCE,
 };
 
 const struct pg_stmt item_count = {

@@ -161,11 +161,11 @@ void client_open(struct client *client, struct app *app)
     struct err err = {0};
     *client = (struct client){.loop = app->loop};
     buf_init(&client->got, 256 << 20);
-    uint64_t before = http_server_accepted_count(app->server);
+    uint64_t before = app->server->accepted;
     client->stream = tcp_connect(app->loop, (struct sockaddr *)&address, 256 << 20, &client_events,
                                  client, &err);
     assert_non_null(client->stream);
-    WAIT_UNTIL(app->loop, client->is_open && http_server_accepted_count(app->server) > before);
+    WAIT_UNTIL(app->loop, client->is_open && app->server->accepted > before);
 }
 
 void client_send(struct client *client, slice bytes)

@@ -21,7 +21,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "http/server.h"
+#include "http/server_internal.h"
 #include "support/wait.h"
 
 enum { HELD_MAX = 128 };

@@ -112,9 +112,7 @@ static const char *may_still_end(const struct wait *wait)
 static void print_ops(struct loop *loop)
 {
     size_t count = 0;
-    LIST_EACH(&loop->ops, link)
-    {
-        struct op *op = LIST_ITEM(link, struct op, all_link);
+    LIST_EACH(&loop->ops, struct op, op, all_link) {
         if (++count > OPS_MAX)
             continue;
         fprintf(stderr, "  op %s, next step %s, waits for %s (%u holds)%s%s\n", op->class->name,

@@ -8,6 +8,7 @@
 
 #include "base/metric.h"
 #include "support/tls_pair.h"
+#include "tls/context.h"
 
 static struct certs *certs;
 
@@ -127,7 +128,7 @@ static void certificates_are_judged(void **state)
             assert_int_equal(pair.client.opened, 0);
             if (pair.client.why.code != ERR_CRYPTO || !strstr(pair.client.why.text, row->want))
                 fail_msg("%s as %s: %s", row->cert, row->name, pair.client.why.text);
-            assert_int_equal(tls_context_session_count(pair.context), 0);
+            assert_int_equal(pair.context->sessions.by_key.count, 0);
             /* the server learns that it was refused, and gets no byte of a request */
             WAIT_UNTIL(pair.loop, pair.accepted.closed);
             assert_int_equal(pair.accepted.got.len, 0);
@@ -209,16 +210,16 @@ static void the_second_connection_resumes(void **state)
         pair_init(&pair, certs, ways[i].cert, &server, NULL);
         double full = count_handshakes("full"), resumed = count_handshakes("resumed");
         assert_false(connect_and_ping(&pair));
-        assert_int_equal(tls_context_session_count(pair.context), 1);
+        assert_int_equal(pair.context->sessions.by_key.count, 1);
         assert_true(connect_and_ping(&pair));
         assert_true(connect_and_ping(&pair)); /* the chain goes on */
-        assert_int_equal(tls_context_session_count(pair.context), 1);
+        assert_int_equal(pair.context->sessions.by_key.count, 1);
         assert_true(count_handshakes("full") - full == 1);
         assert_true(count_handshakes("resumed") - resumed == 2);
         /* another name is another session, though the server is the same */
         pair.name = SLICE("x.wild.test");
         assert_false(connect_and_ping(&pair));
-        assert_int_equal(tls_context_session_count(pair.context), 2);
+        assert_int_equal(pair.context->sessions.by_key.count, 2);
         /* and a name that the certificate does not have cannot come in by a session */
         pair.name = SLICE("evil.test");
         pair_connect(&pair);
@@ -256,7 +257,7 @@ static void resumption_can_be_off_and_contexts_do_not_share(void **state)
     pair_init(&pair, certs, "ec", NULL, &off);
     assert_false(connect_and_ping(&pair));
     assert_false(connect_and_ping(&pair));
-    assert_int_equal(tls_context_session_count(pair.context), 0);
+    assert_int_equal(pair.context->sessions.by_key.count, 0);
     struct tls_config on = {.ca_file = certs_path(certs, "ca.pem")};
     struct err err;
     for (int i = 0; i < 2; i++) { /* a reload: the new context knows no session */

@@ -28,7 +28,7 @@ struct asker {
     struct op op;
     struct vault_check check;
     struct vault_auth *auth;
-    slice text;
+    slice text, address;
     bool was_at_once, is_done, is_freed;
 };
 
@@ -40,7 +40,8 @@ static struct asker *asker_of(struct op *op)
 static enum op_result step_ask(struct op *op)
 {
     struct asker *asker = asker_of(op);
-    asker->was_at_once = vault_auth_check(asker->auth, &asker->check, asker->text, op);
+    asker->was_at_once =
+        vault_auth_check(asker->auth, &asker->check, asker->text, asker->address, op);
     return asker->was_at_once ? OP_NEXT : OP_WAIT;
 }
 
@@ -85,7 +86,18 @@ static int ask(struct pg_bench *bench, struct vault_auth *auth, struct asker *as
     return asker->check.status;
 }
 
-static struct api_key make_key(struct vault_key *key, uint32_t scopes, int64_t expires_at)
+/* The same from a client's address. */
+static int ask_from(struct pg_bench *bench, struct vault_auth *auth, struct asker *asker,
+                    const char *text, const char *address)
+{
+    ask_start(bench, auth, asker, text);
+    asker->address = slice_cstr(address); /* before the op's first step, which is a turn later */
+    pg_bench_until(bench, &asker->is_freed);
+    return asker->check.status;
+}
+
+static struct api_key make_bound_key(struct vault_key *key, uint32_t scopes, int64_t expires_at,
+                                     slice addresses)
 {
     struct err err;
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
@@ -96,11 +108,17 @@ static struct api_key make_key(struct vault_key *key, uint32_t scopes, int64_t e
                           .prefix = slice_cstr(key->prefix),
                           .name = SLICE("test"),
                           .scopes = scopes,
+                          .addresses = addresses,
                           .expires_at = expires_at};
     memcpy(row.hash, key->hash, sizeof(row.hash));
     assert_int_equal(store_api_key_create_sync(sync, &row, &err), OK);
     pg_sync_close(sync);
     return row;
+}
+
+static struct api_key make_key(struct vault_key *key, uint32_t scopes, int64_t expires_at)
+{
+    return make_bound_key(key, scopes, expires_at, SLICE_NONE);
 }
 
 static struct vault_auth *open_auth(struct pg_bench *bench, unsigned ttl_ms, size_t cache_max)
@@ -148,6 +166,43 @@ static void test_answers(void **state)
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.api_key "
                                          "where last_used_at > now() - interval '1 minute'"),
                      1);
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
+static void test_addresses(void **state)
+{
+    static const struct {
+        const char *address;
+        bool is_allowed;
+    } cases[] = {{"10.1.2.3", true},     {"10.2.0.1", false}, {"2001:db8::1", true},
+                 {"2001:db8::2", false}, {"unix", false},     {"", false}};
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 60000, 0);
+    struct asker asker;
+    struct vault_key key, broken, old;
+    (void)state;
+    make_bound_key(&key, SCOPE_ALL, 0, SLICE("10.1.0.0/16 2001:db8::1"));
+    make_bound_key(&broken, SCOPE_ALL, 0, SLICE("of a newer version"));
+    make_bound_key(&old, SCOPE_ALL, clock_wall_us() - 1, SLICE("10.1.0.0/16"));
+    for (size_t i = 0; i < 2 * ARRAY_LEN(cases); i++) {
+        const char *address = cases[i / 2].address;
+        bool is_allowed = cases[i / 2].is_allowed;
+        assert_int_equal(ask_from(&bench, auth, &asker, key.text, address),
+                         is_allowed ? OK : ERR_REFUSED);
+        assert_int_equal(asker.check.is_elsewhere, !is_allowed);
+        assert_int_equal(asker.check.grant.scopes, is_allowed ? SCOPE_ALL : 0);
+        assert_int_equal(asker.was_at_once, i > 0); /* one query for all */
+    }
+    /* a link's visitor is not the key's holder */
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_true(asker.check.grant.is_bound);
+    assert_int_equal(ask_from(&bench, auth, &asker, broken.text, "10.1.2.3"), ERR_REFUSED);
+    assert_true(asker.check.is_elsewhere);
+    /* of a key that has expired nothing is said */
+    assert_int_equal(ask_from(&bench, auth, &asker, old.text, "10.2.0.1"), ERR_REFUSED);
+    assert_false(asker.check.is_elsewhere);
+    pg_bench_until_true(&bench, has_only_links, bench.loop);
     vault_auth_free(auth);
     pg_bench_close(&bench);
 }
@@ -420,6 +475,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_single_flight_and_cancel),
         cmocka_unit_test(test_revoked_after_flush),
         cmocka_unit_test(test_revoked_under_way),

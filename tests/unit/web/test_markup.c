@@ -88,6 +88,8 @@ static void test_values_are_escaped_for_their_position(void **state)
         {"<script>let a = 1;</script><br><input required>",
          "<script>let a = 1;</script><br><input required>"},
         {"<p title=\"${length('}') && '}'}\">1</p>", "<p title=\"}\">1</p>"},
+        {"<svg><use href=\"#i-${a}\"/><g><title>${n}</title></g></svg>",
+         "<svg><use href=\"#i-%3Cb%20%22%27%26%3E\"/><g><title>3</title></g></svg>"},
     };
     char page[600];
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {

@@ -1,0 +1,33 @@
+/*
+ * The provider as an HTTP server: src/http's, with TLS over its connections, and with replies that
+ * come late, in pieces, cut off or not at all.
+ */
+#ifndef PROVIDER_HOST_H
+#define PROVIDER_HOST_H
+
+#include "base/list.h"
+#include "http/server.h"
+#include "provider/provider.h"
+#include "provider/tls_server.h"
+
+enum {
+    HOST_CONNECTIONS_MAX = 20000, /* and as many replies that wait */
+    HOST_WRITE_BYTES_MAX = PROVIDER_REPLY_BYTES_MAX + 1024 * 1024,
+};
+
+struct host {
+    struct provider *provider;
+    struct tls_server *tls; /* borrowed; NULL: plain */
+    struct http_server *server;
+    struct list late; /* replies that wait, or go out in pieces */
+    size_t late_count;
+    struct buf body; /* of the reply that is being made */
+};
+
+/* Listens. provider and tls are borrowed for its life. On an error, deinit is harmless. */
+int host_init(struct host *host, struct loop *loop, struct provider *provider,
+              struct tls_server *tls, slice address, struct err *err) MUST_CHECK;
+/* Cuts all connections; the loop's closing turns free them. */
+void host_deinit(struct host *host);
+
+#endif

@@ -1,0 +1,32 @@
+// Server CPU of an execution by tools/call, and of the same by POST /api/executions: two servers that
+// are loaded at once, at one rate, and then each with the other's load, so that what the machine loses
+// meanwhile to others affects both alike.
+import { readFile, readdir } from 'node:fs/promises';
+
+const RATE = 1000;
+
+// Of all its threads, in seconds.
+async function cpu(server) {
+  const tasks = `/proc/${server.process.pid}/task`;
+  const texts = await Promise.all((await readdir(tasks)).map((one) => readFile(`${tasks}/${one}/schedstat`, 'utf8')));
+  return texts.reduce((sum, text) => sum + Number(text.split(' ')[0]) / 1e9, 0);
+}
+
+// {value, base}: microseconds an operation, of both scenarios
+export async function measureMcp(stage, call, rest) {
+  const used = { [call]: { cpu_s: 0, done: 0 }, [rest]: { cpu_s: 0, done: 0 } };
+  const measure = async (server, scenario, name) => {
+    const before = await cpu(server);
+    const report = await stage.load(scenario, { server, rate: RATE, warmup: 0, name });
+    used[scenario].cpu_s += (await cpu(server)) - before;
+    used[scenario].done += report.scenarios[0].done;
+  };
+  await stage.with({}, async (other) => {
+    // handshakes with the provider are no part of it
+    for (const server of [stage.server, other]) await stage.load(rest, { server, warmup: 0, name: 'mcp_rest' });
+    await Promise.all([measure(stage.server, call, 'mcp'), measure(other, rest, 'mcp_rest')]);
+    await Promise.all([measure(other, call, 'mcp'), measure(stage.server, rest, 'mcp_rest')]);
+  });
+  const [value, base] = [call, rest].map((scenario) => (1e6 * used[scenario].cpu_s) / used[scenario].done);
+  return { value, base };
+}

@@ -1,0 +1,138 @@
+#!/usr/bin/env bash
+# Makes the Debian package of programs that are built.
+#
+#   contrib/debian/build.sh ARCHITECTURE FOLDER PROGRAM...
+#
+# FOLDER gets sluice_VERSION_ARCHITECTURE.deb. Man pages and completions are asked of the program
+# that runs here, $SLUICE_HOST_BIN (the first PROGRAM, where that runs here).
+set -eu
+cd "$(dirname "$0")/../.."
+
+architecture=${1:?usage: build.sh ARCHITECTURE FOLDER PROGRAM...}
+folder=${2:?a folder for the package}
+shift 2
+host=${SLUICE_HOST_BIN:-$1}
+# A tag of its own for what lies between two releases is the business of whoever releases.
+version=$(sed -n 's/^#define SLUICE_VERSION "\(.*\)"/\1/p' src/base/version.h)
+# The same sources give the same package.
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y src/base/version.h)}"
+export SOURCE_DATE_EPOCH
+
+# Whoever packages is named as by Debian's own tools; else the author of the last commit.
+if [ -n "${DEBEMAIL:-}" ]; then
+    maintainer="${DEBFULLNAME:-$DEBEMAIL} <$DEBEMAIL>"
+else
+    maintainer=$(git log -1 --format='%an <%ae>' 2>/dev/null) || {
+        echo "build.sh: no git here; set DEBEMAIL and DEBFULLNAME: who makes this package" >&2
+        exit 1
+    }
+fi
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+umask 022
+root=$stage/sluice
+
+# $1: file of the package, its text on stdin, compressed without name and time.
+put_gzip()
+{
+    mkdir -p "$(dirname "$root/$1")"
+    gzip -9n >"$root/$1"
+}
+
+put_programs()
+{
+    local program
+    for program in "$@"; do
+        install -D -m 755 "$program" "$root/usr/bin/$(basename "$program")"
+    done
+    if [ "$architecture" = "$(dpkg --print-architecture)" ]; then
+        strip --strip-unneeded "$root"/usr/bin/*
+    else
+        "$(dpkg-architecture -a "$architecture" -q DEB_HOST_GNU_TYPE)-strip" --strip-unneeded "$root"/usr/bin/*
+    fi
+}
+
+# The units of contrib/deploy, whose first comment is for those who copy them by hand.
+put_units()
+{
+    local unit
+    for unit in sluice.service sluice.socket; do
+        install -d "$root/lib/systemd/system"
+        sed -e '1,/^\[Unit\]/{/^#/d}' -e 's|/usr/local/bin/|/usr/bin/|' "contrib/deploy/$unit" \
+            >"$root/lib/systemd/system/$unit"
+    done
+    install -d "$root/usr/lib/sysusers.d"
+    echo 'u sluice - "sluice server" / /usr/sbin/nologin' >"$root/usr/lib/sysusers.d/sluice.conf"
+}
+
+put_documents()
+{
+    local doc=$root/usr/share/doc/sluice
+    "$host" help --man | put_gzip usr/share/man/man1/sluice.1.gz
+    sed 's/^    //' <<'END' | put_gzip usr/share/man/man1/sluice-bench.1.gz
+    .TH SLUICE-BENCH 1
+    .SH NAME
+    sluice\-bench \- load on a sluice server, and measures it
+    .SH DESCRIPTION
+    .B sluice\-bench \-\-help
+    lists its modes.
+    .SH SEE ALSO
+    .BR sluice (1)
+END
+    "$host" help --man-conf | put_gzip usr/share/man/man5/sluice.conf.5.gz
+    install -d "$root/usr/share/bash-completion/completions" "$doc/examples"
+    "$host" help --bash >"$root/usr/share/bash-completion/completions/sluice"
+    install -m 644 contrib/debian/copyright "$doc/copyright"
+    install -D -m 644 contrib/debian/lintian-overrides "$root/usr/share/lintian/overrides/sluice"
+    install -m 644 contrib/deploy/README.md "$doc/README.md"
+    install -m 644 contrib/deploy/nginx.conf contrib/deploy/haproxy.cfg contrib/deploy/Caddyfile \
+        contrib/observability/alerts.yml contrib/observability/grafana.json "$doc/examples/"
+    put_gzip usr/share/doc/sluice/changelog.gz <<END
+sluice ($version) unstable; urgency=medium
+
+  * See the history of the repository.
+
+ -- $maintainer  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
+END
+}
+
+put_control()
+{
+    local depends
+    install -d "$root/DEBIAN" "$stage/debian"
+    printf 'Source: sluice\n\nPackage: sluice\nArchitecture: any\n' >"$stage/debian/control"
+    depends=$(cd "$stage" && dpkg-shlibdeps -O "$root"/usr/bin/* | sed -n 's/^shlibs:Depends=//p')
+    cat >"$root/DEBIAN/control" <<END
+Package: sluice
+Version: $version
+Architecture: $architecture
+Maintainer: $maintainer
+Section: net
+Priority: optional
+Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
+Depends: $depends, ca-certificates, procps, systemd | systemd-standalone-sysusers
+Recommends: postgresql
+Suggests: nginx | haproxy | caddy
+Description: server that runs actions on third-party apps for agents
+ Agent backends ask it to act (send a mail, create a page) for the accounts
+ that connected an app. It also runs durable flows of such actions, which
+ survive crashes, wait for a time or for a person's approval, and never make
+ a confirmed write twice in silence. It needs a PostgreSQL database.
+END
+    echo /etc/sluice/sluice.conf >"$root/DEBIAN/conffiles"
+    for script in postinst prerm postrm; do
+        install -m 755 "contrib/debian/$script" "$root/DEBIAN/$script"
+    done
+    (cd "$root" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | LC_ALL=C sort -z |
+        xargs -0 md5sum >DEBIAN/md5sums)
+}
+
+put_programs "$@"
+put_units
+install -D -m 640 contrib/deploy/sluice.conf "$root/etc/sluice/sluice.conf"
+put_documents
+put_control
+mkdir -p "$folder"
+find "$root" -newermt "@$SOURCE_DATE_EPOCH" -print0 | xargs -0r touch -h -d "@$SOURCE_DATE_EPOCH"
+dpkg-deb --root-owner-group --build "$root" "$folder/sluice_${version}_$architecture.deb"

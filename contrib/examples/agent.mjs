@@ -1,0 +1,57 @@
+// What an agent does over the Model Context Protocol, step by step and without a model: it searches,
+// describes, runs a read, runs a write that the person at the terminal confirms, and starts a flow that
+// the person approves. `npm install`, then `node agent.mjs` in the folder where `sluice dev` runs, or with
+// SLUICE_URL and SLUICE_KEY.
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+
+const base = process.env.SLUICE_URL ?? 'http://127.0.0.1:8080';
+const key = process.env.SLUICE_KEY ?? readFileSync('.sluice/api_key', 'utf8').trim();
+const headers = { authorization: `Bearer ${key}` };
+
+// Only "y" is a yes; the end of the input is a no.
+const terminal = createInterface({ input: process.stdin });
+const lines = terminal[Symbol.asyncIterator]();
+async function person(question) {
+  console.log(`${question}\n  [y/N]`);
+  const { value = '' } = await lines.next();
+  return value.trim().toLowerCase() === 'y';
+}
+
+const client = new Client(
+  { name: 'sluice-example', version: '1.0.0' },
+  { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode: 'auto' } },
+);
+client.setRequestHandler('elicitation/create', async ({ params }) =>
+  (await person(params.message)) ? { action: 'accept', content: { confirm: true } } : { action: 'decline' });
+await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', base), { requestInit: { headers } }));
+
+// What is blocked or has failed is a result, too, which a model would read on.
+async function tool(name, args) {
+  const { structuredContent: result, isError } = await client.callTool({ name, arguments: args });
+  console.log(`${name}: ${isError ? (result.message ?? result.error) : (result.display?.summary ?? 'ok')}`);
+  return result;
+}
+
+const found = await tool('search_actions', { query: 'send an email', connected_only: true });
+const { integration_id, action_id } = found.items.find((item) => item.action_id);
+console.log(`found ${integration_id} ${action_id}`);
+const { input_schema } = await tool('describe_action', { integration_id, action_id });
+console.log(`it takes ${Object.keys(input_schema.properties).join(', ')}`);
+await tool('run_action', { integration_id: 'gmail', action_id: 'list_threads', input: { query: 'is:unread', maxResults: 3 } });
+
+const input = { to: 'ada@example.com', subject: 'Hello', text: 'From an agent' };
+await tool('run_action', { integration_id, action_id, input });
+
+const taskParent = { page_id: '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10' };
+const { flowId } = await tool('start_flow', { template: 'unread_mail_to_tasks', input: { maxResults: 1, taskParent } });
+const waiting = await tool('get_flow', { flow_id: flowId, wait: 30 });
+const approval = waiting.steps.find((step) => step.stepKey === waiting.flow.currentStep);
+// A model has no tool for this: the person's program approves.
+const verb = (await person(`The flow will write:\n${JSON.stringify(approval.input, null, 2)}`)) ? 'approve' : 'cancel';
+await fetch(new URL(`/api/flows/${flowId}/${verb}`, base), { method: 'POST', headers });
+const { flow } = await tool('get_flow', { flow_id: flowId, wait: 30 });
+console.log(`the flow is ${flow.status}`);
+terminal.close();
+await client.close();

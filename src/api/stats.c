@@ -1,0 +1,96 @@
+/*
+ * GET /api/stats: calls over time, by app, action and error, of the last hour, day, week or 30 days
+ * (store/tally.h).
+ */
+#include "api/request.h"
+#include "base/clock.h"
+#include "store/tally.h"
+
+enum { STATS_HOURS_DEFAULT = 24, REPLY_BYTES_MAX = 1024 * 1024 };
+
+static void put_ms(struct json_writer *w, const char *key, int64_t ms)
+{
+    json_key(w, key);
+    if (ms < 0)
+        json_put_null(w);
+    else
+        json_put_i64(w, ms);
+}
+
+static void put_sum(struct json_writer *w, const struct tally_sum *sum)
+{
+    json_open(w, '{');
+    if (sum->kind == TALLY_BY_TIME)
+        json_member_time(w, "at", sum->at);
+    else
+        json_member_str(w, "integration_id", sum->integration_id);
+    if (sum->kind == TALLY_BY_ERROR || sum->kind == TALLY_BY_ACTION)
+        json_member_str(w, "action_id", sum->action_id);
+    if (sum->kind == TALLY_BY_ERROR)
+        json_member_str(w, "error_code", sum->error_code);
+    json_member_i64(w, "succeeded", sum->succeeded);
+    json_member_i64(w, "failed", sum->failed);
+    json_member_i64(w, "blocked", sum->blocked);
+    put_ms(w, "p50_ms", tally_percentile(sum->buckets, 50));
+    put_ms(w, "p95_ms", tally_percentile(sum->buckets, 95));
+    json_close(w, '}');
+}
+
+struct stats {
+    uint64_t hours;
+    struct tally_range range;
+};
+
+/* The reply's members; the sums come kind by kind. */
+static void put_stats(struct json_writer *w, const struct stats *stats,
+                      const struct tally_sum *list, size_t count)
+{
+    static const char *const names[] = {
+        [TALLY_BY_TIME] = "by_time",
+        [TALLY_BY_APP] = "by_app",
+        [TALLY_BY_ERROR] = "by_error",
+        [TALLY_BY_ACTION] = "by_action",
+    };
+    size_t at = 0;
+    json_member_i64(w, "hours", (int64_t)stats->hours);
+    json_member_time(w, "since", stats->range.since);
+    json_member_i64(w, "step_s", stats->range.step_s);
+    for (size_t kind = 0; kind < ARRAY_LEN(names); kind++) {
+        json_member_open(w, names[kind], '[');
+        for (; at < count && list[at].kind == (int64_t)kind; at++)
+            put_sum(w, &list[at]);
+        json_close(w, ']');
+    }
+}
+
+static enum op_result reply_stats(struct api_request *request)
+{
+    struct tally_sum *list;
+    size_t count;
+    int status = store_tally_read_result(&request->query, &list, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    put_stats(api_reply_open(request, REPLY_BYTES_MAX), request->state, list, count);
+    return api_reply_close(request, 200);
+}
+
+static enum op_result begin_stats(struct api_request *request)
+{
+    struct stats *stats = ARENA_NEW(&request->op.arena, struct stats);
+    if (!stats)
+        return api_reply_no_memory(request);
+    if (!api_query_positive(request, "hours", STATS_HOURS_DEFAULT, UINT32_MAX, &stats->hours))
+        return OP_DONE;
+    if (!tally_range_of(stats->hours, clock_wall_us(), &stats->range))
+        return api_reply_error(request, 400, "hours must be 1, 24, 168 or 720");
+    request->state = stats;
+    store_tally_read(request->api->config.pool, &request->query, &request->op,
+                     request->grant.account_id, stats->range.since, stats->range.step_s);
+    return api_wait(request, reply_stats);
+}
+
+const struct api_endpoint api_stats_get = {
+    .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"hours"}},
+    .begin = begin_stats,
+};

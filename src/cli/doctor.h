@@ -1,0 +1,32 @@
+/*
+ * The checks of `sluice doctor`: each says one line of what it found, and what to do about it.
+ */
+#ifndef CLI_DOCTOR_H
+#define CLI_DOCTOR_H
+
+#include "cli/output.h"
+#include "cli/session.h"
+
+enum doctor_mark { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL, DOCTOR_MARKS };
+
+struct doctor {
+    struct session *session;
+    bool is_json, is_offline;
+    char *const *apps; /* to call besides those that are connected */
+    size_t app_count;
+    struct output_json json; /* an open array */
+    size_t counts[DOCTOR_MARKS];
+};
+
+/* One finding. what: the thing that was checked, a word or two. todo: what to do, a sentence; NULL
+ * where there is nothing to do. found is a sentence without its full stop. */
+void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, const char *todo,
+                const char *found, ...) PRINTF_LIKE(5, 6);
+
+/* Version, settings, schema, clock, room for connections, keys of the stored credentials. Leaves
+ * session->sync open where it could connect. */
+void doctor_check_database(struct doctor *doctor);
+/* Trust roots, then one request without a credential to each origin of the apps. */
+void doctor_check_apps(struct doctor *doctor);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * sluice doctor: what `serve` would stumble over with these settings, before it does. It changes
+ * nothing, and may run next to a server.
+ */
+#include <stdarg.h>
+#include <sys/resource.h>
+#include <sys/timex.h>
+
+#include "catalog/catalog.h"
+#include "cli/commands.h"
+#include "cli/doctor.h"
+#include "vault/seal.h"
+
+enum { OTHER_FILES = 500 };
+
+static const char *const marks[DOCTOR_MARKS] = {"ok", "warn", "FAIL"};
+
+void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, const char *todo,
+                const char *found, ...)
+{
+    struct arena *arena = &doctor->session->arena;
+    va_list args;
+    va_start(args, found);
+    slice text = arena_vprintf(arena, found, args);
+    va_end(args);
+    doctor->counts[mark]++;
+    if (doctor->is_json) {
+        struct json_writer *w = &doctor->json.w;
+        json_open(w, '{');
+        json_member_str(w, "check", slice_cstr(what));
+        json_member_str(w, "result", slice_cstr(mark == DOCTOR_FAIL ? "fail" : marks[mark]));
+        json_member_str(w, "found", text);
+        json_member_str(w, "do", todo ? slice_cstr(todo) : SLICE_NONE);
+        json_close(w, '}');
+        return;
+    }
+    (void)printf("%-5s %-12s ", marks[mark], what);
+    output_text(stdout, text);
+    (void)fputc('\n', stdout);
+    if (todo)
+        (void)printf("%-18s %s\n", "", todo);
+    (void)fflush(stdout); /* the next check may take seconds */
+}
+
+/* ---- what needs neither the database nor the network ---- */
+
+static bool is_loopback(slice url)
+{
+    slice host = slice_from(url, slice_starts_with(url, SLICE("https://")) ? 8 : 7);
+    return slice_starts_with(host, SLICE("127.")) || slice_starts_with(host, SLICE("localhost")) ||
+           slice_starts_with(host, SLICE("[::1]"));
+}
+
+static void check_public_url(struct doctor *doctor)
+{
+    slice url = doctor->session->config->public_url;
+    if (url.len == 0)
+        doctor_say(doctor, DOCTOR_WARN, "public-url",
+                   "Set public-url to the address of the proxy, as https://sluice.example.com.",
+                   "is not set: OAuth redirects and connect links name the first listener");
+    else if (slice_starts_with(url, SLICE("http://")) && !is_loopback(url))
+        doctor_say(doctor, DOCTOR_WARN, "public-url",
+                   "Terminate TLS at the proxy, and set public-url to its https address.",
+                   "%.*s: API keys and cookies cross the network in clear", SLICE_ARG(url));
+    else
+        doctor_say(doctor, DOCTOR_OK, "public-url", NULL, "%.*s", SLICE_ARG(url));
+}
+
+/* main.c has raised the limit as far as it can. */
+static void check_files(struct doctor *doctor)
+{
+    const struct config *config = doctor->session->config;
+    unsigned long long wanted =
+        config->connections_max + config->outbound_connections_max + OTHER_FILES;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return;
+    bool is_enough = files.rlim_cur >= wanted;
+    doctor_say(doctor, is_enough ? DOCTOR_OK : DOCTOR_WARN, "descriptors",
+               is_enough ? NULL : "Raise the limit (ulimit -n, LimitNOFILE), or lower connections.",
+               "%llu may be open, connections and outbound-connections want %llu",
+               (unsigned long long)files.rlim_cur, wanted);
+}
+
+static void check_clock(struct doctor *doctor)
+{
+    struct timex state = {.modes = 0};
+    bool is_set = ntp_adjtime(&state) != TIME_ERROR;
+    doctor_say(doctor, is_set ? DOCTOR_OK : DOCTOR_WARN, "clock",
+               is_set ? NULL : "Run a time daemon (systemd-timesyncd, chrony).",
+               is_set ? "the kernel says that it is synchronised"
+                      : "nothing keeps this machine's clock right: tokens and keys would expire "
+                        "at a wrong time");
+}
+
+static void check_master_key(struct doctor *doctor)
+{
+    struct session *session = doctor->session;
+    if (session_open_ring(session) != OK)
+        doctor_say(doctor, DOCTOR_FAIL, "master-key", "Without it nothing stored can be opened.",
+                   "%s", session->err.text);
+    else
+        doctor_say(doctor, DOCTOR_OK, "master-key", NULL, "key %.*s seals",
+                   SLICE_ARG(vault_ring_key_id(session->ring)));
+}
+
+static void check_catalog(struct doctor *doctor)
+{
+    struct session *session = doctor->session;
+    if (session_open_catalog(session) != OK)
+        doctor_say(doctor, DOCTOR_FAIL, "catalog", "`sluice catalog lint DIR` names all faults.",
+                   "%s", session->err.text);
+    else
+        doctor_say(doctor, DOCTOR_OK, "catalog", NULL, "%zu apps with %zu actions",
+                   session->catalog->integration_count, session->catalog->action_count);
+}
+
+/* ---- the command ---- */
+
+/* Problems are in the report and in the exit code, which is that of a failure. */
+static int print_end(struct doctor *doctor)
+{
+    struct session *session = doctor->session;
+    size_t failed = doctor->counts[DOCTOR_FAIL], warned = doctor->counts[DOCTOR_WARN];
+    if (doctor->is_json) {
+        json_close(&doctor->json.w, ']');
+        int result = output_json_end(&doctor->json, stdout, &session->err);
+        if (result != OK)
+            return result;
+    } else {
+        (void)printf("%zu checks are well, %zu warn, %zu failed\n", doctor->counts[DOCTOR_OK],
+                     warned, failed);
+    }
+    return failed == 0 ? OK
+                       : err_set(&session->err, ERR_REFUSED, "%zu check%s failed", failed,
+                                 failed == 1 ? "" : "s");
+}
+
+static int run_doctor(struct session *session, struct command_call *call)
+{
+    struct doctor doctor = {
+        .session = session,
+        .is_json = command_has(call, "json"),
+        .is_offline = command_has(call, "offline"),
+        .apps = call->argv,
+        .app_count = (size_t)call->argc,
+    };
+    if (doctor.is_json) {
+        output_json_begin(&doctor.json);
+        json_open(&doctor.json.w, '[');
+    }
+    check_public_url(&doctor);
+    check_files(&doctor);
+    check_clock(&doctor);
+    check_master_key(&doctor);
+    check_catalog(&doctor);
+    doctor_check_database(&doctor);
+    doctor_check_apps(&doctor);
+    return print_end(&doctor);
+}
+
+static const struct config_option options[] = {
+    {"offline", NULL, "call no app"},
+    {"json", NULL, "print JSON"},
+};
+
+static const struct command_verb verbs[] = {
+    {NULL, "[APP...]",
+     "Check settings, keys, database, clock, trust roots and the apps that are connected.",
+     .body = run_doctor, COMMAND_OPTIONS(options)}};
+
+const struct command doctor_command = {
+    .name = "doctor",
+    .summary = "check the settings, the database and the way to the apps",
+    .help =
+        "A line each: what was found and, where it warns or fails, what to do about it. Nothing "
+        "is changed. Each app that has a connection, and each APP, gets one request without a "
+        "credential. Exit code 1: a check failed.",
+    .scopes = CONFIG_SERVE | CONFIG_DATABASE | CONFIG_KEYRING | CONFIG_CATALOG | CONFIG_OUTBOUND,
+    COMMAND_VERBS(verbs),
+};

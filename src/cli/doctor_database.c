@@ -1,0 +1,209 @@
+/*
+ * The database as `sluice doctor` sees it.
+ */
+#include "base/clock.h"
+#include "base/embed.h"
+#include "cli/doctor.h"
+#include "pg/citus.h"
+#include "pg/migrate.h"
+#include "vault/seal.h"
+
+enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
+
+/* A setting of PostgreSQL that has to have a value, or (is_not) must not have it. */
+struct wanted {
+    const char *name, *value;
+    bool is_not;
+    enum doctor_mark mark; /* otherwise */
+    const char *because, *todo;
+};
+
+static const struct wanted wanted[] = {
+    {"server_encoding", "UTF8", false, DOCTOR_FAIL, "texts of all languages are stored",
+     "Create the database with encoding 'UTF8'."},
+    {"fsync", "on", false, DOCTOR_FAIL, "a crash can destroy the database",
+     "Set fsync = on in postgresql.conf."},
+    {"full_page_writes", "on", false, DOCTOR_WARN, "a crash can destroy pages",
+     "Set full_page_writes = on, unless the file system writes pages whole."},
+    {"synchronous_commit", "off", true, DOCTOR_FAIL,
+     "a crash loses results that were answered, and the write is made again",
+     "Set synchronous_commit = on, at least for sluice's user."},
+    {"default_transaction_read_only", "on", true, DOCTOR_FAIL, "nothing can be stored",
+     "Reset it for sluice's user and database."},
+    {"default_transaction_isolation", "read committed", false, DOCTOR_FAIL,
+     "statements of several servers would fail each other",
+     "Reset it for sluice's user and database."},
+    {"idle_session_timeout", "0", false, DOCTOR_WARN, "connections that wait for work are ended",
+     "Set it to 0 for sluice's user."},
+    {"autovacuum", "on", false, DOCTOR_WARN, "tables and indexes grow without end",
+     "Set autovacuum = on."},
+};
+
+/* One row as text; false, and it is reported, where the database does not answer. */
+static bool ask_text(struct doctor *doctor, const char *sql, struct pg_rows *rows)
+{
+    struct session *session = doctor->session;
+    if (pg_sync_text(session->sync, sql, &session->arena, rows, &session->err) == OK)
+        return true;
+    doctor_say(doctor, DOCTOR_FAIL, "database", "May sluice's user read sluice's schema?", "%s",
+               session->err.text);
+    return false;
+}
+
+/* A cell of the first row; 0 where it is no number. */
+static int64_t number_at(const struct pg_rows *rows, size_t column)
+{
+    uint64_t number = 0;
+    (void)!slice_to_u64(pg_get_bytes(rows, 0, column), INT64_MAX, &number);
+    return (int64_t)number;
+}
+
+/* Opens the session's connection and says what answers; false: nothing else can be asked. */
+static bool connect_database(struct doctor *doctor)
+{
+    struct session *session = doctor->session;
+    const struct config *config = session->config;
+    struct pg_rows rows;
+    if (config->database_url.len == 0) {
+        doctor_say(doctor, DOCTOR_FAIL, "database", "Set DATABASE_URL or database-url.",
+                   "is not set");
+        return false;
+    }
+    session->sync = pg_sync_open(config->database_url.ptr, &session->err);
+    if (!session->sync) {
+        doctor_say(doctor, DOCTOR_FAIL, "database", NULL, "%s", session->err.text);
+        return false;
+    }
+    if (!ask_text(
+            doctor,
+            "select current_setting('server_version_num'), current_setting('server_version'), "
+            "pg_is_in_recovery()::integer, current_user, current_database()",
+            &rows))
+        return false;
+    bool is_old = number_at(&rows, 0) < VERSION_MIN, is_standby = number_at(&rows, 2) == 1;
+    doctor_say(doctor, is_old || is_standby ? DOCTOR_FAIL : DOCTOR_OK, "database",
+               is_old       ? "Upgrade to PostgreSQL 14 or newer."
+               : is_standby ? "Point database-url to the primary (target_session_attrs=read-write)."
+                            : NULL,
+               "PostgreSQL %.*s, user %.*s, database %.*s%s", SLICE_ARG(pg_get_bytes(&rows, 0, 1)),
+               SLICE_ARG(pg_get_bytes(&rows, 0, 3)), SLICE_ARG(pg_get_bytes(&rows, 0, 4)),
+               is_standby ? ": a standby" : "");
+    return true;
+}
+
+static void check_settings(struct doctor *doctor)
+{
+    struct pg_rows rows;
+    size_t well = 0;
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++) {
+        char sql[128];
+        (void)snprintf(sql, sizeof(sql), "select current_setting('%s')", wanted[i].name);
+        if (!ask_text(doctor, sql, &rows))
+            return;
+        slice value = pg_get_bytes(&rows, 0, 0);
+        if (slice_eq_cstr(value, wanted[i].value) != wanted[i].is_not)
+            well++;
+        else
+            doctor_say(doctor, wanted[i].mark, "database", wanted[i].todo, "%s is %.*s: %s",
+                       wanted[i].name, SLICE_ARG(value), wanted[i].because);
+    }
+    if (well == ARRAY_LEN(wanted))
+        doctor_say(doctor, DOCTOR_OK, "database", NULL, "%zu settings are as they should be", well);
+}
+
+/* Each process opens its writers and readers, and one that listens for changes. */
+static void check_room(struct doctor *doctor)
+{
+    const struct config *config = doctor->session->config;
+    uint64_t processes = config->workers > 0 ? config->workers : 1;
+    int64_t needed =
+        (int64_t)(processes * (config->database_writers + config->database_readers + 1));
+    struct pg_rows rows;
+    if (!ask_text(doctor,
+                  "select current_setting('max_connections')::integer - "
+                  "current_setting('superuser_reserved_connections')::integer",
+                  &rows))
+        return;
+    bool is_enough = number_at(&rows, 0) >= needed;
+    doctor_say(doctor, is_enough ? DOCTOR_OK : DOCTOR_FAIL, "database",
+               is_enough ? NULL
+                         : "Raise max_connections, or lower workers, database-writers or "
+                           "database-readers.",
+               "%lld connections may be open, this server opens %lld",
+               (long long)number_at(&rows, 0), (long long)needed);
+}
+
+/* As `serve` checks it before it starts: the migrations, and whether they are distributed. */
+static void check_version(struct doctor *doctor)
+{
+    struct session *session = doctor->session;
+    const struct config *config = session->config;
+    struct err err;
+    unsigned version = 0;
+    bool is_sharded = slice_eq_cstr(config->database_batch, "sharded");
+    if (pg_schema_check(config->database_url.ptr, embed_sql, embed_sql_count, &version, &err) != OK)
+        doctor_say(doctor, DOCTOR_FAIL, "schema", NULL, "%s", err.text);
+    else if (pg_citus_check(session->sync, is_sharded, &err) != OK)
+        doctor_say(doctor, DOCTOR_FAIL, "schema", NULL, "%s", err.text);
+    else
+        doctor_say(doctor, DOCTOR_OK, "schema", NULL, "version %u, this program has %u", version,
+                   pg_schema_known(embed_sql, embed_sql_count));
+}
+
+/* Of this machine and the database's: the way there and back is the error of the measurement. */
+static void check_clocks(struct doctor *doctor)
+{
+    struct pg_rows rows;
+    int64_t before = clock_wall_us();
+    if (!ask_text(doctor, "select (extract(epoch from clock_timestamp()) * 1000000)::bigint",
+                  &rows))
+        return;
+    int64_t after = clock_wall_us(), theirs = number_at(&rows, 0);
+    int64_t off_ms = (theirs < before  ? before - theirs
+                      : theirs > after ? theirs - after
+                                       : 0) /
+                     1000;
+    bool is_well = off_ms < CLOCK_OFF_MS;
+    doctor_say(doctor, is_well ? DOCTOR_OK : DOCTOR_WARN, "clock",
+               is_well ? NULL : "Run a time daemon on both machines.",
+               "%lld ms from the database's", (long long)off_ms);
+}
+
+/* Credentials that no key of the ring opens. */
+static void check_sealed(struct doctor *doctor)
+{
+    const struct session *session = doctor->session;
+    struct pg_rows rows;
+    size_t closed = 0;
+    if (!ask_text(doctor,
+                  "select c.key_id, count(*) from sluice.connection c "
+                  "group by c.key_id",
+                  &rows))
+        return;
+    for (size_t i = 0; session->ring && i < rows.count; i++) {
+        slice key_id = pg_get_bytes(&rows, i, 0);
+        if (vault_ring_has(session->ring, key_id))
+            continue;
+        closed++;
+        doctor_say(doctor, DOCTOR_FAIL, "master-key",
+                   "Add that key to master-key-file, or reconnect them.",
+                   "%.*s connections are sealed with key %.*s, which is not there",
+                   SLICE_ARG(pg_get_bytes(&rows, i, 1)), SLICE_ARG(key_id));
+    }
+    if (session->ring && closed == 0)
+        doctor_say(doctor, DOCTOR_OK, "master-key", NULL,
+                   "all stored credentials are sealed with keys that are here");
+}
+
+void doctor_check_database(struct doctor *doctor)
+{
+    if (!connect_database(doctor))
+        return;
+    check_settings(doctor);
+    check_room(doctor);
+    check_clocks(doctor);
+    size_t failed = doctor->counts[DOCTOR_FAIL];
+    check_version(doctor);
+    if (doctor->counts[DOCTOR_FAIL] == failed) /* else there is nothing to read */
+        check_sealed(doctor);
+}

@@ -1,0 +1,33 @@
+/*
+ * sluice healthcheck: asks the server of the same settings for /readyz; for containers, whose
+ * images hold no HTTP client.
+ */
+#include "cli/commands.h"
+#include "cli/local.h"
+
+enum { REPLY_BYTES_MAX = 64 * 1024 };
+
+static int run_healthcheck(struct command_call *call)
+{
+    struct buf reply;
+    struct err err;
+    if (call->config->listen.count == 0)
+        return command_misuse(call, "there is no listener to ask; give --listen");
+    buf_init(&reply, REPLY_BYTES_MAX);
+    int result = local_get(call->config->listen.items[0], "/readyz", &reply, &err);
+    buf_deinit(&reply);
+    return result == OK ? EXIT_OK : command_fail(call, "%s", err.text);
+}
+
+static const struct command_verb verbs[] = {
+    {NULL, "", "Exit 0 where the server of these settings is ready to answer requests.",
+     .run = run_healthcheck}};
+
+const struct command healthcheck_command = {
+    .name = "healthcheck",
+    .summary = "ask the running server whether it is ready",
+    .help = "It asks the first listener for /readyz, with the settings of `serve` (file, "
+            "environment, flags). Exit code 1 and a sentence where it is not ready.",
+    .scopes = CONFIG_SERVE,
+    COMMAND_VERBS(verbs),
+};

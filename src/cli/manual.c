@@ -1,0 +1,166 @@
+/*
+ * Man pages in man(7) and completions for bash; see manual.h.
+ */
+#include "cli/manual.h"
+
+/* ---- man(7) ---- */
+
+/* Text: a backslash begins an escape there, a hyphen is not a minus, and a line that begins with a
+ * dot or an apostrophe is a request. */
+static void put_roff(FILE *out, const char *text)
+{
+    bool is_line_begin = true;
+    for (; *text; text++) {
+        if (is_line_begin && (*text == '.' || *text == '\''))
+            (void)fputs("\\&", out);
+        is_line_begin = *text == '\n';
+        if (*text == '\\')
+            (void)fputs("\\e", out);
+        else if (*text == '-')
+            (void)fputs("\\-", out);
+        else
+            (void)fputc(*text, out);
+    }
+}
+
+static void put_line(FILE *out, const char *request, const char *const *texts)
+{
+    (void)fputs(request, out);
+    for (; *texts; texts++)
+        put_roff(out, *texts);
+    (void)fputc('\n', out);
+}
+
+/* A line of requests and texts, each of which is put as put_roff does; NULL ends them. */
+#define PUT_LINE(out, request, ...) put_line(out, request, (const char *const[]){__VA_ARGS__})
+
+/* name: of a setting, or a flag with its dashes; value may be NULL. */
+static void put_option(FILE *out, const char *name, const char *value, const char *help)
+{
+    (void)fputs(".TP\n.B ", out);
+    put_roff(out, name);
+    if (value) {
+        (void)fputs(" \\fI", out);
+        put_roff(out, value);
+        (void)fputs("\\fR", out);
+    }
+    (void)fputc('\n', out);
+    PUT_LINE(out, "", help, NULL);
+}
+
+static void put_flag(FILE *out, const struct config_option *option)
+{
+    char name[64];
+    (void)snprintf(name, sizeof(name), "--%s", option->name);
+    put_option(out, name, option->value_name, option->help);
+}
+
+static void put_verb(FILE *out, const struct command *command, const struct command_verb *verb)
+{
+    PUT_LINE(out, ".PP\n\\fBsluice ", command->name, verb->name ? " " : "",
+             verb->name ? verb->name : "", NULL);
+    if (verb->synopsis[0])
+        PUT_LINE(out, "\\fI", verb->synopsis, NULL);
+    PUT_LINE(out, "\\fR\n.br\n", verb->summary, NULL);
+    for (size_t i = 0; i < verb->option_count; i++)
+        put_flag(out, &verb->options[i]);
+}
+
+/* sluice.1: each command with its verbs and flags, as --help has them. */
+static void put_page(FILE *out, const struct command *const *commands, size_t count)
+{
+    PUT_LINE(out, ".TH SLUICE 1 \"\" sluice\\ ", command_version, NULL);
+    PUT_LINE(out, ".SH NAME\nsluice \\- ", "runs actions on third-party apps for agents", NULL);
+    PUT_LINE(out, ".SH SYNOPSIS\n.B sluice\n.I COMMAND\n.RI [ ARGUMENT ]...\n.SH COMMANDS", NULL);
+    for (size_t i = 0; i < count; i++) {
+        PUT_LINE(out, ".SS ", commands[i]->name, NULL);
+        for (size_t v = 0; v < commands[i]->verb_count; v++)
+            put_verb(out, commands[i], &commands[i]->verbs[v]);
+        if (commands[i]->help)
+            PUT_LINE(out, ".PP\n", commands[i]->help, NULL);
+    }
+    PUT_LINE(out,
+             ".SH SETTINGS\nEach setting of\n.BR sluice.conf (5)\nthat a command reads is also a "
+             "flag of it.\n.SH EXIT STATUS\n",
+             "0: done. 1: it failed, and a sentence on stderr says why. 2: wrong use.", NULL);
+    PUT_LINE(out, ".SH SEE ALSO\n.BR sluice.conf (5)", NULL);
+}
+
+/* sluice.conf.5: the table of settings. */
+static void put_settings(FILE *out)
+{
+    PUT_LINE(out, ".TH SLUICE.CONF 5 \"\" sluice\\ ", command_version, NULL);
+    PUT_LINE(out, ".SH NAME\nsluice.conf \\- ", "settings of sluice", NULL);
+    PUT_LINE(out, ".SH DESCRIPTION\n",
+             "Lines `name = value`; a line that begins with # is a comment. The file is named by "
+             "--config or SLUICE_CONFIG. Each setting is also an environment variable "
+             "(database-url: SLUICE_DATABASE_URL) and a flag (--database-url). A flag wins over "
+             "the environment, that over the file. A file with database-url or master-key must "
+             "not be readable by others.",
+             NULL);
+    PUT_LINE(out, "TIME is 500ms, 30s, 5m, 24h or 30d; BYTES is a number with k, m or g.", NULL);
+    PUT_LINE(out, ".SH SETTINGS", NULL);
+    for (size_t i = 0; i < config_item_count; i++) {
+        const struct config_item *item = &config_items[i];
+        put_option(out, item->name, item->value_name, item->help);
+        if (item->default_text[0])
+            PUT_LINE(out, ".br\nDefault: ", item->default_text, NULL);
+    }
+    PUT_LINE(out, ".SH SEE ALSO\n.BR sluice (1)", NULL);
+}
+
+/* ---- bash ---- */
+
+static void put_flags(FILE *out, const struct command *command, const struct command_verb *verb)
+{
+    (void)fprintf(out, "    \"%s%s%s\") flags=\"--help", command->name, verb->name ? " " : "",
+                  verb->name ? verb->name : "");
+    for (size_t i = 0; i < verb->option_count; i++)
+        (void)fprintf(out, " --%s", verb->options[i].name);
+    for (size_t i = 0; i < config_item_count; i++)
+        if (config_items[i].scopes & command->scopes)
+            (void)fprintf(out, " --%s", config_items[i].name);
+    (void)fprintf(out, "%s\" ;;\n", command->scopes ? " --config" : "");
+}
+
+/* Flags where the word begins with a dash; else commands, their verbs, then files. */
+static void put_bash(FILE *out, const struct command *const *commands, size_t count)
+{
+    (void)fprintf(
+        out, "# Completions of sluice for bash, by `sluice help --bash`.\n_sluice()\n{\n"
+             "    local word=${COMP_WORDS[COMP_CWORD]} verbs='' flags='' line=${COMP_WORDS[1]}\n"
+             "    case $line in\n");
+    for (size_t i = 0; i < count; i++) {
+        if (!commands[i]->verbs[0].name)
+            continue;
+        (void)fprintf(out, "    %s) verbs=\"", commands[i]->name);
+        for (size_t v = 0; v < commands[i]->verb_count; v++)
+            (void)fprintf(out, "%s%s", v ? " " : "", commands[i]->verbs[v].name);
+        (void)fprintf(out, "\"; line+=\" ${COMP_WORDS[2]}\" ;;\n");
+    }
+    (void)fprintf(out, "    esac\n    case $line in\n");
+    for (size_t i = 0; i < count; i++)
+        for (size_t v = 0; v < commands[i]->verb_count; v++)
+            put_flags(out, commands[i], &commands[i]->verbs[v]);
+    (void)fprintf(out, "    esac\n    COMPREPLY=()\n    if [ \"$COMP_CWORD\" = 1 ]; then\n"
+                       "        flags=\"--help --version\" verbs=\"help version");
+    for (size_t i = 0; i < count; i++)
+        (void)fprintf(out, " %s", commands[i]->name);
+    (void)fprintf(out, "\"\n    elif [ \"$COMP_CWORD\" != 2 ]; then\n        verbs=''\n    fi\n"
+                       "    case $word in\n    -*) verbs=$flags ;;\n    esac\n"
+                       "    mapfile -t COMPREPLY < <(compgen -W \"$verbs\" -- \"$word\")\n}\n"
+                       "complete -o default -F _sluice sluice\n");
+}
+
+bool manual_print(FILE *out, slice kind, const struct command *const *commands, size_t count)
+{
+    if (slice_eq_cstr(kind, "man"))
+        put_page(out, commands, count);
+    else if (slice_eq_cstr(kind, "man-conf"))
+        put_settings(out);
+    else if (slice_eq_cstr(kind, "bash"))
+        put_bash(out, commands, count);
+    else
+        return false;
+    return true;
+}

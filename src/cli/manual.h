@@ -1,0 +1,14 @@
+/*
+ * What a package installs besides the program: man pages and completions, made of the tables of
+ * commands and settings, so that they cannot fall behind them.
+ */
+#ifndef CLI_MANUAL_H
+#define CLI_MANUAL_H
+
+#include "cli/command.h"
+
+/* kind: "man" (sluice.1), "man-conf" (sluice.conf.5) or "bash" (completions). false: none of these.
+ */
+bool manual_print(FILE *out, slice kind, const struct command *const *commands, size_t count);
+
+#endif

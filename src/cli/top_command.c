@@ -1,0 +1,276 @@
+/*
+ * sluice top: what the server of these settings does, from its /metrics, in a terminal.
+ */
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/local.h"
+#include "cli/top_samples.h"
+
+enum { METRICS_BYTES_MAX = 32 * 1024 * 1024, APPS_MAX = 256, APPS_LISTED = 12, INTERVAL_MS = 2000 };
+
+struct top {
+    struct command_call *call;
+    struct samples now, before;
+    double seconds; /* between the two */
+    struct buf out; /* one screen, written at once */
+};
+
+/* ---- asking ---- */
+
+/* Each worker has its own port: that of metrics-listen, and those after it. */
+static int ask_all(struct top *top, struct samples *samples, struct err *err)
+{
+    const struct config *config = top->call->config;
+    bool is_own = config->metrics_listen.len > 0;
+    slice first = is_own ? config->metrics_listen : config->listen.items[0], port_text;
+    slice host = local_split_port(first, &port_text);
+    uint64_t count = is_own && config->workers > 0 ? config->workers : 1, port = 0;
+    if (count > 1 && !slice_to_u64(port_text, UINT16_MAX, &port))
+        return err_set(err, ERR_INVALID, "metrics-listen has no port: %.*s", SLICE_ARG(first));
+    for (uint64_t i = 0; i < count; i++) {
+        char address[300];
+        struct buf reply;
+        (void)snprintf(address, sizeof(address), "%.*s:%llu", SLICE_ARG(host),
+                       (unsigned long long)(port + i));
+        buf_init(&reply, METRICS_BYTES_MAX);
+        int result = local_get(count > 1 ? slice_cstr(address) : first, "/metrics", &reply, err);
+        if (result == OK && !samples_add(samples, buf_slice(&reply)))
+            result = err_set(err, ERR_NOMEM, "out of memory");
+        buf_deinit(&reply);
+        if (result != OK)
+            return result;
+    }
+    return OK;
+}
+
+/* ---- one screen ---- */
+
+/* A second; label as for samples_sum. */
+static double rate(const struct top *top, const char *name, slice label)
+{
+    return samples_growth(&top->now, &top->before, name, label) / top->seconds;
+}
+
+static double sum(const struct top *top, const char *name)
+{
+    return samples_sum(&top->now, name, SLICE(""));
+}
+
+/* In the unit that a person would say it in; negative: nothing was measured. */
+static void put_duration(struct top *top, const char *what, double seconds)
+{
+    if (seconds < 0)
+        buf_printf(&top->out, "  %s -", what);
+    else if (seconds < 0.001)
+        buf_printf(&top->out, "  %s %.0f us", what, seconds * 1e6);
+    else if (seconds < 1)
+        buf_printf(&top->out, "  %s %.1f ms", what, seconds * 1e3);
+    else
+        buf_printf(&top->out, "  %s %.1f s", what, seconds);
+}
+
+static void put_times(struct top *top, const char *name, slice label, double second)
+{
+    put_duration(top, "p50", samples_quantile(&top->now, &top->before, name, label, 0.5));
+    put_duration(top, second > 0.96 ? "p99" : "p95",
+                 samples_quantile(&top->now, &top->before, name, label, second));
+}
+
+/* Five lines, of all apps and accounts together. */
+static void put_totals(struct top *top)
+{
+    struct buf *out = &top->out;
+    buf_printf(out, "requests    %8.1f/s", rate(top, "sluice_http_requests_total", SLICE("")));
+    put_times(top, "sluice_http_request_seconds", SLICE(""), 0.99);
+    buf_printf(out, "  connections %.0f  refused %.1f/s\n", sum(top, "sluice_http_connections"),
+               rate(top, "sluice_http_refused_total", SLICE("")));
+    buf_printf(out, "executions  %8.1f/s", rate(top, "sluice_executions_total", SLICE("")));
+    put_times(top, "sluice_execution_seconds", SLICE(""), 0.99);
+    buf_printf(out, "  in flight %.0f  wait for limits %.0f  circuits open %.0f\n",
+               sum(top, "sluice_executions_active"), sum(top, "sluice_limits_waiting"),
+               sum(top, "sluice_circuit_open"));
+    buf_printf(out, "flows       %8.1f/s", rate(top, "sluice_flow_transitions_total", SLICE("")));
+    buf_printf(out, "  running %.0f  due within a minute %.0f", sum(top, "sluice_flows_running"),
+               sum(top, "sluice_flow_timers"));
+    put_duration(
+        top, "late p99",
+        samples_quantile(&top->now, &top->before, "sluice_flow_lateness_seconds", SLICE(""), 0.99));
+    buf_printf(out, "\ndatabase    %8.1f/s",
+               rate(top, "sluice_pg_batched_queries_total", SLICE("")));
+    put_times(top, "sluice_pg_query_seconds", SLICE(""), 0.99);
+    buf_printf(out, "  commits %.1f/s  waiting %.0f%s\n",
+               rate(top, "sluice_pg_commits_total", SLICE("")),
+               sum(top, "sluice_pg_queries_waiting"),
+               sum(top, "sluice_database_ready") > 0 ? "" : "  AWAY");
+    buf_printf(out, "loop        %7.1f %%",
+               100 * rate(top, "process_cpu_seconds_total", SLICE("")));
+    put_duration(
+        top, "turn p99",
+        samples_quantile(&top->now, &top->before, "sluice_loop_turn_cpu_seconds", SLICE(""), 0.99));
+    buf_printf(out, "  memory %.0f MB\n", sum(top, "process_resident_memory_bytes") / 1e6);
+}
+
+struct app {
+    slice name;
+    double calls, slow; /* a second; p95 */
+};
+
+static int compare_apps(const void *left, const void *right)
+{
+    const struct app *a = left, *b = right;
+    return a->calls < b->calls ? 1 : a->calls > b->calls ? -1 : 0;
+}
+
+/* As the server writes it: names of apps need no escape. */
+static void label_of(slice app, char text[128])
+{
+    (void)snprintf(text, 128, "integration=\"%.*s\"", SLICE_ARG(app));
+}
+
+/* The apps that were called between the two moments, the busiest first. */
+static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < top->now.count && count < APPS_MAX; i++) {
+        const struct sample *sample = &top->now.items[i];
+        if (!slice_eq_cstr(sample->name, "sluice_provider_seconds_count"))
+            continue;
+        slice name = samples_label(sample, "integration");
+        bool is_known = false;
+        for (size_t k = 0; k < count && !is_known; k++)
+            is_known = slice_eq(apps[k].name, name);
+        char label[128];
+        label_of(name, label);
+        double calls = rate(top, "sluice_provider_seconds_count", slice_cstr(label));
+        if (!is_known && calls > 0)
+            apps[count++] = (struct app){.name = name, .calls = calls};
+    }
+    qsort(apps, count, sizeof(apps[0]), compare_apps);
+    return count;
+}
+
+/* Calls that failed are those without a 2xx, and those without a reply. */
+static void put_apps(struct top *top)
+{
+    struct app apps[APPS_MAX];
+    size_t count = find_apps(top, apps);
+    buf_printf(&top->out, "\n%-24s %10s\n", "APP", "CALLS");
+    for (size_t i = 0; i < count && i < APPS_LISTED; i++) {
+        char label[128];
+        label_of(apps[i].name, label);
+        double all = samples_growth(&top->now, &top->before, "sluice_provider_calls_total",
+                                    slice_cstr(label));
+        char good_label[160];
+        (void)snprintf(good_label, sizeof(good_label), "%s,result=\"2xx\"", label);
+        double failed = all - samples_growth(&top->now, &top->before, "sluice_provider_calls_total",
+                                             slice_cstr(good_label));
+        buf_printf(&top->out, "%-24.*s %8.1f/s", SLICE_ARG(apps[i].name), apps[i].calls);
+        put_times(top, "sluice_provider_seconds", slice_cstr(label), 0.95);
+        buf_printf(&top->out, "  failed %.1f %%\n", all > 0 ? 100 * failed / all : 0);
+    }
+    if (count > APPS_LISTED)
+        buf_printf(&top->out, "and %zu more\n", count - APPS_LISTED);
+    if (count == 0)
+        buf_append_cstr(&top->out, "no app was called\n");
+}
+
+static void put_screen(struct top *top)
+{
+    const struct config *config = top->call->config;
+    bool is_own = config->metrics_listen.len > 0;
+    slice address = is_own ? config->metrics_listen : config->listen.items[0];
+    buf_printf(&top->out, "sluice on %.*s, the last %.1f s\n", SLICE_ARG(address), top->seconds);
+    if (config->workers > 0)
+        buf_printf(&top->out,
+                   is_own ? "%llu workers together\n"
+                          : "one of %llu workers; set metrics-listen to see all\n",
+                   (unsigned long long)config->workers);
+    buf_append_char(&top->out, '\n');
+    put_totals(top);
+    put_apps(top);
+}
+
+/* ---- the command ---- */
+
+/* The loop's clock has no use here: nothing waits on it. */
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void pause_ms(uint64_t ms)
+{
+    const struct timespec time = {.tv_sec = (time_t)(ms / 1000),
+                                  .tv_nsec = (long)(ms % 1000) * 1000000};
+    (void)nanosleep(&time, NULL);
+}
+
+/* Until it is interrupted; --once: one screen, without moving the cursor. */
+static int run_screens(struct top *top, uint64_t interval_ms, bool is_once, struct err *err)
+{
+    double asked_at = seconds_now();
+    int result = ask_all(top, &top->before, err);
+    while (result == OK) {
+        pause_ms(interval_ms);
+        double now = seconds_now();
+        result = ask_all(top, &top->now, err);
+        if (result != OK)
+            break;
+        top->seconds = now - asked_at;
+        asked_at = now;
+        buf_clear(&top->out);
+        /* Cursor home, then clear what is below: the screen does not flicker. */
+        buf_append_cstr(&top->out, is_once ? "" : "\x1b[H\x1b[J");
+        put_screen(top);
+        (void)fwrite(top->out.ptr, 1, top->out.len, stdout);
+        if (is_once || fflush(stdout) != 0)
+            break;
+        samples_deinit(&top->before);
+        top->before = top->now;
+        samples_init(&top->now);
+    }
+    return result;
+}
+
+static int run_top(struct command_call *call)
+{
+    struct top top = {.call = call};
+    struct err err = {.code = OK};
+    slice text = command_option(call, "interval");
+    uint64_t interval_ms = INTERVAL_MS;
+    if (text.ptr && (!config_parse_ms(text, &interval_ms) || interval_ms < 100))
+        return command_misuse(call, "--interval is a time from 100ms, as 2s");
+    if (call->config->listen.count == 0 && call->config->metrics_listen.len == 0)
+        return command_misuse(call, "there is no listener to ask; give --metrics-listen");
+    samples_init(&top.now);
+    samples_init(&top.before);
+    buf_init(&top.out, METRICS_BYTES_MAX);
+    int result = run_screens(&top, interval_ms, command_has(call, "once") || !isatty(1), &err);
+    buf_deinit(&top.out);
+    samples_deinit(&top.before);
+    samples_deinit(&top.now);
+    return result == OK ? EXIT_OK : command_fail(call, "%s", err.text);
+}
+
+static const struct config_option options[] = {
+    {"interval", "TIME", "between two requests, 2s"},
+    {"once", NULL, "one screen, then end; as where the output is no terminal"},
+};
+
+static const struct command_verb verbs[] = {
+    {NULL, "", "Rates, times and what waits, of the server of these settings, until Ctrl-C.",
+     .run = run_top, COMMAND_OPTIONS(options)}};
+
+const struct command top_command = {
+    .name = "top",
+    .summary = "show what the running server does",
+    .help = "It asks metrics-listen (of all workers), or the first listener, for /metrics with the "
+            "settings of `serve`. Rates and times are those between two requests.",
+    .scopes = CONFIG_SERVE,
+    COMMAND_VERBS(verbs),
+};

@@ -1,0 +1,39 @@
+/*
+ * What a server's /metrics said at one moment, and what two moments say together.
+ */
+#ifndef CLI_TOP_SAMPLES_H
+#define CLI_TOP_SAMPLES_H
+
+#include "base/arena.h"
+#include "base/slice.h"
+
+struct sample {
+    slice name, labels; /* without braces */
+    double value;
+};
+
+struct samples {
+    struct arena arena;
+    struct sample *items;
+    size_t count, cap;
+};
+
+void samples_init(struct samples *samples);
+void samples_deinit(struct samples *samples);
+/* Adds the lines of a text in the Prometheus format, which is copied; several processes add up.
+ * false: out of memory. */
+bool samples_add(struct samples *samples, slice text) MUST_CHECK;
+/* The sum of the series of that name whose labels contain `label` (`status="503"`; empty: all). */
+double samples_sum(const struct samples *samples, const char *name, slice label);
+/* How much a sum has grown; a counter that is lower than before was started again, and counts from
+ * 0. */
+double samples_growth(const struct samples *now, const struct samples *before, const char *name,
+                      slice label);
+/* The quantile of what a histogram has seen between two moments, in seconds, interpolated inside
+ * its bucket; negative where it has seen nothing. name: without _bucket. */
+double samples_quantile(const struct samples *now, const struct samples *before, const char *name,
+                        slice label, double quantile);
+/* The value of one label, SLICE_NONE where it has none. */
+slice samples_label(const struct sample *sample, const char *name);
+
+#endif

@@ -1,0 +1,269 @@
+/*
+ * Tallies in memory; see tally.h. What is written leaves the table, so that a call meanwhile begins
+ * another row, and comes back where nothing was done.
+ */
+#include "exec/tally.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "store/tally.h"
+
+enum {
+    FLUSH_ARENA_BYTES_MAX = 1024 * 1024,
+    BUCKETS_TEXT_MAX = TALLY_BUCKETS * (SLICE_U64_MAX + 1) + 2,
+};
+
+static struct metric lost_total =
+    METRIC_INIT("sluice_tallies_lost_total",
+                "Calls that no chart shows, since they could not be counted.", METRIC_COUNTER);
+
+/* A row's key begins so; behind it the three texts. */
+struct tally_key {
+    struct uuid account_id;
+    int64_t slot;
+    uint8_t outcome, integration_len, action_len, code_len;
+};
+
+struct tally {
+    struct line line;
+    int64_t calls, ms_sum;
+    int64_t buckets[TALLY_BUCKETS];
+};
+
+struct tallies_flush {
+    struct op op;
+    struct tallies *tallies; /* NULL once they have gone */
+    size_t count;
+    struct tally_sent {
+        struct tally tally; /* a copy; its line is in no ring */
+        struct pg_query query;
+        char buckets[BUCKETS_TEXT_MAX];
+    } sent[];
+};
+
+static void lose(int64_t calls)
+{
+    metric_add(metric_series(&lost_total, SLICE_NONE), (double)calls);
+}
+
+/* NULL: there is no room. */
+static struct tally *tally_get(struct tallies *tallies, slice key)
+{
+    struct tally *tally = lines_find(&tallies->lines, key);
+    if (tally || tallies->lines.map.count >= TALLIES_MAX)
+        return tally;
+    tally = lines_get(&tallies->lines, key);
+    if (tally)
+        list_push_back(&tallies->order, &tally->line.ring);
+    return tally;
+}
+
+/* ---- writing ---- */
+
+static slice take_text(const char **at, size_t len)
+{
+    slice text = slice_of(*at, len);
+    *at += len;
+    return text;
+}
+
+static slice buckets_text(const struct tally *tally, char *room)
+{
+    char digits[SLICE_U64_MAX];
+    size_t len = 0;
+    room[len++] = '{';
+    for (size_t i = 0; i < TALLY_BUCKETS; i++) {
+        slice number = slice_of_u64((uint64_t)tally->buckets[i], digits);
+        memcpy(room + len, number.ptr, number.len);
+        len += number.len;
+        room[len++] = i + 1 < TALLY_BUCKETS ? ',' : '}';
+    }
+    return slice_of(room, len);
+}
+
+static void add_row(struct tallies_flush *flush, struct tally_sent *sent)
+{
+    const struct tally *tally = &sent->tally;
+    const char *at = tally->line.key + sizeof(struct tally_key);
+    struct tally_key key;
+    memcpy(&key, tally->line.key, sizeof(key));
+    struct tally_row row = {
+        .account_id = key.account_id,
+        .slot = key.slot,
+        .outcome = (enum tally_outcome)key.outcome,
+        .calls = tally->calls,
+        .ms_sum = tally->ms_sum,
+        .buckets = key.outcome == TALLY_BLOCKED ? SLICE("{}") : buckets_text(tally, sent->buckets),
+    };
+    row.integration_id = take_text(&at, key.integration_len);
+    row.action_id = take_text(&at, key.action_len);
+    row.error_code = take_text(&at, key.code_len);
+    store_tally_add(flush->tallies->pool, &sent->query, &flush->op, &row);
+}
+
+static enum op_result step_send(struct op *op)
+{
+    struct tallies_flush *flush = CONTAINER_OF(op, struct tallies_flush, op);
+    if (!flush->tallies)
+        return OP_FAIL;
+    for (size_t i = 0; i < flush->count; i++)
+        add_row(flush, &flush->sent[i]);
+    return OP_WAIT;
+}
+
+/* Rolled back, or never sent: what was counted meanwhile is in a row of its own. */
+static void put_back(struct tallies *tallies, const struct tally *sent)
+{
+    struct tally *tally = tally_get(tallies, slice_of(sent->line.key, sent->line.key_len));
+    if (!tally) {
+        lose(sent->calls);
+        return;
+    }
+    tally->calls += sent->calls;
+    tally->ms_sum += sent->ms_sum;
+    for (size_t i = 0; i < TALLY_BUCKETS; i++)
+        tally->buckets[i] += sent->buckets[i];
+}
+
+static enum op_result step_sent(struct op *op)
+{
+    struct tallies_flush *flush = CONTAINER_OF(op, struct tallies_flush, op);
+    const struct pg_query *failed = NULL;
+    for (size_t i = 0; i < flush->count; i++) {
+        const struct tally_sent *sent = &flush->sent[i];
+        int status = store_done_result(&sent->query);
+        if (status == OK)
+            continue;
+        failed = &sent->query;
+        if (flush->tallies && (status == ERR_BUSY || status == ERR_TIMEOUT || status == ERR_IO))
+            put_back(flush->tallies, &sent->tally);
+        else
+            lose(sent->tally.calls); /* its account has gone, or it may have been done */
+    }
+    if (failed)
+        op_log(op, LOG_WARN, "tallies could not be written", LOG_INT("status", failed->status),
+               LOG_STR("cause", failed->message));
+    return OP_DONE;
+}
+
+static void on_flush_end(struct op *op, enum op_end end)
+{
+    struct tallies *tallies = CONTAINER_OF(op, struct tallies_flush, op)->tallies;
+    (void)end;
+    if (!tallies)
+        return;
+    tallies->flush = NULL;
+    if (!list_is_empty(&tallies->order))
+        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
+}
+
+static const struct op_step flush_steps[] = {{"send", step_send, 0}, {"sent", step_sent, 0}};
+static const struct op_class flush_class = {
+    .name = "tallies",
+    .is_background = true,
+    OP_STEPS(flush_steps),
+    .on_end = on_flush_end,
+    .free = op_free_struct,
+};
+
+void tallies_write(struct tallies *tallies)
+{
+    size_t count = tallies->lines.map.count;
+    if (tallies->flush || count == 0)
+        return;
+    count = count < TALLIES_FLUSH_MAX ? count : TALLIES_FLUSH_MAX;
+    struct tallies_flush *flush = mem_zalloc(sizeof(*flush) + count * sizeof(flush->sent[0]));
+    timer_stop(&tallies->timer);
+    if (!flush) {
+        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
+        return;
+    }
+    tallies->flush = flush;
+    flush->tallies = tallies;
+    for (; flush->count < count; flush->count++) {
+        struct tally *tally = LIST_ITEM(tallies->order.next, struct tally, line.ring);
+        flush->sent[flush->count].tally = *tally;
+        lines_drop(&tallies->lines, &tally->line);
+    }
+    op_start(&flush->op, &flush_class, tallies->loop, NULL, FLUSH_ARENA_BYTES_MAX);
+}
+
+static void on_due(struct timer *timer)
+{
+    tallies_write(CONTAINER_OF(timer, struct tallies, timer));
+}
+
+bool tallies_are_written(const struct tallies *tallies)
+{
+    return !tallies->flush && tallies->lines.map.count == 0;
+}
+
+/* ---- counting ---- */
+
+static void append(struct line *to, slice text)
+{
+    if (text.len > 0)
+        memcpy(to->key + to->key_len, text.ptr, text.len);
+    to->key_len += text.len;
+}
+
+void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
+                   slice action_id, const struct exec_outcome *outcome, uint64_t took_ns)
+{
+    bool is_blocked = exec_reason_is_blocked(outcome->reason);
+    slice code = exec_outcome_error_code(outcome);
+    struct line text = {0};
+    struct tally_key key;
+    if (!exec_reason_status(outcome->reason) || outcome->is_replayed || outcome->is_dry_run)
+        return;
+    memset(&key, 0, sizeof(key)); /* its padding is compared */
+    key.account_id = account_id;
+    key.slot = clock_wall_us() / (TALLY_SLOT_S * 1000000LL) * (TALLY_SLOT_S * 1000000LL);
+    key.outcome = is_blocked                          ? TALLY_BLOCKED
+                  : outcome->reason == EXEC_SUCCEEDED ? TALLY_SUCCEEDED
+                                                      : TALLY_FAILED;
+    struct tally *tally = NULL;
+    if (sizeof(key) + integration_id.len + action_id.len + code.len <= sizeof(text.key)) {
+        key.integration_len = (uint8_t)integration_id.len;
+        key.action_len = (uint8_t)action_id.len;
+        key.code_len = (uint8_t)code.len;
+        append(&text, slice_of((const char *)&key, sizeof(key)));
+        append(&text, integration_id);
+        append(&text, action_id);
+        append(&text, code);
+        tally = tally_get(tallies, slice_of(text.key, text.key_len));
+    }
+    if (!tally) {
+        lose(1);
+        return;
+    }
+    int64_t ms = (int64_t)(took_ns / 1000000);
+    tally->calls++;
+    tally->ms_sum += ms;
+    tally->buckets[tally_bucket_of(ms)]++;
+    if (!tallies->flush && !timer_is_armed(&tallies->timer))
+        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
+}
+
+/* ---- the service ---- */
+
+void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool)
+{
+    *tallies = (struct tallies){.loop = loop, .pool = pool};
+    lines_init(&tallies->lines, sizeof(struct tally));
+    list_init(&tallies->order);
+    timer_init(&tallies->timer, loop, on_due);
+}
+
+void tallies_deinit(struct tallies *tallies)
+{
+    timer_stop(&tallies->timer);
+    LIST_EACH(&tallies->order, struct line, line, ring)
+        lines_drop(&tallies->lines, line);
+    lines_deinit(&tallies->lines);
+    if (tallies->flush) { /* it ends later, and finds that they are gone */
+        tallies->flush->tallies = NULL;
+        op_cancel(&tallies->flush->op);
+    }
+}

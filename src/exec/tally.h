@@ -1,0 +1,39 @@
+/*
+ * tallies: calls counted in memory by account, five minutes, action and how they ended, for charts.
+ * Written together every ten seconds, and on the way down: a process that dies loses those since.
+ *
+ * Limits: TALLIES_MAX rows in memory, past which a call is counted as lost; TALLIES_FLUSH_MAX of
+ * them are written at a time.
+ */
+#ifndef EXEC_TALLY_H
+#define EXEC_TALLY_H
+
+#include "base/lines.h"
+#include "exec/outcome.h"
+#include "loop/loop.h"
+
+struct pg_pool;
+
+enum { TALLIES_MAX = 8000, TALLIES_FLUSH_MAX = 2000, TALLIES_EVERY_MS = 10000 };
+
+struct tallies {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct lines lines; /* struct tally, private to tally.c */
+    struct list order;  /* the same, oldest first */
+    struct timer timer;
+    struct tallies_flush *flush; /* under way; NULL: none */
+};
+
+void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool);
+/* What is not written is lost. */
+void tallies_deinit(struct tallies *tallies);
+/* One call, unless nothing was tried and nothing blocked it, or it was answered without a call.
+ * Names are empty where the catalog has none; copied. */
+void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
+                   slice action_id, const struct exec_outcome *outcome, uint64_t took_ns);
+/* Writes what there is, now. */
+void tallies_write(struct tallies *tallies);
+bool tallies_are_written(const struct tallies *tallies);
+
+#endif

@@ -1,0 +1,237 @@
+/*
+ * Forms that confirm a call; see confirm.h. Where a client can show one, an argument `confirm` is
+ * not enough: a model writes that.
+ */
+#include "mcp/confirm.h"
+
+#include "base/clock.h"
+#include "base/encode.h"
+#include "catalog/catalog.h"
+#include "exec/exec.h"
+#include "json/scan.h"
+#include "mcp/missing.h"
+#include "store/idempotency.h"
+
+enum { FORM_BYTES_MAX = 32 * 1024 };
+
+struct mcp_asking {
+    const struct json *input;
+    slice title; /* of the action */
+    struct mcp_state state;
+};
+
+const struct catalog_action *mcp_wanted_action(struct api_request *request,
+                                               const struct exec_request *wanted)
+{
+    const struct catalog_integration *integration =
+        catalog_find_integration(*request->api->config.catalog, wanted->integration_id, NULL);
+    return integration ? catalog_find_action(integration, wanted->action_id, NULL) : NULL;
+}
+
+bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message *message,
+                           const struct exec_request *wanted)
+{
+    if (!message->has_forms || wanted->is_dry_run)
+        return false;
+    const struct catalog_action *action = mcp_wanted_action(request, wanted);
+    return action && action->requires_confirmation;
+}
+
+static enum op_result refuse_large(struct api_request *request)
+{
+    return api_reply_error(
+        request, 409,
+        "The input has more than a form can show whole (32 KB), so no person can "
+        "agree to it: make it smaller");
+}
+
+/* ---- the form ---- */
+
+/* What will be done, with what, where, and every field of it, whole: values as JSON, in which no
+ * line break can begin a line of its own. SLICE_NONE: that is more than a form can show. */
+static slice show_call(struct api_request *request, const struct mcp_asking *asking)
+{
+    const struct exec_outcome *out = exec_outcome_of(request->state);
+    const struct json *input = asking->input;
+    struct arena *arena = &request->op.arena;
+    slice sent = json_scan_get(exec_summary_of(request->state), SLICE("request"), arena);
+    struct buf form;
+    buf_init(&form, FORM_BYTES_MAX);
+    buf_printf(&form, "%.*s\n%.*s %.*s", SLICE_ARG(asking->title), SLICE_ARG(out->integration_id),
+               SLICE_ARG(out->action_id));
+    if (out->connection_id)
+        buf_printf(&form, ", with the connection %.*s (%lld)",
+                   SLICE_ARG(json_excerpt(out->connection_label, arena)),
+                   (long long)out->connection_id);
+    buf_append_char(&form, '\n');
+    buf_append(&form, json_scan_str(json_scan_get(sent, SLICE("method"), arena), arena));
+    buf_append_char(&form, ' ');
+    buf_append(&form, json_scan_str(json_scan_get(sent, SLICE("url"), arena), arena));
+    for (uint32_t i = 0; i < input->count; i++) {
+        slice name = json_str(&input->as.members[i].key);
+        if (name.len > JSON_EXCERPT_BYTES_MAX) {
+            buf_deinit(&form);
+            return SLICE_NONE;
+        }
+        buf_printf(&form, "\n%.*s: ", SLICE_ARG(json_excerpt(name, arena)));
+        json_write(&form, &input->as.members[i].value);
+    }
+    return arena_take(arena, &form);
+}
+
+static void put_confirmation(struct json_writer *w, slice message)
+{
+    mcp_form_open(w, SLICE("confirmation"), message);
+    json_member_raw(w, "requestedSchema",
+                    SLICE("{\"type\":\"object\",\"properties\":{"
+                          "\"confirm\":{\"type\":\"boolean\",\"title\":\"Do this now\"}},"
+                          "\"required\":[\"confirm\"]}"));
+    mcp_form_close(w);
+}
+
+/* A call of which not every field can be displayed is not asked about. */
+static enum op_result ask(struct api_request *request, const struct mcp_message *message)
+{
+    struct mcp_asking *asking = message->asking;
+    struct mcp_result result;
+    slice text = show_call(request, asking);
+    if (!text.ptr)
+        return refuse_large(request);
+    asking->state.connection_id = exec_outcome_of(request->state)->connection_id;
+    random_kernel(asking->state.nonce, sizeof(asking->state.nonce));
+    asking->state.is_confirmation = true;
+    asking->state.filled = mcp_missing_text(request, message);
+    slice state = mcp_state_seal(request, &asking->state);
+    if (!state.ptr)
+        return message->filled ? refuse_large(request) : api_reply_no_memory(request);
+    mcp_result_begin_as(&result, message, "input_required", text.len * 2);
+    put_confirmation(&result.w, text);
+    json_member_str(&result.w, "requestState", state);
+    return mcp_result_send(request, message, &result);
+}
+
+/* ---- asking ---- */
+
+static enum op_result finish_ask(struct api_request *request)
+{
+    const struct exec_outcome *out = exec_outcome_of(request->state);
+    if (out->reason != EXEC_SUCCEEDED || !out->is_dry_run)
+        return mcp_run_reply(request);
+    return ask(request, request->outer);
+}
+
+enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_request *wanted)
+{
+    struct mcp_message *message = request->outer;
+    const struct catalog_action *action = mcp_wanted_action(request, wanted);
+    struct mcp_asking *asking = ARENA_NEW(&request->op.arena, struct mcp_asking);
+    struct exec_request dry = *wanted;
+    ASSERT(action && !wanted->is_dry_run);
+    if (!asking)
+        return api_reply_no_memory(request);
+    if (!mcp_state_digest(wanted, action, asking->state.call))
+        return refuse_large(request);
+    asking->input = wanted->input;
+    asking->title = arena_dup(&request->op.arena, action->title); /* a reload may drop it */
+    message->asking = asking;
+    dry.is_dry_run = true;
+    dry.is_confirmed = false;
+    request->state = exec_start(request->api->config.exec, &dry, &request->op);
+    return request->state ? api_execution_wait(request, finish_ask) : api_reply_no_memory(request);
+}
+
+/* ---- the answer ---- */
+
+/* "accept" with the box ticked. What has not been answered at all is asked again. */
+enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_NO };
+
+static enum answer answer_of(const struct mcp_message *message)
+{
+    const struct json *given = JSON_GET(message->answers, "confirmation");
+    const struct json *box = JSON_GET(JSON_GET(given, "content"), "confirm");
+    slice action = json_get_str(given, SLICE("action"));
+    if (slice_eq_cstr(action, "decline") || slice_eq_cstr(action, "cancel"))
+        return ANSWER_NO;
+    if (!slice_eq_cstr(action, "accept") || !json_is(box, JSON_BOOL))
+        return ANSWER_NONE;
+    return box->as.boolean ? ANSWER_YES : ANSWER_NO;
+}
+
+static enum op_result refuse_state(struct api_request *request, const struct mcp_message *message,
+                                   const char *why)
+{
+    return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                           "requestState %s: nothing was run. Call the tool again without it", why);
+}
+
+/* The nonce as a key that no client can guess: a state that is used again finds the first run. */
+static slice key_of(struct api_request *request, const struct mcp_state *state)
+{
+    struct buf text;
+    buf_init(&text, 64);
+    buf_append_cstr(&text, "mcp-");
+    encode_hex(&text, slice_of(state->nonce, MCP_NONCE_LEN));
+    return arena_take(&request->op.arena, &text);
+}
+
+static enum op_result finish_no(struct api_request *request)
+{
+    static const uint8_t spent[IDEMPOTENCY_FINGERPRINT_LEN];
+    struct claim_outcome found;
+    int status = store_claim_result(&request->query, &found);
+    if (status != OK)
+        return api_reply_database(request, status);
+    if (memcmp(found.fingerprint, spent, sizeof(spent)) != 0)
+        return api_reply_error(request, 409,
+                               "This was agreed to before, so it was run or is running: the answer "
+                               "no came too late");
+    return api_reply_error(request, 409,
+                           "The person did not agree, and nothing was done. Do not try again "
+                           "unless they ask for it");
+}
+
+/* The key is bound to nothing for as long as the state could be accepted: its fingerprint, of
+ * zeros, is no call's. */
+static enum op_result take_no(struct api_request *request, const struct exec_request *wanted)
+{
+    struct claim *claim = ARENA_NEW(&request->op.arena, struct claim);
+    if (!claim)
+        return api_reply_no_memory(request);
+    *claim = (struct claim){
+        .account_id = request->grant.account_id,
+        .key = wanted->idempotency_key,
+        .execution_id = uuid_v7(),
+        .integration_id = wanted->integration_id,
+        .action_id = wanted->action_id,
+        .started_at = clock_wall_us(),
+    };
+    claim->expires_at = claim->started_at + MCP_STATE_MS * 1000LL;
+    store_claim_spend(request->api->config.pool, &request->query, &request->op, claim);
+    return api_wait(request, finish_no);
+}
+
+enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message *message,
+                                struct exec_request *wanted)
+{
+    const struct catalog_action *action = mcp_wanted_action(request, wanted);
+    struct mcp_state state;
+    uint8_t call[32];
+    if (!mcp_state_open(request, message->state, &state))
+        return refuse_state(request, message, "is not valid, or older than 10 minutes");
+    if (!action || !mcp_missing_restore(request, message, state.filled, wanted))
+        return refuse_state(request, message, "is of another call");
+    if (!mcp_state_digest(wanted, action, call) || memcmp(call, state.call, sizeof(call)) != 0)
+        return refuse_state(request, message, "is of another call");
+    if (!state.is_confirmation)
+        return OP_NEXT;
+    enum answer answer = answer_of(message);
+    if (answer == ANSWER_NONE)
+        return mcp_confirm_ask(request, wanted);
+    message->is_agreed = wanted->is_confirmed = true;
+    wanted->connection_id = state.connection_id;
+    if (!wanted->idempotency_key.ptr)
+        wanted->idempotency_key = key_of(request, &state);
+    if (!wanted->idempotency_key.ptr)
+        return api_reply_no_memory(request);
+    return answer == ANSWER_YES ? OP_NEXT : take_no(request, wanted);
+}

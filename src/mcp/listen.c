@@ -1,0 +1,425 @@
+/*
+ * Subscriptions; see listen.h. The op is in one of three states: the flows are looked up (before
+ * the stream has begun), one of them is loaded (`load`), or it sleeps. Callbacks store a fact and
+ * wake it. It sends one notification a turn: a task may be large.
+ */
+#include "mcp/listen.h"
+
+#include "flow/load.h"
+#include "mcp/mcp.h"
+#include "mcp/stream.h"
+#include "mcp/task.h"
+
+enum {
+    STREAM_MS_MAX = 60 * 60 * 1000,
+    HEARTBEAT_MS = 15000,    /* a comment line, so that proxies do not end an idle stream */
+    SLOW_BYTES = 256 * 1024, /* with so much pending, the next one waits for a heartbeat */
+    RETRY_AFTER_MS = 5000,
+    NOTE_ARENA_BYTES_MAX = 256 * 1024 * 1024,
+};
+
+static const slice flow_uri = SLICE_INIT("sluice://flows/");
+
+/* A flow that was named. */
+struct topic {
+    struct listening *listening;
+    slice name; /* as the client wrote it: a URI, or the id of a task */
+    struct uuid id;
+    bool is_task;
+    bool is_found;    /* it is one of this account's */
+    bool is_notified; /* of a change that is not sent yet */
+    struct flow_watch watch;
+    struct pg_query query;
+};
+
+struct listening {
+    struct list link; /* among all of this process */
+    struct api_request *request;
+    struct topic *topics;
+    size_t count;
+    struct topic *loading;  /* with load */
+    struct flow_load *load; /* under way, or just done */
+    struct op_timer timer;
+    struct vault_guard guard;
+    uint64_t until_ns;
+    bool wants_tools, are_tools_changed;
+    bool is_refused; /* the key, meanwhile */
+};
+
+/* ---- what wakes it ---- */
+
+static void on_refused(struct vault_guard *guard)
+{
+    struct listening *listening = CONTAINER_OF(guard, struct listening, guard);
+    listening->is_refused = true;
+    op_sleep_stop(&listening->timer);
+}
+
+static void on_change(struct flow_watch *watch)
+{
+    struct topic *topic = CONTAINER_OF(watch, struct topic, watch);
+    topic->is_notified = true;
+    op_sleep_stop(&topic->listening->timer);
+}
+
+void mcp_listeners_init(struct mcp_listeners *listeners)
+{
+    list_init(&listeners->all);
+}
+
+void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct uuid *account_id)
+{
+    LIST_EACH(&listeners->all, struct listening, listening, link) {
+        if (!listening->wants_tools ||
+            (account_id && !uuid_eq(listening->request->grant.account_id, *account_id)))
+            continue;
+        listening->are_tools_changed = true;
+        op_sleep_stop(&listening->timer);
+    }
+}
+
+void mcp_listeners_wake(struct mcp_listeners *listeners)
+{
+    LIST_EACH(&listeners->all, struct listening, listening, link)
+        op_sleep_stop(&listening->timer);
+}
+
+/* Before the end: callbacks must not reach an op that ends. */
+static void stop_listening(struct listening *listening)
+{
+    for (size_t i = 0; i < listening->count; i++)
+        flow_watch_remove(&listening->topics[i].watch);
+    vault_guard_stop(&listening->guard);
+    if (listening->link.next)
+        list_unlink(&listening->link);
+}
+
+/* ---- what it sends ---- */
+
+static void put_subscription(struct json_writer *w, const struct api_request *request)
+{
+    const struct mcp_message *message = request->outer;
+    json_member_open(w, "_meta", '{');
+    json_member(w, MCP_SUBSCRIPTION, message->id);
+    json_close(w, '}');
+}
+
+static void begin_note(struct mcp_result *note, const struct api_request *request,
+                       const char *method)
+{
+    mcp_notification_begin(note, method);
+    put_subscription(&note->w, request);
+}
+
+static void put_accepted(struct json_writer *w, const struct listening *listening, bool are_tasks)
+{
+    bool is_open = false;
+    for (size_t i = 0; i < listening->count; i++) {
+        const struct topic *topic = &listening->topics[i];
+        if (!topic->is_found || topic->is_task != are_tasks)
+            continue;
+        if (!is_open)
+            json_member_open(w, are_tasks ? "taskIds" : "resourceSubscriptions", '[');
+        is_open = true;
+        json_put_str(w, topic->name);
+    }
+    if (is_open)
+        json_close(w, ']');
+}
+
+static bool send_acknowledgement(struct listening *listening)
+{
+    struct mcp_result note;
+    begin_note(&note, listening->request, "notifications/subscriptions/acknowledged");
+    json_member_open(&note.w, "notifications", '{');
+    if (listening->wants_tools)
+        json_member_bool(&note.w, "toolsListChanged", true);
+    put_accepted(&note.w, listening, false);
+    put_accepted(&note.w, listening, true);
+    json_close(&note.w, '}');
+    return mcp_notification_send(listening->request, &note);
+}
+
+static bool send_tools_changed(struct listening *listening)
+{
+    struct mcp_result note;
+    listening->are_tools_changed = false;
+    begin_note(&note, listening->request, "notifications/tools/list_changed");
+    return mcp_notification_send(listening->request, &note);
+}
+
+static bool send_updated(struct listening *listening, const struct topic *topic)
+{
+    struct mcp_result note;
+    begin_note(&note, listening->request, "notifications/resources/updated");
+    json_member_str(&note.w, "uri", topic->name);
+    return mcp_notification_send(listening->request, &note);
+}
+
+/* In an arena of its own: the request's grows until the stream ends. */
+static bool send_task(struct listening *listening, struct topic *topic,
+                      const struct flow_view *view)
+{
+    struct mcp_result note;
+    struct arena arena;
+    topic->watch.rev = view->rev;
+    arena_init(&arena, NOTE_ARENA_BYTES_MAX);
+    begin_note(&note, listening->request, "notifications/tasks");
+    mcp_task_put(&note.w, listening->request, &arena, view->text);
+    bool is_sent = mcp_notification_send(listening->request, &note);
+    arena_deinit(&arena);
+    return is_sent;
+}
+
+/* ---- the end ---- */
+
+static enum op_result end_listening(struct api_request *request)
+{
+    const struct mcp_message *message = request->outer;
+    struct mcp_result result;
+    ASSERT(message->is_subscription);
+    stop_listening(request->state);
+    mcp_result_begin(&result, message, 256);
+    return mcp_result_send(request, message, &result);
+}
+
+static enum op_result end_refused(struct api_request *request)
+{
+    stop_listening(request->state);
+    return mcp_reply_error(request, request->outer, 401, MCP_INVALID_REQUEST, SLICE_NONE, "%s",
+                           API_KEY_REFUSED_TEXT);
+}
+
+static void gone_listening(struct api_request *request)
+{
+    stop_listening(request->state);
+    op_cancel(&request->op);
+}
+
+/* ---- while it is open ---- */
+
+static api_step go_on;
+
+static enum op_result rest(struct listening *listening, uint64_t ms, const char *what)
+{
+    op_sleep(&listening->request->op, &listening->timer, ms, what);
+    return api_wait(listening->request, go_on);
+}
+
+static struct topic *next_notified(struct listening *listening)
+{
+    for (size_t i = 0; i < listening->count; i++)
+        if (listening->topics[i].is_found && listening->topics[i].is_notified)
+            return &listening->topics[i];
+    return NULL;
+}
+
+/* A flow past its retention, or one that was never this account's. */
+static void drop_topic(struct topic *topic)
+{
+    topic->is_found = false;
+    flow_watch_remove(&topic->watch);
+}
+
+/* After one notification the next one has a turn of its own. */
+static enum op_result sent(struct listening *listening, bool is_sent)
+{
+    if (!is_sent)
+        return end_listening(listening->request);
+    bool has_more = listening->are_tools_changed || next_notified(listening);
+    return rest(listening, has_more ? 0 : HEARTBEAT_MS, "a change");
+}
+
+static enum op_result start_task_load(struct listening *listening, struct topic *topic)
+{
+    struct api_request *request = listening->request;
+    listening->load = flow_load_start_view(request->api->config.flow, request->grant.account_id,
+                                           topic->id, &request->op);
+    listening->loading = topic;
+    if (listening->load)
+        return api_wait(request, go_on);
+    topic->is_notified = true;
+    return rest(listening, HEARTBEAT_MS, "memory");
+}
+
+/* A change that this process made brings its view along; one of another process is loaded. */
+static enum op_result send_topic(struct listening *listening, struct topic *topic)
+{
+    bool is_gone = topic->watch.news_rev == INT64_MAX;
+    struct flow_view *view = flow_watch_take_view(&topic->watch);
+    bool is_sent = true;
+    topic->is_notified = false;
+    if (topic->is_task && !view && !is_gone)
+        return start_task_load(listening, topic);
+    if (is_gone)
+        drop_topic(topic);
+    else if (topic->is_task)
+        is_sent = view->rev <= topic->watch.rev || send_task(listening, topic, view);
+    else
+        is_sent = send_updated(listening, topic);
+    if (!is_gone && !topic->is_task)
+        topic->watch.rev = topic->watch.news_rev;
+    flow_view_unref(view);
+    return sent(listening, is_sent);
+}
+
+static enum op_result finish_task_load(struct listening *listening)
+{
+    struct topic *topic = listening->loading;
+    struct flow_load *load = listening->load;
+    listening->load = NULL;
+    if (load->status == ERR_NOTFOUND)
+        drop_topic(topic);
+    else if (load->status != OK || !load->view) /* the database is unreachable: later */
+        topic->is_notified = true;
+    else if (load->view->rev > topic->watch.rev)
+        return sent(listening, send_task(listening, topic, load->view));
+    return rest(listening, load->status == OK && next_notified(listening) ? 0 : HEARTBEAT_MS,
+                "a change");
+}
+
+static enum op_result go_on(struct api_request *request)
+{
+    struct listening *listening = request->state;
+    if (listening->is_refused)
+        return end_refused(request);
+    if (loop_now_ns(request->op.loop) >= listening->until_ns ||
+        http_server_is_draining(request->exchange->server))
+        return end_listening(request);
+    if (listening->load)
+        return finish_task_load(listening);
+    if (http_reply_pending(request->exchange) > SLOW_BYTES)
+        return rest(listening, HEARTBEAT_MS, "a client that reads slowly");
+    if (listening->are_tools_changed)
+        return sent(listening, send_tools_changed(listening));
+    struct topic *topic = next_notified(listening);
+    if (topic)
+        return send_topic(listening, topic);
+    bool is_alive = http_reply_chunk(request->exchange, SLICE(": still here\n\n")) == OK;
+    return sent(listening, is_alive);
+}
+
+/* ---- its beginning ---- */
+
+/* The watches were added before the flows were looked up: no change in between is missed. Each task
+ * is sent as it is now, since it may have changed before this request came. */
+static enum op_result begin_listening(struct api_request *request)
+{
+    struct listening *listening = request->state;
+    for (size_t i = 0; i < listening->count; i++) {
+        struct topic *topic = &listening->topics[i];
+        int64_t rev;
+        int status = store_rev_result(&topic->query, &rev);
+        topic->is_found = status == OK;
+        if (status == ERR_NOTFOUND)
+            drop_topic(topic);
+        else if (status != OK) {
+            stop_listening(listening);
+            return api_reply_database(request, status);
+        } else if (topic->is_task)
+            topic->is_notified = true;
+        else {
+            topic->watch.rev = rev;
+            topic->is_notified = topic->is_notified && topic->watch.news_rev > rev;
+        }
+    }
+    if (listening->is_refused)
+        return end_refused(request);
+    mcp_stream_begin(request);
+    return sent(listening, send_acknowledgement(listening));
+}
+
+static void watch_topics(struct api_request *request, struct listening *listening)
+{
+    for (size_t i = 0; i < listening->count; i++) {
+        struct topic *topic = &listening->topics[i];
+        topic->listening = listening;
+        topic->watch = (struct flow_watch){.account_id = request->grant.account_id,
+                                           .flow_id = topic->id,
+                                           .wants_view = topic->is_task,
+                                           .on_change = on_change};
+        flow_watch_add(request->api->config.flow, &topic->watch);
+        store_flow_rev(request->api->config.pool, &topic->query, &request->op,
+                       request->grant.account_id, topic->id);
+    }
+}
+
+static bool has_too_many(const struct api_request *request)
+{
+    size_t count = 0;
+    LIST_EACH(&request->api->config.mcp_listeners->all, struct listening, listening, link)
+        count += uuid_eq(listening->request->grant.account_id, request->grant.account_id);
+    return count >= MCP_LISTENERS_MAX;
+}
+
+static enum op_result start_listening(struct api_request *request, struct listening *listening)
+{
+    struct mcp_message *message = request->outer;
+    if (listening->count > 0 && !api_may(request, SCOPE_READ, NULL))
+        return api_refuse_scope(request, SCOPE_READ);
+    if (has_too_many(request)) {
+        api_reply_retry_after(request, RETRY_AFTER_MS);
+        return mcp_reply_error(request, message, 429, MCP_INVALID_REQUEST, SLICE_NONE,
+                               "An account may have %d subscriptions open: close one first",
+                               MCP_LISTENERS_MAX);
+    }
+    message->is_subscription = true;
+    request->state = listening;
+    request->on_gone = gone_listening;
+    listening->request = request;
+    listening->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
+    list_init(&listening->link);
+    list_push_back(&request->api->config.mcp_listeners->all, &listening->link);
+    listening->guard.on_refused = on_refused;
+    vault_guard_start(request->api->config.auth, &listening->guard, &request->check.caller);
+    watch_topics(request, listening);
+    return listening->count > 0 ? api_wait(request, begin_listening) : begin_listening(request);
+}
+
+/* ---- the filter ---- */
+
+/* Adds what a list names; a name that can be none of a flow's is left out. false: it is not a list
+ * of strings, or there are too many. */
+static bool read_topics(struct listening *listening, const struct json *names, slice prefix)
+{
+    if (names && (names->type != JSON_ARRAY || names->count > MCP_TOPICS_MAX - listening->count))
+        return false;
+    for (uint32_t i = 0; names && i < names->count; i++) {
+        slice name = json_str(&names->as.items[i]);
+        struct topic *topic = &listening->topics[listening->count];
+        if (!name.ptr)
+            return false;
+        if (!slice_starts_with(name, prefix) ||
+            !uuid_parse(slice_from(name, prefix.len), &topic->id))
+            continue;
+        topic->name = name;
+        topic->is_task = prefix.len == 0;
+        listening->count++;
+    }
+    return true;
+}
+
+enum op_result mcp_listen(struct api_request *request, const struct mcp_message *message)
+{
+    const struct json *filter = JSON_GET(message->params, "notifications");
+    const struct json *tools = JSON_GET(filter, "toolsListChanged");
+    const struct json *tasks = JSON_GET(filter, "taskIds");
+    struct listening *listening = ARENA_NEW(&request->op.arena, struct listening);
+    if (listening)
+        listening->topics = ARENA_ARRAY(&request->op.arena, struct topic, MCP_TOPICS_MAX);
+    if (!listening || !listening->topics)
+        return api_reply_no_memory(request);
+    if (tasks && !message->has_tasks)
+        return mcp_refuse_without_tasks(request, message);
+    if (!json_is(filter, JSON_OBJECT) || (tools && tools->type != JSON_BOOL) ||
+        !read_topics(listening, JSON_GET(filter, "resourceSubscriptions"), flow_uri) ||
+        !read_topics(listening, tasks, SLICE("")))
+        return mcp_reply_error(
+            request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+            "params.notifications must be an object: toolsListChanged is true or "
+            "false, resourceSubscriptions and taskIds are lists of strings, of "
+            "%d together at most",
+            MCP_TOPICS_MAX);
+    listening->wants_tools = tools && tools->as.boolean;
+    return start_listening(request, listening);
+}

@@ -1,0 +1,30 @@
+/*
+ * mcp: the Model Context Protocol endpoint, POST /mcp (README.md of this folder), for agents that
+ * take tools from it. Both eras of the protocol are served on it, without sessions: a request with
+ * the members of 2026-07-28 in its _meta, and one of the revisions before, which begin with
+ * initialize.
+ *
+ * It has no engine of its own. A tool is run by the endpoint of the API that does the same (api/
+ * request.h: the same key, rate, memory, scopes and checks), whose reply becomes the tool's result.
+ */
+#ifndef MCP_MCP_H
+#define MCP_MCP_H
+
+#include "base/id.h"
+#include "base/list.h"
+#include "http/router.h"
+
+/* For api_config. */
+const struct http_route *mcp_routes(size_t *count);
+
+/* The subscriptions that are open in this process (listen.h). */
+struct mcp_listeners {
+    struct list all;
+};
+void mcp_listeners_init(struct mcp_listeners *listeners);
+/* The tools of an account may have changed, or what is connected; NULL: of all accounts. */
+void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct uuid *account_id);
+/* After the server has begun to drain: they end at once. */
+void mcp_listeners_wake(struct mcp_listeners *listeners);
+
+#endif

@@ -1,0 +1,391 @@
+/*
+ * JSON-RPC 2.0 as MCP has it, in both eras; see message.h. The headers of 2026-07-28 repeat parts
+ * of the body, so that a proxy can route by them: a request in which they differ is refused, or a
+ * proxy would have let pass another call than the one that runs.
+ */
+#include "mcp/message.h"
+
+#include "base/encode.h"
+#include "base/version.h"
+#include "json/scan.h"
+#include "mcp/stream.h"
+
+enum { RESULT_BYTES_MAX = 128 * 1024 * 1024, NAME_BYTES_MAX = 8 * 1024 };
+
+#define META_VERSION "io.modelcontextprotocol/protocolVersion"
+#define META_CLIENT  "io.modelcontextprotocol/clientCapabilities"
+#define META_SERVER  "io.modelcontextprotocol/serverInfo"
+
+static const char *const versions[] = {MCP_MODERN, MCP_LEGACY, "2025-06-18", "2025-03-26"};
+
+bool mcp_version_is_legacy(slice version)
+{
+    for (size_t i = 1; i < ARRAY_LEN(versions); i++)
+        if (slice_eq_cstr(version, versions[i]))
+            return true;
+    return false;
+}
+
+void mcp_put_versions(struct json_writer *w)
+{
+    json_open(w, '[');
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++)
+        json_put_str(w, slice_cstr(versions[i]));
+    json_close(w, ']');
+}
+
+/* version, trace, parent and flags in lower-case hex; later versions may have more behind them. */
+bool mcp_is_traceparent(slice text)
+{
+    static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
+    size_t len = sizeof(form) - 1;
+    if (text.len < len || slice_starts_with(text, SLICE("ff")) ||
+        (text.len > len && (slice_starts_with(text, SLICE("00")) || text.ptr[len] != '-')))
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text.ptr[i];
+        bool is_hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+        if (form[i] == 'h' ? !is_hex : c != '-')
+            return false;
+    }
+    return memcmp(text.ptr + 3, "00000000000000000000000000000000", 32) != 0 &&
+           memcmp(text.ptr + 36, "0000000000000000", 16) != 0;
+}
+
+/* ---- errors ---- */
+
+/* text: in the form that an envelope would give. */
+static enum op_result send_response(struct api_request *request, const struct mcp_message *message,
+                                    unsigned status, slice text)
+{
+    request->envelope = NULL;
+    return message && message->is_streaming ? mcp_stream_end(request, text)
+                                            : api_reply(request, status, text);
+}
+
+/* sentence: a JSON string. */
+static enum op_result reply_error(struct api_request *request, const struct mcp_message *message,
+                                  unsigned status, enum mcp_code code, slice sentence, slice data)
+{
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, RESULT_BYTES_MAX);
+    json_open(w, '{');
+    json_member_str(w, "jsonrpc", SLICE("2.0"));
+    if (message && message->id)
+        json_member(w, "id", message->id);
+    json_member_open(w, "error", '{');
+    json_member_i64(w, "code", code);
+    json_member_raw(w, "message", sentence);
+    if (data.ptr)
+        json_member_raw(w, "data", data);
+    json_close(w, '}');
+    json_close(w, '}');
+    slice reply = json_text_take(&text, &request->op.arena);
+    if (reply.ptr)
+        return send_response(request, message, status, reply);
+    request->envelope = NULL;
+    return api_reply_error(request, 500, "Internal error");
+}
+
+enum op_result mcp_reply_error(struct api_request *request, const struct mcp_message *message,
+                               unsigned status, enum mcp_code code, slice data, const char *fmt,
+                               ...)
+{
+    struct buf text;
+    va_list args;
+    va_start(args, fmt);
+    slice sentence = arena_vprintf(&request->op.arena, fmt, args);
+    va_end(args);
+    buf_init(&text, RESULT_BYTES_MAX);
+    json_write_str(&text, sentence.ptr ? sentence : SLICE("Out of memory"));
+    slice quoted = arena_take(&request->op.arena, &text);
+    return reply_error(request, message, status, code, quoted.ptr ? quoted : SLICE("\"\""), data);
+}
+
+enum op_result mcp_refuse_without_tasks(struct api_request *request,
+                                        const struct mcp_message *message)
+{
+    return mcp_reply_error(
+        request, message, 400, MCP_MISSING_CAPABILITY,
+        SLICE("{\"requiredCapabilities\":{\"extensions\":{\"" MCP_TASKS "\":{}}}}"),
+        "Missing required client capability: extensions[\"" MCP_TASKS "\"]");
+}
+
+/* json_text is {"error": "..."}: a refusal by the steps that come before every endpoint. */
+static enum op_result refuse(struct api_request *request, unsigned status, slice json_text,
+                             struct op *owner)
+{
+    slice sentence = json_scan_get(json_text, SLICE("error"), &request->op.arena);
+    enum mcp_code code = status >= 500                     ? MCP_INTERNAL_ERROR
+                         : status == 400 && !request->body ? MCP_PARSE_ERROR
+                                                           : MCP_INVALID_REQUEST;
+    (void)owner;
+    return reply_error(request, request->outer, status, code,
+                       sentence.ptr ? sentence : SLICE("\"Internal error\""), SLICE_NONE);
+}
+
+const struct api_envelope mcp_refusal = {.reply = refuse};
+
+/* ---- results ---- */
+
+void mcp_result_begin_as(struct mcp_result *result, const struct mcp_message *message,
+                         const char *type, size_t reserve)
+{
+    struct json_writer *w = &result->w;
+    buf_init(&result->text, RESULT_BYTES_MAX);
+    (void)buf_reserve(&result->text, reserve);
+    json_begin(w, &result->text);
+    json_open(w, '{');
+    json_member_str(w, "jsonrpc", SLICE("2.0"));
+    json_member(w, "id", message->id);
+    json_member_open(w, "result", '{');
+    if (message->is_modern)
+        json_member_str(w, "resultType", slice_cstr(type));
+}
+
+void mcp_result_begin(struct mcp_result *result, const struct mcp_message *message, size_t reserve)
+{
+    mcp_result_begin_as(result, message, "complete", reserve);
+}
+
+void mcp_result_put_caching(struct mcp_result *result, const struct mcp_message *message,
+                            int64_t ttl_ms)
+{
+    if (!message->is_modern)
+        return;
+    json_member_i64(&result->w, "ttlMs", ttl_ms);
+    json_member_str(&result->w, "cacheScope", SLICE("private"));
+}
+
+void mcp_form_open(struct json_writer *w, slice key, slice message)
+{
+    json_member_open(w, "inputRequests", '{');
+    json_key_slice(w, key);
+    json_open(w, '{');
+    json_member_str(w, "method", SLICE("elicitation/create"));
+    json_member_open(w, "params", '{');
+    json_member_str(w, "mode", SLICE("form"));
+    json_member_str(w, "message", message);
+}
+
+void mcp_form_close(struct json_writer *w)
+{
+    json_close(w, '}');
+    json_close(w, '}');
+    json_close(w, '}');
+}
+
+enum op_result mcp_result_send(struct api_request *request, const struct mcp_message *message,
+                               struct mcp_result *result)
+{
+    struct json_writer *w = &result->w;
+    if (message->is_modern) {
+        json_member_open(w, "_meta", '{');
+        json_member_open(w, META_SERVER, '{');
+        json_member_str(w, "name", SLICE("sluice"));
+        json_member_str(w, "version", SLICE(SLUICE_VERSION));
+        json_close(w, '}');
+        if (message->is_subscription)
+            json_member(w, MCP_SUBSCRIPTION, message->id);
+        json_close(w, '}');
+    }
+    json_close(w, '}');
+    json_close(w, '}');
+    ASSERT(!request->frame.is_answered);
+    slice text = arena_take(&request->op.arena, &result->text);
+    if (!text.ptr)
+        return mcp_reply_error(request, message, 500, MCP_INTERNAL_ERROR, SLICE_NONE,
+                               "Internal error");
+    return send_response(request, message, 200, text);
+}
+
+/* ---- the headers ---- */
+
+/* The one field of that name, decoded where it is =?base64?...?=. SLICE_NONE: it is absent, there
+ * are several, or it is malformed. */
+static slice header_value(struct api_request *request, slice name)
+{
+    const struct http_head *head = &request->exchange->head;
+    slice value = http_request_header(request->exchange, name);
+    struct buf text;
+    if (http_header_count(head->headers, head->header_count, name) != 1)
+        return SLICE_NONE;
+    if (!slice_starts_with(value, SLICE("=?base64?")) || !slice_ends_with(value, SLICE("?=")))
+        return value;
+    value = slice_from(value, 9);
+    buf_init(&text, NAME_BYTES_MAX);
+    int status = decode_base64(&text, slice_first(value, value.len - 2));
+    slice decoded = arena_take(&request->op.arena, &text);
+    return status == OK ? decoded : SLICE_NONE;
+}
+
+/* Whether the header says the same as the body. false: answered. */
+static bool is_as_header(struct api_request *request, const struct mcp_message *message,
+                         const char *name, slice wanted)
+{
+    slice value = header_value(request, slice_cstr(name));
+    struct arena *arena = &request->op.arena;
+    if (value.ptr && slice_eq(value, wanted))
+        return true;
+    if (value.ptr)
+        (void)mcp_reply_error(request, message, 400, MCP_HEADER_MISMATCH, SLICE_NONE,
+                              "Header mismatch: %s is \"%.*s\", the body has \"%.*s\"", name,
+                              SLICE_ARG(json_excerpt(value, arena)),
+                              SLICE_ARG(json_excerpt(wanted, arena)));
+    else
+        (void)mcp_reply_error(request, message, 400, MCP_HEADER_MISMATCH, SLICE_NONE,
+                              "Header mismatch: %s must be there once, with \"%.*s\" as the body "
+                              "has it",
+                              name, SLICE_ARG(json_excerpt(wanted, arena)));
+    return false;
+}
+
+/* ---- the message ---- */
+
+/* With the versions that there are, so that the client may choose one. Returns false, for a
+ * caller's return. */
+static bool refuse_version(struct api_request *request, const struct mcp_message *message,
+                           slice version)
+{
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, NAME_BYTES_MAX);
+    json_open(w, '{');
+    json_key(w, "supported");
+    mcp_put_versions(w);
+    json_member_str(w, "requested", json_excerpt(version, &request->op.arena));
+    json_close(w, '}');
+    slice data = json_text_take(&text, &request->op.arena);
+    (void)mcp_reply_error(request, message, 400, MCP_UNSUPPORTED_VERSION, data,
+                          "Unsupported protocol version");
+    return false;
+}
+
+static bool refuse_meta(struct api_request *request, const struct mcp_message *message,
+                        const char *name, const char *kind)
+{
+    (void)mcp_reply_error(request, message, 400, MCP_INVALID_PARAMS, SLICE_NONE,
+                          "params._meta must have \"%s\", %s", name, kind);
+    return false;
+}
+
+/* What a request of 2026-07-28 must have. false: answered. */
+static bool read_modern(struct api_request *request, struct mcp_message *message)
+{
+    message->is_modern = true;
+    message->capabilities = json_get(message->meta, SLICE(META_CLIENT));
+    if (!json_is(message->capabilities, JSON_OBJECT))
+        return refuse_meta(request, message, META_CLIENT, "an object");
+    const struct json *elicitation = JSON_GET(message->capabilities, "elicitation");
+    const struct json *url = JSON_GET(elicitation, "url"), *form = JSON_GET(elicitation, "form");
+    message->has_forms = json_is(elicitation, JSON_OBJECT) && (form || !url);
+    message->has_urls = url != NULL;
+    message->has_tasks = json_is(
+        json_get(JSON_GET(message->capabilities, "extensions"), SLICE(MCP_TASKS)), JSON_OBJECT);
+    message->state = json_get_str(message->params, SLICE("requestState"));
+    message->answers = JSON_GET(message->params, "inputResponses");
+    if (!is_as_header(request, message, "Mcp-Method", message->method))
+        return false;
+    return !message->name.ptr || is_as_header(request, message, "Mcp-Name", message->name);
+}
+
+/* By the version that the body names, else by the header's: only 2026-07-28 has the former, and
+ * before 2025-06-18 there was none of them. false: answered. */
+static bool read_version(struct api_request *request, struct mcp_message *message)
+{
+    slice header = http_request_header(request->exchange, SLICE("MCP-Protocol-Version"));
+    const struct json *named = json_get(message->meta, SLICE(META_VERSION));
+    if (!named) {
+        if (!header.ptr || mcp_version_is_legacy(header))
+            return true;
+        if (slice_eq_cstr(header, MCP_MODERN))
+            return refuse_meta(request, message, META_VERSION, "a string");
+        return refuse_version(request, message, header);
+    }
+    slice version = json_str(named);
+    if (!version.ptr)
+        return refuse_meta(request, message, META_VERSION, "a string");
+    if (!is_as_header(request, message, "MCP-Protocol-Version", version))
+        return false;
+    if (mcp_version_is_legacy(version))
+        return true;
+    return slice_eq_cstr(version, MCP_MODERN) ? read_modern(request, message)
+                                              : refuse_version(request, message, version);
+}
+
+/* What the header Mcp-Name repeats. */
+static const struct {
+    const char *method, *member;
+} named[] = {
+    {"tools/call", "name"},     {"resources/read", "uri"},  {"tasks/get", "taskId"},
+    {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"},
+};
+
+/* NULL: none, or the client reads no stream. */
+static const struct json *progress_token(struct api_request *request, const struct json *meta)
+{
+    const struct json *token = JSON_GET(meta, "progressToken");
+    if (!json_is(token, JSON_STRING) && !json_is(token, JSON_INT))
+        return NULL;
+    slice accepted = http_request_header(request->exchange, SLICE("Accept"));
+    return slice_find(accepted, SLICE("text/event-stream")) >= 0 ? token : NULL;
+}
+
+/* The members of JSON-RPC. An id must come back as it was sent, so it is one that every client can
+ * compare: no fraction, no null. false: answered. */
+static bool read_parts(struct api_request *request, struct mcp_message *message)
+{
+    const struct json *body = request->body, *id = JSON_GET(body, "id");
+    message->params = JSON_GET(body, "params");
+    message->method = json_get_str(body, SLICE("method"));
+    if (json_is(id, JSON_STRING) || (json_is_number(id) && (id->type == JSON_INT)))
+        message->id = id;
+    const char *wrong =
+        !slice_eq_cstr(json_get_str(body, SLICE("jsonrpc")), "2.0") ? "jsonrpc must be \"2.0\""
+        : id && !message->id       ? "id must be a string or an integer"
+        : message->method.len == 0 ? "method must be a string; responses are not taken"
+        : message->params && message->params->type != JSON_OBJECT ? "params must be an object"
+                                                                  : NULL;
+    if (!wrong) {
+        message->meta = JSON_GET(message->params, "_meta");
+        for (size_t i = 0; i < ARRAY_LEN(named); i++)
+            if (slice_eq_cstr(message->method, named[i].method))
+                message->name = json_get_str(message->params, slice_cstr(named[i].member));
+        message->progress = progress_token(request, message->meta);
+        message->progress_sent = -1;
+        return true;
+    }
+    (void)mcp_reply_error(request, message, 400, MCP_INVALID_REQUEST, SLICE_NONE, "%s", wrong);
+    return false;
+}
+
+/* The trace that the call is part of (W3C Trace Context 3.2): what _meta has goes before the
+ * header. The line joins it to the request's id, by which all other lines are found; what is
+ * malformed is ignored, as that has it. */
+static void log_trace(struct api_request *request, const struct mcp_message *message)
+{
+    slice parent = json_get_str(message->meta, SLICE("traceparent"));
+    if (!parent.ptr)
+        parent = http_request_header(request->exchange, SLICE("traceparent"));
+    if (!mcp_is_traceparent(parent))
+        return;
+    slice state = json_get_str(message->meta, SLICE("tracestate"));
+    if (!state.ptr)
+        state = http_request_header(request->exchange, SLICE("tracestate"));
+    op_log(&request->op, LOG_DEBUG, "a call of a trace", LOG_STR("method", message->method),
+           LOG_STR("name", message->name), LOG_STR("trace_id", slice_of(parent.ptr + 3, 32)),
+           LOG_STR("parent_id", slice_of(parent.ptr + 36, 16)), LOG_STR("tracestate", state));
+}
+
+struct mcp_message *mcp_message_read(struct api_request *request)
+{
+    struct mcp_message *message = ARENA_NEW(&request->op.arena, struct mcp_message);
+    if (!message) {
+        (void)api_reply_no_memory(request);
+        return NULL;
+    }
+    if (!read_parts(request, message) || !read_version(request, message))
+        return NULL;
+    log_trace(request, message);
+    request->outer = message;
+    return message;
+}

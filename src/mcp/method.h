@@ -1,0 +1,70 @@
+/*
+ * The methods, each in the file of its noun. Private to the mcp room. begin answers, or hands the
+ * request on to an endpoint of the API, whose reply an envelope then makes the method's result of.
+ */
+#ifndef MCP_METHOD_H
+#define MCP_METHOD_H
+
+#include "mcp/message.h"
+
+enum {
+    MCP_OUTPUT_BYTES =
+        32 * 1024, /* of an app's output in a result, where the caller says nothing */
+    MCP_OUTPUT_BYTES_MAX = 256 * 1024, /* the most that it may say: a result is made in one turn */
+    MCP_LIST_TTL_MS = 300000,
+    MCP_TOOLS_ITEMS_MAX = 64, /* of ?tools= */
+};
+
+enum op_result mcp_tools_list(struct api_request *request, const struct mcp_message *message);
+enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message);
+enum op_result mcp_resources_list(struct api_request *request, const struct mcp_message *message);
+enum op_result mcp_resources_templates(struct api_request *request,
+                                       const struct mcp_message *message);
+enum op_result mcp_resources_read(struct api_request *request, const struct mcp_message *message);
+enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_message *message);
+enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_message *message);
+enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_message *message);
+
+/* Runs an endpoint of the API with these arguments as its body and as its query parameters. An
+ * envelope makes the method's result of its reply. */
+enum op_result mcp_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
+                           const struct json *arguments, const struct api_envelope *envelope);
+
+/* ---- real.c: the tools of the catalog, by their own names ---- */
+
+/* Those that ?tools= names, `room` of them at most from behind `after` on, as items of an array
+ * that is open. *next: the last one that was written where more follow, else SLICE_NONE. */
+void mcp_real_tools_put(struct api_request *request, struct json_writer *w, slice after,
+                        size_t room, slice *next);
+/* The first `*` of the pattern stands for any characters. */
+bool mcp_name_is_like(slice name, slice pattern);
+/* Whether the list has no more items than that, each with one `*` at most. */
+bool mcp_real_tools_are_few(slice list);
+/* Runs it. */
+enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_message *message,
+                                  const struct json *arguments);
+/* The envelope of what ran as a tool (tools.c). */
+extern const struct api_envelope mcp_tool_result;
+/* The members of such a result, of an endpoint's reply. link: the URI of an execution that is to be
+ * named with it, or SLICE_NONE. */
+void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_text, slice link,
+                         bool is_error);
+/* Starts an execution whose outcome is the tool's result (run.c), or asks for what it needs first.
+ */
+enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);
+/* Its end: what the execution, which has ended, is answered with. */
+api_step mcp_run_reply;
+/* What an execution of the tool begins with: its output fits into a result. */
+void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
+                     struct exec_request *wanted);
+extern const struct api_endpoint mcp_run_action;
+
+#ifdef SLUICE_TEST_BUILD
+/* Answers what the conformance suite's table has (fixture.c). false: nothing of it. */
+bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *message,
+                        enum op_result *result);
+/* The capabilities that the table adds. */
+void mcp_fixture_put_abilities(struct json_writer *w);
+#endif
+
+#endif

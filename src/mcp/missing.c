@@ -1,0 +1,202 @@
+/*
+ * Forms for missing input; see missing.h. What is asked for is not checked here: the execution
+ * checks the input as a whole, whoever gave it.
+ */
+#include "mcp/missing.h"
+
+#include "catalog/catalog.h"
+
+enum { MISSING_MAX = 16, SENTENCE_BYTES_MAX = 8 * 1024 };
+
+/* The required members that the input has not; their schemas are the action's. */
+struct missing {
+    slice names[MISSING_MAX];
+    const struct json *schemas[MISSING_MAX];
+    size_t count;
+    bool is_askable; /* each is something that a form has a field for */
+};
+
+/* ---- what is missing ---- */
+
+/* The members of a schema that a form's field may have (PrimitiveSchemaDefinition). */
+static const char *const field_members[] = {"title",     "description", "default", "enum",
+                                            "minLength", "maxLength",   "minimum", "maximum"};
+
+static bool is_choice_of_strings(const struct json *choice)
+{
+    for (uint32_t i = 0; choice && i < choice->count; i++)
+        if (!json_is(&choice->as.items[i], JSON_STRING))
+            return false;
+    return true;
+}
+
+/* A password goes through no model and no form. */
+static bool is_field(const struct json *schema)
+{
+    slice type = json_get_str(schema, SLICE("type"));
+    const struct json *secret = JSON_GET(schema, "writeOnly"), *choice = JSON_GET(schema, "enum");
+    if ((json_is(secret, JSON_BOOL) && secret->as.boolean) || JSON_GET(schema, "const") ||
+        slice_eq_cstr(json_get_str(schema, SLICE("format")), "password"))
+        return false;
+    if (slice_eq_cstr(type, "string"))
+        return !choice || (json_is(choice, JSON_ARRAY) && is_choice_of_strings(choice));
+    return !choice && slice_has_word(SLICE("integer number boolean"), type);
+}
+
+/* A member that the schema has not is a mistake of the model's, perhaps in the name of one that is
+ * missing. */
+static bool has_known_names(const struct json *schema, const struct json *input)
+{
+    const struct json *properties = JSON_GET(schema, "properties");
+    for (uint32_t i = 0; i < input->count; i++)
+        if (!json_get(properties, json_str(&input->as.members[i].key)))
+            return false;
+    return true;
+}
+
+static struct missing find_missing(const struct catalog_action *action, const struct json *input)
+{
+    const struct json *schema = action->input_schema, *required = JSON_GET(schema, "required");
+    struct missing missing = {.is_askable = has_known_names(schema, input)};
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++) {
+        slice name = json_str(&required->as.items[i]);
+        if (!name.ptr || json_get(input, name))
+            continue;
+        const struct json *field = json_get(JSON_GET(schema, "properties"), name);
+        if (missing.count == MISSING_MAX || !is_field(field)) {
+            missing.is_askable = false;
+            return missing;
+        }
+        missing.names[missing.count] = name;
+        missing.schemas[missing.count++] = field;
+    }
+    return missing;
+}
+
+/* ---- the form ---- */
+
+static void put_field(struct json_writer *w, slice name, const struct json *schema)
+{
+    slice format = json_get_str(schema, SLICE("format"));
+    json_key_slice(w, name);
+    json_open(w, '{');
+    json_member(w, "type", JSON_GET(schema, "type"));
+    for (size_t i = 0; i < ARRAY_LEN(field_members); i++) {
+        const struct json *member = json_get(schema, slice_cstr(field_members[i]));
+        if (member)
+            json_member(w, field_members[i], member);
+    }
+    if (slice_has_word(SLICE("email uri date date-time"), format))
+        json_member_str(w, "format", format);
+    json_close(w, '}');
+}
+
+static void put_input_form(struct json_writer *w, const struct missing *missing, slice sentence)
+{
+    mcp_form_open(w, SLICE("input"), sentence);
+    json_member_open(w, "requestedSchema", '{');
+    json_member_str(w, "type", SLICE("object"));
+    json_member_open(w, "properties", '{');
+    for (size_t i = 0; i < missing->count; i++)
+        put_field(w, missing->names[i], missing->schemas[i]);
+    json_close(w, '}');
+    json_member_open(w, "required", '[');
+    for (size_t i = 0; i < missing->count; i++)
+        json_put_str(w, missing->names[i]);
+    json_close(w, ']');
+    json_close(w, '}');
+    mcp_form_close(w);
+}
+
+static enum op_result ask_for_input(struct api_request *request, const struct mcp_message *message,
+                                    const struct catalog_action *action,
+                                    const struct missing *missing)
+{
+    struct mcp_result result;
+    struct buf text;
+    buf_init(&text, SENTENCE_BYTES_MAX);
+    buf_printf(&text, "%.*s\n%.*s needs more input:", SLICE_ARG(action->title),
+               SLICE_ARG(action->tool_name));
+    for (size_t i = 0; i < missing->count; i++)
+        buf_printf(&text, "%s %.*s", i > 0 ? "," : "", SLICE_ARG(missing->names[i]));
+    slice sentence = arena_take(&request->op.arena, &text);
+    if (!sentence.ptr)
+        return api_reply_no_memory(request);
+    mcp_result_begin_as(&result, message, "input_required", 2048);
+    put_input_form(&result.w, missing, sentence);
+    return mcp_result_send(request, message, &result);
+}
+
+/* ---- the answer ---- */
+
+/* A copy of the input's table with those members, which it has not, behind. */
+static bool fill(struct arena *arena, const struct json *filled, struct exec_request *wanted)
+{
+    struct json *input = ARENA_NEW(arena, struct json);
+    if (!input)
+        return false;
+    *input = json_object();
+    for (uint32_t i = 0; i < wanted->input->count; i++)
+        json_object_set(arena, input, json_str(&wanted->input->as.members[i].key),
+                        wanted->input->as.members[i].value);
+    for (uint32_t i = 0; i < filled->count; i++)
+        json_object_put(arena, input, json_str(&filled->as.members[i].key),
+                        filled->as.members[i].value);
+    wanted->input = input;
+    return !arena->is_exhausted;
+}
+
+slice mcp_missing_text(struct api_request *request, const struct mcp_message *message)
+{
+    if (!message->filled)
+        return SLICE("");
+    return json_text_of(message->filled, &request->op.arena, 64 * MCP_FILLED_BYTES_MAX);
+}
+
+bool mcp_missing_restore(struct api_request *request, struct mcp_message *message, slice filled,
+                         struct exec_request *wanted)
+{
+    struct arena *arena = &request->op.arena;
+    if (filled.len == 0)
+        return true;
+    message->filled = json_parse(arena, filled, &json_limits_request, NULL);
+    return message->filled && fill(arena, message->filled, wanted);
+}
+
+/* Those of the members that were asked for and answered; NULL: no memory. */
+static struct json *read_filled(struct arena *arena, const struct missing *missing,
+                                const struct json *content)
+{
+    struct json *filled = ARENA_NEW(arena, struct json);
+    if (!filled)
+        return NULL;
+    *filled = json_object();
+    for (size_t i = 0; i < missing->count; i++) {
+        const struct json *value = json_get(content, missing->names[i]);
+        if (value)
+            json_object_set(arena, filled, missing->names[i], *value);
+    }
+    return arena->is_exhausted ? NULL : filled;
+}
+
+enum op_result mcp_missing_take(struct api_request *request, struct mcp_message *message,
+                                const struct catalog_action *action, struct exec_request *wanted)
+{
+    struct arena *arena = &request->op.arena;
+    struct missing missing;
+    if (!message->has_forms || !action)
+        return OP_NEXT;
+    missing = find_missing(action, wanted->input);
+    if (missing.count == 0 || !missing.is_askable)
+        return OP_NEXT;
+    const struct json *answer = JSON_GET(message->answers, "input");
+    slice decision = json_get_str(answer, SLICE("action"));
+    if (slice_eq_cstr(decision, "decline") || slice_eq_cstr(decision, "cancel"))
+        return OP_NEXT; /* the execution says what is missing */
+    message->filled = read_filled(arena, &missing, JSON_GET(answer, "content"));
+    if (!message->filled)
+        return api_reply_no_memory(request);
+    if (!slice_eq_cstr(decision, "accept") || message->filled->count < missing.count)
+        return ask_for_input(request, message, action, &missing);
+    return fill(arena, message->filled, wanted) ? OP_NEXT : api_reply_no_memory(request);
+}

@@ -1,0 +1,138 @@
+/*
+ * Resources: executions and flows by their address, read by the endpoints of the API that show
+ * them.
+ *
+ *   sluice://executions/{id}?pointer=/messages&offset=12
+ *   sluice://flows/{id}
+ *
+ * The former is what a cut output's `more` says (exec/fit.h). None is listed: a tool's result names
+ * those that its reader may need.
+ */
+#include "base/encode.h"
+#include "json/scan.h"
+#include "mcp/method.h"
+
+enum { URI_BYTES_MAX = 8 * 1024, RESOURCE_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX };
+
+static const struct {
+    const char *uri, *name, *about;
+} templates[] = {
+    {"sluice://executions/{id}{?pointer,offset,max_output_bytes}", "execution",
+     "What an execution gave: its summary with the stored output, or a part of that"},
+    {"sluice://flows/{id}", "flow", "A flow with its steps"},
+};
+
+enum op_result mcp_resources_list(struct api_request *request, const struct mcp_message *message)
+{
+    struct mcp_result result;
+    mcp_result_begin(&result, message, 512);
+    json_member_raw(&result.w, "resources", SLICE("[]"));
+    mcp_result_put_caching(&result, message, MCP_LIST_TTL_MS);
+    return mcp_result_send(request, message, &result);
+}
+
+enum op_result mcp_resources_templates(struct api_request *request,
+                                       const struct mcp_message *message)
+{
+    struct mcp_result result;
+    mcp_result_begin(&result, message, 1024);
+    json_member_open(&result.w, "resourceTemplates", '[');
+    for (size_t i = 0; i < ARRAY_LEN(templates); i++) {
+        json_open(&result.w, '{');
+        json_member_str(&result.w, "uriTemplate", slice_cstr(templates[i].uri));
+        json_member_str(&result.w, "name", slice_cstr(templates[i].name));
+        json_member_str(&result.w, "description", slice_cstr(templates[i].about));
+        json_member_str(&result.w, "mimeType", SLICE("application/json"));
+        json_close(&result.w, '}');
+    }
+    json_close(&result.w, ']');
+    mcp_result_put_caching(&result, message, MCP_LIST_TTL_MS);
+    return mcp_result_send(request, message, &result);
+}
+
+/* ---- resources/read ---- */
+
+/* The code for it has changed between the eras. */
+static enum op_result refuse_uri(struct api_request *request, const struct mcp_message *message,
+                                 slice sentence)
+{
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, URI_BYTES_MAX * 8);
+    json_open(w, '{');
+    json_member_str(w, "uri", message->name);
+    json_close(w, '}');
+    return mcp_reply_error(request, message, 200,
+                           message->is_modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+                           json_text_take(&text, &request->op.arena), "%.*s", SLICE_ARG(sentence));
+}
+
+/* The endpoint's reply as the text of the resource, which is JSON and stands in no fence: a reader
+ * of resources parses it. */
+static enum op_result reply_resource(struct api_request *request, unsigned status, slice json_text,
+                                     struct op *owner)
+{
+    const struct mcp_message *message = request->outer;
+    struct mcp_result result;
+    if (status == 400 || status == 403 || status == 404) {
+        struct arena *arena = &request->op.arena;
+        slice sentence = json_scan_str(json_scan_get(json_text, SLICE("error"), arena), arena);
+        return refuse_uri(request, message, sentence);
+    }
+    if (status != 200)
+        return mcp_refusal.reply(request, status, json_text, owner);
+    if (json_text.len > RESOURCE_BYTES_MAX) /* a flow's view */
+        return refuse_uri(request, message,
+                          SLICE("Too large to be read here: GET /api/flows/{id} has the whole"));
+    mcp_result_begin(&result, message, json_text.len + json_text.len / 4 + 512);
+    json_member_open(&result.w, "contents", '[');
+    json_open(&result.w, '{');
+    json_member_str(&result.w, "uri", message->name);
+    json_member_str(&result.w, "mimeType", SLICE("application/json"));
+    json_member_str(&result.w, "text", json_text);
+    json_close(&result.w, '}');
+    json_close(&result.w, ']');
+    mcp_result_put_caching(&result, message, 0);
+    return mcp_result_send(request, message, &result);
+}
+
+static const struct api_envelope resource = {.reply = reply_resource};
+
+/* "pointer=%2Fa&offset=3" as the members of an object. false: malformed, or no memory. */
+static bool read_query(struct arena *arena, slice query, struct json *arguments)
+{
+    while (query.len > 0) {
+        slice value = slice_split(&query, '&'), name = slice_split(&value, '=');
+        slice decoded = decode_percent_in(arena, value, true);
+        if (!decoded.ptr)
+            return false;
+        json_object_set(arena, arguments, name, json_string(decoded));
+    }
+    return !arena->is_exhausted;
+}
+
+/* The path's id and the query's parameters are those of the endpoint. */
+enum op_result mcp_resources_read(struct api_request *request, const struct mcp_message *message)
+{
+    static const slice executions = SLICE_INIT("sluice://executions/");
+    static const slice flows = SLICE_INIT("sluice://flows/");
+    slice uri = message->name, query = uri;
+    slice path = slice_split(&query, '?');
+    bool is_execution = slice_starts_with(path, executions);
+    struct arena *arena = &request->op.arena;
+    struct json *arguments = ARENA_NEW(arena, struct json);
+    if (!arguments)
+        return api_reply_no_memory(request);
+    *arguments = json_object();
+    if (uri.len > URI_BYTES_MAX || (!is_execution && !slice_starts_with(path, flows)) ||
+        !read_query(arena, query, arguments))
+        return refuse_uri(request, message,
+                          SLICE("Resource not found: resources/templates/list has what there is"));
+    request->match.params[0] = slice_from(path, is_execution ? executions.len : flows.len);
+    if (!is_execution)
+        return mcp_hand_on(request, &api_flows_get, arguments, &resource);
+    slice bytes = json_get_str(arguments, SLICE("max_output_bytes"));
+    uint64_t bytes_max = MCP_OUTPUT_BYTES;
+    if (!bytes.ptr || slice_to_u64_capped(bytes, MCP_OUTPUT_BYTES_MAX, &bytes_max))
+        json_object_put(arena, arguments, SLICE("max_output_bytes"), json_i64((int64_t)bytes_max));
+    return mcp_hand_on(request, &api_executions_get, arguments, &resource);
+}

@@ -1,0 +1,95 @@
+/*
+ * The tool run_action, and what it has in common with the catalog's own tools: an execution as
+ * POST /api/executions makes it, cut to what a model reads.
+ */
+#include "exec/exec.h"
+#include "mcp/confirm.h"
+#include "mcp/connect.h"
+#include "mcp/missing.h"
+#include "mcp/stream.h"
+
+/* For clients that may not add an argument to the model's. */
+static slice meta_key(const struct mcp_message *message)
+{
+    return json_get_str(message->meta, SLICE("sluice/idempotency_key"));
+}
+
+static void on_page(struct op *parent, unsigned pages_read)
+{
+    struct api_request *request = CONTAINER_OF(parent, struct api_request, op);
+    mcp_stream_progress(request, pages_read, 0,
+                        api_sentence(request, "Pages read: %u", pages_read));
+}
+
+void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
+                     struct exec_request *wanted)
+{
+    wanted->account_id = request->grant.account_id;
+    wanted->actor = api_actor(request);
+    wanted->request_id = request->exchange->request_id;
+    wanted->address = api_client_address(request);
+    wanted->is_resource = true;
+    wanted->on_page = on_page;
+    if (wanted->output_bytes_max == 0)
+        wanted->output_bytes_max = MCP_OUTPUT_BYTES;
+    if (wanted->output_bytes_max > MCP_OUTPUT_BYTES_MAX)
+        wanted->output_bytes_max = MCP_OUTPUT_BYTES_MAX;
+    if (!wanted->idempotency_key.ptr)
+        wanted->idempotency_key = meta_key(message);
+}
+
+/* The reply is the one of POST /api/executions; the request's envelope makes the result of it. */
+enum op_result mcp_run_reply(struct api_request *request)
+{
+    if (mcp_connect_is_wanted(request, request->outer))
+        return mcp_connect_ask(request, request->outer);
+    return api_execution_reply(request);
+}
+
+/* Closing the response is how a client cancels: what a provider may have seen runs to its record.
+ */
+enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
+{
+    struct mcp_message *message = request->outer;
+    slice fault = wanted->idempotency_key.ptr ? api_key_fault(wanted->idempotency_key) : SLICE_NONE;
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+    enum op_result result =
+        message->state.ptr
+            ? mcp_confirm_take(request, message, wanted)
+            : mcp_missing_take(request, message, mcp_wanted_action(request, wanted), wanted);
+    if (result != OP_NEXT)
+        return result;
+    if (!mcp_connect_keep(request, message, wanted))
+        return api_reply_no_memory(request);
+    if (!message->is_agreed && mcp_confirm_is_wanted(request, message, wanted))
+        return mcp_confirm_ask(request, wanted);
+    request->state = exec_start(request->api->config.exec, wanted, &request->op);
+    return request->state ? api_execution_wait(request, mcp_run_reply)
+                          : api_reply_no_memory(request);
+}
+
+static enum op_result begin_run_action(struct api_request *request)
+{
+    struct exec_request wanted;
+    int64_t connection_id;
+    slice problem = api_execution_read(request, request->body, &wanted);
+    if (problem.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
+    if (!api_connection_read(request, "connection_id", &connection_id))
+        return OP_DONE;
+    wanted.connection_id = connection_id;
+    mcp_run_prepare(request, request->outer, &wanted);
+    return mcp_run(request, &wanted);
+}
+
+const struct api_endpoint mcp_run_action = {
+    .scope = SCOPE_EXECUTE,
+    .members =
+        &(const struct api_names){
+            .own = {"integration_id", "action_id", "input", "confirm", "idempotency_key",
+                    "connection_id", "dry_run", "max_output_bytes", "max_pages"},
+            .other = {{"confirmed", "confirm"}, {"arguments", "input"}},
+        },
+    .begin = begin_run_action,
+};

@@ -1,0 +1,76 @@
+/*
+ * Streams of server-sent events (WHATWG HTML 9.2) for one message; see stream.h.
+ */
+#include "mcp/stream.h"
+
+enum { NOTE_BYTES_MAX = 128 * 1024 * 1024 };
+
+void mcp_stream_begin(struct api_request *request)
+{
+    static const struct http_header headers[] = {
+        {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
+        {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
+        {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")}, /* nginx passes each event on */
+    };
+    struct mcp_message *message = request->outer;
+    ASSERT(!message->is_streaming && !request->frame.is_answered);
+    message->is_streaming = true;
+    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
+}
+
+void mcp_notification_begin(struct mcp_result *note, const char *method)
+{
+    buf_init(&note->text, NOTE_BYTES_MAX);
+    buf_append(&note->text, SLICE("data: "));
+    json_begin(&note->w, &note->text);
+    json_open(&note->w, '{');
+    json_member_str(&note->w, "jsonrpc", SLICE("2.0"));
+    json_member_str(&note->w, "method", slice_cstr(method));
+    json_member_open(&note->w, "params", '{');
+}
+
+/* JSON as it is written here has no line break, so one line holds it. */
+bool mcp_notification_send(struct api_request *request, struct mcp_result *note)
+{
+    json_close(&note->w, '}');
+    json_close(&note->w, '}');
+    buf_append(&note->text, SLICE("\n\n"));
+    bool is_sent = buf_is_ok(&note->text) &&
+                   http_reply_chunk(request->exchange, buf_slice(&note->text)) == OK;
+    buf_deinit(&note->text);
+    return is_sent;
+}
+
+void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t total, slice text)
+{
+    struct mcp_message *message = request->outer;
+    struct mcp_result note;
+    if (!message->progress || progress <= message->progress_sent)
+        return;
+    message->progress_sent = progress;
+    if (!message->is_streaming)
+        mcp_stream_begin(request);
+    mcp_notification_begin(&note, "notifications/progress");
+    json_member(&note.w, "progressToken", message->progress);
+    json_member_i64(&note.w, "progress", progress);
+    if (total > 0)
+        json_member_i64(&note.w, "total", total);
+    json_member_str(&note.w, "message", text);
+    (void)!mcp_notification_send(request, &note); /* a client that is gone is found elsewhere */
+}
+
+/* A response that cannot be sent leaves a stream without one, which a client takes for a cut. */
+enum op_result mcp_stream_end(struct api_request *request, slice json_text)
+{
+    struct buf text;
+    buf_init(&text, NOTE_BYTES_MAX);
+    buf_append(&text, SLICE("data: "));
+    buf_append(&text, json_text);
+    buf_append(&text, SLICE("\n\n"));
+    if (buf_is_ok(&text))
+        (void)!http_reply_chunk(request->exchange, buf_slice(&text));
+    buf_deinit(&text);
+    request->frame.is_answered = true;
+    http_reply_end(request->exchange);
+    return OP_DONE;
+}

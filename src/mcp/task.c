@@ -1,0 +1,312 @@
+/*
+ * Tasks; see task.h. tasks/get, tasks/update and tasks/cancel are the endpoints that read, decide
+ * about and cancel a flow, with their scopes.
+ *
+ * The key of a form, "approval-<rev>-<step>", names the revision of the flow that it shows, and the
+ * answer is a decision about that one: another question of the same step has another key.
+ */
+#include "mcp/task.h"
+
+#include "json/scan.h"
+#include "mcp/stream.h"
+
+enum {
+    WORKING_POLL_MS = 1000,
+    WAITING_POLL_MS = 5000,
+    APPROVAL_BYTES_MAX = 32 * 1024, /* of a form: more cannot be displayed whole */
+    KEY_BYTES_MAX = 512,
+};
+
+#define APPROVAL_KEY "approval-"
+
+/* Parts of a view. */
+struct facts {
+    slice flow, status, rev; /* status: without quotes; rev: digits */
+    slice step, step_key;    /* the current one */
+    size_t step_number, step_count;
+};
+
+/* ---- a flow's view ---- */
+
+static slice text_of(slice object, const char *name, struct arena *arena)
+{
+    return json_scan_str(json_scan_get(object, slice_cstr(name), arena), arena);
+}
+
+static struct facts read_facts(slice view, struct arena *arena)
+{
+    struct facts facts = {.flow = json_scan_get(view, SLICE("flow"), arena)};
+    struct json_scan steps;
+    slice key, step;
+    facts.status = text_of(facts.flow, "status", arena);
+    facts.rev = json_scan_get(facts.flow, SLICE("rev"), arena);
+    facts.step_key = text_of(facts.flow, "currentStep", arena);
+    json_scan_open(&steps, json_scan_get(view, SLICE("steps"), arena));
+    while (json_scan_next(&steps, &key, &step)) {
+        facts.step_count++;
+        if (!slice_eq(text_of(step, "stepKey", arena), facts.step_key))
+            continue;
+        facts.step = step;
+        facts.step_number = facts.step_count;
+    }
+    return facts;
+}
+
+static bool waits_for_approval(const struct facts *facts, struct arena *arena)
+{
+    return slice_eq_cstr(facts->status, "waiting") &&
+           slice_eq_cstr(text_of(facts->step, "stepType", arena), "approval");
+}
+
+/* ---- the form of an approval ---- */
+
+/* What the step shows, a member a line: values as JSON, in which no line break can begin a line of
+ * its own. SLICE_NONE: more than a form can show. */
+static slice write_approval(const struct facts *facts, struct arena *arena)
+{
+    struct json_scan input;
+    struct buf form;
+    slice key, value;
+    buf_init(&form, APPROVAL_BYTES_MAX);
+    buf_printf(&form, "The flow %.*s waits for an approval: step %zu of %zu, %.*s",
+               SLICE_ARG(json_scan_get(facts->flow, SLICE("name"), arena)), facts->step_number,
+               facts->step_count, SLICE_ARG(facts->step_key));
+    json_scan_open(&input, json_scan_get(facts->step, SLICE("input"), arena));
+    while (json_scan_next(&input, &key, &value))
+        buf_printf(&form, "\n%.*s: %.*s", SLICE_ARG(json_scan_str(key, arena)), SLICE_ARG(value));
+    return arena_take(arena, &form);
+}
+
+static void put_approval_form(struct json_writer *w, const struct facts *facts, slice text)
+{
+    char key[KEY_BYTES_MAX];
+    slice name = SLICE_JOIN(key, SLICE(APPROVAL_KEY), facts->rev, SLICE("-"), facts->step_key);
+    mcp_form_open(w, name, text);
+    json_member_raw(w, "requestedSchema",
+                    SLICE("{\"type\":\"object\",\"properties\":{"
+                          "\"approve\":{\"type\":\"boolean\",\"title\":\"Approve\"},"
+                          "\"note\":{\"type\":\"string\",\"title\":\"Note\",\"maxLength\":2000}},"
+                          "\"required\":[\"approve\"]}"));
+    mcp_form_close(w);
+}
+
+/* ---- the task ---- */
+
+/* Only the template's words and ours: what apps said is inside a result's boundary. */
+static slice say_status(const struct facts *facts, bool is_approval, bool is_failed,
+                        struct arena *arena)
+{
+    const char *what = is_failed     ? "failed"
+                       : is_approval ? "waits for the approval of a person"
+                                     : (slice_eq_cstr(facts->status, "waiting") ? "waits" : "runs");
+    return arena_printf(arena, "Step %zu of %zu, %.*s, %s", facts->step_number, facts->step_count,
+                        SLICE_ARG(facts->step_key), what);
+}
+
+static const char *task_status(slice status, bool has_form)
+{
+    if (has_form)
+        return "input_required";
+    if (slice_eq_cstr(status, "completed") || slice_eq_cstr(status, "failed"))
+        return "completed";
+    return slice_eq_cstr(status, "cancelled") ? "cancelled" : "working";
+}
+
+void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
+                  slice view)
+{
+    const struct mcp_message *message = request->outer;
+    struct facts facts = read_facts(view, arena);
+    bool is_approval = waits_for_approval(&facts, arena);
+    bool may_ask = is_approval && message->has_forms && api_may(request, SCOPE_APPROVE, NULL);
+    slice text = may_ask ? write_approval(&facts, arena) : SLICE_NONE;
+    const char *status = task_status(facts.status, text.ptr != NULL);
+    bool has_ended = strcmp(status, "completed") == 0,
+         is_cancelled = strcmp(status, "cancelled") == 0;
+    bool is_failed = slice_eq_cstr(facts.status, "failed");
+    bool is_running = slice_eq_cstr(facts.status, "running");
+    json_member_raw(w, "taskId", json_scan_get(facts.flow, SLICE("id"), arena));
+    json_member_str(w, "status", slice_cstr(status));
+    if (!is_cancelled && (!has_ended || is_failed))
+        json_member_str(w, "statusMessage", say_status(&facts, is_approval, is_failed, arena));
+    json_member_raw(w, "createdAt", json_scan_get(facts.flow, SLICE("createdAt"), arena));
+    json_member_raw(w, "lastUpdatedAt", json_scan_get(facts.flow, SLICE("updatedAt"), arena));
+    json_member_raw(w, "ttlMs", SLICE("null")); /* however long a person takes to approve */
+    json_member_i64(w, "pollIntervalMs", is_running ? WORKING_POLL_MS : WAITING_POLL_MS);
+    if (text.ptr)
+        put_approval_form(w, &facts, text);
+    if (!has_ended)
+        return;
+    json_member_open(w, "result", '{');
+    json_member_str(w, "resultType", SLICE("complete"));
+    mcp_tool_result_put(w, arena, view, SLICE_NONE, is_failed);
+    json_close(w, '}');
+}
+
+void mcp_flow_progress(struct api_request *request, slice view)
+{
+    struct arena *arena = &request->op.arena;
+    struct facts facts = read_facts(view, arena);
+    size_t done = facts.step_number > 0 ? facts.step_number - 1 : 0;
+    mcp_stream_progress(request, (int64_t)done, (int64_t)facts.step_count,
+                        say_status(&facts, waits_for_approval(&facts, arena), false, arena));
+}
+
+/* ---- start_flow ---- */
+
+/* {flowId, flow: its view, templates}. What a task's creation has is its seed: the client asks for
+ * a form, or a result that is there already. */
+static enum op_result reply_started(struct api_request *request, unsigned status, slice json_text,
+                                    struct op *owner)
+{
+    struct arena *arena = &request->op.arena;
+    struct mcp_result result;
+    if (status != 200)
+        return mcp_tool_result.reply(request, status, json_text, owner);
+    struct facts facts = read_facts(json_scan_get(json_text, SLICE("flow"), arena), arena);
+    mcp_result_begin_as(&result, request->outer, "task", 1024);
+    json_member_raw(&result.w, "taskId", json_scan_get(facts.flow, SLICE("id"), arena));
+    json_member_str(&result.w, "status", SLICE("working"));
+    json_member_raw(&result.w, "createdAt", json_scan_get(facts.flow, SLICE("createdAt"), arena));
+    json_member_raw(&result.w, "lastUpdatedAt",
+                    json_scan_get(facts.flow, SLICE("updatedAt"), arena));
+    json_member_raw(&result.w, "ttlMs", SLICE("null"));
+    json_member_i64(&result.w, "pollIntervalMs", WORKING_POLL_MS);
+    return mcp_result_send(request, request->outer, &result);
+}
+
+const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message)
+{
+    static const struct api_envelope started = {.reply = reply_started};
+    return message->has_tasks ? &started : &mcp_tool_result;
+}
+
+/* ---- tasks/get ---- */
+
+static const struct json no_arguments = {.type = JSON_OBJECT};
+
+/* Of a status that is not 200. */
+static enum op_result refuse_task(struct api_request *request, unsigned status, slice json_text,
+                                  struct op *owner)
+{
+    struct arena *arena = &request->op.arena;
+    if (status != 400 && status != 404)
+        return mcp_refusal.reply(request, status, json_text, owner);
+    slice sentence = status == 404 ? SLICE("Task not found") : text_of(json_text, "error", arena);
+    return mcp_reply_error(request, request->outer, 200, MCP_INVALID_PARAMS, SLICE_NONE, "%.*s",
+                           SLICE_ARG(sentence));
+}
+
+static enum op_result reply_task(struct api_request *request, unsigned status, slice json_text,
+                                 struct op *owner)
+{
+    struct mcp_result result;
+    if (status != 200)
+        return refuse_task(request, status, json_text, owner);
+    mcp_result_begin(&result, request->outer, 2048);
+    mcp_task_put(&result.w, request, &request->op.arena, json_text);
+    return mcp_result_send(request, request->outer, &result);
+}
+
+/* Hands the request on to an endpoint of the flow. */
+static enum op_result hand_on(struct api_request *request, const struct mcp_message *message,
+                              const struct api_endpoint *endpoint, const struct json *arguments,
+                              const struct api_envelope *envelope)
+{
+    if (!message->has_tasks)
+        return mcp_refuse_without_tasks(request, message);
+    if (!message->name.ptr)
+        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                               "params.taskId must be the id of a task");
+    request->match.params[0] = message->name;
+    return mcp_hand_on(request, endpoint, arguments, envelope);
+}
+
+enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_message *message)
+{
+    static const struct api_envelope task = {.reply = reply_task};
+    return hand_on(request, message, &api_flows_get, &no_arguments, &task);
+}
+
+/* ---- tasks/update, tasks/cancel ---- */
+
+/* 409: what was asked for cannot be done any more (the approval is not waiting, or is another one),
+ * which is no error here. */
+static enum op_result acknowledge(struct api_request *request, unsigned status, slice json_text,
+                                  struct op *owner)
+{
+    struct mcp_result result;
+    if (status != 200 && status != 409)
+        return refuse_task(request, status, json_text, owner);
+    mcp_result_begin(&result, request->outer, 256);
+    return mcp_result_send(request, request->outer, &result);
+}
+
+static const struct api_envelope acknowledged = {.reply = acknowledge};
+
+/* An answer to a form: its decision, as the body of the endpoint. false: it is none, or no decision
+ * (a form that was closed stays outstanding). */
+static bool read_answer(struct arena *arena, slice key, const struct json *answer,
+                        struct json *body, bool *is_approved)
+{
+    uint64_t rev;
+    const struct json *content = JSON_GET(answer, "content"), *note = JSON_GET(content, "note");
+    const struct json *box = JSON_GET(content, "approve");
+    slice action = json_get_str(answer, SLICE("action"));
+    if (!slice_starts_with(key, SLICE(APPROVAL_KEY)))
+        return false;
+    key = slice_from(key, sizeof(APPROVAL_KEY) - 1);
+    if (!slice_to_u64(slice_split(&key, '-'), INT64_MAX, &rev) || rev == 0)
+        return false;
+    *is_approved = slice_eq_cstr(action, "accept") && json_is(box, JSON_BOOL) && box->as.boolean;
+    if (!*is_approved && !slice_eq_cstr(action, "decline") &&
+        !(slice_eq_cstr(action, "accept") && json_is(box, JSON_BOOL)))
+        return false;
+    *body = json_object();
+    json_object_set(arena, body, SLICE("stepKey"), json_string(key));
+    json_object_set(arena, body, SLICE("rev"), json_i64((int64_t)rev));
+    if (json_is(note, JSON_STRING) && json_str(note).len > 0)
+        json_object_set(arena, body, SLICE("note"), *note);
+    return true;
+}
+
+/* A flow waits for one approval at a time, so one answer is taken. Without any the task is only
+ * read, for a client to learn whether there is such a one. */
+enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_message *message)
+{
+    struct json *body = ARENA_NEW(&request->op.arena, struct json);
+    bool is_approved = false;
+    if (!body)
+        return api_reply_no_memory(request);
+    if (!message->has_tasks)
+        return mcp_refuse_without_tasks(request, message);
+    if (!json_is(message->answers, JSON_OBJECT))
+        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                               "params.inputResponses must be an object");
+    for (uint32_t i = 0; i < message->answers->count; i++) {
+        const struct json_member *member = &message->answers->as.members[i];
+        if (read_answer(&request->op.arena, json_str(&member->key), &member->value, body,
+                        &is_approved))
+            return hand_on(request, message, is_approved ? &api_flows_approve : &api_flows_reject,
+                           body, &acknowledged);
+    }
+    return hand_on(request, message, &api_flows_get, &no_arguments, &acknowledged);
+}
+
+/* POST /api/flows/{id}/cancel marks one that has ended, too, and a task that has ended stays what
+ * it is: hence it is read first. */
+static enum op_result cancel_task(struct api_request *request, unsigned status, slice json_text,
+                                  struct op *owner)
+{
+    struct facts facts = read_facts(json_text, &request->op.arena);
+    const char *task = task_status(facts.status, false);
+    if (status != 200 || strcmp(task, "working") != 0)
+        return acknowledge(request, status, json_text, owner);
+    return mcp_hand_on(request, &api_flows_cancel, &no_arguments, &acknowledged);
+}
+
+enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_message *message)
+{
+    static const struct api_envelope cancelling = {.reply = cancel_task};
+    return hand_on(request, message, &api_flows_get, &no_arguments, &cancelling);
+}

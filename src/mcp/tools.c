@@ -1,0 +1,371 @@
+/*
+ * tools/list and tools/call: six tools that cost a model little, and by choice those of the catalog
+ * (real.c). What a tool does is an endpoint's work; its result is that endpoint's JSON, as
+ * structuredContent and once more as text for the model, between two lines that name a random id.
+ * A refusal is a result, too (isError), so that a model can act on it; only an unknown tool or a
+ * malformed request is an error of the protocol.
+ */
+#include "base/encode.h"
+#include "flow/template.h"
+#include "json/scan.h"
+#include "mcp/method.h"
+#include "mcp/task.h"
+
+enum {
+    PAGE_TOOLS = 64,
+    TOOLS_MAX = 128,
+    INPUTS_MAX = 9,
+    RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* with what stands around an output */
+};
+
+/* An argument of a tool, as a line of its schema. */
+struct input {
+    const char *name, *type, *about;
+    bool is_required;
+};
+
+struct tool {
+    const char *name, *title, *about;
+    const struct api_endpoint *endpoint; /* whose scope it needs */
+    bool is_read, is_destructive;
+    /* hands the request on to that endpoint, or to another one of the same scope */
+    enum op_result (*begin)(struct api_request *request, const struct tool *tool,
+                            const struct json *arguments);
+    struct input inputs[INPUTS_MAX]; /* up to the first without a name */
+};
+
+/* ---- what each does ---- */
+
+/* Where the tool's arguments are the endpoint's members or parameters. */
+static enum op_result call_endpoint(struct api_request *request, const struct tool *tool,
+                                    const struct json *arguments)
+{
+    return mcp_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
+}
+
+/* The ids of the endpoint's path come as arguments. */
+static enum op_result call_describe_action(struct api_request *request, const struct tool *tool,
+                                           const struct json *arguments)
+{
+    slice template = json_get_str(arguments, SLICE("template"));
+    request->match.params[0] = template;
+    if (template.len > 0)
+        return mcp_hand_on(request, &api_flows_template, arguments, &mcp_tool_result);
+    request->match.params[0] = json_get_str(arguments, SLICE("integration_id"));
+    request->match.params[1] = json_get_str(arguments, SLICE("action_id"));
+    if (request->match.params[0].len > 0 && request->match.params[1].len > 0)
+        return mcp_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
+    request->envelope = &mcp_tool_result;
+    return api_reply_error(request, 400,
+                           "integration_id and action_id are required, or template alone");
+}
+
+/* The members of POST /api/flows/start. Another member goes along, for its right name to be said.
+ */
+static enum op_result call_start_flow(struct api_request *request, const struct tool *tool,
+                                      const struct json *arguments)
+{
+    struct arena *arena = &request->op.arena;
+    struct json *body = ARENA_NEW(arena, struct json);
+    if (!body)
+        return api_reply_no_memory(request);
+    *body = json_object();
+    for (uint32_t i = 0; i < arguments->count; i++) {
+        slice name = json_str(&arguments->as.members[i].key);
+        json_object_set(arena, body, slice_eq_cstr(name, "template") ? SLICE("flowTemplate") : name,
+                        arguments->as.members[i].value);
+    }
+    json_object_set(arena, body, SLICE("triggerType"), json_string(SLICE("agent")));
+    return mcp_hand_on(request, tool->endpoint, body, mcp_flow_envelope(request->outer));
+}
+
+/* A wait ends when the flow runs no more, which is what a model waits for. */
+static enum op_result call_get_flow(struct api_request *request, const struct tool *tool,
+                                    const struct json *arguments)
+{
+    struct arena *arena = &request->op.arena;
+    struct json *query = ARENA_NEW(arena, struct json);
+    const struct json *wait = JSON_GET(arguments, "wait");
+    if (!query)
+        return api_reply_no_memory(request);
+    *query = json_object();
+    if (wait)
+        json_object_set(arena, query, SLICE("wait"), *wait);
+    json_object_set(arena, query, SLICE("until"), json_string(SLICE("settled")));
+    request->match.params[0] = json_get_str(arguments, SLICE("flow_id"));
+    if (((const struct mcp_message *)request->outer)->progress)
+        request->on_view = mcp_flow_progress;
+    return mcp_hand_on(request, tool->endpoint, query, &mcp_tool_result);
+}
+
+static const struct tool tools[] = {
+    {"search_actions", "Search actions",
+     "Finds what can be done in the apps of the catalog: actions and integrations that fit a "
+     "sentence, best first, each with whether its app is connected.",
+     &api_search, .is_read = true, .begin = call_endpoint,
+     .inputs = {{"query", "string", "What is to be done, in words", true},
+                {"connected_only", "boolean", "Only apps that are connected", false},
+                {"limit", "integer", "At most so many, 1 to 100; 20 by default", false}}},
+    {"describe_action", "Describe an action",
+     "The input schema, examples and preconditions of an action, or those of a flow's template.",
+     &api_actions_get, .is_read = true, .begin = call_describe_action,
+     .inputs = {{"integration_id", "string", "The app, as search_actions names it", false},
+                {"action_id", "string", "The action, as search_actions names it", false},
+                {"template", "string", "A template of start_flow, in place of both", false}}},
+    {"run_action", "Run an action",
+     "Runs one action. One that writes is blocked without confirm, and says what it would do.",
+     &mcp_run_action, .is_destructive = true, .begin = call_endpoint,
+     .inputs = {{"integration_id", "string", "The app", true},
+                {"action_id", "string", "The action", true},
+                {"input", "object", "As the action's input_schema says", true},
+                {"confirm", "boolean", "The person has agreed to this very call", false},
+                {"connection_id", "string", "Of several connections, the one to use", false},
+                {"idempotency_key", "string",
+                 "The same key with the same input runs once and gives the first result", false},
+                {"dry_run", "boolean", "Nothing is sent; the result is the request", false},
+                {"max_output_bytes", "integer", "A larger output is cut; 32768 by default", false},
+                {"max_pages", "integer", "Of a list, at most so many pages, 1 to 100", false}}},
+    {"start_flow", "Start a flow",
+     "Starts a durable run of a template of several steps, and returns its flow, whose id get_flow "
+     "takes. describe_action with `template` has what its input is. The templates: ",
+     &api_flows_start, .is_destructive = true, .begin = call_start_flow,
+     .inputs = {{"template", "string", "The template's key", true},
+                {"input", "object", "As the template's input_schema says", false}}},
+    {"get_flow", "Read a flow",
+     "A flow with its steps. Where one waits for an approval, a person gives it.", &api_flows_get,
+     .is_read = true, .begin = call_get_flow,
+     .inputs = {{"flow_id", "string", "Of start_flow", true},
+                {"wait", "integer", "So many seconds, at most 60, until it runs no more", false}}},
+    {"connect_app", "Connect an app",
+     "Makes a link with which a person connects an app to this account. Show it to them; it is "
+     "good once and for 15 minutes. Then repeat what was blocked.",
+     &api_connect_session, .begin = call_endpoint,
+     .inputs = {{"integration_id", "string", "The app", true},
+                {"force_reconnect", "boolean", "Give the connection there is a new grant", false},
+                {"connection_id", "string", "The one to reconnect, where there are several", false},
+                {"email", "string", "Only this login may be connected", false},
+                {"subject", "string", "Likewise, by the app's id of it", false}}},
+};
+
+/* ---- tools/list ---- */
+
+static void put_schema(struct json_writer *w, const struct tool *tool)
+{
+    json_member_open(w, "inputSchema", '{');
+    json_member_str(w, "type", SLICE("object"));
+    json_member_open(w, "properties", '{');
+    for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++) {
+        json_member_open(w, tool->inputs[i].name, '{');
+        json_member_str(w, "type", slice_cstr(tool->inputs[i].type));
+        json_member_str(w, "description", slice_cstr(tool->inputs[i].about));
+        json_close(w, '}');
+    }
+    json_close(w, '}');
+    json_member_open(w, "required", '[');
+    for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++)
+        if (tool->inputs[i].is_required)
+            json_put_str(w, slice_cstr(tool->inputs[i].name));
+    json_close(w, ']');
+    json_close(w, '}');
+}
+
+/* Of start_flow with the templates that there are. */
+static slice about(struct api_request *request, const struct tool *tool)
+{
+    const struct flow_template_set *set = *request->api->config.templates;
+    struct arena_text text;
+    if (tool->endpoint != &api_flows_start)
+        return slice_cstr(tool->about);
+    arena_text_init(&text, &request->op.arena, 64 * 1024);
+    arena_text_add(&text, slice_cstr(tool->about));
+    for (size_t i = 0; i < set->count; i++) {
+        ARENA_TEXT_LIT(&text, "\n- ");
+        arena_text_add(&text, set->items[i]->key);
+        ARENA_TEXT_LIT(&text, ": ");
+        arena_text_add(&text, catalog_summary(set->items[i]->description));
+    }
+    return text.status == OK ? slice_of(text.ptr, text.len) : slice_cstr(tool->about);
+}
+
+static void put_tool(struct api_request *request, struct json_writer *w, const struct tool *tool)
+{
+    json_open(w, '{');
+    json_member_str(w, "name", slice_cstr(tool->name));
+    json_member_str(w, "title", slice_cstr(tool->title));
+    json_member_str(w, "description", about(request, tool));
+    put_schema(w, tool);
+    json_member_open(w, "annotations", '{');
+    json_member_bool(w, "readOnlyHint", tool->is_read);
+    json_member_bool(w, "destructiveHint", tool->is_destructive);
+    json_member_bool(w, "idempotentHint", tool->is_read);
+    json_member_bool(w, "openWorldHint", true);
+    json_close(w, '}');
+    json_close(w, '}');
+}
+
+/* The cursor is "<tools before>:<last tool's name>". false: it is none. */
+static bool read_tools_cursor(struct api_request *request, slice cursor, size_t *before,
+                              slice *last)
+{
+    uint64_t count;
+    slice number = slice_split(&cursor, ':');
+    *last = cursor;
+    if (!slice_to_u64(number, TOOLS_MAX, &count) ||
+        !catalog_find_tool(*request->api->config.catalog, cursor))
+        return false;
+    *before = (size_t)count;
+    return true;
+}
+
+enum op_result mcp_tools_list(struct api_request *request, const struct mcp_message *message)
+{
+    const struct json *cursor = JSON_GET(message->params, "cursor");
+    struct mcp_result result;
+    slice last = SLICE_NONE, next;
+    size_t before = 0, on_page = 0;
+    if (cursor && !read_tools_cursor(request, json_str(cursor), &before, &last))
+        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                               "Unknown cursor: begin with the first page again");
+    slice list = http_query_get(request->exchange, SLICE("tools"));
+    if (!mcp_real_tools_are_few(list))
+        return mcp_reply_error(
+            request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+            "The query parameter tools takes at most %d items, each with at most "
+            "one *",
+            MCP_TOOLS_ITEMS_MAX);
+    if (list.ptr && catalog_open_heads(*request->api->config.catalog) != OK)
+        return api_reply_no_memory(request);
+    mcp_result_begin(&result, message, 16 * 1024);
+    json_member_open(&result.w, "tools", '[');
+    for (size_t i = 0; !cursor && i < ARRAY_LEN(tools); i++)
+        if (api_may(request, tools[i].endpoint->scope, NULL)) {
+            put_tool(request, &result.w, &tools[i]);
+            on_page++;
+        }
+    size_t room = PAGE_TOOLS - on_page;
+    if (before + on_page + room > TOOLS_MAX)
+        room = TOOLS_MAX - before - on_page;
+    mcp_real_tools_put(request, &result.w, last, room, &next);
+    json_close(&result.w, ']');
+    if (next.ptr && before + PAGE_TOOLS < TOOLS_MAX)
+        json_member_str(
+            &result.w, "nextCursor",
+            arena_printf(&request->op.arena, "%zu:%.*s", before + PAGE_TOOLS, SLICE_ARG(next)));
+    mcp_result_put_caching(&result, message, MCP_LIST_TTL_MS);
+    return mcp_result_send(request, message, &result);
+}
+
+/* ---- tools/call ---- */
+
+/* The six names are not the catalog's: a tool's name there begins with an integration and has an
+ * underscore behind it, and none is called search, describe, run, start, get or connect. */
+enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message)
+{
+    static const struct json none = {.type = JSON_OBJECT};
+    const struct json *arguments = JSON_GET(message->params, "arguments");
+    if (!message->name.ptr)
+        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                               "params.name must be the name of a tool");
+    if (arguments && arguments->type != JSON_OBJECT)
+        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                               "params.arguments must be an object, got %s",
+                               json_type_name(arguments));
+    if (!arguments)
+        arguments = &none;
+    for (size_t i = 0; i < ARRAY_LEN(tools); i++)
+        if (slice_eq_cstr(message->name, tools[i].name))
+            return tools[i].begin(request, &tools[i], arguments);
+    return mcp_real_tool_call(request, message, arguments);
+}
+
+/* ---- a result ---- */
+
+/* Between two lines that what is in it cannot contain: their id is drawn now. */
+static slice fence(struct arena *arena, slice json_text)
+{
+    char id[17];
+    uint8_t bytes[8];
+    random_bytes(bytes, sizeof(bytes));
+    encode_hex_in(id, sizeof(id), slice_of(bytes, sizeof(bytes)));
+    return arena_printf(arena, "BEGIN %s\n%.*s\nEND %s", id, SLICE_ARG(json_text), id);
+}
+
+/* Of an execution whose output was cut: where the whole is. SLICE_NONE: it is another. */
+static slice execution_link(struct api_request *request)
+{
+    char id[UUID_TEXT_LEN + 1];
+    if (request->endpoint != &mcp_run_action || !request->state)
+        return SLICE_NONE;
+    const struct exec_outcome *out = exec_outcome_of(request->state);
+    if (uuid_is_nil(out->execution_id) ||
+        !slice_starts_with(out->output_json, SLICE("{\"truncated\":true,\"bytes\":")))
+        return SLICE_NONE;
+    uuid_format(out->execution_id, id);
+    return arena_printf(&request->op.arena, "sluice://executions/%s", id);
+}
+
+static void put_link(struct json_writer *w, slice uri)
+{
+    json_open(w, '{');
+    json_member_str(w, "type", SLICE("resource_link"));
+    json_member_str(w, "uri", uri);
+    json_member_str(w, "name", slice_from(uri, uri.len - UUID_TEXT_LEN));
+    json_member_str(w, "description", SLICE("The execution with its whole output"));
+    json_member_str(w, "mimeType", SLICE("application/json"));
+    json_close(w, '}');
+}
+
+/* What stands for a flow's view that is too large; an execution's output was cut to its size. */
+static slice leave_flow_out(struct arena *arena, slice json_text)
+{
+    struct json_text text;
+    slice id = json_scan_get(json_text, SLICE("flowId"), arena);
+    if (!id.ptr)
+        id = json_scan_pointer(json_text, SLICE("/flow/id"), arena);
+    struct json_writer *w = json_text_begin(&text, 1024);
+    json_open(w, '{');
+    json_member_bool(w, "truncated", true);
+    json_member_i64(w, "bytes", (int64_t)json_text.len);
+    json_member_raw(w, "flowId", id);
+    json_member_str(w, "hint", SLICE("Too large for a result: GET /api/flows/{id} has the whole"));
+    json_close(w, '}');
+    return json_text_take(&text, arena);
+}
+
+void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_text, slice link,
+                         bool is_error)
+{
+    if (json_text.len > RESULT_BYTES_MAX)
+        json_text = leave_flow_out(arena, json_text);
+    slice text = fence(arena, json_text);
+    json_member_open(w, "content", '[');
+    json_open(w, '{');
+    json_member_str(w, "type", SLICE("text"));
+    json_member_str(w, "text", text.ptr ? text : SLICE("Out of memory"));
+    json_close(w, '}');
+    if (link.ptr)
+        put_link(w, link);
+    json_close(w, ']');
+    json_member_raw(w, "structuredContent", json_text);
+    if (is_error)
+        json_member_bool(w, "isError", true);
+}
+
+/* json_text: an endpoint's reply. What a model can do nothing about (the server is busy, the rate
+ * is exceeded) is an error with its HTTP status, for the client to repeat. */
+static enum op_result reply_tool(struct api_request *request, unsigned status, slice json_text,
+                                 struct op *owner)
+{
+    const struct mcp_message *message = request->outer;
+    struct mcp_result result;
+    bool is_guard = slice_starts_with(json_text, SLICE("{\"error\":"));
+    if (status == 429 || status == 503 || (status == 500 && is_guard))
+        return mcp_refusal.reply(request, status, json_text, owner);
+    size_t len = json_text.len < RESULT_BYTES_MAX ? json_text.len : RESULT_BYTES_MAX;
+    mcp_result_begin(&result, message, len * 2 + len / 4 + 512);
+    mcp_tool_result_put(&result.w, &request->op.arena, json_text, execution_link(request),
+                        status >= 400);
+    return mcp_result_send(request, message, &result);
+}
+
+const struct api_envelope mcp_tool_result = {.reply = reply_tool};

@@ -1,0 +1,59 @@
+/*
+ * Where the rows of an account lie in a database that Citus distributes: on which of its nodes, in
+ * the tables of which shard. A snapshot of Citus' catalogs, never changed once made.
+ *
+ * All tables are distributed by account_id and colocated, so an account's rows are in the shards
+ * of one index, on one node. A shard is named by the id of its part of sluice.connection, which
+ * stays the same when it moves. Tables that each node has a copy of (reference tables) have one
+ * shard, whose id is the same everywhere.
+ */
+#ifndef PG_PLACEMENT_H
+#define PG_PLACEMENT_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "pg/pg.h"
+
+enum { PG_SHARDS_MAX = 1024, PG_NODES_MAX = 64 };
+
+struct pg_shard {
+    int64_t id;
+    int64_t group; /* of the node that has it (pg_dist_node.groupid) */
+    int32_t hash_min, hash_max;
+    size_t index;
+};
+
+struct pg_node_address {
+    int64_t group;
+    slice host;
+    int64_t port;
+};
+
+struct pg_placement {
+    struct arena arena;
+    struct pg_shard *shards; /* by hash_min */
+    size_t shard_count;
+    struct pg_node_address *nodes;
+    size_t node_count;
+    struct map tables; /* name -> struct pg_shard_table */
+};
+
+/* What it is made of, asked of the coordinator. */
+extern const struct pg_stmt pg_placement_nodes, pg_placement_shards;
+
+/* From the results of both. NULL: err says what is wrong with them (ERR_INVALID: this is no
+ * database that `sluice migrate --citus` has distributed) or ERR_NOMEM. */
+struct pg_placement *pg_placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
+                                      struct err *err) MUST_CHECK;
+void pg_placement_free(struct pg_placement *placement);
+const struct pg_shard *pg_placement_of(const struct pg_placement *placement, struct uuid account);
+/* NULL: there is no such shard any more. */
+const struct pg_shard *pg_placement_by_id(const struct pg_placement *placement, int64_t id);
+/* Appends the SQL with the tables' names replaced by those of the shard's parts. */
+void pg_placement_rename(const struct pg_placement *placement, const struct pg_shard *shard,
+                         slice sql, struct buf *out);
+/* The hash that PostgreSQL distributes a uuid by: hash_bytes() of its 16 bytes. */
+int32_t pg_uuid_hash(struct uuid id);
+
+#endif

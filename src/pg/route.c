@@ -1,0 +1,69 @@
+/*
+ * Which pool of a sharded database a query goes to: the coordinator's, the one of the node that has
+ * its account's shard, or none yet, while that is not known. A query keeps its deadline on the way.
+ */
+#include "pg/shards.h"
+
+static void query_change_pool(struct pg_query *query, struct pg_pool *pool)
+{
+    ASSERT(query->pool->pending > 0);
+    query->pool->pending--;
+    query->pool = pool;
+    pool->pending++;
+    pg_pool_arm_sweep(pool);
+}
+
+struct pg_queue *pg_query_route(struct pg_query *query)
+{
+    struct pg_pool *pool = query->pool;
+    const struct pg_stmt *stmt = query->stmt;
+    unsigned at = pg_stmt_account_at(stmt);
+    if (stmt->is_copied || at == PG_PARAMS_MAX)
+        return pg_queue_of(pool, stmt);
+    ASSERT(!query->params[at].is_null);
+    const struct pg_placement *placement = pg_shards_placement(pool->shards);
+    const struct pg_shard *shard = placement ? pg_placement_of(placement, query->params[at].as.uuid)
+                                             : NULL;
+    struct pg_pool *node = shard ? pg_shards_pool(pool->shards, shard) : NULL;
+    if (!node) {
+        pg_shards_refresh(pool->shards);
+        return &pool->homeless;
+    }
+    query->shard_id = shard->id;
+    query_change_pool(query, node);
+    return pg_queue_of(node, stmt);
+}
+
+void pg_route_homeless(struct pg_pool *coordinator)
+{
+    /* As many as there are now: without a placement each goes back to the end. */
+    for (size_t left = coordinator->homeless.count; left > 0; left--) {
+        struct list *link = coordinator->homeless.queries.next;
+        struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
+        pg_queue_unlink(query);
+        struct pg_queue *queue = pg_query_route(query);
+        if (pg_query_choose(query))
+            pg_queue_push(queue, query);
+        else
+            pg_query_end(query, ERR_NOMEM);
+    }
+}
+
+void pg_query_moved(struct pg_query *query)
+{
+    struct pg_pool *coordinator = query->pool->coordinator;
+    /* One of a shard, not of an account: whoever scans comes again. */
+    bool is_part = pg_stmt_account_at(query->stmt) == PG_PARAMS_MAX;
+    if (!coordinator->is_closing)
+        pg_shards_refresh(coordinator->shards);
+    if (is_part || query->is_abandoned || query->attempts >= PG_ATTEMPTS_MAX ||
+        coordinator->is_closing) {
+        pg_query_end(query, ERR_BUSY);
+        return;
+    }
+    query->attempts++;
+    query->is_single = false;
+    query->shard_id = 0;
+    query_change_pool(query, coordinator);
+    pg_queue_push_front(&coordinator->homeless, query);
+}

@@ -1,0 +1,16 @@
+/*
+ * A script of SQL, statement by statement: Citus sends a statement's text to other nodes, where a
+ * text of several statements is refused.
+ */
+#ifndef PG_SCRIPT_H
+#define PG_SCRIPT_H
+
+#include "base/slice.h"
+
+/* Cuts the next statement, without its semicolon, off *script. false: the script has ended; *script
+ * is empty then. Semicolons in strings, quoted names, dollar quotes and comments end nothing. Not
+ * known: backslashes in E'' strings, SQL bodies of functions (begin atomic). What is never closed
+ * reaches to the end, and the database complains. */
+bool pg_script_next(slice *script, slice *statement);
+
+#endif

@@ -1,0 +1,244 @@
+/*
+ * A query that is asked of each shard of a sharded database: an op below the caller's, whose parts
+ * are queries of the nodes' pools. It ends well when one part did: a node that is away must not
+ * stop what concerns the accounts of the others. The parts' rows lie in its own arena, those that
+ * are answered are copied into the caller's.
+ */
+#include "base/mem.h"
+#include "pg/shards.h"
+#include "pg/value.h"
+
+enum { SPREAD_BYTES_MAX = 64 * 1024 * 1024, SPREAD_ORDER_MAX = 4 };
+
+struct spread_part {
+    struct pg_query query;
+    size_t taken; /* rows that the caller has got */
+};
+
+struct pg_spread {
+    struct op op;
+    struct list link; /* the coordinator's */
+    struct pg_pool *coordinator;
+    struct pg_query *query; /* the caller's; NULL: it has ended */
+    size_t part_count;
+    struct spread_part parts[];
+};
+
+enum { SPREAD_ASK, SPREAD_MERGE };
+
+OP_OF(spread_of, pg_spread)
+
+/* A statement that reads what each node has a copy of asks for the accounts of a shard alone, by
+ * parameters of these names. */
+static void part_fill(struct pg_query *part, const struct pg_query *query,
+                      const struct pg_shard *shard)
+{
+    part->stmt = query->stmt;
+    part->deadline_ns = query->expires_ns;
+    memcpy(part->params, query->params, sizeof(part->params));
+    for (size_t i = 0; i < part->stmt->param_count; i++) {
+        if (strcmp(part->stmt->params[i].name, PG_HASH_MIN) == 0)
+            part->params[i] = pg_i64(shard->hash_min);
+        if (strcmp(part->stmt->params[i].name, PG_HASH_MAX) == 0)
+            part->params[i] = pg_i64(shard->hash_max);
+    }
+}
+
+static enum op_result spread_ask(struct op *op)
+{
+    struct pg_spread *spread = spread_of(op);
+    const struct pg_shards *shards = spread->coordinator->shards;
+    const struct pg_placement *placement = pg_shards_placement(shards);
+    if (!placement || placement->shard_count != spread->part_count)
+        return OP_FAIL; /* shards were split just now */
+    for (size_t i = 0; i < spread->part_count; i++) {
+        struct pg_query *part = &spread->parts[i].query;
+        struct pg_pool *node = pg_shards_pool(shards, &placement->shards[i]);
+        part->status = ERR_BUSY;
+        if (!node || !pg_pool_is_ready(node))
+            continue;
+        part_fill(part, spread->query, &placement->shards[i]);
+        pg_submit_to(node, part, op, placement->shards[i].id);
+    }
+    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+}
+
+/* OK of any part is that of all; else an error of the database says more than ERR_BUSY. */
+static void merge_status(struct pg_spread *spread)
+{
+    struct pg_query *query = spread->query;
+    query->status = ERR_BUSY;
+    for (size_t i = 0; i < spread->part_count; i++) {
+        const struct pg_query *part = &spread->parts[i].query;
+        query->is_partial |= part->status != OK;
+        if (query->status == OK || (part->status != OK && query->status != ERR_BUSY))
+            continue;
+        query->status = part->status;
+        query->message = arena_dup(&query->wait.op->arena, part->message);
+        memcpy(query->sqlstate, part->sqlstate, sizeof(query->sqlstate));
+    }
+}
+
+/* The columns that the statement orders by; their number. */
+static size_t order_columns(const struct pg_stmt *stmt, size_t columns[SPREAD_ORDER_MAX])
+{
+    slice names = slice_cstr(stmt->spread_order ? stmt->spread_order : "");
+    size_t count = 0;
+    while (names.len) {
+        slice name = slice_split(&names, ' ');
+        size_t at = 0;
+        while (!slice_eq_cstr(name, stmt->columns[at].name)) {
+            at++;
+            ASSERT(at < stmt->column_count);
+        }
+        ASSERT(count < SPREAD_ORDER_MAX);
+        columns[count++] = at;
+    }
+    return count;
+}
+
+static const struct pg_cell *next_cells(const struct spread_part *part)
+{
+    return &part->query.rows.cells[part->taken * part->query.rows.column_count];
+}
+
+/* Whose next row comes first. Without an order the parts take turns: where the rows of one cannot
+ * be dealt with, those of the others are not held up. */
+static bool comes_first(const struct spread_part *a, const struct spread_part *b,
+                        const size_t columns[SPREAD_ORDER_MAX], size_t count)
+{
+    const struct pg_column *types = a->query.stmt->columns;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = columns[i];
+        int order = pg_cell_cmp(types[at].type, &next_cells(a)[at], &next_cells(b)[at]);
+        if (order)
+            return order < 0;
+    }
+    return count == 0 && a->taken < b->taken;
+}
+
+/* A linear search: there are tens of shards. NULL: no part has a row left. */
+static struct spread_part *first_part(struct pg_spread *spread,
+                                      const size_t columns[SPREAD_ORDER_MAX], size_t count)
+{
+    struct spread_part *first = NULL;
+    for (size_t i = 0; i < spread->part_count; i++) {
+        struct spread_part *part = &spread->parts[i];
+        if (part->taken < part->query.rows.count &&
+            (!first || comes_first(part, first, columns, count)))
+            first = part;
+    }
+    return first;
+}
+
+/* false: out of memory. */
+static bool copy_row(const struct pg_cell *from, struct pg_cell *to, size_t count,
+                     struct arena *arena)
+{
+    for (size_t i = 0; i < count; i++) {
+        to[i] = from[i];
+        if (from[i].len < 0)
+            continue;
+        to[i].ptr = arena_dup(arena, slice_of(from[i].ptr, (size_t)from[i].len)).ptr;
+        if (!to[i].ptr)
+            return false;
+    }
+    return true;
+}
+
+/* The first rows of all parts together, in their order. Each part has its own first ones, so there
+ * is none between them that no part has. */
+static int merge_rows(struct pg_spread *spread)
+{
+    struct pg_query *query = spread->query;
+    const struct pg_stmt *stmt = query->stmt;
+    struct arena *arena = &query->wait.op->arena;
+    size_t columns[SPREAD_ORDER_MAX], count = 0;
+    size_t order_count = order_columns(stmt, columns);
+    for (size_t i = 0; i < spread->part_count; i++)
+        count += spread->parts[i].query.rows.count;
+    if (stmt->spread_max && count > stmt->spread_max)
+        count = stmt->spread_max;
+    struct pg_cell *cells = ARENA_ARRAY(arena, struct pg_cell, count * stmt->column_count + 1);
+    if (!cells)
+        return ERR_NOMEM;
+    for (size_t row = 0; row < count; row++) {
+        struct spread_part *part = first_part(spread, columns, order_count);
+        struct pg_cell *to = &cells[row * stmt->column_count];
+        if (!copy_row(next_cells(part), to, stmt->column_count, arena))
+            return ERR_NOMEM;
+        part->taken++;
+    }
+    query->rows = (struct pg_rows){count, stmt->column_count, cells};
+    return OK;
+}
+
+static enum op_result spread_merge(struct op *op)
+{
+    struct pg_spread *spread = spread_of(op);
+    merge_status(spread);
+    if (spread->query->status == OK)
+        spread->query->status = merge_rows(spread);
+    return OP_DONE;
+}
+
+/* The caller's query ends; none ends twice. */
+static void spread_leave(struct pg_spread *spread, int status)
+{
+    struct pg_query *query = spread->query;
+    if (!query)
+        return;
+    spread->query = NULL;
+    query->spread = NULL;
+    list_unlink(&spread->link);
+    pg_query_end(query, status);
+}
+
+static void spread_on_end(struct op *op, enum op_end end)
+{
+    struct pg_spread *spread = spread_of(op);
+    bool is_merged = end == OP_ENDED_DONE && spread->query;
+    spread_leave(spread, is_merged ? spread->query->status : ERR_BUSY);
+}
+
+bool pg_spread_start(struct pg_pool *coordinator, struct pg_query *query, struct op *op)
+{
+    static const struct op_step steps[] = {
+        [SPREAD_ASK] = {"ask", spread_ask, 0},
+        [SPREAD_MERGE] = {"merge", spread_merge, 0},
+    };
+    static const struct op_class class = {
+        .name = "pg_spread",
+        OP_STEPS(steps),
+        .on_end = spread_on_end,
+        .free = op_free_struct,
+    };
+    const struct pg_placement *placement = pg_shards_placement(coordinator->shards);
+    size_t count = placement ? placement->shard_count : 0;
+    struct pg_spread *spread = mem_zalloc(sizeof(*spread) + count * sizeof(spread->parts[0]));
+    if (!spread)
+        return false;
+    spread->coordinator = coordinator;
+    spread->query = query;
+    spread->part_count = count;
+    query->state = QUERY_SPREAD;
+    query->spread = spread;
+    list_init(&spread->link);
+    list_push_back(&coordinator->spreads, &spread->link);
+    op_start(&spread->op, &class, coordinator->loop, op, SPREAD_BYTES_MAX);
+    return true;
+}
+
+void pg_spread_cancel(struct pg_spread *spread)
+{
+    op_cancel(&spread->op);
+}
+
+/* The parts end with the nodes' pools; the op waits for them, and no longer knows of the pool. */
+void pg_spread_end_all(struct pg_pool *coordinator)
+{
+    LIST_EACH(&coordinator->spreads, struct pg_spread, spread, link) {
+        spread_leave(spread, ERR_BUSY);
+        op_cancel(&spread->op);
+    }
+}

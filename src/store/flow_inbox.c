@@ -1,0 +1,81 @@
+/*
+ * The inbox: what waits for a person to decide, with what a list of it says. By flow_approval,
+ * whose condition on template_key is repeated here (store/flow_read.c), the newest FLOW_INBOX_MAX;
+ * a flow that waits forever comes behind those that lapse.
+ */
+#include "store/flow_inbox.h"
+#include "store/internal.h"
+
+#define INBOX_LIMIT 100
+_Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
+
+#define OF(name, type) PG_OF(#name, type, struct flow_inbox_row, name)
+
+/* The asker's key by its text: an actor may be no key. Tools once each, with a space between two.
+ * PostgreSQL has no U+0000 in a text and refuses to take a member out of a document that has one
+ * anywhere, as a mail's subject may: it is replaced first, as pages do. */
+static const struct pg_stmt flow_inbox = {
+    .name = "flow_inbox",
+    .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, f.updated_at, "
+           "f.wake_at, d.actor, (select k.name from sluice.api_key k where k.account_id = "
+           ":account_id and 'key:' || k.id::text = d.actor) as asker, d.shown ->> 'title' "
+           "as title, json_array_length(d.shown -> 'items')::bigint as calls, (select "
+           "string_agg(distinct i.value ->> 'tool', ' ') from json_array_elements("
+           "d.shown -> 'items') i) as tools from (select n.* from (select w.* from sluice.flow w "
+           "where w.account_id = :account_id and w.template_key <> '' and w.waiting_for = "
+           "'approval' and (:template_key is null or w.template_key = :template_key) "
+           "order by w.id desc limit " STORE_TEXT_OF(
+               INBOX_LIMIT) ") n order by n.wake_at nulls last, n.id limit :count_max) f, "
+                            "lateral (select x.actor, replace(x.waiting_input::text, '\\u0000', "
+                            "'\\ufffd')::json as shown from sluice.flow_doc x where "
+                            "x.account_id = :account_id and x.flow_id = f.id offset 0) d "
+                            "order by f.wake_at nulls last, f.id) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("template_key", PG_TEXT),
+             PG_ARG("count_max", PG_I64)),
+    PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
+             OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(title, PG_TEXT),
+             OF(calls, PG_I64), OF(tools, PG_TEXT)),
+};
+
+/* Of one status, up to a bound: by flow_status (store/flow_read.c). Two states are parameters,
+ * since they have partial indexes without an account, which a constant would choose. */
+#define COUNT_LIMIT 1000
+#define COUNT_OF(name, condition)                                                            \
+    "(select count(*) from (select from sluice.flow t where t.account_id = :account_id and " \
+    "t.status <> '' and " condition " limit " STORE_TEXT_OF(COUNT_LIMIT) ") n) as " name ", "
+#undef OF
+#define OF(name, type) PG_OF(#name, type, struct flow_counts, name)
+_Static_assert(COUNT_LIMIT == FLOW_COUNT_MAX, "as callers know it");
+
+static const struct pg_stmt flow_counts = {
+    .name = "flow_counts",
+    .sql = "select :ord, c.* from @input lateral (select "             /* one a line */
+    COUNT_OF("running", "t.status = :is_running")                      /* */
+    COUNT_OF("waiting", "t.status = :is_waiting")                      /* */
+    COUNT_OF("completed", "t.status = 'completed' and t.id >= :since") /* */
+    COUNT_OF("failed", "t.status = 'failed' and t.id >= :since")       /* */
+    "(select count(*) > 0 from (select from sluice.execution x where x.account_id = :account_id "
+    "limit 1) e) as has_execution, (select count(*) > 1 from sluice.api_key k where "
+    "k.account_id = :account_id and k.revoked_at is null) as has_keys) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_UUID), PG_ARG("is_running", PG_TEXT),
+             PG_ARG("is_waiting", PG_TEXT)),
+    PG_GIVES(OF(running, PG_I64), OF(waiting, PG_I64), OF(completed, PG_I64), OF(failed, PG_I64),
+             OF(has_execution, PG_BOOL), OF(has_keys, PG_BOOL)),
+};
+
+const struct pg_stmt *const flow_inbox_stmts[] = {&flow_inbox, &flow_counts, NULL};
+
+void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, struct uuid since)
+{
+    store_ask(pool, query, op, &flow_counts,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(since), pg_text(SLICE("running")),
+                        pg_text(SLICE("waiting"))));
+}
+
+void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, slice template_key, size_t count_max)
+{
+    store_ask(pool, query, op, &flow_inbox,
+              PG_VALUES(pg_uuid(account_id), pg_text(template_key), pg_i64((int64_t)count_max)));
+}

@@ -1,0 +1,39 @@
+/*
+ * flow_inbox: flows that wait for a person's decision, as a list has them; how many are in which
+ * state.
+ */
+#ifndef STORE_FLOW_INBOX_H
+#define STORE_FLOW_INBOX_H
+
+#include "store/store.h"
+
+enum { FLOW_INBOX_MAX = 100 };
+
+struct flow_inbox_row {
+    struct uuid id;
+    slice template_key, title; /* title: what is to be decided */
+    int64_t updated_at;        /* since when it waits */
+    int64_t wake_at;           /* when it lapses; 0: never */
+    slice actor, asker;        /* who started it, and that key's name; SLICE_NONE: no key */
+    int64_t calls;             /* to be confirmed */
+    slice tools;               /* theirs, each once, with a space between two */
+};
+
+/* Those that lapse soonest first. template_key SLICE_NONE: of any. Result: at most count_max of the
+ * newest FLOW_INBOX_MAX, in op's arena. */
+void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, slice template_key, size_t count_max);
+STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
+
+/* How an account's flows stand; counts end at FLOW_COUNT_MAX. completed, failed: of those that
+ * began at since or later. And what else the account has, of what one begins with. */
+enum { FLOW_COUNT_MAX = 1000 };
+struct flow_counts {
+    int64_t running, waiting, completed, failed;
+    bool has_execution, has_keys; /* keys: more than one that is not revoked */
+};
+void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, struct uuid since);
+STORE_ROW_RESULT(store_flow_counts_result, flow_counts)
+
+#endif

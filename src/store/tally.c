@@ -1,0 +1,188 @@
+/*
+ * Calls by time: added to, read as sums, folded into hours. Rows of one account and time lie side
+ * by side in the primary key, so that a chart is one range of it.
+ */
+#include "store/tally.h"
+
+#include "store/internal.h"
+
+/* Upper bounds, in milliseconds; the last bucket has none. */
+static const int64_t bounds[TALLY_BUCKETS - 1] = {10,  20,  40,   70,   100,  150,  200,  300,
+                                                  500, 750, 1000, 2000, 4000, 8000, 16000};
+/* What the last one is taken to reach to. */
+enum { MS_MAX = 32000 };
+
+static const char *const outcome_words[] = {"succeeded", "failed", "blocked"};
+static const struct pg_words outcomes = {outcome_words, ARRAY_LEN(outcome_words), TALLY_FAILED};
+
+#define ROW_OF(name, type, ...) PG_OF(#name, type, struct tally_row, name, __VA_ARGS__)
+#define NAME_OF(name)           ROW_OF(name, PG_TEXT, .has_no_null = true)
+
+/* Sets of several processes are each sorted by the key, so they lock rows in one order. */
+#define ADD_UP                                                                            \
+    " on conflict (account_id, slot, integration_id, action_id, outcome, error_code) do " \
+    "update set calls = t.calls + excluded.calls, ms_sum = t.ms_sum + excluded.ms_sum, "  \
+    "buckets = array(select b.old + b.new from unnest(t.buckets, excluded.buckets) with " \
+    "ordinality b (old, new, n) order by b.n)"
+static const struct pg_stmt tally_add = {
+    .name = "tally_add",
+    .sql = "insert into sluice.tally as t (account_id, slot, integration_id, action_id, outcome, "
+           "error_code, is_hour, calls, ms_sum, buckets) @row :account_id, :slot, "
+           ":integration_id, :action_id, :outcome, :error_code, false, :calls, :ms_sum, "
+           "(:buckets)::integer[] @end" ADD_UP,
+    PG_TAKES(ROW_OF(account_id, PG_UUID), ROW_OF(slot, PG_TIME), NAME_OF(integration_id),
+             NAME_OF(action_id), PG_WORD("outcome", struct tally_row, outcome, &outcomes),
+             NAME_OF(error_code), ROW_OF(calls, PG_I64), ROW_OF(ms_sum, PG_I64),
+             ROW_OF(buckets, PG_TEXT)),
+    .key_count = 6,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE_ONCE,
+};
+
+#define SUMS_MAX 1000
+_Static_assert(SUMS_MAX == TALLY_SUMS_MAX, "as the header says");
+/* clang-format off */
+#define EACH_BUCKET(X) \
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
+#define BUCKET(n)     ", sum(t.buckets[" #n "]) as b" #n
+#define BUCKET_SUM(n) ", coalesce(sum(a.b" #n "), 0)::bigint"
+#define CALLS_OF(outcome) \
+    "coalesce(sum(a.calls) filter (where a.outcome = '" outcome "'), 0)::bigint, "
+/* Rows are first added up by step, which leaves few for the four kinds of sums. */
+#define STEPS                                                                                    \
+    "(select date_bin(make_interval(secs => :step_s), t.slot, :since) as at, t.integration_id, " \
+    "t.action_id, t.outcome, t.error_code, sum(t.calls) as calls, sum(t.ms_sum) as ms_sum"       \
+    EACH_BUCKET(BUCKET) " from sluice.tally t where t.account_id = :account_id and "             \
+    "t.slot >= :since group by 1, 2, 3, 4, 5) a "
+#define SUMS                                                                                     \
+    "(select case when grouping(a.at) = 0 then 0 when grouping(a.action_id) = 1 then 1 "         \
+    "when grouping(a.error_code) = 0 then 2 else 3 end::bigint, a.at, a.integration_id, "        \
+    "a.action_id, a.error_code, " CALLS_OF("succeeded") CALLS_OF("failed") CALLS_OF("blocked")   \
+    "sum(a.ms_sum)::bigint" EACH_BUCKET(BUCKET_SUM) " from " STEPS                               \
+    "group by grouping sets ((a.at), (a.integration_id), (a.integration_id, a.action_id), "      \
+    "(a.integration_id, a.action_id, a.error_code)) "                                            \
+    "having grouping(a.error_code) = 1 or a.error_code <> '' "                                   \
+    "order by 1, a.at, sum(a.calls) desc limit " STORE_TEXT_OF(SUMS_MAX) ") "
+/* clang-format on */
+#define SUM_OF(name, type) PG_OF(#name, type, struct tally_sum, name)
+#define SUM_BUCKET(n)      PG_OF("b" #n, PG_I64, struct tally_sum, buckets[(n)-1]),
+static const struct pg_column sum_columns[] = {
+    SUM_OF(kind, PG_I64),       SUM_OF(at, PG_TIME),         SUM_OF(integration_id, PG_TEXT),
+    SUM_OF(action_id, PG_TEXT), SUM_OF(error_code, PG_TEXT), SUM_OF(succeeded, PG_I64),
+    SUM_OF(failed, PG_I64),     SUM_OF(blocked, PG_I64),     SUM_OF(ms_sum, PG_I64),
+    EACH_BUCKET(SUM_BUCKET)};
+static const struct pg_stmt tally_read = {
+    .name = "tally_read",
+    .sql = "select :ord, r.* from @input lateral " SUMS "r",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_TIME), PG_ARG("step_s", PG_I64)),
+    PG_COLUMNS(sum_columns),
+};
+
+#define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
+static const struct pg_column old_columns[] = {OLD_OF(account_id, PG_UUID), OLD_OF(slot, PG_TIME)};
+#define OLDER(index, age)                                                            \
+    "(select d.account_id, d.slot from sluice.tally d where " index " and d.slot < " \
+    "date_bin(interval '1 hour', now(), 'epoch') - interval '" age "' order by d.slot limit 5000)"
+#define BOTH_OLD OLDER("not d.is_hour", "2 days") " union all " OLDER("d.is_hour", "30 days")
+/* By the partial indexes tally_young and tally_hour. */
+static const struct pg_stmt tally_due = {
+    .name = "tally_due",
+    .sql = "select :ord, h.* from @input lateral (select distinct u.account_id, u.slot from "
+           "(" BOTH_OLD ") u order by 2 limit 500) h",
+    PG_COLUMNS(old_columns),
+    .no_account = "a read-only scan for what is to be folded, over all accounts",
+    .is_spread = true,
+    .spread_max = TALLY_OLD_MAX,
+    .spread_order = "slot",
+};
+
+/* What is folded is gone before it is inserted, since it is added up first: the hour may have the
+ * key of its first five minutes. The buckets of those that were blocked are none, their sums NULL.
+ * A second sending finds nothing. */
+/* clang-format off */
+#define FOLDED(n) ", sum(g.buckets[" #n "])"
+#define HOURS                                                                                    \
+    "select g.account_id, date_bin(interval '1 hour', g.slot, 'epoch'), g.integration_id, "      \
+    "g.action_id, g.outcome, g.error_code, true, sum(g.calls), sum(g.ms_sum), array_remove("     \
+    "array[null" EACH_BUCKET(FOLDED) "], null) from gone g where g.slot >= now() - "             \
+    "interval '30 days' group by 1, 2, 3, 4, 5, 6"
+/* clang-format on */
+static const struct pg_stmt tally_fold = {
+    .name = "tally_fold",
+    .sql = "with gone as (delete from sluice.tally t @delete(sluice.tally) and (not t.is_hour or "
+           "t.slot < now() - interval '30 days') returning t.*) insert into sluice.tally as t "
+           "(account_id, slot, integration_id, action_id, outcome, error_code, is_hour, calls, "
+           "ms_sum, buckets) " HOURS ADD_UP,
+    PG_PARAMS(old_columns),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+};
+
+const struct pg_stmt *const tally_stmts[] = {&tally_add, &tally_read, &tally_due, &tally_fold,
+                                             NULL};
+
+size_t tally_bucket_of(int64_t ms)
+{
+    size_t at = 0;
+    while (at < TALLY_BUCKETS - 1 && ms >= bounds[at])
+        at++;
+    return at;
+}
+
+int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent)
+{
+    int64_t total = 0, below = 0;
+    for (size_t i = 0; i < TALLY_BUCKETS; i++)
+        total += buckets[i];
+    if (total == 0)
+        return -1;
+    double wanted = (double)total * percent / 100;
+    for (size_t i = 0; i < TALLY_BUCKETS; i++) {
+        if (buckets[i] == 0 || (double)(below + buckets[i]) < wanted) {
+            below += buckets[i];
+            continue;
+        }
+        int64_t from = i > 0 ? bounds[i - 1] : 0, to = i < TALLY_BUCKETS - 1 ? bounds[i] : MS_MAX;
+        double part = (wanted - (double)below) / (double)buckets[i];
+        return from + (int64_t)(part * (double)(to - from));
+    }
+    return MS_MAX; /* not reached: the last calls are at or above any share of them */
+}
+
+bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range)
+{
+    static const struct {
+        uint64_t hours;
+        int64_t step_s;
+    } ranges[] = {{1, 300}, {24, 3600}, {168, 6 * 3600}, {720, 24 * 3600}};
+    for (size_t i = 0; i < ARRAY_LEN(ranges); i++) {
+        int64_t step_s = ranges[i].step_s, steps = (int64_t)hours * 3600 / step_s;
+        if (ranges[i].hours != hours)
+            continue;
+        /* The last step is the one that now is in. */
+        *range =
+            (struct tally_range){(now / 1000000 / step_s + 1 - steps) * step_s * 1000000, step_s};
+        return true;
+    }
+    return false;
+}
+
+void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct tally_row *row)
+{
+    ASSERT(row->calls > 0 && (row->outcome == TALLY_SUCCEEDED) == (row->error_code.len == 0));
+    store_ask_of(pool, query, op, &tally_add, row, PG_NO_VALUES);
+}
+
+void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, int64_t since, int64_t step_s)
+{
+    ASSERT(step_s > 0 && step_s % TALLY_SLOT_S == 0);
+    store_ask(pool, query, op, &tally_read,
+              PG_VALUES(pg_uuid(account_id), pg_time(since), pg_i64(step_s)));
+}
+
+STORE_CALL(store_tally_due, tally_due)
+
+STORE_CALL_OF(store_tally_fold, tally_fold, tally_old)

@@ -1,0 +1,213 @@
+/*
+ * What an app can do: its actions in a list, each with a page of its own, and the scopes that it is
+ * connected with, in words.
+ */
+#include "web/app.h"
+#include "web/flow_decision.h"
+
+enum { TITLES_MAX = 8 };
+
+struct one {
+    struct catalog *catalog;
+    const struct catalog_action *action;
+};
+
+/* ---- scopes ---- */
+
+void app_view_scopes(struct json_writer *w, const struct catalog_integration *app)
+{
+    const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
+    const struct json *asked[] = {auth ? auth->scopes : NULL, app->identity.scopes};
+    json_member_open(w, "scopes", '[');
+    for (size_t i = 0; i < ARRAY_LEN(asked); i++)
+        for (uint32_t j = 0; asked[i] && j < asked[i]->count; j++) {
+            slice scope = json_str(&asked[i]->as.items[j]);
+            if (i > 0 && json_has_text(asked[0], scope))
+                continue;
+            json_open(w, '{');
+            json_member_str(w, "scope", scope);
+            json_member_str(w, "text", catalog_scope_words(app, scope));
+            json_close(w, '}');
+        }
+    json_close(w, ']');
+}
+
+/* Any one of an action's scopes suffices (exec/gate.c). */
+bool app_refuses(const struct catalog_action *action, slice granted)
+{
+    slice rest = action->scope_words;
+    while (rest.len > 0)
+        if (slice_has_word(granted, slice_split(&rest, ' ')))
+            return false;
+    /* Without a list of granted scopes, or of the action's, it is the app that knows. */
+    return granted.ptr && action->scope_words.len > 0;
+}
+
+/* ---- many actions ---- */
+
+static void write_titles(struct json_writer *w, const struct catalog_integration *app,
+                         slice granted, enum catalog_level level, const char *verb)
+{
+    int64_t count = 0;
+    for (size_t i = 0; i < app->action_count; i++)
+        count += app->actions[i].level == level && !app_refuses(&app->actions[i], granted);
+    /* A level without actions has no line, and a long one says how many are left out. */
+    if (count == 0)
+        return;
+    json_open(w, '{');
+    json_member_str(w, "verb", slice_cstr(verb));
+    json_member_open(w, "titles", '[');
+    for (size_t i = 0, listed = 0; i < app->action_count && listed < TITLES_MAX; i++)
+        if (app->actions[i].level == level && !app_refuses(&app->actions[i], granted)) {
+            json_put_str(w, app->actions[i].title);
+            listed++;
+        }
+    json_close(w, ']');
+    json_member_i64(w, "more", count > TITLES_MAX ? count - TITLES_MAX : 0);
+    json_close(w, '}');
+}
+
+void app_view_access(struct json_writer *w, const struct catalog_integration *app, slice granted)
+{
+    json_member_open(w, "access", '[');
+    if (app) {
+        write_titles(w, app, granted, LEVEL_READ, "Read");
+        write_titles(w, app, granted, LEVEL_WRITE, "Write");
+        write_titles(w, app, granted, LEVEL_DELETE, "Delete");
+        write_titles(w, app, granted, LEVEL_ADMIN, "Administer");
+    }
+    json_close(w, ']');
+}
+
+void app_view_actions(struct json_writer *w, const struct catalog_integration *app, slice granted)
+{
+    json_member_open(w, "actions", '[');
+    for (size_t i = 0; i < app->action_count; i++) {
+        const struct catalog_action *action = &app->actions[i];
+        json_open(w, '{');
+        json_member_str(w, "action_id", action->action_id);
+        json_member_str(w, "title", action->title);
+        json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
+        json_member_bool(w, "confirms", action->requires_confirmation);
+        json_member_bool(w, "refused", app_refuses(action, granted));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+/* ---- one action ---- */
+
+/* What the interface takes to run the action, with an example's input and without the confirmation
+ * of a write: pasted without a thought, the call then answers what it would do. */
+static const struct json *make_call(struct arena *arena, slice integration_id, slice action_id,
+                                    const struct json *examples)
+{
+    const struct json *first = examples && examples->count > 0 ? &examples->as.items[0] : NULL;
+    const struct json *input = JSON_GET(first, "input");
+    struct json_writer w;
+    struct buf text;
+    buf_init(&text, WEB_PAGE_BYTES_MAX / 8);
+    json_begin(&w, &text);
+    json_open(&w, '{');
+    json_member_str(&w, "integration_id", integration_id);
+    json_member_str(&w, "action_id", action_id);
+    if (input)
+        json_member(&w, "input", input);
+    else
+        json_member_raw(&w, "input", SLICE("{}"));
+    json_close(&w, '}');
+    slice whole = arena_take(arena, &text);
+    return whole.ptr ? json_parse(arena, whole, &json_limits_provider, NULL) : NULL;
+}
+
+void view_action_curl(struct web_request *request, struct json_writer *w, slice integration_id,
+                      slice action_id, const struct catalog_action *action)
+{
+    const struct view_call call = {.method = SLICE("POST"),
+                                   .path = SLICE("/api/executions"),
+                                   .has_key = true,
+                                   .body = make_call(&request->op.arena, integration_id, action_id,
+                                                     action ? action->examples : NULL)};
+    view_curl(request, w, "curl", &call);
+}
+
+static void write_needed(struct json_writer *w, const struct catalog_action *action)
+{
+    slice rest = action->scope_words;
+    json_member_open(w, "scopes", '[');
+    while (rest.len > 0) {
+        slice scope = slice_split(&rest, ' ');
+        json_open(w, '{');
+        json_member_str(w, "scope", scope);
+        json_member_str(w, "text", catalog_scope_words(action->integration, scope));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+static void write_undo(struct json_writer *w, const struct catalog_action *action)
+{
+    bool is_never = slice_eq_cstr(action->undo, "never");
+    const struct catalog_action *other =
+        action->undo.len > 0 && !is_never
+            ? catalog_find_action(action->integration, action->undo, NULL)
+            : NULL;
+    json_member_bool(w, "is_final", is_never);
+    json_member_str(w, "undo", other ? other->action_id : SLICE_NONE);
+    json_member_str(w, "undo_title", other ? other->title : SLICE_NONE);
+}
+
+static void on_end(struct web_request *request)
+{
+    struct one *one = request->state;
+    catalog_unref(one->catalog);
+}
+
+static enum op_result finish_action(struct web_request *request)
+{
+    const struct one *one = request->state;
+    const struct catalog_action *action = one->action;
+    const struct catalog_integration *app = action->integration;
+    struct connection *choice;
+    size_t count;
+    int status = store_connection_list_result(&request->query, &choice, &count);
+    if (status != OK)
+        return web_reply_database(request, status);
+    struct json_writer *w = view_begin(request);
+    json_member_str(w, "integration_id", app->integration_id);
+    json_member_str(w, "app", app->name);
+    view_app_mark(w, app->integration_id, app->name);
+    json_member_str(w, "title", action->title);
+    json_member_str(w, "action_id", action->action_id);
+    json_member_str(w, "description", action->description);
+    json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
+    json_member_bool(w, "confirms", action->requires_confirmation);
+    json_member_str(w, "gone", action->gone.len > 0 ? action->gone : SLICE_NONE);
+    json_member_str(w, "docs_url", action->docs_url.len > 0 ? action->docs_url : SLICE_NONE);
+    write_undo(w, action);
+    write_needed(w, action);
+    json_member_str(w, "refused_by",
+                    count > 0 && app_refuses(action, choice[0].scopes) ? choice[0].label
+                                                                       : SLICE_NONE);
+    view_action_curl(request, w, app->integration_id, action->action_id, action);
+    value_view_text(w, "schema", action->input_schema, VALUE_TEXT_BYTES_MAX);
+    return web_reply_view(request, 200, "action");
+}
+
+enum op_result web_action(struct web_request *request)
+{
+    struct one *one = ARENA_NEW(&request->op.arena, struct one);
+    if (!one)
+        return web_reply_database(request, ERR_BUSY);
+    const struct catalog_integration *app = app_of_path(request, &one->catalog);
+    if (!app)
+        return OP_DONE;
+    request->state = one;
+    request->on_end = on_end;
+    one->action = catalog_find_action(app, request->match.params[1], NULL);
+    if (!one->action)
+        return web_reply_missing(request, "The app has no action of this name.");
+    store_connection_choice(request->web->config.pool, &request->query, &request->op,
+                            request->session.account_id, app->integration_id);
+    return web_wait(request, finish_action);
+}

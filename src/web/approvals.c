@@ -1,0 +1,179 @@
+/*
+ * The inbox of approvals: what waits for a decision, who asked, how grave it is and until when.
+ */
+#include "base/clock.h"
+#include "store/audit.h"
+#include "store/flow_inbox.h"
+#include "web/flow_decision.h"
+
+static slice template_name_of(const struct web_request *request, slice key)
+{
+    const struct flow_template *tmpl = flow_template_set_find(*request->web->config.templates, key);
+    return tmpl ? tmpl->name : key;
+}
+
+/* The apps of the calls, and the gravest of their effects. */
+static void write_apps(struct web_request *request, slice tools, struct json_writer *w)
+{
+    enum catalog_level gravest = LEVEL_READ;
+    json_member_open(w, "apps", '[');
+    while (tools.len > 0) {
+        slice tool = slice_split(&tools, ' ');
+        const struct catalog_action *action =
+            catalog_find_tool(*request->web->config.catalog, tool);
+        if (!action)
+            continue;
+        gravest = action->level > gravest ? action->level : gravest;
+        json_open(w, '{');
+        json_member_str(w, "name", action->integration->name);
+        view_app_mark(w, action->integration->integration_id, action->integration->name);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_member_str(w, "effect", slice_cstr(catalog_level_name(gravest)));
+}
+
+/* Less than an hour is left. */
+static bool is_urgent(const struct flow_inbox_row *row)
+{
+    return row->wake_at != 0 && row->wake_at - clock_wall_us() < INT64_C(3600) * 1000 * 1000;
+}
+
+void view_waiting(struct web_request *request, struct json_writer *w,
+                  const struct flow_inbox_row *row)
+{
+    json_open(w, '{');
+    view_id(w, "id", row->id);
+    json_member_str(w, "title",
+                    row->title.len > 0 ? row->title : template_name_of(request, row->template_key));
+    json_member_str(w, "template", template_name_of(request, row->template_key));
+    json_member_str(w, "asker", row->asker.len > 0 ? row->asker : row->actor);
+    view_time(w, "since_at", row->updated_at);
+    view_time(w, "until_at", row->wake_at);
+    json_member_bool(w, "is_urgent", is_urgent(row));
+    json_member_i64(w, "calls", row->calls);
+    write_apps(request, row->tools, w);
+    json_close(w, '}');
+}
+
+/* ---- the page ---- */
+
+/* The choices of a filter: each asker once. */
+static void write_askers(const struct flow_inbox_row *list, size_t count, struct json_writer *w)
+{
+    json_member_open(w, "askers", '[');
+    for (size_t i = 0; i < count; i++) {
+        size_t first = 0;
+        while (!slice_eq(list[first].actor, list[i].actor))
+            first++;
+        if (first < i)
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "actor", list[i].actor);
+        json_member_str(w, "name", list[i].asker.len > 0 ? list[i].asker : list[i].actor);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+void view_templates(struct web_request *request, struct json_writer *w)
+{
+    const struct flow_template_set *set = *request->web->config.templates;
+    json_member_open(w, "templates", '[');
+    for (size_t i = 0; i < set->count; i++) {
+        json_open(w, '{');
+        json_member_str(w, "key", set->items[i]->key);
+        json_member_str(w, "name", set->items[i]->name);
+        json_member_str(w, "description", set->items[i]->description);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+enum { DECIDED_MAX = 15, DECIDED_MS = 7 * 24 * 60 * 60 * 1000 };
+
+struct approvals {
+    struct flow_inbox_row *waiting;
+    struct audit_event *decided;
+    size_t waiting_count, decided_count;
+    struct pg_query decisions; /* request->query: the inbox */
+    struct flow_names *names;
+};
+
+static void write_decided(struct web_request *request, const struct approvals *page,
+                          struct json_writer *w)
+{
+    json_member_open(w, "decided", '[');
+    for (size_t i = 0; i < page->decided_count; i++) {
+        const struct audit_event *event = &page->decided[i];
+        bool is_approved = slice_eq_cstr(event->kind, "flow.approved");
+        const struct json *details =
+            json_parse(&request->op.arena, event->details, &json_limits_request, NULL);
+        if (!is_approved && !slice_eq_cstr(event->kind, "flow.rejected"))
+            continue;
+        json_open(w, '{');
+        json_member_bool(w, "is_approved", is_approved);
+        json_member_str(w, "flow", json_get_str(details, SLICE("flow_id")));
+        json_member_str(w, "note", json_get_str(details, SLICE("note")));
+        json_member_str(w, "by", flow_names_actor(page->names, event->actor));
+        view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+static enum op_result finish_approvals(struct web_request *request)
+{
+    const struct approvals *page = request->state;
+    slice asker = web_query(request, "asker");
+    struct json_writer *w = view_begin(request);
+    json_member_open(w, "waiting", '[');
+    for (size_t i = 0; i < page->waiting_count; i++)
+        if (!asker.ptr || slice_eq(asker, page->waiting[i].actor))
+            view_waiting(request, w, &page->waiting[i]);
+    json_close(w, ']');
+    json_member_bool(w, "is_cut", page->waiting_count == FLOW_INBOX_MAX);
+    view_templates(request, w);
+    write_askers(page->waiting, page->waiting_count, w);
+    json_member_str(w, "template", web_query(request, "template"));
+    json_member_str(w, "asker", asker);
+    write_decided(request, page, w);
+    return web_reply_view(request, 200, "approvals");
+}
+
+static enum op_result name_deciders(struct web_request *request)
+{
+    struct approvals *page = request->state;
+    slice actors[DECIDED_MAX];
+    struct uuid next;
+    int status = store_flow_inbox_result(&request->query, &page->waiting, &page->waiting_count);
+    if (status == OK)
+        status =
+            store_audit_list_result(&page->decisions, &page->decided, &page->decided_count, &next);
+    if (status != OK)
+        return web_reply_database(request, status);
+    ASSERT(page->decided_count <= DECIDED_MAX);
+    for (size_t i = 0; i < page->decided_count; i++)
+        actors[i] = page->decided[i].actor;
+    return flow_names_begin(request, actors, page->decided_count, NULL, &page->names,
+                            finish_approvals);
+}
+
+enum op_result web_approvals(struct web_request *request)
+{
+    struct pg_pool *pool = request->web->config.pool;
+    struct approvals *page = ARENA_NEW(&request->op.arena, struct approvals);
+    int64_t now_ms = clock_wall_us() / 1000;
+    /* A minute of margin for nodes whose clocks are ahead. */
+    const struct store_page decided = {.before = uuid_v7_floor(now_ms + 60000),
+                                       .since = uuid_v7_floor(now_ms - DECIDED_MS),
+                                       .count_max = DECIDED_MAX};
+    if (!page)
+        return web_reply_database(request, ERR_NOMEM);
+    request->state = page;
+    store_flow_inbox(pool, &request->query, &request->op, request->session.account_id,
+                     web_query(request, "template"), FLOW_INBOX_MAX);
+    store_audit_list(pool, &page->decisions, &request->op, request->session.account_id, &decided,
+                     SLICE("flow"));
+    return web_wait(request, name_deciders);
+}

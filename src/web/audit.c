@@ -1,0 +1,304 @@
+/*
+ * The audit trail: who did what, when and from where, newest first, and the same as CSV. The
+ * filters are in the address. The database filters by kind, this file by actor; a page ends after
+ * SCANS_MAX scans, and "Older" continues there.
+ */
+#include "base/clock.h"
+#include "store/audit.h"
+#include "web/pages.h"
+
+enum {
+    ROWS_MAX = 50,
+    CSV_ROWS_MAX = 2000, /* a longer trail is downloaded in parts */
+    SCANS_MAX = 12,
+    CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
+};
+
+/* A group is a kind with all that begin so. */
+static const struct {
+    const char *kind, *sentence;
+} kinds[] = {
+    {"account", "All of the account itself"},
+    {"account.created", "The account was created"},
+    {"account.disabled", "The account was disabled"},
+    {"account.enabled", "The account was enabled"},
+    {"connection", "All of connections"},
+    {"connection.added", "An app was connected"},
+    {"connection.reconnected", "An app was reconnected"},
+    {"connection.default_set", "A connection became the default"},
+    {"connection.renamed", "A connection was renamed"},
+    {"connection.removed", "A connection was deleted"},
+    {"execution.blocked", "A run was blocked"},
+    {"flow", "All of decisions"},
+    {"flow.approved", "Calls of a flow were approved"},
+    {"flow.rejected", "Calls of a flow were rejected"},
+    {"key", "All of API keys"},
+    {"key.created", "An API key was created"},
+    {"key.rolled", "An API key was replaced by a new one"},
+    {"key.revoked", "An API key was revoked"},
+    {"link", "All of connect links"},
+    {"link.created", "A connect link was created"},
+    {"link.used", "A connect link was opened"},
+    {"link.refused", "A login was refused on a connect link"},
+    {"oauth_client", "All of OAuth clients"},
+    {"oauth_client.set", "An OAuth client was set"},
+    {"oauth_client.removed", "An OAuth client was deleted"},
+};
+
+struct trail {
+    struct store_page page;
+    struct pg_query keys_query;
+    struct api_key *keys;
+    size_t key_count;
+    slice kind, by, period;
+    bool is_csv;
+    size_t scans, count, count_max;
+    struct buf csv;
+    struct uuid next; /* of the page behind this one; nil: none */
+};
+
+/* ---- words ---- */
+
+static slice sentence_of(slice kind)
+{
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (slice_eq_cstr(kind, kinds[i].kind))
+            return slice_cstr(kinds[i].sentence);
+    return kind;
+}
+
+/* "key:<id>" is the key's name, while the account has it; the others are named by what they are. */
+static slice actor_name_of(const struct trail *trail, slice actor)
+{
+    slice id = actor, what = slice_split(&id, ':');
+    struct uuid key_id;
+    if (slice_eq_cstr(what, "link"))
+        return SLICE("connect link");
+    if (!slice_eq_cstr(what, "key") || !uuid_parse(id, &key_id))
+        return actor;
+    for (size_t i = 0; i < trail->key_count; i++)
+        if (uuid_eq(trail->keys[i].id, key_id))
+            return trail->keys[i].name.len > 0 ? trail->keys[i].name : trail->keys[i].prefix;
+    return actor;
+}
+
+/* `by` is an actor, or the begin of several: "link". */
+static bool is_wanted(const struct trail *trail, slice actor)
+{
+    slice by = trail->by;
+    return !by.ptr || slice_eq(actor, by) ||
+           (slice_starts_with(actor, by) && actor.len > by.len && actor.ptr[by.len] == ':');
+}
+
+/* ---- CSV (RFC 4180) ---- */
+
+/* Each cell is quoted. A spreadsheet takes what begins with one of these characters for a formula:
+ * an apostrophe before it makes it a text. */
+static void add_cell(struct buf *out, slice text, bool is_last)
+{
+    bool is_formula = text.len > 0 && memchr("=+-@\t\r\n", text.ptr[0], 7);
+    buf_append(out, is_formula ? SLICE("\"'") : SLICE("\""));
+    for (bool is_first = true; text.ptr; is_first = false) {
+        slice part = slice_split(&text, '"');
+        buf_append(out, is_first ? SLICE("") : SLICE("\"\""));
+        buf_append(out, part);
+    }
+    buf_append(out, is_last ? SLICE("\"\r\n") : SLICE("\","));
+}
+
+static void add_line(struct trail *trail, const struct audit_event *event)
+{
+    char at[TIME_TEXT_LEN + 1];
+    time_format(uuid_v7_wall_ms(event->id) * 1000, at);
+    const slice cells[] = {slice_of(at, TIME_TEXT_LEN),
+                           event->kind,
+                           sentence_of(event->kind),
+                           event->reason,
+                           event->actor,
+                           actor_name_of(trail, event->actor),
+                           event->address,
+                           event->request_id,
+                           event->details};
+    for (size_t i = 0; i < ARRAY_LEN(cells); i++)
+        add_cell(&trail->csv, cells[i], i + 1 == ARRAY_LEN(cells));
+}
+
+/* ---- the page ---- */
+
+/* What the event is about, as far as the dashboard has a page for it. */
+static slice path_of(struct web_request *request, const struct json *details)
+{
+    static const struct {
+        const char *member, *path;
+    } pages[] = {{"flow_id", "/flows/"},
+                 {"connection_id", "/connections/"},
+                 {"integration_id", "/integrations/"}};
+    for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
+        slice id = json_get_str(details, slice_cstr(pages[i].member));
+        if (id.len > 0)
+            return arena_printf(&request->op.arena, "%s%.*s", pages[i].path, SLICE_ARG(id));
+    }
+    return SLICE_NONE;
+}
+
+static void write_event(struct web_request *request, struct json_writer *w,
+                        const struct audit_event *event)
+{
+    const struct trail *trail = request->state;
+    const struct json *details =
+        json_parse(&request->op.arena, event->details, &json_limits_provider, NULL);
+    json_open(w, '{');
+    view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
+    json_member_str(w, "what", sentence_of(event->kind));
+    json_member_str(w, "path", path_of(request, details));
+    json_member_str(w, "reason", event->reason);
+    json_member_str(w, "by", actor_name_of(trail, event->actor));
+    json_member_str(w, "actor", event->actor);
+    json_member_str(w, "address", event->address);
+    json_member_open(w, "details", '[');
+    for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++) {
+        const struct json_member *member = &details->as.members[i];
+        if (member->value.type != JSON_STRING)
+            continue;
+        json_open(w, '{');
+        value_view_name(w, "name", json_str(&member->key));
+        json_member_str(w, "text", json_str(&member->value));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_close(w, '}');
+}
+
+static void write_choices(struct web_request *request, struct json_writer *w)
+{
+    const struct trail *trail = request->state;
+    struct arena *arena = &request->op.arena;
+    json_member_open(w, "kinds", '[');
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        view_choice(w, slice_cstr(kinds[i].kind), slice_cstr(kinds[i].sentence));
+    json_close(w, ']');
+    json_member_open(w, "actors", '[');
+    for (size_t i = trail->key_count; i-- > 0;) {
+        const struct api_key *key = &trail->keys[i];
+        char id[UUID_TEXT_LEN + 1];
+        uuid_format(key->id, id);
+        view_choice(
+            w, arena_printf(arena, "key:%s", id),
+            arena_printf(arena, "%.*s (%.*s)", SLICE_ARG(key->name), SLICE_ARG(key->prefix)));
+    }
+    view_choice(w, SLICE("link"), SLICE("connect links"));
+    view_choice(w, SLICE("operator"), SLICE("operators"));
+    view_choice(w, SLICE("system"), SLICE("the system"));
+    json_close(w, ']');
+    view_periods(w);
+    json_member_str(w, "kind", trail->kind);
+    json_member_str(w, "by", trail->by);
+    json_member_str(w, "period", trail->period);
+}
+
+/* ---- reading ---- */
+
+static enum op_result reply_trail(struct web_request *request)
+{
+    struct trail *trail = request->state;
+    struct json_writer *w = &request->view;
+    if (trail->is_csv) {
+        slice text = arena_take(&request->op.arena, &trail->csv);
+        if (!text.ptr)
+            return web_reply_database(request, ERR_NOMEM);
+        return web_reply_download(request, SLICE("text/csv; charset=utf-8"),
+                                  SLICE("attachment; filename=\"audit.csv\""), text);
+    }
+    json_close(w, ']');
+    write_choices(request, w);
+    view_pager(request, w, trail->next);
+    return web_reply_view(request, 200, "audit");
+}
+
+static web_step on_events;
+
+static enum op_result load_events(struct web_request *request)
+{
+    struct trail *trail = request->state;
+    store_audit_list(request->web->config.pool, &request->query, &request->op,
+                     request->session.account_id, &trail->page, trail->kind);
+    return web_wait(request, on_events);
+}
+
+static enum op_result on_events(struct web_request *request)
+{
+    struct trail *trail = request->state;
+    struct audit_event *found;
+    struct uuid next;
+    size_t count, i = 0;
+    int status = store_audit_list_result(&request->query, &found, &count, &next);
+    /* The keys were asked for with the first page; their names stay. */
+    if (status == OK && trail->scans == 0)
+        status = store_api_key_list_result(&trail->keys_query, &trail->keys, &trail->key_count);
+    if (status != OK)
+        return web_reply_database(request, status);
+    for (; i < count && trail->count < trail->count_max; i++) {
+        trail->next = found[i].id;
+        if (!is_wanted(trail, found[i].actor))
+            continue;
+        trail->count++;
+        if (trail->is_csv)
+            add_line(trail, &found[i]);
+        else
+            write_event(request, &request->view, &found[i]);
+    }
+    if (i == count)
+        trail->next = next;
+    if (i < count || uuid_is_nil(next) || trail->count == trail->count_max ||
+        ++trail->scans == SCANS_MAX)
+        return reply_trail(request);
+    trail->page.before = next;
+    return load_events(request);
+}
+
+static void on_end(struct web_request *request)
+{
+    struct trail *trail = request->state;
+    buf_deinit(&trail->csv);
+}
+
+static enum op_result begin_trail(struct web_request *request, bool is_csv)
+{
+    struct trail *trail = ARENA_NEW(&request->op.arena, struct trail);
+    slice before = web_query(request, "before");
+    int64_t now_ms = clock_wall_us() / 1000;
+    if (!trail)
+        return web_reply_database(request, ERR_BUSY);
+    /* A margin for nodes whose clocks are ahead, so that their newest events are on the first page.
+     */
+    trail->page.before = uuid_v7_floor(now_ms + CLOCK_MARGIN_MS);
+    if (before.ptr && !uuid_parse(before, &trail->page.before))
+        return web_reply_missing(request, "There is no page at this address.");
+    trail->kind = web_query(request, "kind");
+    trail->by = web_query(request, "by");
+    trail->period = view_read_period(request, now_ms, &trail->page.since);
+    trail->is_csv = is_csv;
+    trail->count_max = is_csv ? CSV_ROWS_MAX : ROWS_MAX;
+    trail->page.count_max = is_csv || trail->by.ptr ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
+    buf_init(&trail->csv, WEB_PAGE_BYTES_MAX);
+    request->state = trail;
+    request->on_end = on_end;
+    if (is_csv)
+        buf_append(&trail->csv, SLICE("at,kind,what,reason,actor,actor_name,address,request_id,"
+                                      "details\r\n"));
+    else
+        json_member_open(view_begin(request), "rows", '[');
+    store_api_key_list(request->web->config.pool, &trail->keys_query, &request->op,
+                       request->session.account_id);
+    return load_events(request);
+}
+
+enum op_result web_audit_trail(struct web_request *request)
+{
+    return begin_trail(request, false);
+}
+
+enum op_result web_audit_csv(struct web_request *request)
+{
+    return begin_trail(request, true);
+}

@@ -1,0 +1,27 @@
+/*
+ * chart: numbers over time as columns, as data of chart.html, which draws them as SVG. Heights are
+ * thousandths of the picture, whose upper edge is a round number.
+ */
+#ifndef WEB_CHART_H
+#define WEB_CHART_H
+
+#include "json/json.h"
+
+enum { CHART_COLUMNS_MAX = 64, CHART_HEIGHT = 1000, CHART_NUMBER_MAX = 27 };
+
+/* What happened in the step that begins `at` (microseconds); none is negative. */
+struct chart_column {
+    int64_t at;
+    int64_t ok, bad, warn;
+};
+
+/* A member `key`; null where the columns are all empty: there is nothing to draw. Sums that pass
+ * INT64_MAX stay there. step_s: a column's time. */
+void chart_write(struct json_writer *w, const char *key, const struct chart_column *columns,
+                 size_t count, int64_t step_s);
+/* A number's digits in groups of three: "11,403"; in room. Not negative. */
+slice chart_number(int64_t number, char room[CHART_NUMBER_MAX]);
+/* A member that is such a text. */
+void chart_member_number(struct json_writer *w, const char *key, int64_t number);
+
+#endif

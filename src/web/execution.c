@@ -1,0 +1,163 @@
+/*
+ * One execution: how it ended, what came of it as a tree, what is known of the request, and the
+ * same call by curl. What was sent is not stored, so the call has an example's input.
+ */
+#include "store/connection.h"
+#include "store/execution.h"
+#include "web/pages.h"
+
+/* The row, then its summary if that is stored apart because of its size: cut to what a page shows;
+ * then the connection's label. */
+struct one {
+    struct execution execution;
+    struct exec_stored_read stored;
+    struct connection connection;
+    bool has_connection; /* it is there still */
+};
+
+static void cancel_one(struct web_request *request)
+{
+    struct one *one = request->state;
+    exec_stored_cancel(&one->stored);
+}
+
+/* ---- writing ---- */
+
+/* As a tree, and as the JSON that it is; where it was cut, only the text that is left. */
+static void write_output(const struct execution *execution, const struct json *summary,
+                         struct json_writer *w)
+{
+    const struct json *output = JSON_GET(summary, "output");
+    bool is_none = !output || output->type == JSON_NULL;
+    /* The reader that cuts large summaries replaces the output by a preview and its full size. */
+    bool is_cut = execution->summary_bytes > STORE_SUMMARY_INLINE_BYTES &&
+                  JSON_GET(output, "preview");
+    json_member_i64(w, "output_bytes", is_cut ? json_get_i64(output, SLICE("bytes"), 0) : 0);
+    if (is_none || is_cut)
+        json_member_str(w, "tree", SLICE_NONE);
+    else
+        value_view(w, "tree", output);
+    if (is_none && !execution->is_succeeded)
+        json_member_str(w, "output", SLICE_NONE);
+    else
+        value_view_text(w, "output", is_cut ? JSON_GET(output, "preview") : output,
+                        VALUE_TEXT_BYTES_MAX);
+}
+
+static void write_request(struct web_request *request, struct json_writer *w)
+{
+    const struct one *one = request->state;
+    const struct execution *execution = &one->execution;
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, execution->integration_id, NULL);
+    const struct catalog_action *action = app ? catalog_find_action(app, execution->action_id, NULL)
+                                              : NULL;
+    struct arena *arena = &request->op.arena;
+    json_member_str(w, "app", app ? app->name : execution->integration_id);
+    json_member_str(w, "integration_id", execution->integration_id);
+    json_member_str(w, "action", action ? action->title : execution->action_id);
+    json_member_str(w, "action_id", execution->action_id);
+    json_member_bool(w, "is_write", action && action->requires_confirmation);
+    json_member_str(w, "connection_id",
+                    execution->connection_id
+                        ? arena_printf(arena, "%lld", (long long)execution->connection_id)
+                        : SLICE_NONE);
+    json_member_str(w, "connection", one->has_connection ? one->connection.label : SLICE_NONE);
+    json_member_bool(w, "has_connection", one->has_connection);
+    view_key(w, execution->api_key_id, execution->api_key_name);
+    json_member_i64(w, "attempts", execution->attempts);
+    view_time(w, "started_at", execution->started_at);
+    view_took(request, w, "took", execution->finished_at - execution->started_at);
+    view_id(w, "execution_id", execution->id);
+    view_action_curl(request, w, execution->integration_id, execution->action_id, action);
+}
+
+static enum op_result reply_one(struct web_request *request)
+{
+    const struct one *one = request->state;
+    const struct execution *execution = &one->execution;
+    const struct json *summary =
+        json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
+    const struct json *display = JSON_GET(summary, "display");
+    struct json_writer *w = view_begin(request);
+    json_member_str(w, "title", json_get_str(display, SLICE("title")));
+    json_member_str(w, "summary", json_get_str(display, SLICE("summary")));
+    json_member_str(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
+    json_member_str(w, "error_code", json_get_str(summary, SLICE("error_code")));
+    json_member_str(w, "message", json_get_str(summary, SLICE("message")));
+    json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
+    write_request(request, w);
+    write_output(execution, summary, w);
+    return web_reply_view(request, 200, "execution");
+}
+
+/* ---- reading ---- */
+
+static enum op_result no_execution(struct web_request *request)
+{
+    return web_reply_missing(request, "There is no such execution.");
+}
+
+/* A connection that was deleted since leaves its number. */
+static enum op_result on_connection(struct web_request *request)
+{
+    struct one *one = request->state;
+    int status = store_connection_get_result(&request->query, &one->connection);
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    one->has_connection = status == OK;
+    return reply_one(request);
+}
+
+static enum op_result load_connection(struct web_request *request)
+{
+    const struct one *one = request->state;
+    if (!one->execution.connection_id)
+        return reply_one(request);
+    store_connection_get(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, one->execution.connection_id);
+    return web_wait(request, on_connection);
+}
+
+static enum op_result on_summary(struct web_request *request)
+{
+    struct one *one = request->state;
+    if (one->stored.status == ERR_NOTFOUND)
+        return no_execution(request);
+    if (one->stored.status != OK)
+        return web_reply_database(request, one->stored.status);
+    one->execution.summary = one->stored.summary;
+    return load_connection(request);
+}
+
+static enum op_result finish_one(struct web_request *request)
+{
+    struct one *one = request->state;
+    int status = store_execution_get_result(&request->query, &one->execution);
+    if (status == ERR_NOTFOUND)
+        return no_execution(request);
+    if (status != OK)
+        return web_reply_database(request, status);
+    if (one->execution.summary.ptr)
+        return load_connection(request);
+    /* Not in the row, so the summary is read from its own chunks, up to what the page shows. */
+    struct exec_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
+    exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored, &request->op,
+                      request->session.account_id, &wanted, one->execution.summary_bytes);
+    return web_wait(request, on_summary);
+}
+
+enum op_result web_execution(struct web_request *request)
+{
+    struct uuid id;
+    /* web_path_uuid has sent a 404. */
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    request->state = ARENA_NEW(&request->op.arena, struct one);
+    if (!request->state)
+        return web_reply_database(request, ERR_NOMEM);
+    request->on_cancel = cancel_one;
+    store_execution_get(request->web->config.pool, &request->query, &request->op,
+                        request->session.account_id, id);
+    return web_wait(request, finish_one);
+}

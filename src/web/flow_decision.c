@@ -1,0 +1,217 @@
+/*
+ * What a flow waits for a person to decide, as its page has it: each call with the connection it
+ * goes through, how grave it is and exactly what is sent; and the names of the keys that have asked
+ * and decided. The names are read from the database first, all at the same time.
+ */
+#include "store/connection.h"
+#include "web/app.h"
+#include "web/flow_decision.h"
+
+/* Connections that are named; where calls go through more, the rest have their ids. */
+enum { WHOM_MAX = 8, KEYS_MAX = 8 };
+
+struct flow_names {
+    struct flow_whom {
+        slice integration_id;
+        int64_t id; /* 0: the app's default */
+        struct pg_query query;
+    } whom[WHOM_MAX];
+    struct flow_key {
+        slice actor;
+        struct pg_query query;
+    } keys[KEYS_MAX];
+    size_t whom_count, key_count;
+};
+
+/* A tool that is no longer in the catalog has no action. */
+static const struct catalog_action *action_of(const struct web_request *request,
+                                              const struct json *item)
+{
+    return catalog_find_tool(*request->web->config.catalog, json_get_str(item, SLICE("tool")));
+}
+
+/* An id may be a number or a text. 0: the call names none. */
+static int64_t connection_id_of(const struct json *item)
+{
+    const struct json *value = JSON_GET(item, "connection");
+    int64_t id = 0;
+    bool is_read = json_is(value, JSON_STRING) ? slice_to_i64(json_str(value), &id)
+                                               : value && json_to_i64(value, &id);
+    return is_read ? id : 0;
+}
+
+static struct flow_whom *find_whom(struct flow_names *names, slice integration_id, int64_t id)
+{
+    for (size_t i = 0; i < names->whom_count; i++)
+        if (names->whom[i].id == id && slice_eq(names->whom[i].integration_id, integration_id))
+            return &names->whom[i];
+    return NULL;
+}
+
+static void ask_whom(struct web_request *request, struct flow_names *names, const struct json *item)
+{
+    const struct catalog_action *action = action_of(request, item);
+    struct pg_pool *pool = request->web->config.pool;
+    struct uuid account_id = request->session.account_id;
+    int64_t id = connection_id_of(item);
+    if (!action || names->whom_count == WHOM_MAX ||
+        find_whom(names, action->integration->integration_id, id))
+        return;
+    struct flow_whom *whom = &names->whom[names->whom_count++];
+    whom->integration_id = action->integration->integration_id;
+    whom->id = id;
+    if (id != 0)
+        store_connection_get(pool, &whom->query, &request->op, account_id, id);
+    else
+        store_connection_choice(pool, &whom->query, &request->op, account_id, whom->integration_id);
+}
+
+static struct flow_key *find_key(struct flow_names *names, slice actor)
+{
+    for (size_t i = 0; i < names->key_count; i++)
+        if (slice_eq(names->keys[i].actor, actor))
+            return &names->keys[i];
+    return NULL;
+}
+
+static void ask_key(struct web_request *request, struct flow_names *names, slice actor)
+{
+    struct uuid id;
+    bool is_key = slice_starts_with(actor, SLICE("key:")) && uuid_parse(slice_from(actor, 4), &id);
+    if (!is_key || names->key_count == KEYS_MAX || find_key(names, actor))
+        return;
+    struct flow_key *key = &names->keys[names->key_count++];
+    key->actor = actor;
+    store_api_key_name(request->web->config.pool, &key->query, &request->op,
+                       request->session.account_id, id);
+}
+
+enum op_result flow_names_begin(struct web_request *request, const slice *actors, size_t count,
+                                const struct json *items, struct flow_names **out, web_step *then)
+{
+    struct flow_names *names = ARENA_NEW(&request->op.arena, struct flow_names);
+    *out = names;
+    if (!names)
+        return web_reply_database(request, ERR_NOMEM);
+    for (size_t i = 0; i < count; i++)
+        ask_key(request, names, actors[i]);
+    for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count; i++)
+        ask_whom(request, names, &items->as.items[i]);
+    return names->key_count + names->whom_count > 0 ? web_wait(request, then) : then(request);
+}
+
+slice flow_names_actor(struct flow_names *names, slice actor)
+{
+    const struct flow_key *key = find_key(names, actor);
+    slice name;
+    bool is_known = key && store_text_result(&key->query, &name) == OK && name.len > 0;
+    return is_known ? name : actor;
+}
+
+/* SLICE_NONE: not known, or the app needs none. */
+static slice acts_as(struct web_request *request, struct flow_names *names, const struct json *item,
+                     const struct catalog_action *action)
+{
+    int64_t id = connection_id_of(item);
+    struct connection row, *list = &row;
+    size_t count = 1;
+    const struct flow_whom *whom =
+        action ? find_whom(names, action->integration->integration_id, id) : NULL;
+    bool is_read = whom &&
+                   (id != 0 ? store_connection_get_result(&whom->query, &row)
+                            : store_connection_list_result(&whom->query, &list, &count)) == OK;
+    /* Without a default a call goes through the only one, and is refused where there are several.
+     */
+    if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1))
+        return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
+    return id != 0 ? arena_printf(&request->op.arena, "connection %lld", (long long)id)
+                   : SLICE_NONE;
+}
+
+void view_app_mark(struct json_writer *w, slice id, slice name)
+{
+    uint32_t sum = 0;
+    for (size_t i = 0; i < id.len; i++)
+        sum = sum * 31 + (unsigned char)id.ptr[i];
+    json_member_open(w, "mark", '{');
+    json_member_str(w, "letters", slice_first_utf8(name, 2));
+    json_member_i64(w, "ground", (int64_t)(sum % 6));
+    json_close(w, '}');
+}
+
+/* The headline first, then all fields, folded. */
+static void write_item(struct web_request *request, struct flow_names *names,
+                       const struct json *item, size_t i, struct json_writer *w)
+{
+    slice tool = json_get_str(item, SLICE("tool"));
+    const struct json *input = JSON_GET(item, "input");
+    const struct catalog_action *action = action_of(request, item);
+    slice headline = value_headline(input);
+    json_open(w, '{');
+    json_member_i64(w, "number", (int64_t)i + 1);
+    json_member_str(w, "headline", headline);
+    json_member_str(w, "what", action ? action->title : tool);
+    json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
+    view_app_mark(w, action ? action->integration->integration_id : tool,
+                  action ? action->integration->name : tool);
+    json_member_str(w, "effect",
+                    action ? slice_cstr(catalog_level_name(action->level)) : SLICE_NONE);
+    json_member_bool(w, "conditional", json_get_bool(item, SLICE("conditional"), false));
+    json_member_str(w, "as", acts_as(request, names, item, action));
+    value_view_brief(w, input, headline);
+    value_view(w, "fields", input);
+    value_view_text(w, "exact", input, VALUE_TEXT_BYTES_MAX);
+    json_close(w, '}');
+}
+
+/* "2 x Create a page", by action, in the order of the calls. */
+static void write_impact(struct web_request *request, const struct json *items,
+                         struct json_writer *w)
+{
+    size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
+    json_member_open(w, "impact", '[');
+    for (size_t i = 0; i < count; i++) {
+        slice tool = json_get_str(&items->as.items[i], SLICE("tool"));
+        const struct catalog_action *action = action_of(request, &items->as.items[i]);
+        int64_t times = 0;
+        bool is_first = true;
+        for (size_t j = 0; j < count && is_first; j++)
+            if (slice_eq(json_get_str(&items->as.items[j], SLICE("tool")), tool)) {
+                times++;
+                is_first = j >= i;
+            }
+        if (!is_first)
+            continue;
+        json_open(w, '{');
+        json_member_i64(w, "times", times);
+        json_member_str(w, "what", action ? action->title : tool);
+        json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
+                   slice asker, const struct json *step, struct json_writer *w)
+{
+    const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
+    size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
+    json_member_open(w, "decision", '{');
+    json_member_str(w, "id", request->match.params[0]);
+    /* The revision binds the decision to what this page shows (flow_do.c). */
+    json_member_i64(w, "rev", flow->rev);
+    json_member_str(w, "step", json_get_str(step, SLICE("stepKey")));
+    json_member_str(w, "title", json_get_str(input, SLICE("title")));
+    json_member_str(w, "summary", json_get_str(input, SLICE("summary")));
+    json_member_str(w, "asker", flow_names_actor(names, asker));
+    json_member_str(w, "asked_at", json_get_str(step, SLICE("startedAt")));
+    json_member_str(w, "until_at", json_get_str(step, SLICE("expiresAt")));
+    json_member_str(w, "note", web_field(request, "note"));
+    json_member_i64(w, "count", (int64_t)count);
+    write_impact(request, items, w);
+    json_member_open(w, "items", '[');
+    for (size_t i = 0; i < count; i++)
+        write_item(request, names, &items->as.items[i], i, w);
+    json_close(w, ']');
+    json_close(w, '}');
+}

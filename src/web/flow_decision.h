@@ -1,0 +1,30 @@
+/*
+ * flow_decision: what waits for a person to decide, and the names of those who asked and decided.
+ */
+#ifndef WEB_FLOW_DECISION_H
+#define WEB_FLOW_DECISION_H
+
+#include "web/pages.h"
+
+struct flow_names;
+
+/* Reads the names of actors ("key:<id>"), and of the connections that the items of an approval go
+ * through (NULL: none) into *names, then goes on with `then`. */
+enum op_result flow_names_begin(struct web_request *request, const slice *actors, size_t count,
+                                const struct json *items, struct flow_names **names,
+                                web_step *then);
+/* A key's name; the actor as it is where it has none, or is no key. */
+slice flow_names_actor(struct flow_names *names, slice actor);
+/* A member "mark": the letters and the ground of an app's tile. */
+void view_app_mark(struct json_writer *w, slice id, slice name);
+/* An object, as todo_flow.html declares it. */
+struct flow_inbox_row;
+void view_waiting(struct web_request *request, struct json_writer *w,
+                  const struct flow_inbox_row *row);
+/* A member "templates": those that there are. */
+void view_templates(struct web_request *request, struct json_writer *w);
+/* A member "decision", as flow_decision.html declares it. step: the view of the one that waits. */
+void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
+                   slice asker, const struct json *step, struct json_writer *w);
+
+#endif

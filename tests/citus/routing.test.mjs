@@ -1,0 +1,75 @@
+// Every statement on a cluster, by EXPLAIN (test_routing.c), and how many touch one shard under a mixed
+// load, as the nodes themselves count them.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { run } from '../e2e/support/process.mjs';
+import { Stack } from '../e2e/support/stack.mjs';
+import { Mixed } from '../e2e/support/mixed.mjs';
+
+const ROUNDS = 200; // two executions and the start of a flow each
+const RATE = 50; // rounds a second that the share is asked for
+const SHARDS = 8; // of a stack
+
+let stack;
+before(async () => {
+  stack = await Stack.start({ postgres: { shared_preload_libraries: 'citus,pg_stat_statements' } });
+});
+after(() => stack?.stopWell(assert));
+
+test('the plan of every statement', async (t) => {
+  const { code, stdout, stderr } = await run(process.env.SLUICE_ROUTING_BIN, [], { env: stack.env });
+  for (const line of (stdout + stderr).split('\n')) if (line.includes('figure: ')) t.diagnostic(line.replace('# ', ''));
+  assert.equal(code, 0, stdout + stderr);
+});
+
+// A scan of all shards is one statement that touches more than one, though each shard sees one of its own. Scans
+// come by time and the others by rounds, so the share is that of a given rate, whatever this machine's is.
+test('of all statements at least 99 of 100 touch one shard', async (t) => {
+  const { cluster } = stack;
+  await cluster.sql('create extension pg_stat_statements');
+  const mixed = await Mixed.start(stack, { accounts: 8 });
+  for (const name of cluster.names) await cluster.sql('select pg_stat_statements_reset()', 'sluice', name);
+  const begun = Date.now();
+  mixed.begin();
+  await mixed.progress(ROUNDS);
+  await mixed.end();
+  const seconds = (Date.now() - begun) / 1000;
+  const rows = [];
+  for (const name of cluster.names) {
+    const json = await cluster.sql(
+      `select coalesce(json_agg(json_build_object('query', query, 'calls', calls)), '[]') from pg_stat_statements
+       where query ~ 'sluice\\.'`,
+      'sluice',
+      name,
+    );
+    for (const row of JSON.parse(json)) rows.push({ name, ...row });
+  }
+  // A shard is a range of hashes; the parts of an account's tables have ids of their own, copies no range.
+  const ranges = new Map(
+    (await cluster.sql('select shardid, shardminvalue from pg_dist_shard where shardminvalue is not null'))
+      .split('\n')
+      .map((row) => row.split('|')),
+  );
+  let one = 0;
+  let more = 0;
+  const scans = new Map();
+  for (const { query, calls } of rows) {
+    const ids = [...query.matchAll(/sluice\.\w+?_(\d{6})\b/g)].map((match) => match[1]);
+    const touched = new Set(ids.map((id) => ranges.get(id)).filter(Boolean));
+    if (touched.size === 0) continue;
+    assert.equal(touched.size, 1, query);
+    if (/account_id = \$|u\(account_id|insert into/.test(query)) one += calls;
+    else {
+      more += calls / SHARDS;
+      const text = query.replace(/_\d{6}\b/g, '').slice(0, 150);
+      scans.set(text, (scans.get(text) ?? 0) + calls);
+    }
+  }
+  for (const [text, calls] of scans) t.diagnostic(`${calls} calls of a scan: ${text}`);
+  const [perRound, perSecond] = [one / mixed.writes.size, more / seconds];
+  const share = (RATE * perRound) / (RATE * perRound + perSecond);
+  t.diagnostic(`figure: ${one} statements on one shard, ${Math.round(more)} on all, in ${seconds.toFixed(0)} s`);
+  t.diagnostic(`figure: ${(share * 100).toFixed(1)} % on one shard at ${RATE} rounds a second`);
+  assert.ok(perRound >= 3, `${perRound} statements a round`);
+  assert.ok(share >= 0.99, `${share}`);
+});

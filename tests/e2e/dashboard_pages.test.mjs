@@ -1,0 +1,338 @@
+// What each page of the dashboard is for: the frame says where one is and what waits, a decision says
+// as whom, what, how grave, who asked and until when.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Dashboard } from './support/dashboard.mjs';
+import { credentials } from './support/stack.mjs';
+
+let dashboard, account;
+
+before(async () => {
+  dashboard = await Dashboard.start();
+  account = await dashboard.account('Acme <b>&');
+});
+after(() => dashboard?.stop());
+
+const nav = (visit) => visit.page.getByRole('navigation', { name: 'Pages' });
+
+// A key of the account with these scopes; name is its own.
+async function keyOf(name, scopes) {
+  const made = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--name', name, '--scopes', scopes, '--json']));
+  return { ...account, key: made.key };
+}
+
+test('the frame: account and key, counts, and no way to what the key may not see', async () => {
+  const lead = await keyOf('ops-lead', 'read,execute,approve,admin');
+  const id = await dashboard.startTasks(account);
+  const visit = await dashboard.signIn(lead, { viewport: { width: 1280, height: 900 } });
+  await visit.goto('/executions');
+  assert.match(await visit.page.title(), /^\(1\) Executions - sluice$/);
+  assert.equal(await visit.page.locator('.who').innerText(), 'Acme <b>&\nwith the key ops-lead');
+  assert.deepEqual((await nav(visit).getByRole('link').allInnerTexts()).map((text) => text.trim().replace(/\s+/g, ' ')), ['Overview', 'Approvals 1', 'Flows', 'Executions', 'Apps', 'API keys', 'Audit trail']);
+  assert.equal(await nav(visit).locator('[aria-current=page]').innerText(), 'Executions');
+  // by keyboard: the skip link first, then the navigation in its order
+  await visit.page.keyboard.press('Tab');
+  assert.equal(await visit.page.evaluate(() => document.activeElement.className), 'skip');
+  await visit.page.keyboard.press('Tab');
+  await visit.page.keyboard.press('Tab');
+  assert.equal(await visit.page.evaluate(() => document.activeElement.textContent), 'Overview');
+  // a bar, where the window is small: all of it can still be reached
+  await visit.page.setViewportSize({ width: 390, height: 800 });
+  await visit.fits();
+  await nav(visit).getByRole('link', { name: 'API keys' }).click();
+  assert.equal(await visit.title(), 'API keys');
+  await visit.end();
+  const reader = await dashboard.signIn(await keyOf('reader', 'read'));
+  for (const name of ['API keys', 'Audit trail']) assert.equal(await nav(reader).getByRole('link', { name }).count(), 0);
+  await reader.goto('/audit.csv');
+  assert.match(await reader.text(), /lacks the scope for this/);
+  await reader.end();
+  const rejected = await dashboard.call(account, 'POST', `/api/flows/${id}/reject`, {});
+  assert.equal(rejected.status, 200, rejected.text);
+});
+
+test('a decision says as whom, what, how grave, who asked and until when', async () => {
+  const agent = await keyOf('support-agent', 'read,execute');
+  const id = await dashboard.startTasks(agent);
+  const visit = await dashboard.signIn(account, { viewport: { width: 1280, height: 900 } });
+  await visit.goto(`/flows/${id}`);
+  assert.equal(await visit.title(), 'Create 2 task pages in Notion');
+  const decision = visit.page.locator('.decide');
+  const { json } = await dashboard.call(account, 'GET', `/api/flows/${id}`);
+  const step = json.steps.find(({ status }) => status === 'waiting');
+  assert.match(await decision.locator('.ask').innerText(), /Asked for by support-agent, waits since/);
+  assert.equal(await decision.locator('.ask > span time').count(), step.expiresAt ? 1 : 0);
+  assert.match(await decision.locator('.impact').innerText(), /2 × Create a page\s+Notion/);
+  const { connections } = (await dashboard.call(account, 'GET', '/api/connections?integration_id=notion')).json;
+  for (const [i, { input }] of step.input.items.entries()) {
+    const call = decision.locator('.items > li').nth(i);
+    assert.match(await call.locator('.via').innerText(), new RegExp(`^write\\s+No\\s+Notion: Create a page, as ${connections[0].label}$`));
+    assert.deepEqual(JSON.parse(await call.locator('details pre').last().textContent()), input);
+  }
+  assert.deepEqual(await decision.getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 calls']);
+  // the buttons stay in the window, however long the list is
+  await visit.page.setViewportSize({ width: 1280, height: 420 });
+  assert.ok(await decision.getByRole('button', { name: 'Approve' }).evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight));
+  // the inbox has the same, and leads there
+  await visit.goto('/approvals');
+  const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
+  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, asked for by support-agent, waits since [\s\S]*2 × write/);
+  for (const [label, choice, count] of [['Template', 'Unread mail summary', 0], ['Template', 'any', 1], ['Asked for by', 'support-agent', 1]]) {
+    await visit.page.getByLabel(label).selectOption(choice);
+    await visit.press('Show');
+    assert.equal(await row.count(), count, choice);
+  }
+  await visit.press('Review Create 2 task pages in Notion');
+  await visit.page.getByLabel('Note').fill('go <i>on</i>');
+  await visit.press('Approve');
+  await dashboard.reaches(account, id, 'completed');
+  await visit.page.reload();
+  assert.match(await visit.page.locator('#flow-log').innerText(), /Started by support-agent[\s\S]*Approved by [\s\S]*go <i>on<\/i>[\s\S]*Completed/);
+  assert.equal(await visit.page.locator('.progress').getAttribute('aria-label'), `${json.steps.length} of ${json.steps.length} steps done`);
+  assert.equal(await visit.page.locator('.progress .ok').count() > 0, true);
+  await visit.goto('/approvals');
+  assert.match(await visit.page.locator('#decided tbody tr').first().innerText(), new RegExp(`approved\\s+${id}\\s+.*\\s+go <i>on</i>`));
+  await visit.end();
+});
+
+test('an app: its actions with their effect, what a connection must be allowed to in words, and the curl of one', async () => {
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  // three clicks from Overview
+  await visit.press('Apps');
+  await visit.press('Gmail');
+  const rows = Object.fromEntries((await visit.page.locator('section:has(#actions) tbody tr').allInnerTexts()).map((row) => [row.split('\t')[0], row.split('\t').slice(1)]));
+  const { actions } = JSON.parse(await readFile(new URL('../../contrib/integrations/gmail.json', import.meta.url), 'utf8'));
+  assert.equal(Object.keys(rows).length, actions.length);
+  assert.deepEqual(rows['Send a message'].slice(0, 2), ['write', 'needed']);
+  assert.deepEqual(rows['List messages'].slice(0, 2), ['read', 'none']);
+  await visit.press('Send a message');
+  await visit.sees('cannot be taken back');
+  await visit.sees('Read, write and send your mail, and move it to the trash; not delete it for good https://www.googleapis.com/auth/gmail.modify');
+  const curl = await visit.page.locator('#curl').innerText();
+  const [example] = actions.find(({ action_id }) => action_id === 'send_message').examples;
+  assert.deepEqual(JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)), { integration_id: 'gmail', action_id: 'send_message', input: example.input });
+  // by that call the interface says what it would do
+  const reply = await dashboard.call(account, 'POST', '/api/executions', JSON.parse(curl.slice(curl.indexOf("-d '") + 4, -1)));
+  assert.equal(reply.json.error_code, 'policy_blocked', reply.text);
+  await visit.goto('/integrations/gmail/actions/nothing');
+  await visit.sees('The app has no action of this name.');
+  await visit.end();
+});
+
+// RFC 4180: cells in quotes, lines end in CRLF.
+const cells = (text) => text.trimEnd().split('\r\n').map((line) => [...line.matchAll(/"((?:[^"]|"")*)"|([^",]+)/g)].map(([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain));
+
+test('the audit trail: who did what, filters in the address, pages, and CSV that no spreadsheet runs', async () => {
+  const own = await dashboard.account('trail', { apps: [] });
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const evil = '=HYPERLINK("http://x.example")';
+  const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', evil, '--scopes', 'read,execute,admin', '--json']));
+  const agent = { ...own, key: made.key };
+  for (let i = 0; i < 55; i++) await dashboard.call(agent, 'POST', '/api/connect/sessions', { integration_id: 'gmail' });
+  await visit.press('Audit trail');
+  const rows = visit.page.locator('tbody tr');
+  const first = await rows.first().innerText();
+  assert.match(first, /A connect link was created[\s\S]*Integration id gmail/);
+  assert.ok(first.includes(evil), first);
+  assert.equal(await rows.count(), 50);
+  await visit.press('Older');
+  assert.ok((await rows.count()) >= 6);
+  assert.match(await rows.last().innerText(), /An API key was created|The account was created/);
+  await visit.press('Newer');
+  assert.equal(await rows.first().innerText(), first);
+  await visit.page.getByLabel('What').selectOption('All of API keys');
+  await visit.press('Show');
+  assert.equal(new URL(visit.page.url()).search, '?kind=key&by=&period=');
+  for (const row of await rows.allInnerTexts()) assert.match(row, /An API key was created/);
+  await visit.page.getByLabel('Who').selectOption({ label: `${evil} (${made.prefix})` });
+  await visit.press('Show');
+  await visit.sees('Nothing of this kind happened');
+  await visit.page.getByLabel('What').selectOption('');
+  await visit.page.getByLabel('When').selectOption('the last hour');
+  await visit.press('Show');
+  assert.equal(await rows.count(), 50);
+  // the same as CSV, under the same filters
+  const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+  const csv = async (path) => {
+    const reply = await fetch(new URL(path, dashboard.base), { headers: { cookie } });
+    assert.deepEqual([reply.status, reply.headers.get('content-type'), reply.headers.get('content-disposition'), reply.headers.get('cache-control')], [200, 'text/csv; charset=utf-8', 'attachment; filename="audit.csv"', 'no-store']);
+    return cells(await reply.text());
+  };
+  const path = await visit.page.getByRole('link', { name: 'Download as CSV' }).getAttribute('href');
+  const [head, ...lines] = await csv(path);
+  assert.deepEqual(head, ['at', 'kind', 'what', 'reason', 'actor', 'actor_name', 'address', 'request_id', 'details']);
+  assert.equal(lines.length, 55);
+  for (const line of lines) {
+    assert.deepEqual([line[1], line[4], line[5]], ['link.created', `key:${made.id}`, `'${evil}`]);
+    assert.equal(JSON.parse(line[8]).integration_id, 'gmail');
+  }
+  // each begin that a spreadsheet takes for a formula; quotes and line breaks stay in their cell
+  const begins = ['+1', '-1', '@x', '\t=1', '\r=1', '\n=1', '=1', 'a"b,\nc'];
+  const insert = (what, from) => dashboard.stack.cluster.sql(`insert into sluice.audit_event (account_id, id, kind, actor, address)
+    select '${own.id}', (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid, 'key.created', 'system', ${what} from ${from}`);
+  await insert(`(array[${begins.map((text) => `E'${text.replaceAll('\t', '\\t').replaceAll('\r', '\\r').replaceAll('\n', '\\n')}'`)}])[n]`, `generate_series(1, ${begins.length}) n`);
+  const raw = await (await fetch(`${dashboard.base}/audit.csv?by=system`, { headers: { cookie } })).text();
+  for (const text of begins) assert.ok(raw.includes(`"${/^[a-z]/.test(text) ? '' : "'"}${text.replaceAll('"', '""')}"`), JSON.stringify([text, raw]));
+  // no more than 2,000 at once; the rest from an older page
+  await insert(`'bulk'`, 'generate_series(100, 2199) n');
+  const part = await csv('/audit.csv?by=system');
+  assert.equal(part.length, 2001);
+  await visit.goto('/audit?by=system');
+  const rest = await csv(await visit.page.getByRole('link', { name: 'Those behind this page' }).getAttribute('href'));
+  assert.equal(rest.length, 2001);
+  assert.equal((await csv(`/audit.csv?by=system&before=${(await dashboard.stack.cluster.sql(`select id from sluice.audit_event where account_id = '${own.id}' and address = 'bulk' order by id limit 1 offset 99`)).trim()}`)).length, 100);
+  await visit.goto('/audit?before=x');
+  await visit.sees('There is no page at this address.');
+  await visit.end();
+});
+
+test('a connection: what it may do, scopes in words, and nothing that one click or a link ends', async () => {
+  const own = await dashboard.account('one <i>connection</i>', { apps: [] });
+  await dashboard.stack.connect(own.id, 'gmail', credentials.gmail, ['--label', 'inbox <b>', '--scopes', 'https://www.googleapis.com/auth/gmail.readonly']);
+  const [{ id }] = (await dashboard.call(own, 'GET', '/api/connections')).json.connections;
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  await visit.goto(`/connections/${id}`);
+  assert.equal(await visit.title(), 'inbox <b>');
+  const may = await visit.page.locator('section:has(#may)').innerText();
+  assert.match(may, /Read: [^\n]*Get a message/);
+  assert.doesNotMatch(may, /Send a message/);
+  await visit.sees(/not delete it for good\s+https:\/\/www\.googleapis\.com\/auth\/gmail\.modify\s+not granted/);
+  await visit.sees('Actions refused without them');
+  // the question is a page; to open it does nothing
+  await visit.press('Disconnect');
+  await visit.sees('Calls that use it are refused until the app is connected again.');
+  await visit.press('Keep the connection');
+  const { connections } = (await dashboard.call(own, 'GET', '/api/connections')).json;
+  assert.deepEqual(connections.map((one) => [one.id, one.status]), [[id, 'live']]);
+  await visit.end();
+});
+
+test('API keys: scopes in words, last use, and a question before one is revoked', async () => {
+  const own = await dashboard.account('keys', { apps: [] });
+  const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', 'agent <b>', '--scopes', 'read,execute', '--json']));
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
+  await visit.press('API keys');
+  const row = visit.page.locator('tbody tr', { hasText: made.prefix });
+  assert.match(await row.innerText(), /agent <b>[\s\S]*read: read apps, executions and flows\s+execute: run actions, start flows, connect apps\s+never\s+never\s+valid/);
+  const ask = () => dashboard.call({ key: made.key }, 'GET', '/api/integrations');
+  assert.equal((await ask()).status, 200);
+  await until('its use is shown', async () => {
+    await visit.page.reload();
+    return (await row.locator('td:nth-child(3) time').count()) === 1;
+  });
+  await visit.press(`Revoke agent <b> ${made.prefix}`);
+  assert.equal(await visit.title(), 'Revoke the key agent <b>?');
+  assert.equal((await ask()).status, 200);
+  await visit.press('Revoke the key');
+  await visit.sees('The key was revoked');
+  assert.match(await row.innerText(), /revoked/);
+  assert.equal(await row.getByRole('link').count(), 0);
+  await until('it is refused', async () => (await ask()).status === 401);
+  await visit.end();
+});
+
+test('apps: the connected ones first, and by a search with the actions that it found', async () => {
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
+  await visit.press('Apps');
+  const connected = visit.page.locator('section:has(#connected) tbody tr');
+  assert.deepEqual((await connected.allInnerTexts()).map((row) => row.split('\t').filter((_, i) => i !== 3).map((cell) => cell.trim().split('\n').at(-1))), [['Gmail', 'mail', '1', 'connected'], ['Notion', 'notes', '1', 'connected']]);
+  const others = await visit.page.locator('section:has(#others) h2 a').allInnerTexts();
+  assert.ok(others.includes('Slack') && !others.includes('Gmail'), others.join());
+  await visit.page.getByLabel('Search').fill('send a message');
+  await visit.press('Show');
+  assert.equal(new URL(visit.page.url()).searchParams.get('q'), 'send a message');
+  const gmail = visit.page.locator('.list > li', { has: visit.page.getByRole('link', { name: 'Gmail', exact: true }) });
+  await visit.press('Send a message', gmail);
+  assert.equal(new URL(visit.page.url()).pathname, '/integrations/gmail/actions/send_message');
+  await visit.end();
+});
+
+/* ---- the overview ---- */
+
+test('the overview: calls over a period as a chart with its text, what fails by code, calls by app', async () => {
+  const other = await dashboard.account('Counted');
+  const visit = await dashboard.signIn(other, { viewport: { width: 1280, height: 900 } });
+  await visit.sees('Nothing has run in this time');
+  await visit.sees('Begin here');
+  await dashboard.counted(other, [
+    ['gmail', 'list_messages', 'succeeded', '', 1200],
+    ['gmail', 'send_message', 'failed', 'timeout', 30],
+    ['notion', 'create_page', 'blocked', 'policy_blocked', 7],
+    ['', '', 'blocked', 'integration_not_found', 1],
+  ]);
+  await visit.goto('/');
+  const chart = visit.page.getByRole('img', { name: /^3,714 in all: 3,600 succeeded, 90 failed, 24 blocked; most at \d\d \w{3} \d\d:\d\d UTC$/ });
+  assert.equal(await chart.locator('path').count() > 24, true);
+  assert.equal(await chart.locator('.hit').count(), 24);
+  assert.match(await chart.locator('.hit').last().locator('title').textContent(), /UTC: 1,200 succeeded, 30 failed, 8 blocked$/);
+  assert.match(await visit.page.locator('.kpi').innerText(), /^3,714\s+2\.4 % of those tried failed; half took under \d+ ms, 95 % under \d+ ms$/);
+  assert.deepEqual(await visit.page.locator('.plot .y span').allTextContents(), ['2,000', '1,000', '0']);
+  const fails = visit.page.locator('#fails tbody tr');
+  assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ')), ['Gmail: Send a message timeout 90 failed', 'Notion: Create a page policy_blocked 21 blocked', 'No app of that name integration_not_found 3 blocked']);
+  assert.match((await visit.page.locator('#by-app tbody tr').first().innerText()).replace(/\s+/g, ' '), /^Gmail 3,690 2\.4 % \d+ ms$/);
+  // the other periods, and an address that has none of them
+  for (const [name, columns] of [['1 h', 12], ['7 days', 28], ['30 days', 30]]) {
+    await visit.press(name);
+    assert.equal(await visit.page.locator('.hit').count(), columns, name);
+    assert.equal(await visit.page.locator('.seg [aria-current]').innerText(), name);
+  }
+  await visit.goto('/?hours=none');
+  assert.equal(await visit.page.locator('.seg [aria-current]').innerText(), '24 h');
+  await visit.end();
+});
+
+/* ---- from the overview, at most four clicks to what one came for ---- */
+
+async function walk(visit, ...clicks) {
+  assert.ok(clicks.length <= 4, `${clicks.length} clicks`);
+  await visit.goto('/');
+  for (const click of clicks) await click(visit.page);
+}
+const link = (name, within = 'body') => (page) => Promise.all([page.waitForNavigation(), page.locator(within).getByRole('link', { name }).first().click()]);
+
+test('walks: what waits and its exact writes, who approved and when, why calls fail, a call by curl, a new connection', async () => {
+  const person = await dashboard.account('Walker', { apps: ['gmail', 'notion'] });
+  const visit = await dashboard.signIn(person, { viewport: { width: 1280, height: 900 } });
+  const id = await dashboard.startTasks(person);
+  const step = (await dashboard.call(person, 'GET', `/api/flows/${id}`)).json.steps.find(({ status }) => status === 'waiting');
+  await walk(visit, link(/^Review /), (page) => page.locator('.decide .items > li').first().locator('summary').last().click());
+  const exact = visit.page.locator('.decide .items > li').first().locator('pre').last();
+  await exact.waitFor({ state: 'visible' });
+  assert.deepEqual(JSON.parse(await exact.innerText()), step.input.items[0].input);
+
+  assert.equal((await dashboard.call(person, 'POST', `/api/flows/${id}/approve`, { note: 'as agreed' })).status, 200);
+  await dashboard.reaches(person, id, 'completed');
+  await walk(visit, link('Unread mail to tasks', '#flows'));
+  const log = visit.page.locator('#flow-log li', { hasText: 'Approved by' });
+  assert.match(await log.innerText(), /as agreed/);
+  assert.match(await log.locator('time').getAttribute('datetime'), /^\d{4}-\d\d-\d\dT/);
+
+  const failed = await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_message', input: { id: 'ffffffffffffffff' } });
+  await dashboard.counted(person, [['gmail', 'get_message', 'failed', failed.json.error_code, 1]], 1);
+  await walk(visit, link(/^Gmail: /, '#fails'), link(/^Gmail: /, 'tbody'));
+  await visit.sees(failed.json.error_code);
+  await visit.sees(failed.json.message);
+  assert.equal(await visit.page.locator('#execution-id').innerText(), failed.json.execution_id);
+  const call = /curl .*\/api\/executions[\s\S]*"integration_id": "gmail"[\s\S]*"action_id": "get_message"/;
+  assert.match(await visit.page.locator('#curl').innerText(), call);
+
+  await walk(visit, link('Executions', 'nav'), link(/^Gmail: /, 'tbody'));
+  assert.match(await visit.page.locator('#curl').innerText(), call);
+
+  await walk(
+    visit,
+    link('Connect an app'),
+    link('Probe', 'main'),
+    async (page) => {
+      await page.getByLabel('Token', { exact: true }).fill(credentials.probe.token);
+      await page.getByLabel('Label').fill('Second');
+      await visit.press('Connect');
+    },
+  );
+  await visit.sees('Connected.');
+  const { connections } = (await dashboard.call(person, 'GET', '/api/connections?integration_id=probe')).json;
+  assert.ok(connections.some(({ label }) => label === 'Second'));
+  await visit.end();
+});

@@ -1,0 +1,107 @@
+// What contrib/examples shows is run as it stands, against `sluice dev`; the settings of clients reach it.
+import assert from 'node:assert/strict';
+import { cp, readFile, rm, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { startDev } from './support/dev.mjs';
+import { check, MODERN } from './support/mcp.mjs';
+import { makeFolder, must, run } from './support/process.mjs';
+
+const folder = new URL('../../contrib/examples/', import.meta.url).pathname;
+const modules = new URL('node_modules', import.meta.url).pathname;
+let dev, dir;
+
+before(async () => {
+  dev = await startDev();
+  dir = await makeFolder();
+  await cp(folder, dir, { recursive: true });
+  await symlink(modules, join(dir, 'node_modules'));
+  await symlink(join(dev.dir, 'data'), join(dir, '.sluice'));
+});
+after(async () => {
+  const end = await dev?.stop();
+  if (dir) await rm(dir, { recursive: true, force: true });
+  assert.deepEqual([end?.code, end?.signal], [0, null], end?.log.slice(-30000));
+});
+
+// The key is that of the folder.
+const answers = async (script) => (await must(`./${script}`, [], { cwd: dir, env: { SLUICE_URL: dev.base } })).trim().split('\n').map((line) => JSON.parse(line));
+const wrote = async (path) => (await dev.ledger()).filter((entry) => entry.path.endsWith(path)).length;
+const sent = () => wrote('/messages/send');
+
+test('rest.sh', async () => {
+  const before = await sent();
+  const [found, action, read, blocked, done, again, waiting, approved, ended, ...more] = await answers('rest.sh');
+  assert.deepEqual(more, []);
+  assert.ok(found.items.some((item) => item.action_id === 'send_message'));
+  assert.deepEqual(action.input_schema.required, ['to', 'subject']);
+  assert.deepEqual([read.status, blocked.error_code, done.status], ['succeeded', 'policy_blocked', 'succeeded']);
+  assert.equal(again.execution_id, done.execution_id);
+  assert.equal(await sent(), before + 1);
+  assert.deepEqual([waiting, approved, ended].map(({ flow }) => flow.id), Array(3).fill(waiting.flow.id));
+  assert.deepEqual([waiting.flow.status, ended.flow.status], ['waiting', 'completed']);
+});
+
+test('mcp.sh', async () => {
+  const before = await sent();
+  const all = await answers('mcp.sh');
+  all.forEach((message, at) => check(MODERN, ['server/discover', 'tools/list'][at] ?? 'tools/call', message));
+  const [discovered, listed, found, action, read, blocked, said, asked, agreed, ...more] = all.map((message) => message.result);
+  assert.deepEqual(more, []);
+  assert.ok(discovered.supportedVersions.includes(MODERN));
+  assert.equal(listed.tools.length, 6);
+  assert.ok(found.structuredContent.items.some((item) => item.action_id === 'send_message'));
+  assert.deepEqual(action.structuredContent.input_schema.required, ['to', 'subject']);
+  assert.deepEqual([read, said, agreed].map((one) => one.structuredContent.status), ['succeeded', 'succeeded', 'succeeded']);
+  assert.equal(blocked.structuredContent.error_code, 'policy_blocked');
+  assert.match(asked.inputRequests.confirmation.params.message, /text: "From curl"/);
+  assert.equal(await sent(), before + 2);
+});
+
+test('unread.ts: it compiles under tsc --strict, and reads what is unread', async () => {
+  const options = ['--strict', '--noEmit', '--target', 'es2022', '--module', 'nodenext', '--types', 'node', '--skipLibCheck'];
+  await must(process.execPath, [join(modules, 'typescript/bin/tsc'), ...options, 'unread.ts'], { cwd: dir });
+  const text = await must(process.execPath, ['unread.ts'], { cwd: dir, env: { SLUICE_URL: dev.base } });
+  const [, ...threads] = text.trim().split('\n');
+  assert.match(text, /^[1-9]\d* tools of gmail$/m);
+  assert.equal(threads.length, 3);
+  for (const line of threads) assert.match(line, /^[0-9a-f]+: [1-9]\d* messages?, \S/);
+});
+
+test('agent.mjs: what the person agrees to is done, the rest is not', async () => {
+  for (const [input, mails, status] of [['y\ny\n', 1, 'completed'], ['n\n', 0, 'cancelled']]) {
+    const [mailsBefore, pagesBefore] = [await sent(), await wrote('/v1/pages')];
+    const env = { SLUICE_URL: dev.base, SLUICE_KEY: dev.key };
+    const { code, stdout, stderr } = await run(process.execPath, [join(dir, 'agent.mjs')], { env, input });
+    assert.equal(code, 0, stdout + stderr);
+    assert.match(stdout, /^found gmail send_message$/m);
+    assert.match(stdout, /^text: "From an agent"$/m);
+    assert.match(stdout, new RegExp(`^the flow is ${status}$`, 'm'));
+    assert.equal(await sent(), mailsBefore + mails);
+    assert.equal((await wrote('/v1/pages')) > pagesBefore, mails === 1);
+  }
+});
+
+test('the client that is named is the one that was run', async () => {
+  const dependencies = async (path, member) => JSON.parse(await readFile(path, 'utf8'))[member];
+  const { '@modelcontextprotocol/client': named } = await dependencies(join(folder, 'package.json'), 'dependencies');
+  assert.equal(named, (await dependencies(new URL('package.json', import.meta.url), 'devDependencies'))['@modelcontextprotocol/client']);
+});
+
+test('the settings of clients reach the server', async () => {
+  const text = await readFile(join(folder, 'README.md'), 'utf8');
+  const blocks = [...text.matchAll(/^```json\n(.*?)^```/gms)].map(([, block]) => JSON.parse(block));
+  assert.equal(blocks.length, 4);
+  for (const block of blocks) {
+    const { url, server_url, headers } = block.mcpServers?.sluice ?? block.servers?.sluice ?? block;
+    const at = (url ?? server_url).replace('https://sluice.example.com', dev.base);
+    const authorization = headers.Authorization.replace(/sk_\.\.\.|\$\{input:sluice-key\}/, dev.key);
+    const reply = await fetch(at, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+    });
+    const { result } = await reply.json();
+    assert.equal(result.tools.length > 6, at.includes('?tools='), at);
+  }
+});

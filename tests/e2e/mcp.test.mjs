@@ -1,0 +1,308 @@
+// POST /mcp (src/mcp/README.md): both eras on one endpoint, with raw requests and the official SDK's
+// clients; every message is compared with the specification's schema (support/mcp.mjs).
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, meta } from './support/mcp.mjs';
+import { Stack } from './support/stack.mjs';
+
+const SIX = ['search_actions', 'describe_action', 'run_action', 'start_flow', 'get_flow', 'connect_app'];
+let stack, server, account, mcp, reader;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('Acme', { apps: ['gmail', 'probe'] });
+  reader = await stack.key(account.id, ['--scopes', 'read']);
+  server = await stack.serve({ args: ['--mcp-origin', 'https://chat.example'] });
+  mcp = new Mcp(server.base, account.key);
+});
+after(() => stack?.stopWell(assert));
+
+const run = (integration_id, action_id, input, more = {}) => mcp.call('run_action', { integration_id, action_id, input, ...more });
+
+test('the specification’s schemas are there', { skip: SCHEMAS ? false : 'no corpora' }, () => {});
+
+test('what there is: discover and initialize', async () => {
+  const { result, status } = await mcp.ask('server/discover');
+  assert.equal(status, 200);
+  assert.deepEqual(result.supportedVersions, [MODERN, LEGACY, '2025-06-18', '2025-03-26']);
+  assert.deepEqual(result.capabilities, { tools: { listChanged: true }, resources: { subscribe: true }, extensions: { 'io.modelcontextprotocol/tasks': {} } });
+  assert.equal(result._meta['io.modelcontextprotocol/serverInfo'].name, 'sluice');
+  assert.match(result.instructions, /search_actions[^]*never follow instructions/);
+  for (const [asked, got] of [[LEGACY, LEGACY], ['2025-06-18', '2025-06-18'], ['2025-03-26', '2025-03-26'], ['1999-01-01', LEGACY], [MODERN, LEGACY]]) {
+    const params = { protocolVersion: asked, capabilities: {}, clientInfo: { name: 'x', version: '1' } };
+    const old = await mcp.askLegacy('initialize', params);
+    assert.equal(old.result.protocolVersion, got);
+    assert.equal(old.headers.get('mcp-session-id'), null);
+    assert.equal(old.result.resultType, undefined);
+  }
+  assert.deepEqual((await mcp.askLegacy('ping')).result, {});
+});
+
+test('a message that is none is refused, with its id where it has one', async () => {
+  const bad = async (body, code, status = 400, headers = {}) => {
+    const reply = await mcp.post(body, headers);
+    assert.deepEqual([reply.status, reply.json.error.code], [status, code], `${JSON.stringify(body)}: ${reply.text}`);
+    return reply.json;
+  };
+  await bad('{"jsonrpc"', -32700);
+  await bad('', -32700);
+  await bad('[]', -32600);
+  await bad([{ jsonrpc: '2.0', id: 1, method: 'ping' }], -32600);
+  await bad({ id: 1, method: 'ping' }, -32600);
+  await bad({ jsonrpc: '2.0', id: null, method: 'ping' }, -32600);
+  await bad({ jsonrpc: '2.0', id: 1.5, method: 'ping' }, -32600);
+  await bad({ jsonrpc: '2.0', id: {}, method: 'ping' }, -32600);
+  await bad({ jsonrpc: '2.0', id: 7, method: 'ping', params: [] }, -32600);
+  await bad({ jsonrpc: '2.0', id: 7, result: {} }, -32600);
+  assert.equal((await bad({ jsonrpc: '2.0', id: 7, method: 'tools/call', params: {} }, -32602, 200)).id, 7);
+  assert.equal((await bad({ jsonrpc: '2.0', id: 7, method: 'nope' }, -32601, 200)).id, 7);
+  assert.equal((await mcp.ask('nope')).status, 404);
+  for (const method of ['initialize', 'ping', 'logging/setLevel', 'resources/subscribe'])
+    assert.deepEqual([(await mcp.ask(method)).status, (await mcp.ask(method)).error.code], [404, -32601], method);
+  const plain = await mcp.post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'content-type': 'text/plain' });
+  assert.deepEqual([plain.status, plain.json.error.code], [415, -32600]);
+});
+
+test('notifications are accepted and have no answer', async () => {
+  for (const method of ['notifications/initialized', 'notifications/cancelled', 'notifications/unheard_of']) {
+    const reply = await mcp.post({ jsonrpc: '2.0', method });
+    assert.deepEqual([reply.status, reply.text], [202, '']);
+  }
+});
+
+test('versions and headers of 2026-07-28', async () => {
+  const list = (options) => mcp.ask('tools/list', {}, options);
+  const code = async (reply) => [(await reply).status, (await reply).error?.code];
+  const mismatch = [400, -32020];
+  assert.deepEqual(await code(list({ headers: { 'mcp-protocol-version': undefined } })), mismatch);
+  assert.deepEqual(await code(list({ headers: { 'mcp-protocol-version': LEGACY } })), mismatch);
+  assert.deepEqual(await code(list({ headers: { 'mcp-method': undefined } })), mismatch);
+  assert.deepEqual(await code(list({ headers: { 'mcp-method': 'Tools/list' } })), mismatch);
+  assert.deepEqual(await code(list({ headers: { 'mcp-method': 'tools/call' } })), mismatch);
+  const call = (name) => mcp.ask('tools/call', { name: 'search_actions', arguments: { query: 'mail' } }, { headers: { 'mcp-name': name } });
+  assert.deepEqual(await code(call('run_action')), mismatch);
+  assert.deepEqual(await code(call(undefined)), mismatch);
+  const sentinel = (text) => `=?base64?${Buffer.from(text).toString('base64')}?=`;
+  assert.equal((await call(sentinel('search_actions'))).status, 200);
+  assert.deepEqual(await code(call(sentinel('run_action'))), mismatch);
+  assert.deepEqual(await code(call('=?base64?%%%?=')), mismatch);
+  const unknown = { 'io.modelcontextprotocol/protocolVersion': '1900-01-01' };
+  const refused = await list({ meta: unknown, headers: { 'mcp-protocol-version': '1900-01-01' } });
+  assert.deepEqual([refused.status, refused.error.code, refused.error.data.requested], [400, -32022, '1900-01-01']);
+  assert.ok(refused.error.data.supported.includes(MODERN));
+  assert.deepEqual(await code(list({ meta: unknown })), mismatch);
+  assert.deepEqual(await code(list({ meta: { 'io.modelcontextprotocol/clientCapabilities': undefined } })), [400, -32602]);
+  const none = await mcp.post({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }, { 'mcp-protocol-version': MODERN });
+  assert.deepEqual([none.status, none.json.error.code, none.json.id], [400, -32602, 1]);
+  const other = await mcp.post({ jsonrpc: '2.0', id: 1, method: 'tools/list' }, { 'mcp-protocol-version': '2030-01-01' });
+  assert.deepEqual([other.status, other.json.error.code], [400, -32022]);
+  assert.equal((await list({ meta: { 'io.modelcontextprotocol/clientInfo': undefined } })).status, 200);
+});
+
+test('who may call: key, origin, method', async () => {
+  for (const key of ['nope', undefined]) {
+    const reply = await new Mcp(server.base, key).post({ jsonrpc: '2.0', id: 1, method: 'ping' });
+    assert.deepEqual([reply.status, reply.headers.get('www-authenticate')], [401, 'Bearer']);
+  }
+  for (const method of ['GET', 'DELETE', 'PUT']) {
+    const reply = await server.call(account.key, method, '/mcp');
+    assert.deepEqual([reply.status, reply.headers.get('allow')], [405, 'POST'], method);
+  }
+  const from = async (origin) => (await mcp.post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { origin })).status;
+  for (const origin of ['http://evil.example', 'null', 'https://chat.example.evil', 'http://chat.example', `${server.base}1`, 'x'])
+    assert.equal(await from(origin), 403, origin);
+  for (const origin of ['https://chat.example', 'https://CHAT.example:443', server.base]) assert.equal(await from(origin), 200, origin);
+});
+
+test('six tools, and those that a key may not use are not listed', async () => {
+  const { result } = await mcp.ask('tools/list');
+  assert.deepEqual(result.tools.map((tool) => tool.name), SIX);
+  assert.deepEqual([result.ttlMs, result.cacheScope, result.nextCursor], [300000, 'private', undefined]);
+  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, false, true, false]);
+  assert.match(result.tools[3].description, /\n- [a-z0-9_-]+: /);
+  assert.deepEqual((await mcp.ask('tools/list')).result, result);
+  const narrow = new Mcp(server.base, reader);
+  assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'get_flow']);
+  const refused = await narrow.call('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } });
+  assert.deepEqual([refused.isError, refused.structuredContent.error], [true, 'This API key lacks the scope "execute"']);
+  assert.equal((await narrow.call('probe_read_label', { id: 'INBOX' })).isError, true);
+});
+
+test('real tools by choice, page by page', async () => {
+  const list = async (tools, params) => (await new Mcp(server.base, account.key, `/mcp?tools=${tools}`).ask('tools/list', params)).result;
+  const probe = await list('probe');
+  assert.deepEqual(probe.tools.slice(0, 6).map((tool) => tool.name), SIX);
+  const named = Object.fromEntries(probe.tools.map((tool) => [tool.name, tool]));
+  const send = named.probe_send, read = named.probe_read_label;
+  assert.deepEqual(send.annotations, { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: true });
+  assert.equal(read.annotations.readOnlyHint, true);
+  assert.equal(send.inputSchema.properties.confirm.type, 'boolean');
+  assert.equal(read.inputSchema.properties.confirm, undefined);
+  assert.deepEqual((await list('probe_read*')).tools.slice(6).map((tool) => tool.name), ['probe_read_label']);
+  assert.deepEqual((await list('nothing,of_this')).tools.length, 6);
+  const stripe = await list('stripe_create_payment_intent');
+  assert.deepEqual(Object.keys(stripe.tools[6].inputSchema.properties).filter((one) => /confirm$/.test(one)), ['confirm', 'sluice_confirm']);
+  const first = await list('*'), second = await list('*', { cursor: first.nextCursor });
+  assert.deepEqual([first.tools.length, second.tools.length, second.nextCursor], [64, 64, undefined]);
+  assert.equal(new Set([...first.tools, ...second.tools].map((tool) => tool.name)).size, 128);
+  for (const tool of [...first.tools, ...second.tools]) assert.match(tool.name, /^[a-zA-Z0-9_-]{1,64}$/);
+  for (const tools of ['*a*', Array(65).fill('gmail').join(',')])
+    assert.equal((await new Mcp(server.base, account.key, `/mcp?tools=${tools}`).ask('tools/list')).error.code, -32602);
+  for (const cursor of ['x', '64:nope', 7, '-1:probe_send']) {
+    const { error } = await mcp.ask('tools/list', { cursor });
+    assert.equal(error.code, -32602);
+  }
+});
+
+test('the first request of a server may be for real tools', async () => {
+  const fresh = await stack.serve();
+  const { result } = await new Mcp(fresh.base, account.key, '/mcp?tools=probe').ask('tools/list');
+  assert.ok(result.tools.some((tool) => tool.name === 'probe_send'));
+});
+
+test('search, describe, run', async () => {
+  const found = await mcp.call('search_actions', { query: 'send a mail', limit: 3, connected_only: true });
+  assert.deepEqual(inside(found).json, found.structuredContent);
+  assert.equal(found.structuredContent.items.length, 3);
+  assert.ok(found.structuredContent.items.every((item) => item.connected));
+  const detail = await mcp.call('describe_action', { integration_id: 'gmail', action_id: 'send_message' });
+  assert.equal(detail.structuredContent.tool_name, 'gmail_send_message');
+  const template = (await mcp.ask('tools/list')).result.tools[3].description.match(/\n- (\S+):/)[1];
+  assert.equal((await mcp.call('describe_action', { template })).structuredContent.key, template);
+  const label = await run('probe', 'read_label', { id: 'INBOX' });
+  assert.deepEqual([label.isError, label.structuredContent.status, label.structuredContent.output.id], [undefined, 'succeeded', 'INBOX']);
+  assert.deepEqual(inside(label).json, label.structuredContent);
+  assert.notEqual(inside(label).id, inside(found).id);
+  const stored = await server.call(account.key, 'GET', `/api/executions/${label.structuredContent.execution_id}`);
+  assert.deepEqual(stored.json, label.structuredContent);
+});
+
+test('what goes wrong is a result with what to do, and only what is unknown an error', async () => {
+  const wrong = async (name, args, pattern) => {
+    const { isError, structuredContent: it } = await mcp.call(name, args);
+    assert.equal(isError, true, name);
+    assert.match(it.error ?? `${it.error_code} ${it.message} ${it.hint}`, pattern);
+  };
+  await wrong('run_action', { integration_id: 'probe' }, /integration_id, action_id and an object input are required/);
+  await wrong('run_action', { integration_id: 'nope', action_id: 'x', input: {} }, /integration_not_found/);
+  await wrong('run_action', { integration_id: 'notion', action_id: 'search', input: {} }, /integration_not_connected/);
+  await wrong('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 7 } }, /validation_error .*\/input\/id/);
+  await wrong('run_action', { integration_id: 'probe', action_id: 'send', input: { subject: 'x' }, confirmed: true }, /use confirm/);
+  await wrong('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' }, connection_id: {} }, /connection_id must be/);
+  await wrong('probe_read_label', { id: 7 }, /validation_error .*"?\/id/);
+  await wrong('probe_send', { subject: 'x', confirm: 'yes' }, /confirm must be true or false, got string/);
+  await wrong('search_actions', {}, /query is required/);
+  await wrong('search_actions', { query: 'mail', limit: 'many' }, /limit must be a whole number, got "many"/);
+  await wrong('search_actions', { query: 'mail', limit: [1] }, /limit must be/);
+  await wrong('describe_action', { integration_id: 'gmail' }, /integration_id and action_id are required/);
+  await wrong('describe_action', { integration_id: 'gmail', action_id: 'nope' }, /action_not_found/);
+  await wrong('get_flow', { flow_id: 'nope' }, /Flow not found/);
+  await wrong('start_flow', { template: 'nope' }, /Unknown flow template/);
+  await wrong('connect_app', { integration_id: 'nope' }, /There is no integration "nope"/);
+  const unknown = await mcp.ask('tools/call', { name: 'gmail_send_mesage', arguments: {} });
+  assert.equal(unknown.error.code, -32602);
+  assert.match(unknown.error.message, /Unknown tool: .*did you mean "gmail_send_message"/);
+  assert.equal((await mcp.ask('tools/call', { name: 'search_actions', arguments: [] })).error.code, -32602);
+});
+
+test('a write runs only with confirm, and once for an idempotency key', async () => {
+  const sent = async (subject) => (await stack.provider.ledger()).filter((one) => JSON.stringify(one).includes(subject)).length;
+  const before = (await stack.provider.ledger()).length;
+  const blocked = await run('probe', 'send', { subject: 'mcp one' });
+  assert.deepEqual([blocked.isError, blocked.structuredContent.error_code], [true, 'policy_blocked']);
+  assert.equal((await mcp.call('probe_send', { subject: 'mcp one' })).structuredContent.error_code, 'policy_blocked');
+  assert.equal((await stack.provider.ledger()).length, before);
+  const one = await run('probe', 'send', { subject: 'mcp one' }, { confirm: true, idempotency_key: 'mcp-1' });
+  const again = await run('probe', 'send', { subject: 'mcp one' }, { confirm: true, idempotency_key: 'mcp-1' });
+  assert.equal(one.structuredContent.status, 'succeeded');
+  assert.deepEqual(again.structuredContent, one.structuredContent);
+  const args = { subject: 'mcp two', confirm: true }, options = { meta: { 'sluice/idempotency_key': 'mcp-2' } };
+  const two = await mcp.call('probe_send', args, options);
+  assert.equal(two.structuredContent.status, 'succeeded');
+  assert.deepEqual((await mcp.call('probe_send', args, options)).structuredContent, two.structuredContent);
+  const other = await mcp.call('probe_send', { ...args, subject: 'mcp three' }, options);
+  assert.equal(other.structuredContent.error_code, 'validation_error');
+  assert.equal((await stack.provider.ledger()).length, before + 2, `${await sent('mcp')}`);
+});
+
+test('a large output is cut, and its rest is a resource', async () => {
+  const value = Array.from({ length: 3000 }, (_, at) => `item ${at} END 0000000000000000 \u0000 "`);
+  const cut = await run('probe', 'echo', { value });
+  const { output, execution_id: id } = cut.structuredContent;
+  assert.equal(output.truncated, true);
+  assert.ok(JSON.stringify(output).length < 40000);
+  assert.deepEqual([cut.content[1].type, cut.content[1].uri], ['resource_link', `sluice://executions/${id}`]);
+  assert.deepEqual(inside(cut).json, cut.structuredContent);
+  const items = [...output.preview.value];
+  for (let more = output.cuts[0].more; more; ) {
+    assert.match(more, /^sluice:\/\/executions\//);
+    const { result } = await mcp.ask('resources/read', { uri: more });
+    assert.deepEqual([result.contents[0].uri, result.cacheScope], [more, 'private']);
+    const part = JSON.parse(result.contents[0].text).output;
+    items.push(...(part.truncated ? part.preview : part));
+    more = part.truncated ? part.cuts[0].more : null;
+  }
+  assert.deepEqual(items, value);
+  const whole = await mcp.ask('resources/read', { uri: `sluice://executions/${id}?max_output_bytes=1000000` });
+  assert.deepEqual(JSON.parse(whole.result.contents[0].text).output.value, value);
+  const small = await run('probe', 'read_label', { id: 'INBOX' });
+  assert.equal(small.content.length, 1);
+});
+
+test('resources', async () => {
+  assert.deepEqual((await mcp.ask('resources/list')).result.resources, []);
+  const { result } = await mcp.ask('resources/templates/list');
+  assert.deepEqual(result.resourceTemplates.map((one) => one.name), ['execution', 'flow']);
+  for (const uri of ['test://x', 'sluice://executions/nope', `sluice://executions/${account.id}`, 'sluice://flows/x', 'sluice://executions/?pointer=%zz', '']) {
+    const { error, status } = await mcp.ask('resources/read', { uri });
+    assert.deepEqual([status, error.code, error.data.uri], [200, -32602, uri]);
+    assert.equal((await mcp.askLegacy('resources/read', { uri })).error.code, -32002);
+  }
+});
+
+test('a flow and a connect link', async () => {
+  const template = (await server.call(account.key, 'GET', '/api/flows/templates')).json.templates.find((one) => /unread/i.test(one.description)).key;
+  const started = await mcp.call('start_flow', { template, input: {} });
+  assert.equal(started.isError, undefined, JSON.stringify(started.structuredContent));
+  const { flowId } = started.structuredContent;
+  assert.equal(started.structuredContent.flow.flow.triggerType, 'agent');
+  const done = await mcp.call('get_flow', { flow_id: flowId, wait: 60 });
+  assert.equal(done.structuredContent.flow.status, 'completed');
+  const read = await mcp.ask('resources/read', { uri: `sluice://flows/${flowId}` });
+  assert.equal(JSON.parse(read.result.contents[0].text).flow.id, flowId);
+  const large = await mcp.call('start_flow', { template: 'probe_chain', input: { subject: 'x'.repeat(1_100_000), confirm: true } });
+  assert.deepEqual([large.structuredContent.truncated, typeof large.structuredContent.flowId], [true, 'string'], JSON.stringify(large).slice(0, 500));
+  const id = large.structuredContent.flowId;
+  assert.deepEqual([(await mcp.call('get_flow', { flow_id: id })).structuredContent.truncated, inside(large).json.flowId], [true, id]);
+  assert.match((await mcp.ask('resources/read', { uri: `sluice://flows/${id}` })).error.message, /Too large/);
+  const link = await mcp.call('connect_app', { integration_id: 'notion' });
+  assert.match(link.structuredContent.url, /^http.*\/connect\//);
+});
+
+for (const mode of ['legacy', 'auto', { pin: MODERN }])
+  test(`the SDK’s client, ${JSON.stringify(mode)}`, async () => {
+    const client = await connect(server.base, account.key, { mode, path: '/mcp?tools=probe' });
+    const { tools } = await client.listTools();
+    assert.ok(tools.some((tool) => tool.name === 'probe_send'));
+    const found = await client.callTool({ name: 'search_actions', arguments: { query: 'read a label' } });
+    assert.ok(found.structuredContent.items.some((item) => item.action_id === 'read_label'));
+    const label = await client.callTool({ name: 'probe_read_label', arguments: { id: 'INBOX' } });
+    assert.equal(label.structuredContent.output.id, 'INBOX');
+    assert.deepEqual((await client.listResources()).resources, []);
+    assert.ok(client.seen.every((one) => (one.version === MODERN) === (mode !== 'legacy')));
+    await client.close();
+  });
+
+test('the SDK’s client of the revisions before', async () => {
+  const client = new OldClient({ name: 'old', version: '1' });
+  await client.connect(new OldTransport(new URL(`${server.base}/mcp`), { requestInit: { headers: { authorization: `Bearer ${account.key}` } } }));
+  assert.match(client.getInstructions(), /search_actions/);
+  assert.deepEqual((await client.listTools()).tools.map((tool) => tool.name), SIX);
+  await client.ping();
+  const label = await client.callTool({ name: 'run_action', arguments: { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } } });
+  assert.equal(label.structuredContent.output.id, 'INBOX');
+  await assert.rejects(client.callTool({ name: 'nope', arguments: {} }), /Unknown tool/);
+  await client.close();
+});

@@ -1,0 +1,166 @@
+// What a call may need or tell on its way (src/mcp/README.md): a form for input that is missing, progress,
+// an end before its time, the trace that it is part of. In both eras where both have it.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { hold, until } from './support/client.mjs';
+import { LEGACY, MODERN, Mcp } from './support/mcp.mjs';
+import { Stack } from './support/stack.mjs';
+
+const FORM = { capabilities: { elicitation: { form: {} } } };
+const BOTH = { capabilities: { elicitation: { form: {}, url: {} } } };
+let stack, server, account, bare, mcp;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('Acme', { apps: ['gmail', 'probe'] });
+  bare = await stack.account('Bare', { apps: [] });
+  server = await stack.serve({ args: ['--log-level', 'debug'] });
+  mcp = new Mcp(server.base, account.key);
+});
+after(() => stack?.stopWell(assert));
+
+const ledger = async () => (await stack.provider.ledger()).length;
+const ask = async (name, args, more = {}, options = FORM, at = mcp) => (await at.ask('tools/call', { name, arguments: args, ...more }, options)).result;
+const accept = (content) => ({ input: { action: 'accept', content } });
+const schemaOf = (result) => {
+  assert.deepEqual([result.resultType, Object.keys(result.inputRequests)], ['input_required', ['input']], JSON.stringify(result));
+  return result.inputRequests.input.params.requestedSchema;
+};
+
+test('a person is asked for the input that is missing, and the call runs with the answer', async () => {
+  const args = { integration_id: 'probe', action_id: 'read_label', input: {} };
+  for (const [name, given] of [['run_action', args], ['probe_read_label', {}]]) {
+    const first = await ask(name, given);
+    assert.deepEqual(schemaOf(first), { type: 'object', properties: { id: { type: 'string', description: 'The label.', minLength: 1, maxLength: 100 } }, required: ['id'] });
+    assert.equal(first.inputRequests.input.params.message, 'Read a label\nprobe_read_label needs more input: id');
+    const done = await ask(name, given, { inputResponses: accept({ id: 'INBOX', other: 'not asked for' }) });
+    assert.deepEqual([done.isError, done.structuredContent?.output?.id], [undefined, 'INBOX'], JSON.stringify(done));
+    for (const inputResponses of [{}, accept({}), accept(undefined), { other: accept({ id: 'INBOX' }).input }]) schemaOf(await ask(name, given, { inputResponses }));
+    for (const action of ['decline', 'cancel']) {
+      const refused = await ask(name, given, { inputResponses: { input: { action } } });
+      assert.deepEqual([refused.isError, refused.structuredContent.error_code], [true, 'validation_error']);
+    }
+    const wrong = await ask(name, given, { inputResponses: accept({ id: 7 }) });
+    assert.deepEqual([wrong.isError, wrong.structuredContent.error_code], [true, 'validation_error']);
+  }
+});
+
+test('no form where the client has none, where a name is wrong, or where no field would do', async () => {
+  for (const [name, args, options] of [['probe_read_label', {}, {}], ['probe_read_label', { label: 'INBOX' }, FORM], ['probe_echo', {}, FORM]]) {
+    const refused = await ask(name, args, {}, options);
+    assert.deepEqual([refused.resultType, refused.isError, refused.structuredContent.error_code], ['complete', true, 'validation_error'], name);
+  }
+});
+
+test('a write with what a person filled in is confirmed as a whole, and runs once', async () => {
+  const before = await ledger();
+  schemaOf(await ask('probe_send', {}));
+  const asked = await ask('probe_send', {}, { inputResponses: accept({ subject: 'filled in' }) });
+  assert.deepEqual(Object.keys(asked.inputRequests), ['confirmation']);
+  assert.equal(asked.inputRequests.confirmation.params.message.split('\n').at(-1), 'subject: "filled in"');
+  assert.equal(await ledger(), before);
+  const yes = { requestState: asked.requestState, inputResponses: { confirmation: { action: 'accept', content: { confirm: true } } } };
+  const again = await ask('probe_send', {}, { requestState: asked.requestState, inputResponses: {} });
+  assert.equal(again.inputRequests.confirmation.params.message, asked.inputRequests.confirmation.params.message);
+  const done = await ask('probe_send', {}, yes);
+  assert.equal(done.structuredContent.status, 'succeeded', JSON.stringify(done));
+  assert.deepEqual((await ask('probe_send', {}, yes)).structuredContent, done.structuredContent);
+  assert.equal((await mcp.ask('tools/call', { name: 'probe_read_label', arguments: {}, ...yes }, FORM)).error.code, -32602);
+  assert.equal(await ledger(), before + 1);
+});
+
+test('what was filled in comes back after an app was connected', async () => {
+  const at = new Mcp(server.base, bare.key);
+  const link = await ask('probe_read_label', {}, { inputResponses: accept({ id: 'INBOX' }) }, BOTH, at);
+  assert.equal(link.inputRequests.connection.params.mode, 'url', JSON.stringify(link));
+  await stack.connect(bare.id, 'probe', { token: 'ya29.demo-gmail-full' });
+  const more = { requestState: link.requestState, inputResponses: { connection: { action: 'accept' } } };
+  const done = await ask('probe_read_label', {}, more, BOTH, at);
+  assert.equal(done.structuredContent?.output?.id, 'INBOX', JSON.stringify(done));
+  for (const [requestState, name] of [[`${link.requestState}A`, 'probe_read_label'], [link.requestState, 'probe_send']])
+    assert.equal((await at.ask('tools/call', { name, arguments: {}, ...more, requestState }, BOTH)).error.code, -32602);
+  assert.equal((await mcp.ask('tools/call', { name: 'probe_read_label', arguments: {}, ...more }, BOTH)).error.code, -32602);
+});
+
+// The notifications of a call, and its result.
+async function progressOf(stream, first) {
+  const seen = first ? [first.params] : [];
+  const last = await stream.until((message) => {
+    if (message.method) seen.push(message.params);
+    return message.id !== undefined;
+  });
+  assert.equal(last.id, stream.id);
+  assert.equal(await stream.next(), undefined);
+  for (let at = 1; at < seen.length; at++) assert.ok(seen[at].progress > seen[at - 1].progress);
+  return { seen, result: last.result };
+}
+
+for (const version of [MODERN, LEGACY]) {
+  test(`${version}: the pages of a list are progress`, async () => {
+    const params = { name: 'run_action', arguments: { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 2 }, max_pages: 3 } };
+    const stream = await mcp.stream('tools/call', params, { version, meta: { progressToken: 'pages' } });
+    assert.ok(stream.isStream);
+    const { seen, result } = await progressOf(stream);
+    assert.deepEqual(seen.map(({ progressToken, progress, total, message }) => [progressToken, progress, total, message]),
+      [['pages', 1, undefined, 'Pages read: 1'], ['pages', 2, undefined, 'Pages read: 2']]);
+    assert.equal(result.structuredContent.output.messages.length, 6);
+    for (const options of [{ version }, { version, meta: { progressToken: 'x' }, headers: { accept: 'application/json' } }, { version, meta: { progressToken: {} } }])
+      assert.equal((await mcp.stream('tools/call', params, options)).isStream, false);
+  });
+
+  test(`${version}: the steps of a flow are progress`, async () => {
+    const held = await hold(stack.provider, { path_prefix: '/gmail/' });
+    const { flowId } = (await server.call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' } })).json;
+    await held.reached(1);
+    const params = { name: 'get_flow', arguments: { flow_id: flowId, wait: 60 } };
+    const stream = await mcp.stream('tools/call', params, { version, meta: { progressToken: 7 } });
+    assert.ok(stream.isStream);
+    const first = await stream.next(); // the flow has not gone on since
+    await held.letGo();
+    const { seen, result } = await progressOf(stream, first);
+    assert.deepEqual([seen[0].progressToken, seen[0].progress, seen[0].total, seen[0].message], [7, 0, 4, 'Step 1 of 4, label, runs']);
+    assert.equal(result.structuredContent.flow.status, 'waiting');
+  });
+}
+
+test('a client that closes its stream ends a read, and a write that was sent has its record', async () => {
+  const held = await hold(stack.provider, { path_prefix: '/gmail/' });
+  const count = async () => (await server.call(account.key, 'GET', '/api/executions?integration_id=probe&limit=100')).json.executions;
+  const before = (await count()).length;
+  const closing = async (name, args, least) => {
+    const abort = new AbortController();
+    const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } };
+    const headers = { authorization: `Bearer ${account.key}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+    const reply = fetch(`${server.base}/mcp`, { method: 'POST', headers, body: JSON.stringify(body), signal: abort.signal }).catch((error) => error.name);
+    await held.reached(least);
+    abort.abort();
+    assert.equal(await reply, 'AbortError');
+  };
+  const active = async () => Number((await server.metrics()).match(/^sluice_executions_active (\d+)$/m)[1]);
+  await closing('probe_read_label', { id: 'INBOX' }, 1);
+  await until('the read has ended, unanswered as it is', async () => (await active()) === 0);
+  await closing('probe_send', { subject: 'closed', confirm: true }, 2);
+  assert.equal(await active(), 1);
+  await held.letGo();
+  const recorded = await until('the write is recorded', async () => {
+    const now = await count();
+    return now.length > before && now;
+  });
+  assert.deepEqual(recorded.slice(0, recorded.length - before).map((one) => [one.action_id, one.status]), [['send', 'succeeded']]);
+});
+
+test('the trace of a call is in the log, from _meta and from the header', async () => {
+  const parent = (digit) => `00-${digit.repeat(32)}-${'b'.repeat(16)}-01`;
+  const line = (digit) => server.log.split('\n').find((one) => one.includes(`"trace_id":"${digit.repeat(32)}"`));
+  const args = { name: 'search_actions', arguments: { query: 'mail' } };
+  const one = await mcp.ask('tools/call', args, { meta: { traceparent: parent('1'), tracestate: 'a=1' }, headers: { traceparent: parent('2') } });
+  const two = await mcp.ask('tools/call', args, { headers: { traceparent: parent('3') } });
+  await mcp.ask('tools/call', args, { meta: { traceparent: parent('4').toUpperCase().replace('4', 'G') } });
+  await mcp.ask('tools/call', args, { meta: { traceparent: parent('5') } });
+  await until('the last one is logged', () => line('5'));
+  for (const [digit, reply, state] of [['1', one, 'a=1'], ['3', two, '']]) {
+    const logged = JSON.parse(line(digit));
+    assert.deepEqual([logged.request_id, logged.name, logged.parent_id, logged.tracestate], [reply.headers.get('x-request-id'), 'search_actions', 'b'.repeat(16), state]);
+  }
+  assert.deepEqual([line('2'), line('4')], [undefined, undefined]);
+});

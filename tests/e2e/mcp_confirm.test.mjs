@@ -1,0 +1,221 @@
+// Confirmation by the protocol's own means (src/mcp/README.md): a form at the client, and
+// a sealed state that runs once, on whichever process it comes back to.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { MODERN, Mcp, connect, inside } from './support/mcp.mjs';
+import { Stack } from './support/stack.mjs';
+
+const FORM = { capabilities: { elicitation: { form: {} } } };
+const SEND = { integration_id: 'probe', action_id: 'send' };
+let stack, server, second, account, other, mcp, connection;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('Acme', { apps: ['gmail'] });
+  connection = await stack.connect(account.id, 'probe', { token: 'ya29.demo-gmail-full' }, ['--label', 'work']);
+  other = await stack.account('Other', { apps: ['probe'] });
+  [server, second] = await Promise.all([stack.serve(), stack.serve()]);
+  mcp = new Mcp(server.base, account.key);
+});
+after(() => stack?.stopWell(assert));
+
+const ledger = async () => (await stack.provider.ledger()).length;
+const yes = { confirmation: { action: 'accept', content: { confirm: true } } };
+// A call of run_action by a client that shows forms; more: requestState, inputResponses.
+const ask = (args, more = {}, at = mcp) => at.ask('tools/call', { name: 'run_action', arguments: args, ...more }, FORM);
+const send = (subject, more, at) => ask({ ...SEND, input: { subject } }, more, at);
+const stateOf = async (subject) => (await send(subject)).result.requestState;
+
+async function refused(reply, pattern = /^requestState .*nothing was run/) {
+  const { error } = await reply;
+  assert.equal(error?.code, -32602, JSON.stringify(await reply).slice(0, 2000));
+  assert.match(error.message, pattern);
+}
+
+test('a write is asked about, with what will be done, and runs when the person agrees', async () => {
+  const before = await ledger();
+  const { result } = await send('agreed "one"');
+  assert.equal(result.resultType, 'input_required');
+  const { method, params } = result.inputRequests.confirmation;
+  assert.deepEqual([method, params.mode, params.requestedSchema.required], ['elicitation/create', 'form', ['confirm']]);
+  const lines = params.message.split('\n');
+  assert.deepEqual(lines, [
+    'Send', `probe send, with the connection work (${connection})`,
+    'POST https://gmail.googleapis.com/gmail/v1/users/me/messages/send', 'subject: "agreed \\"one\\""',
+  ]);
+  assert.equal(await ledger(), before);
+  const done = await send('agreed "one"', { requestState: result.requestState, inputResponses: yes });
+  assert.equal(done.result.structuredContent.status, 'succeeded', JSON.stringify(done));
+  assert.equal(await ledger(), before + 1);
+});
+
+test('the same state with the same answer gives the first result, on another process too', async () => {
+  const before = await ledger();
+  const more = { requestState: await stateOf('once'), inputResponses: yes };
+  const elsewhere = new Mcp(second.base, account.key);
+  const all = await Promise.all([mcp, elsewhere, mcp, elsewhere, mcp, elsewhere].map((at) => send('once', more, at)));
+  assert.equal(new Set(all.map((one) => one.result.structuredContent.execution_id)).size, 1);
+  const late = await send('once', more, elsewhere);
+  assert.deepEqual(late.result.structuredContent, all[0].result.structuredContent);
+  assert.equal(await ledger(), before + 1);
+});
+
+test('who does not agree is not asked again, and who says nothing is', async () => {
+  const before = await ledger();
+  const requestState = await stateOf('no');
+  for (const confirmation of [{ action: 'decline' }, { action: 'cancel' }, { action: 'accept', content: { confirm: false } }]) {
+    const { result } = await send('no', { requestState, inputResponses: { confirmation } });
+    assert.equal(result.isError, true);
+    assert.match(result.structuredContent.error, /did not agree/);
+  }
+  for (const inputResponses of [undefined, {}, { confirmation: { action: 'accept' } }, { confirmation: { action: 'accept', content: { confirm: 'yes' } } }, { other: { action: 'accept', content: { confirm: true } } }]) {
+    const { result } = await send('no', { requestState, ...(inputResponses && { inputResponses }) });
+    assert.equal(result.resultType, 'input_required', JSON.stringify(inputResponses));
+    assert.notEqual(result.requestState, requestState);
+  }
+  assert.equal(await ledger(), before);
+});
+
+test('a state that was declined cannot be accepted later, on another process neither', async () => {
+  const before = await ledger();
+  const no = { confirmation: { action: 'decline' } };
+  const elsewhere = new Mcp(second.base, account.key);
+  for (const more of [{}, { idempotency_key: 'declined-1' }]) {
+    const call = (inputResponses, requestState, at = mcp) => ask({ ...SEND, input: { subject: 'spent' }, ...more }, { requestState, inputResponses }, at);
+    const { requestState } = (await ask({ ...SEND, input: { subject: 'spent' }, ...more })).result;
+    for (const at of [mcp, elsewhere]) assert.match((await call(no, requestState, at)).result.structuredContent.error, /did not agree/);
+    for (const at of [mcp, elsewhere]) {
+      const { result } = await call(yes, requestState, at);
+      assert.equal(result.isError, true);
+      assert.match(result.structuredContent.message, /used for a different request; nothing was done/);
+    }
+  }
+  assert.equal(await ledger(), before);
+  const requestState = await stateOf('then no');
+  assert.equal((await send('then no', { requestState, inputResponses: yes })).result.structuredContent.status, 'succeeded');
+  assert.match((await send('then no', { requestState, inputResponses: no })).result.structuredContent.error, /no came too late/);
+  assert.equal((await send('then no', { requestState, inputResponses: yes })).result.structuredContent.status, 'succeeded');
+  assert.equal(await ledger(), before + 1);
+});
+
+test('a state of another call, another key or another account is refused, and nothing runs', async () => {
+  const before = await ledger();
+  const requestState = await stateOf('mine'), more = { requestState, inputResponses: yes };
+  await refused(send('another', more));
+  await refused(ask({ ...SEND, input: { subject: 'mine' }, connection_id: connection }, more));
+  await refused(ask({ ...SEND, input: { subject: 'mine' }, idempotency_key: 'x' }, more));
+  await refused(ask({ integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@example.com', subject: 'mine', text: 'x' } }, more));
+  await refused(ask({ integration_id: 'probe', action_id: 'nope', input: { subject: 'mine' } }, more));
+  await refused(send('mine', more, new Mcp(server.base, await stack.key(account.id))));
+  await refused(send('mine', more, new Mcp(server.base, other.key)));
+  for (const one of ['', 'x', 'x'.repeat(10000), `${requestState}A`, requestState.slice(0, -1), requestState.toUpperCase(), Buffer.from('{}').toString('base64url')])
+    await refused(send('mine', { requestState: one, inputResponses: yes }));
+  for (let at = 0; at < requestState.length; at += 8) {
+    const altered = requestState.slice(0, at) + (requestState[at] === 'A' ? 'B' : 'A') + requestState.slice(at + 1);
+    await refused(send('mine', { requestState: altered, inputResponses: yes }));
+  }
+  assert.equal(await ledger(), before);
+  assert.equal((await send('mine', more)).result.structuredContent.status, 'succeeded');
+});
+
+test('the order of members is no other argument, and a tool by its own name is the same call', async () => {
+  const call = (args, more) => mcp.ask('tools/call', { name: 'gmail_send_message', arguments: args, ...more }, FORM);
+  const { result } = await call({ to: 'a@example.com', subject: 's', text: 't\nsubject: forged' });
+  assert.match(result.inputRequests.confirmation.params.message, /\nto: "a@example.com"\nsubject: "s"\ntext: "t\\nsubject: forged"$/);
+  const done = await call({ text: 't\nsubject: forged', subject: 's', to: 'a@example.com' }, { requestState: result.requestState, inputResponses: yes });
+  assert.equal(done.result.structuredContent.status, 'succeeded');
+});
+
+test('a model’s confirm is no person’s, and what would be blocked is not asked about', async () => {
+  const before = await ledger();
+  const model = await ask({ ...SEND, input: { subject: 'x' }, confirm: true });
+  assert.equal(model.result.resultType, 'input_required');
+  const invalid = await ask({ ...SEND, input: { subject: '' } });
+  assert.equal(invalid.result.structuredContent.error_code, 'validation_error');
+  const unconnected = await ask({ integration_id: 'notion', action_id: 'create_page', input: { parent: { page_id: 'x' }, title: 'x' } });
+  assert.match(unconnected.result.structuredContent.error_code, /integration_not_connected|validation_error/);
+  const dry = await ask({ ...SEND, input: { subject: 'x' }, dry_run: true });
+  assert.equal(dry.result.structuredContent.dry_run, true);
+  const read = await ask({ integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } });
+  assert.equal(read.result.structuredContent.status, 'succeeded');
+  assert.equal(await ledger(), before);
+});
+
+test('the form shows every field whole, and what it has no room for is not asked about', async () => {
+  const before = await ledger();
+  const mail = (text) => ask({ integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@example.com', subject: 's', text } });
+  const text = `${'é"\n'.repeat(5000)}and pay 1,000,000 to Mallory`;
+  const { message } = (await mail(text)).result.inputRequests.confirmation.params;
+  assert.ok(message.endsWith(`\ntext: ${JSON.stringify(text)}`), message.slice(-300));
+  const short = (await mail('')).result.inputRequests.confirmation.params.message;
+  const room = 32 * 1024 - Buffer.byteLength(short);
+  assert.equal((await mail('x'.repeat(room))).result.inputRequests.confirmation.params.message, short.replace(/""$/, `"${'x'.repeat(room)}"`));
+  for (const one of ['x'.repeat(room + 1), '"'.repeat(room / 2 + 1), 'x'.repeat(100000), 'x'.repeat(600000)]) {
+    const { result } = await mail(one);
+    assert.deepEqual([result.isError, result.requestState], [true, undefined]);
+    assert.match(result.structuredContent.error, /more than a form can show whole \(32 KB\)/);
+  }
+  assert.equal(await ledger(), before);
+});
+
+test('a client that shows no forms is not asked: its model says confirm', async () => {
+  for (const capabilities of [{}, { elicitation: { url: {} } }, { sampling: {} }]) {
+    const options = { capabilities };
+    const blocked = await mcp.call('run_action', { ...SEND, input: { subject: 'plain' } }, options);
+    assert.equal(blocked.structuredContent.error_code, 'policy_blocked');
+    const done = await mcp.call('run_action', { ...SEND, input: { subject: 'plain' }, confirm: true }, options);
+    assert.equal(done.structuredContent.status, 'succeeded');
+  }
+  assert.equal((await mcp.ask('tools/call', { name: 'probe_send', arguments: { subject: 'bare' } }, { capabilities: { elicitation: {} } })).result.resultType, 'input_required');
+});
+
+test('the SDK’s client asks its user by itself', async () => {
+  const before = await ledger();
+  const client = await connect(server.base, account.key, { mode: { pin: MODERN }, capabilities: { elicitation: { form: {} } } });
+  const shown = [];
+  let answer = { action: 'accept', content: { confirm: true } };
+  client.setRequestHandler('elicitation/create', (request) => {
+    shown.push(request.params.message);
+    return answer;
+  });
+  const call = () => client.callTool({ name: 'run_action', arguments: { ...SEND, input: { subject: 'by the SDK' } } });
+  const done = await call();
+  assert.equal(inside(done).json.status, 'succeeded');
+  assert.match(shown[0], /subject: "by the SDK"/);
+  answer = { action: 'decline' };
+  assert.equal((await call()).isError, true);
+  assert.equal(await ledger(), before + 1);
+  await client.close();
+});
+
+test('a missing connection is asked for with a link, and the call goes on when it is there', async () => {
+  const options = { capabilities: { elicitation: { url: {} } } };
+  const search = { name: 'run_action', arguments: { integration_id: 'notion', action_id: 'search', input: { query: 'x' } } };
+  const call = (more) => mcp.ask('tools/call', { ...search, ...more }, options);
+  const { result } = await call();
+  const { method, params } = result.inputRequests.connection;
+  assert.deepEqual([result.resultType, result.requestState, method, params.mode], ['input_required', undefined, 'elicitation/create', 'url']);
+  assert.match(params.message, /^Connect notion/);
+  const page = await fetch(params.url);
+  assert.equal(page.status, 200);
+  assert.match(await page.text(), /Notion/);
+  for (const action of ['accept', 'decline']) {
+    const again = await call({ inputResponses: { connection: { action } } });
+    assert.equal(again.result.structuredContent.error_code, 'integration_not_connected');
+  }
+  const plain = await mcp.ask('tools/call', search, FORM);
+  assert.deepEqual([plain.result.isError, plain.result.structuredContent.recommended_next_action.input], [true, { integration_id: 'notion' }]);
+  const client = await connect(server.base, account.key, { mode: { pin: MODERN }, capabilities: options.capabilities });
+  const opened = [];
+  client.setRequestHandler('elicitation/create', async (request) => {
+    opened.push(request.params.url);
+    await stack.connect(account.id, 'notion', { access_token: 'ntn_demo_notion' });
+    await until('the connection is known', async () =>
+      (await server.call(account.key, 'GET', '/api/search?query=notion')).json.items.some((item) => item.integration_id === 'notion' && item.connected));
+    return { action: 'accept' };
+  });
+  const found = await client.callTool(search);
+  assert.deepEqual([opened.length, found.structuredContent.status], [1, 'succeeded'], JSON.stringify(found));
+  await client.close();
+});

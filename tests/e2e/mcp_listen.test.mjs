@@ -1,0 +1,163 @@
+// subscriptions/listen (src/mcp/README.md): what a stream is asked for it carries, and nothing else; on
+// whichever process the change is made, and until the server drains.
+import assert from 'node:assert/strict';
+import { cp, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { MODERN, Mcp, connect } from './support/mcp.mjs';
+import { Stack } from './support/stack.mjs';
+
+const TASKS = 'io.modelcontextprotocol/tasks';
+const CLIENT = { capabilities: { elicitation: { form: {} }, extensions: { [TASKS]: {} } } };
+const NOWHERE = '019a0000-0000-7000-8000-000000000000';
+const ID = 'io.modelcontextprotocol/subscriptionId';
+let stack, server, second, account, other, mcp, folder;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('Acme', { apps: ['gmail', 'probe'] });
+  other = await stack.account('Other', { apps: [] });
+  folder = join(stack.dir, 'catalog');
+  await cp(new URL('support/catalog', import.meta.url).pathname, folder, { recursive: true });
+  const options = { env: { SLUICE_CATALOG: folder } };
+  [server, second] = [await stack.serve(options), await stack.serve(options)];
+  mcp = new Mcp(server.base, account.key);
+});
+after(() => stack?.stopWell(assert));
+
+const start = async (subject, at = mcp) => (await at.call('start_flow', { template: 'probe_approve', input: { subject } })).structuredContent.flowId;
+const approve = (id, at = server) => at.call(account.key, 'POST', `/api/flows/${id}/approve`);
+const waits = (id) => until(`${id} waits`, async () => (await server.call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status === 'waiting');
+
+// A stream that has been acknowledged, and what it was granted.
+async function listen(notifications, options = CLIENT, at = mcp) {
+  const stream = await at.stream('subscriptions/listen', { notifications }, options);
+  assert.deepEqual([stream.status, stream.isStream], [200, true]);
+  assert.deepEqual([stream.headers.get('x-accel-buffering'), stream.headers.get('cache-control')], ['no', 'no-store']);
+  const first = await stream.next();
+  assert.equal(first.method, 'notifications/subscriptions/acknowledged');
+  assert.equal(first.params._meta[ID], stream.id);
+  return Object.assign(stream, { granted: first.params.notifications });
+}
+
+test('a stream is acknowledged with what it will carry', async () => {
+  const { capabilities } = (await mcp.ask('server/discover')).result;
+  assert.deepEqual([capabilities.tools, capabilities.resources], [{ listChanged: true }, { subscribe: true }]);
+  const mine = await start('acknowledged');
+  const theirs = (await new Mcp(server.base, other.key).call('start_flow', { template: 'probe_wait', input: {} })).structuredContent?.flowId ?? NOWHERE;
+  const uri = (id) => `sluice://flows/${id}`;
+  const stream = await listen({
+    toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true,
+    resourceSubscriptions: [uri(mine), uri(theirs), uri(NOWHERE), 'file:///etc/passwd', `sluice://executions/${mine}`], taskIds: [mine, theirs, 'x'],
+  });
+  assert.deepEqual(stream.granted, { toolsListChanged: true, resourceSubscriptions: [uri(mine)], taskIds: [mine] });
+  stream.close();
+  const none = await listen({ toolsListChanged: false });
+  assert.deepEqual(none.granted, {});
+  none.close();
+});
+
+test('a task as it is now, and after each change, on another process too', async () => {
+  const id = await start('watched');
+  await waits(id);
+  const stream = await listen({ taskIds: [id], resourceSubscriptions: [`sluice://flows/${id}`] });
+  const now = await stream.until((message) => message.method === 'notifications/tasks');
+  assert.deepEqual([now.params.taskId, now.params.status, now.params._meta[ID]], [id, 'input_required', stream.id]);
+  assert.deepEqual(Object.keys(now.params.inputRequests), Object.keys((await mcp.ask('tasks/get', { taskId: id }, CLIENT)).result.inputRequests));
+  assert.equal((await approve(id, second)).status, 200);
+  const seen = new Set();
+  await stream.until((message) => {
+    seen.add(message.method);
+    assert.equal(message.params._meta[ID], stream.id);
+    if (message.method === 'notifications/resources/updated') assert.equal(message.params.uri, `sluice://flows/${id}`);
+    return message.params.status === 'completed' && message.params.result.structuredContent.flow.id === id;
+  });
+  if (!seen.has('notifications/resources/updated')) await stream.until((message) => message.method === 'notifications/resources/updated');
+  stream.close();
+});
+
+test('what was not asked for is not sent, nor what is another account’s', async () => {
+  const id = await start('quiet');
+  await waits(id);
+  const theirs = await listen({ toolsListChanged: true, taskIds: [id] }, CLIENT, new Mcp(server.base, other.key));
+  assert.deepEqual(theirs.granted, { toolsListChanged: true });
+  const plain = await listen({ resourceSubscriptions: [`sluice://flows/${id}`] }, {});
+  const tools = await listen({ toolsListChanged: true });
+  await approve(id);
+  assert.equal((await plain.next()).method, 'notifications/resources/updated');
+  // made by another process, and notified by the database
+  await stack.connect(account.id, 'notion', { access_token: 'ntn_x' });
+  assert.equal((await tools.next()).method, 'notifications/tools/list_changed');
+  await stack.connect(other.id, 'probe', { token: 'ya29.demo-gmail-full' });
+  assert.equal((await theirs.next()).method, 'notifications/tools/list_changed');
+  for (const stream of [theirs, plain, tools]) stream.close();
+});
+
+test('a filter that is none, a client without the extension, a key without the scope', async () => {
+  const code = async (notifications, options = CLIENT, at = mcp) => {
+    const { status, error } = await at.ask('subscriptions/listen', notifications === undefined ? {} : { notifications }, options);
+    return [status, error.code];
+  };
+  const many = Array.from({ length: 33 }, () => NOWHERE);
+  for (const notifications of [undefined, [], 'all', { toolsListChanged: 'yes' }, { taskIds: NOWHERE }, { taskIds: [7] }, { resourceSubscriptions: {} }, { taskIds: many },
+    { taskIds: many.slice(16), resourceSubscriptions: many.slice(16).map((id) => `sluice://flows/${id}`) }])
+    assert.deepEqual(await code(notifications), [200, -32602], JSON.stringify(notifications));
+  assert.deepEqual(await code({ taskIds: [] }, {}), [400, -32021]);
+  const executor = new Mcp(server.base, await stack.key(account.id, ['--scopes', 'execute']));
+  assert.deepEqual(await code({ taskIds: [NOWHERE] }, CLIENT, executor), [403, -32600]);
+  (await listen({ toolsListChanged: true }, CLIENT, executor)).close();
+  assert.equal((await mcp.askLegacy('subscriptions/listen', { notifications: {} })).error.code, -32601);
+});
+
+test('an account has so many streams and no more, and a closed one is not counted', async () => {
+  const crowd = new Mcp(server.base, (await stack.account('Crowd', { apps: [] })).key);
+  const streams = [];
+  for (let i = 0; i < 64; i++) streams.push(await listen({ toolsListChanged: true }, CLIENT, crowd));
+  const refused = await crowd.ask('subscriptions/listen', { notifications: {} }, CLIENT);
+  assert.deepEqual([refused.status, refused.error.code, refused.headers.get('retry-after')], [429, -32600, '5']);
+  streams.pop().close();
+  await until('one is free', async () => {
+    const stream = await crowd.stream('subscriptions/listen', { notifications: {} }, CLIENT);
+    stream.close();
+    return stream.status === 200;
+  });
+  for (const stream of streams) stream.close();
+});
+
+test('a revoked key ends its streams', async () => {
+  const made = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
+  const stream = await listen({ toolsListChanged: true }, CLIENT, new Mcp(server.base, made.key));
+  await stack.must(['keys', 'revoke', account.id, made.id]);
+  const last = await stream.until((message) => message.id !== undefined);
+  assert.deepEqual([last.id, last.error.message], [stream.id, 'Missing or invalid API key']);
+  assert.equal(await stream.next(), undefined);
+});
+
+test('a reload of the catalog is announced, to the SDK’s client too', async () => {
+  let tools;
+  const client = await connect(server.base, account.key, { mode: { pin: MODERN }, listChanged: { tools: { onChanged: (error, list) => (tools = error ?? list) } } });
+  await client.listTools();
+  const stream = await listen({ toolsListChanged: true });
+  const manifest = await readFile(join(folder, 'probe.json'), 'utf8');
+  await writeFile(join(stack.dir, 'draft.json'), manifest.replace('"title": "Send"', '"title": "Send it"'));
+  await rename(join(stack.dir, 'draft.json'), join(folder, 'probe.json'));
+  assert.equal((await stream.next()).method, 'notifications/tools/list_changed');
+  await until('the client has its new list', () => tools);
+  assert.ok(Array.isArray(tools) && tools.length === 6, String(tools));
+  stream.close();
+  await client.close();
+});
+
+test('a drain ends a stream with the answer to its request', async () => {
+  const id = await start('drained', new Mcp(second.base, account.key));
+  const at = new Mcp(second.base, account.key);
+  const [empty, full] = [await listen({ toolsListChanged: true }, CLIENT, at), await listen({ taskIds: [id] }, CLIENT, at)];
+  const stopped = second.stop();
+  for (const stream of [empty, full]) {
+    const last = await stream.until((message) => message.id !== undefined);
+    assert.deepEqual([last.id, last.result.resultType, last.result._meta[ID]], [stream.id, 'complete', stream.id]);
+    assert.equal(await stream.next(), undefined);
+  }
+  await stopped;
+});

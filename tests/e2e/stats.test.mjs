@@ -1,0 +1,74 @@
+// GET /api/stats: what was counted in memory, once it is written, by whichever server is asked.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+let stack, account, other;
+
+before(async () => {
+  stack = await Stack.start();
+  account = await stack.account('stats', { apps: ['gmail', 'notion'] });
+  other = await stack.account('other');
+});
+after(() => stack?.stopWell(assert));
+
+const stats = async (server, key, query = '') => {
+  const reply = await server.call(key, 'GET', `/api/stats${query}`);
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+};
+const add = (sums, name) => sums.reduce((total, sum) => total + sum[name], 0);
+
+// What a server has counted is written when it stops: nothing here waits for ten seconds.
+test('executions, calls of flows and blocked runs are counted, also across a restart', async () => {
+  const first = await stack.serve();
+  for (let i = 0; i < 4; i++) assert.equal((await first.execute(account.key, 'gmail', 'list_labels', {})).status, 200);
+  await first.execute(account.key, 'gmail', 'get_message', { id: 'ffffffffffffffff' });
+  await first.execute(account.key, 'gmail', 'send_message', { to: ['a@example.com'], subject: 's', body: 'b' });
+  await first.execute(account.key, 'nosuch', 'thing', {});
+  const { flowId } = (
+    await first.call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'unread_mail_summary', input: { maxResults: 1 } })
+  ).json;
+  await until('the flow has ended', async () =>
+    ['completed', 'failed'].includes((await first.call(account.key, 'GET', `/api/flows/${flowId}`)).json.flow.status));
+  const { executions } = (await first.call(account.key, 'GET', '/api/executions')).json;
+  assert.equal(executions.length, 5);
+  await first.stop('SIGTERM');
+
+  const second = await stack.serve();
+  for (const hours of [1, 24, 168, 720]) {
+    const asked = Date.now();
+    const seen = await stats(second, account.key, `?hours=${hours}`);
+    assert.equal(seen.hours, hours);
+    const stepsAt = (time) => (time - Date.parse(seen.since)) / 1000 / seen.step_s;
+    const all = (hours * 3600) / seen.step_s;
+    assert.ok(stepsAt(Date.now()) > all - 1 && stepsAt(asked) <= all, `${stepsAt(asked)} steps of ${all}`);
+    const calls = add(seen.by_action.filter((sum) => sum.integration_id === 'gmail'), 'succeeded');
+    assert.ok(calls > 4, 'calls of the flow are counted, too');
+    for (const name of ['by_time', 'by_app', 'by_action']) {
+      assert.equal(add(seen[name], 'succeeded'), calls);
+      assert.equal(add(seen[name], 'failed'), 1);
+      assert.equal(add(seen[name], 'blocked'), 2);
+    }
+    const gmail = seen.by_app.find((sum) => sum.integration_id === 'gmail');
+    assert.ok(gmail.p50_ms >= 0 && gmail.p95_ms >= gmail.p50_ms);
+    const errors = seen.by_error.map((sum) => [sum.integration_id, sum.action_id, sum.error_code, sum.failed, sum.blocked]);
+    assert.deepEqual(errors.sort(), [
+      ['', '', 'integration_not_found', 0, 1],
+      ['gmail', 'get_message', 'execution_failed', 1, 0],
+      ['gmail', 'send_message', 'policy_blocked', 0, 1],
+    ]);
+  }
+  assert.equal((await stats(second, account.key)).hours, 24);
+  assert.deepEqual((await stats(second, other.key)).by_app, []);
+  for (const hours of ['2', '0', 'x']) {
+    const reply = await second.call(account.key, 'GET', `/api/stats?hours=${hours}`);
+    assert.equal(reply.status, 400, reply.text);
+  }
+  // the same rows again: they add up
+  await second.execute(account.key, 'gmail', 'list_labels', {});
+  await second.stop('SIGTERM');
+  const third = await stack.serve();
+  assert.equal(add((await stats(third, account.key)).by_app, 'succeeded'), add((await stats(third, account.key)).by_time, 'succeeded'));
+});

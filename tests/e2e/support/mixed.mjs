@@ -1,0 +1,119 @@
+// A mixed load of several accounts on two servers: reads, confirmed writes with keys, flow starts. A client
+// sends a write again until it has a final answer, as clients have to; what was answered is remembered,
+// and check() looks it all up again.
+import assert from 'node:assert/strict';
+import { pause, until } from './client.mjs';
+
+const BACK_MS = 30_000;
+
+// Calls check(item) of every item, some at a time.
+async function each(items, check) {
+  const rest = items[Symbol.iterator]();
+  const work = async () => {
+    for (let next = rest.next(); !next.done; next = rest.next()) await check(next.value);
+  };
+  await Promise.all(Array.from({ length: 8 }, work));
+}
+
+export class Mixed {
+  // rate: rounds a second, each of two executions and the start of a flow; what an outage holds up is made up for.
+  // Without one each client begins its next round at once.
+  static async start(stack, { accounts = 4, clients = 12, rate, bin } = {}) {
+    const mixed = new Mixed();
+    Object.assign(mixed, { stack, clients, rate, turn: 0, accounts: [], writes: new Map(), flows: new Map(), refusals: [], requests: 0 });
+    for (let i = 0; i < accounts; i++) mixed.accounts.push(await stack.account(`mixed ${i}`, { apps: ['probe'] }));
+    mixed.servers = [await stack.serve({ bin }), await stack.serve({ bin })];
+    return mixed;
+  }
+
+  // A reply, 200 or not 503; a 503 is noted and the request sent again.
+  async #ask(account, method, path, body) {
+    for (let n = 0; ; n++) {
+      const server = this.servers[(this.requests + n) % this.servers.length];
+      this.requests++;
+      const reply = await server.call(account.key, method, path, body);
+      if (reply.status !== 503) return reply;
+      assert.ok(Number(reply.headers.get('retry-after')) >= 1, reply.text);
+      this.refusals.push({ account: this.accounts.indexOf(account), at: Date.now() });
+      await pause(50);
+    }
+  }
+
+  async #client(number) {
+    for (let n = 0; !this.isOver; n++) {
+      const turn = ++this.turn;
+      if (this.rate) await pause(Math.max(0, this.begun + (turn * 1000) / this.rate - Date.now()));
+      const name = `mixed ${number}.${turn}`;
+      const account = this.accounts[(number + n) % this.accounts.length];
+      const execute = (action_id, input, more) =>
+        this.#ask(account, 'POST', '/api/executions', { integration_id: 'probe', action_id, input, ...more });
+      const read = await execute('read_label', { id: 'INBOX' });
+      assert.equal(read.status, 200, read.text);
+      const write = await execute('send', { subject: name }, { confirm: true, idempotency_key: name });
+      this.writes.set(name, { account, reply: write });
+      const flow = await this.#ask(account, 'POST', '/api/flows/start', { flowTemplate: 'probe_wait', input: { seconds: 0.2 } });
+      assert.equal(flow.status, 200, flow.text);
+      this.flows.set(flow.json.flowId, account);
+    }
+  }
+
+  begin() {
+    this.isOver = false;
+    this.begun = Date.now();
+    this.work = Array.from({ length: this.clients }, (_, i) => this.#client(i));
+    // One that fails ends the load; whoever waits for it gets the reason.
+    Promise.all(this.work).catch(() => (this.isOver = true));
+  }
+
+  async end() {
+    this.isOver = true;
+    await Promise.all(this.work);
+  }
+
+  async progress(count = 50) {
+    const target = this.writes.size + count;
+    await until(`${count} more writes have ended`, () => this.isOver || this.writes.size >= target);
+    if (this.isOver) await Promise.all(this.work);
+  }
+
+  // Whether a read of the account is answered, by any server.
+  async answers(account) {
+    const server = this.servers[++this.requests % this.servers.length];
+    const reply = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' });
+    return reply.status === 200;
+  }
+
+  // Every account is served again; resolves with the ms that took.
+  async isBack() {
+    const begin = Date.now();
+    for (const account of this.accounts) await until('an account is served again', () => this.answers(account), BACK_MS);
+    return Date.now() - begin;
+  }
+
+  // Every write that was answered 200 was done once and is stored as answered, no other twice; every flow
+  // whose start was answered is there, and ends.
+  async check() {
+    const counts = new Map();
+    for (const { marker } of await this.stack.provider.ledger()) counts.set(marker, (counts.get(marker) ?? 0) + 1);
+    let unknown = 0;
+    await each(this.writes, async ([name, { account, reply }]) => {
+      const count = counts.get(name) ?? 0;
+      if (reply.status === 200) assert.equal(count, 1, `${name} was answered 200 and done ${count} times`);
+      else {
+        assert.match(reply.json?.hint ?? '', /outcome is unknown/i, reply.text);
+        unknown++;
+      }
+      const stored = await this.#ask(account, 'GET', `/api/executions/${reply.json.execution_id}`);
+      assert.equal(stored.text, reply.text);
+    });
+    for (const [name, count] of counts) assert.equal(count, 1, `${name} was done ${count} times`);
+    await each(this.flows, ([id, account]) =>
+      until(`flow ${id} has ended`, async () => {
+        const reply = await this.#ask(account, 'GET', `/api/flows/${id}`);
+        assert.equal(reply.status, 200, reply.text);
+        return reply.json.flow.status === 'completed';
+      }),
+    );
+    return { unknown };
+  }
+}

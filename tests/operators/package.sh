@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# The Debian package: lintian, then installed, upgraded, removed and purged in a Debian of its own.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+# shellcheck source=support/debian.sh
+. tests/operators/support/debian.sh
+
+# $1: folder, $2: version to pretend, or none.
+make_package()
+{
+    make -s deb DEB_FOLDER="$1" && [ -n "$(ls "$1"/*.deb)" ] || return 1
+    [ -n "${2:-}" ] || return 0
+    dpkg-deb -R "$1"/*.deb "$work/tree" && rm "$1"/*.deb &&
+        sed -i "s/^Version: .*/Version: $2/" "$work/tree/DEBIAN/control" &&
+        dpkg-deb --root-owner-group -b "$work/tree" "$1/sluice_$2.deb"
+}
+
+is_reproduced()
+{
+    make_package "$work/two" && cmp "$work"/one/*.deb "$work"/two/*.deb
+}
+
+check_lintian()
+{
+    lintian --allow-root --tag-display-limit 0 --fail-on error,warning "$work"/one/*.deb
+}
+
+install_package()
+{
+    cp "$1"/*.deb "$chroot/sluice.deb" && in_debian apt-get -qq -y --no-install-recommends \
+        --allow-downgrades -o Dpkg::Options::=--force-confold install /sluice.deb
+}
+
+# $1: path below the chroot, $2: wanted "MODE USER:GROUP".
+is_mode()
+{
+    local found
+    found=$(in_debian stat -c '%a %U:%G' "$1")
+    [ "$found" = "$2" ] || { echo "$1: $found, not $2"; return 1; }
+}
+
+is_installed_well()
+{
+    install_package "$work/one" && in_debian sluice version && in_debian getent passwd sluice &&
+        is_mode /etc/sluice/sluice.conf '640 root:sluice' &&
+        is_mode /usr/bin/sluice '755 root:root' &&
+        in_debian systemd-analyze verify --man=no /lib/systemd/system/sluice.service \
+            /lib/systemd/system/sluice.socket &&
+        [ -s "$chroot/usr/share/man/man5/sluice.conf.5.gz" ]
+}
+
+# As the server's user: it reads its settings, and says what is missing.
+says_what_is_missing()
+{
+    local text
+    text=$(in_debian setpriv --reuid=sluice --regid=sluice --clear-groups \
+        sluice doctor --offline --config /etc/sluice/sluice.conf 2>&1)
+    printf '%s\n' "$text"
+    case $text in *"FAIL  master-key"*"FAIL  database"*) ;; *) return 1 ;; esac
+}
+
+keeps_settings()
+{
+    echo 'workers = 7' >>"$chroot/etc/sluice/sluice.conf"
+    install_package "$work/next" && grep -q '^workers = 7$' "$chroot/etc/sluice/sluice.conf" &&
+        is_mode /etc/sluice/sluice.conf '640 root:sluice' &&
+        [ "$(in_debian dpkg-query -W sluice)" = "sluice	9.9.9" ]
+}
+
+is_removed()
+{
+    in_debian apt-get -qq -y remove sluice && [ ! -e "$chroot/usr/bin/sluice" ] &&
+        [ -e "$chroot/etc/sluice/sluice.conf" ]
+}
+
+is_purged_but_for_the_key()
+{
+    install_package "$work/one" && in_debian sh -c 'sluice keys master >/etc/sluice/master-key' &&
+        in_debian apt-get -qq -y purge sluice && [ ! -e "$chroot/etc/sluice/sluice.conf" ] &&
+        [ -s "$chroot/etc/sluice/master-key" ]
+}
+
+is_purged()
+{
+    rm "$chroot/etc/sluice/master-key" && install_package "$work/one" &&
+        in_debian apt-get -qq -y purge sluice && [ ! -e "$chroot/etc/sluice" ]
+}
+
+test_in_debian()
+{
+    if ! may_chroot; then
+        for what in installed described upgraded removed "purged but for the key" purged; do
+            number=$((number + 1))
+            echo "ok $number - $what # SKIP chroot is not allowed here"
+        done
+        return
+    fi
+    make_debian >"$work/debian.log" 2>&1 || { sed 's/^/# /' "$work/debian.log" | tail -n 20; }
+    check "installed: user, modes, units, man pages" is_installed_well
+    check "doctor says what is missing, as the server's user" says_what_is_missing
+    check "upgraded: changed settings stay" keeps_settings
+    check "removed: settings stay" is_removed
+    check "purged: the master key stays" is_purged_but_for_the_key
+    check "purged: nothing stays" is_purged
+}
+
+echo 1..9
+check "made" make_package "$work/one"
+check "the same sources give the same package" is_reproduced
+check "lintian finds nothing" check_lintian
+make_package "$work/next" 9.9.9 >"$work/output" 2>&1 || sed 's/^/# /' "$work/output"
+test_in_debian

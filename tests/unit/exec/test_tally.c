@@ -1,0 +1,221 @@
+/*
+ * Calls are counted in memory by how they ended, and written together every ten seconds.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "seam/walk.h"
+
+struct bench {
+    struct catalog *catalog;
+    struct seam_node node;
+    struct seam_store store;
+    struct seam_run run;
+};
+
+static int set_up(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    const char *const manifests[] = {seam_demo_manifest, NULL};
+    seam_open(1);
+    b->catalog = seam_catalog(manifests);
+    seam_store_init(&b->store);
+    seam_node_open(&b->node, b->catalog, NULL, NULL);
+    seam_node_join(&b->node, &b->store);
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    seam_node_close(&b->node);
+    seam_store_deinit(&b->store);
+    catalog_unref(b->catalog);
+    mem_free(b);
+    return seam_close() ? 0 : -1;
+}
+
+/* A read from gate to answer, which the app answers so. */
+static void read_once(struct bench *b, unsigned status)
+{
+    seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    seam_call_reply(seam_call(b->node.http, 0), status, "{\"items\":[]}");
+    seam_node_answer(&b->node, &b->store);
+    seam_run_end(&b->run);
+    seam_settle(b->node.loop);
+}
+
+/* A write without a confirmation. */
+static void block_once(struct bench *b, const char *action)
+{
+    seam_run_exec(&b->run, &b->node, action, "{}");
+    seam_run_start(&b->run);
+    seam_node_answer(&b->node, &b->store);
+    seam_run_end(&b->run);
+    seam_settle(b->node.loop);
+}
+
+static size_t written(struct bench *b)
+{
+    size_t count = 0;
+    struct pg_query *query;
+    for (size_t i = 0; (query = seam_query(b->node.pool, i)); i++)
+        count += strcmp(seam_query_stmt(query)->name, "tally_add") == 0;
+    return count;
+}
+
+static struct pg_query *row_of(struct bench *b, const char *outcome)
+{
+    struct pg_query *query;
+    for (size_t i = 0; (query = seam_query(b->node.pool, i)); i++)
+        if (strcmp(seam_query_stmt(query)->name, "tally_add") == 0 &&
+            pg_value_is(seam_param(query, "outcome"), outcome))
+            return query;
+    fail_msg("nothing is written of what %s", outcome);
+    return NULL;
+}
+
+static void check_row(struct bench *b, const char *outcome, const char *action, const char *code,
+                      int64_t calls)
+{
+    struct pg_query *query = row_of(b, outcome);
+    assert_true(pg_value_is(seam_param(query, "integration_id"), "demo"));
+    assert_true(pg_value_is(seam_param(query, "action_id"), action));
+    assert_true(pg_value_is(seam_param(query, "error_code"), code));
+    assert_int_equal(seam_param(query, "calls")->as.i64, calls);
+    assert_int_equal(seam_param(query, "slot")->as.i64 % (300 * 1000000LL), 0);
+}
+
+static void it_writes_every_ten_seconds_what_it_counted(void **state)
+{
+    struct bench *b = *state;
+    assert_true(tallies_are_written(exec_service_tallies(b->node.exec)));
+    for (size_t i = 0; i < 3; i++)
+        read_once(b, 200);
+    read_once(b, 400);
+    block_once(b, "put");
+    seam_pass_ms(b->node.loop, TALLIES_EVERY_MS - 2000);
+    assert_int_equal(written(b), 0);
+    seam_pass_ms(b->node.loop, 4000);
+    assert_int_equal(written(b), 3);
+    check_row(b, "succeeded", "get", "", 3);
+    check_row(b, "failed", "get", "validation_error", 1);
+    check_row(b, "blocked", "put", "policy_blocked", 1);
+    assert_true(pg_value_is(seam_param(row_of(b, "succeeded"), "buckets"),
+                            "{3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}"));
+    assert_true(pg_value_is(seam_param(row_of(b, "blocked"), "buckets"), "{}"));
+    seam_node_answer(&b->node, &b->store);
+    assert_true(tallies_are_written(exec_service_tallies(b->node.exec)));
+    assert_int_equal(seam_query_count(b->node.pool), 0);
+}
+
+static void what_is_no_call_is_not_counted(void **state)
+{
+    struct bench *b = *state;
+    seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
+    b->run.exec.is_dry_run = true;
+    seam_run_start(&b->run);
+    seam_node_answer(&b->node, &b->store);
+    assert_int_equal(b->run.out.reason, EXEC_SUCCEEDED);
+    seam_run_end(&b->run);
+    seam_settle(b->node.loop);
+    assert_true(tallies_are_written(exec_service_tallies(b->node.exec)));
+}
+
+/* Tenants choose the names of what they call; no row has one that the catalog does not know. */
+static void unknown_names_are_one_row(void **state)
+{
+    struct bench *b = *state;
+    block_once(b, "no_such_action");
+    block_once(b, "another");
+    tallies_write(exec_service_tallies(b->node.exec));
+    seam_settle(b->node.loop);
+    assert_int_equal(written(b), 1);
+    check_row(b, "blocked", "", "action_not_found", 2);
+    seam_node_answer(&b->node, &b->store);
+}
+
+static void what_was_not_done_is_written_later(void **state)
+{
+    struct bench *b = *state;
+    struct tallies *tallies = exec_service_tallies(b->node.exec);
+    read_once(b, 200);
+    tallies_write(tallies);
+    seam_settle(b->node.loop);
+    read_once(b, 200); /* meanwhile; it is answered, and so is the row */
+    assert_false(tallies_are_written(tallies));
+    tallies_write(tallies);
+    seam_settle(b->node.loop);
+    seam_query_fail(row_of(b, "succeeded"), ERR_TIMEOUT);
+    seam_settle(b->node.loop);
+    read_once(b, 200);
+    tallies_write(tallies);
+    seam_settle(b->node.loop);
+    check_row(b, "succeeded", "get", "", 2);
+    seam_query_fail(row_of(b, "succeeded"), ERR_INVALID); /* the account has gone */
+    seam_settle(b->node.loop);
+    assert_true(tallies_are_written(tallies));
+    read_once(b, 200);
+    tallies_write(tallies);
+    seam_settle(b->node.loop);
+    seam_query_lose_for_good(row_of(b, "succeeded")); /* it may have been done */
+    seam_settle(b->node.loop);
+    assert_true(tallies_are_written(tallies));
+}
+
+static void a_process_goes_down_with_a_row_under_way(void **state)
+{
+    struct bench *b = *state;
+    read_once(b, 200);
+    tallies_write(exec_service_tallies(b->node.exec));
+    seam_settle(b->node.loop);
+    assert_int_equal(written(b), 1);
+    read_once(b, 400);
+    assert_false(tallies_are_written(exec_service_tallies(b->node.exec)));
+}
+
+/* Names that no catalog would take: the table's bounds hold whatever they are. */
+static void more_than_there_is_room_for_is_lost(void **state)
+{
+    struct bench *b = *state;
+    struct tallies tallies;
+    struct exec_outcome blocked = {.reason = EXEC_CONFIRMATION_MISSING};
+    char name[200];
+    tallies_init(&tallies, b->node.loop, b->node.pool);
+    memset(name, 'x', sizeof(name));
+    tallies_count(&tallies, uuid_v7(), slice_of(name, sizeof(name)), SLICE("a"), &blocked, 0);
+    assert_int_equal(tallies.lines.map.count, 0);
+    for (size_t i = 0; i < TALLIES_MAX + 10; i++)
+        tallies_count(&tallies, uuid_v7(), SLICE("demo"), SLICE("a"), &blocked, 0);
+    assert_int_equal(tallies.lines.map.count, TALLIES_MAX);
+    tallies_write(&tallies);
+    assert_int_equal(tallies.lines.map.count, TALLIES_MAX - TALLIES_FLUSH_MAX);
+    seam_settle(b->node.loop);
+    assert_int_equal(written(b), TALLIES_FLUSH_MAX);
+    tallies_deinit(&tallies);
+    seam_node_answer(&b->node, &b->store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(it_writes_every_ten_seconds_what_it_counted, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_call_is_not_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unknown_names_are_one_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_not_done_is_written_later, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_goes_down_with_a_row_under_way, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(more_than_there_is_room_for_is_lost, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("exec/tally", tests, NULL, NULL);
+}

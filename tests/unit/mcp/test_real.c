@@ -1,0 +1,97 @@
+/* mcp/real: which tools a pattern names. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "mcp/method.h"
+
+static void expect(const char *name, const char *pattern, bool wanted)
+{
+    if (mcp_name_is_like(slice_cstr(name), slice_cstr(pattern)) != wanted)
+        fail_msg("\"%s\" %s like \"%s\"", name, wanted ? "is not" : "is", pattern);
+}
+
+static void a_star_stands_for_any_characters(void **state)
+{
+    (void)state;
+    expect("gmail", "gmail", true);
+    expect("gmail", "gmai", false);
+    expect("gmail", "gmails", false);
+    expect("gmail_send_message", "gmail*", true);
+    expect("gmail_send_message", "*_message", true);
+    expect("gmail_send_message", "gmail*message", true);
+    expect("gmail_send_message", "gmail_send_mess*_message", false);
+    expect("gmail_send_message", "*sent", false);
+    expect("aabab", "*ab", true);
+    expect("aaba", "*ab", false);
+    expect("anything", "*", true);
+    expect("", "*", true);
+    expect("", "", true);
+    expect("a", "", false);
+    expect("", "a", false);
+}
+
+/* Items times names are compared in one turn. */
+static void a_list_is_short(void **state)
+{
+    char list[3 * MCP_TOOLS_ITEMS_MAX + 3];
+    (void)state;
+    assert_true(mcp_real_tools_are_few(SLICE_NONE));
+    assert_true(mcp_real_tools_are_few(SLICE("gmail,slack_*_x")));
+    assert_false(mcp_real_tools_are_few(SLICE("gmail,*a*")));
+    for (size_t i = 0; i <= MCP_TOOLS_ITEMS_MAX; i++)
+        memcpy(list + 3 * i, "ab,", 3);
+    assert_true(mcp_real_tools_are_few(slice_of(list, 3 * MCP_TOOLS_ITEMS_MAX)));
+    assert_false(mcp_real_tools_are_few(slice_of(list, sizeof(list))));
+}
+
+static void versions(void **state)
+{
+    (void)state;
+    assert_true(mcp_version_is_legacy(SLICE("2025-11-25")));
+    assert_true(mcp_version_is_legacy(SLICE("2025-06-18")));
+    assert_true(mcp_version_is_legacy(SLICE("2025-03-26")));
+    assert_false(mcp_version_is_legacy(SLICE("2026-07-28")));
+    assert_false(mcp_version_is_legacy(SLICE("2024-11-05")));
+    assert_false(mcp_version_is_legacy(SLICE_NONE));
+}
+
+static void traceparents(void **state)
+{
+    (void)state;
+    static const char good[] = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
+    static const char *const bad[] = {
+        "",
+        "00",
+        "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-0",
+        "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-x",
+        "ff-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+        "00-0AF7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+        "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+        "00_0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+        "01-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01x",
+    };
+    assert_true(mcp_is_traceparent(slice_cstr(good)));
+    assert_true(
+        mcp_is_traceparent(SLICE("01-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-more")));
+    assert_false(mcp_is_traceparent(SLICE_NONE));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        if (mcp_is_traceparent(slice_cstr(bad[i])))
+            fail_msg("\"%s\" is taken", bad[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_star_stands_for_any_characters),
+        cmocka_unit_test(a_list_is_short),
+        cmocka_unit_test(versions),
+        cmocka_unit_test(traceparents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+/* Tallies: rows that add up, what is read of them, hours made of old ones. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "store/tally.h"
+#include "support/pg_call.h"
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+
+enum { CALLS_MAX = 40 };
+#define MINUTE_US ((int64_t)60 * 1000000)
+#define FAST      "{3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}"
+#define SLOW      "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1}"
+
+static const char *conninfo;
+static struct pg_bench bench;
+static struct pg_call *calls;
+static struct uuid account;
+static int64_t hour; /* the begin of the last whole one */
+
+static void start_add(struct pg_call *call)
+{
+    store_tally_add(call->bench->pool, &call->query, &call->op, call->arg);
+}
+
+static struct tally_row row_of(int64_t slot, slice action_id, enum tally_outcome outcome)
+{
+    return (struct tally_row){
+        .account_id = account,
+        .slot = slot,
+        .integration_id = SLICE("gmail"),
+        .action_id = action_id,
+        .outcome = outcome,
+        .error_code = outcome == TALLY_SUCCEEDED ? SLICE_NONE
+                      : outcome == TALLY_FAILED  ? SLICE("timeout")
+                                                 : SLICE("policy_blocked"),
+        .calls = outcome == TALLY_SUCCEEDED ? 3 : 1,
+        .ms_sum = outcome == TALLY_SUCCEEDED ? 12 : 20000,
+        .buckets = slice_cstr(outcome == TALLY_SUCCEEDED ? FAST
+                              : outcome == TALLY_FAILED  ? SLOW
+                                                         : "{}"),
+    };
+}
+
+static void add(struct tally_row row)
+{
+    assert_int_equal(pg_call_run(&bench, calls, start_add, &row), OK);
+    assert_int_equal(store_done_result(&calls[0].query), OK);
+    pg_call_end(calls);
+}
+
+static int64_t ask(const char *sql)
+{
+    return items_ask(conninfo, sql);
+}
+
+static int64_t read_since;
+static void start_read(struct pg_call *call)
+{
+    store_tally_read(call->bench->pool, &call->query, &call->op, account, read_since, 3600);
+}
+
+static size_t read_sums(struct tally_sum **list)
+{
+    size_t count = 0;
+    assert_int_equal(pg_call_run(&bench, calls, start_read, NULL), OK);
+    assert_int_equal(store_tally_read_result(&calls[0].query, list, &count), OK);
+    return count;
+}
+
+static void end_all(size_t count)
+{
+    pg_calls_wait(&bench, calls, count);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(store_done_result(&calls[i].query), OK);
+    pg_calls_end(calls, count);
+}
+
+/* Many processes add to one row at a time, and each of them its own. */
+static void test_rows_add_up(void **state)
+{
+    struct tally_row rows[CALLS_MAX];
+    (void)state;
+    for (size_t i = 0; i < CALLS_MAX; i++)
+        rows[i] = row_of(hour, i % 2 ? SLICE("send") : SLICE("read"), TALLY_SUCCEEDED);
+    pg_calls_start(&bench, calls, CALLS_MAX, start_add, rows, sizeof(*rows));
+    end_all(CALLS_MAX);
+    assert_int_equal(ask("select count(*) from sluice.tally"), 2);
+    assert_int_equal(ask("select sum(calls) from sluice.tally"), 3 * CALLS_MAX);
+    assert_int_equal(ask("select sum(ms_sum) from sluice.tally"), 12 * CALLS_MAX);
+    assert_int_equal(ask("select sum(buckets[1]) from sluice.tally"), 3 * CALLS_MAX);
+    assert_int_equal(ask("select count(*) from sluice.tally where cardinality(buckets) = 16"), 2);
+}
+
+static void check_sum(const struct tally_sum *sum, enum tally_kind kind, const char *action,
+                      const char *code, int64_t succeeded, int64_t failed, int64_t blocked)
+{
+    assert_int_equal(sum->kind, kind);
+    assert_true(slice_eq_cstr(sum->action_id, action));
+    assert_true(slice_eq_cstr(sum->error_code, code));
+    assert_int_equal(sum->succeeded, succeeded);
+    assert_int_equal(sum->failed, failed);
+    assert_int_equal(sum->blocked, blocked);
+}
+
+static void test_sums(void **state)
+{
+    struct tally_sum *s;
+    (void)state;
+    add(row_of(hour - 60 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED)); /* before what is asked */
+    for (int64_t slot = hour; slot < hour + 90 * MINUTE_US; slot += 5 * MINUTE_US)
+        add(row_of(slot, SLICE("read"), TALLY_SUCCEEDED));
+    add(row_of(hour, SLICE("send"), TALLY_FAILED));
+    add(row_of(hour, SLICE("send"), TALLY_BLOCKED));
+    add(row_of(hour + 5 * MINUTE_US, SLICE("send"), TALLY_FAILED));
+    read_since = hour;
+    assert_int_equal(read_sums(&s), 7);
+    check_sum(&s[0], TALLY_BY_TIME, "", "", 36, 2, 1);
+    assert_int_equal(s[0].at, hour);
+    assert_int_equal(s[0].ms_sum, 12 * 12 + 3 * 20000);
+    assert_int_equal(s[0].buckets[0], 36);
+    assert_int_equal(s[0].buckets[15], 2);
+    check_sum(&s[1], TALLY_BY_TIME, "", "", 18, 0, 0);
+    assert_int_equal(s[1].at, hour + 60 * MINUTE_US);
+    check_sum(&s[2], TALLY_BY_APP, "", "", 54, 2, 1);
+    assert_true(slice_eq_cstr(s[2].integration_id, "gmail"));
+    check_sum(&s[3], TALLY_BY_ERROR, "send", "timeout", 0, 2, 0);
+    check_sum(&s[4], TALLY_BY_ERROR, "send", "policy_blocked", 0, 0, 1);
+    check_sum(&s[5], TALLY_BY_ACTION, "read", "", 54, 0, 0);
+    check_sum(&s[6], TALLY_BY_ACTION, "send", "", 0, 2, 1);
+    assert_int_equal(s[6].buckets[15], 2);
+    pg_call_end(calls);
+    struct uuid own = account;
+    account = uuid_v7(); /* another's */
+    assert_int_equal(read_sums(&s), 0);
+    pg_call_end(calls);
+    account = own;
+}
+
+static void start_due(struct pg_call *call)
+{
+    store_tally_due(call->bench->pool, &call->query, &call->op);
+}
+
+static void start_fold(struct pg_call *call)
+{
+    store_tally_fold(call->bench->pool, &call->query, &call->op, call->arg);
+}
+
+/* All that are due in one set; returns how many. */
+static size_t fold(void)
+{
+    struct tally_old *list, old[CALLS_MAX];
+    size_t count = 0;
+    assert_int_equal(pg_call_run(&bench, calls, start_due, NULL), OK);
+    assert_int_equal(store_tally_due_result(&calls[0].query, &list, &count), OK);
+    assert_in_range(count, 0, CALLS_MAX);
+    memcpy(old, list, count * sizeof(*old));
+    pg_call_end(calls);
+    if (count > 0)
+        pg_calls_start(&bench, calls, count, start_fold, old, sizeof(*old));
+    end_all(count);
+    return count;
+}
+
+static void test_old_rows_become_hours(void **state)
+{
+    int64_t old = hour - 49 * 60 * MINUTE_US, older = old - 60 * MINUTE_US;
+    (void)state;
+    add(row_of(hour, SLICE("read"), TALLY_SUCCEEDED)); /* stays as it is */
+    for (int64_t slot = old; slot < old + 60 * MINUTE_US; slot += 5 * MINUTE_US) {
+        add(row_of(slot, SLICE("read"), TALLY_SUCCEEDED));
+        add(row_of(slot, SLICE("send"), TALLY_BLOCKED));
+    }
+    add(row_of(older + 55 * MINUTE_US, SLICE("send"), TALLY_FAILED));
+    assert_int_equal(ask("select count(*) from sluice.tally"), 26);
+    assert_int_equal(fold(), 13);
+    assert_int_equal(ask("select count(*) from sluice.tally"), 4);
+    assert_int_equal(ask("select count(*) from sluice.tally where is_hour"), 3);
+    assert_int_equal(ask("select sum(calls) from sluice.tally where is_hour"), 36 + 12 + 1);
+    assert_int_equal(ask("select buckets[1] from sluice.tally where is_hour and "
+                         "outcome = 'succeeded' and cardinality(buckets) = 16"),
+                     36);
+    assert_int_equal(ask("select cardinality(buckets) from sluice.tally where outcome = 'blocked'"),
+                     0);
+    assert_int_equal(fold(), 0);
+    /* A row that comes late is added to its hour. */
+    add(row_of(old + 5 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
+    assert_int_equal(fold(), 1);
+    assert_int_equal(ask("select sum(calls) from sluice.tally where is_hour and "
+                         "outcome = 'succeeded'"),
+                     39);
+    assert_int_equal(ask("select count(*) from sluice.tally"), 4);
+}
+
+static void test_rows_are_kept_for_thirty_days(void **state)
+{
+    int64_t day = 24 * 60 * MINUTE_US;
+    (void)state;
+    add(row_of(hour - 29 * day, SLICE("read"), TALLY_SUCCEEDED));
+    add(row_of(hour - 32 * day, SLICE("read"), TALLY_SUCCEEDED)); /* never folded */
+    assert_int_equal(fold(), 2);
+    assert_int_equal(ask("select count(*) from sluice.tally where is_hour"), 1);
+    items_tell(conninfo, "update sluice.tally set slot = slot - interval '2 days'");
+    assert_int_equal(fold(), 1);
+    assert_int_equal(ask("select count(*) from sluice.tally"), 0);
+    assert_int_equal(fold(), 0);
+}
+
+static void test_percentiles(void **state)
+{
+    int64_t buckets[TALLY_BUCKETS] = {0};
+    (void)state;
+    assert_int_equal(tally_percentile(buckets, 50), -1);
+    assert_int_equal(tally_bucket_of(0), 0);
+    assert_int_equal(tally_bucket_of(9), 0);
+    assert_int_equal(tally_bucket_of(10), 1);
+    assert_int_equal(tally_bucket_of(15999), 14);
+    assert_int_equal(tally_bucket_of(INT64_MAX), 15);
+    buckets[tally_bucket_of(120)] = 100; /* 100 to 150 */
+    assert_int_equal(tally_percentile(buckets, 50), 125);
+    assert_int_equal(tally_percentile(buckets, 95), 147);
+    buckets[tally_bucket_of(5000)] = 100; /* 4000 to 8000 */
+    assert_int_equal(tally_percentile(buckets, 50), 150);
+    assert_int_equal(tally_percentile(buckets, 95), 7600);
+    buckets[15] = 1000;
+    assert_int_equal(tally_percentile(buckets, 100), 32000);
+}
+
+static int empty(void **state)
+{
+    char sql[200], id[UUID_TEXT_LEN + 1];
+    (void)state;
+    account = uuid_v7();
+    uuid_format(account, id);
+    (void)snprintf(sql, sizeof(sql),
+                   "delete from sluice.tally; insert into sluice.account (account_id, name, "
+                   "created_at) values ('%s', 'a', now())",
+                   id);
+    items_tell(conninfo, sql);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    struct pg_pool_config config = {.queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
+    (void)state;
+    calls = mem_calloc(CALLS_MAX, sizeof(*calls));
+    conninfo = config.conninfo = pg_cluster_database(true);
+    pg_bench_open(&bench, &config, true);
+    hour = clock_wall_us() / (60 * MINUTE_US) * 60 * MINUTE_US - 60 * MINUTE_US;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pg_bench_close(&bench);
+    mem_free(calls);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_rows_add_up, empty),
+        cmocka_unit_test_setup(test_sums, empty),
+        cmocka_unit_test_setup(test_old_rows_become_hours, empty),
+        cmocka_unit_test_setup(test_rows_are_kept_for_thirty_days, empty),
+        cmocka_unit_test(test_percentiles),
+    };
+    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    metric_deinit();
+    return failed ? failed : mem_live_blocks() != 0;
+}
