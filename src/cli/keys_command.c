@@ -176,6 +176,7 @@ static int make_key(struct session *session, struct command_call *call,
     if (result == OK && account->disabled_at)
         (void)fprintf(stderr, "the account is disabled: its keys are refused\n");
     mem_wipe(&fresh, sizeof(fresh));
+    key->prefix = SLICE_NONE; /* it was in fresh */
     return result;
 }
 

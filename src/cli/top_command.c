@@ -1,6 +1,7 @@
 /*
  * sluice top: what the server of these settings does, from its /metrics, in a terminal.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,8 +34,7 @@ static int ask_all(struct top *top, struct samples *samples, struct err *err)
     for (uint64_t i = 0; i < count; i++) {
         char address[300];
         struct buf reply;
-        (void)snprintf(address, sizeof(address), "%.*s:%llu", SLICE_ARG(host),
-                       (unsigned long long)(port + i));
+        (void)snprintf(address, sizeof(address), "%.*s:%" PRIu64, SLICE_ARG(host), port + i);
         buf_init(&reply, METRICS_BYTES_MAX);
         int result = local_get(count > 1 ? slice_cstr(address) : first, "/metrics", &reply, err);
         if (result == OK && !samples_add(samples, buf_slice(&reply)))

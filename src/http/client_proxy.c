@@ -53,7 +53,7 @@ int proxy_new(slice text, struct http_proxy **out, struct err *err)
         }
     int n = snprintf(plain, sizeof(plain), "http://%.*s", SLICE_ARG(rest));
     bool is_url = slice_eq_nocase(slice_first(text, scheme.len), scheme) &&
-                  !memchr(text.ptr, '\0', text.len) && n > 0 && (size_t)n < sizeof(plain) &&
+                  slice_find_char(text, '\0') < 0 && n > 0 && (size_t)n < sizeof(plain) &&
                   url_parse(slice_of(plain, (size_t)n), &url, NULL) == OK &&
                   (url.target.len == 0 || slice_eq_cstr(url.target, "/"));
     if (!is_url || (user_info.ptr && put_authorization(&proxy->authorization, user_info) != OK)) {
