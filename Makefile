@@ -454,6 +454,7 @@ export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 
 ## test: install what is needed, build, run every test
 .PHONY: test
+test: export TEST_AGAIN := 2
 test: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
 		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
 		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs) \

@@ -12,7 +12,8 @@
 # lint, unit, fuzz, docs and e2e run TEST_JOBS at a time (one more than there are processors, since
 # they wait half of the time); integration one by one, and so e2e tests that say "// Alone:" and why,
 # because they measure. TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes,
-# so that only what hangs is ended).
+# so that only what hangs is ended). TEST_AGAIN (0): where at most so many programs failed, each is run
+# once more by itself at the end, and that run counts; why it failed first is told.
 set -eu
 
 self=$0
@@ -199,13 +200,30 @@ main()
     run_kinds 1 "$results" '^integration$'
     run_e2e "$jobs" "$results" no
     run_e2e 1 "$results" yes
+    run_again "$results"
     sum "$results"
+}
+
+# Runs again what failed, $1 results; the file NAME.first keeps why it failed first.
+run_again()
+{
+    local failed name line
+    mapfile -t failed < <(find "$1" -name '*.failures')
+    [ "${#failed[@]}" -le "${TEST_AGAIN:-0}" ] || return 0
+    for name in "${failed[@]}"; do
+        mv "$name" "${name%.failures}.first"
+        name=$(sed -n '1s/^failed: \([^ ]*\) .*/\1/p' "${name%.failures}.first")
+        line=$(awk -v name="$name" '$2 == name' "$list")
+        echo "again, by itself: $name"
+        "$self" "$contain" "$list" --one "$1" "$line" || true
+    done
 }
 
 # What failed, and the numbers. A program without a result (its runner died) is a failure too.
 sum()
 {
     local programs
+    find "$1" -name '*.first' -exec sed '1s/^failed:/failed first, before it was run again:/' {} +
     find "$1" -name '*.failures' -exec cat {} +
     programs=$(awk 'NF { n++ } END { print n + 0 }' "$list")
     find "$1" -name '*.counts' -exec cat {} + | awk -v programs="$programs" '

@@ -1,9 +1,8 @@
 // What a page costs at 10,000 flows in the account (SLUICE_WEIGHT_FLOWS: another number): bytes that a
-// first visit transfers, statements, and time of the server (release build): page by page as CPU of
-// the server and its database together, and route by route as what the server itself measured from a
-// request to its answer, of which 99 in 100 have to be short. The best of up to five rounds counts,
-// since a host that stops this machine makes pages slow, too; where it, or others here, left the
-// processors to the pages in less than two of them, the time on the clock is told and not judged.
+// first visit transfers, statements, and CPU of the server (release build) and its database together.
+// The best of up to five rounds counts, since a host that stops this machine makes pages dear, too.
+// Time on the clock, as the server itself measures it from a request to its answer, is told and not
+// judged: that is `make bench`'s.
 // Alone: it measures pages.
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
@@ -14,13 +13,10 @@ import { whileCounting } from './support/machine.mjs';
 const FLOWS = Number(process.env.SLUICE_WEIGHT_FLOWS ?? 10_000);
 const REQUESTS = 50; // of a page, in a round
 const [ROUNDS_MIN, ROUNDS_MAX] = [2, 5];
-const [STOLEN_MAX, IDLE_MIN] = [0.01, 0.25]; // of the processors' time, in a quiet round
-const QUIET_MIN = 2;
 const STATEMENTS_MAX = 6; // the overview: its frame, the inbox, counts, flows, tallies, connections
 const PAGE_BYTES_MAX = 60e3;
 const OVERVIEW_BYTES_MAX = 16e3; // gzipped
 const PAGE_S_MAX = 0.005; // of CPU, of the server and of its database together
-const ROUTE_S_MAX = 0.005; // 99 of 100 requests, on the clock
 const TURN_S_MAX = 0.005;
 
 let dashboard, account, paths;
@@ -135,7 +131,6 @@ class Costs {
   pages = new Map(); // path -> {own, its, statements}; CPU seconds of server and database
   routes = new Map(); // route -> seconds that 99 of 100 are below
   turn; // seconds of CPU that 99 of 100 turns are below
-  quiet = 0; // rounds
   shares = []; // of the processors' time, that the host took and that nobody wanted; a round
 
   async measure(ask) {
@@ -157,7 +152,6 @@ class Costs {
     for (const [route, bound] of Object.entries(p99('sluice_web_request_seconds', text, first))) this.routes.set(route, least(this.routes.get(route), bound));
     this.turn = least(this.turn, p99('sluice_loop_turn_cpu_seconds', text, first).all);
     this.shares.push(`${[stolen, idle].map((one) => (one * 100).toFixed(1)).join(' and ')} %`);
-    this.quiet += stolen <= STOLEN_MAX && idle >= IDLE_MIN;
   }
 
   tooLong() {
@@ -165,10 +159,6 @@ class Costs {
       ...[...this.pages].filter(([, { own, its }]) => own + its >= PAGE_S_MAX).map(([path, { own, its }]) => `${path}: ${ms(own)} of the server's CPU, ${ms(its)} of its database's`),
       ...(this.turn < TURN_S_MAX ? [] : [`turns of ${ms(this.turn)} of CPU`]),
     ];
-  }
-
-  tooSlow() {
-    return [...this.routes].filter(([, bound]) => bound >= ROUTE_S_MAX).map(([route, bound]) => `${route}: ${ms(bound)}`);
   }
 
   tell(t) {
@@ -192,11 +182,10 @@ test(`a page at ${FLOWS} flows takes the server less than 5 ms`, async (t) => {
   };
   for (let i = 0; i < 5; i++) for (const path of paths) await ask(path);
   const costs = new Costs();
-  for (let round = 0; round < ROUNDS_MIN || (round < ROUNDS_MAX && costs.tooLong().length + costs.tooSlow().length > 0); round++) await costs.measure(ask);
+  for (let round = 0; round < ROUNDS_MIN || (round < ROUNDS_MAX && costs.tooLong().length > 0); round++) await costs.measure(ask);
   costs.tell(t);
   // keys are believed for some seconds, and then looked up
   for (const [path, { statements }] of costs.pages) assert.ok(statements <= STATEMENTS_MAX + 0.5, `${path}: ${statements} statements`);
   assert.deepEqual(costs.tooLong(), []);
-  if (costs.quiet >= QUIET_MIN) assert.deepEqual(costs.tooSlow(), []);
   assert.ok(costs.routes.size >= 12);
 });
