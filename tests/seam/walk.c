@@ -6,7 +6,34 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+#include "flow/template.h"
+
 enum { LATE_MS = 3000, LONG_MS = 600000, TIMER_MS_MAX = 60000 };
+
+struct seam_bench *seam_bench_open(bool is_flow)
+{
+    struct seam_bench *b = mem_zalloc(sizeof(*b));
+    const char *const manifests[] = {seam_demo_manifest, NULL};
+    const char *const templates[] = {seam_demo_template, NULL};
+    seam_open(1);
+    b->catalog = seam_catalog(manifests);
+    b->templates = is_flow ? seam_templates(b->catalog, templates) : NULL;
+    seam_store_init(&b->store);
+    seam_node_open(&b->node, b->catalog, b->templates, NULL);
+    seam_node_join(&b->node, &b->store);
+    return b;
+}
+
+bool seam_bench_close(struct seam_bench *b)
+{
+    seam_node_close(&b->node);
+    seam_store_deinit(&b->store);
+    flow_template_set_free(b->templates);
+    catalog_unref(b->catalog);
+    mem_free(b);
+    return seam_close();
+}
 
 const char *seam_fault_name(enum seam_fault fault)
 {

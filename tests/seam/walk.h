@@ -16,6 +16,20 @@
 
 #include "seam/node.h"
 
+/* What a test of sequences walks on: a node, its database, one run. A test's state points to it. */
+struct seam_bench {
+    struct catalog *catalog;
+    struct flow_template_set *templates; /* NULL: none */
+    struct seam_node node;
+    struct seam_store store;
+    struct seam_run run;
+};
+
+/* Opens the seam with the demo app and, where is_flow, the demo template. seam_bench_close ends all
+ * of it; false: something was left behind. */
+struct seam_bench *seam_bench_open(bool is_flow);
+bool seam_bench_close(struct seam_bench *bench);
+
 enum seam_fault {
     SEAM_REFUSED,        /* a query: never sent. A call: no connection */
     SEAM_ROLLED_BACK,    /* a query: timed out in the database. A call: no handshake */

@@ -10,42 +10,22 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "seam/walk.h"
-
-struct bench {
-    struct catalog *catalog;
-    struct seam_node node;
-    struct seam_store store;
-    struct seam_run run;
-};
 
 static int set_up(void **state)
 {
-    struct bench *b = mem_zalloc(sizeof(*b));
-    const char *const manifests[] = {seam_demo_manifest, NULL};
-    seam_open(1);
-    b->catalog = seam_catalog(manifests);
-    seam_store_init(&b->store);
-    seam_node_open(&b->node, b->catalog, NULL, NULL);
-    seam_node_join(&b->node, &b->store);
-    *state = b;
+    *state = seam_bench_open(false);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct bench *b = *state;
-    seam_node_close(&b->node);
-    seam_store_deinit(&b->store);
-    catalog_unref(b->catalog);
-    mem_free(b);
-    return seam_close() ? 0 : -1;
+    return seam_bench_close(*state) ? 0 : -1;
 }
 
 static void a_read_is_called_then_recorded_then_answered(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
     seam_run_start(&b->run);
     seam_settle(b->node.loop);
@@ -67,7 +47,7 @@ static void a_read_is_called_then_recorded_then_answered(void **state)
 
 /* ---- a confirmed write ---- */
 
-static void start_write(struct bench *b, const char *key)
+static void start_write(struct seam_bench *b, const char *key)
 {
     seam_run_exec(&b->run, &b->node, "put", "{\"a\":1}");
     b->run.exec.is_confirmed = true;
@@ -77,7 +57,7 @@ static void start_write(struct bench *b, const char *key)
 
 static void a_write_is_claimed_before_it_is_called(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     start_write(b, "k1");
     seam_settle(b->node.loop);
     seam_rows_answer(&b->store, seam_query_named(b->node.pool, "claim_find"));
@@ -102,7 +82,7 @@ static void a_write_is_claimed_before_it_is_called(void **state)
 
 static void an_unconfirmed_write_asks_nobody(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     seam_run_exec(&b->run, &b->node, "put", "{\"a\":1}");
     seam_run_start(&b->run);
     seam_settle(b->node.loop);
@@ -116,7 +96,7 @@ static void an_unconfirmed_write_asks_nobody(void **state)
 
 enum sequence { READ, KEYED_READ, WRITE, KEYED_WRITE, SEQUENCES };
 
-static void start(struct bench *b, enum sequence which)
+static void start(struct seam_bench *b, enum sequence which)
 {
     bool is_keyed = which == KEYED_READ || which == KEYED_WRITE;
     if (which == WRITE || which == KEYED_WRITE) {
@@ -130,7 +110,7 @@ static void start(struct bench *b, enum sequence which)
 
 /* A claim that is in flight although its owner lives, and runs it no more. Executions are cancelled
  * only on the way down: then another process ends what is left. */
-static size_t claims_left(struct bench *b)
+static size_t claims_left(struct seam_bench *b)
 {
     size_t count = 0;
     for (size_t i = 0; i < b->store.claims.count; i++)
@@ -146,7 +126,7 @@ static bool expect(bool holds, const struct seam_walk *walk, enum sequence which
     return holds;
 }
 
-static bool check(struct bench *b, const struct seam_walk *walk, enum sequence which)
+static bool check(struct seam_bench *b, const struct seam_walk *walk, enum sequence which)
 {
     const struct exec_outcome *out = &b->run.out;
     bool is_ok = expect(b->run.ended == 1, walk, which, "it has ended once");
@@ -166,7 +146,7 @@ static size_t walk_once(enum sequence which, size_t place, enum seam_fault fault
 {
     void *state;
     assert_int_equal(set_up(&state), 0);
-    struct bench *b = state;
+    struct seam_bench *b = state;
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = place, .fault = fault};
     start(b, which);
     bool has_ended = expect(seam_walk_until_ended(&walk, &b->run), &walk, which, "it never ends");

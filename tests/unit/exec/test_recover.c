@@ -9,48 +9,28 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "seam/walk.h"
 
 enum { SCANNED_MS = 25000 }; /* orphans are scanned for in between */
 
-struct bench {
-    struct catalog *catalog;
-    struct seam_node node;
-    struct seam_store store;
-    struct seam_run run;
-};
-
 static int set_up(void **state)
 {
-    struct bench *b = mem_zalloc(sizeof(*b));
-    const char *const manifests[] = {seam_demo_manifest, NULL};
-    seam_open(1);
-    b->catalog = seam_catalog(manifests);
-    seam_store_init(&b->store);
-    seam_node_open(&b->node, b->catalog, NULL, NULL);
-    seam_node_join(&b->node, &b->store);
-    *state = b;
+    *state = seam_bench_open(false);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct bench *b = *state;
-    seam_node_close(&b->node);
-    seam_store_deinit(&b->store);
-    catalog_unref(b->catalog);
-    mem_free(b);
-    return seam_close() ? 0 : -1;
+    return seam_bench_close(*state) ? 0 : -1;
 }
 
-static void pass(struct bench *b, uint64_t ms)
+static void pass(struct seam_bench *b, uint64_t ms)
 {
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
     seam_walk_for_ms(&walk, ms);
 }
 
-static void start_write(struct bench *b, const char *key)
+static void start_write(struct seam_bench *b, const char *key)
 {
     seam_run_exec(&b->run, &b->node, "put", "{\"a\":1}");
     b->run.exec.is_confirmed = true;
@@ -60,20 +40,20 @@ static void start_write(struct bench *b, const char *key)
 }
 
 /* The run goes on until it has ended, with everything answered. */
-static void let_end(struct bench *b)
+static void let_end(struct seam_bench *b)
 {
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
     assert_true(seam_walk_until_ended(&walk, &b->run));
 }
 
 /* The claim as its statement, done once more, leaves it. */
-static struct row_claim copy_claim(struct bench *b)
+static struct row_claim copy_claim(struct seam_bench *b)
 {
     assert_int_equal(b->store.claims.count, 1);
     return b->store.claims.items[0];
 }
 
-static void commit_late(struct bench *b, const struct row_claim *row)
+static void commit_late(struct seam_bench *b, const struct row_claim *row)
 {
     assert_int_equal(b->store.claims.count, 0);
     *ROW_ADD(&b->store, claims) = *row;
@@ -81,7 +61,7 @@ static void commit_late(struct bench *b, const struct row_claim *row)
 
 static void a_claim_that_comes_after_its_release_is_released_again(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     start_write(b, NULL);
     struct pg_query *claim = seam_query_named(b->node.pool, "claim_own");
     assert_int_equal(seam_rows_do(&b->store, claim), OK);
@@ -99,7 +79,7 @@ static void a_claim_that_comes_after_its_release_is_released_again(void **state)
 
 static void a_claim_that_comes_after_its_record_leaves_the_record(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     start_write(b, NULL);
     seam_rows_answer(&b->store, seam_query_named(b->node.pool, "claim_own"));
     struct row_claim late = copy_claim(b);
@@ -116,7 +96,7 @@ static void a_claim_that_comes_after_its_record_leaves_the_record(void **state)
 /* Its provider may have seen it: its key answers so. */
 static void a_write_that_nothing_is_known_of_ends_as_unknown(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     start_write(b, "k1");
     seam_rows_answer(&b->store, seam_query_named(b->node.pool, "claim_find"));
     seam_settle(b->node.loop);
@@ -136,7 +116,7 @@ static void a_write_that_nothing_is_known_of_ends_as_unknown(void **state)
 
 static void a_run_under_way_keeps_its_claim(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     start_write(b, NULL);
     seam_rows_answer(&b->store, seam_query_named(b->node.pool, "claim_own"));
     seam_settle(b->node.loop);

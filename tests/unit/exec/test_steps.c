@@ -30,41 +30,21 @@
 #define POST "\"request\":{\"method\":\"POST\",\"path\":\"/put\",\"body\":{\"json\":\"${input}\"}}"
 
 /* get: a read in pages. two: a read of two requests. put: a write. send: one that takes a file. */
-static const char plain[] = APP(
-    "plain", "{\"type\":\"none\"}",
-    ACTION(
-        "get", "read",
-        GET
-        ",\"response\":{\"output\":\"{items: body.items}\",\"pagination\":{\"input\":\"q\","
-        "\"next\":\"body.next\",\"max_pages\":5}}") "," ACTION("put", "write",
-                                                               "\"requires_confirmation\":"
-                                                               "true," POST) "," ACTION("send",
-                                                                                        "write",
-                                                                                        "\"requi"
-                                                                                        "res_"
-                                                                                        "confirm"
-                                                                                        "ation\""
-                                                                                        ":true,"
-                                                                                        "\"files"
-                                                                                        "\":{"
-                                                                                        "\"trave"
-                                                                                        "l\":"
-                                                                                        "\"raw\""
-                                                                                        "},"
-                                                                                        "\"reque"
-                                                                                        "st\":{"
-                                                                                        "\"metho"
-                                                                                        "d\":"
-                                                                                        "\"POST"
-                                                                                        "\","
-                                                                                        "\"path"
-                                                                                        "\":\"/"
-                                                                                        "send\""
-                                                                                        "}") "," ACTION("two",
-                                                                                                        "read",
-                                                                                                        GET
-                                                                                                        ",\"then\":[{\"request\":{\"method\":\"GET\",\"url\":\"${first.body.url}\","
-                                                                                                        "\"hosts\":[\"files.example\"]},\"done\":false}]"));
+#define PLAIN_GET                                                                   \
+    ACTION("get", "read",                                                           \
+           GET ",\"response\":{\"output\":\"{items: body.items}\",\"pagination\":{" \
+               "\"input\":\"q\",\"next\":\"body.next\",\"max_pages\":5}}")
+#define PLAIN_PUT ACTION("put", "write", "\"requires_confirmation\":true," POST)
+#define PLAIN_SEND                                                                       \
+    ACTION("send", "write",                                                              \
+           "\"requires_confirmation\":true,\"files\":{\"travel\":\"raw\"},\"request\":{" \
+           "\"method\":\"POST\",\"path\":\"/send\"}")
+#define PLAIN_TWO                                                                           \
+    ACTION("two", "read",                                                                   \
+           GET ",\"then\":[{\"request\":{\"method\":\"GET\",\"url\":\"${first.body.url}\"," \
+               "\"hosts\":[\"files.example\"]},\"done\":false}]")
+static const char plain[] =
+    APP("plain", "{\"type\":\"none\"}", PLAIN_GET "," PLAIN_PUT "," PLAIN_SEND "," PLAIN_TWO);
 
 /* Its connections hold a client of their own. */
 static const char machine[] =

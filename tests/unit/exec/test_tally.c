@@ -9,41 +9,21 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "seam/walk.h"
-
-struct bench {
-    struct catalog *catalog;
-    struct seam_node node;
-    struct seam_store store;
-    struct seam_run run;
-};
 
 static int set_up(void **state)
 {
-    struct bench *b = mem_zalloc(sizeof(*b));
-    const char *const manifests[] = {seam_demo_manifest, NULL};
-    seam_open(1);
-    b->catalog = seam_catalog(manifests);
-    seam_store_init(&b->store);
-    seam_node_open(&b->node, b->catalog, NULL, NULL);
-    seam_node_join(&b->node, &b->store);
-    *state = b;
+    *state = seam_bench_open(false);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct bench *b = *state;
-    seam_node_close(&b->node);
-    seam_store_deinit(&b->store);
-    catalog_unref(b->catalog);
-    mem_free(b);
-    return seam_close() ? 0 : -1;
+    return seam_bench_close(*state) ? 0 : -1;
 }
 
 /* A read from gate to answer, which the app answers so. */
-static void read_once(struct bench *b, unsigned status)
+static void read_once(struct seam_bench *b, unsigned status)
 {
     seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
     seam_run_start(&b->run);
@@ -55,7 +35,7 @@ static void read_once(struct bench *b, unsigned status)
 }
 
 /* A write without a confirmation. */
-static void block_once(struct bench *b, const char *action)
+static void block_once(struct seam_bench *b, const char *action)
 {
     seam_run_exec(&b->run, &b->node, action, "{}");
     seam_run_start(&b->run);
@@ -64,7 +44,7 @@ static void block_once(struct bench *b, const char *action)
     seam_settle(b->node.loop);
 }
 
-static size_t written(struct bench *b)
+static size_t written(struct seam_bench *b)
 {
     size_t count = 0;
     struct pg_query *query;
@@ -73,7 +53,7 @@ static size_t written(struct bench *b)
     return count;
 }
 
-static struct pg_query *row_of(struct bench *b, const char *outcome)
+static struct pg_query *row_of(struct seam_bench *b, const char *outcome)
 {
     struct pg_query *query;
     for (size_t i = 0; (query = seam_query(b->node.pool, i)); i++)
@@ -84,8 +64,8 @@ static struct pg_query *row_of(struct bench *b, const char *outcome)
     return NULL;
 }
 
-static void check_row(struct bench *b, const char *outcome, const char *action, const char *code,
-                      int64_t calls)
+static void check_row(struct seam_bench *b, const char *outcome, const char *action,
+                      const char *code, int64_t calls)
 {
     struct pg_query *query = row_of(b, outcome);
     assert_true(pg_value_is(seam_param(query, "integration_id"), "demo"));
@@ -97,7 +77,7 @@ static void check_row(struct bench *b, const char *outcome, const char *action, 
 
 static void it_writes_every_ten_seconds_what_it_counted(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     assert_true(tallies_are_written(exec_service_tallies(b->node.exec)));
     for (size_t i = 0; i < 3; i++)
         read_once(b, 200);
@@ -120,7 +100,7 @@ static void it_writes_every_ten_seconds_what_it_counted(void **state)
 
 static void what_is_no_call_is_not_counted(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
     b->run.exec.is_dry_run = true;
     seam_run_start(&b->run);
@@ -134,7 +114,7 @@ static void what_is_no_call_is_not_counted(void **state)
 /* Tenants choose the names of what they call; no row has one that the catalog does not know. */
 static void unknown_names_are_one_row(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     block_once(b, "no_such_action");
     block_once(b, "another");
     tallies_write(exec_service_tallies(b->node.exec));
@@ -146,7 +126,7 @@ static void unknown_names_are_one_row(void **state)
 
 static void what_was_not_done_is_written_later(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     struct tallies *tallies = exec_service_tallies(b->node.exec);
     read_once(b, 200);
     tallies_write(tallies);
@@ -174,7 +154,7 @@ static void what_was_not_done_is_written_later(void **state)
 
 static void a_process_goes_down_with_a_row_under_way(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     read_once(b, 200);
     tallies_write(exec_service_tallies(b->node.exec));
     seam_settle(b->node.loop);
@@ -186,7 +166,7 @@ static void a_process_goes_down_with_a_row_under_way(void **state)
 /* Names that no catalog would take: the table's bounds hold whatever they are. */
 static void more_than_there_is_room_for_is_lost(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     struct tallies tallies;
     struct exec_outcome blocked = {.reason = EXEC_CONFIRMATION_MISSING};
     char name[200];

@@ -10,45 +10,21 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "base/mem.h"
 #include "seam/walk.h"
-
-struct bench {
-    struct catalog *catalog;
-    struct flow_template_set *templates;
-    struct seam_node node;
-    struct seam_store store;
-    struct seam_run run;
-};
 
 static int set_up(void **state)
 {
-    struct bench *b = mem_zalloc(sizeof(*b));
-    const char *const manifests[] = {seam_demo_manifest, NULL};
-    const char *const templates[] = {seam_demo_template, NULL};
-    seam_open(1);
-    b->catalog = seam_catalog(manifests);
-    b->templates = seam_templates(b->catalog, templates);
-    seam_store_init(&b->store);
-    seam_node_open(&b->node, b->catalog, b->templates, NULL);
-    seam_node_join(&b->node, &b->store);
-    *state = b;
+    *state = seam_bench_open(true);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct bench *b = *state;
-    seam_node_close(&b->node);
-    seam_store_deinit(&b->store);
-    flow_template_set_free(b->templates);
-    catalog_unref(b->catalog);
-    mem_free(b);
-    return seam_close() ? 0 : -1;
+    return seam_bench_close(*state) ? 0 : -1;
 }
 
 /* A command with everything answered. */
-static enum flow_answer command(struct bench *b, struct seam_walk *walk,
+static enum flow_answer command(struct seam_bench *b, struct seam_walk *walk,
                                 enum flow_command_kind kind, struct uuid id)
 {
     seam_run_command(&b->run, &b->node, kind, id);
@@ -58,7 +34,7 @@ static enum flow_answer command(struct bench *b, struct seam_walk *walk,
     return b->run.answer;
 }
 
-static struct uuid start(struct bench *b, struct seam_walk *walk)
+static struct uuid start(struct seam_bench *b, struct seam_walk *walk)
 {
     seam_run_flow(&b->run, &b->node, "demo", "{}");
     seam_run_start(&b->run);
@@ -70,7 +46,7 @@ static struct uuid start(struct bench *b, struct seam_walk *walk)
 
 static void it_reads_waits_asks_and_writes(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
     struct uuid id = start(b, &walk);
     assert_int_equal(b->run.answer, FLOW_ANSWER_DONE);
@@ -91,7 +67,7 @@ static void it_reads_waits_asks_and_writes(void **state)
 /* A client that got no answer asks another node. */
 static void a_start_that_another_node_has_made_is_not_begun_again(void **state)
 {
-    struct bench *b = *state;
+    struct seam_bench *b = *state;
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
     struct seam_node other;
     struct uuid id = uuid_v7();
@@ -145,7 +121,7 @@ static size_t walk_once(size_t place, enum seam_fault fault, bool *is_ok)
 {
     void *state;
     assert_int_equal(set_up(&state), 0);
-    struct bench *b = state;
+    struct seam_bench *b = state;
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = place, .fault = fault};
     struct uuid id = start(b, &walk);
     bool is_there = b->run.answer == FLOW_ANSWER_DONE;
