@@ -9,32 +9,52 @@
 #define INBOX_LIMIT 100
 _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 
-#define OF(name, type) PG_OF(#name, type, struct flow_inbox_row, name)
+#define NEWEST                                                                                  \
+    "(select w.* from sluice.flow w where w.account_id = :account_id and w.template_key <> '' " \
+    "and w.waiting_for = 'approval' and (:template_key is null or w.template_key = "            \
+    ":template_key) order by w.id desc limit " STORE_TEXT_OF(INBOX_LIMIT) ") n "
+/* The name of d.actor, which may be no key; by the primary key, since an account may have many. */
+#define ACTOR_NAME                                                                           \
+    "(select k.name from sluice.api_key k where k.account_id = :account_id and k.id = case " \
+    "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
-/* The asker's key by its text: an actor may be no key. Tools once each, with a space between two.
+#define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
+#define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_part, name)
+/* Who asked is read for the filter alone. Documents are read of the part alone, and each is parsed
+ * once: a member taken by -> is a parse of the whole. Tools once each, with a space between two.
  * PostgreSQL has no U+0000 in a text and refuses to take a member out of a document that has one
  * anywhere, as a mail's subject may: it is replaced first, as pages do. */
+#define PART                                                                                     \
+    "(select n.* from " NEWEST "where :actor is null or (select o.actor from sluice.flow_doc o " \
+    "where o.account_id = :account_id and o.flow_id = n.id) = :actor order by n.wake_at nulls "  \
+    "last, n.id limit :count_max offset :skip) f"
 static const struct pg_stmt flow_inbox = {
     .name = "flow_inbox",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, f.updated_at, "
-           "f.wake_at, d.actor, (select k.name from sluice.api_key k where k.account_id = "
-           ":account_id and 'key:' || k.id::text = d.actor) as asker, d.shown ->> 'title' "
-           "as title, json_array_length(d.shown -> 'items')::bigint as calls, (select "
-           "string_agg(distinct i.value ->> 'tool', ' ') from json_array_elements("
-           "d.shown -> 'items') i) as tools from (select n.* from (select w.* from sluice.flow w "
-           "where w.account_id = :account_id and w.template_key <> '' and w.waiting_for = "
-           "'approval' and (:template_key is null or w.template_key = :template_key) "
-           "order by w.id desc limit " STORE_TEXT_OF(
-               INBOX_LIMIT) ") n order by n.wake_at nulls last, n.id limit :count_max) f, "
-                            "lateral (select x.actor, replace(x.waiting_input::text, '\\u0000', "
-                            "'\\ufffd')::json as shown from sluice.flow_doc x where "
-                            "x.account_id = :account_id and x.flow_id = f.id offset 0) d "
-                            "order by f.wake_at nulls last, f.id) c",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("template_key", PG_TEXT),
-             PG_ARG("count_max", PG_I64)),
+           "f.wake_at, d.actor, " ACTOR_NAME " as asker, r.title, t.calls, t.tools from " PART
+           ", lateral (select x.actor, replace(x.waiting_input::text, '\\u0000', "
+           "'\\ufffd')::json as shown from sluice.flow_doc x where x.account_id = :account_id and "
+           "x.flow_id = f.id offset 0) d, lateral json_to_record(d.shown) r (title text, items "
+           "json), lateral (select count(*) as calls, string_agg(distinct i.tool, ' ') as tools "
+           "from json_to_recordset(r.items) i (tool text)) t order by f.wake_at nulls last, "
+           "f.id) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PART_OF(template_key, PG_TEXT), PART_OF(actor, PG_TEXT),
+             PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
              OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(title, PG_TEXT),
              OF(calls, PG_I64), OF(tools, PG_TEXT)),
+};
+
+#undef OF
+#define OF(name, type) PG_OF(#name, type, struct flow_asker, name)
+static const struct pg_stmt flow_askers = {
+    .name = "flow_askers",
+    .sql = "select :ord, c.* from @input lateral (select d.actor, " ACTOR_NAME " as name from "
+           "(select distinct x.actor from " NEWEST ", lateral (select o.actor from "
+           "sluice.flow_doc o where o.account_id = :account_id and o.flow_id = n.id offset 0) x) "
+           "d order by 2, 1) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("template_key", PG_TEXT)),
+    PG_GIVES(OF(actor, PG_TEXT), OF(name, PG_TEXT)),
 };
 
 /* Of one status, up to a bound: by flow_status (store/flow_read.c). Two states are parameters,
@@ -63,7 +83,7 @@ static const struct pg_stmt flow_counts = {
              OF(has_execution, PG_BOOL), OF(has_keys, PG_BOOL)),
 };
 
-const struct pg_stmt *const flow_inbox_stmts[] = {&flow_inbox, &flow_counts, NULL};
+const struct pg_stmt *const flow_inbox_stmts[] = {&flow_inbox, &flow_askers, &flow_counts, NULL};
 
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since)
@@ -74,8 +94,9 @@ void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *
 }
 
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice template_key, size_t count_max)
+                      struct uuid account_id, const struct flow_inbox_part *part)
 {
-    store_ask(pool, query, op, &flow_inbox,
-              PG_VALUES(pg_uuid(account_id), pg_text(template_key), pg_i64((int64_t)count_max)));
+    store_ask_of(pool, query, op, &flow_inbox, part, PG_VALUES(pg_uuid(account_id)));
 }
+
+STORE_CALL_ID(store_flow_askers, flow_askers, slice, pg_text)

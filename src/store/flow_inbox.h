@@ -19,11 +19,26 @@ struct flow_inbox_row {
     slice tools;               /* theirs, each once, with a space between two */
 };
 
-/* Those that lapse soonest first. template_key SLICE_NONE: of any. Result: at most count_max of the
- * newest FLOW_INBOX_MAX, in op's arena. */
+/* Which of them, and which part of those. */
+struct flow_inbox_part {
+    slice template_key, actor; /* SLICE_NONE: any; borrowed until the query has ended */
+    int64_t skip, count_max;
+};
+
+/* Of the newest FLOW_INBOX_MAX, those that lapse soonest first: each that is in the part costs a
+ * document that is parsed. Result in op's arena. */
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice template_key, size_t count_max);
+                      struct uuid account_id, const struct flow_inbox_part *part);
 STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
+
+/* Who asked for what waits: each actor among the newest FLOW_INBOX_MAX of a template (SLICE_NONE:
+ * of any) once, with the name of that key, SLICE_NONE: it is none. In op's arena. */
+struct flow_asker {
+    slice actor, name;
+};
+void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, slice template_key);
+STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 
 /* How an account's flows stand; counts end at FLOW_COUNT_MAX. completed, failed: of those that
  * began at since or later. And what else the account has, of what one begins with. */

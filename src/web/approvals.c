@@ -58,24 +58,6 @@ void view_waiting(struct web_request *request, struct json_writer *w,
 
 /* ---- the page ---- */
 
-/* The choices of a filter: each asker once. */
-static void write_askers(const struct flow_inbox_row *list, size_t count, struct json_writer *w)
-{
-    json_member_open(w, "askers", '[');
-    for (size_t i = 0; i < count; i++) {
-        size_t first = 0;
-        while (!slice_eq(list[first].actor, list[i].actor))
-            first++;
-        if (first < i)
-            continue;
-        json_open(w, '{');
-        json_member_str(w, "actor", list[i].actor);
-        json_member_str(w, "name", list[i].asker.len > 0 ? list[i].asker : list[i].actor);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-}
-
 void view_templates(struct web_request *request, struct json_writer *w)
 {
     const struct flow_template_set *set = *request->web->config.templates;
@@ -90,15 +72,32 @@ void view_templates(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-enum { DECIDED_MAX = 15, DECIDED_MS = 7 * 24 * 60 * 60 * 1000 };
+/* A page of what waits: each of its rows costs a document that is read and parsed. */
+enum { ROWS_MAX = 20, DECIDED_MAX = 15, DECIDED_MS = 7 * 24 * 60 * 60 * 1000 };
 
 struct approvals {
+    struct flow_inbox_part part;
     struct flow_inbox_row *waiting;
+    struct flow_asker *askers;
     struct audit_event *decided;
-    size_t waiting_count, decided_count;
-    struct pg_query decisions; /* request->query: the inbox */
+    size_t waiting_count, asker_count, decided_count;
+    struct pg_query decisions, askers_query; /* request->query: the inbox */
     struct flow_names *names;
 };
+
+/* The choices of a filter. */
+static void write_askers(const struct approvals *page, struct json_writer *w)
+{
+    json_member_open(w, "askers", '[');
+    for (size_t i = 0; i < page->asker_count; i++) {
+        const struct flow_asker *asker = &page->askers[i];
+        json_open(w, '{');
+        json_member_str(w, "actor", asker->actor);
+        json_member_str(w, "name", asker->name.len > 0 ? asker->name : asker->actor);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
 
 static void write_decided(struct web_request *request, const struct approvals *page,
                           struct json_writer *w)
@@ -125,18 +124,22 @@ static void write_decided(struct web_request *request, const struct approvals *p
 static enum op_result finish_approvals(struct web_request *request)
 {
     const struct approvals *page = request->state;
-    slice asker = web_query(request, "asker");
+    const struct flow_inbox_part *part = &page->part;
     struct json_writer *w = view_begin(request);
+    /* One more than the page has was asked for: whether there are more. */
+    bool is_more = page->waiting_count > ROWS_MAX;
     json_member_open(w, "waiting", '[');
-    for (size_t i = 0; i < page->waiting_count; i++)
-        if (!asker.ptr || slice_eq(asker, page->waiting[i].actor))
-            view_waiting(request, w, &page->waiting[i]);
+    for (size_t i = 0; i < page->waiting_count && i < ROWS_MAX; i++)
+        view_waiting(request, w, &page->waiting[i]);
     json_close(w, ']');
-    json_member_bool(w, "is_cut", page->waiting_count == FLOW_INBOX_MAX);
+    json_member_i64(w, "from", part->skip);
+    json_member_i64(w, "before", part->skip > ROWS_MAX ? part->skip - ROWS_MAX : 0);
+    json_member_i64(w, "next", is_more ? part->skip + ROWS_MAX : 0);
+    json_member_bool(w, "is_cut", part->skip + (int64_t)page->waiting_count == FLOW_INBOX_MAX);
     view_templates(request, w);
-    write_askers(page->waiting, page->waiting_count, w);
-    json_member_str(w, "template", web_query(request, "template"));
-    json_member_str(w, "asker", asker);
+    write_askers(page, w);
+    json_member_str(w, "template", part->template_key);
+    json_member_str(w, "asker", part->actor);
     write_decided(request, page, w);
     return web_reply_view(request, 200, "approvals");
 }
@@ -147,6 +150,8 @@ static enum op_result name_deciders(struct web_request *request)
     slice actors[DECIDED_MAX];
     struct uuid next;
     int status = store_flow_inbox_result(&request->query, &page->waiting, &page->waiting_count);
+    if (status == OK)
+        status = store_flow_askers_result(&page->askers_query, &page->askers, &page->asker_count);
     if (status == OK)
         status =
             store_audit_list_result(&page->decisions, &page->decided, &page->decided_count, &next);
@@ -159,9 +164,17 @@ static enum op_result name_deciders(struct web_request *request)
                             finish_approvals);
 }
 
+/* Where the page begins; what is none of the inbox's places is its begin. */
+static int64_t read_from(struct web_request *request)
+{
+    uint64_t from;
+    return slice_to_u64(web_query(request, "from"), FLOW_INBOX_MAX, &from) ? (int64_t)from : 0;
+}
+
 enum op_result web_approvals(struct web_request *request)
 {
     struct pg_pool *pool = request->web->config.pool;
+    struct uuid account_id = request->session.account_id;
     struct approvals *page = ARENA_NEW(&request->op.arena, struct approvals);
     int64_t now_ms = clock_wall_us() / 1000;
     /* A minute of margin for nodes whose clocks are ahead. */
@@ -171,9 +184,12 @@ enum op_result web_approvals(struct web_request *request)
     if (!page)
         return web_reply_database(request, ERR_NOMEM);
     request->state = page;
-    store_flow_inbox(pool, &request->query, &request->op, request->session.account_id,
-                     web_query(request, "template"), FLOW_INBOX_MAX);
-    store_audit_list(pool, &page->decisions, &request->op, request->session.account_id, &decided,
-                     SLICE("flow"));
+    page->part = (struct flow_inbox_part){.template_key = web_query(request, "template"),
+                                          .actor = web_query(request, "asker"),
+                                          .skip = read_from(request),
+                                          .count_max = ROWS_MAX + 1};
+    store_flow_inbox(pool, &request->query, &request->op, account_id, &page->part);
+    store_flow_askers(pool, &page->askers_query, &request->op, account_id, page->part.template_key);
+    store_audit_list(pool, &page->decisions, &request->op, account_id, &decided, SLICE("flow"));
     return web_wait(request, name_deciders);
 }

@@ -112,7 +112,8 @@ enum op_result web_overview(struct web_request *request)
     /* All hold the op, so finish runs once, after the last. */
     request->state = overview;
     overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->op);
-    store_flow_inbox(pool, &overview->inbox_query, &request->op, account_id, SLICE_NONE, ROWS_MAX);
+    store_flow_inbox(pool, &overview->inbox_query, &request->op, account_id,
+                     &(const struct flow_inbox_part){.count_max = ROWS_MAX});
     store_flow_counts(pool, &overview->counts_query, &request->op, account_id,
                       uuid_v7_floor(now_ms - DAY_MS));
     overview_stats_begin(request, &overview->stats);

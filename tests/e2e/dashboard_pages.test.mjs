@@ -97,6 +97,40 @@ test('a decision says as whom, what, how grave, who asked and until when', async
   await visit.end();
 });
 
+test('the inbox in parts: what lapses first on top, by who asked, and each flow once', async () => {
+  const own = await dashboard.account('inbox');
+  const [{ id: key }] = JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json']));
+  const model = await dashboard.startTasks(own);
+  await dashboard.copy(model, 29, 1);
+  // all but the first lapse, the older the sooner; of a key that there is not, one in five
+  await dashboard.stack.cluster.sql(`
+    with others as (select id, row_number() over (order by id) n from sluice.flow where account_id = '${own.id}')
+    update sluice.flow f set wake_at = case when f.id <> '${model}' then now() + n * interval '1 day' end from others o where f.account_id = '${own.id}' and f.id = o.id;
+    update sluice.flow_doc d set actor = 'key:00000000-0000-7000-8000-000000000000' from (select id, row_number() over (order by id) n from sluice.flow where account_id = '${own.id}') o
+      where d.account_id = '${own.id}' and d.flow_id = o.id and n % 5 = 0`);
+  const order = (await dashboard.stack.cluster.sql(`select string_agg(id::text, ' ' order by wake_at nulls last) from sluice.flow where account_id = '${own.id}'`)).split(' ');
+  assert.deepEqual([order.length, order.at(-1)], [30, model]);
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const shown = () => visit.page.locator('#waiting .what').evaluateAll((links) => links.map(({ href }) => href.split('/').at(-1)));
+  await visit.goto('/approvals');
+  assert.deepEqual(await shown(), order.slice(0, 20));
+  await visit.press('Later');
+  assert.deepEqual(await shown(), order.slice(20));
+  assert.equal(await visit.page.getByRole('link', { name: 'Later' }).count(), 0);
+  await visit.press('Sooner');
+  assert.deepEqual(await shown(), order.slice(0, 20));
+  assert.deepEqual(await visit.page.getByLabel('Asked for by').locator('option').evaluateAll((all) => all.map(({ value }) => value)), ['', `key:${key}`, 'key:00000000-0000-7000-8000-000000000000']);
+  await visit.page.getByLabel('Asked for by').selectOption('key:00000000-0000-7000-8000-000000000000');
+  await visit.press('Show');
+  assert.equal((await shown()).length, 6);
+  assert.match(await visit.page.locator('#waiting').innerText(), /asked for by key:00000000-0000-7000-8000-000000000000/);
+  for (const [from, text] of [['99', 'Nothing waits so far down any more.'], ['x', 'Create 2 task pages'], ['101', 'Create 2 task pages']]) {
+    await visit.goto(`/approvals?from=${from}`);
+    await visit.sees(text);
+  }
+  await visit.end();
+});
+
 test('an app: its actions with their effect, what a connection must be allowed to in words, and the curl of one', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   // three clicks from Overview

@@ -29,33 +29,20 @@ before(async () => {
   await dashboard.reaches(account, done, 'completed');
   const long = await dashboard.startTasks(account, { maxResults: 20 });
   const waiting = await dashboard.startTasks(account, { maxResults: 2 });
-  await copy(done, FLOWS - 100, 1);
-  await copy(waiting, 100, FLOWS);
+  await dashboard.copy(done, FLOWS - 100, 1);
+  await dashboard.copy(waiting, 100, FLOWS);
   for (const app of ['gmail', 'notion', 'slack', 'github'])
     await dashboard.counted(account, [['list', 'succeeded', '', 40], ['get', 'succeeded', '', 9], ['get', 'failed', 'timeout', 2]].map((row) => [app, ...row]), 24);
   await dashboard.stack.cluster.sql('analyze sluice.flow, sluice.flow_doc, sluice.flow_step, sluice.tally');
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
   const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
   const link = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'gmail' });
-  paths = ['/sign-in?next=/', '/', '/flows', ...['waiting', 'completed', 'running', 'failed', 'cancelled'].map((status) => `/flows?status=${status}`), '/flows/new', '/flows/new?template=unread_mail_to_tasks',
+  paths = ['/sign-in?next=/', '/', '/flows', ...['waiting', 'completed', 'running', 'failed', 'cancelled'].map((status) => `/flows?status=${status}`), '/approvals', '/flows/new', '/flows/new?template=unread_mail_to_tasks',
     `/flows/${done}`, `/flows/${waiting}`, `/flows/${long}`, '/executions', '/executions?status=failed', `/executions/${list.json.execution_id}`,
     '/executions?app=notion', '/executions?status=blocked', '/docs', '/docs/createExecution', '/integrations', '/integrations?q=mail', '/integrations/gmail', '/integrations/salesforce', '/integrations/zendesk',
     ...connections.flatMap(({ id }) => [`/connections/${id}`, `/connections/${id}/delete`]), '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, new URL(link.json.url).pathname];
 });
 after(() => dashboard?.stop());
-
-// The same flow under new ids, each a millisecond older than the next.
-async function copy(id, count, first) {
-  const fresh = `(lpad(to_hex((extract(epoch from f0.created_at) * 1000)::bigint - n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`;
-  const from = `from sluice.flow f0, generate_series(${first}, ${first + count - 1}) n`;
-  await dashboard.stack.cluster.sql(`
-    insert into sluice.flow_doc select (json_populate_record(d, json_build_object('flow_id', ${fresh}))).*
-      ${from}, sluice.flow_doc d where f0.id = '${id}' and d.flow_id = f0.id;
-    insert into sluice.flow_step select (json_populate_record(s, json_build_object('flow_id', ${fresh}))).*
-      ${from}, sluice.flow_step s where f0.id = '${id}' and s.flow_id = f0.id;
-    insert into sluice.flow select (json_populate_record(f0, json_build_object('id', ${fresh}))).*
-      ${from} where f0.id = '${id}'`);
-}
 
 // with its head; plain or as it came
 const bytesOf = (one, bytes) => bytes + one.raw.join('').length + 2 * one.raw.length + 20;
