@@ -86,6 +86,7 @@ enum op_result api_reply_from(struct api_request *request, unsigned status, slic
     }
     api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
     request->frame.is_answered = true;
+    op_weigh(&request->op, json_text.len);
     if (json_text.len <= API_REPLY_LARGE_BYTES) {
         http_reply(request->exchange, status, request->headers, request->header_count, json_text);
         return OP_DONE;

@@ -4,8 +4,9 @@
  * the queues of later stages, where it would delay the others. An account begins ENTRIES_A_TURN
  * requests at most in a turn of the loop, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay
  * short, and has at most as many young ones under way as the others have and wait for on average. A
- * request is young until it ends, or for YOUNG_NS: one that takes longer waits for something else
- * than this process or its database. An account alone passes, and pays nothing.
+ * long reply counts as several requests, in the turns after it. A request is young until it ends,
+ * or for YOUNG_NS: one that takes longer waits for something else than this process or its
+ * database. An account alone passes, and pays nothing.
  */
 #include <string.h>
 
@@ -20,6 +21,8 @@ enum {
     YOUNG_MAX = 16,  /* an account may always have this many young ones */
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
+    REPLY_BYTES = 8 * 1024, /* cost the process and its database as much as a request more */
+    OWED_MAX = 1024,
 };
 
 /* There while requests of the account wait or are young, and in the turn in which some began. */
@@ -27,6 +30,7 @@ struct entry_line {
     struct line line;    /* in the ring while some wait; among the quiet ones */
     uint64_t turn_ns;    /* the turn in which it began `begun` */
     size_t begun;        /* in that turn */
+    size_t owed;         /* requests that its long replies count as, in turns to come */
     struct list waiting; /* struct op_entry.link, oldest first */
     size_t waiting_count, young_count;
 };
@@ -92,11 +96,13 @@ static bool line_is_full(const struct loop_entrance *entrance, const struct entr
 
 static bool line_had_its_turn(struct loop_entrance *entrance, struct entry_line *line)
 {
+    size_t most = entries_a_turn(entrance, line);
     if (line->turn_ns != entrance->loop->turn_began_ns) {
         line->turn_ns = entrance->loop->turn_began_ns;
-        line->begun = 0;
+        line->begun = line->owed < most ? line->owed : most;
+        line->owed -= line->begun;
     }
-    return line->begun >= entries_a_turn(entrance, line);
+    return line->begun >= most;
 }
 
 /* ---- entries ---- */
@@ -266,6 +272,15 @@ enum op_result op_enter(struct op *op, struct op_entry *entry)
     loop_task_queue_next_turn(op->loop, &entrance->task);
     op_hold(op, "its account's turn");
     return OP_WAIT;
+}
+
+void op_weigh(const struct op *op, size_t reply_bytes)
+{
+    size_t more = reply_bytes / REPLY_BYTES;
+    struct entry_line *line = more > 0 ? lines_find(&op->loop->entrance.lines, op->account_id)
+                                       : NULL;
+    if (line)
+        line->owed = line->owed + more < OWED_MAX ? line->owed + more : OWED_MAX;
 }
 
 void op_leave_entrance(struct op *op)

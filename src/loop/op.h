@@ -163,6 +163,9 @@ struct op_entry {
     struct list link;
 };
 enum op_result op_enter(struct op *op, struct op_entry *entry) MUST_CHECK;
+/* The op's request is answered by so many bytes: its account begins fewer requests for it in the
+ * turns that follow, while other accounts send some. */
+void op_weigh(const struct op *op, size_t reply_bytes);
 /* For op_cancel and the op's end: it neither waits nor counts any more. */
 void op_leave_entrance(struct op *op);
 

@@ -144,6 +144,7 @@ static bool is_known(struct web_request *request, slice page)
 static slice pack_page(struct web_request *request, slice page)
 {
     struct arena *arena = &request->op.arena;
+    op_weigh(&request->op, page.len);
     if (is_known(request, page))
         return SLICE("");
     bool is_wanted = web_takes_gzip(request) && may_compress(request);

@@ -10,6 +10,7 @@ struct guest {
     size_t *order;
     size_t begun; /* its place; 0: it has not */
     bool stays;   /* until it is released */
+    size_t bytes; /* of its reply */
     bool is_ended;
 };
 
@@ -22,6 +23,7 @@ static enum op_result step_begin(struct op *op)
 {
     struct guest *guest = CONTAINER_OF(op, struct guest, op);
     guest->begun = ++*guest->order;
+    op_weigh(op, guest->bytes);
     if (!guest->stays)
         return OP_DONE;
     op_hold(op, "the test");
@@ -228,6 +230,27 @@ static void who_stays_long_counts_no_more(void **state)
     see_off(loop, guests, MANY);
 }
 
+static void a_long_reply_counts_as_several(void **state)
+{
+    enum { TURNS = 20 };
+    struct loop *loop = *state;
+    size_t begun[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct guest first;
+        come(loop, &first, SLICE("other"));
+        come_many(loop);
+        for (size_t k = 0; k < MANY; k++)
+            guests[k].bytes = i * 64 * 1024;
+        turn_for(loop, TURNS);
+        assert_true(first.is_ended);
+        begun[i] = order;
+        run_to_the_end(loop);
+        assert_int_equal(order, MANY + 1);
+    }
+    assert_true(begun[0] >= TURNS * A_TURN_GREEDY);
+    assert_true(begun[1] <= 1 + A_TURN + A_TURN_GREEDY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +261,7 @@ int main(void)
         TEST(who_has_more_than_others_waits_for_its_own),
         TEST(an_account_may_have_as_many_as_the_others),
         TEST(who_stays_long_counts_no_more),
+        TEST(a_long_reply_counts_as_several),
     };
     return cmocka_run_group_tests_name("loop/entrance", tests, NULL, NULL);
 }
