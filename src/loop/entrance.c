@@ -22,7 +22,7 @@ enum {
     YOUNG_NS = 5 * 1000 * 1000,
     ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
     REPLY_BYTES = 8 * 1024, /* cost the process and its database as much as a request more */
-    OWED_MAX = 1024,
+    CARRIED_MAX = 1024,
 };
 
 /* There while requests of the account wait or are young, and in the turn in which some began. */
@@ -30,7 +30,7 @@ struct entry_line {
     struct line line;    /* in the ring while some wait; among the quiet ones */
     uint64_t turn_ns;    /* the turn in which it began `begun` */
     size_t begun;        /* in that turn */
-    size_t owed;         /* requests that its long replies count as, in turns to come */
+    size_t carried;      /* requests that its long replies count as, in turns to come */
     struct list waiting; /* struct op_entry.link, oldest first */
     size_t waiting_count, young_count;
 };
@@ -99,8 +99,8 @@ static bool line_had_its_turn(struct loop_entrance *entrance, struct entry_line 
     size_t most = entries_a_turn(entrance, line);
     if (line->turn_ns != entrance->loop->turn_began_ns) {
         line->turn_ns = entrance->loop->turn_began_ns;
-        line->begun = line->owed < most ? line->owed : most;
-        line->owed -= line->begun;
+        line->begun = line->carried < most ? line->carried : most;
+        line->carried -= line->begun;
     }
     return line->begun >= most;
 }
@@ -280,7 +280,7 @@ void op_weigh(const struct op *op, size_t reply_bytes)
     struct entry_line *line = more > 0 ? lines_find(&op->loop->entrance.lines, op->account_id)
                                        : NULL;
     if (line)
-        line->owed = line->owed + more < OWED_MAX ? line->owed + more : OWED_MAX;
+        line->carried = line->carried + more < CARRIED_MAX ? line->carried + more : CARRIED_MAX;
 }
 
 void op_leave_entrance(struct op *op)
