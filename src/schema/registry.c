@@ -161,21 +161,23 @@ struct compile_resource *schema_document_add(struct schema_compiler *compiler,
 
 /* ---- references ---- */
 
-static int find_resource(struct schema_compiler *compiler, enum keyword keyword, slice uri,
-                         struct compile_resource **found)
+/* NULL, and the compiler's err is set: there is none. */
+static struct compile_resource *find_resource(struct schema_compiler *compiler,
+                                              enum keyword keyword, slice uri)
 {
-    *found = map_get(&compiler->by_uri, uri);
-    if (*found)
-        return OK;
+    struct compile_resource *found = map_get(&compiler->by_uri, uri);
+    if (found)
+        return found;
     slice meta = schema_meta_find(uri);
-    if (!meta.ptr)
-        return schema_fail(compiler, ERR_NOTFOUND, keyword,
-                           "there is no schema \"%.*s\" (nothing is fetched from the network)",
-                           SLICE_ARG(slice_first(uri, 200)));
+    if (!meta.ptr) {
+        schema_fail(compiler, ERR_NOTFOUND, keyword,
+                    "there is no schema \"%.*s\" (nothing is fetched from the network)",
+                    SLICE_ARG(slice_first(uri, 200)));
+        return NULL;
+    }
     const struct json *document =
         json_parse(compiler->arena, meta, &json_limits_provider, compiler->err);
-    *found = document ? schema_document_add(compiler, document, uri) : NULL;
-    return *found ? OK : (int)compiler->err->code;
+    return document ? schema_document_add(compiler, document, uri) : NULL;
 }
 
 /* Narrower objects are searched directly: entering each of their members would cost more. */
@@ -277,10 +279,9 @@ int schema_ref_resolve(struct schema_compiler *compiler, enum keyword keyword, s
     if (fragment.len > 0 && !decoded.ptr)
         return schema_fail(compiler, ERR_INVALID, keyword, "has a broken %%-escape");
     fragment = decoded;
-    struct compile_resource *found = NULL;
-    int code = find_resource(compiler, keyword, uri, &found);
-    if (code != OK)
-        return code;
+    struct compile_resource *found = find_resource(compiler, keyword, uri);
+    if (!found)
+        return (int)compiler->err->code;
     if (fragment.len == 0 || fragment.ptr[0] == '/')
         return follow_pointer(compiler, keyword, fragment, found, source, resource);
     *resource = &found->resource;
