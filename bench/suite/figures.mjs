@@ -5,6 +5,7 @@ import { measureFairness } from './fairness.mjs';
 import { own } from './stage.mjs';
 import { measureConnectionMemory, measureIdleMemory, measurePooledMemory, measureStart } from './memory.mjs';
 import { measureMcp } from './mcp.mjs';
+import { measurePages } from './pages.mjs';
 import { measureTurns } from './turns.mjs';
 import { measureWaiting } from './waiting.mjs';
 import { measureWorkers } from './workers.mjs';
@@ -107,6 +108,7 @@ export const figures = [
     name: `server CPU of a tools/call (${size} reply)`, unit: 'µs', against: 'POST /api/executions', isLess: true, least,
     measure: (stage) => measureMcp(stage, own(call), rest),
   })),
+  { name: 'pages of the dashboard, p99 of the slowest: server time', unit: 'ms', isLess: true, least: 5, aim: 3, measure: measurePages },
   { name: 'memory of an idle server', unit: 'MiB', isLess: true, least: 16, aim: 8, measure: measureIdleMemory },
   { name: 'memory of an idle connection', unit: 'KiB', isLess: true, least: 2, aim: 1, measure: measureConnectionMemory },
   { name: 'memory of a pooled TLS connection', unit: 'KiB', isLess: true, least: 48, aim: 40, measure: measurePooledMemory },

@@ -135,6 +135,7 @@ values ('${this.account.id}', (lpad(to_hex((extract(epoch from clock_timestamp()
   async stop() {
     await this.nginx?.stop();
     await this.fairness?.stop();
+    await this.pages?.stack.stop();
     await this.stack.stop();
   }
 }

@@ -51,14 +51,14 @@ _Static_assert(SUMS_MAX == TALLY_SUMS_MAX, "as the header says");
 /* Rows are first added up by step, which leaves few for the four kinds of sums. */
 #define STEPS                                                                                    \
     "(select date_bin(make_interval(secs => :step_s), t.slot, :since) as at, t.integration_id, " \
-    "t.action_id, t.outcome, t.error_code, sum(t.calls) as calls, sum(t.ms_sum) as ms_sum"       \
-    EACH_BUCKET(BUCKET) " from sluice.tally t where t.account_id = :account_id and "             \
-    "t.slot >= :since group by 1, 2, 3, 4, 5) a "
+    "t.action_id, t.outcome, t.error_code, sum(t.calls) as calls, sum(t.ms_sum) as ms_sum, "     \
+    "count(*) as rows" EACH_BUCKET(BUCKET) " from sluice.tally t where t.account_id = "           \
+    ":account_id and t.slot >= :since group by 1, 2, 3, 4, 5) a "
 #define SUMS                                                                                     \
     "(select case when grouping(a.at) = 0 then 0 when grouping(a.action_id) = 1 then 1 "         \
     "when grouping(a.error_code) = 0 then 2 else 3 end::bigint, a.at, a.integration_id, "        \
     "a.action_id, a.error_code, " CALLS_OF("succeeded") CALLS_OF("failed") CALLS_OF("blocked")   \
-    "sum(a.ms_sum)::bigint" EACH_BUCKET(BUCKET_SUM) " from " STEPS                               \
+    "sum(a.ms_sum)::bigint, sum(a.rows)::bigint" EACH_BUCKET(BUCKET_SUM) " from " STEPS          \
     "group by grouping sets ((a.at), (a.integration_id), (a.integration_id, a.action_id), "      \
     "(a.integration_id, a.action_id, a.error_code)) "                                            \
     "having grouping(a.error_code) = 1 or a.error_code <> '' "                                   \
@@ -70,7 +70,7 @@ static const struct pg_column sum_columns[] = {
     SUM_OF(kind, PG_I64),       SUM_OF(at, PG_TIME),         SUM_OF(integration_id, PG_TEXT),
     SUM_OF(action_id, PG_TEXT), SUM_OF(error_code, PG_TEXT), SUM_OF(succeeded, PG_I64),
     SUM_OF(failed, PG_I64),     SUM_OF(blocked, PG_I64),     SUM_OF(ms_sum, PG_I64),
-    EACH_BUCKET(SUM_BUCKET)};
+    SUM_OF(rows, PG_I64),       EACH_BUCKET(SUM_BUCKET)};
 static const struct pg_stmt tally_read = {
     .name = "tally_read",
     .sql = "select :ord, r.* from @input lateral " SUMS "r",

@@ -51,6 +51,7 @@ struct tally_sum {
     int64_t at;   /* the begin of a step */
     slice integration_id, action_id, error_code;
     int64_t succeeded, failed, blocked, ms_sum;
+    int64_t rows;                   /* that were added up */
     int64_t buckets[TALLY_BUCKETS]; /* of those that were tried */
 };
 /* What a chart of the last hour, day, week or 30 days asks for: since when, in which steps. false:

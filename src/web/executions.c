@@ -10,7 +10,7 @@
 
 enum {
     ROWS_MAX = 25,
-    SCANS_MAX = 8,
+    SCANS_MAX = 3, /* of 1,000 rows each: what a page may cost that finds little */
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
     TRAIL_BYTES_MAX = 1000, /* of the pages before this one, for "Newer" */
 };

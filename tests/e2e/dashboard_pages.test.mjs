@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
+import { copyFlow } from './support/waiting.mjs';
 
 let dashboard, account;
 
@@ -101,7 +102,7 @@ test('the inbox in parts: what lapses first on top, by who asked, and each flow 
   const own = await dashboard.account('inbox');
   const [{ id: key }] = JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json']));
   const model = await dashboard.startTasks(own);
-  await dashboard.copy(model, 29, 1);
+  await copyFlow(dashboard.stack, model, 29, 1);
   // all but the first lapse, the older the sooner; of a key that there is not, one in five
   await dashboard.stack.cluster.sql(`
     with others as (select id, row_number() over (order by id) n from sluice.flow where account_id = '${own.id}')
@@ -314,6 +315,34 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   }
   await visit.goto('/?hours=none');
   assert.equal(await visit.page.locator('.seg [aria-current]').innerText(), '24 h');
+  await visit.end();
+});
+
+test('the overview of an account with many numbers: added up now and then, of nobody else, and never for long', async () => {
+  const [busy, quiet] = [await dashboard.account('Busy', { apps: [] }), await dashboard.account('Quiet', { apps: [] })];
+  const apps = Array.from({ length: 50 }, (_, i) => [`app_${i}`, 'list', 'succeeded', '', 2]);
+  await dashboard.counted(busy, apps, 20);
+  const visit = await dashboard.signIn(busy);
+  const sum = () => visit.page.locator('.kpi strong').innerText();
+  assert.equal(await sum(), '2,000');
+  const more = async () => Number(await dashboard.stack.cluster.sql(`update sluice.tally set calls = calls + 1 where account_id = '${busy.id}'; select sum(calls) from sluice.tally where account_id = '${busy.id}'`));
+  await until('it is kept, though there is more', async () => {
+    await visit.goto('/');
+    const before = await sum();
+    await more();
+    await visit.goto('/');
+    return (await sum()) === before;
+  });
+  const other = await dashboard.signIn(quiet);
+  await other.sees('Nothing has run in this time');
+  await other.end();
+  const now = (await more()).toLocaleString('en');
+  await visit.press('1 h'); // another period is another sum
+  assert.notEqual(await sum(), now);
+  await until('it is added up again', async () => {
+    await visit.goto('/');
+    return (await sum()) === now;
+  });
   await visit.end();
 });
 

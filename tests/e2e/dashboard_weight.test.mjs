@@ -8,7 +8,9 @@ import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { Dashboard } from './support/dashboard.mjs';
+import { p99 } from './support/histogram.mjs';
 import { whileCounting } from './support/machine.mjs';
+import { copyFlow } from './support/waiting.mjs';
 
 const FLOWS = Number(process.env.SLUICE_WEIGHT_FLOWS ?? 10_000);
 const REQUESTS = 50; // of a page, in a round
@@ -29,8 +31,8 @@ before(async () => {
   await dashboard.reaches(account, done, 'completed');
   const long = await dashboard.startTasks(account, { maxResults: 20 });
   const waiting = await dashboard.startTasks(account, { maxResults: 2 });
-  await dashboard.copy(done, FLOWS - 100, 1);
-  await dashboard.copy(waiting, 100, FLOWS);
+  await copyFlow(dashboard.stack, done, FLOWS - 100, 1);
+  await copyFlow(dashboard.stack, waiting, 100, FLOWS);
   for (const app of ['gmail', 'notion', 'slack', 'github'])
     await dashboard.counted(account, [['list', 'succeeded', '', 40], ['get', 'succeeded', '', 9], ['get', 'failed', 'timeout', 2]].map((row) => [app, ...row]), 24);
   await dashboard.stack.cluster.sql('analyze sluice.flow, sluice.flow_doc, sluice.flow_step, sluice.tally');
@@ -85,29 +87,6 @@ async function cpuOf(pid) {
 
 // Statements that the server has sent.
 const statementsOf = (metrics) => [...metrics.matchAll(/^sluice_pg_query_seconds_count(?:\{[^}]*\})? (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
-
-// What 99 of 100 observations since `before` are below, of a histogram's text form: as far into the
-// bucket as its share of them.
-function p99(name, text, before) {
-  const buckets = (metrics) =>
-    [...metrics.matchAll(new RegExp(`^${name}_bucket\\{(.*?)le="([^"]+)"\\} (\\d+)`, 'gm'))].map(([, labels, bound, count]) => [labels, Number(bound.replace('+Inf', 'Infinity')), Number(count)]);
-  const old = new Map(buckets(before).map(([labels, bound, count]) => [`${labels} ${bound}`, count]));
-  const found = new Map();
-  for (const [labels, bound, count] of buckets(text)) {
-    const since = count - (old.get(`${labels} ${bound}`) ?? 0);
-    found.set(labels, [...(found.get(labels) ?? []), [bound, since]]);
-  }
-  const result = {};
-  for (const [labels, list] of found) {
-    const all = list.at(-1)[1];
-    if (all === 0) continue;
-    const at = list.findIndex(([, count]) => count >= all * 0.99);
-    const [low, under] = list[at - 1] ?? [0, 0];
-    const [high, upTo] = list[at];
-    result[labels.match(/route="([^"]+)"/)?.[1] ?? 'all'] = low + ((high - low) * (all * 0.99 - under)) / (upTo - under);
-  }
-  return result;
-}
 
 const ms = (seconds) => `${(seconds * 1e3).toFixed(2)} ms`;
 const short = (path) => path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}|\d{8,}|(?<=\/connect\/).*/, '…');

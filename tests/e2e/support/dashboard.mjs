@@ -104,19 +104,6 @@ export class Dashboard {
     });
   }
 
-  // The same flow under new ids, each a millisecond older than the next.
-  async copy(id, count, first) {
-    const fresh = `(lpad(to_hex((extract(epoch from f0.created_at) * 1000)::bigint - n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`;
-    const from = `from sluice.flow f0, generate_series(${first}, ${first + count - 1}) n`;
-    await this.stack.cluster.sql(`
-      insert into sluice.flow_doc select (json_populate_record(d, json_build_object('flow_id', ${fresh}))).*
-        ${from}, sluice.flow_doc d where f0.id = '${id}' and d.flow_id = f0.id;
-      insert into sluice.flow_step select (json_populate_record(s, json_build_object('flow_id', ${fresh}))).*
-        ${from}, sluice.flow_step s where f0.id = '${id}' and s.flow_id = f0.id;
-      insert into sluice.flow select (json_populate_record(f0, json_build_object('id', ${fresh}))).*
-        ${from} where f0.id = '${id}'`);
-  }
-
   // What a server would have counted for an account in the last hours (exec/tally.c): rows of [app,
   // action, outcome, error code, calls], each of these as often as hours.
   async counted({ id }, rows, hours = 3) {

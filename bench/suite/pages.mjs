@@ -1,0 +1,109 @@
+// The dashboard's pages in an account that has much: 100,000 flows, as many executions, a catalog of
+// 200 apps, 120 of them connected. The server's own metric says how long each route took, of which 99
+// in 100 requests have to be short, one at a time; the numbers of the overview are kept for ten seconds,
+// and how long it takes without them is told beside that. On a database of its own, since other figures
+// empty or fill theirs.
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { until } from '../../tests/e2e/support/client.mjs';
+import { p99 } from '../../tests/e2e/support/histogram.mjs';
+import { Pages } from '../../tests/e2e/support/pages.mjs';
+import { Stack } from '../../tests/e2e/support/stack.mjs';
+import { copyFlow } from '../../tests/e2e/support/waiting.mjs';
+import { root } from './stage.mjs';
+
+const ROWS = 100_000; // flows, and executions; fewer where --flows is
+const [APPS, CONNECTED, WAITING] = [200, 120, 100];
+const STEP_MS = 750; // between two executions: they fill some 21 hours, in the two partitions that there are
+const REQUESTS_PER_S = 50; // of a page, for each second that other figures measure
+const TASK_PARENT = { page_id: '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10' };
+
+const idOf = (n) => `app_${String(n).padStart(3, '0')}`;
+
+// Apps like the tests' own, in ten categories.
+async function writeCatalog(folder) {
+  const model = JSON.parse(await readFile(join(root, 'tests/e2e/support/catalog/probe.json'), 'utf8'));
+  await mkdir(folder);
+  for (let n = 1; n <= APPS; n++)
+    await writeFile(join(folder, `${idOf(n)}.json`), JSON.stringify({ ...model, integration_id: idOf(n), name: `App ${n}`, category: `kind ${n % 10}` }));
+}
+
+// n counts them.
+const copies = (table, id, numbers, members) => `insert into sluice.${table} select copy.* from ${numbers} n, sluice.${table} old,
+  lateral json_populate_record(old, json_build_object(${members})) copy where old.id = '${id}'`;
+
+// Rows of which the dashboard shows what it reads: copies of what the server itself has made. Apps are
+// used unevenly: the first of them for a tenth of all calls, each next one for less.
+async function fill(stack, account, rows, { connection, run, failed, done, waiting }) {
+  const fresh = (n, salt) => `(lpad(to_hex((extract(epoch from now()) * 1000)::bigint - ${n} * ${STEP_MS}), 12, '0') || '7${salt}008000' || lpad(to_hex(${n}), 12, '0'))::uuid`;
+  const app = `'app_' || lpad((1 + floor(${CONNECTED} * power((n * 7919 % 10007) / 10007.0, 2)))::text, 3, '0')`;
+  const runs = (id, numbers, salt) => copies('execution', id, numbers, `'id', ${fresh('n', salt)}, 'integration_id', ${app},
+    'started_at', now() - n * interval '${STEP_MS} ms', 'finished_at', now() - n * interval '${STEP_MS} ms' + interval '80 ms'`);
+  await copyFlow(stack, done, rows - WAITING, WAITING + 1);
+  await copyFlow(stack, waiting, WAITING, 1);
+  await stack.cluster.sql(`
+    ${copies('connection', connection, `generate_series(2, ${CONNECTED})`, "'id', old.id + n, 'integration_id', 'app_' || lpad(n::text, 3, '0'), 'label', 'person' || n || '@example.com'")};
+    ${runs(run, `generate_series(1, ${rows})`, 0)} and n % 50 <> 0;
+    ${runs(failed, `generate_series(50, ${rows}, 50)`, 1)};
+    insert into sluice.tally (account_id, slot, integration_id, action_id, outcome, error_code, is_hour, calls, ms_sum, buckets)
+      select account_id, date_bin('5 min', started_at, 'epoch'), integration_id, action_id, status, coalesce(error_code, ''), false, count(*), count(*) * 80,
+        array[0, 0, 0, 0, count(*), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+      from sluice.execution where account_id = '${account.id}' group by 1, 2, 3, 4, 5, 6 on conflict do nothing`);
+  await stack.cluster.sql('vacuum analyze');
+}
+
+async function begin(stage) {
+  const stack = await Stack.start({ postgres: { fsync: 'on' } });
+  stage.pages = { stack };
+  const catalog = join(stack.dir, 'apps');
+  await writeCatalog(catalog);
+  const env = { SLUICE_CATALOG: catalog, SLUICE_TURN_CPU_MS_MAX: '' };
+  const account = await stack.account('pages', { apps: ['gmail', 'notion'] });
+  const connection = await stack.connect(account.id, idOf(1), { token: 'ya29.demo-gmail-full' }, [], { env });
+  const server = await stack.serve({ env });
+  const call = async (path, body, status) => {
+    const reply = await server.call(account.key, 'POST', path, body);
+    if (reply.status !== status) throw new Error(reply.text);
+    return reply.json;
+  };
+  const start = async (flowTemplate, input, wanted) => {
+    const { flowId } = await call('/api/flows/start', { flowTemplate, input }, 200);
+    await until(`it is ${wanted}`, async () => (await server.call(account.key, 'GET', `/api/flows/${flowId}`)).json.flow.status === wanted);
+    return flowId;
+  };
+  const run = async (id, status) => (await call('/api/executions', { integration_id: idOf(1), action_id: 'read_label', input: { id } }, status)).execution_id;
+  const made = {
+    connection, run: await run('INBOX', 200), failed: await run('none', 500),
+    done: await start('unread_mail_summary', { maxResults: 3 }, 'completed'),
+    waiting: await start('unread_mail_to_tasks', { maxResults: 2, taskParent: TASK_PARENT }, 'waiting'),
+  };
+  await fill(stack, account, Math.min(stage.options.flows, ROWS), made);
+  const [key] = JSON.parse(await stack.must(['keys', 'list', account.id, '--json']));
+  const person = new Pages(server.base);
+  await person.signIn(account.key);
+  const paths = ['/', '/?hours=1', '/?hours=168', '/?hours=720', '/approvals', '/approvals?from=80', '/flows', '/flows?status=waiting', '/flows?status=completed', '/flows/new',
+    '/flows/new?template=unread_mail_to_tasks', `/flows/${made.done}`, `/flows/${made.waiting}`, `/flows/${made.waiting}/cancel`, '/executions', '/executions?status=failed', '/executions?status=blocked',
+    `/executions?app=${idOf(1)}`, `/executions?app=${idOf(CONNECTED)}`, '/executions?code=execution_failed', '/executions?action=send', `/executions/${made.run}`, '/integrations', '/integrations?q=label',
+    `/integrations/${idOf(1)}`, `/integrations/${idOf(APPS)}`, `/integrations/${idOf(1)}/actions/send`, '/connections', `/connections/${connection}`, `/connections/${connection}/delete`,
+    '/keys', `/keys/${key.id}/revoke`, '/audit', '/audit?kind=flow', '/docs', '/docs/createExecution'];
+  Object.assign(stage.pages, { server, person, paths });
+}
+
+// {value, note}: milliseconds of the slowest route, and of each
+export async function measurePages(stage) {
+  if (!stage.pages?.paths) await begin(stage);
+  const { server, person, paths } = stage.pages;
+  const ask = async (path) => {
+    const { status } = await person.ask(path, { headers: { 'sec-fetch-site': 'same-origin' } });
+    if (status !== 200) throw new Error(`${path}: ${status}`);
+  };
+  const began = process.hrtime.bigint();
+  await ask('/');
+  const first = Number(process.hrtime.bigint() - began) / 1e6;
+  for (let i = 0; i < 5; i++) for (const path of paths) await ask(path);
+  const before = await server.metrics();
+  for (const path of paths) for (let i = 0; i < REQUESTS_PER_S * stage.options.seconds; i++) await ask(path);
+  const routes = Object.entries(p99('sluice_web_request_seconds', await server.metrics(), before)).map(([route, seconds]) => [route, 1000 * seconds]);
+  routes.sort((a, b) => b[1] - a[1]);
+  return { value: routes[0][1], note: `ms by route: ${routes.map(([route, ms]) => `${route} ${ms.toFixed(1)}`).join(', ')}; the first overview took ${first.toFixed(0)}` };
+}
