@@ -79,7 +79,7 @@ static bool read_parent(struct notion_request *request, struct notion_node **out
         return notion_should(request, "body.parent", "be defined", NULL);
     if (json_get_bool(parent, SLICE("workspace"), false))
         return true;
-    if (!notion_parent_read(request, NOTION_PAGE, NOTION_SOURCE, out))
+    if (!notion_parent_read(request, NOTION_PAGE, NOTION_SOURCE, out) || !*out)
         return false;
     if ((*out)->kind == NOTION_DATABASE)
         *out = only_source(request, *out);
