@@ -27,9 +27,10 @@ has_postgres()
     ls -d /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1
 }
 
+# Of the server: pg_config alone comes with its client, too.
 has_postgres_headers()
 {
-    ls -d /usr/lib/postgresql/*/bin/pg_config >/dev/null 2>&1
+    ls -d /usr/include/postgresql/*/server/postgres.h >/dev/null 2>&1
 }
 
 # The dashboard's tests need no window: the shell is the smallest of Debian's packages of Chromium.

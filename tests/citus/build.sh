@@ -33,12 +33,16 @@ fail()
 # The newest major version whose server and headers are both there.
 postgres_home()
 {
-    local config
-    # shellcheck disable=SC2012 # names of Debian's packages
-    config=$(ls -d /usr/lib/postgresql/*/bin/pg_config 2>/dev/null | sort -V | tail -n 1)
-    [ -n "$config" ] || fail "no /usr/lib/postgresql/*/bin/pg_config: install Debian's" \
-        "postgresql-server-dev-15 (deps/system.sh citus does)"
-    dirname "$(dirname "$config")"
+    local major
+    for major in $(cd /usr/lib/postgresql 2>/dev/null && printf '%s\n' * | sort -rV); do
+        [ -e "/usr/lib/postgresql/$major/bin/postgres" ] || continue
+        [ -e "/usr/include/postgresql/$major/server/postgres.h" ] || continue
+        echo "/usr/lib/postgresql/$major"
+        return
+    done
+    fail "no major version has /usr/lib/postgresql/*/bin/postgres and" \
+        "/usr/include/postgresql/*/server: install Debian's postgresql-server-dev-15" \
+        "(deps/system.sh citus does)"
 }
 
 check_source()

@@ -48,15 +48,7 @@ static struct pg_sync *open_node(int64_t group)
             continue;
         (void)snprintf(conninfo, sizeof(conninfo), "%s host=%.*s port=%lld", coordinator,
                        SLICE_ARG(node->host), (long long)node->port);
-        struct pg_sync *sync = open_sync(conninfo);
-        struct err err;
-        assert_int_equal(
-            pg_sync_run(sync,
-                        "select set_config(name, value, false) from (values " PG_SETTINGS_PLAN
-                        ",('plan_cache_mode','force_generic_plan')) s (name, value)",
-                        &err),
-            OK);
-        return sync;
+        return items_open_pinned(conninfo);
     }
     fail_msg("no node of group %lld", (long long)group);
     return NULL;

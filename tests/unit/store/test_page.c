@@ -169,14 +169,7 @@ static size_t partitions_read(const char *name, const char *more, enum pg_mode m
     struct buf sql;
     char ids[3][UUID_TEXT_LEN + 1];
     size_t count = 0;
-    struct pg_sync *sync = pg_sync_open(conninfo, &err);
-    assert_non_null(sync);
-    assert_int_equal(
-        pg_sync_run(sync,
-                    "select set_config(name, value, false) from (values " PG_SETTINGS_PLAN
-                    ",('plan_cache_mode','force_generic_plan')) s (name, value)",
-                    &err),
-        OK);
+    struct pg_sync *sync = items_open_pinned(conninfo);
     uuid_format(account, ids[0]);
     uuid_format(uuid_v7_floor(midnight_ms), ids[1]);
     uuid_format(uuid_v7_floor(midnight_ms + 86399999), ids[2]);

@@ -337,16 +337,8 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
 
 static void check_all_plans(void)
 {
-    struct err err;
     struct arena arena;
-    struct pg_sync *sync = pg_sync_open(conninfo, &err);
-    assert_non_null(sync);
-    assert_int_equal(
-        pg_sync_run(sync,
-                    "select set_config(name, value, false) from (values " PG_SETTINGS_PLAN
-                    ",('plan_cache_mode','force_generic_plan')) s (name, value)",
-                    &err),
-        OK);
+    struct pg_sync *sync = items_open_pinned(conninfo);
     for (size_t i = 0; store_stmt_at(i); i++) {
         const struct pg_stmt *stmt = store_stmt_at(i);
         for (int mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++) {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pg/stmt.h"
+
 static const struct pg_column put_params[] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64),    PG_ARG("n", PG_I64),
     PG_ARG("name", PG_TEXT),       PG_ARG("body", PG_JSON), PG_ARG("at", PG_TIME),
@@ -169,13 +171,26 @@ int64_t items_ask(const char *conninfo, const char *sql)
     return answer;
 }
 
-void items_tell(const char *conninfo, const char *sql)
+static void run_or_die(struct pg_sync *sync, const char *sql)
 {
     struct err err;
-    struct pg_sync *sync = open_or_die(conninfo);
     if (pg_sync_run(sync, sql, &err) != OK) {
         fprintf(stderr, "pg_items: %s: %s\n", sql, err.text);
         abort();
     }
+}
+
+void items_tell(const char *conninfo, const char *sql)
+{
+    struct pg_sync *sync = open_or_die(conninfo);
+    run_or_die(sync, sql);
     pg_sync_close(sync);
+}
+
+struct pg_sync *items_open_pinned(const char *conninfo)
+{
+    struct pg_sync *sync = open_or_die(conninfo);
+    run_or_die(sync, "select set_config(name, value, false) from (values " PG_SETTINGS_PLAN
+                     ",('plan_cache_mode','force_generic_plan')) s (name, value)");
+    return sync;
 }

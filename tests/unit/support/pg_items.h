@@ -32,5 +32,7 @@ struct uuid items_account(uint8_t number);
 /* First cell of a query by a connection of its own, as a number; fails the program on an error. */
 int64_t items_ask(const char *conninfo, const char *sql);
 void items_tell(const char *conninfo, const char *sql);
+/* A connection whose plans are pinned as those of a server's are; fails the program on an error. */
+struct pg_sync *items_open_pinned(const char *conninfo);
 
 #endif
