@@ -165,10 +165,12 @@ static int migrator_prepare(struct migrator *m)
     /* An arbitrary number of this program. A second `migrate` waits here, without a limit, since
      * the first may take long; then it reads the record and finds nothing to do. The limit comes
      * back for DDL, which must not queue for long behind a running transaction while others queue
-     * behind it. */
+     * behind it. Citus refuses a file that changes distributed and copied tables unless it goes
+     * from shard to shard; elsewhere that setting means nothing. */
     rc = pg_sync_run(m->sync,
                      "set lock_timeout = 0; select pg_advisory_lock(7453010373645639521);"
-                     "set lock_timeout = '10s'",
+                     "set lock_timeout = '10s';"
+                     "set citus.multi_shard_modify_mode = 'sequential'",
                      m->err);
     if (rc != OK)
         return rc;
