@@ -245,6 +245,10 @@ build/gen/embed_%.c: deps/embed.sh
 build/gen/web/%: src/web/assets/%
 	@mkdir -p $(@D)
 	$(Q)sed -E '/^ *\/\//d; /^ *\/\*.*\*\/$$/d; s/^ +//; /^$$/d' $< >$@
+# The style sheet without any space that says nothing, too: no string of it has ": " or ", ".
+build/gen/web/style.css: src/web/assets/style.css
+	@mkdir -p $(@D)
+	$(Q)sed -E 's#/\*[^*]*\*/##g; s/^ +//; s/ *([{};,]) */\1/g; s/: +/:/g; s/;}/}/g' $< | tr -d '\n' >$@
 build/gen/web/%.gz: build/gen/web/%
 	$(Q)gzip -9nc $< >$@
 

@@ -2,7 +2,7 @@
 // POST) in both schemes, and the pictures that the README
 // shows, made into build/screenshots (committed under contrib/screenshots).
 import assert from 'node:assert/strict';
-import { mkdir, readFile, stat } from 'node:fs/promises';
+import { mkdir, readFile, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Dashboard } from './support/dashboard.mjs';
@@ -57,6 +57,33 @@ async function routes() {
 }
 
 const matches = (pattern, url) => new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(new URL(url).pathname);
+
+test('each class and variable of the style sheet is used by a page, and what the build makes of it is the same sheet', async () => {
+  const web = new URL('../../src/web/', import.meta.url);
+  const sheet = await readFile(new URL('assets/style.css', web), 'utf8');
+  const names = (await readdir(new URL('pages/', web))).filter((name) => name.endsWith('.html'));
+  const pages = (await Promise.all(names.map((name) => readFile(new URL(`pages/${name}`, web), 'utf8')))).join('');
+  const values = [...pages.matchAll(/\bclass="([^"]*)"/g)].map(([, value]) => value).join(' ');
+  const words = new Set(`${values} ${await readFile(new URL('assets/app.mjs', web), 'utf8')}`.match(/[\w-]+/g));
+  const begins = [...values.matchAll(/([\w-]+)\$\{/g)].map(([, begin]) => begin); // h${ground}
+  const plain = sheet.replace(/\/\*.*?\*\//gs, '');
+  const classes = [...plain.replace(/\{[^{}]*\}/g, '').matchAll(/\.([a-z][\w-]*)/gi)].map(([, name]) => name);
+  assert.ok(classes.length > 100, `${classes.length} classes`);
+  assert.deepEqual(classes.filter((name) => !words.has(name) && !begins.some((begin) => name.startsWith(begin))), []);
+  const variables = [...plain.matchAll(/(--[\w-]+):/g)].map(([, name]) => name);
+  assert.deepEqual(variables.filter((name) => !plain.includes(`var(${name})`)), []);
+  const visit = await dashboard.browser.visit(dashboard.base);
+  await visit.goto('/sign-in');
+  // what a variable holds is kept as it was written
+  const [served, written] = await visit.page.evaluate((text) => {
+    const own = new CSSStyleSheet();
+    own.replaceSync(text);
+    return [document.styleSheets[0], own].map((one) => [...one.cssRules].map((rule) => rule.cssText.replaceAll(', ', ',')));
+  }, sheet);
+  assert.ok(written.length > 150, `${written.length} rules`);
+  assert.deepEqual(served, written);
+  await visit.end();
+});
 
 // A form of ours with nothing filled in: the page that says no.
 async function post(visit, path) {
