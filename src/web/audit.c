@@ -5,12 +5,14 @@
  */
 #include "base/clock.h"
 #include "store/audit.h"
+#include "store/connection.h"
 #include "web/pages.h"
 
 enum {
     ROWS_MAX = 50,
     CSV_ROWS_MAX = 2000, /* a longer trail is downloaded in parts */
     SCANS_MAX = 12,
+    CONNECTIONS_MAX = 200, /* that are named; the others have their ids */
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
 };
 
@@ -47,9 +49,10 @@ static const struct {
 
 struct trail {
     struct store_page page;
-    struct pg_query keys_query;
+    struct pg_query keys_query, connections_query;
     struct api_key *keys;
-    size_t key_count;
+    struct connection *connections; /* none for CSV */
+    size_t key_count, connection_count;
     slice kind, by, period;
     bool is_csv;
     size_t scans, count, count_max;
@@ -67,19 +70,26 @@ static slice sentence_of(slice kind)
     return kind;
 }
 
+/* A key's name, else its prefix; SLICE_NONE: the account has no such key. */
+static slice key_name_of(const struct trail *trail, slice id)
+{
+    struct uuid key_id;
+    if (!uuid_parse(id, &key_id))
+        return SLICE_NONE;
+    for (size_t i = 0; i < trail->key_count; i++)
+        if (uuid_eq(trail->keys[i].id, key_id))
+            return trail->keys[i].name.len > 0 ? trail->keys[i].name : trail->keys[i].prefix;
+    return SLICE_NONE;
+}
+
 /* "key:<id>" is the key's name, while the account has it; the others are named by what they are. */
 static slice actor_name_of(const struct trail *trail, slice actor)
 {
     slice id = actor, what = slice_split(&id, ':');
-    struct uuid key_id;
     if (slice_eq_cstr(what, "link"))
         return SLICE("connect link");
-    if (!slice_eq_cstr(what, "key") || !uuid_parse(id, &key_id))
-        return actor;
-    for (size_t i = 0; i < trail->key_count; i++)
-        if (uuid_eq(trail->keys[i].id, key_id))
-            return trail->keys[i].name.len > 0 ? trail->keys[i].name : trail->keys[i].prefix;
-    return actor;
+    slice name = slice_eq_cstr(what, "key") ? key_name_of(trail, id) : SLICE_NONE;
+    return name.ptr ? name : actor;
 }
 
 /* `by` is an actor, or the begin of several: "link". */
@@ -125,20 +135,102 @@ static void add_line(struct trail *trail, const struct audit_event *event)
 
 /* ---- the page ---- */
 
-/* What the event is about, as far as the dashboard has a page for it. */
-static slice path_of(struct web_request *request, const struct json *details)
+/* One member of an event's details: what it is called, and its text. */
+struct detail {
+    slice id, text, path; /* path: of its page; SLICE_NONE: it has none */
+};
+typedef void name_detail(struct web_request *, const struct json *details, struct detail *);
+
+static void name_app(struct web_request *request, const struct json *details, struct detail *it)
 {
-    static const struct {
-        const char *member, *path;
-    } pages[] = {{"flow_id", "/flows/"},
-                 {"connection_id", "/connections/"},
-                 {"integration_id", "/integrations/"}};
-    for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
-        slice id = json_get_str(details, slice_cstr(pages[i].member));
-        if (id.len > 0)
-            return arena_printf(&request->op.arena, "%s%.*s", pages[i].path, SLICE_ARG(id));
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, it->id, NULL);
+    (void)details;
+    if (!app)
+        return;
+    it->text = app->name;
+    it->path = arena_printf(&request->op.arena, "/integrations/%.*s", SLICE_ARG(it->id));
+}
+
+static void name_action(struct web_request *request, const struct json *details, struct detail *it)
+{
+    const struct catalog_integration *app = catalog_find_integration(
+        *request->web->config.catalog, json_get_str(details, SLICE("integration_id")), NULL);
+    const struct catalog_action *action = app ? catalog_find_action(app, it->id, NULL) : NULL;
+    if (!action)
+        return;
+    it->text = action->title;
+    it->path = arena_printf(&request->op.arena, "/integrations/%.*s/actions/%.*s",
+                            SLICE_ARG(app->integration_id), SLICE_ARG(action->action_id));
+}
+
+static void name_connection(struct web_request *request, const struct json *details,
+                            struct detail *it)
+{
+    const struct trail *trail = request->state;
+    int64_t id;
+    (void)details;
+    for (size_t i = 0; slice_to_i64(it->id, &id) && i < trail->connection_count; i++) {
+        const struct connection *row = &trail->connections[i];
+        if (row->id != id)
+            continue;
+        slice known = connection_identity_text(&row->identity);
+        it->text = known.len > 0 ? known : row->label.len > 0 ? row->label : it->id;
+        it->path = arena_printf(&request->op.arena, "/connections/%.*s", SLICE_ARG(it->id));
     }
-    return SLICE_NONE;
+}
+
+static void name_key(struct web_request *request, const struct json *details, struct detail *it)
+{
+    slice name = key_name_of(request->state, it->id);
+    (void)details;
+    if (!name.ptr)
+        return;
+    it->text = name;
+    it->path = arena_printf(&request->op.arena, "/keys#key-%.*s", SLICE_ARG(it->id));
+}
+
+/* A flow is known by when it began, which its id says: "of 2026-01-31 23:59 UTC". */
+static void name_flow(struct web_request *request, const struct json *details, struct detail *it)
+{
+    char at[TIME_TEXT_LEN + 1];
+    struct uuid id;
+    (void)details;
+    if (!uuid_parse(it->id, &id))
+        return;
+    time_format(uuid_v7_wall_ms(id) * 1000, at);
+    it->text = arena_printf(&request->op.arena, "of %.10s %.5s UTC", at, at + 11);
+    it->path = arena_printf(&request->op.arena, "/flows/%.*s", SLICE_ARG(it->id));
+}
+
+static const struct {
+    const char *member, *title;
+    name_detail *name;
+} named[] = {{"integration_id", "App", name_app},
+             {"action_id", "Action", name_action},
+             {"connection_id", "Connection", name_connection},
+             {"key_id", "Key", name_key},
+             {"replaces", "Instead of", name_key},
+             {"flow_id", "Flow", name_flow}};
+
+static void write_detail(struct web_request *request, struct json_writer *w,
+                         const struct json *details, const struct json_member *member)
+{
+    slice key = json_str(&member->key), title = SLICE_NONE;
+    struct detail it = {.id = json_str(&member->value), .text = json_str(&member->value)};
+    for (size_t i = 0; i < ARRAY_LEN(named); i++)
+        if (slice_eq_cstr(key, named[i].member)) {
+            title = slice_cstr(named[i].title);
+            named[i].name(request, details, &it);
+        }
+    json_open(w, '{');
+    if (title.ptr)
+        json_member_str(w, "name", title);
+    else
+        value_view_name(w, "name", key);
+    json_member_str(w, "text", it.text);
+    json_member_str(w, "path", it.path);
+    json_close(w, '}');
 }
 
 static void write_event(struct web_request *request, struct json_writer *w,
@@ -150,21 +242,14 @@ static void write_event(struct web_request *request, struct json_writer *w,
     json_open(w, '{');
     view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
     json_member_str(w, "what", sentence_of(event->kind));
-    json_member_str(w, "path", path_of(request, details));
     json_member_str(w, "reason", event->reason);
     json_member_str(w, "by", actor_name_of(trail, event->actor));
     json_member_str(w, "actor", event->actor);
     json_member_str(w, "address", event->address);
     json_member_open(w, "details", '[');
-    for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++) {
-        const struct json_member *member = &details->as.members[i];
-        if (member->value.type != JSON_STRING)
-            continue;
-        json_open(w, '{');
-        value_view_name(w, "name", json_str(&member->key));
-        json_member_str(w, "text", json_str(&member->value));
-        json_close(w, '}');
-    }
+    for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++)
+        if (details->as.members[i].value.type == JSON_STRING)
+            write_detail(request, w, details, &details->as.members[i]);
     json_close(w, ']');
     json_close(w, '}');
 }
@@ -235,6 +320,9 @@ static enum op_result on_events(struct web_request *request)
     /* The keys were asked for with the first page; their names stay. */
     if (status == OK && trail->scans == 0)
         status = store_api_key_list_result(&trail->keys_query, &trail->keys, &trail->key_count);
+    if (status == OK && trail->scans == 0 && !trail->is_csv)
+        status = store_connection_list_result(&trail->connections_query, &trail->connections,
+                                              &trail->connection_count);
     if (status != OK)
         return web_reply_database(request, status);
     for (; i < count && trail->count < trail->count_max; i++) {
@@ -290,6 +378,10 @@ static enum op_result begin_trail(struct web_request *request, bool is_csv)
         json_member_open(view_begin(request), "rows", '[');
     store_api_key_list(request->web->config.pool, &trail->keys_query, &request->op,
                        request->session.account_id);
+    if (!is_csv)
+        store_connection_page(request->web->config.pool, &trail->connections_query, &request->op,
+                              request->session.account_id,
+                              &(const struct connection_page){.count_max = CONNECTIONS_MAX});
     return load_events(request);
 }
 

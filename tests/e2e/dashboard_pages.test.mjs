@@ -169,7 +169,7 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
   await visit.press('Audit trail');
   const rows = visit.page.locator('tbody tr');
   const first = await rows.first().innerText();
-  assert.match(first, /A connect link was created[\s\S]*Integration id gmail/);
+  assert.match(first, /A connect link was created[\s\S]*App Gmail/);
   assert.ok(first.includes(evil), first);
   assert.equal(await rows.count(), 50);
   await visit.press('Older');
@@ -220,6 +220,37 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
   assert.equal((await csv(`/audit.csv?by=system&before=${(await dashboard.stack.cluster.sql(`select id from sluice.audit_event where account_id = '${own.id}' and address = 'bulk' order by id limit 1 offset 99`)).trim()}`)).length, 100);
   await visit.goto('/audit?before=x');
   await visit.sees('There is no page at this address.');
+  await visit.end();
+});
+
+test('the audit trail names what an event is about, and leads there', async () => {
+  const own = await dashboard.account('named', { apps: ['gmail', 'notion'] });
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const id = await dashboard.startTasks(own, { maxResults: 1 });
+  assert.equal((await dashboard.call(own, 'POST', `/api/flows/${id}/reject`, { note: 'not <b>now</b>' })).status, 200);
+  await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@b.example', subject: 's', text: 't' } });
+  await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'no_such_app', action_id: 'x', input: {} });
+  const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', 'the "new" one', '--json']));
+  const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json;
+  const row = (what) => visit.page.locator('tbody tr').filter({ hasText: what }).first();
+  await until('all is written down', async () => {
+    await visit.goto('/audit');
+    return (await row('no_such_app').count()) === 1 && (await row('App Gmail').count()) === 1;
+  });
+  const led = async (what, expected) => {
+    const links = await row(what).locator('p a').evaluateAll((all) => all.map((one) => [one.textContent, one.getAttribute('href')]));
+    assert.deepEqual(links, expected, what);
+  };
+  await led('Action Send a message', [['Gmail', '/integrations/gmail'], ['Send a message', '/integrations/gmail/actions/send_message']]);
+  await led('no_such_app', []);
+  const began = new Date(parseInt(id.replace('-', '').slice(0, 12), 16)).toISOString();
+  await led('Calls of a flow were rejected', [[`of ${began.slice(0, 10)} ${began.slice(11, 16)} UTC`, `/flows/${id}`]]);
+  assert.match(await row('Calls of a flow were rejected').innerText(), /Note not <b>now<\/b>/);
+  await led('Key the "new" one', [['the "new" one', `/keys#key-${made.id}`]]);
+  await led('Notion', [[connections[0].label, `/connections/${connections[0].id}`], ['Notion', '/integrations/notion']]);
+  await visit.page.getByRole('link', { name: 'the "new" one' }).first().click();
+  await visit.page.waitForURL(`**/keys#key-${made.id}`);
+  assert.match(await visit.page.locator(`#key-${made.id}`).innerText(), /the "new" one/);
   await visit.end();
 });
 
