@@ -52,7 +52,8 @@ static int read_scopes(struct token *token, slice names, struct err *err)
         names = slice_cstr(apps[token->app].all);
     if (names.len > TOKEN_SCOPES_MAX)
         return err_set(err, ERR_LIMIT, "--token: too many scopes");
-    memcpy(token->scopes, names.ptr, names.len);
+    if (names.len)
+        memcpy(token->scopes, names.ptr, names.len);
     while (names.len) {
         slice name = slice_split(&names, ',');
         if (!slice_has_word(slice_cstr(apps[token->app].scopes), name))
