@@ -47,6 +47,7 @@ struct api_config {
     const slice *mcp_origins;
     size_t mcp_origin_count;
     struct mcp_listeners *mcp_listeners; /* its open subscriptions */
+    struct tracer *tracer;               /* NULL: no traces */
 };
 
 /* Everything in config outlives it. NULL: err. */

@@ -33,6 +33,7 @@ struct batch {
     struct item *items;
     size_t count, summaries_len;
     size_t replay_room; /* for large stored summaries: what does not fit is not read */
+    const struct trace_context *trace; /* of its span, which is its executions' parent; or NULL */
 };
 
 /* Each counts as a request of its own where the account's rate is limited; the first one was
@@ -67,6 +68,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
     if (item->problem.ptr)
         return;
     wanted.replay_room = &batch->replay_room;
+    wanted.trace = batch->trace;
     wanted.input_pointer = arena_printf(&request->op.arena, "/executions/%zu/input", index);
     item->exec = exec_start(request->api->config.exec, &wanted, &request->op);
     if (item->exec)
@@ -159,7 +161,9 @@ static size_t reply_size(const struct batch *batch)
 
 static enum op_result reply_batch(struct api_request *request)
 {
-    ASSERT(request->state);
+    struct batch *batch = request->state;
+    ASSERT(batch);
+    api_trace_batch_end(request, batch->trace, batch->count);
     struct json_writer *w = api_reply_open(request, BATCH_REPLY_BYTES_MAX);
     size_t size = reply_size(request->state), room = BATCH_REPLY_BYTES_MAX - w->out->len;
     (void)buf_reserve(w->out, size < room ? size : room);
@@ -184,7 +188,11 @@ static enum op_result start_all(struct api_request *request, const struct json *
     if (!batch || !items)
         return api_reply_no_memory(request);
     *batch = (struct batch){
-        .items = items, .count = list->count, .replay_room = BATCH_SUMMARIES_BYTES_MAX};
+        .items = items,
+        .count = list->count,
+        .replay_room = BATCH_SUMMARIES_BYTES_MAX,
+        .trace = api_trace_batch(request),
+    };
     request->state = batch;
     request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX; /* the reply lies there with the body */
     for (size_t i = 0; i < batch->count; i++)

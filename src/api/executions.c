@@ -130,6 +130,7 @@ static enum op_result begin_create(struct api_request *request)
         problem = read_header_key(request, &wanted);
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
+    wanted.trace = api_trace(request);
     request->state = exec_start(request->api->config.exec, &wanted, &request->op);
     return request->state ? api_execution_wait(request, api_execution_reply)
                           : api_reply_no_memory(request);

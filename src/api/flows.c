@@ -178,6 +178,7 @@ static enum op_result begin_start(struct api_request *request)
         return api_reply_error(request, 400,
                                "triggerType must be agent, manual, webhook or schedule");
     in.input = json_is(input, JSON_OBJECT) ? input : &none;
+    in.trace = api_trace(request);
     return begin_command(request, &in, finish_start);
 }
 

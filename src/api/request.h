@@ -79,6 +79,8 @@ struct api_request {
     void (*on_gone)(struct api_request *request);
     /* Each view of a flow while its reply waits; NULL: none is wanted (mcp: progress) */
     void (*on_view)(struct api_request *request, slice view);
+    /* What names its trace in the place of the headers (mcp); SLICE_NONE: nothing */
+    slice trace_parent, trace_state;
     void *outer; /* of the endpoint that has handed the request on to another one (mcp) */
     struct http_header headers[API_REPLY_HEADERS_MAX];
     size_t header_count;
@@ -189,6 +191,13 @@ slice api_actor(struct api_request *request);
 /* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.
  */
 slice api_client_address(struct api_request *request);
+/* trace.c. The trace that the request is part of, by its headers, or one that begins with it: drawn
+ * once, so it is asked once. In the op's arena; NULL: none. */
+const struct trace_context *api_trace(struct api_request *request);
+/* The same of a batch, whose span is the parent of its executions; and its end. */
+const struct trace_context *api_trace_batch(struct api_request *request);
+void api_trace_batch_end(const struct api_request *request, const struct trace_context *trace,
+                         size_t count);
 /* The names of an execution, alone and in a batch. */
 extern const struct api_names api_execution_members, api_execution_query;
 /* The body of POST /api/executions, or an item of a batch. SLICE_NONE: wanted is filled, from the

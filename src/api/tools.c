@@ -284,6 +284,7 @@ static enum op_result begin_execute(struct api_request *request)
         .connection_id = connection_id,
         .files = tool->files,
         .file_count = tool->file_count,
+        .trace = api_trace(request),
     };
     tool->exec = exec_start(request->api->config.exec, &wanted, &request->op);
     if (!tool->exec)

@@ -61,6 +61,8 @@ struct config {
     /* retention */
     uint64_t execution_days, audit_days;
     uint64_t account_kept_executions, account_kept_audit, account_kept_connections;
+    /* traces */
+    slice trace_endpoint, trace_headers_file, trace_sample, trace_propagate;
     /* log */
     slice log_level, log_format;
     /* dev */

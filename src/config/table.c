@@ -164,6 +164,15 @@ const struct config_item config_items[] = {
     {"drain-grace", CONFIG_MS, CONFIG_SERVE, AT(drain_grace_ms), "1s", 0, MINUTE, "TIME",
      "after SIGTERM, for a kept connection's next request, which is answered with Connection: "
      "close, before it is closed"},
+    {"trace-endpoint", CONFIG_TEXT, SERVERS, AT(trace_endpoint), "", 0, 0, "URL",
+     "where spans are sent by OTLP/HTTP, as http://127.0.0.1:4318; a URL without a path gets "
+     "/v1/traces. Left out: no spans"},
+    {"trace-headers-file", CONFIG_TEXT, SERVERS, AT(trace_headers_file), "", 0, 0, "FILE",
+     "headers of these requests, a line each (Authorization: Bearer ...); not readable by others"},
+    {"trace-sample", CONFIG_TEXT, SERVERS, AT(trace_sample), "1", 0, 0, "RATIO",
+     "of traces that begin here, as 0.05; where a request brings a traceparent, its flag decides"},
+    {"trace-propagate", CONFIG_TEXT, SERVERS, AT(trace_propagate), "off", 0, 0, "MODE",
+     "on: traceparent and tracestate go out to apps, too; off"},
     {"log-level", CONFIG_TEXT, SERVERS, AT(log_level), "info", 0, 0, "LEVEL",
      "trace, debug, info, warn or error"},
     {"log-format", CONFIG_TEXT, SERVERS, AT(log_format), "auto", 0, 0, "FORMAT",

@@ -156,6 +156,7 @@ enum op_result exec_step_call(struct op *op)
      */
     exec->out.attempts++;
     exec->attempt.started_ns = now;
+    exec_trace_call(exec);
     if (http_call_start(exec->service->config.http, &exec->attempt.call, op) == OK)
         return OP_WAIT;
     exec->attempt.call.result = HTTP_CALL_PROTOCOL;
@@ -177,6 +178,7 @@ static void count_call(struct exec *exec)
                                      : slice_cstr(http_call_result_name(exec->attempt.call.result)),
                                  is_ok ? SLICE("xx\"") : SLICE("\""));
     metric_add(metric_series(&provider_calls, of_result), 1);
+    exec_trace_called(exec, took_ns);
 }
 
 /* Not each attempt: what became of the call in the end. */

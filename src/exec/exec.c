@@ -202,6 +202,7 @@ static void count_end(struct exec *exec)
     uint64_t took_ns = loop_now_ns(exec->op.loop) - exec->op.started_ns;
     metric_time(&execution_seconds, took_ns);
     count_phases(exec->service, &exec->out.times, took_ns);
+    exec_trace_end(exec, took_ns);
     tallies_count(&exec->service->tallies, exec->in.account_id,
                   exec->integration ? exec->integration->integration_id : SLICE(""),
                   exec->action ? exec->action->action_id : SLICE(""), &exec->out, took_ns);
@@ -283,6 +284,7 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
              EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));
     exec->op.request_id = request->request_id;
     count_memory(exec);
+    exec_trace_begin(exec);
     /* The setting's, until find_action knows the action's own. A run past its account's share
      * begins all the same: find_action refuses it, so that its caller gets an outcome as of any
      * other. */

@@ -20,6 +20,7 @@
 #include "exec/tally.h"
 #include "http/client.h"
 #include "loop/op.h"
+#include "trace/trace.h"
 
 struct exec;
 struct exec_service;
@@ -38,6 +39,7 @@ struct exec_config {
     struct catalog **catalog; /* the current snapshot; a swap keeps the pointer valid */
     struct exec_node *node;
     struct budget_queue *work; /* what executions take counts there; NULL: nowhere */
+    struct tracer *tracer;     /* NULL: no traces */
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
     bool is_limits_off;
@@ -116,6 +118,7 @@ struct exec_request {
     struct uuid provider_space;
     uint64_t timeout_ms;  /* 0: the action's own, else the setting execution-timeout */
     uint64_t deadline_ns; /* of the caller, in loop time: never later than it; 0: none */
+    const struct trace_context *trace; /* that the run is part of; NULL: none */
 };
 
 /* Starts one in parent's arena; parent is held until its end. request is copied, what it points to

@@ -144,6 +144,7 @@ struct exec {
     struct exec_progress progress; /* of an action of several requests (sequence.c) */
     struct exec_pages pages;
     struct exec_record record;
+    struct exec_trace *trace; /* trace.c's; NULL: the run is in no trace */
 };
 
 enum exec_step {
@@ -263,6 +264,12 @@ void exec_settle(struct exec *exec);
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
 /* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
 slice exec_render_dry_run(struct exec *exec);
+/* trace.c, all harmless where the run is in no trace: the run begins; the current call is about to
+ * start, and may be given headers; its reply was read; the run has ended. */
+void exec_trace_begin(struct exec *exec);
+void exec_trace_call(struct exec *exec);
+void exec_trace_called(struct exec *exec, uint64_t took_ns);
+void exec_trace_end(struct exec *exec, uint64_t took_ns);
 /* record.c: an audit event on an op of its own, which no other op waits for. */
 void exec_audit_blocked(struct exec *exec);
 

@@ -85,6 +85,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .provider_space = run->flow.id,
         .timeout_ms = step->timeout_ms,
         .deadline_ns = deadline_ns(run),
+        .trace = flow_trace_of_call(run, arena),
     };
     if (!integration.ptr || !request.provider_name.ptr)
         return NULL;

@@ -195,11 +195,13 @@ static enum op_result step_start(struct op *op)
     if (!command->run)
         return unavailable(command);
     command->flow_id = flow.id;
+    flow_trace_begin(command->run, command->in.trace);
     struct flow_start start = {
         .flow = &command->run->transition.next,
         .input = command->input_json,
         .actor = command->in.actor,
         .waiting_input = flow_run_waiting_input(command->run),
+        .trace = command->run->whole.trace,
     };
     store_flow_start(service->config.pool, &command->query, &command->op, &start);
     return OP_WAIT;
@@ -228,6 +230,7 @@ static enum op_result step_started(struct op *op)
     command->whole = (struct flow_whole){
         .flow = run->flow, .input = command->input_json, .actor = command->in.actor};
     enum op_result result = answer_view(command, &command->whole, run->tmpl);
+    flow_trace_started(run, command->in.trace, op->started_ns);
     flow_run_launch(run);
     return result;
 }
@@ -474,6 +477,10 @@ static void apply_change(struct flow_command *command)
     struct flow_service *service = command->service;
     const struct flow *flow = &command->flow;
     command->is_changed = true;
+    if (command->decided.attempt > 0) {
+        command->decided.finished_at = flow->updated_at;
+        flow_trace_decided(command);
+    }
     flow_watch_notify(service, flow, NULL, NULL);
     if (flow->status == FLOW_CANCELLED)
         flow_run_cancel(service, flow->id);
@@ -492,7 +499,6 @@ static bool add_decided(struct flow_command *command)
         return false;
     for (size_t i = 0; i < whole->step_count; i++)
         steps[i] = whole->steps[i];
-    command->decided.finished_at = command->flow.updated_at;
     steps[whole->step_count++] = command->decided;
     whole->steps = steps;
     return true;

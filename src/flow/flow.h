@@ -18,6 +18,7 @@
 #include "flow/template.h"
 #include "store/flow.h"
 #include "store/flow_read.h"
+#include "trace/trace.h"
 
 struct flow_service;
 struct flow_run;
@@ -31,6 +32,7 @@ struct flow_config {
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     size_t runs_max;           /* flows in memory at a time, 0: 2000; due ones past it wait */
     struct budget_queue *work; /* counts the memory of runs, by account; NULL: it is not counted */
+    struct tracer *tracer;     /* NULL: no traces */
 };
 
 /* config is copied, what it points to is borrowed. NULL: out of memory. Begins to adopt and to fire
@@ -96,6 +98,7 @@ struct flow_request {
     slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting one */
     slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
     int64_t rev;              /* APPROVE, REJECT: the revision that was decided on; 0: any */
+    const struct trace_context *trace; /* START: that the flow is part of; NULL: none */
 };
 
 struct flow_command {

@@ -117,7 +117,8 @@ struct flow_run {
     struct flow_whole whole;  /* what was loaded; its flow is that of the last view */
     const struct json *input; /* of whole.input */
     struct flow_template_find find;
-    struct flow_template *tmpl; /* counted; NULL until it is found */
+    struct flow_template *tmpl;        /* counted; NULL until it is found */
+    const struct trace_context *trace; /* of its start; NULL: it is in no trace */
     struct flow_output outputs[FLOW_STEPS_MAX];
     /* one round of plan, execute, record */
     struct flow_plan plan;
@@ -269,6 +270,23 @@ struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
 void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner on an op of its own and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
+
+/* trace.c, all harmless where the flow is in no trace. A new run, before its statement is made:
+ * run->whole.trace is what is stored; parent may be NULL. */
+void flow_trace_begin(struct flow_run *run, const struct trace_context *parent);
+/* A run that was loaded. */
+void flow_trace_load(struct flow_run *run);
+/* The start is durable; it began in that loop time. */
+void flow_trace_started(const struct flow_run *run, const struct trace_context *parent,
+                        uint64_t began_ns);
+/* Of the planned attempt, for what is called in it; in arena. NULL: none. */
+const struct trace_context *flow_trace_of_call(const struct flow_run *run, struct arena *arena);
+/* An attempt's row is durable. tmpl may be NULL. */
+void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
+                      const struct flow *flow, const struct flow_template *tmpl,
+                      const struct flow_step *step);
+/* The same of an approval that a person has decided on. */
+void flow_trace_decided(struct flow_command *command);
 
 /* pinned.c: drops the versions that are not in use, or all. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);

@@ -95,6 +95,7 @@ static enum op_result step_loaded(struct op *op)
     if (!is_there)
         return OP_DONE; /* another node was faster */
     run->flow = *now;
+    flow_trace_load(run);
     if (flow_template_find(run->service, &run->find, now->template_version, op))
         return OP_NEXT;
     return OP_WAIT;

@@ -267,6 +267,9 @@ void flow_run_recorded(struct flow_run *run)
         count_wake(run);
     run->is_waking = false;
     run->flow = run->transition.next;
+    if (flow_run_has_finished(run))
+        flow_trace_ended(run->service->config.tracer, run->trace, &run->flow, run->tmpl,
+                         &run->transition.finished);
     slice to = SLICE_JOIN(labels, SLICE("to=\""), slice_cstr(flow_status_name(run->flow.status)),
                           SLICE("\""));
     metric_add(metric_series(&transitions_total, to), 1);

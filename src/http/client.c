@@ -176,6 +176,8 @@ struct http_client_stats http_client_stats(const struct http_client *client)
 
 void client_count_changed(struct http_client *client)
 {
+    if (client->config.is_apart)
+        return;
     metric_set(client->idle_series, (double)client->idle_count);
     metric_set(client->busy_series, (double)(client->connection_count - client->idle_count));
     metric_set(client->waiting_series, (double)client->waiting_count);

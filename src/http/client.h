@@ -64,6 +64,7 @@ struct http_client_config {
     unsigned first_byte_ms;    /* from the last byte sent to the first received, 30000 */
     unsigned between_bytes_ms; /* longest silence inside a reply, 15000 */
     size_t response_bytes_max; /* body, 8 MiB */
+    bool is_apart;             /* it makes no calls to apps: it is in none of their metrics */
 };
 
 enum {

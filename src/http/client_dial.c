@@ -472,7 +472,8 @@ static void on_end(struct op *op, enum op_end end)
     const char *label = end == OP_ENDED_DONE     ? "result=\"ok\""
                         : end == OP_ENDED_FAILED ? "result=\"failed\""
                                                  : "result=\"cancelled\"";
-    metric_add(metric_series(&dials, slice_cstr(label)), 1);
+    if (!dial->client->config.is_apart)
+        metric_add(metric_series(&dials, slice_cstr(label)), 1);
     /* stream may be NULL after the last step succeeded: the peer closed in the turn between. */
     if (call && end == OP_ENDED_DONE && dial->stream) {
         dial_hand_over(dial);

@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "json/scan.h"
 #include "mcp/stream.h"
+#include "trace/context.h"
 
 enum { RESULT_BYTES_MAX = 128 * 1024 * 1024, NAME_BYTES_MAX = 8 * 1024 };
 
@@ -32,24 +33,6 @@ void mcp_put_versions(struct json_writer *w)
     for (size_t i = 0; i < ARRAY_LEN(versions); i++)
         json_put_str(w, slice_cstr(versions[i]));
     json_close(w, ']');
-}
-
-/* version, trace, parent and flags in lower-case hex; later versions may have more behind them. */
-bool mcp_is_traceparent(slice text)
-{
-    static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
-    size_t len = sizeof(form) - 1;
-    if (text.len < len || slice_starts_with(text, SLICE("ff")) ||
-        (text.len > len && (slice_starts_with(text, SLICE("00")) || text.ptr[len] != '-')))
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        char c = text.ptr[i];
-        bool is_hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-        if (form[i] == 'h' ? !is_hex : c != '-')
-            return false;
-    }
-    return memcmp(text.ptr + 3, "00000000000000000000000000000000", 32) != 0 &&
-           memcmp(text.ptr + 36, "0000000000000000", 16) != 0;
 }
 
 /* ---- errors ---- */
@@ -361,16 +344,21 @@ static bool read_parts(struct api_request *request, struct mcp_message *message)
 /* The trace that the call is part of (W3C Trace Context 3.2): what _meta has goes before the
  * header. The line joins it to the request's id, by which all other lines are found; what is
  * malformed is ignored, as that has it. */
-static void log_trace(struct api_request *request, const struct mcp_message *message)
+static void read_trace(struct api_request *request, const struct mcp_message *message)
 {
+    char room[TRACE_PARENT_LEN + 1];
+    struct trace_context context;
     slice parent = json_get_str(message->meta, SLICE("traceparent"));
+    slice state = json_get_str(message->meta, SLICE("tracestate"));
+    request->trace_parent = parent;
+    request->trace_state = state;
     if (!parent.ptr)
         parent = http_request_header(request->exchange, SLICE("traceparent"));
-    if (!mcp_is_traceparent(parent))
-        return;
-    slice state = json_get_str(message->meta, SLICE("tracestate"));
     if (!state.ptr)
         state = http_request_header(request->exchange, SLICE("tracestate"));
+    if (!trace_parent_read(parent, &context))
+        return;
+    parent = trace_parent_write(&context, room);
     op_log(&request->op, LOG_DEBUG, "a call of a trace", LOG_STR("method", message->method),
            LOG_STR("name", message->name), LOG_STR("trace_id", slice_of(parent.ptr + 3, 32)),
            LOG_STR("parent_id", slice_of(parent.ptr + 36, 16)), LOG_STR("tracestate", state));
@@ -385,7 +373,7 @@ struct mcp_message *mcp_message_read(struct api_request *request)
     }
     if (!read_parts(request, message) || !read_version(request, message))
         return NULL;
-    log_trace(request, message);
+    read_trace(request, message);
     request->outer = message;
     return message;
 }

@@ -52,8 +52,6 @@ struct mcp_message *mcp_message_read(struct api_request *request) MUST_CHECK;
 /* Whether this is a revision that is served. */
 bool mcp_version_is_legacy(slice version);
 void mcp_put_versions(struct json_writer *w);
-/* Whether that is a traceparent (W3C Trace Context 3.2.2). */
-bool mcp_is_traceparent(slice text);
 
 /* An error answer; message may be NULL (nothing of it could be read). data: JSON text of an object,
  * or SLICE_NONE. */

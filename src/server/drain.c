@@ -9,11 +9,19 @@
 
 enum {
     RECORD_TIMEOUT_MS = 5000, /* for results that wait for the database */
+    SPANS_TIMEOUT_MS = 2000,  /* for the last spans, which are dropped then */
     POLL_MS = 20,
     ARENA_BYTES_MAX = 4096,
 };
 
-enum drain_step { DRAIN_REQUESTS, DRAIN_FLOWS, DRAIN_RECORDS, DRAIN_LEAVE, DRAIN_STOP };
+enum drain_step {
+    DRAIN_REQUESTS,
+    DRAIN_FLOWS,
+    DRAIN_RECORDS,
+    DRAIN_LEAVE,
+    DRAIN_SPANS,
+    DRAIN_STOP
+};
 
 OP_OF(drain_of, drain)
 
@@ -89,6 +97,20 @@ static enum op_result step_leave(struct op *op)
     return OP_WAIT;
 }
 
+/* Last, since the receiver may be slow: other nodes have taken over by then. */
+static enum op_result step_wait_for_spans(struct op *op)
+{
+    struct drain *drain = drain_of(op);
+    uint64_t now = loop_now_ns(op->loop);
+    if (drain->spans_until_ns == 0)
+        drain->spans_until_ns = now + SPANS_TIMEOUT_MS * 1000000ULL;
+    trace_drain(drain->config.tracer);
+    if (trace_is_drained(drain->config.tracer) || now > drain->spans_until_ns)
+        return OP_NEXT;
+    op_sleep(op, &drain->timer, POLL_MS, "spans to be exported");
+    return op_wait_then(op, DRAIN_SPANS);
+}
+
 static enum op_result step_stop_loop(struct op *op)
 {
     loop_stop(op->loop);
@@ -100,6 +122,7 @@ static const struct op_step drain_steps[] = {
     [DRAIN_FLOWS] = {"wait_for_flows", step_wait_for_flows, OP_TO(DRAIN_FLOWS)},
     [DRAIN_RECORDS] = {"wait_for_records", step_wait_for_records, OP_TO(DRAIN_RECORDS)},
     [DRAIN_LEAVE] = {"leave", step_leave, 0},
+    [DRAIN_SPANS] = {"wait_for_spans", step_wait_for_spans, OP_TO(DRAIN_SPANS)},
     [DRAIN_STOP] = {"stop_loop", step_stop_loop, 0},
 };
 static const struct op_class drain_class = {

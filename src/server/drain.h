@@ -14,6 +14,7 @@
 #include "loop/op.h"
 #include "mcp/mcp.h"
 #include "server/janitor.h"
+#include "trace/trace.h"
 
 /* The parts that are drained, and the time for requests and flows. All outlive the loop's run. */
 struct drain_config {
@@ -24,6 +25,7 @@ struct drain_config {
     struct exec_service *exec;
     struct connect_service *connect;
     struct exec_node *node;
+    struct tracer *tracer;    /* NULL: none */
     struct janitor **janitor; /* freed first and set to NULL */
     uint64_t timeout_ms;
 };
@@ -33,7 +35,7 @@ struct drain {
     struct op op;
     struct op_timer timer;
     struct drain_config config;
-    uint64_t records_until_ns, flows_until_ns;
+    uint64_t records_until_ns, flows_until_ns, spans_until_ns;
     bool is_begun;
 };
 

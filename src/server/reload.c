@@ -157,6 +157,7 @@ static void swap_tls(struct reload *reload)
     }
     /* Connections that are open keep the context that they began with, by reference. */
     http_client_tls_set(reload->config.client, reload->tls);
+    trace_tls_set(reload->config.tracer, reload->tls);
     tls_context_unref(*reload->config.tls);
     *reload->config.tls = reload->tls;
     reload->tls = NULL;

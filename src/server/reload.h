@@ -15,6 +15,7 @@
 #include "mcp/mcp.h"
 #include "pg/pg.h"
 #include "tls/tls.h"
+#include "trace/trace.h"
 
 struct reload;
 
@@ -24,6 +25,7 @@ struct reload_config {
     struct loop *loop;
     const struct config *config;
     struct http_client *client;
+    struct tracer *tracer; /* NULL: none */
     struct pg_pool *pool;
     struct catalog **catalog;
     struct flow_template_set **templates;

@@ -29,6 +29,7 @@
 #include "server/ready_file.h"
 #include "server/reload.h"
 #include "tls/tls.h"
+#include "trace/trace.h"
 
 enum {
     THREADS = 16, /* of libuv's pool: name lookups and handshakes */
@@ -47,6 +48,7 @@ struct server {
     struct budget_queue work;
     struct mcp_listeners mcp_listeners;
     struct outbound out;
+    struct tracer *tracer; /* NULL: no traces */
     struct address_policy *proxies;
     struct vault_ring *ring;
     struct catalog *catalog;
@@ -96,6 +98,27 @@ static int check_public_url(slice text, struct err *err)
     return OK;
 }
 
+/* Without an endpoint and without a word to pass traces on there is no tracer, so that nothing is
+ * spent on them. */
+static int start_traces(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    bool is_on = slice_eq_cstr(config->trace_propagate, "on");
+    if (!is_on && !slice_eq_cstr(config->trace_propagate, "off"))
+        return err_set(err, ERR_INVALID, "trace-propagate must be on or off");
+    if (!is_on && config->trace_endpoint.len == 0)
+        return OK;
+    struct trace_config trace = {.loop = server->loop,
+                                 .resolver = server->out.dns,
+                                 .tls = server->out.tls,
+                                 .endpoint = config->trace_endpoint,
+                                 .headers_file = config->trace_headers_file,
+                                 .sample = config->trace_sample,
+                                 .is_propagated = is_on};
+    server->tracer = trace_new(&trace, err);
+    return server->tracer ? OK : (int)err->code;
+}
+
 static int start_outbound(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -108,7 +131,9 @@ static int start_outbound(struct server *server, struct err *err)
             return err_prefix(err, "trusted-proxy");
     if (check_public_url(config->public_url, err) != OK)
         return (int)err->code;
-    return outbound_open(&server->out, server->loop, config, err);
+    if (outbound_open(&server->out, server->loop, config, err) != OK)
+        return (int)err->code;
+    return start_traces(server, err);
 }
 
 /* ---- data ---- */
@@ -202,6 +227,7 @@ static int start_flows(struct server *server, struct err *err)
         .templates = &server->templates,
         .runs_max = (size_t)server->config->flows_max,
         .work = &server->work,
+        .tracer = server->tracer,
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -252,6 +278,7 @@ static int start_services(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .node = server->node,
         .work = &server->work,
+        .tracer = server->tracer,
         .timeout_ms = config->execution_timeout_ms,
         .idempotency_ttl_ms = config->idempotency_ttl_ms,
         .response_bytes_max = config->provider_response_bytes_max,
@@ -355,6 +382,7 @@ static int start_inbound(struct server *server, struct err *err)
         .mcp_origins = config->mcp_origin.items,
         .mcp_origin_count = config->mcp_origin.count,
         .mcp_listeners = &server->mcp_listeners,
+        .tracer = server->tracer,
     };
     api.route_count = mcp_route_count;
     server->front.api = api_new(&api, err);
@@ -407,6 +435,7 @@ static void begin_drain(struct server *server, const char *why)
         .exec = server->exec,
         .connect = server->connect,
         .node = server->node,
+        .tracer = server->tracer,
         .janitor = &server->janitor,
         .timeout_ms = server->config->drain_timeout_ms,
     };
@@ -452,6 +481,7 @@ static int start_watching(struct server *server, struct err *err)
     struct reload_config reload = {.loop = server->loop,
                                    .config = server->config,
                                    .client = server->out.client,
+                                   .tracer = server->tracer,
                                    .pool = server->pool,
                                    .catalog = &server->catalog,
                                    .templates = &server->templates,
@@ -532,6 +562,7 @@ static void free_parts(struct server *server)
     server->changes = NULL;
     pg_sync_close(server->sync);
     pg_pool_free(server->pool);
+    trace_stop(server->tracer);
     outbound_close(&server->out);
     /* Ops end here; what they use is freed only below. */
     wait_for_ops(server);
@@ -543,6 +574,7 @@ static void free_parts(struct server *server)
     connect_free(server->connect);
     if (server->auth)
         vault_auth_free(server->auth);
+    trace_free(server->tracer);
 }
 
 static int check_turns(int result, struct err *err)

@@ -92,6 +92,7 @@ struct flow_start {
     const struct flow *flow;
     slice input, actor;
     slice waiting_input; /* while it waits: what the step shows; else SLICE_NONE */
+    slice trace;         /* SLICE_NONE: none; a traceparent, and perhaps a tracestate */
 };
 /* Inserts flow and document. Result: ERR_INVALID where there is one of this id that another request
  * has made. */

@@ -11,6 +11,7 @@ struct flow_whole {
     struct flow flow;
     slice input, actor;
     slice waiting_input;     /* SLICE_NONE for none */
+    slice trace;             /* likewise */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
     struct flow_item *items; /* of the current step alone: by item, attempt, fact */

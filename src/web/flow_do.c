@@ -2,12 +2,24 @@
  * What a person can do with a flow. An approval is bound to what was displayed: the form carries
  * the revision of the page, and a flow that has changed since then is not approved.
  */
+#include "trace/trace.h"
 #include "web/pages.h"
 
 struct doing {
     struct flow_command command;
     struct flow_request in;
 };
+
+/* A flow that is started here may be traced as any other. A browser has no trace of its own; what a
+ * proxy adds counts. */
+static const struct trace_context *begin_trace(struct web_request *request)
+{
+    const struct tracer *tracer = request->web->config.tracer;
+    slice parent = http_request_header(request->exchange, SLICE("traceparent"));
+    struct trace_context *trace = tracer ? ARENA_NEW(&request->op.arena, struct trace_context)
+                                         : NULL;
+    return trace && trace_begin(tracer, parent, SLICE_NONE, trace) ? trace : NULL;
+}
 
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
                                  web_step *then)
@@ -21,6 +33,8 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     doing->in.account_id = request->session.account_id;
     doing->in.actor = web_actor(request);
     doing->in.request_id = request->exchange->request_id;
+    if (in->kind == FLOW_COMMAND_START)
+        doing->in.trace = begin_trace(request);
     request->state = doing;
     flow_command_start(request->web->config.flow, &doing->command, &doing->in, &request->op);
     return web_wait(request, then);

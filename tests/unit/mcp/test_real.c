@@ -60,38 +60,12 @@ static void versions(void **state)
     assert_false(mcp_version_is_legacy(SLICE_NONE));
 }
 
-static void traceparents(void **state)
-{
-    (void)state;
-    static const char good[] = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
-    static const char *const bad[] = {
-        "",
-        "00",
-        "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-0",
-        "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-x",
-        "ff-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
-        "00-0AF7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
-        "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
-        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-        "00_0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
-        "01-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01x",
-    };
-    assert_true(mcp_is_traceparent(slice_cstr(good)));
-    assert_true(
-        mcp_is_traceparent(SLICE("01-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01-more")));
-    assert_false(mcp_is_traceparent(SLICE_NONE));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        if (mcp_is_traceparent(slice_cstr(bad[i])))
-            fail_msg("\"%s\" is taken", bad[i]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_star_stands_for_any_characters),
         cmocka_unit_test(a_list_is_short),
         cmocka_unit_test(versions),
-        cmocka_unit_test(traceparents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

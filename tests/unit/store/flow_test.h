@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "store/flow.h"
+#include "store/flow_read.h"
 #include "store/node.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
@@ -35,6 +35,7 @@ static struct flow_move move;
 static struct flow_take take;
 static struct flow_reject reject;
 static struct uuid token; /* of a cancel */
+static slice trace;       /* of a start; most are in none */
 
 static inline void start_start(struct pg_call *c)
 {
@@ -43,6 +44,7 @@ static inline void start_start(struct pg_call *c)
         .input = SLICE("{\"a\":1}"),
         .actor = SLICE("me"),
         .waiting_input = flow.status == FLOW_WAITING ? SLICE("{\"title\":\"shown\"}") : SLICE_NONE,
+        .trace = trace,
     };
     store_flow_start(c->bench->pool, &c->query, &c->op, &begun);
 }

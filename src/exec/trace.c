@@ -1,0 +1,165 @@
+/*
+ * The spans of an execution: one of the whole run, and one of each attempt, the parent that
+ * goes out to the provider. Names are the catalog's: what a caller wrote is in no span.
+ */
+#include "trace/trace.h"
+
+#include "base/clock.h"
+#include "exec/internal.h"
+#include "http/url.h"
+
+struct exec_trace {
+    struct trace_context parent, run, attempt;
+    int64_t attempt_us; /* when it began; 0: none is under way */
+    struct http_header headers[HTTP_CALL_HEADERS_MAX];
+    char traceparent[TRACE_PARENT_LEN + 1];
+};
+
+/* Without memory for it the run goes on untraced. */
+void exec_trace_begin(struct exec *exec)
+{
+    const struct trace_context *parent = exec->in.trace;
+    if (!parent)
+        return;
+    struct exec_trace *trace = ARENA_NEW(&exec->op.arena, struct exec_trace);
+    if (!trace)
+        return;
+    /* Copies, but for the state, which lies with the request that the caller keeps. */
+    trace->parent = *parent;
+    trace->run = trace_is_recorded(parent) ? trace_child(parent) : *parent;
+    exec->trace = trace;
+}
+
+/* Behind the request's own headers. One that has a traceparent of its caller's keeps that. */
+static void pass_on(struct exec *exec, struct exec_trace *trace)
+{
+    struct http_call *call = &exec->attempt.call;
+    size_t count = call->header_count;
+    if (count + 2 > HTTP_CALL_HEADERS_MAX ||
+        http_header_get(call->headers, count, SLICE("traceparent")).ptr)
+        return;
+    for (size_t i = 0; i < count; i++)
+        trace->headers[i] = call->headers[i];
+    trace->headers[count++] = (struct http_header){
+        SLICE("traceparent"), trace_parent_write(&trace->attempt, trace->traceparent)};
+    if (trace->attempt.state.len > 0)
+        trace->headers[count++] = (struct http_header){SLICE("tracestate"), trace->attempt.state};
+    call->headers = trace->headers;
+    call->header_count = count;
+}
+
+void exec_trace_call(struct exec *exec)
+{
+    struct exec_trace *trace = exec->trace;
+    if (!trace)
+        return;
+    bool is_recorded = trace_is_recorded(&trace->run);
+    trace->attempt = is_recorded ? trace_child(&trace->run) : trace->run;
+    trace->attempt_us = is_recorded ? clock_wall_us() : 0;
+    if (trace_is_propagated(exec->service->config.tracer))
+        pass_on(exec, trace);
+}
+
+/* The provider's host where the manifest names it; a tenant's is an input. */
+static void put_host(struct tracer *tracer, const struct exec *exec)
+{
+    struct url url;
+    const struct exec_built *request = &exec->attempt.request;
+    if (request->is_host_given || exec->integration->is_host_given ||
+        url_parse(request->url, &url, NULL) != OK)
+        return;
+    trace_put_str(tracer, "server.address", url.host);
+    trace_put_i64(tracer, "server.port", url.port);
+}
+
+static void put_waits(struct tracer *tracer, const struct http_call *call)
+{
+    const struct {
+        const char *key;
+        uint64_t ns;
+    } times[] = {{"sluice.waiting_us", call->waiting_ns},
+                 {"sluice.dns_us", call->dns_ns},
+                 {"sluice.connect_us", call->connect_ns},
+                 {"sluice.tls_us", call->tls_ns},
+                 {"sluice.first_byte_us", call->first_byte_ns}};
+    for (size_t i = 0; i < ARRAY_LEN(times); i++)
+        if (times[i].ns > 0)
+            trace_put_i64(tracer, times[i].key, (int64_t)(times[i].ns / 1000));
+}
+
+/* error.type: the status where there is one, as OpenTelemetry's conventions for HTTP have it. */
+static void end_attempt(struct exec *exec, uint64_t took_ns, bool is_cut)
+{
+    char room[160], digits[SLICE_U64_MAX];
+    struct exec_trace *trace = exec->trace;
+    struct tracer *tracer = exec->service->config.tracer;
+    const struct http_call *call = &exec->attempt.call;
+    slice integration = exec->integration->integration_id;
+    slice error = is_cut                         ? SLICE("cancelled")
+                  : call->result != HTTP_CALL_OK ? slice_cstr(http_call_result_name(call->result))
+                  : call->status >= 400          ? slice_of_u64(call->status, digits)
+                                                 : SLICE_NONE;
+    struct trace_span span = {
+        .context = &trace->attempt,
+        .parent = &trace->run,
+        .kind = TRACE_CLIENT,
+        .name = SLICE_JOIN(room, call->method, SLICE(" "), integration),
+        .started_us = trace->attempt_us,
+        .took_ns = took_ns,
+        .error = error,
+    };
+    trace->attempt_us = 0;
+    trace_span_open(tracer, &span);
+    trace_put_str(tracer, "sluice.integration_id", integration);
+    trace_put_str(tracer, "http.request.method", call->method);
+    if (call->status > 0)
+        trace_put_i64(tracer, "http.response.status_code", call->status);
+    if (call->attempt > 1)
+        trace_put_i64(tracer, "http.request.resend_count", call->attempt - 1);
+    put_host(tracer, exec);
+    put_waits(tracer, call);
+    trace_put_bool(tracer, "sluice.connection_reused", call->is_reused);
+    trace_span_close(tracer);
+}
+
+void exec_trace_called(struct exec *exec, uint64_t took_ns)
+{
+    if (exec->trace && exec->trace->attempt_us != 0)
+        end_attempt(exec, took_ns, false);
+}
+
+void exec_trace_end(struct exec *exec, uint64_t took_ns)
+{
+    struct exec_trace *trace = exec->trace;
+    struct tracer *tracer = exec->service->config.tracer;
+    const struct exec_outcome *out = &exec->out;
+    if (!trace || !trace_is_recorded(&trace->run))
+        return;
+    if (trace->attempt_us != 0)
+        end_attempt(exec, clock_mono_ns() - exec->attempt.started_ns, true);
+    bool is_ok = out->reason == EXEC_SUCCEEDED;
+    struct trace_span span = {
+        .context = &trace->run,
+        .parent = &trace->parent,
+        .kind = trace->parent.is_root || trace->parent.is_remote ? TRACE_SERVER : TRACE_INTERNAL,
+        .name = exec->action ? exec->action->tool_name : SLICE("(unknown)"),
+        .started_us = out->started_us,
+        .took_ns = took_ns,
+        .error = is_ok ? SLICE_NONE : slice_cstr(exec_reason_name(out->reason)),
+    };
+    trace_span_open(tracer, &span);
+    if (exec->integration)
+        trace_put_str(tracer, "sluice.integration_id", exec->integration->integration_id);
+    if (exec->action)
+        trace_put_str(tracer, "sluice.action_id", exec->action->action_id);
+    trace_put_uuid(tracer, "sluice.account_id", exec->in.account_id);
+    if (!uuid_is_nil(out->execution_id))
+        trace_put_uuid(tracer, "sluice.execution_id", out->execution_id);
+    trace_put_str(tracer, "sluice.outcome", slice_cstr(exec_reason_name(out->reason)));
+    trace_put_i64(tracer, "sluice.attempts", out->attempts);
+    if (out->is_replayed)
+        trace_put_bool(tracer, "sluice.replayed", true);
+    if (out->is_dry_run)
+        trace_put_bool(tracer, "sluice.dry_run", true);
+    trace_span_close(tracer);
+}

@@ -1,0 +1,94 @@
+/*
+ * Trace contexts as text; see context.h.
+ */
+#include "trace/context.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/ascii.h"
+#include "base/encode.h"
+
+static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
+enum { TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 }; /* in that form */
+
+_Static_assert(sizeof(form) - 1 == TRACE_PARENT_LEN, "3.2.2");
+
+/* In lower case alone, as 3.2.2 has it. */
+static bool is_digit(char c)
+{
+    return ascii_is_hex(c) && !ascii_is_upper(c);
+}
+
+static bool is_well_formed(slice text)
+{
+    if (text.len < TRACE_PARENT_LEN || slice_starts_with(text, SLICE("ff")))
+        return false;
+    if (text.len > TRACE_PARENT_LEN &&
+        (slice_starts_with(text, SLICE("00")) || text.ptr[TRACE_PARENT_LEN] != '-'))
+        return false;
+    for (size_t i = 0; i < TRACE_PARENT_LEN; i++)
+        if (form[i] == 'h' ? !is_digit(text.ptr[i]) : text.ptr[i] != '-')
+            return false;
+    return true;
+}
+
+/* false: all of it is zero, which stands for none. */
+static bool read_bytes(const char *hex, uint8_t *bytes, size_t count)
+{
+    unsigned any = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes[i] = (uint8_t)(ascii_hex_value(hex[2 * i]) << 4 | ascii_hex_value(hex[2 * i + 1]));
+        any |= bytes[i];
+    }
+    return any != 0;
+}
+
+bool trace_parent_read(slice text, struct trace_context *context)
+{
+    *context = (struct trace_context){.is_remote = true};
+    if (!is_well_formed(text) || !read_bytes(text.ptr + TRACE_AT, context->trace.bytes, 16) ||
+        !read_bytes(text.ptr + SPAN_AT, context->span.bytes, 8))
+        return false;
+    (void)read_bytes(text.ptr + FLAGS_AT, &context->flags, 1);
+    context->flags &= TRACE_SAMPLED | TRACE_RANDOM; /* unknown ones are not passed on (3.2.2.5) */
+    return true;
+}
+
+slice trace_parent_write(const struct trace_context *context, char room[TRACE_PARENT_LEN + 1])
+{
+    char trace[33], span[17];
+    encode_hex_in(trace, sizeof(trace), slice_of(context->trace.bytes, 16));
+    encode_hex_in(span, sizeof(span), slice_of(context->span.bytes, 8));
+    int len = snprintf(room, TRACE_PARENT_LEN + 1, "00-%s-%s-%02x", trace, span, context->flags);
+    ASSERT(len == TRACE_PARENT_LEN);
+    return slice_of(room, TRACE_PARENT_LEN);
+}
+
+/* Neither its members nor their number are checked: they are other programs', and what cannot be
+ * read by them is ignored there. A line break must not get into a header. */
+bool trace_state_fits(slice text)
+{
+    return text.len > 0 && text.len <= TRACE_STATE_BYTES_MAX && slice_find_char(text, '=') > 0 &&
+           slice_printable(text, ' ') == text.len;
+}
+
+struct trace_context trace_child(const struct trace_context *parent)
+{
+    struct trace_context child = *parent;
+    child.is_remote = child.is_root = false;
+    do
+        random_bytes(child.span.bytes, sizeof(child.span.bytes));
+    while (child.span.bytes[0] == 0); /* never all zeros */
+    return child;
+}
+
+struct trace_context trace_child_named(const struct trace_context *parent, struct uuid space,
+                                       slice name)
+{
+    struct trace_context child = *parent;
+    struct uuid hash = uuid_v5(space, name);
+    child.is_remote = child.is_root = false;
+    memcpy(child.span.bytes, hash.bytes, sizeof(child.span.bytes)); /* has the version's bits set */
+    return child;
+}

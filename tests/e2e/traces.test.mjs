@@ -1,0 +1,295 @@
+// Traces: spans of executions, attempts, batches and flow steps at a receiver of OTLP, compared with OpenTelemetry's own
+// package; and a receiver that is slow, refuses, sends nonsense and dies, which no execution notices.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import https from 'node:https';
+import net from 'node:net';
+import { join } from 'node:path';
+import { after, before, beforeEach, test } from 'node:test';
+import { makeBadCertificates } from './support/certificates.mjs';
+import { until } from './support/client.mjs';
+import { Receiver, check, tree } from './support/otlp.mjs';
+import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
+import { Stack } from './support/stack.mjs';
+
+const SECRET = 'receivers-secret-5d1f', INPUT = 'what-the-caller-wrote-77';
+let stack, account, receiver, app, headersFile, catalog, server;
+let asked = []; // of the app: its headers
+let failing = 0; // of its next replies
+
+const hex = (bytes) => randomBytes(bytes).toString('hex');
+// A parent of another program: {traceId, spanId, headers}
+const parent = (flags = '01') => {
+  const [traceId, spanId] = [hex(16), hex(8)];
+  return { traceId, spanId, headers: { traceparent: `00-${traceId}-${spanId}-${flags}`, tracestate: 'vendor=1' } };
+};
+const serve = (args = [], env = {}) =>
+  stack.serve({ env: { SLUICE_CATALOG: catalog, ...env }, args: [...overrides(app.url, 'app'), ...args] });
+const at = (url, ...more) => ['--trace-endpoint', url, ...more];
+const run = (to, headers, more = {}) => to.call(account.key, 'POST', '/api/executions', { integration_id: 'app', action_id: 'read', input: { q: INPUT }, ...more }, headers);
+const batch = (to, count, headers) => to.call(account.key, 'POST', '/api/executions/batch', { executions: Array.from({ length: count }, () => ({ integration_id: 'app', action_id: 'read', input: {} })) }, headers);
+const flow = async (to, path, body = {}, headers = {}) => {
+  const reply = await to.call(account.key, 'POST', `/api/flows/${path}`, body, headers);
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json;
+};
+const counts = async (to) => {
+  const text = await to.metrics();
+  const of = (as) => Number(text.match(new RegExp(`^sluice_trace_spans_total\\{as="${as}"\\} (\\d+)`, 'm'))?.[1]);
+  return { exported: of('exported'), dropped: of('dropped'), failed: of('failed') };
+};
+const stopWell = async (to) => {
+  const end = await to.stop();
+  stack.forget(to);
+  assert.deepEqual([end.code, end.signal], [0, null], to.log.slice(-5000));
+};
+
+before(async () => {
+  stack = await Stack.start();
+  receiver = await Receiver.start();
+  app = await Scripted.start((request, reply) => {
+    asked.push(request.headers);
+    reply.setHeader('Content-Type', 'application/json').writeHead(failing-- > 0 ? 503 : 200).end('{"it": "works"}');
+  });
+  headersFile = join(stack.dir, 'receiver.headers');
+  await writeFile(headersFile, `# of the receiver\nAuthorization: Bearer ${SECRET}\nX-Tenant: t1\n`, { mode: 0o600 });
+  catalog = await writeCatalog(stack.dir, { app: { actions: { read: {} } } });
+  account = await stack.account('traces');
+  server = await serve(at(receiver.url, '--trace-headers-file', headersFile, '--trace-sample', '0', '--trace-propagate', 'on'));
+});
+beforeEach(() => {
+  asked = [];
+  failing = 0;
+});
+after(async () => {
+  await stack?.stopWell(assert);
+  await receiver?.stop();
+  await app?.stop();
+});
+
+test('an execution and its attempts are spans under the caller, and the app is told of its attempt', async () => {
+  const from = parent();
+  failing = 1;
+  const reply = await run(server, from.headers);
+  assert.equal(reply.status, 200, reply.text);
+  const spans = await receiver.trace(from.traceId, 3);
+  assert.equal(tree(spans, from.spanId), '(app_read(GET app GET app))');
+  const [whole, ...attempts] = spans.sort((a, b) => a.kind - b.kind || a.startTimeUnixNano.localeCompare(b.startTimeUnixNano));
+  assert.deepEqual([whole.kind, whole.is['sluice.outcome'], whole.is['sluice.attempts'], whole.is['sluice.execution_id'], whole.is['sluice.account_id']],
+    [2, 'succeeded', 2, reply.json.execution_id, account.id]);
+  assert.deepEqual(attempts.map((one) => [one.kind, one.is['http.response.status_code'], one.status?.code, one.is['server.address']]),
+    [[3, 503, 2, 'app.example.com'], [3, 200, undefined, 'app.example.com']]);
+  // the parent is another program's, that of an attempt is not
+  assert.deepEqual(spans.map((one) => (one.flags & 0x200) !== 0), [true, false, false]);
+  assert.deepEqual(spans.map((one) => one.traceState), Array(3).fill('vendor=1'));
+  assert.deepEqual(asked.map((one) => [one.traceparent, one.tracestate]), attempts.map((one) => [`00-${from.traceId}-${one.spanId}-01`, 'vendor=1']));
+  const { url, headers } = receiver.requests.at(-1);
+  assert.deepEqual([url, headers['content-type'], headers.authorization, headers['x-tenant']], ['/v1/traces', 'application/json', `Bearer ${SECRET}`, 't1']);
+});
+
+test('what is not sampled is passed on as it came, and is no span; what is malformed begins a new trace', async () => {
+  const not = parent('00');
+  assert.equal((await run(server, not.headers)).status, 200);
+  assert.equal((await run(server, { traceparent: `${not.headers.traceparent.slice(0, -2)}0g` })).status, 200);
+  assert.equal((await run(server, {})).status, 200);
+  assert.deepEqual(asked.map((one) => one.traceparent), [not.headers.traceparent, undefined, undefined]);
+  assert.deepEqual(asked.map((one) => one.tracestate), ['vendor=1', undefined, undefined]);
+  // what ended behind them has arrived, so they would have, too
+  const last = parent();
+  await run(server, last.headers);
+  await receiver.trace(last.traceId, 2);
+  assert.deepEqual(receiver.spans.filter((span) => span.traceId === not.traceId || span.parentSpanId === undefined), []);
+});
+
+test('a blocked, a failed and an unknown execution say so in a word of sluice, and never what was written', async () => {
+  const from = parent();
+  await run(server, from.headers, { action_id: INPUT });
+  await run(server, from.headers, { input: { [INPUT]: INPUT } });
+  failing = 100;
+  await run(server, from.headers);
+  const spans = await receiver.trace(from.traceId, 4);
+  const wholes = spans.filter((span) => span.parentSpanId === from.spanId).map((span) => [span.name, span.status.code, span.status.message, span.is['error.type']]);
+  assert.deepEqual(wholes.slice(0, 2), [['(unknown)', 2, 'action_unknown', 'action_unknown'], ['app_read', 2, 'input_invalid', 'input_invalid']]);
+  assert.deepEqual(wholes[2], ['app_read', 2, 'provider_error', 'provider_error']);
+});
+
+test('a batch is a span over its executions; MCP has its trace in _meta', async () => {
+  const from = parent();
+  assert.equal((await batch(server, 3, from.headers)).status, 200);
+  const spans = await receiver.trace(from.traceId, 7);
+  assert.equal(tree(spans, from.spanId), '(batch(app_read(GET app) app_read(GET app) app_read(GET app)))');
+  assert.equal(spans.find((span) => span.name === 'batch').is['sluice.executions'], 3);
+
+  const [meta, header] = [parent(), parent()];
+  const params = { name: 'run_action', arguments: { integration_id: 'app', action_id: 'read', input: {} }, _meta: { traceparent: meta.headers.traceparent, tracestate: 'a=\n1' } };
+  const reply = await server.call(account.key, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+    { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-11-25', ...header.headers });
+  assert.equal(reply.status, 200, reply.text);
+  const mcp = await receiver.trace(meta.traceId, 2);
+  assert.equal(tree(mcp, meta.spanId), '(app_read(GET app))');
+  assert.deepEqual(mcp.map((span) => span.traceState), [undefined, undefined]);
+  assert.equal(receiver.spans.some((span) => span.traceId === header.traceId), false);
+});
+
+test('the steps of a flow are in the trace of its start, also on another process, and in none where it had none', async () => {
+  const from = parent();
+  const first = await stack.serve({ args: at(receiver.url, '--trace-sample', '0') });
+  const { flowId } = await flow(first, 'start', { flowTemplate: 'probe_approve', input: { subject: INPUT } }, from.headers);
+  const { flowId: untraced } = await flow(first, 'start', { flowTemplate: 'probe_approve', input: { subject: 'untraced' } });
+  const status = async (to, id) => (await to.call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status;
+  for (const id of [flowId, untraced]) await until('it waits', async () => (await status(first, id)) === 'waiting');
+  await stopWell(first);
+  assert.equal(await stack.cluster.sql('select count(*) from sluice.flow_doc where trace is not null'), '1');
+
+  const second = await stack.serve({ args: at(receiver.url, '--trace-sample', '0') });
+  for (const id of [flowId, untraced]) {
+    await flow(second, `${id}/approve`);
+    await until('it is completed', async () => (await status(second, id)) === 'completed');
+  }
+  await stopWell(second);
+  const spans = receiver.spans.filter((span) => span.traceId === from.traceId);
+  const [start] = spans.filter((span) => span.parentSpanId === from.spanId);
+  assert.equal(start.name, 'start probe_approve');
+  const steps = spans.filter((span) => span.parentSpanId === start.spanId);
+  assert.ok(steps.length >= 2, tree(spans, from.spanId));
+  assert.ok(steps.every((span) => span.is['sluice.flow_id'] === flowId && span.name.startsWith('probe_approve/')));
+  assert.deepEqual([...new Set(steps.map((span) => span.is['sluice.step_type']))].sort(), ['approval', 'tool_call']);
+  const call = steps.find((span) => span.is['sluice.step_type'] === 'tool_call');
+  const runs = spans.filter((span) => span.parentSpanId === call.spanId);
+  assert.equal(runs.length, 1, tree(spans, from.spanId));
+  assert.equal(spans.filter((span) => span.parentSpanId === runs[0].spanId && span.kind === 3).length, 1);
+  assert.equal(new Set(spans.map((span) => span.instance)).size, 2);
+  // all of it hangs together
+  const ids = new Set([from.spanId, ...spans.map((span) => span.spanId)]);
+  assert.deepEqual(spans.filter((span) => !ids.has(span.parentSpanId)), []);
+  assert.equal(receiver.spans.some((span) => span.is['sluice.flow_id'] === untraced), false);
+});
+
+test('a ratio decides where nobody else has', async () => {
+  const half = await serve(at(receiver.url, '--trace-sample', '0.5'));
+  const known = receiver.spans.length;
+  assert.equal((await Promise.all(Array.from({ length: 64 }, () => run(half, {})))).every((reply) => reply.status === 200), true);
+  await stopWell(half); // the last spans are sent on the way down
+  const roots = receiver.spans.slice(known).filter((span) => span.parentSpanId === undefined);
+  assert.ok(roots.length > 0 && roots.length < 64, String(roots.length));
+  assert.equal(new Set(roots.map((span) => span.traceId)).size, roots.length);
+  assert.equal(receiver.spans.length - known, 2 * roots.length);
+});
+
+test('over TLS, to a path of its own', async () => {
+  const certificates = await makeBadCertificates(stack.dir);
+  const safe = await Receiver.start({ createServer: (on) => https.createServer(certificates.good, on) });
+  const to = await stack.serve({ provider: { caFile: certificates.caFile, url: 'https://127.0.0.1:1' }, env: { SLUICE_CATALOG: catalog }, args: [...overrides(app.url, 'app'), ...at(`https://localhost:${safe.port}/otel/in`)] });
+  try {
+    assert.equal((await run(to, {})).status, 200);
+    await until('its spans are there', () => safe.spans.length === 2);
+    assert.equal(safe.requests[0].url, '/otel/in');
+  } finally {
+    await stopWell(to);
+    await safe.stop();
+  }
+});
+
+test('a receiver that refuses, sends nonsense, keeps a part or dies costs spans, and says so', async () => {
+  const bad = await Receiver.start();
+  const to = await serve(at(bad.url));
+  const replies = {
+    'refuses': [(request, reply) => reply.writeHead(400).end('{"message": "no"}'), { failed: 2 }],
+    'forbids': [(request, reply) => reply.writeHead(401).end(), { failed: 2 }],
+    'no HTTP': [(request, reply) => reply.socket.end('\x00\x01 what?\r\n\r\n'), { failed: 2 }],
+    'cuts': [(request, reply) => reply.socket.destroy(), { failed: 2 }],
+    'no JSON': [(request, reply) => reply.end('<html>welcome</html>'), { exported: 2 }],
+    'a part': [(request, reply) => reply.end('{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "one"}}'), { exported: 1, failed: 1 }],
+    'another kind': [(request, reply) => reply.end('{"partialSuccess": {"rejectedSpans": {"of": []}}}'), { exported: 2 }],
+    'more than there were': [(request, reply) => reply.end('{"partialSuccess": {"rejectedSpans": 99}}'), { failed: 2 }],
+    'later': [(request, reply) => (bad.later = !bad.later) ? reply.writeHead(503, { 'Retry-After': '0' }).end() : reply.end(), { exported: 2 }],
+  };
+  for (const [name, [on, more]] of Object.entries(replies)) {
+    bad.on = on;
+    const was = await counts(to);
+    assert.equal((await run(to, {})).status, 200, name);
+    const now = await until(`it is counted: ${name}`, async () => {
+      const one = await counts(to);
+      return one.exported + one.failed === was.exported + was.failed + 2 && one;
+    });
+    for (const as of ['exported', 'failed', 'dropped']) assert.equal(now[as] - was[as], more[as] ?? 0, `${name}: ${as}`);
+  }
+  await bad.stop();
+  const was = await counts(to);
+  assert.equal((await run(to, {})).status, 200);
+  await until('what nobody took has failed', async () => (await counts(to)).failed === was.failed + 2);
+  // one line when it begins to fail, not one an export
+  const lines = to.log.split('\n').filter((line) => line.includes('spans could not be exported'));
+  assert.ok(lines.length > 0 && lines.length <= 4, lines.join('\n'));
+  await stopWell(to);
+});
+
+test('a receiver that never answers fills a bounded queue, and holds nothing up', async () => {
+  const slow = await Receiver.start();
+  const to = await serve(at(slow.url));
+  const held = [];
+  slow.on = (request, reply) => held.push(reply);
+  const BATCH = 50, SPANS = 2 * BATCH + 1;
+  let ended = 0;
+  for (let round = 0; round < 8; round++) {
+    const replies = await Promise.all(Array.from({ length: 10 }, () => batch(to, BATCH, {})));
+    for (const reply of replies) assert.deepEqual([reply.status, reply.json.results.every((one) => one.status === 200)], [200, true], reply.text.slice(0, 500));
+    ended += 10 * SPANS;
+  }
+  // no more than a queue for each request that was made, and one that waits: the rest is dropped
+  const { dropped: lost } = await counts(to);
+  assert.ok(lost >= ended - (slow.requests.length + 1) * 2048, `${lost} of ${ended}, ${slow.requests.length} requests`);
+  for (const { text } of slow.requests) assert.ok(text.length < 2 * 1024 * 1024 + 4096, String(text.length));
+  // it comes back, and what was queued is there
+  slow.on = (request, reply) => slow.take(reply, request.text);
+  for (const reply of held.splice(0)) reply.end('{}');
+  await until('all is accounted for', async () => {
+    const { exported, dropped, failed } = await counts(to);
+    return exported + dropped + failed === ended && exported > 0;
+  });
+  slow.on = () => {}; // and is silent again: the end waits for it, but not for long
+  await run(to, {});
+  await stopWell(to);
+  await slow.stop();
+});
+
+test('a port that swallows connections is no reason to wait', async () => {
+  const sockets = new Set();
+  const silent = net.createServer((socket) => sockets.add(socket.on('error', () => {})));
+  const port = await new Promise((resolve) => silent.listen(0, '127.0.0.1', () => resolve(silent.address().port)));
+  const to = await serve(at(`http://127.0.0.1:${port}`));
+  for (let i = 0; i < 20; i++) assert.equal((await run(to, {})).status, 200);
+  await until('it is asked', () => sockets.size > 0);
+  await stopWell(to);
+  for (const socket of sockets) socket.destroy();
+  silent.close();
+});
+
+test('settings that cannot work are refused at the start', async () => {
+  const open = join(stack.dir, 'open.headers');
+  await writeFile(open, 'Authorization: x\n', { mode: 0o644 });
+  const wrong = join(stack.dir, 'wrong.headers');
+  await writeFile(wrong, `${SECRET}\n`, { mode: 0o600 });
+  for (const [args, message] of [
+    [['--trace-endpoint', 'ftp://x'], /trace-endpoint/],
+    [at(receiver.url, '--trace-sample', '1.5'), /trace-sample must be a number from 0 to 1/],
+    [at(receiver.url, '--trace-sample', 'inf'), /trace-sample/],
+    [at(receiver.url, '--trace-headers-file', open), /trace-headers-file: .*chmod o=/],
+    [at(receiver.url, '--trace-headers-file', wrong), /trace-headers-file: each line must be/],
+    [['--trace-propagate', 'maybe'], /trace-propagate must be on or off/],
+  ]) {
+    const end = await stack.sluice(['serve', '--listen', '127.0.0.1:0', ...args]);
+    assert.notEqual(end.code, 0, args.join(' '));
+    assert.match(end.stderr + end.stdout, message);
+    assert.ok(!(end.stderr + end.stdout).includes(SECRET));
+  }
+});
+
+test('all that was sent is what OpenTelemetry would send, without a secret or an input', () => {
+  assert.ok(receiver.requests.length > 5);
+  for (const { text } of receiver.requests) {
+    check(text);
+    for (const never of [SECRET, INPUT, account.key, 'ya29.', 'ntn_demo']) assert.ok(!text.includes(never), never);
+  }
+});
