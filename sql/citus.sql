@@ -52,3 +52,4 @@ select pg_temp.distributed('sluice.oauth_client');
 select pg_temp.distributed('sluice.oauth_begun');
 select pg_temp.distributed('sluice.connect_session');
 select pg_temp.distributed('sluice.tally');
+select pg_temp.distributed('sluice.rate_lease');

@@ -53,6 +53,15 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
     return false;
 }
 
+/* Whether the rest of them waits for what the database has of the account's rate. */
+static bool awaits_rate(struct api_request *request, size_t count)
+{
+    struct account_rate *rate = request->api->rate;
+    return rate && count > 1 &&
+           account_rate_awaits(rate, request->grant.account_id, count - 1,
+                               loop_now_ns(request->op.loop), &request->rate_wait, &request->op);
+}
+
 /* What is wrong with one item does not touch the others: it becomes that item's answer. */
 static void start_item(struct api_request *request, struct item *item, size_t index,
                        const struct json *body)
@@ -216,7 +225,8 @@ static enum op_result begin_batch(struct api_request *request)
         return api_reply_error(request, 400,
                                "The header Idempotency-Key cannot say which execution it is for: "
                                "give each an idempotency_key");
-    return start_all(request, list);
+    return awaits_rate(request, list->count) ? api_wait(request, begin_batch)
+                                             : start_all(request, list);
 }
 
 const struct api_endpoint api_executions_batch = {

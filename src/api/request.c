@@ -57,6 +57,7 @@ const struct http_route *api_routes(size_t *count)
 enum step {
     STEP_FIND_KEY,
     STEP_CHECK_KEY,
+    STEP_TAKE_RATE,
     STEP_ENTER,
     STEP_ROUTE,
     STEP_ASK_MEMORY,
@@ -104,12 +105,16 @@ static enum op_result step_find_key(struct op *op)
 }
 
 /* Before the entrance: a request past its rate is refused at once and waits in no line. */
-static enum op_result take_rate(struct api_request *request)
+static enum op_result step_take_rate(struct op *op)
 {
+    struct api_request *request = request_of(op);
     struct account_rate *rate = request->api->rate;
-    uint64_t wait_ms =
-        rate ? account_rate_take(rate, request->grant.account_id, loop_now_ns(request->op.loop))
-             : 0;
+    uint64_t now = loop_now_ns(op->loop);
+    if (!rate)
+        return OP_NEXT;
+    if (account_rate_awaits(rate, request->grant.account_id, 1, now, &request->rate_wait, op))
+        return op_wait_then(op, STEP_TAKE_RATE);
+    uint64_t wait_ms = account_rate_take(rate, request->grant.account_id, now);
     if (wait_ms == 0)
         return OP_NEXT;
     api_reply_retry_after(request, (int64_t)wait_ms);
@@ -131,7 +136,7 @@ static enum op_result step_check_key(struct op *op)
     uuid_format(request->grant.account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
     api_memory_begin(request);
-    return take_rate(request);
+    return OP_NEXT;
 }
 
 static enum op_result step_enter(struct op *op)
@@ -349,6 +354,7 @@ static void free_request(struct op *op)
 static const struct op_step steps[] = {
     [STEP_FIND_KEY] = {"find_key", step_find_key, OP_TO(STEP_ROUTE)},
     [STEP_CHECK_KEY] = {"check_key", step_check_key, 0},
+    [STEP_TAKE_RATE] = {"take_rate", step_take_rate, OP_TO(STEP_TAKE_RATE)},
     [STEP_ENTER] = {"enter", step_enter, 0},
     [STEP_ROUTE] = {"route", step_route, 0},
     [STEP_ASK_MEMORY] = {"ask_memory", api_step_ask_memory, 0},
@@ -450,7 +456,8 @@ struct api *api_new(const struct api_config *config, struct err *err)
     }
     api->router = http_router_new(api->routes, count, err);
     if (api->router && config->account_rate_per_s > 0) {
-        api->rate = account_rate_new(config->account_rate_per_s, config->account_burst);
+        api->rate =
+            account_rate_new(config->account_rate_per_s, config->account_burst, config->leases);
         if (!api->rate)
             (void)err_set(err, ERR_NOMEM, "out of memory");
     }

@@ -82,6 +82,7 @@ struct api_request {
     /* What names its trace in the place of the headers (mcp); SLICE_NONE: nothing */
     slice trace_parent, trace_state;
     void *outer; /* of the endpoint that has handed the request on to another one (mcp) */
+    struct account_rate_wait rate_wait;
     struct http_header headers[API_REPLY_HEADERS_MAX];
     size_t header_count;
     struct json_text text; /* of the reply that api_reply_open has begun */

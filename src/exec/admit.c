@@ -99,6 +99,41 @@ enum op_result exec_step_admit(struct op *op)
 
 /* ---- what the end of a call teaches ---- */
 
+static void send_news(struct exec *exec, const struct breaker_key *key, bool is_of_all,
+                      const struct breaker_news *news)
+{
+    const struct exec_config *config = &exec->service->config;
+    char text[CIRCUIT_NEWS_BYTES_MAX];
+    if (news->turn == BREAKER_STAYS || !config->on_circuit)
+        return;
+    struct circuit_news sent = {exec->service->self, *key, is_of_all, *news};
+    slice payload = circuit_news_format(&sent, text);
+    if (payload.len > 0)
+        config->on_circuit(config->owner, payload);
+}
+
+/* The vote; where it turns a circuit, others hear of it. url: of the call that it is about. */
+static void vote_on(struct exec *exec, slice url, bool is_failure)
+{
+    struct breaker_key key = breaker_key_of(exec);
+    key.origin = breaker_origin_of(url);
+    breaker_report(&exec->gate.pass, is_failure, loop_now_ns(exec->op.loop));
+    const struct breaker_votes_news *news = breaker_news(exec->service->breaker);
+    send_news(exec, &key, false, &news->own);
+    send_news(exec, &key, true, &news->all);
+}
+
+bool exec_service_hear(struct exec_service *service, slice payload)
+{
+    struct circuit_news news;
+    if (!circuit_news_parse(payload, &news))
+        return false;
+    if (!uuid_eq(news.sender, service->self))
+        breaker_hear(service->breaker, &news.key, news.is_of_all, &news.news,
+                     loop_now_ns(service->config.loop));
+    return true;
+}
+
 /* The reply did not say how long: what earlier ones said counts, then the manifest's default, which
  * holds for others as well. */
 static void learn_wait(struct exec *exec, const struct limits_key *key,
@@ -176,7 +211,7 @@ enum op_result exec_change_origin(struct exec *exec)
     if (slice_eq(key.origin, breaker_origin_of(exec->progress.former_url)))
         return OP_NEXT;
     if (exec->gate.pass.member && read_vote(exec, &is_failure))
-        breaker_report(&exec->gate.pass, is_failure, now);
+        vote_on(exec, exec->progress.former_url, is_failure);
     breaker_leave(&exec->gate.pass);
     if (breaker_enter(exec->service->breaker, &exec->gate.pass, &key, now, &refusal))
         return OP_NEXT;
@@ -188,7 +223,7 @@ void exec_leave(struct exec *exec)
 {
     bool is_failure, is_called = exec->out.attempts > 0;
     if (is_called && exec->gate.pass.member && read_vote(exec, &is_failure))
-        breaker_report(&exec->gate.pass, is_failure, loop_now_ns(exec->op.loop));
+        vote_on(exec, exec->attempt.request.url, is_failure);
     breaker_leave(&exec->gate.pass);
     limits_leave(&exec->gate.slot, is_called);
 }

@@ -22,6 +22,9 @@ enum {
 static struct metric opened_total =
     METRIC_INIT("sluice_circuit_opened_total",
                 "Times that a circuit has opened, for all accounts or for one.", METRIC_COUNTER);
+static struct metric heard_total =
+    METRIC_INIT("sluice_circuit_heard_total",
+                "Times that a circuit has opened since another process opened it.", METRIC_COUNTER);
 static struct metric refused_total = METRIC_INIT(
     "sluice_circuit_refused_total", "Executions refused by an open circuit.", METRIC_COUNTER);
 
@@ -62,6 +65,7 @@ static void origin_open(struct breaker_origin *origin, const struct tally *sum, 
 {
     const struct breaker_config *config = &origin->breaker->config;
     uint64_t for_ms = circuit_open(&origin->circuit, config, now);
+    origin->breaker->news.all = (struct breaker_news){BREAKER_OPENS, for_ms};
     origin->fresh_probe_ns = now + config->open_ms * 1000000ull / FRESH_PROBES;
     origin_clear(origin);
     breaker_origin_set_gauge(origin, true);
@@ -95,7 +99,8 @@ static void log_member(enum log_level level, const char *what, const struct brea
 static void member_open(struct breaker_member *member, uint64_t now)
 {
     struct breaker_origin *origin = member->origin;
-    (void)circuit_open(&member->circuit, &member->breaker->config, now);
+    uint64_t for_ms = circuit_open(&member->circuit, &member->breaker->config, now);
+    member->breaker->news.own = (struct breaker_news){BREAKER_OPENS, for_ms};
     log_member(LOG_WARN, "circuit opened for an account", member);
     member->window.now = member->window.before = (struct tally){.accounts = 0};
     if (!origin)
@@ -149,10 +154,12 @@ static void report_open(struct breaker_origin *origin, const struct breaker_pass
                         bool is_failure, uint64_t now)
 {
     struct tally one = {.votes = {0, 1}, .accounts = 1, .failing = 1};
-    if (!is_failure && (pass->is_origin_probe || pass->opening == origin->openings))
+    if (!is_failure && (pass->is_origin_probe || pass->opening == origin->openings)) {
         origin_close(origin, now);
-    else if (is_failure && pass->is_origin_probe && now >= origin->circuit.open_until_ns)
+        origin->breaker->news.all.turn = BREAKER_CLOSES;
+    } else if (is_failure && pass->is_origin_probe && now >= origin->circuit.open_until_ns) {
         origin_open(origin, &one, now);
+    }
 }
 
 /* Leaves first, which empties the pass: so it votes once, whatever is opened or closed below. */
@@ -164,14 +171,17 @@ void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
     if (!member)
         return;
     struct breaker_origin *origin = member->origin;
+    member->breaker->news = (struct breaker_votes_news){.own = {BREAKER_STAYS, 0}};
     member->voted_ns = now;
     member->failed_ns = is_failure ? now : 0;
     bool is_all_open = origin && origin->circuit.is_open;
     if (member->circuit.is_open) {
-        if (pass.is_member_probe && !is_failure)
+        if (pass.is_member_probe && !is_failure) {
             member_close(member);
-        else if (pass.is_member_probe && is_failure && member_is_due(member, now))
+            member->breaker->news.own.turn = BREAKER_CLOSES;
+        } else if (pass.is_member_probe && is_failure && member_is_due(member, now)) {
             member_open(member, now);
+        }
     } else if (!is_all_open) {
         breaker_member_vote(member, is_failure, now);
         if (is_failure)
@@ -183,6 +193,67 @@ void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
         check_origin(origin, now);
     if (origin && !is_failure && !origin->circuit.is_open && !member->circuit.is_open)
         breaker_origin_set_gauge(origin, false);
+}
+
+/* ---- what other processes have seen ---- */
+
+const struct breaker_votes_news *breaker_news(const struct breaker *breaker)
+{
+    return &breaker->news;
+}
+
+/* false: it is open for as long already. */
+static bool circuit_hear(struct circuit *circuit, const struct breaker_config *config,
+                         uint64_t for_ms, uint64_t now)
+{
+    uint64_t most_ms = config->open_ms_max + config->open_ms_max / 4;
+    uint64_t until = now + (for_ms < most_ms ? for_ms : most_ms) * 1000000ull;
+    if (circuit->is_open && circuit->open_until_ns >= until)
+        return false;
+    circuit->open_ms = for_ms < config->open_ms_max ? (unsigned)for_ms : config->open_ms_max;
+    circuit->is_open = true;
+    circuit->opened_ns = now;
+    circuit->open_until_ns = until;
+    metric_inc(&heard_total);
+    return true;
+}
+
+static void origin_hear(struct breaker_origin *origin, const struct breaker_news *news,
+                        uint64_t now)
+{
+    const struct breaker_config *config = &origin->breaker->config;
+    if (news->turn == BREAKER_CLOSES && origin->circuit.is_open) {
+        origin_close(origin, now);
+    } else if (news->turn == BREAKER_OPENS &&
+               circuit_hear(&origin->circuit, config, news->for_ms, now)) {
+        origin->fresh_probe_ns = now + config->open_ms * 1000000ull / FRESH_PROBES;
+        origin_clear(origin);
+        breaker_origin_set_gauge(origin, true);
+    }
+}
+
+static void member_hear(struct breaker_member *member, const struct breaker_news *news,
+                        uint64_t now)
+{
+    if (news->turn == BREAKER_CLOSES && member->circuit.is_open)
+        member_close(member);
+    else if (news->turn == BREAKER_OPENS &&
+             circuit_hear(&member->circuit, &member->breaker->config, news->for_ms, now))
+        member->window.now = member->window.before = (struct tally){.accounts = 0};
+}
+
+void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool is_of_all,
+                  const struct breaker_news *news, uint64_t now)
+{
+    ASSERT(!is_of_all || !key->is_host_given);
+    if (breaker->config.volume_min == 0) /* here none ever opens */
+        return;
+    struct breaker_origin *origin = is_of_all ? breaker_origin_get(breaker, key->origin) : NULL;
+    struct breaker_member *member = is_of_all ? NULL : breaker_member_get(breaker, key);
+    if (origin)
+        origin_hear(origin, news, now);
+    if (member)
+        member_hear(member, news, now);
 }
 
 /* ---- passing ---- */

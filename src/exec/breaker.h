@@ -91,6 +91,20 @@ bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
 /* The vote. Leaves. */
 void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);
+/* What the last vote has turned: the account's circuit and the origin's, for other processes. */
+enum breaker_turn { BREAKER_STAYS, BREAKER_OPENS, BREAKER_CLOSES };
+struct breaker_news {
+    enum breaker_turn turn;
+    uint64_t for_ms; /* that it is open */
+};
+struct breaker_votes_news {
+    struct breaker_news own, all;
+};
+const struct breaker_votes_news *breaker_news(const struct breaker *breaker);
+/* Another process has turned the account's circuit, or (is_of_all) the origin's: so is it here, for
+ * as long as one may be open by this process's settings. */
+void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool is_of_all,
+                  const struct breaker_news *news, uint64_t now_ns);
 /* Leaves without a vote. Any number of times. */
 void breaker_leave(struct breaker_pass *pass);
 

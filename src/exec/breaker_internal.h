@@ -71,13 +71,15 @@ struct breaker {
     struct breaker_config config;
     struct map origins;
     struct lines members;
-    struct list by_age; /* origins */
+    struct list by_age;             /* origins */
+    struct breaker_votes_news news; /* of the last vote */
     struct shard shards[BREAKER_SHARDS];
 };
 
 /* ---- breaker_table.c ---- */
 
 /* NULL: too many others, or no memory. */
+struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name);
 struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key);
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key);
 /* A vote that counts, for the member and for its origin. */

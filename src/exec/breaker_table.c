@@ -220,7 +220,7 @@ static bool origins_make_room(struct breaker *breaker)
     return false;
 }
 
-static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
+struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name)
 {
     name = slice_first(name, BREAKER_ORIGIN_MAX);
     struct breaker_origin *origin = map_get(&breaker->origins, name);
@@ -243,7 +243,8 @@ static struct breaker_origin *origin_get(struct breaker *breaker, slice name)
 
 struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key)
 {
-    struct breaker_origin *origin = key->is_host_given ? NULL : origin_get(breaker, key->origin);
+    struct breaker_origin *origin = key->is_host_given ? NULL
+                                                       : breaker_origin_get(breaker, key->origin);
     if (!origin && !key->is_host_given)
         return NULL;
     struct member_key of = make_member_key(key);

@@ -93,6 +93,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     if (!service)
         return NULL;
     service->config = *config;
+    service->self = uuid_v7();
     find_phases(service);
     list_init(&service->all);
     list_init(&service->releases);
@@ -103,6 +104,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     struct limits_config limits = {
         .loop = config->loop,
         .buckets_max = config->executions_max + LIMITS_IDLE_MAX,
+        .leases = config->leases,
         .is_off = config->is_limits_off,
     };
     service->limits = limits_new(&limits);

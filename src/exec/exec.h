@@ -43,7 +43,12 @@ struct exec_config {
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
     bool is_limits_off;
+    struct leases *leases; /* of connections' limits (exec/lease.h); NULL: of this process alone */
     struct breaker_config breaker;
+    /* A circuit was turned: the payload (borrowed) is for exec_service_hear of other processes.
+     * NULL: there are none. */
+    void (*on_circuit)(void *owner, slice payload);
+    void *owner;
     size_t response_bytes_max, executions_max;
     size_t account_executions_max; /* of one account alone (exec/concurrency.h); 0: the default */
     size_t file_bytes_max;         /* of one file, decoded; an action may take less */
@@ -61,6 +66,8 @@ size_t exec_service_active(const struct exec_service *service);
 bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id);
 /* Its claim was given up before anything was sent. */
 bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id);
+/* What another process told. false: it is of something else. */
+bool exec_service_hear(struct exec_service *service, slice payload);
 /* For those that read a stored summary by its id. */
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* What it has counted for charts. */

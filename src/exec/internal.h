@@ -7,6 +7,7 @@
 
 #include "base/map.h"
 #include "exec/build.h"
+#include "exec/circuit_news.h"
 #include "exec/concurrency.h"
 #include "exec/exec.h"
 #include "exec/limits.h"
@@ -27,6 +28,7 @@ enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD
 
 struct exec_service {
     struct exec_config config;
+    struct uuid self; /* what others hear of it by */
     struct limits *limits;
     struct breaker *breaker;
     struct map in_flight; /* account and key -> struct exec, of this process */

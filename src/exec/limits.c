@@ -7,12 +7,16 @@
  */
 #include "exec/limits.h"
 
+#include <stdio.h>
+
 #include "base/lines.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "base/token_bucket.h"
 
-enum { IN_FLIGHT_RETRY_MS = 1000 };
+enum {
+    IN_FLIGHT_RETRY_MS = 1000,
+    ANSWER_MS = 50, /* until the database has said what else there is; it wakes the queue */
+};
 
 struct limits_bucket {
     struct line line; /* in limits->idle while it is empty; least recently used first */
@@ -20,11 +24,11 @@ struct limits_bucket {
     struct list waiting; /* struct limits_slot.link, oldest first */
     size_t waiting_count, in_flight;
     struct timer timer; /* for the queue */
-    /* of the manifest; 0: not limited */
-    double rate_per_s, burst;
-    size_t in_flight_max;
+    /* Of the manifest. A lease is this process's part of it. */
+    bool has_rate, has_cap;
+    bool is_asking; /* for more of the rate than it has: an answer comes */
+    struct lease rate, cap;
     /* as it stands */
-    struct token_bucket tokens;
     uint64_t closed_until_ns;
     int64_t quota_left; /* counts until quota_until_ns */
     uint64_t quota_until_ns;
@@ -47,6 +51,7 @@ static struct metric waiting_gauge = METRIC_INIT(
     "sluice_limits_waiting", "Executions that wait for their connection's limits.", METRIC_GAUGE);
 
 static void on_due(struct timer *timer);
+static const struct lease_owner rate_owner, cap_owner;
 
 /* ---- buckets ---- */
 
@@ -67,12 +72,32 @@ static void bucket_free(struct limits_bucket *bucket)
 {
     ASSERT(bucket->in_flight == 0 && bucket->waiting_count == 0);
     timer_stop(&bucket->timer);
+    lease_deinit(&bucket->rate);
+    lease_deinit(&bucket->cap);
     lines_drop(&bucket->limits->buckets, &bucket->line);
 }
 
 static bool has_all_buckets(const struct limits *limits)
 {
     return limits->buckets.map.count >= limits->config.buckets_max;
+}
+
+/* What all processes call the bucket's two limits: "rate" or "calls", the connection, the scope. */
+static void bucket_init_leases(struct limits_bucket *bucket, slice key)
+{
+    struct leases *leases = bucket->limits->config.leases;
+    struct uuid account_id;
+    int64_t connection_id;
+    char name[RATE_LEASE_NAME_MAX];
+    memcpy(account_id.bytes, key.ptr, 16);
+    memcpy(&connection_id, key.ptr + 16, 8);
+    slice scope = slice_from(key, 25);
+    int len = snprintf(name, sizeof(name), "rate %lld %c %.*s", (long long)connection_id,
+                       key.ptr[24], SLICE_ARG(scope));
+    lease_init(&bucket->rate, leases, &rate_owner, account_id, slice_of(name, (size_t)len));
+    len = snprintf(name, sizeof(name), "calls %lld %c %.*s", (long long)connection_id, key.ptr[24],
+                   SLICE_ARG(scope));
+    lease_init(&bucket->cap, leases, &cap_owner, account_id, slice_of(name, (size_t)len));
 }
 
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
@@ -86,6 +111,7 @@ static struct limits_bucket *bucket_new(struct limits *limits, slice key)
     if (!bucket)
         return NULL;
     bucket->limits = limits;
+    bucket_init_leases(bucket, key);
     list_init(&bucket->waiting);
     timer_init(&bucket->timer, limits->config.loop, on_due);
     list_push_back(&limits->idle, &bucket->line.ring);
@@ -99,11 +125,14 @@ static void bucket_configure(struct limits_bucket *bucket, const struct catalog_
 {
     double rate = wanted->rate_per_s;
     double burst = wanted->burst > 0 ? wanted->burst : rate < 1 ? 1 : rate;
-    if (bucket->rate_per_s == 0 && rate > 0)
-        token_bucket_init(&bucket->tokens, burst, now);
-    bucket->rate_per_s = rate;
-    bucket->burst = burst;
-    bucket->in_flight_max = wanted->in_flight_max;
+    int64_t millionths = (int64_t)(rate * LEASE_MILLION);
+    bucket->has_rate = rate > 0;
+    bucket->has_cap = wanted->in_flight_max > 0;
+    if (bucket->has_rate)
+        lease_set(&bucket->rate, millionths > 0 ? millionths : 1, (int64_t)(burst * LEASE_MILLION),
+                  now);
+    if (bucket->has_cap)
+        lease_set(&bucket->cap, (int64_t)wanted->in_flight_max, 0, now);
 }
 
 static void bucket_settle(struct limits_bucket *bucket)
@@ -119,8 +148,10 @@ static void bucket_settle(struct limits_bucket *bucket)
 
 static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
 {
-    if (bucket->rate_per_s > 0)
-        token_bucket_fill(&bucket->tokens, bucket->rate_per_s, bucket->burst, now);
+    if (bucket->has_rate)
+        lease_fill(&bucket->rate, now);
+    if (bucket->has_cap)
+        lease_fill(&bucket->cap, now);
 }
 
 /* The earliest time for the call that is `position`th in the queue (1: the first), as far as time
@@ -132,23 +163,37 @@ static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t positi
         at = bucket->closed_until_ns;
     if (bucket->quota_until_ns > at && bucket->quota_left < (int64_t)position)
         at = bucket->quota_until_ns;
-    if (bucket->rate_per_s <= 0)
+    if (!bucket->has_rate)
         return at;
-    uint64_t filled =
-        now + token_bucket_wait_ns(&bucket->tokens, bucket->rate_per_s, (double)position);
-    return filled > at ? filled : at;
+    uint64_t wait_ns = lease_wait_ns(&bucket->rate, (double)position);
+    if (bucket->is_asking && wait_ns > ANSWER_MS * 1000000ULL)
+        wait_ns = ANSWER_MS * 1000000ULL;
+    return now + wait_ns > at ? now + wait_ns : at;
 }
 
 static bool bucket_has_slot(const struct limits_bucket *bucket)
 {
-    return bucket->in_flight_max == 0 || bucket->in_flight < bucket->in_flight_max;
+    return !bucket->has_cap || bucket->in_flight < (size_t)bucket->cap.part;
+}
+
+/* The next call in the queue, or one that would be, finds too little of this process's parts. */
+static void bucket_ask(struct limits_bucket *bucket, uint64_t now)
+{
+    double wanted = (double)bucket->waiting_count;
+    bucket->is_asking = false;
+    if (bucket->has_rate && lease_wait_ns(&bucket->rate, wanted > 1 ? wanted : 1) > 0)
+        bucket->is_asking = lease_wants_more(&bucket->rate, now);
+    if (!bucket_has_slot(bucket))
+        (void)lease_wants_more(&bucket->cap, now);
 }
 
 static void bucket_take(struct limits_bucket *bucket)
 {
     bucket->in_flight++;
-    if (bucket->rate_per_s > 0)
-        bucket->tokens.tokens -= 1;
+    if (bucket->has_rate)
+        lease_spend(&bucket->rate, 1);
+    if (bucket->has_cap)
+        lease_spend(&bucket->cap, 1);
     if (bucket->quota_left > 0)
         bucket->quota_left--;
 }
@@ -199,6 +244,8 @@ static void bucket_serve(struct limits_bucket *bucket)
         bucket_take(bucket);
         slot_dequeue(LIST_ITEM(bucket->waiting.next, struct limits_slot, link), LIMITS_FREE);
     }
+    if (!list_is_empty(&bucket->waiting))
+        bucket_ask(bucket, now);
     /* All of the queue, at most LIMITS_WAITING_MAX: a reply may just have closed the connection
      * past the bound of some, which are refused now and not when they time out. */
     uint64_t open = bucket_open_ns(bucket, 1, now);
@@ -226,6 +273,7 @@ static enum limits_verdict slot_enqueue(struct limits_bucket *bucket, struct lim
                                         uint64_t until_ns, struct op *op)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
+    bucket_ask(bucket, now);
     uint64_t open = bucket_open_ns(bucket, bucket->waiting_count + 1, now);
     if (open > until_ns || until_ns <= now || bucket->waiting_count >= LIMITS_WAITING_MAX) {
         slot_refuse(slot, open, now);
@@ -248,6 +296,36 @@ static enum limits_verdict slot_enqueue(struct limits_bucket *bucket, struct lim
     return LIMITS_QUEUED;
 }
 
+static void ask_of(struct lease *lease, const struct limits_bucket *bucket)
+{
+    lease->backlog = bucket->waiting_count;
+    lease->floor = bucket->in_flight;
+}
+
+static void on_rate_ask(struct lease *lease)
+{
+    ask_of(lease, CONTAINER_OF(lease, struct limits_bucket, rate));
+    lease->floor = 0;
+}
+
+static void on_rate_answer(struct lease *lease)
+{
+    bucket_serve(CONTAINER_OF(lease, struct limits_bucket, rate));
+}
+
+static void on_cap_ask(struct lease *lease)
+{
+    ask_of(lease, CONTAINER_OF(lease, struct limits_bucket, cap));
+}
+
+static void on_cap_answer(struct lease *lease)
+{
+    bucket_serve(CONTAINER_OF(lease, struct limits_bucket, cap));
+}
+
+static const struct lease_owner rate_owner = {on_rate_ask, on_rate_answer};
+static const struct lease_owner cap_owner = {on_cap_ask, on_cap_answer};
+
 /* ---- coming and going ---- */
 
 enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
@@ -269,6 +347,7 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     uint64_t now = loop_now_ns(limits->config.loop);
     bucket_configure(bucket, wanted, now);
     bucket_fill(bucket, now);
+    lease_arrive(&bucket->rate, now);
     if (bucket->waiting_count > 0 || !bucket_has_slot(bucket) ||
         bucket_open_ns(bucket, 1, now) > now)
         return slot_enqueue(bucket, slot, until_ns, op);
@@ -288,6 +367,7 @@ uint64_t limits_repeat(struct limits_slot *slot)
     ASSERT(!slot->op);
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
     bucket_fill(bucket, now);
+    bucket->is_asking = false; /* at the pace that this process has */
     uint64_t open = bucket_open_ns(bucket, 1, now);
     bucket->in_flight--;
     bucket_take(bucket);
@@ -304,8 +384,8 @@ void limits_leave(struct limits_slot *slot, bool is_used)
     } else {
         ASSERT(bucket->in_flight > 0);
         bucket->in_flight--;
-        if (!is_used && bucket->rate_per_s > 0)
-            bucket->tokens.tokens += 1;
+        if (!is_used && bucket->has_rate)
+            lease_spend(&bucket->rate, -1);
         slot->bucket = NULL;
     }
     bucket_serve(bucket);
@@ -317,8 +397,8 @@ static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedb
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
     /* The provider counts more strictly than the manifest, so that what was saved up is void. */
-    if (feedback->is_too_fast && bucket->tokens.tokens > 0)
-        bucket->tokens.tokens = 0;
+    if (feedback->is_too_fast && bucket->rate.tokens.tokens > 0)
+        bucket->rate.tokens.tokens = 0;
     if (feedback->is_too_fast && feedback->retry_after_ms > 0) {
         int64_t ms = feedback->retry_after_ms < LIMITS_CLOSED_MS_MAX ? feedback->retry_after_ms
                                                                      : LIMITS_CLOSED_MS_MAX;

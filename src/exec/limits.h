@@ -8,14 +8,15 @@
  * connection without any limit costs one check of an empty map.
  *
  * Limits: buckets_max connections are remembered (of those without a call the
- * least recently used goes first), LIMITS_WAITING_MAX wait for one connection. A process counts for
- * itself: several of them together may be faster, and then learn from the provider's answers.
+ * least recently used goes first), LIMITS_WAITING_MAX wait for one connection. Several processes
+ * share a manifest's limits by leases (exec/lease.h); what a provider has said each learns itself.
  */
 #ifndef EXEC_LIMITS_H
 #define EXEC_LIMITS_H
 
 #include "base/id.h"
 #include "catalog/catalog.h"
+#include "exec/lease.h"
 #include "loop/op.h"
 
 enum {
@@ -28,8 +29,9 @@ struct limits;
 
 struct limits_config {
     struct loop *loop;
-    size_t buckets_max; /* at least as many as slots that are taken at the same time */
-    bool is_off;        /* all calls may go at once */
+    size_t buckets_max;    /* at least as many as slots that are taken at the same time */
+    struct leases *leases; /* NULL: this process is the only one. Outlives it */
+    bool is_off;           /* all calls may go at once */
 };
 
 /* Whose calls are counted together. */

@@ -30,6 +30,8 @@ static void on_notify(void *owner, slice payload)
         mcp_listeners_tools_changed(changes->config.mcp_listeners, NULL);
         return;
     }
+    if (*changes->config.exec && exec_service_hear(*changes->config.exec, payload))
+        return;
     /* Another version's payload: its caches expire by themselves. */
     if (!store_change_parse(payload, &account_id, &integration_id))
         return;
@@ -74,6 +76,11 @@ void changes_free(struct changes *changes)
     /* It may still call back until it is freed, so it goes first. */
     pg_notify_free(changes->notify);
     mem_free(changes);
+}
+
+void changes_send(struct changes *changes, slice payload)
+{
+    pg_notify_send(changes->notify, payload);
 }
 
 void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id)

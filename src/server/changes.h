@@ -17,7 +17,8 @@ struct changes_config {
     struct dns_resolver *dns; /* these outlive it */
     struct vault_auth *auth;
     struct connect_service *connect;
-    struct flow_service *const *flow; /* points to NULL until flows are started */
+    struct exec_service *const *exec; /* these point to NULL until they are started */
+    struct flow_service *const *flow;
     struct mcp_listeners *mcp_listeners;
 };
 
@@ -27,5 +28,7 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
 void changes_free(struct changes *changes);
 /* Notifies other processes, after the commit; as connect_config.on_changed. */
 void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id);
+/* Sends them what is no change of a row; as exec_config.on_circuit. */
+void changes_send(struct changes *changes, slice payload);
 
 #endif

@@ -12,6 +12,7 @@
 #include "store/flow.h"
 #include "store/node.h"
 #include "store/oauth.h"
+#include "store/rate_lease.h"
 #include "store/retention.h"
 #include "store/tally.h"
 
@@ -367,6 +368,7 @@ static const struct {
     {"oauth_begun", store_oauth_begun_sweep},
     {"connect_session", store_connect_session_sweep},
     {"session", store_session_end_sweep},
+    {"rate_lease", store_rate_lease_sweep},
 };
 
 static enum op_result step_sweep(struct op *op)

@@ -13,6 +13,7 @@
 #include "base/embed.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "exec/lease.h"
 #include "exec/node.h"
 #include "http/address.h"
 #include "http/url.h"
@@ -62,6 +63,7 @@ struct server {
     struct flow_template_set *templates;
     struct flow_service *flow;
     struct janitor *janitor;
+    struct leases *leases;
     struct front front;
     struct http_server *http, *metrics;
     struct reload *reload;
@@ -196,6 +198,13 @@ static void on_connection_changed(void *owner, struct uuid account_id, slice int
         changes_notify(server->changes, account_id, integration_id);
 }
 
+static void on_circuit(void *owner, slice payload)
+{
+    const struct server *server = owner;
+    if (server->changes) /* as above */
+        changes_send(server->changes, payload);
+}
+
 static int start_changes(struct server *server, struct err *err)
 {
     struct changes_config changes = {
@@ -203,6 +212,7 @@ static int start_changes(struct server *server, struct err *err)
         .dns = server->out.dns,
         .auth = server->auth,
         .connect = server->connect,
+        .exec = &server->exec,
         .flow = &server->flow,
         .mcp_listeners = &server->mcp_listeners,
     };
@@ -261,8 +271,9 @@ static int start_services(struct server *server, struct err *err)
                    .idempotency_ttl_ms = config->idempotency_ttl_ms},
     };
     server->janitor = janitor_new(server->loop, server->pool, &janitor);
+    server->leases = leases_new(server->loop, server->pool);
     /* Checked together: free_parts copes with any of them missing. */
-    if (!server->auth || !server->connect || !server->node || !server->janitor)
+    if (!server->auth || !server->connect || !server->node || !server->janitor || !server->leases)
         return out_of_memory(err, "services");
     if (start_changes(server, err) != OK)
         return (int)err->code;
@@ -286,9 +297,12 @@ static int start_services(struct server *server, struct err *err)
         .account_executions_max = config->account_executions_max,
         .limit_wait_ms = config->limit_wait_ms,
         .is_limits_off = is_off,
+        .leases = server->leases,
         .breaker = {.volume_min = (unsigned)config->circuit_volume,
                     .accounts_min = (unsigned)config->circuit_accounts,
                     .open_ms = (unsigned)config->circuit_open_ms},
+        .on_circuit = on_circuit,
+        .owner = server,
         .file_bytes_max = config->file_bytes_max,
         .output_bytes = config->output_bytes,
         .output_bytes_max = config->output_bytes_max,
@@ -374,6 +388,7 @@ static int start_inbound(struct server *server, struct err *err)
             config->body_bytes_max + EXEC_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
         .account_rate_per_s = config->account_rate,
         .account_burst = config->account_burst,
+        .leases = server->leases,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,
         .work = &server->work,
@@ -561,6 +576,7 @@ static void free_parts(struct server *server)
     changes_free(server->changes);
     server->changes = NULL;
     pg_sync_close(server->sync);
+    leases_close(server->leases);
     pg_pool_free(server->pool);
     trace_stop(server->tracer);
     outbound_close(&server->out);
@@ -571,6 +587,7 @@ static void free_parts(struct server *server)
     flow_service_free(server->flow);
     flow_template_set_free(server->templates);
     exec_service_free(server->exec);
+    leases_free(server->leases);
     connect_free(server->connect);
     if (server->auth)
         vault_auth_free(server->auth);

@@ -572,7 +572,7 @@ struct web *web_new(const struct api_config *config, struct err *err)
     web->config = *config;
     arena_init(&web->arena, MARKUP_BYTES_MAX);
     web->router = http_router_new(routes, ARRAY_LEN(routes), err);
-    web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE);
+    web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE, NULL);
     web->markup =
         markup_load(&web->arena, slice_of(embed_markup[0].data, embed_markup[0].len), err);
     web->gzip = gzip_new();

@@ -42,7 +42,7 @@ static unsigned served(uint32_t number, unsigned count, uint64_t now_ns)
 static void a_burst_and_then_the_rate(void **state)
 {
     (void)state;
-    rate = account_rate_new(10, 25);
+    rate = account_rate_new(10, 25, NULL);
     assert_int_equal(served(1, 100, SECOND), 25);
     assert_int_equal(account_rate_take(rate, account(1), SECOND), 101); /* rounded up */
     assert_int_equal(served(2, 100, SECOND), 25); /* another account has its own */
@@ -53,14 +53,14 @@ static void a_burst_and_then_the_rate(void **state)
 static void without_a_burst_it_is_two_seconds_worth(void **state)
 {
     (void)state;
-    rate = account_rate_new(3, 0);
+    rate = account_rate_new(3, 0, NULL);
     assert_int_equal(served(1, 100, SECOND), 6);
 }
 
 static void accounts_are_bounded(void **state)
 {
     (void)state;
-    rate = account_rate_new(1, 1);
+    rate = account_rate_new(1, 1, NULL);
     assert_int_equal(served(0, 2, SECOND), 1);
     for (uint32_t i = 1; i < ACCOUNT_RATE_ACCOUNTS_MAX; i++)
         assert_int_equal(served(i, 1, SECOND), 1);

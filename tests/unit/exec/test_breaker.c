@@ -514,6 +514,56 @@ static void an_origin_is_scheme_and_authority(void **state)
         assert_true(slice_eq_cstr(breaker_origin_of(slice_cstr(table[i][0])), table[i][1]));
 }
 
+/* ---- other processes ---- */
+
+static void what_another_process_opened_is_open_here(void **state)
+{
+    const struct breaker_news opened = {BREAKER_OPENS, 200}, closed = {BREAKER_CLOSES, 0};
+    struct breaker_key key = key_of(ORIGIN, anna), other = key_of(ORIGIN, bert);
+    (void)state;
+    begin(&config);
+    breaker_hear(breaker, &key, false, &opened, now);
+    assert_true(breaker_would_refuse(breaker, &key, now));
+    assert_false(breaker_would_refuse(breaker, &other, now));
+    breaker_hear(breaker, &key, false, &closed, now);
+    assert_false(breaker_would_refuse(breaker, &key, now));
+    breaker_hear(breaker, &key, true, &opened, now);
+    assert_true(breaker_would_refuse(breaker, &key, now));
+    breaker_hear(breaker, &key, true, &closed, now);
+    assert_false(breaker_would_refuse(breaker, &key, now));
+    /* for no longer than this process would open it: 350 ms, and a quarter */
+    breaker_hear(breaker, &key, false, &(struct breaker_news){BREAKER_OPENS, 3600000}, now);
+    assert_true(breaker_would_refuse(breaker, &key, now + 436 * MS));
+    assert_false(breaker_would_refuse(breaker, &key, now + 437 * MS));
+}
+
+static void circuits_that_are_off_hear_nothing(void **state)
+{
+    const struct breaker_news opened = {BREAKER_OPENS, 200};
+    const struct breaker_config off = {.volume_min = 0};
+    struct breaker_key key = key_of(ORIGIN, anna);
+    (void)state;
+    begin(&off);
+    breaker_hear(breaker, &key, false, &opened, now);
+    assert_false(breaker_would_refuse(breaker, &key, now));
+}
+
+static void a_vote_says_what_it_has_turned(void **state)
+{
+    (void)state;
+    begin(&config);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(breaker_news(breaker)->own.turn, BREAKER_STAYS);
+        vote(ORIGIN, anna, true);
+    }
+    assert_int_equal(breaker_news(breaker)->own.turn, BREAKER_OPENS);
+    assert_in_range(breaker_news(breaker)->own.for_ms, 100, 125);
+    assert_int_equal(breaker_news(breaker)->all.turn, BREAKER_STAYS);
+    now += 125 * MS;
+    vote(ORIGIN, anna, false); /* a probe */
+    assert_int_equal(breaker_news(breaker)->own.turn, BREAKER_CLOSES);
+}
+
 #define TEST(function) cmocka_unit_test_teardown(function, end)
 
 int main(void)
@@ -539,6 +589,9 @@ int main(void)
         TEST(an_account_with_many_hosts_displaces_itself),
         TEST(many_accounts_are_bounded),
         TEST(it_can_be_switched_off),
+        TEST(what_another_process_opened_is_open_here),
+        TEST(circuits_that_are_off_hear_nothing),
+        TEST(a_vote_says_what_it_has_turned),
         cmocka_unit_test(an_origin_is_scheme_and_authority),
     };
     return cmocka_run_group_tests_name("exec/breaker", tests, NULL, NULL);

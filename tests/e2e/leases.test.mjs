@@ -1,0 +1,197 @@
+// Limits over processes (src/exec/README.md): two nodes of two workers each under one account's rate and a
+// connection's limits. Calls are counted against the seconds of the database's clock, so no machine is too slow.
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import { after, before, test } from 'node:test';
+import { pause, until } from './support/client.mjs';
+import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
+import { Stack } from './support/stack.mjs';
+
+const [RATE, BURST] = [40, 60]; // of an account
+const WORKERS = 2;
+const CAP = 3; // calls of a connection at the same time
+const PACE = { rate_per_s: 10, burst: 6 };
+const VOLUME = 10; // of a circuit
+
+let stack, provider, nodes, fails;
+
+before(async () => {
+  stack = await Stack.start({ provider: false });
+  fails = false;
+  provider = await Scripted.start((request, reply, url) => {
+    const answer = () => reply.writeHead(fails ? 500 : 200, { 'content-type': 'application/json' }).end('{"ok":true}');
+    setTimeout(answer, url.pathname === '/slow' ? 30 : 0);
+  });
+  stack.catalog = await writeCatalog(stack.dir, {
+    capped: { limits: { in_flight_max: CAP }, actions: { slow: {} } },
+    paced: { limits: PACE },
+    shaky: {},
+  });
+  nodes = await Promise.all([serve(), serve()]);
+});
+after(async () => {
+  await provider?.stop();
+  await stack?.stopWell(assert);
+});
+
+const serve = () =>
+  stack.serve({
+    env: { SLUICE_CATALOG: stack.catalog, SLUICE_CONNECTION_LIMITS: 'on' },
+    args: [...overrides(provider.url, 'capped', 'paced', 'shaky'), '--workers', String(WORKERS), '--limit-wait', '60s',
+      '--account-rate', String(RATE), '--account-burst', String(BURST), '--circuit-volume', String(VOLUME), '--circuit-open', '1m'],
+  });
+const ask = async (sql) => JSON.parse(await stack.cluster.sql(sql));
+const seconds = () => ask('select extract(epoch from clock_timestamp())');
+// What processes hold of a limit now.
+const held = (account, name) =>
+  ask(`select coalesce((select json_build_object('total', total, 'parts', (select json_agg(u.part) from unnest(parts, ends) u (part, until)
+    where u.until > now())) from sluice.rate_lease where account_id = '${account.id}' and name like '${name}%'), '{}')`);
+
+// One connection, which one worker of the node has taken: its requests go to that process alone.
+class Line {
+  constructor(node) {
+    this.node = node;
+    this.agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  }
+  call(key, method, path, body) {
+    return new Promise((resolve, reject) => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+      const request = http.request(this.node.base + path, { method, headers, agent: this.agent }, (reply) => {
+        let text = '';
+        reply.on('data', (part) => (text += part)).on('end', () => resolve({ status: reply.statusCode, headers: reply.headers, text }));
+      });
+      request.on('error', reject).end(body && JSON.stringify(body));
+    });
+  }
+  end() {
+    this.agent.destroy();
+  }
+}
+
+// Requests as fast as they are answered, on these lines, until `enough` says so; how many were served.
+async function load(lines, account, enough) {
+  const count = { served: 0, refused: 0 };
+  let isOver = false;
+  const all = lines.map(async (line) => {
+    while (!isOver) {
+      const reply = await line.call(account.key, 'GET', '/api/integrations');
+      assert.ok(reply.status === 200 || reply.status === 429, reply.text);
+      if (reply.status === 200) count.served++;
+      else {
+        count.refused++;
+        assert.ok(Number(reply.headers['retry-after']) >= 1);
+        await pause(5);
+      }
+    }
+  });
+  const ended = Promise.all(all);
+  await Promise.race([until('enough were served', () => enough(count)), ended]);
+  isOver = true;
+  await ended;
+  return count;
+}
+
+const linesTo = (node, count) => Array.from({ length: count }, () => new Line(node));
+
+test('an account that all processes serve has its rate, not that of each', async () => {
+  const account = await stack.account('spread', { apps: [] });
+  const lines = [...linesTo(nodes[0], 8), ...linesTo(nodes[1], 8)];
+  const began = await seconds();
+  let most = 0;
+  const count = await load(lines, account, async ({ served }) => {
+    const { total, parts } = await held(account, 'requests');
+    const sum = (parts ?? []).reduce((a, b) => a + b, 0);
+    assert.ok(sum <= (total ?? 0), `${parts} of ${total}`);
+    most = Math.max(most, parts?.length ?? 0);
+    return served >= BURST + 5 * RATE && most === 2 * WORKERS;
+  });
+  const took = (await seconds()) - began;
+  lines.forEach((line) => line.end());
+  assert.ok(count.served <= BURST + RATE * took, `${count.served} in ${took} s`);
+  assert.ok(count.refused > 0);
+});
+
+test('one process that has all of the load gets all of the rate', async () => {
+  const account = await stack.account('one', { apps: [] });
+  const both = nodes.map((node) => new Line(node));
+  await load(both, account, async () => (await held(account, 'requests')).parts?.length === 2);
+  both[1].end();
+  const began = await seconds();
+  const isWhole = async () => {
+    const { total, parts } = await held(account, 'requests');
+    return parts?.length === 1 && parts[0] === total;
+  };
+  let from;
+  const count = await load([both[0]], account, async ({ served }) => {
+    if (!from && (await isWhole())) from = { served, at: await seconds() };
+    return from && served >= from.served + 5 * RATE;
+  });
+  const end = await seconds();
+  assert.ok(count.served <= BURST + RATE * (end - began), `${count.served} in ${end - began} s`);
+  const [got, due] = [count.served - from.served, RATE * (end - from.at)];
+  // What a pause of this machine saved up is the burst; a part is told twice a second.
+  assert.ok(got >= due - BURST - RATE, `${got} of ${due}`);
+  both[0].end();
+});
+
+test('a connection\'s cap and pace are those of all processes together', async () => {
+  const account = await stack.account('connection', { apps: [] });
+  const run = (line, integration_id, action_id) => line.call(account.key, 'POST', '/api/executions', { integration_id, action_id, input: {} });
+  // Within the account's own burst and rate: what is refused for those is sent again.
+  const runAll = async (app, action, count) => {
+    const lines = nodes.flatMap((node) => linesTo(node, 6));
+    let left = count;
+    await Promise.all(
+      lines.map(async (line) => {
+        while (left-- > 0) {
+          let reply;
+          do reply = await run(line, app, action);
+          while (reply.status === 429 && (await pause(20)) === undefined);
+          assert.equal(reply.status, 200, reply.text);
+        }
+      }),
+    );
+    lines.forEach((line) => line.end());
+  };
+  provider.most = 0;
+  await runAll('capped', 'slow', 40);
+  assert.ok(provider.most <= CAP && provider.most > 1, `${provider.most} at the same time`);
+  const began = await seconds();
+  await runAll('paced', 'read', 50);
+  const took = (await seconds()) - began;
+  assert.ok(50 <= PACE.burst + PACE.rate_per_s * took, `50 in ${took} s`);
+});
+
+test('while the database does not answer, a process goes on with its last part', async () => {
+  const account = await stack.account('away', { apps: [] });
+  const line = new Line(nodes[0]);
+  await load([line], account, async () => (await held(account, 'requests')).parts?.[0] === RATE * 1e6);
+  const lock = stack.cluster.psql('begin; lock table sluice.rate_lease; select pg_sleep(3600)');
+  const locker = () => ask(`select coalesce(max(pid), 0) from pg_locks where mode = 'AccessExclusiveLock' and granted
+    and relation = 'sluice.rate_lease'::regclass`);
+  await until('the table is locked', async () => (await locker()) > 0);
+  const began = await seconds();
+  const count = await load([line], account, ({ served }) => served >= BURST + 4 * RATE);
+  const took = (await seconds()) - began;
+  assert.ok(count.served <= BURST + RATE * took, `${count.served} in ${took} s`);
+  await ask(`select pg_terminate_backend(${await locker()})::text`);
+  assert.notEqual((await lock).code, 0);
+  assert.match(nodes[0].log, /parts of limits could not be asked for/);
+  await load([line], account, async () => (await held(account, 'requests')).parts?.length === 1); // and comes back
+  line.end();
+});
+
+test('a circuit that one process opens is open in all', async () => {
+  const account = await stack.account('circuit', { apps: [] });
+  const run = (line) => line.call(account.key, 'POST', '/api/executions', { integration_id: 'shaky', action_id: 'read', input: {} });
+  const one = new Line(nodes[0]);
+  fails = true;
+  await until('it opens', async () => JSON.parse((await run(one)).text).status === 'blocked');
+  fails = false;
+  // None of the others has seen a call fail.
+  for (const line of nodes.flatMap((node) => linesTo(node, 6))) {
+    await until('it is heard', async () => JSON.parse((await run(line)).text).status === 'blocked');
+    line.end();
+  }
+  one.end();
+});
