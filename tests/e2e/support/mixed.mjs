@@ -17,12 +17,12 @@ async function each(items, check) {
 
 export class Mixed {
   // rate: rounds a second, each of two executions and the start of a flow; what an outage holds up is made up for.
-  // Without one each client begins its next round at once.
-  static async start(stack, { accounts = 4, clients = 12, rate, bin } = {}) {
+  // Without one each client begins its next round at once. bins: a program for each of the servers.
+  static async start(stack, { accounts = 4, clients = 12, rate, bin, bins = [bin, bin] } = {}) {
     const mixed = new Mixed();
     Object.assign(mixed, { stack, clients, rate, turn: 0, accounts: [], writes: new Map(), flows: new Map(), refusals: [], requests: 0 });
     for (let i = 0; i < accounts; i++) mixed.accounts.push(await stack.account(`mixed ${i}`, { apps: ['probe'] }));
-    mixed.servers = [await stack.serve({ bin }), await stack.serve({ bin })];
+    mixed.servers = [await stack.serve({ bin: bins[0] }), await stack.serve({ bin: bins[1] })];
     return mixed;
   }
 
