@@ -1,16 +1,22 @@
 /*
- * The list of executions, newest first: what was tried, or what was blocked, which the audit trail
- * has. The filters are in the address. The database filters by app and outcome, this file by action
- * and code; a page ends after SCANS_MAX scans, and "Older" continues there.
+ * The list of executions, newest first: what was tried, calls of flows among it, or what was
+ * blocked, which the audit trail has. The filters are in the address. The database filters what it
+ * can, this file all rows by everything; a page ends after SCANS_MAX scans, and "Older" continues
+ * there.
  */
+#include <stdlib.h>
+
 #include "base/clock.h"
+#include "flow/calls.h"
 #include "store/audit.h"
 #include "store/execution.h"
 #include "web/pages.h"
 
 enum {
     ROWS_MAX = 25,
-    SCANS_MAX = 3, /* of 1,000 rows each: what a page may cost that finds little */
+    SCANS_MAX = 2,     /* of 1,000 rows each at most: what a page may cost that finds little */
+    CALLS_A_SCAN = 60, /* steps of flows, not all of which are calls */
+    CALLS_A_SCAN_MAX = 200,
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
     TRAIL_BYTES_MAX = 1000, /* of the pages before this one, for "Newer" */
 };
@@ -26,18 +32,31 @@ static const struct {
 static const char *const states[] = {"succeeded", "failed", "blocked"};
 
 struct row {
-    struct uuid id; /* nil: blocked, which has no page */
+    struct uuid position;                        /* in the list; an execution's is its id */
+    enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* the first has no page */
+    struct uuid flow_id;
+    slice flow_name, step_key;
+    bool is_fan_out;
     slice app_id, action_id, status, code, message;
     struct uuid key_id; /* nil: not known */
     slice key_name;
     int64_t at, took_us; /* 0: blocked */
 };
 
+/* What one scan has found, until the page has it. */
+struct found {
+    struct row *rows;
+    size_t count, count_max;
+    struct uuid end; /* all before it in the list was read; nil: all there is */
+};
+
 struct runs {
     struct store_page page;
     struct execution_filter filter;
     slice state, action_id, code, period;
+    int64_t now_ms;
     size_t scans;
+    struct flow_calls *calls;
     struct row rows[ROWS_MAX];
     size_t count;
     struct uuid next; /* of the page behind this one; nil: none */
@@ -45,20 +64,40 @@ struct runs {
 
 /* ---- rows ---- */
 
-/* false: the page is full. last: where the page behind it begins. */
-static bool add_row(struct runs *runs, struct uuid last, const struct row *row)
+/* false: the page is full. */
+static bool add_row(struct runs *runs, const struct row *row)
 {
     slice app_id = runs->filter.integration_id;
     if (runs->count == ROWS_MAX)
         return false;
-    runs->next = last;
+    runs->next = row->position;
     if ((app_id.ptr && !slice_eq(app_id, row->app_id)) ||
         (runs->action_id.ptr && !slice_eq(runs->action_id, row->action_id)) ||
+        (runs->state.ptr && !slice_eq(runs->state, row->status)) ||
         (runs->code.ptr && !slice_eq(runs->code, row->code)) ||
         (!uuid_is_nil(runs->filter.api_key_id) && !uuid_eq(runs->filter.api_key_id, row->key_id)))
         return true;
     runs->rows[runs->count++] = *row;
     return true;
+}
+
+/* Room for count rows of a scan, beside those that it has. */
+static int make_room(struct web_request *request, struct found *found, size_t count)
+{
+    size_t more = found->count + count;
+    struct row *rows = ARENA_ARRAY(&request->op.arena, struct row, more + 1);
+    if (!rows)
+        return ERR_NOMEM;
+    if (found->count > 0)
+        memcpy(rows, found->rows, found->count * sizeof(*rows));
+    *found = (struct found){rows, found->count, more, found->end};
+    return OK;
+}
+
+static void put_found(struct found *found, const struct row *row)
+{
+    ASSERT(found->count < found->count_max);
+    found->rows[found->count++] = *row;
 }
 
 /* The summary has the failure's code and message, as the interface answers them; NULL: a successful
@@ -77,28 +116,29 @@ static slice code_of_blocked(slice reason)
     return outcome.reason == EXEC_REASONS ? reason : exec_outcome_error_code(&outcome);
 }
 
-/* As the two below: the query's status; is_whole: all that it returned is on the page. */
-static int take_executions(struct web_request *request, struct uuid *next, bool *is_whole)
+/* As the two below: the query's status. */
+static int find_executions(struct web_request *request, struct found *found)
 {
-    struct runs *runs = request->state;
-    struct execution *found;
+    struct execution *list;
     size_t count;
-    int status = store_execution_list_result(&request->query, &found, &count, next);
-    for (size_t i = 0; status == OK && i < count && *is_whole; i++) {
-        const struct execution *one = &found[i];
+    int status = store_execution_list_result(&request->query, &list, &count, &found->end);
+    if (status == OK)
+        status = make_room(request, found, count);
+    for (size_t i = 0; status == OK && i < count; i++) {
+        const struct execution *one = &list[i];
         const struct json *failure = failure_of(request, one);
-        *is_whole =
-            add_row(runs, one->id,
-                    &(const struct row){.id = one->id,
-                                        .app_id = one->integration_id,
-                                        .action_id = one->action_id,
-                                        .status = slice_cstr(states[one->is_succeeded ? 0 : 1]),
-                                        .code = json_get_str(failure, SLICE("error_code")),
-                                        .message = json_get_str(failure, SLICE("message")),
-                                        .key_id = one->api_key_id,
-                                        .key_name = one->api_key_name,
-                                        .at = one->started_at,
-                                        .took_us = one->finished_at - one->started_at});
+        put_found(found,
+                  &(const struct row){.position = one->id,
+                                      .kind = EXECUTION,
+                                      .app_id = one->integration_id,
+                                      .action_id = one->action_id,
+                                      .status = slice_cstr(states[one->is_succeeded ? 0 : 1]),
+                                      .code = json_get_str(failure, SLICE("error_code")),
+                                      .message = json_get_str(failure, SLICE("message")),
+                                      .key_id = one->api_key_id,
+                                      .key_name = one->api_key_name,
+                                      .at = one->started_at,
+                                      .took_us = one->finished_at - one->started_at});
     }
     return status;
 }
@@ -111,24 +151,117 @@ static void read_actor(struct row *row, slice actor)
     row->key_name = slice_first(actor, 8);
 }
 
-static int take_blocked(struct web_request *request, struct uuid *next, bool *is_whole)
+static int find_blocked(struct web_request *request, struct found *found)
 {
-    struct runs *runs = request->state;
-    struct audit_event *found;
+    struct audit_event *list;
     size_t count;
-    int status = store_audit_list_result(&request->query, &found, &count, next);
-    for (size_t i = 0; status == OK && i < count && *is_whole; i++) {
+    int status = store_audit_list_result(&request->query, &list, &count, &found->end);
+    if (status == OK)
+        status = make_room(request, found, count);
+    for (size_t i = 0; status == OK && i < count; i++) {
         const struct json *details =
-            json_parse(&request->op.arena, found[i].details, &json_limits_provider, NULL);
-        struct row row = {.app_id = json_get_str(details, SLICE("integration_id")),
+            json_parse(&request->op.arena, list[i].details, &json_limits_provider, NULL);
+        struct row row = {.position = list[i].id,
+                          .app_id = json_get_str(details, SLICE("integration_id")),
                           .action_id = json_get_str(details, SLICE("action_id")),
                           .status = SLICE("blocked"),
-                          .code = code_of_blocked(found[i].reason),
-                          .at = uuid_v7_wall_ms(found[i].id) * 1000};
-        read_actor(&row, found[i].actor);
-        *is_whole = add_row(runs, found[i].id, &row);
+                          .code = code_of_blocked(list[i].reason),
+                          .at = uuid_v7_wall_ms(list[i].id) * 1000};
+        read_actor(&row, list[i].actor);
+        put_found(found, &row);
     }
     return status;
+}
+
+/* ---- calls of flows ---- */
+
+/* The first position of that microsecond in a list of ids: a UUIDv7 with the microsecond in the 12
+ * bits behind its version. */
+static struct uuid position_of_time(int64_t at_us)
+{
+    struct uuid position = uuid_v7_floor(at_us / 1000);
+    int64_t us = at_us % 1000;
+    position.bytes[6] = (uint8_t)(0x70 | us >> 8);
+    position.bytes[7] = (uint8_t)(us & 0xff);
+    return position;
+}
+
+/* What begins before it may stand behind this position; the opposite of position_of_time. Ids of
+ * executions have other bits there, so it may be too late by less than a millisecond. */
+static int64_t time_of_position(struct uuid position, int64_t now_ms)
+{
+    int64_t ms = uuid_v7_wall_ms(position),
+            us = (position.bytes[6] & 0x0f) << 8 | position.bytes[7];
+    if (ms > now_ms + CLOCK_MARGIN_MS)
+        ms = now_ms + CLOCK_MARGIN_MS;
+    return ms * 1000 + (us < 1000 ? us : 999) + 1;
+}
+
+/* A call has no id: its time, and behind it what no other call of that microsecond has. */
+static struct uuid position_of_call(const struct flow_past *call)
+{
+    struct uuid position = position_of_time(call->started_at);
+    memcpy(&position.bytes[8], &call->flow_id.bytes[8], 8);
+    position.bytes[14] ^= (uint8_t)call->step_index;
+    position.bytes[15] ^= (uint8_t)call->attempt;
+    return position;
+}
+
+static struct row row_of_call(struct web_request *request, const struct flow_calls_row *found)
+{
+    const struct flow_past *call = &found->call;
+    const struct catalog_action *action =
+        catalog_find_tool(*request->web->config.catalog, found->tool);
+    const struct json *error =
+        json_parse(&request->op.arena, call->error, &json_limits_provider, NULL);
+    struct row row = {.position = position_of_call(call),
+                      .kind = FLOW_CALL,
+                      .flow_id = call->flow_id,
+                      .flow_name = found->flow_name,
+                      .step_key = found->step_key,
+                      .is_fan_out = found->is_fan_out,
+                      .app_id = action ? action->integration->integration_id : found->tool,
+                      .action_id = action ? action->action_id : found->tool,
+                      .status = slice_cstr(states[call->is_completed ? 0 : 1]),
+                      .code = json_get_str(error, SLICE("code")),
+                      .message = json_get_str(error, SLICE("message")),
+                      .at = call->started_at,
+                      .took_us = call->finished_at - call->started_at};
+    read_actor(&row, call->actor);
+    if (call->api_key_name.ptr)
+        row.key_name = call->api_key_name;
+    return row;
+}
+
+/* Where the scan of calls ended: behind that there may be more of the last one's microsecond, so
+ * that one is read again, unless there was no other in it. nil: it has read all. */
+static struct uuid end_of_calls(const struct flow_calls *calls)
+{
+    const struct flow_past *last = &calls->rows[calls->count - (calls->count > 0)].call;
+    if (calls->count == 0 || (!last->is_cut && (int64_t)calls->count < calls->range.count_max))
+        return (struct uuid){{0}};
+    bool is_one = last->started_at == calls->rows[0].call.started_at;
+    return is_one ? position_of_call(last) : position_of_time(last->started_at + 1);
+}
+
+static int find_calls(struct web_request *request, struct found *found)
+{
+    const struct runs *runs = request->state;
+    const struct flow_calls *calls = runs->calls;
+    int status = calls ? calls->status : ERR_NOMEM;
+    if (status == OK)
+        status = make_room(request, found, calls->count);
+    if (status != OK)
+        return status;
+    for (size_t i = 0; i < calls->count; i++) {
+        struct row row = row_of_call(request, &calls->rows[i]);
+        if (calls->rows[i].tool.ptr && uuid_cmp(row.position, runs->page.before) < 0)
+            put_found(found, &row);
+    }
+    struct uuid end = end_of_calls(calls);
+    if (uuid_cmp(end, found->end) > 0)
+        found->end = end;
+    return OK;
 }
 
 /* ---- writing ---- */
@@ -198,19 +331,29 @@ void view_names(struct web_request *request, struct json_writer *w, slice app_id
     json_member_str(w, "action", action ? action->title : action_id);
 }
 
+static void view_id_of(struct json_writer *w, const char *key, struct uuid id)
+{
+    if (uuid_is_nil(id))
+        json_member_str(w, key, SLICE_NONE);
+    else
+        view_id(w, key, id);
+}
+
 static void write_row(struct web_request *request, struct json_writer *w, const struct row *row)
 {
+    const struct uuid none = {{0}};
     json_open(w, '{');
-    if (uuid_is_nil(row->id))
-        json_member_str(w, "execution_id", SLICE_NONE);
-    else
-        view_id(w, "execution_id", row->id);
+    view_id_of(w, "execution_id", row->kind == EXECUTION ? row->position : none);
+    view_id_of(w, "flow_id", row->flow_id);
+    json_member_str(w, "flow", row->flow_name);
+    json_member_str(w, "step", row->step_key);
+    json_member_bool(w, "is_fan_out", row->is_fan_out);
     view_names(request, w, row->app_id, row->action_id);
     json_member_str(w, "status", row->status);
     json_member_str(w, "code", row->code);
     json_member_str(w, "message", row->message);
     view_key(w, row->key_id, row->key_name);
-    if (uuid_is_nil(row->id))
+    if (row->kind == BLOCKED)
         json_member_str(w, "took", SLICE_NONE);
     else
         view_took(request, w, "took", row->took_us);
@@ -277,35 +420,71 @@ static enum op_result load_rows(struct web_request *request)
 {
     struct runs *runs = request->state;
     struct pg_pool *pool = request->web->config.pool;
+    struct uuid account_id = request->session.account_id;
     ASSERT(runs->scans < SCANS_MAX);
-    if (is_blocked(runs))
-        store_audit_list(pool, &request->query, &request->op, request->session.account_id,
-                         &runs->page, SLICE("execution.blocked"));
-    else
-        store_execution_list(pool, &request->query, &request->op, request->session.account_id,
-                             &runs->page, &runs->filter);
+    if (is_blocked(runs)) {
+        store_audit_list(pool, &request->query, &request->op, account_id, &runs->page,
+                         SLICE("execution.blocked"));
+        return web_wait(request, on_rows);
+    }
+    const struct execution_filter *filter = &runs->filter;
+    bool is_wide = filter->integration_id.ptr || filter->status.ptr ||
+                   !uuid_is_nil(filter->api_key_id);
+    int64_t since = uuid_v7_wall_ms(runs->page.since) * 1000;
+    const struct flow_past_range range = {
+        .since = since > 0 ? since : 1,
+        .before = time_of_position(runs->page.before, runs->now_ms),
+        .count_max = is_wide ? CALLS_A_SCAN_MAX : CALLS_A_SCAN,
+        .outcome = !filter->status.ptr                        ? FLOW_PAST_ALL
+                   : slice_eq_cstr(filter->status, states[1]) ? FLOW_PAST_FAILED
+                                                              : FLOW_PAST_COMPLETED,
+    };
+    store_execution_list(pool, &request->query, &request->op, account_id, &runs->page,
+                         &runs->filter);
+    runs->calls = flow_calls_start(request->web->config.flow, account_id, &range, &request->op);
     return web_wait(request, on_rows);
+}
+
+/* Newest first. */
+static int compare_rows(const void *a, const void *b)
+{
+    return uuid_cmp(((const struct row *)b)->position, ((const struct row *)a)->position);
+}
+
+/* false: the page is full. Rows behind the end of the scan are left to the next one. */
+static bool add_found(struct runs *runs, struct found *found)
+{
+    if (found->count > 0)
+        qsort(found->rows, found->count, sizeof(*found->rows), compare_rows);
+    for (size_t i = 0; i < found->count; i++) {
+        if (uuid_cmp(found->rows[i].position, found->end) < 0)
+            break;
+        if (!add_row(runs, &found->rows[i]))
+            return false;
+    }
+    runs->next = found->end;
+    return true;
 }
 
 static enum op_result on_rows(struct web_request *request)
 {
     struct runs *runs = request->state;
-    struct uuid next;
-    bool is_whole = true;
-    int status = is_blocked(runs) ? take_blocked(request, &next, &is_whole)
-                                  : take_executions(request, &next, &is_whole);
+    struct found found = {0};
+    int status = is_blocked(runs) ? find_blocked(request, &found)
+                                  : find_executions(request, &found);
+    if (status == OK && !is_blocked(runs))
+        status = find_calls(request, &found);
     if (status != OK)
         return web_reply_database(request, status);
-    if (is_whole)
-        runs->next = next;
-    if (!is_whole || uuid_is_nil(next) || runs->count == ROWS_MAX || ++runs->scans == SCANS_MAX)
+    if (!add_found(runs, &found) || uuid_is_nil(runs->next) || runs->count == ROWS_MAX ||
+        ++runs->scans == SCANS_MAX)
         return reply_list(request);
-    runs->page.before = next;
+    runs->page.before = runs->next;
     return load_rows(request);
 }
 
 /* A value that is none of the choices is ignored, and the page shows all. */
-static void read_filters(struct web_request *request, struct runs *runs, int64_t now_ms)
+static void read_filters(struct web_request *request, struct runs *runs)
 {
     slice state = web_query(request, "status");
     runs->filter.integration_id = web_query(request, "app");
@@ -316,24 +495,26 @@ static void read_filters(struct web_request *request, struct runs *runs, int64_t
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         if (slice_eq_cstr(state, states[i]))
             runs->state = state;
+    runs->filter.action_id = runs->action_id;
+    /* Only what has failed has a code. */
     if (!is_blocked(runs))
-        runs->filter.status = runs->state;
-    runs->period = view_read_period(request, now_ms, &runs->page.since);
+        runs->filter.status = runs->code.ptr ? slice_cstr(states[1]) : runs->state;
+    runs->period = view_read_period(request, runs->now_ms, &runs->page.since);
 }
 
 enum op_result web_executions(struct web_request *request)
 {
     struct runs *runs = ARENA_NEW(&request->op.arena, struct runs);
     slice before = web_query(request, "before");
-    int64_t now_ms = clock_wall_us() / 1000;
     if (!runs)
         return web_reply_database(request, ERR_NOMEM);
+    runs->now_ms = clock_wall_us() / 1000;
     /* A margin for nodes whose clocks are ahead, so that their newest rows are on the first page.
      */
-    runs->page.before = uuid_v7_floor(now_ms + CLOCK_MARGIN_MS);
+    runs->page.before = uuid_v7_floor(runs->now_ms + CLOCK_MARGIN_MS);
     if (before.ptr && !uuid_parse(before, &runs->page.before))
         return web_reply_missing(request, "There is no page at this address.");
-    read_filters(request, runs, now_ms);
+    read_filters(request, runs);
     bool is_filtered = runs->action_id.ptr || runs->code.ptr || is_blocked(runs);
     runs->page.count_max = is_filtered ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
     request->state = runs;

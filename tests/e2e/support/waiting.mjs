@@ -20,10 +20,10 @@ export async function copies(stack, model, batch, count, due) {
   return `substr(f.id::text, 20, 4) = '8${batch.toString(16).padStart(3, '0')}'`;
 }
 
-// The same flow under new ids, each a millisecond older than the next.
+// The same flow under new ids, each a millisecond older than the next, as its steps are.
 export async function copyFlow({ cluster }, id, count, first) {
   const fresh = `(lpad(to_hex((extract(epoch from f0.created_at) * 1000)::bigint - n), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid`;
-  const insert = (table, row, member) => `insert into sluice.${table} select copy.* from sluice.flow f0, generate_series(${first}, ${first + count - 1}) n, sluice.${table} ${row},
-    lateral json_populate_record(${row}, json_build_object('${member}', ${fresh})) copy where f0.id = '${id}' and ${row}.${member} = f0.id;`;
-  await cluster.sql(insert('flow_doc', 'd', 'flow_id') + insert('flow_step', 's', 'flow_id') + insert('flow', 'f', 'id'));
+  const insert = (table, row, member, more = '') => `insert into sluice.${table} select copy.* from sluice.flow f0, generate_series(${first}, ${first + count - 1}) n, sluice.${table} ${row},
+    lateral json_populate_record(${row}, json_build_object('${member}', ${fresh}${more})) copy where f0.id = '${id}' and ${row}.${member} = f0.id;`;
+  await cluster.sql(insert('flow_doc', 'd', 'flow_id') + insert('flow_step', 's', 'flow_id', ", 'started_at', s.started_at - n * interval '1 ms', 'finished_at', s.finished_at - n * interval '1 ms'") + insert('flow', 'f', 'id'));
 }
