@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "flow/load.h"
 #include "web/flow_decision.h"
+#include "web/waterfall.h"
 
 /* Of a step's input or output: more would make the page large, and the API returns all of it. The
  * input of a step that waits for a decision is not cut. */
@@ -34,16 +35,14 @@ static void write_part(struct json_writer *w, const struct json *step, const cha
         json_member_str(w, name, SLICE_NONE);
 }
 
-/* "12 ms", "1.5 s"; SLICE_NONE before its end. */
+/* SLICE_NONE before its end. */
 static slice took_of(struct arena *arena, const struct json *step)
 {
     int64_t started = 0, completed = 0;
     if (!time_parse(json_get_str(step, SLICE("startedAt")), &started) ||
         !time_parse(json_get_str(step, SLICE("completedAt")), &completed))
         return SLICE_NONE;
-    double us = (double)(completed - started);
-    return us < 1e6 ? arena_printf(arena, "%.0f ms", us / 1e3)
-                    : arena_printf(arena, "%.1f s", us / 1e6);
+    return view_span(arena, completed - started);
 }
 
 static void write_step(struct web_request *request, const struct json *step, slice current,
@@ -78,6 +77,69 @@ static const struct json *waiting_step(const struct json *steps)
             return step;
     }
     return NULL;
+}
+
+/* ---- when each step ran ---- */
+
+_Static_assert((int)FLOW_STEPS_MAX <= (int)WATERFALL_SPANS_MAX, "all steps have a bar");
+
+/* What a bar looks like, and says. Nothing here depends on the time of day, so that the block
+ * changes only when the flow has. */
+struct step_bar {
+    const char *kind; /* NULL: it has not begun */
+    slice text;
+    struct waterfall_span span;
+};
+
+static struct step_bar bar_of(struct arena *arena, const struct json *step)
+{
+    slice status = json_get_str(step, SLICE("status")),
+          type = json_get_str(step, SLICE("stepType"));
+    bool is_done = slice_eq_cstr(status, "completed"), is_failed = slice_eq_cstr(status, "failed");
+    struct step_bar bar = {.text = status};
+    bar.span.is_open = slice_eq_cstr(status, "waiting");
+    bar.span.is_pause = bar.span.is_open || slice_eq_cstr(type, "approval") ||
+                        slice_eq_cstr(type, "wait");
+    if (!time_parse(json_get_str(step, SLICE("startedAt")), &bar.span.begin) ||
+        !time_parse(json_get_str(step, is_done ? SLICE("completedAt") : SLICE("updatedAt")),
+                    &bar.span.end))
+        return bar;
+    bar.kind = is_failed ? "bad" : bar.span.is_pause ? "wait" : "ok";
+    slice took = view_span(arena, bar.span.end - bar.span.begin);
+    if (is_done && !bar.span.is_pause)
+        bar.text = took;
+    else if (is_done || is_failed)
+        bar.text =
+            arena_printf(arena, "%s %.*s", is_done ? "waited" : "failed after", SLICE_ARG(took));
+    return bar;
+}
+
+static void write_waterfall(struct web_request *request, const struct json *steps,
+                            struct json_writer *w)
+{
+    struct step_bar bars[WATERFALL_SPANS_MAX];
+    struct waterfall_span spans[WATERFALL_SPANS_MAX] = {{0}};
+    struct waterfall_bar drawn[WATERFALL_SPANS_MAX];
+    size_t count = json_is(steps, JSON_ARRAY) ? steps->count : 0, begun = 0;
+    ASSERT(count <= WATERFALL_SPANS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        bars[i] = bar_of(&request->op.arena, &steps->as.items[i]);
+        if (bars[i].kind)
+            spans[begun++] = bars[i].span;
+    }
+    waterfall_fit(spans, begun, drawn);
+    json_member_open(w, "waterfall", '[');
+    for (size_t i = 0, at = 0; i < count; i++) {
+        json_open(w, '{');
+        json_member_str(w, "stepKey", json_get_str(&steps->as.items[i], SLICE("stepKey")));
+        json_member_str(w, "kind", slice_cstr(bars[i].kind));
+        json_member_str(w, "text", bars[i].text);
+        json_member_i64(w, "x", bars[i].kind ? drawn[at].x : 0);
+        json_member_i64(w, "width", bars[i].kind ? drawn[at].width : 0);
+        json_close(w, '}');
+        at += bars[i].kind != NULL;
+    }
+    json_close(w, ']');
 }
 
 /* ---- what happened ---- */
@@ -201,6 +263,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     else
         json_member_str(w, "decision", SLICE_NONE);
     write_steps(request, page, w);
+    write_waterfall(request, page->steps, w);
     write_log(page, w);
     value_view_text(w, "input", JSON_GET(page->record, "input"), PART_BYTES_MAX);
 }

@@ -38,12 +38,28 @@ void view_key(struct json_writer *w, struct uuid id, slice name)
     json_member_str(w, "key_name", name);
 }
 
+slice view_span(struct arena *arena, int64_t us)
+{
+    /* what a unit is for: spans up to so much, which is so many microseconds, with decimals */
+    static const struct {
+        double below, unit;
+        int decimals;
+        const char *name;
+    } units[] = {{1e6, 1e3, 0, "ms"},
+                 {60e6, 1e6, 1, "s"},
+                 {3600e6, 60e6, 0, "min"},
+                 {2 * 86400e6, 3600e6, 0, "h"},
+                 {1e300, 86400e6, 0, "days"}};
+    size_t i = 0;
+    double span = us > 0 ? (double)us : 0;
+    while (span >= units[i].below)
+        i++;
+    return arena_printf(arena, "%.*f %s", units[i].decimals, span / units[i].unit, units[i].name);
+}
+
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us)
 {
-    double ms = (double)us / 1000;
-    json_member_str(w, key,
-                    arena_printf(&request->op.arena, ms < 1000 ? "%.0f ms" : "%.1f s",
-                                 ms < 1000 ? ms : ms / 1000));
+    json_member_str(w, key, view_span(&request->op.arena, us));
 }
 
 /* A single quote within single quotes of a shell is '\\''. */

@@ -16,7 +16,8 @@ struct json_writer *view_begin(struct web_request *request);
 void view_id(struct json_writer *w, const char *key, struct uuid id);
 /* The key that asked, as two members "key_id" and "key_name"; nil: not known. */
 void view_key(struct json_writer *w, struct uuid id, slice name);
-/* A span for people: "312 ms", "4.1 s". */
+/* A span for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days"; and as a member. */
+slice view_span(struct arena *arena, int64_t us);
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us);
 void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 

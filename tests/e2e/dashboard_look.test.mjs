@@ -126,14 +126,14 @@ for (const colorScheme of ['light', 'dark'])
     await stranger.end();
     const visit = await dashboard.signIn(account, { colorScheme });
     const flows = [waiting, failed, completed].map((id) => `/flows/${id}`);
-    const executions = [good, bad].map(({ json }) => `/executions/${json.execution_id}`);
+    const executions = [good, bad].flatMap(({ json }) => [`/executions/${json.execution_id}`, `/executions/${json.execution_id}/again`]);
     const apps = ['gmail', 'probe', 'twilio', 'salesforce'].map((id) => `/integrations/${id}`).concat('/integrations/gmail/actions/send_message', '/integrations/gmail/actions/none');
     const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
     const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
     for (const path of [
       '/', '/?notice=connected', '/audit', '/audit?kind=flow&period=1h', '/approvals', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
       '/executions', '/executions?status=failed', '/executions?app=gmail&status=blocked', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/connections/${connection}/delete`,
+      '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
       ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
       // beside the navigation in light, below it on a phone in dark: each is checked as it stands
