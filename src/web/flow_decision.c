@@ -108,10 +108,10 @@ slice flow_names_actor(struct flow_names *names, slice actor)
     return is_known ? name : actor;
 }
 
-/* SLICE_NONE: not known, or the app needs none. */
-static slice acts_as(struct web_request *request, struct flow_names *names, const struct json *item,
-                     const struct catalog_action *action)
+slice flow_names_whom(struct web_request *request, struct flow_names *names,
+                      const struct json *item)
 {
+    const struct catalog_action *action = action_of(request, item);
     int64_t id = connection_id_of(item);
     struct connection row, *list = &row;
     size_t count = 1;
@@ -157,7 +157,7 @@ static void write_item(struct web_request *request, struct flow_names *names,
     json_member_str(w, "effect",
                     action ? slice_cstr(catalog_level_name(action->level)) : SLICE_NONE);
     json_member_bool(w, "conditional", json_get_bool(item, SLICE("conditional"), false));
-    json_member_str(w, "as", acts_as(request, names, item, action));
+    json_member_str(w, "as", flow_names_whom(request, names, item));
     value_view_brief(w, input, headline);
     value_view(w, "fields", input);
     value_view_text(w, "exact", input, VALUE_TEXT_BYTES_MAX);

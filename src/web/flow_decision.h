@@ -15,6 +15,9 @@ enum op_result flow_names_begin(struct web_request *request, const slice *actors
                                 web_step *then);
 /* A key's name; the actor as it is where it has none, or is no key. */
 slice flow_names_actor(struct flow_names *names, slice actor);
+/* As whom the call of an item is made; SLICE_NONE: not known, or the app needs no connection. */
+slice flow_names_whom(struct web_request *request, struct flow_names *names,
+                      const struct json *item);
 /* A member "mark": the letters and the ground of an app's tile. */
 void view_app_mark(struct json_writer *w, slice id, slice name);
 /* An object, as todo_flow.html declares it. */

@@ -25,12 +25,16 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
 const struct flow_command *web_command_of(const struct web_request *request);
 /* A page that says why it was not done. */
 enum op_result web_refuse_command(struct web_request *request, const struct flow_command *command);
+/* flow_again.c */
+web_step web_flow_again_ask, web_flow_again;
 /* flow_events.c */
 web_step web_flow_events, web_account_events;
 /* docs.c */
 web_step web_docs, web_docs_operation;
 /* execution.c */
 web_step web_execution;
+/* execution_again.c */
+web_step web_execution_again_ask, web_execution_again;
 /* action.c */
 web_step web_action;
 struct catalog_action;

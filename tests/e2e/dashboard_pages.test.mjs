@@ -24,6 +24,12 @@ async function keyOf(name, scopes) {
   return { ...account, key: made.key };
 }
 
+// The same of any account, with the id by which lists know it.
+async function keyOfAccount(own, name) {
+  const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', name, '--json']));
+  return { id: made.id, as: { ...own, key: made.key } };
+}
+
 test('the frame: account and key, counts, and no way to what the key may not see', async () => {
   const lead = await keyOf('ops-lead', 'read,execute,approve,admin');
   const id = await dashboard.startTasks(account);
@@ -428,5 +434,219 @@ test('walks: what waits and its exact writes, who approved and when, why calls f
   await visit.sees('Connected.');
   const { connections } = (await dashboard.call(person, 'GET', '/api/connections?integration_id=probe')).json;
   assert.ok(connections.some(({ label }) => label === 'Second'));
+  await visit.end();
+});
+
+// Rows of Executions on every page that "Older" leads to: [where it leads, its app and action, all of the row].
+async function walkOlder(visit, path) {
+  const rows = [];
+  for (await visit.goto(path); ; await visit.press('Older')) {
+    rows.push(...(await visit.page.locator('tbody tr').evaluateAll((all) => all.map((row) => [row.querySelector('a').getAttribute('href'), row.querySelector('a').textContent, row.textContent.replace(/\s+/g, ' ')]))));
+    if (!(await visit.page.getByRole('link', { name: 'Older' }).count())) return rows;
+  }
+}
+
+test('executions: calls of flows stand among them by time, each once, and lead to their step', async () => {
+  const own = await dashboard.account('calls of flows');
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const run = async () => `/executions/${(await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } })).json.execution_id}`;
+  const expected = [];
+  for (let i = 0; i < 14; i++) expected.unshift(await run());
+  const id = await dashboard.startTasks(own);
+  const waiting = (await dashboard.call(own, 'GET', `/api/flows/${id}`)).json;
+  const calls = (steps) => steps.filter(({ stepType, status }) => stepType === 'tool_call' && status === 'completed').map(({ stepKey }) => `/flows/${id}#step-${stepKey}`);
+  for (const one of calls(waiting.steps)) expected.unshift(one);
+  for (let i = 0; i < 14; i++) expected.unshift(await run());
+  await dashboard.call(own, 'POST', `/api/flows/${id}/approve`, {});
+  const { steps } = await dashboard.reaches(own, id, 'completed');
+  for (const one of calls(steps).slice(calls(waiting.steps).length)) expected.unshift(one);
+  expected.unshift(await run());
+  const rows = await walkOlder(visit, '/executions');
+  assert.deepEqual(rows.map(([href]) => href), expected);
+  const [, what, text] = rows.find(([href]) => href.endsWith('#step-create_tasks'));
+  assert.match(what, /^(Notion|Gmail): /);
+  assert.match(text, /^succeeded.*Unread mail to tasks, step create_tasks, a call for each item.* m?s/);
+  await visit.press('Newer');
+  await visit.page.locator('a[href*="#step-"]').first().click();
+  await visit.page.waitForURL(/#step-/);
+  assert.equal(await visit.page.locator(`li[id="${new URL(visit.page.url()).hash.slice(1)}"]`).count(), 1);
+  // by app, by key and by outcome
+  const notion = await walkOlder(visit, '/executions?app=notion');
+  assert.ok(notion.length > 0 && notion.every(([href, name]) => href.startsWith('/flows/') && name.startsWith('Notion: ')), JSON.stringify(notion));
+  const agent = await keyOfAccount(own, 'agent of calls');
+  await dashboard.startTasks(agent.as);
+  const asked = await walkOlder(visit, `/executions?key=${agent.id}`);
+  assert.ok(asked.length > 0 && asked.every(([href, , row]) => href.startsWith('/flows/') && row.includes('agent of calls')), JSON.stringify(asked));
+  assert.deepEqual(await walkOlder(visit, '/executions?status=failed'), []);
+  // attempts of one microsecond, more than a page has: none is lost or shown twice
+  await dashboard.stack.cluster.sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'failed', now(), now(), '{}', null, ('{"code":"timeout","message":"late ' || n || '"}')::json from sluice.flow_step, generate_series(1, 40) n where flow_id = '${id}' and step_index = 0`);
+  const failed = await walkOlder(visit, '/executions?status=failed&code=timeout');
+  assert.deepEqual(failed.map(([, , row]) => Number(/late (\d+)/.exec(row)[1])).sort((a, b) => a - b), Array.from({ length: 40 }, (_, i) => i + 1));
+  await visit.goto('/executions?status=failed&code=timeout&period=1h');
+  assert.match(await visit.page.locator('tbody tr').first().innerText(), /failed\s+Gmail: [\s\S]*late \d+/);
+  await visit.end();
+});
+
+test('a flow: when each step ran, as bars on one scale that need neither colour nor a script', async () => {
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false, colorScheme: 'dark' });
+  const id = await dashboard.startTasks(account);
+  const bars = () => visit.page.locator('#flow-waterfall li').evaluateAll((all) => all.map((row) => {
+    const path = row.querySelector('path');
+    const [x, width] = path ? [...path.getAttribute('d').matchAll(/M(\d+) 0h(\d+)/g)].flatMap(([, ...numbers]) => numbers.map(Number)) : [];
+    const { fill, strokeDasharray } = path ? getComputedStyle(path) : {};
+    return { key: row.querySelector('a').textContent, text: row.querySelector('span').textContent, href: row.querySelector('a').getAttribute('href'), x, width, isDashed: fill === 'none' && strokeDasharray !== 'none' };
+  }));
+  const check = (rows, steps) => {
+    assert.deepEqual(rows.map(({ key, href }) => [key, href]), steps.map(({ stepKey }) => [stepKey, `#step-${stepKey}`]));
+    let end = 0;
+    for (const [i, { x, width, isDashed, text }] of rows.entries()) {
+      const { status, stepType } = steps[i];
+      assert.equal(x !== undefined, !['pending', 'skipped'].includes(status), `${text} ${status}`);
+      if (x === undefined) continue;
+      assert.ok(x + 6 >= end && width > 0 && x + width <= 1000, JSON.stringify(rows));
+      end = x + width - 6;
+      assert.equal(isDashed, stepType === 'approval', text);
+      assert.match(text, stepType !== 'approval' ? /^\d+ ms$|^[\d.]+ s$/ : status === 'waiting' ? /^waiting$/ : /^waited [\d.]+ (ms|s)$/);
+    }
+  };
+  await visit.goto(`/flows/${id}`);
+  const waiting = (await dashboard.call(account, 'GET', `/api/flows/${id}`)).json;
+  check(await bars(), waiting.steps);
+  assert.ok((await bars()).some(({ x, text }) => x === undefined && text === 'pending'));
+  await visit.fits();
+  // an approval of three days is drawn no longer than a fifth of the work
+  await dashboard.stack.cluster.sql(`update sluice.flow_step set started_at = started_at - interval '3 days', finished_at = finished_at - interval '3 days' where flow_id = '${id}'`);
+  await dashboard.call(account, 'POST', `/api/flows/${id}/approve`, {});
+  const { steps } = await dashboard.reaches(account, id, 'completed');
+  await visit.goto(`/flows/${id}`);
+  const rows = await bars();
+  check(rows, steps);
+  assert.equal(rows.find(({ isDashed }) => isDashed).width <= 170, true, JSON.stringify(rows));
+  const [{ key }] = rows;
+  await visit.press(key);
+  assert.equal(new URL(visit.page.url()).hash, `#step-${key}`);
+  await visit.end();
+});
+
+// A form as a browser that does not look at it would send it; to: where it leads.
+const fieldsOf = async (visit, names) => Object.fromEntries(await Promise.all(names.map(async (name) => [name, await visit.page.locator(`form[action$="/again"] [name=${name}]`).inputValue()])));
+async function post(visit, path, fields) {
+  const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
+  const reply = await fetch(dashboard.base + path, { method: 'POST', redirect: 'manual', headers: { cookie, origin: dashboard.base }, body: new URLSearchParams(fields) });
+  return { status: reply.status, to: reply.headers.get('location')?.split('?')[0], text: await reply.text() };
+}
+
+test('run again, a flow: a page says as whom, what and how grave; one new flow, however often it is sent', async () => {
+  const own = await dashboard.account('again');
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const count = async () => (await dashboard.call(own, 'GET', '/api/flows?limit=100')).json.flows.length;
+  const id = await dashboard.startTasks(own);
+  await visit.goto(`/flows/${id}`);
+  assert.equal(await visit.page.getByRole('link', { name: 'Run again' }).count(), 0, 'it has not ended');
+  await dashboard.call(own, 'POST', `/api/flows/${id}/approve`, {});
+  const { flow } = await dashboard.reaches(own, id, 'completed');
+  const lead = await keyOfAccount(own, 'lead <i>');
+  const person = await dashboard.signIn(lead.as, { javaScriptEnabled: false });
+  await person.goto(`/flows/${id}`);
+  await person.press('Run again');
+  assert.equal(await person.title(), 'Run Unread mail to tasks again?');
+  await person.sees('in the name of lead <i>');
+  const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json;
+  await person.sees(`write Create a page (Notion), as ${connections[0].label}, once for each item`);
+  await person.sees('after an approval that shows it');
+  assert.equal(await count(), 1, 'a page starts nothing');
+  await person.press('Start it again');
+  const fresh = new URL(person.page.url()).pathname.split('/').at(-1);
+  assert.notEqual(fresh, id);
+  const again = (await dashboard.reaches(own, fresh, 'waiting')).flow;
+  assert.deepEqual([again.input, again.templateKey, again.triggerType], [flow.input, flow.templateKey, 'manual']);
+  assert.match(await person.page.locator('#flow-about').innerText(), /lead <i>/);
+  // sent twice, as by two presses
+  await person.goto(`/flows/${id}/again`);
+  const form = await fieldsOf(person, ['csrf', 'once']);
+  const sent = [await post(person, `/flows/${id}/again`, form), await post(person, `/flows/${id}/again`, form)];
+  assert.deepEqual(sent.map(({ status }) => status), [303, 303]);
+  assert.equal(sent[0].to, sent[1].to);
+  assert.equal(await count(), 3);
+  // a key that may only read is offered nothing, and gets nothing
+  const reader = await dashboard.signIn({ ...own, key: JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', 'reads', '--scopes', 'read', '--json'])).key });
+  await reader.goto(`/flows/${id}`);
+  assert.equal(await reader.page.getByRole('link', { name: 'Run again' }).count(), 0);
+  await reader.goto(`/flows/${id}/again`);
+  await reader.sees('lacks the scope');
+  await reader.end();
+  // another account's flow is not there
+  const stranger = await dashboard.signIn(account);
+  await stranger.goto(`/flows/${id}/again`);
+  await stranger.sees('There is no such flow.');
+  await stranger.end();
+  await person.end();
+  await visit.end();
+});
+
+test('run again, a flow whose start confirms its writes: that takes a box of its own', async () => {
+  const own = await dashboard.account('again at once', { apps: ['gmail'] });
+  const id = await dashboard.start(own, 'unread_mail_to_slack', { channel: 'C012AB3CD', confirm: true });
+  await dashboard.reaches(own, id, 'failed');
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  await visit.goto(`/flows/${id}/again`);
+  await visit.sees('Post a message (Slack)');
+  const box = visit.page.getByLabel('Make its writes without asking again');
+  assert.equal(await box.evaluate((one) => one.required), true);
+  // what a browser would hold back is refused by the server, too
+  const refused = await post(visit, `/flows/${id}/again`, await fieldsOf(visit, ['csrf', 'once']));
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /nothing was started/);
+  assert.equal((await dashboard.call(own, 'GET', '/api/flows?limit=100')).json.flows.length, 1);
+  await box.check();
+  await visit.press('Start it again');
+  assert.match(new URL(visit.page.url()).pathname, /^\/flows\/[0-9a-f-]{36}$/);
+  assert.equal((await dashboard.call(own, 'GET', '/api/flows?limit=100')).json.flows.length, 2);
+  await visit.end();
+});
+
+test('run again, an execution: the input is written anew, a write needs its box, sent twice it runs once', async () => {
+  const own = await dashboard.account('again by hand');
+  const run = async (integration_id, action_id, input, more) => (await dashboard.call(own, 'POST', '/api/executions', { integration_id, action_id, input, ...more })).json;
+  const read = await run('gmail', 'list_messages', { maxResults: 2 });
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  await visit.goto(`/executions/${read.execution_id}`);
+  await visit.press('Run again');
+  assert.equal(await visit.title(), 'Run List messages again?');
+  const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
+  await visit.sees(`Gmail: List messages, as ${connections[0].label}, in the name of`);
+  const input = visit.page.getByLabel('Input, as JSON');
+  assert.equal(typeof JSON.parse(await input.inputValue()), 'object');
+  await input.fill('{"maxResults":');
+  await visit.press('Run it');
+  await visit.sees('The input must be a JSON object.');
+  assert.equal(await input.inputValue(), '{"maxResults":');
+  await input.fill('{"maxResults": "many"}');
+  await visit.press('Run it');
+  assert.match(await visit.page.getByRole('alert').innerText(), /maxResults/);
+  await input.fill('{"maxResults": 1}');
+  await visit.press('Run it');
+  const fresh = new URL(visit.page.url()).pathname.split('/').at(-1);
+  assert.notEqual(fresh, read.execution_id);
+  const { json } = await dashboard.call(own, 'GET', `/api/executions/${fresh}`);
+  assert.deepEqual([json.status, json.action_id, json.output.messages.length], ['succeeded', 'list_messages', 1]);
+  // a write
+  const sent = await run('gmail', 'send_message', { to: 'a@b.example', subject: 'first', text: 't' }, { confirm: true });
+  await visit.goto(`/executions/${sent.execution_id}/again`);
+  await visit.sees('This cannot be taken back.');
+  const box = visit.page.getByLabel('Do this write with exactly this input');
+  assert.equal(await box.evaluate((one) => one.required), true);
+  await input.fill('{"to": "a@b.example", "subject": "second", "text": "t"}');
+  const path = `/executions/${sent.execution_id}/again`, bare = await fieldsOf(visit, ['csrf', 'once', 'input']);
+  const refused = await post(visit, path, bare);
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /It was not confirmed, so nothing was run/);
+  const [first, second] = [await post(visit, path, { ...bare, confirm: 'yes' }), await post(visit, path, { ...bare, confirm: 'yes' })];
+  assert.deepEqual([first.status, second.status], [303, 303]);
+  assert.equal(first.to, second.to);
+  await visit.goto(first.to);
+  await visit.sees('Message sent');
+  await visit.goto(`/executions/00000000-0000-4000-8000-000000000000/again`);
+  await visit.sees('There is no such execution.');
   await visit.end();
 });

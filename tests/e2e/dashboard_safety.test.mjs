@@ -178,8 +178,8 @@ for (const text of [HOSTILE, 'javascript:globalThis.isHacked=1'])
       const connections = await rows('id', 'connection');
       const paths = [
         '/', '/approvals', '/flows', '/flows/new', '/executions', '/executions?status=blocked', '/docs', '/integrations', '/integrations/gmail', '/connections', '/keys', '/audit', '/sign-out', new URL(link.url ?? link.connect_url).pathname,
-        ...[waiting, done].flatMap((id) => [`/flows/${id}`, `/flows/${id}/cancel`]),
-        ...(await rows('id', 'execution')).map((id) => `/executions/${id}`),
+        ...[waiting, done].flatMap((id) => [`/flows/${id}`, `/flows/${id}/cancel`, `/flows/${id}/again`]),
+        ...(await rows('id', 'execution')).flatMap((id) => [`/executions/${id}`, `/executions/${id}/again`]),
         ...(await rows('id', 'api_key')).map((id) => `/keys/${id}/revoke`),
         ...connections.flatMap((id) => [`/connections/${id}`, `/connections/${id}/delete`]),
       ];
@@ -241,7 +241,7 @@ test('forms of other sites are refused, and do nothing', async () => {
   const page = await ask(`/flows/${id}`, { cookie });
   const [step, rev] = ['step', 'rev'].map((name) => page.text.match(new RegExp(`name="${name}" value="([^"]+)"`))[1]);
   const fields = { csrf, step, rev };
-  const paths = [`/flows/${id}/approve`, `/flows/${id}/reject`, `/flows/${id}/cancel`, `/flows/${id}/resume`, '/flows/new', '/sign-out',
+  const paths = [`/flows/${id}/approve`, `/flows/${id}/reject`, `/flows/${id}/cancel`, `/flows/${id}/resume`, `/flows/${id}/again`, `/executions/${owned.execution}/again`, '/flows/new', '/sign-out',
     '/integrations/gmail/connect', '/integrations/gmail/client', `/connections/${owned.connection}/delete`];
   const attacks = [
     { headers: { origin: 'https://evil.example' }, fields },
@@ -265,7 +265,7 @@ test('forms of other sites are refused, and do nothing', async () => {
     const stranger = await ask(path, { method: 'POST', fields });
     assert.ok([401, 303].includes(stranger.status), `${path}: ${stranger.status}`);
     assert.ok(!stranger.headers.get('location') || stranger.headers.get('location').startsWith('/sign-in'));
-    if (!['/flows/new', '/integrations/gmail/connect', `/flows/${id}/cancel`].includes(path) && path !== '/sign-out') assert.ok([404, 405].includes((await ask(path, { cookie })).status), `GET ${path}`);
+    if (!['/flows/new', '/integrations/gmail/connect', `/flows/${id}/cancel`, `/flows/${id}/again`].includes(path) && path !== '/sign-out') assert.ok([404, 405].includes((await ask(path, { cookie })).status), `GET ${path}`);
   }
   const flow = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   assert.equal(flow.json.flow.status, 'waiting');
@@ -277,11 +277,11 @@ test('forms of other sites are refused, and do nothing', async () => {
 
 test('what belongs to another account is not there', async () => {
   const { cookie, csrf } = await session(account);
-  for (const path of [`/flows/${owned.flow}`, `/flows/${owned.flow}/cancel`, `/flows/${owned.flow}/events`, `/executions/${owned.execution}`, `/connections/${owned.connection}/delete`])
+  for (const path of [`/flows/${owned.flow}`, `/flows/${owned.flow}/cancel`, `/flows/${owned.flow}/again`, `/flows/${owned.flow}/events`, `/executions/${owned.execution}`, `/executions/${owned.execution}/again`, `/connections/${owned.connection}/delete`])
     assert.equal((await ask(path, { cookie })).status, 404, path);
   const fields = { csrf, step: 'approve_tasks', rev: '1', label: 'mine now' };
   for (const path of [
-    ...['approve', 'reject', 'resume', 'cancel'].map((verb) => `/flows/${owned.flow}/${verb}`),
+    ...['approve', 'reject', 'resume', 'cancel', 'again'].map((verb) => `/flows/${owned.flow}/${verb}`), `/executions/${owned.execution}/again`,
     ...['default', 'label', 'delete', 'test'].map((verb) => `/connections/${owned.connection}/${verb}`),
   ])
     assert.equal((await ask(path, { cookie, method: 'POST', fields })).status, 404, path);

@@ -1,0 +1,199 @@
+/*
+ * Running an execution again: a form that says as whom, what and how grave. What was sent is not
+ * stored, so the input is to be written, beginning with an example of the action. A write needs its
+ * box ticked. The form's id is the run's idempotency key: sent twice, it runs once.
+ */
+#include "store/connection.h"
+#include "store/execution.h"
+#include "web/flow_decision.h"
+#include "web/once.h"
+
+enum { ONCE_EXECUTION = 'x' };
+
+struct rerun {
+    slice integration_id, action_id; /* of the earlier execution */
+    struct connection connection;
+    int64_t connection_id;
+    bool has_connection; /* it is there still */
+    bool is_sent;        /* else the form is asked for */
+    struct pg_query named;
+    struct exec *exec;
+};
+
+/* NULL: the catalog no longer has it. */
+static const struct catalog_action *rerun_action(const struct web_request *request,
+                                                 const struct rerun *rerun)
+{
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, rerun->integration_id, NULL);
+    return app ? catalog_find_action(app, rerun->action_id, NULL) : NULL;
+}
+
+/* ---- the form ---- */
+
+static slice example_of(struct web_request *request, const struct catalog_action *action)
+{
+    const struct json *examples = action->examples;
+    const struct json *first =
+        json_is(examples, JSON_ARRAY) && examples->count > 0 ? &examples->as.items[0] : NULL;
+    struct buf text;
+    buf_init(&text, WEB_PAGE_BYTES_MAX / 8);
+    if (JSON_GET(first, "input"))
+        json_write_pretty(&text, JSON_GET(first, "input"));
+    else
+        buf_append_cstr(&text, "{}");
+    return arena_take(&request->op.arena, &text);
+}
+
+static enum op_result reply_form(struct web_request *request, unsigned status, slice problem)
+{
+    const struct rerun *rerun = request->state;
+    const struct catalog_action *action = rerun_action(request, rerun);
+    struct uuid id = uuid_v7();
+    char plain[1 + sizeof(id.bytes)] = {ONCE_EXECUTION};
+    if (!action)
+        return web_reply_problem(request, 409, "It cannot be run again",
+                                 "The app no longer has this action.");
+    memcpy(plain + 1, id.bytes, sizeof(id.bytes));
+    slice typed = web_field(request, "input");
+    struct json_writer *w = view_begin(request);
+    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "problem", problem);
+    json_member_str(w, "action", action->title);
+    json_member_str(w, "app", action->integration->name);
+    json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
+    json_member_bool(w, "confirms", action->requires_confirmation);
+    json_member_bool(w, "is_final", slice_eq_cstr(action->undo, "never"));
+    json_member_str(w, "as", rerun->has_connection ? rerun->connection.label : SLICE_NONE);
+    json_member_bool(w, "is_deleted", rerun->connection_id != 0 && !rerun->has_connection);
+    json_member_str(w, "input", typed.ptr ? typed : example_of(request, action));
+    once_view_field(request, slice_of(plain, sizeof(plain)), w);
+    return web_reply_view(request, status, "execution_again");
+}
+
+/* ---- the run ---- */
+
+static void on_gone(struct web_request *request)
+{
+    const struct rerun *rerun = request->state;
+    exec_client_gone(rerun->exec);
+}
+
+static enum op_result finish_run(struct web_request *request)
+{
+    struct rerun *rerun = request->state;
+    const struct exec_outcome *out = exec_outcome_of(rerun->exec);
+    char id[UUID_TEXT_LEN + 1];
+    request->on_cancel = NULL;
+    if (!uuid_is_nil(out->execution_id)) {
+        uuid_format(out->execution_id, id);
+        return web_reply_redirect(request, arena_printf(&request->op.arena, "/executions/%s", id),
+                                  "");
+    }
+    return reply_form(request, 409,
+                      arena_printf(&request->op.arena, "%.*s %.*s", SLICE_ARG(out->message),
+                                   SLICE_ARG(out->hint)));
+}
+
+static enum op_result run_it(struct web_request *request)
+{
+    struct rerun *rerun = request->state;
+    struct arena *arena = &request->op.arena;
+    const struct catalog_action *action = rerun_action(request, rerun);
+    slice once = once_read_field(request, ONCE_EXECUTION);
+    struct err err;
+    const struct json *input =
+        json_parse(arena, web_field(request, "input"), &json_limits_request, &err);
+    struct uuid key;
+    char text[UUID_TEXT_LEN + 1];
+    if (!action)
+        return reply_form(request, 409, SLICE_NONE);
+    if (once.len != 1 + sizeof(key.bytes))
+        return reply_form(request, 400,
+                          SLICE("This form is too old, or from another session; nothing was run. "
+                                "Check it and send it again."));
+    if (!json_is(input, JSON_OBJECT))
+        return reply_form(request, 400, SLICE("The input must be a JSON object."));
+    bool is_confirmed = slice_eq_cstr(web_field(request, "confirm"), "yes");
+    if (action->requires_confirmation && !is_confirmed)
+        return reply_form(request, 400, SLICE("It was not confirmed, so nothing was run."));
+    memcpy(key.bytes, once.ptr + 1, sizeof(key.bytes));
+    uuid_format(key, text);
+    const struct exec_request wanted = {
+        .account_id = request->session.account_id,
+        .actor = web_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .integration_id = rerun->integration_id,
+        .action_id = rerun->action_id,
+        .input = input,
+        .is_confirmed = is_confirmed,
+        .idempotency_key = arena_printf(arena, "again-%s", text),
+        /* One that is deleted is not replaced by another without a word. */
+        .connection_id = rerun->connection_id,
+    };
+    rerun->exec = exec_start(request->web->config.exec, &wanted, &request->op);
+    if (!rerun->exec)
+        return web_reply_database(request, ERR_NOMEM);
+    request->on_cancel = on_gone;
+    return web_wait(request, finish_run);
+}
+
+/* ---- reading ---- */
+
+static enum op_result on_connection_named(struct web_request *request)
+{
+    struct rerun *rerun = request->state;
+    int status = rerun->connection_id
+                     ? store_connection_get_result(&rerun->named, &rerun->connection)
+                     : ERR_NOTFOUND;
+    if (status != OK && status != ERR_NOTFOUND)
+        return web_reply_database(request, status);
+    rerun->has_connection = status == OK;
+    return rerun->is_sent ? run_it(request) : reply_form(request, 200, SLICE_NONE);
+}
+
+static enum op_result on_earlier(struct web_request *request)
+{
+    struct rerun *rerun = request->state;
+    struct execution earlier;
+    int status = store_execution_get_result(&request->query, &earlier);
+    if (status == ERR_NOTFOUND)
+        return web_reply_missing(request, "There is no such execution.");
+    if (status != OK)
+        return web_reply_database(request, status);
+    rerun->integration_id = earlier.integration_id;
+    rerun->action_id = earlier.action_id;
+    rerun->connection_id = earlier.connection_id;
+    if (rerun->connection_id == 0)
+        return on_connection_named(request);
+    store_connection_get(request->web->config.pool, &rerun->named, &request->op,
+                         request->session.account_id, rerun->connection_id);
+    return web_wait(request, on_connection_named);
+}
+
+/* is_sent is of the route and not of the method: after signing in again a form is rendered within
+ * the POST that signs in. */
+static enum op_result load_earlier(struct web_request *request, bool is_sent)
+{
+    struct rerun *rerun = ARENA_NEW(&request->op.arena, struct rerun);
+    struct uuid id;
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    if (!rerun)
+        return web_reply_database(request, ERR_NOMEM);
+    rerun->is_sent = is_sent;
+    request->state = rerun;
+    store_execution_get(request->web->config.pool, &request->query, &request->op,
+                        request->session.account_id, id);
+    return web_wait(request, on_earlier);
+}
+
+enum op_result web_execution_again_ask(struct web_request *request)
+{
+    return load_earlier(request, false);
+}
+enum op_result web_execution_again(struct web_request *request)
+{
+    return load_earlier(request, true);
+}
