@@ -169,3 +169,66 @@ void chart_write(struct json_writer *w, const char *key, const struct chart_colu
     write_ticks(w, columns, count, step_s);
     json_close(w, '}');
 }
+
+/* ---- lines ---- */
+
+/* Through the middles of the columns; a number between two gaps is a point. */
+static void draw_line(struct buf *path, const struct chart_line *line, size_t count, double edge)
+{
+    bool is_drawn = false;
+    for (size_t i = 0; i < count; i++) {
+        char text[64];
+        if (line->values[i] == CHART_GAP) {
+            is_drawn = false;
+            continue;
+        }
+        int y = CHART_HEIGHT - (int)((double)line->values[i] / edge * CHART_HEIGHT);
+        int len = snprintf(text, sizeof(text), is_drawn ? "L%zu %d" : "M%zu %dh0",
+                           i * COLUMN_WIDTH + COLUMN_WIDTH / 2, y);
+        buf_append(path, slice_of(text, (size_t)len));
+        is_drawn = true;
+    }
+}
+
+/* "2,000 ms" */
+static void write_edge(struct json_writer *w, const char *key, uint64_t number, const char *unit)
+{
+    char room[CHART_NUMBER_MAX], text[CHART_NUMBER_MAX + 16];
+    slice digits = chart_number((int64_t)number, room);
+    int len = snprintf(text, sizeof(text), "%.*s %.10s", SLICE_ARG(digits), unit);
+    json_member_str(w, key, slice_of(text, (size_t)len));
+}
+
+void chart_write_lines(struct json_writer *w, const char *key, const struct chart_scale *scale,
+                       const struct chart_line *lines, size_t line_count, size_t count)
+{
+    int64_t most = CHART_GAP;
+    ASSERT(line_count <= CHART_LINES_MAX && count <= CHART_COLUMNS_MAX && scale->parts > 0);
+    for (size_t i = 0; i < line_count; i++)
+        for (size_t j = 0; j < count; j++)
+            most = lines[i].values[j] > most ? lines[i].values[j] : most;
+    json_key(w, key);
+    if (most == CHART_GAP) {
+        json_put_null(w);
+        return;
+    }
+    uint64_t edge = round_up((uint64_t)(most / scale->parts + (most % scale->parts > 0)));
+    edge = edge > INT64_MAX ? INT64_MAX : edge;
+    json_open(w, '{');
+    json_member_i64(w, "width", (int64_t)count * COLUMN_WIDTH);
+    write_edge(w, "edge", edge, scale->unit);
+    write_edge(w, "half", edge / 2, scale->unit);
+    json_member_open(w, "lines", '[');
+    for (size_t i = 0; i < line_count; i++) {
+        struct buf path;
+        buf_init(&path, PATH_BYTES_MAX);
+        draw_line(&path, &lines[i], count, (double)edge * (double)scale->parts);
+        json_open(w, '{');
+        json_member_str(w, "kind", slice_cstr(lines[i].kind));
+        json_member_str(w, "path", buf_slice(&path));
+        json_close(w, '}');
+        buf_deinit(&path);
+    }
+    json_close(w, ']');
+    json_close(w, '}');
+}

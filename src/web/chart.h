@@ -19,6 +19,21 @@ struct chart_column {
  * INT64_MAX stay there. step_s: a column's time. */
 void chart_write(struct json_writer *w, const char *key, const struct chart_column *columns,
                  size_t count, int64_t step_s);
+/* Lines over the same columns: a number for each, in parts of the unit that the scale names, or
+ * CHART_GAP where there is none. */
+enum { CHART_GAP = -1, CHART_LINES_MAX = 4 };
+struct chart_line {
+    const char *kind; /* its class */
+    int64_t values[CHART_COLUMNS_MAX];
+};
+struct chart_scale {
+    const char *unit; /* "ms" */
+    int64_t parts;    /* of a unit: 10, where values are tenths */
+};
+/* A member `key` as chart_lines.html declares it; null where all are gaps. The upper edge, a round
+ * number of units, is that of the highest of them. */
+void chart_write_lines(struct json_writer *w, const char *key, const struct chart_scale *scale,
+                       const struct chart_line *lines, size_t line_count, size_t count);
 /* A number's digits in groups of three: "11,403"; in room. Not negative. */
 slice chart_number(int64_t number, char room[CHART_NUMBER_MAX]);
 /* A member that is such a text. */

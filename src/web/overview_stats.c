@@ -145,12 +145,37 @@ static void write_ms(struct web_request *request, struct json_writer *w, const c
         view_took(request, w, key, ms * 1000);
 }
 
-/* The chart, and what holds for the period as a whole. */
+static void add_up(struct tally_sum *to, const struct tally_sum *sum)
+{
+    to->succeeded += sum->succeeded;
+    to->failed += sum->failed;
+    to->blocked += sum->blocked;
+    for (size_t i = 0; i < TALLY_BUCKETS; i++)
+        to->buckets[i] += sum->buckets[i];
+}
+
+/* The share of those that failed, in tenths of a percent, and how long they took. */
+static void write_lines(struct json_writer *w, const struct tally_sum *steps, size_t count)
+{
+    struct chart_line share = {.kind = "bad"}, times[] = {{.kind = "ok"}, {.kind = ""}};
+    for (size_t i = 0; i < count; i++) {
+        int64_t calls = tried(&steps[i]);
+        share.values[i] = calls > 0 ? (int64_t)((double)steps[i].failed * 1000 / (double)calls)
+                                    : CHART_GAP;
+        times[0].values[i] = tally_percentile(steps[i].buckets, 50);
+        times[1].values[i] = tally_percentile(steps[i].buckets, 95);
+    }
+    chart_write_lines(w, "shares", &(const struct chart_scale){"%", 10}, &share, 1, count);
+    chart_write_lines(w, "times", &(const struct chart_scale){"ms", 1}, times, ARRAY_LEN(times),
+                      count);
+}
+
+/* The charts, and what holds for the period as a whole. */
 static void write_calls(struct web_request *request, struct json_writer *w,
                         const struct overview_stats *stats)
 {
     struct chart_column columns[CHART_COLUMNS_MAX] = {0};
-    struct tally_sum all = {0};
+    struct tally_sum all = {0}, steps[CHART_COLUMNS_MAX] = {0};
     int64_t step_us = stats->range.step_s * 1000000;
     size_t count = (size_t)(periods[stats->period].hours * 3600 / (uint64_t)stats->range.step_s);
     ASSERT(count <= CHART_COLUMNS_MAX);
@@ -161,15 +186,14 @@ static void write_calls(struct web_request *request, struct json_writer *w,
         int64_t at = (sum->at - stats->range.since) / step_us;
         /* Rows of a node whose clock is ahead belong to the last column. */
         size_t column = at < 0 ? 0 : at < (int64_t)count ? (size_t)at : count - 1;
-        columns[column].ok += sum->succeeded;
-        columns[column].bad += sum->failed;
-        columns[column].warn += sum->blocked;
-        all.succeeded += sum->succeeded;
-        all.failed += sum->failed;
-        for (size_t j = 0; j < TALLY_BUCKETS; j++)
-            all.buckets[j] += sum->buckets[j];
+        add_up(&steps[column], sum);
+        add_up(&all, sum);
     }
+    for (size_t i = 0; i < count; i++)
+        columns[i] = (struct chart_column){columns[i].at, steps[i].succeeded, steps[i].failed,
+                                           steps[i].blocked};
     chart_write(w, "chart", columns, count, stats->range.step_s);
+    write_lines(w, steps, count);
     write_failed(request, w, &all);
     write_ms(request, w, "p50", &all, 50);
     write_ms(request, w, "p95", &all, 95);

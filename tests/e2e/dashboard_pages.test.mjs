@@ -340,7 +340,16 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   assert.equal(await chart.locator('.hit').count(), 24);
   assert.match(await chart.locator('.hit').last().locator('title').textContent(), /UTC: 1,200 succeeded, 30 failed, 8 blocked$/);
   assert.match(await visit.page.locator('.kpi').innerText(), /^3,714\s+2\.4 % of those tried failed; half took under \d+ ms, 95 % under \d+ ms$/);
-  assert.deepEqual(await visit.page.locator('.plot .y span').allTextContents(), ['2,000', '1,000', '0']);
+  assert.deepEqual(await visit.page.locator('.plot').first().locator('.y span').allTextContents(), ['2,000', '1,000', '0']);
+  // the failed share of those that were tried, and the times, as lines: three hours, all alike
+  const lines = visit.page.locator('#executions figure');
+  assert.deepEqual((await lines.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim()), ['Failed, of those tried 4 % 2 % 0', 'half took under, 95 % under 200 ms 100 ms 0']);
+  const points = async (i) => (await visit.page.locator('#executions .line').nth(i).getAttribute('d')).split(/[ML]/).slice(1).map((one) => one.split(' ').map(parseFloat));
+  for (const [i, low, high] of [[0, 390, 400], [1, 300, 500], [2, 200, 300]]) {
+    const found = await points(i);
+    assert.deepEqual(found.map(([x]) => x), [430, 450, 470], `line ${i}`);
+    for (const [, y] of found) assert.ok(y >= low && y <= high, `line ${i}: ${y}`);
+  }
   const fails = visit.page.locator('#fails tbody tr');
   assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ')), ['Gmail: Send a message timeout 90 failed', 'Notion: Create a page policy_blocked 21 blocked', 'No app of that name integration_not_found 3 blocked']);
   assert.match((await visit.page.locator('#by-app tbody tr').first().innerText()).replace(/\s+/g, ' '), /^Gmail 3,690 2\.4 % \d+ ms$/);

@@ -159,6 +159,49 @@ static void test_a_day_as_the_page_has_it(void **state)
     assert_int_equal(markup_check(markup_find(set, SLICE("chart"))->data, chart, &err), OK);
 }
 
+static const struct json *lines_of(const struct chart_scale *scale, const struct chart_line *lines,
+                                   size_t line_count, size_t count)
+{
+    struct json_writer w;
+    buf_clear(&out);
+    json_begin(&w, &out);
+    json_open(&w, '{');
+    chart_write_lines(&w, "lines", scale, lines, line_count, count);
+    json_close(&w, '}');
+    assert_true(buf_is_ok(&out));
+    return json_get(json_parse(&arena, buf_slice(&out), &json_limits_request, NULL),
+                    SLICE("lines"));
+}
+
+static void test_lines_have_gaps_and_one_scale(void **state)
+{
+    static const struct chart_scale tenths = {"%", 10}, ms = {"ms", 1};
+    const struct chart_line share = {"bad", {0, 15, CHART_GAP, 20, CHART_GAP, 11}};
+    const struct chart_line times[] = {{"ok", {500, CHART_GAP}}, {"", {1500, CHART_GAP}}};
+    const struct chart_line none = {"ok", {CHART_GAP, CHART_GAP}}, zero = {"ok", {0}};
+    const struct chart_line huge = {"ok", {INT64_MAX, 0}};
+    struct err err;
+    (void)state;
+    const struct json *lines = lines_of(&tenths, &share, 1, 6);
+    check_text(lines, "edge", "2 %");
+    check_text(lines, "half", "1 %");
+    const struct json *line = json_at(json_get(lines, SLICE("lines")), 0);
+    check_text(line, "kind", "bad");
+    check_text(line, "path", "M10 1000h0L30 250M70 0h0M110 450h0");
+    const struct markup_set *set =
+        markup_load(&arena, slice_of(embed_markup[0].data, embed_markup[0].len), &err);
+    assert_non_null(set);
+    assert_int_equal(markup_check(markup_find(set, SLICE("chart_lines"))->data, lines, &err), OK);
+    lines = lines_of(&ms, times, 2, 2);
+    check_text(lines, "edge", "2,000 ms");
+    check_text(json_at(json_get(lines, SLICE("lines")), 0), "path", "M10 750h0");
+    check_text(json_at(json_get(lines, SLICE("lines")), 1), "path", "M10 250h0");
+    assert_int_equal(lines_of(&ms, &none, 1, 2)->type, JSON_NULL);
+    check_text(lines_of(&ms, &zero, 1, 1), "edge", "2 ms");
+    check_text(json_at(json_get(lines_of(&ms, &huge, 1, 2), SLICE("lines")), 0), "path",
+               "M10 0h0L30 1000");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_column, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_small_and_huge_values_stay_in_the_picture, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_lines_have_gaps_and_one_scale, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_day_as_the_page_has_it, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
