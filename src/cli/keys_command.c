@@ -2,7 +2,6 @@
  * sluice keys: API keys of accounts, and the master keys that seal credentials.
  */
 #include "base/clock.h"
-#include "base/ip.h"
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -11,7 +10,7 @@
 #include "tls/tls.h"
 #include "vault/key.h"
 
-enum { MASTER_KEY_BYTES_MAX = 256, LIFE_DAYS_MAX = 3650, ADDRESSES_BYTES_MAX = 3000 };
+enum { MASTER_KEY_BYTES_MAX = 256, LIFE_DAYS_MAX = 3650 };
 
 /* Of keys roll. */
 #define OVERLAP "24h"
@@ -44,29 +43,6 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
     return OK;
 }
 
-/* "10.0.0.0/8,2001:db8::1" into the key, as words. All of it is checked here: a server refuses a
- * key from everywhere if it understands no entry of the list. */
-static int read_addresses(slice list, struct arena *arena, struct api_key *key, struct err *err)
-{
-    struct ip_network network;
-    size_t count = 0;
-    slice words = arena_dup(arena, list);
-    if (list.len > ADDRESSES_BYTES_MAX)
-        return err_set(err, ERR_LIMIT, "allow-address has at most %d characters",
-                       ADDRESSES_BYTES_MAX);
-    while (list.ptr) {
-        if (ip_network_parse(slice_split(&list, ','), &network, err) != OK)
-            return err_prefix(err, "allow-address");
-        if (++count > API_KEY_ADDRESSES_MAX)
-            return err_set(err, ERR_LIMIT, "a key has at most %d addresses", API_KEY_ADDRESSES_MAX);
-    }
-    for (char *c = (char *)(uintptr_t)words.ptr; c && *c; c++)
-        if (*c == ',')
-            *c = ' ';
-    key->addresses = words;
-    return words.ptr ? OK : err_set(err, ERR_NOMEM, "out of memory");
-}
-
 /* Into the key: name, scopes (all by default), addresses, expiry. */
 static int read_options(struct session *session, const struct command_call *call,
                         struct api_key *key)
@@ -81,8 +57,9 @@ static int read_options(struct session *session, const struct command_call *call
         return (int)err->code;
     if (scopes.ptr && scopes_parse(scopes, &key->scopes, err) != OK)
         return (int)err->code;
-    if (addresses.ptr && read_addresses(addresses, &session->arena, key, err) != OK)
-        return (int)err->code;
+    if (addresses.ptr &&
+        vault_key_addresses(addresses, &session->arena, &key->addresses, err) != OK)
+        return err_prefix(err, "allow-address");
     return read_expiry(command_option(call, "expires"), &key->expires_at, err);
 }
 

@@ -7,9 +7,10 @@
 
 #include "base/ascii.h"
 #include "base/encode.h"
+#include "base/ip.h"
 #include "base/mem.h"
 
-enum { KEY_RANDOM_LEN = 32, KEY_MARK_LEN = 3 };
+enum { KEY_RANDOM_LEN = 32, KEY_MARK_LEN = 3, ADDRESSES_BYTES_MAX = 3000 };
 
 void vault_sha256(slice bytes, uint8_t hash[32])
 {
@@ -47,4 +48,34 @@ void vault_key_new(struct vault_key *key)
     mem_wipe(random, sizeof(random));
     bool is_key = vault_key_hash(slice_of(key->text, VAULT_KEY_LEN), key->hash);
     ASSERT(is_key);
+}
+
+int vault_key_addresses(slice list, struct arena *arena, slice *words, struct err *err)
+{
+    struct ip_network network;
+    struct buf out;
+    size_t count = 0;
+    if (list.len > ADDRESSES_BYTES_MAX)
+        return err_set(err, ERR_LIMIT, "a list of addresses has at most %d characters",
+                       ADDRESSES_BYTES_MAX);
+    buf_init(&out, ADDRESSES_BYTES_MAX);
+    int status = OK;
+    while (status == OK && list.ptr) {
+        slice entry = slice_trim(slice_split(&list, ','));
+        do {
+            slice word = slice_split(&entry, ' ');
+            if (word.len == 0 && entry.ptr)
+                continue; /* one of several spaces */
+            status = ++count > API_KEY_ADDRESSES_MAX
+                         ? err_set(err, ERR_LIMIT, "a key has at most %d addresses",
+                                   API_KEY_ADDRESSES_MAX)
+                         : ip_network_parse(word, &network, err);
+            buf_append(&out, count > 1 ? SLICE(" ") : SLICE(""));
+            buf_append(&out, word);
+        } while (status == OK && entry.ptr);
+    }
+    *words = arena_take(arena, &out);
+    if (status == OK && !words->ptr)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    return status;
 }

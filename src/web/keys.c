@@ -36,7 +36,7 @@ enum { NAME_CHARACTERS_MAX = 200, ONCE_KEY = 'k', ONCE_KEY_LEN = 1 + 16 + VAULT_
 static const int64_t reveal_us = 10 * 60 * 1000000LL;
 static const int64_t us_per_day = 86400LL * 1000000;
 
-/* ---- the list ---- */
+/* ---- the list, and the form of a new key ---- */
 
 static const char *state_of(const struct api_key *key)
 {
@@ -87,6 +87,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     write_new_key(request, w);
     json_member_str(w, "name", web_field(request, "name"));
     json_member_str(w, "expires", web_field(request, "expires"));
+    json_member_str(w, "addresses", web_field(request, "addresses"));
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
@@ -109,18 +110,18 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* problem: what is wrong with the form; the keys are left out then. */
-static enum op_result reply_keys(struct web_request *request, slice problem,
-                                 const struct api_key *keys, size_t count)
+/* problem: what is wrong with the form; SLICE_NONE: nothing yet. */
+static enum op_result reply_form(struct web_request *request, slice problem)
 {
     struct json_writer *w = view_begin(request);
     json_member_str(w, "problem", problem);
     write_key_form(request, w);
-    json_member_open(w, "keys", '[');
-    for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
-        write_key(request, &keys[i], w);
-    json_close(w, ']');
-    return web_reply_view(request, problem.ptr ? 400 : 200, "keys");
+    return web_reply_view(request, problem.ptr ? 400 : 200, "key_form");
+}
+
+enum op_result web_key_form(struct web_request *request)
+{
+    return reply_form(request, SLICE_NONE);
 }
 
 static enum op_result finish_keys_page(struct web_request *request)
@@ -130,7 +131,12 @@ static enum op_result finish_keys_page(struct web_request *request)
     int status = store_api_key_list_result(&request->query, &keys, &count);
     if (status != OK)
         return web_reply_database(request, status);
-    return reply_keys(request, SLICE_NONE, keys, count);
+    struct json_writer *w = view_begin(request);
+    json_member_open(w, "keys", '[');
+    for (size_t i = count; i-- > 0;) /* the query's order is oldest first */
+        write_key(request, &keys[i], w);
+    json_close(w, ']');
+    return web_reply_view(request, 200, "keys");
 }
 
 enum op_result web_keys(struct web_request *request)
@@ -153,11 +159,6 @@ static void on_create_end(struct web_request *request)
     ASSERT(it->text.len == VAULT_KEY_LEN);
     /* The reply has been written; the arena's copy of the key's text is wiped. */
     mem_wipe((char *)(uintptr_t)it->text.ptr, it->text.len);
-}
-
-static enum op_result refuse_key(struct web_request *request, slice problem)
-{
-    return reply_keys(request, problem, NULL, 0);
 }
 
 static bool read_expiry(struct web_request *request, int64_t *expires_at)
@@ -237,20 +238,25 @@ enum op_result web_key_create(struct web_request *request)
             key->scopes |= (uint32_t)choices[i].scope;
     key->name = web_field(request, "name");
     if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
-        return refuse_key(request,
+        return reply_form(request,
                           SLICE("A key needs a name of at most 200 characters, on one line."));
     if (key->scopes == 0 || !web_may(request, key->scopes))
-        return refuse_key(request,
+        return reply_form(request,
                           SLICE("Choose at least one scope, of those that your own key has."));
     if (!read_expiry(request, &key->expires_at))
-        return refuse_key(request, SLICE("Choose when the key expires."));
+        return reply_form(request, SLICE("Choose when the key expires."));
+    slice addresses = web_field(request, "addresses");
+    struct err err;
+    if (addresses.len > 0 &&
+        vault_key_addresses(addresses, &request->op.arena, &key->addresses, &err) != OK)
+        return reply_form(request, arena_printf(&request->op.arena, "Addresses: %s.", err.text));
     if (request->check.grant.is_bound)
-        return refuse_key(request,
+        return reply_form(request,
                           SLICE("Your own key is bound to addresses, which a key made here "
                                 "would not be. Use `sluice keys create`."));
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
-        return refuse_key(request,
+        return reply_form(request,
                           SLICE("This form is too old, or from another session; no key was "
                                 "created. Check it and press the button again."));
     request->state = it;

@@ -85,6 +85,6 @@ web_step web_connect_link, web_connect_link_take;
 /* question.c */
 web_step web_key_revoke_ask, web_connection_delete_ask, web_flow_cancel_ask;
 /* keys.c */
-web_step web_keys, web_key_create, web_key_revoke;
+web_step web_keys, web_key_form, web_key_create, web_key_revoke;
 
 #endif

@@ -276,7 +276,7 @@ test('keys: shown once, marked, revoked at once; none has more scopes than its m
   const pages = await signedIn(two);
   const list = await pages.go('/keys');
   assert.match(list.text, /you are signed in with it/);
-  const made = await pages.press(list, 'Create the key', { name: HOSTILE, 'scope.read': 'yes', expires: '30' });
+  const made = await pages.press(await pages.go('/keys/new'), 'Create the key', { name: HOSTILE, 'scope.read': 'yes', expires: '30' });
   assert.equal(made.status, 201, made.text);
   const key = made.text.match(/sk_[\w-]{43}/)[0];
   assert.equal((await server.call(key, 'GET', '/api/integrations')).status, 200);
@@ -290,12 +290,12 @@ test('keys: shown once, marked, revoked at once; none has more scopes than its m
   for (const kind of ['created', 'revoked']) assert.equal(await events(two, `key.${kind}`), kind === 'created' ? 2 : 1);
 
   const limited = await signedIn({ key: await stack.key(two.id, ['--scopes', 'read,admin']) });
-  const form = formsOf((await limited.go('/keys')).text).find((each) => each.action === '/keys');
+  const form = formsOf((await limited.go('/keys/new')).text).find((each) => each.action === '/keys/new');
   assert.ok(!form.names.includes('scope.execute'));
   const fields = { csrf: form.fields.csrf, name: 'more', 'scope.execute': 'yes', expires: 'never' };
-  assert.equal((await limited.ask('/keys', { method: 'POST', fields })).status, 400);
+  assert.equal((await limited.ask('/keys/new', { method: 'POST', fields })).status, 400);
   const stranger = await signedIn(one);
-  const csrf = formsOf((await stranger.go('/keys')).text).find((each) => each.action === '/keys').fields.csrf;
+  const csrf = formsOf((await stranger.go('/keys/new')).text).find((each) => each.action === '/keys/new').fields.csrf;
   assert.equal((await stranger.ask(question.path, { method: 'POST', fields: { csrf } })).status, 404);
   assert.equal((await stranger.ask(question.path)).status, 404);
   assert.equal((await pages.go('/keys')).status, 200);
@@ -360,7 +360,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
   thief.cookies.set('sluice', value);
   for (const each of ['/', '/integrations', '/integrations/probe', `/connections/${own}`, '/flows', '/executions', '/keys'])
     for (const pages of [person, thief]) assert.match((await pages.go(each)).path, /^\/sign-in/, each);
-  for (const each of [`/connections/${own}/label`, `/connections/${own}/delete`, `/connections/${own}/test`, `/connections/${own}/default`, '/integrations/probe/connect', '/keys']) {
+  for (const each of [`/connections/${own}/label`, `/connections/${own}/delete`, `/connections/${own}/test`, `/connections/${own}/default`, '/integrations/probe/connect', '/keys/new']) {
     const fields = { csrf: form.fields.csrf, label: 'mine now', connection: own, token: GOOD };
     for (const pages of [person, thief]) assert.equal((await pages.ask(each, { method: 'POST', fields })).status, 401, each);
   }

@@ -23,7 +23,7 @@ after(async () => {
     const elsewhere = [dashboard.oidc.url, 'https://fonts.googleapis.com:443'];
     for (const [i, token] of dashboard.tokens.entries()) secrets[`token ${i}`] = token;
     // the page that shows a new key is the answer to its form, and no other
-    const shown = (one, name) => name.startsWith('new key') && one.method === 'POST' && one.url.endsWith('/keys');
+    const shown = (one, name) => name.startsWith('new key') && one.method === 'POST' && one.url.endsWith('/keys/new');
     dashboard.judge(secrets, { elsewhere, shown });
   } finally {
     await dashboard?.stop();
@@ -95,6 +95,7 @@ async function connectProbe(visit, account) {
 // Shown once, works, is revoked, is refused: by the API and as a session.
 async function makeKey(visit, how) {
   await visit.goto('/keys');
+  await visit.press('New key');
   await visit.page.getByLabel('Name', { exact: true }).fill(`for ${how}`);
   await visit.page.getByRole('checkbox', { name: /^read/ }).check();
   await visit.press('Create the key');

@@ -260,7 +260,7 @@ for (const [how, options] of WAYS)
     assert.equal(await flows(), 1);
 
     const name = `double ${how}`;
-    await visit.goto('/keys');
+    await visit.goto('/keys/new');
     await visit.page.getByLabel('Name', { exact: true }).fill(name);
     await visit.page.getByRole('checkbox', { name: /^read/ }).check();
     posts.length = 0;
@@ -361,13 +361,13 @@ for (const [how, options] of WAYS)
 
     // a key that is to be made
     const name = `kept ${how}`;
-    await visit.goto('/keys');
+    await visit.goto('/keys/new');
     await visit.page.getByLabel('Name', { exact: true }).fill(name);
     for (const scope of [/^read/, /^approve/]) await visit.page.getByRole('checkbox', { name: scope }).check();
     await visit.page.getByLabel('Expires after').selectOption('one year');
     await ends();
     await visit.press('Create the key');
-    await comesBack(visit, '/keys');
+    await comesBack(visit, '/keys/new');
     assert.deepEqual(await Promise.all(['name', 'expires'].map(value)), [name, '365']);
     assert.deepEqual(await visit.page.locator('main [type=checkbox]:checked').evaluateAll((all) => all.map((one) => one.name)), ['scope.read', 'scope.approve']);
     assert.equal(await keysNamed(name), 0);

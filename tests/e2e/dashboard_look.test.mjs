@@ -87,7 +87,7 @@ test('each class and variable of the style sheet is used by a page, and what the
 
 // A form of ours with nothing filled in: the page that says no.
 async function post(visit, path) {
-  await visit.goto('/keys');
+  await visit.goto('/keys/new');
   await Promise.all([
     visit.page.waitForNavigation(),
     visit.page.evaluate((action) => {
@@ -133,7 +133,7 @@ for (const colorScheme of ['light', 'dark'])
     for (const path of [
       '/', '/?notice=connected', '/audit', '/audit?kind=flow&period=1h', '/approvals', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', ...flows,
       '/executions', '/executions?status=failed', '/executions?app=gmail&status=blocked', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-      '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
+      '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
       ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
     ]) {
       // beside the navigation in light, below it on a phone in dark: each is checked as it stands
@@ -145,7 +145,7 @@ for (const colorScheme of ['light', 'dark'])
       await visit.page.setViewportSize(second);
       await check(visit);
     }
-    await visit.goto('/keys');
+    await visit.goto('/keys/new');
     await visit.page.getByLabel('Name', { exact: true }).fill(`seen in ${colorScheme}`);
     await visit.page.getByRole('checkbox', { name: /^read/ }).check();
     await visit.press('Create the key');
@@ -242,9 +242,9 @@ test('pages come compressed to whom takes that; not those that another site aske
   assert.equal((await ask('/', { 'sec-fetch-site': 'none' })).how, 'gzip');
   const link = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'probe' });
   assert.equal((await ask(new URL(link.json.url).pathname)).how, null);
-  const keys = await ask('/keys');
+  const keys = await ask('/keys/new');
   const [csrf, once] = ['csrf', 'once'].map((name) => keys.text.match(new RegExp(`name="${name}" value="([^"]+)"`))[1]);
-  const made = await ask('/keys', { origin: dashboard.base }, { method: 'POST', body: new URLSearchParams({ csrf, once, name: 'plain', 'scope.read': 'yes', expires: '30' }) });
+  const made = await ask('/keys/new', { origin: dashboard.base }, { method: 'POST', body: new URLSearchParams({ csrf, once, name: 'plain', 'scope.read': 'yes', expires: '30' }) });
   assert.match(made.text, /sk_[\w-]{43}/);
   assert.equal(made.how, null);
   const stop = new AbortController();

@@ -305,6 +305,46 @@ test('API keys: scopes in words, last use, and a question before one is revoked'
   await visit.end();
 });
 
+for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { javaScriptEnabled: false }]])
+  test(`a new key: a page of its own, a name and scopes first, from certain addresses alone; ${how}`, async () => {
+    const own = await dashboard.account(`new key ${how}`, { apps: [] });
+    const visit = await dashboard.signIn(own, options);
+    const keys = async () => JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json'])).length;
+    await visit.goto('/keys');
+    await visit.press('New key');
+    assert.equal(new URL(visit.page.url()).pathname, '/keys/new');
+    await visit.press('Create none');
+    assert.equal(new URL(visit.page.url()).pathname, '/keys');
+    const make = async (name, scopes, addresses) => {
+      await visit.goto('/keys/new');
+      await visit.page.getByLabel('Name', { exact: true }).fill(name);
+      for (const scope of scopes) await visit.page.getByRole('checkbox', { name: scope }).check();
+      await visit.page.getByLabel('Only from these addresses').fill(addresses);
+      await visit.press('Create the key');
+    };
+    // no scope, or no address: nothing is made, and what was typed is still there
+    await make('none', [], '');
+    await visit.sees('Choose at least one scope');
+    await make('none', [/^read/], '10.1.2.3/16 <b>');
+    await visit.sees('Addresses: the network "10.1.2.3/16" has bits set behind its prefix.');
+    assert.equal(await visit.page.getByLabel('Only from these addresses').inputValue(), '10.1.2.3/16 <b>');
+    assert.equal(await visit.page.getByRole('checkbox', { name: /^read/ }).isChecked(), true);
+    assert.equal(await keys(), 1);
+    const ask = async (addresses) => {
+      await make('bound', [/^read/], addresses);
+      assert.equal(await visit.title(), 'The new key');
+      const key = (await visit.page.locator('#new-key').innerText()).trim();
+      return (await dashboard.call({ key }, 'GET', '/api/integrations?page_size=1')).status;
+    };
+    assert.equal(await ask('10.1.0.0/16, 2001:db8::1'), 403);
+    assert.equal(await ask('127.0.0.0/8 ::1'), 200);
+    assert.equal(await ask(''), 200);
+    assert.equal(await keys(), 4);
+    await visit.goto('/keys');
+    await visit.sees('only from 10.1.0.0/16 2001:db8::1');
+    await visit.end();
+  });
+
 test('apps: the connected ones first, and by a search with the actions that it found', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
   await visit.press('Apps');

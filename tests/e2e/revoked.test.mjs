@@ -96,9 +96,10 @@ test('a key that is bound to addresses is refused from others, behind a trusted 
   assert.equal(page.status, 200);
   assert.match(page.text, /192\.0\.2\.0\/24 2001:db8::1/);
   assert.equal((await pages.ask('/keys')).location, '/sign-in?next=%2Fkeys');
-  const once = Object.fromEntries([...page.text.matchAll(/name="(csrf|once)" value="([^"]*)"/g)].map(([, name, value]) => [name, value]));
+  const blank = await pages.ask('/keys/new', { headers });
+  const once = Object.fromEntries([...blank.text.matchAll(/name="(csrf|once)" value="([^"]*)"/g)].map(([, name, value]) => [name, value]));
   const fields = { ...once, name: 'free', expires: '30', 'scope.read': 'yes' };
-  const created = await pages.ask('/keys', { method: 'POST', fields, headers: { ...headers, Origin: servers[0].base } });
+  const created = await pages.ask('/keys/new', { method: 'POST', fields, headers: { ...headers, Origin: servers[0].base } });
   assert.equal(created.status, 400);
   assert.match(created.text, /Your own key is bound to addresses/);
 });

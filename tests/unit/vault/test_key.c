@@ -84,13 +84,42 @@ static void test_scopes(void **state)
     assert_string_equal(scope_name(SCOPE_APPROVE), "approve");
 }
 
+static void test_addresses(void **state)
+{
+    static const char *const bad[] = {
+        "", ",", "10.0.0.0/8,", "10.1.2.3/16", "localhost", "::1;10.0.0.1", "10.0.0.1 x"};
+    struct arena arena;
+    struct err err;
+    struct buf many;
+    slice words;
+    (void)state;
+    arena_init(&arena, 64 * 1024);
+    assert_int_equal(
+        vault_key_addresses(SLICE("10.1.0.0/16,  ::1 192.0.2.7 , fd00::/8"), &arena, &words, &err),
+        OK);
+    assert_true(slice_eq(words, SLICE("10.1.0.0/16 ::1 192.0.2.7 fd00::/8")));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        if (vault_key_addresses(slice_cstr(bad[i]), &arena, &words, &err) == OK)
+            fail_msg("\"%s\" is taken", bad[i]);
+    buf_init(&many, 4096);
+    for (size_t i = 0; i < API_KEY_ADDRESSES_MAX; i++)
+        buf_append_cstr(&many, i > 0 ? ",::1" : "::1");
+    assert_int_equal(vault_key_addresses(buf_slice(&many), &arena, &words, &err), OK);
+    buf_append_cstr(&many, ",::1");
+    assert_int_equal(vault_key_addresses(buf_slice(&many), &arena, &words, &err), ERR_LIMIT);
+    while (many.len <= 3000)
+        buf_append_cstr(&many, ",::1");
+    assert_int_equal(vault_key_addresses(buf_slice(&many), &arena, &words, &err), ERR_LIMIT);
+    buf_deinit(&many);
+    arena_deinit(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_new_keys),
-        cmocka_unit_test(test_what_is_no_key),
-        cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_sha256),         cmocka_unit_test(test_new_keys),
+        cmocka_unit_test(test_what_is_no_key), cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_addresses),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return failed ? failed : mem_live_blocks() != 0;
