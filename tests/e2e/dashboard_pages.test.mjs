@@ -382,7 +382,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   assert.match(await visit.page.locator('.kpi').innerText(), /^3,714\s+2\.4 % of those tried failed; half took under \d+ ms, 95 % under \d+ ms$/);
   assert.deepEqual(await visit.page.locator('.plot').first().locator('.y span').allTextContents(), ['2,000', '1,000', '0']);
   // the failed share of those that were tried, and the times, as lines: three hours, all alike
-  const lines = visit.page.locator('#executions figure');
+  const lines = visit.page.locator('#executions .cols > div');
   assert.deepEqual((await lines.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim()), ['Failed, of those tried 4 % 2 % 0', 'half took under, 95 % under 200 ms 100 ms 0']);
   const points = async (i) => (await visit.page.locator('#executions .line').nth(i).getAttribute('d')).split(/[ML]/).slice(1).map((one) => one.split(' ').map(parseFloat));
   for (const [i, low, high] of [[0, 390, 400], [1, 300, 500], [2, 200, 300]]) {
