@@ -111,7 +111,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
 }
 
 /* problem: what is wrong with the form; SLICE_NONE: nothing yet. */
-static enum op_result reply_form(struct web_request *request, slice problem)
+static enum op_result reply_key_form(struct web_request *request, slice problem)
 {
     struct json_writer *w = view_begin(request);
     json_member_str(w, "problem", problem);
@@ -121,7 +121,7 @@ static enum op_result reply_form(struct web_request *request, slice problem)
 
 enum op_result web_key_form(struct web_request *request)
 {
-    return reply_form(request, SLICE_NONE);
+    return reply_key_form(request, SLICE_NONE);
 }
 
 static enum op_result finish_keys_page(struct web_request *request)
@@ -238,27 +238,28 @@ enum op_result web_key_create(struct web_request *request)
             key->scopes |= (uint32_t)choices[i].scope;
     key->name = web_field(request, "name");
     if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
-        return reply_form(request,
-                          SLICE("A key needs a name of at most 200 characters, on one line."));
+        return reply_key_form(request,
+                              SLICE("A key needs a name of at most 200 characters, on one line."));
     if (key->scopes == 0 || !web_may(request, key->scopes))
-        return reply_form(request,
-                          SLICE("Choose at least one scope, of those that your own key has."));
+        return reply_key_form(request,
+                              SLICE("Choose at least one scope, of those that your own key has."));
     if (!read_expiry(request, &key->expires_at))
-        return reply_form(request, SLICE("Choose when the key expires."));
+        return reply_key_form(request, SLICE("Choose when the key expires."));
     slice addresses = web_field(request, "addresses");
     struct err err;
     if (addresses.len > 0 &&
         vault_key_addresses(addresses, &request->op.arena, &key->addresses, &err) != OK)
-        return reply_form(request, arena_printf(&request->op.arena, "Addresses: %s.", err.text));
+        return reply_key_form(request,
+                              arena_printf(&request->op.arena, "Addresses: %s.", err.text));
     if (request->check.grant.is_bound)
-        return reply_form(request,
-                          SLICE("Your own key is bound to addresses, which a key made here "
-                                "would not be. Use `sluice keys create`."));
+        return reply_key_form(request,
+                              SLICE("Your own key is bound to addresses, which a key made here "
+                                    "would not be. Use `sluice keys create`."));
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
-        return reply_form(request,
-                          SLICE("This form is too old, or from another session; no key was "
-                                "created. Check it and press the button again."));
+        return reply_key_form(request,
+                              SLICE("This form is too old, or from another session; no key was "
+                                    "created. Check it and press the button again."));
     request->state = it;
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
