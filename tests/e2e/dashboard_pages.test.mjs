@@ -1,8 +1,10 @@
 // What each page of the dashboard is for: the frame says where one is and what waits, a decision says
 // as whom, what, how grave, who asked and until when.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
@@ -574,6 +576,16 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
   const [{ key }] = rows;
   await visit.press(key);
   assert.equal(new URL(visit.page.url()).hash, `#step-${key}`);
+  await visit.end();
+});
+
+test('a flow: the request that its page shows works as it stands', async () => {
+  const visit = await dashboard.signIn(account);
+  const id = await dashboard.startTasks(account);
+  await visit.goto(`/flows/${id}`);
+  const command = await visit.page.getByRole('region', { name: 'By the interface' }).locator('code').textContent();
+  const { stdout } = await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: account.key } });
+  assert.equal(JSON.parse(stdout).flow?.id, id, `${command}\n${stdout}`);
   await visit.end();
 });
 
