@@ -23,7 +23,7 @@ const forms = {
 };
 
 // `server` waits as long as is needed for a turn, and tries a circuit again soon; `strict` does neither.
-let stack, provider, server, strict, a, b, answer;
+let stack, provider, server, strict, a, b, c, answer;
 
 function on(request, reply, url) {
   const form = forms[url.pathname.slice(1)];
@@ -66,6 +66,7 @@ before(async () => {
   stack.catalog = catalog;
   a = await stack.account('limits a', { apps: [] });
   b = await stack.account('limits b', { apps: [] });
+  c = await stack.account('limits c', { apps: [] }); // whose circuit opens for a minute on both servers
   [server, strict] = await Promise.all([serve(), serve(['--limit-wait', '2s', '--circuit-open', '1m'])]);
 });
 after(async () => {
@@ -243,19 +244,19 @@ const shakyGauge = 'sluice_circuit_open{origin="https://shaky.example.com"}';
 
 test('an origin that keeps failing an account is left alone by it', async () => {
   answer = status(500);
-  const failed = await times(CIRCUIT_VOLUME, () => run(a, 'shaky', 'read', strict));
+  const failed = await times(CIRCUIT_VOLUME, () => run(c, 'shaky', 'read', strict));
   assert.deepEqual([...new Set(failed.map((reply) => reply.status))], [500]);
   const before = seen();
-  const refused = await run(a, 'shaky', 'read', strict);
+  const refused = await run(c, 'shaky', 'read', strict);
   assertBlocked(refused, 'execution_failed', OPEN_S_MAX);
   assert.match(refused.json.message, /of this account to https:\/\/shaky\.example\.com/);
-  const tool = await strict.call(a.key, 'POST', '/api/tools/shaky_read/execute', { arguments: {} });
+  const tool = await strict.call(c.key, 'POST', '/api/tools/shaky_read/execute', { arguments: {} });
   assert.deepEqual([tool.status, tool.json.error.type, tool.json.error.code, tool.json.error.retryable],
     [409, 'provider', 'circuit_open', true]);
   assert.ok(Number(tool.headers.get('retry-after')) >= 1);
   assert.equal(seen(), before);
   assert.equal(await metric(shakyGauge, strict), 1); /* the only account that tried it */
-  assert.equal((await run(a, 'steady', 'read', strict)).status, 500); /* the same provider by another name: its own circuit */
+  assert.equal((await run(c, 'steady', 'read', strict)).status, 500); /* the same provider by another name: its own circuit */
   answer = ok;
   assert.equal((await run(b, 'shaky', 'read', strict)).status, 200); /* its calls alone decide for it */
   assert.equal(await metric(shakyGauge, strict), 0);
