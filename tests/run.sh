@@ -9,8 +9,8 @@
 # skip). What was measured is shown, too: lines that begin with "figure: ".
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
-# lint, unit, fuzz, docs and e2e run TEST_JOBS at a time (one more than there are processors, since
-# they wait half of the time); integration one by one, and so e2e tests that say "// Alone:" and why,
+# lint, unit, fuzz, docs and e2e run TEST_JOBS at a time (two more than there are processors, since
+# they wait for most of the time); integration one by one, and so e2e tests that say "// Alone:" and why,
 # because they measure. TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes,
 # so that only what hangs is ended). TEST_AGAIN (0): where at most so many programs failed, each is run
 # once more by itself at the end, and that run counts; why it failed first is told.
@@ -195,7 +195,7 @@ main()
     # A second make may write the list anew while this one runs.
     cp "$list" "$results/list"
     list=$results/list
-    local jobs=${TEST_JOBS:-$(($(nproc) + 1))}
+    local jobs=${TEST_JOBS:-$(($(nproc) + 2))}
     run_kinds "$jobs" "$results" '^(lint|unit|fuzz|docs)$'
     run_kinds 1 "$results" '^integration$'
     run_e2e "$jobs" "$results" no
