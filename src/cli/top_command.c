@@ -152,7 +152,8 @@ static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
     return count;
 }
 
-/* Calls that failed are those without a 2xx, and those without a reply. */
+/* Calls that failed are those without a 2xx, and those without a reply. A run is an execution, of
+ * which a call is a part: what its limits and the database took is in it, too. */
 static void put_apps(struct top *top)
 {
     struct app apps[APPS_MAX];
@@ -169,6 +170,9 @@ static void put_apps(struct top *top)
                                              slice_cstr(good_label));
         buf_printf(&top->out, "%-24.*s %8.1f/s", SLICE_ARG(apps[i].name), apps[i].calls);
         put_times(top, "sluice_provider_seconds", slice_cstr(label), 0.95);
+        put_duration(top, "runs p95",
+                     samples_quantile(&top->now, &top->before, "sluice_execution_seconds",
+                                      slice_cstr(label), 0.95));
         buf_printf(&top->out, "  failed %.1f %%\n", all > 0 ? 100 * failed / all : 0);
     }
     if (count > APPS_LISTED)

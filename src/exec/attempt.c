@@ -13,8 +13,6 @@ enum {
     TEXTS_OF_REPLY = 3,
 };
 
-static struct metric provider_seconds = METRIC_INIT(
-    "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
 static struct metric provider_calls = METRIC_INIT(
     "sluice_provider_calls_total",
     "Calls to providers by integration and result (a status class, or what went wrong).",
@@ -169,9 +167,8 @@ static void count_call(struct exec *exec)
     uint64_t took_ns = clock_mono_ns() - exec->attempt.started_ns;
     bool is_ok = exec->attempt.call.result == HTTP_CALL_OK;
     slice name = exec->integration->integration_id;
-    slice of_integration = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\""));
     exec->out.times.provider_ns += took_ns;
-    metric_observe_ns(metric_series(&provider_seconds, of_integration), took_ns);
+    app_times_count_call(app_times_of(&exec->service->app_times, exec->integration), took_ns);
     slice of_result = SLICE_JOIN(labels, SLICE("integration=\""), name, SLICE("\",result=\""),
                                  is_ok
                                      ? slice_of_u64(exec->attempt.call.status / 100, digits)

@@ -70,22 +70,8 @@ static const struct op_step steps[EXEC_STEPS] = {
 
 static struct metric executions_total = METRIC_INIT(
     "sluice_executions_total", "Executions by integration and how they ended.", METRIC_COUNTER);
-static struct metric execution_seconds = METRIC_INIT(
-    "sluice_execution_seconds", "Time of an execution from gate to answer.", METRIC_HISTOGRAM);
-static struct metric phase_seconds =
-    METRIC_INIT("sluice_execution_phase_seconds",
-                "Time of an execution by phase: gate, limits, provider, record.", METRIC_HISTOGRAM);
 static struct metric executions_active =
     METRIC_INIT("sluice_executions_active", "Executions under way.", METRIC_GAUGE);
-
-/* Looked up once: every run counts in all of them. */
-static void find_phases(struct exec_service *service)
-{
-    static const char *const labels[EXEC_PHASES] = {"phase=\"gate\"", "phase=\"limits\"",
-                                                    "phase=\"provider\"", "phase=\"record\""};
-    for (size_t i = 0; i < EXEC_PHASES; i++)
-        service->phases[i] = metric_series(&phase_seconds, slice_cstr(labels[i]));
-}
 
 struct exec_service *exec_service_new(const struct exec_config *config)
 {
@@ -94,7 +80,6 @@ struct exec_service *exec_service_new(const struct exec_config *config)
         return NULL;
     service->config = *config;
     service->self = uuid_v7();
-    find_phases(service);
     list_init(&service->all);
     list_init(&service->releases);
     map_init(&service->in_flight, config->executions_max + 1);
@@ -109,7 +94,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     };
     service->limits = limits_new(&limits);
     service->breaker = breaker_new(&config->breaker);
-    if (service->limits && service->breaker)
+    if (app_times_init(&service->app_times) == OK && service->limits && service->breaker)
         return service;
     exec_service_free(service);
     return NULL;
@@ -124,6 +109,7 @@ void exec_service_free(struct exec_service *service)
     exec_stored_deinit(&service->stored);
     unsent_deinit(&service->unsent);
     tallies_deinit(&service->tallies);
+    app_times_deinit(&service->app_times);
     limits_free(service->limits);
     breaker_free(service->breaker);
     mem_free(service);
@@ -180,16 +166,12 @@ static void count_active(struct exec *exec, bool is_active)
     metric_set(metric_series(&executions_active, SLICE_NONE), (double)inflight->count);
 }
 
-/* Replays and refusals as well: what they spend in the gate is of interest, too. */
-static void count_phases(const struct exec_service *service, struct exec_times *times,
-                         uint64_t took_ns)
+static void count_times(struct exec *exec, uint64_t took_ns)
 {
+    struct exec_times *times = &exec->out.times;
     uint64_t known_ns = times->limits_ns + times->provider_ns + times->record_ns;
     times->gate_ns = took_ns > known_ns ? took_ns - known_ns : 0;
-    metric_observe_ns(service->phases[EXEC_IN_GATE], times->gate_ns);
-    metric_observe_ns(service->phases[EXEC_IN_LIMITS], times->limits_ns);
-    metric_observe_ns(service->phases[EXEC_AT_PROVIDER], times->provider_ns);
-    metric_observe_ns(service->phases[EXEC_IN_RECORD], times->record_ns);
+    app_times_count(app_times_of(&exec->service->app_times, exec->integration), times, took_ns);
 }
 
 static void count_end(struct exec *exec)
@@ -202,8 +184,7 @@ static void count_end(struct exec *exec)
                             outcome, SLICE("\""));
     metric_add(metric_series(&executions_total, text), 1);
     uint64_t took_ns = loop_now_ns(exec->op.loop) - exec->op.started_ns;
-    metric_time(&execution_seconds, took_ns);
-    count_phases(exec->service, &exec->out.times, took_ns);
+    count_times(exec, took_ns);
     exec_trace_end(exec, took_ns);
     tallies_count(&exec->service->tallies, exec->in.account_id,
                   exec->integration ? exec->integration->integration_id : SLICE(""),

@@ -6,6 +6,7 @@
 #define EXEC_INTERNAL_H
 
 #include "base/map.h"
+#include "exec/app_times.h"
 #include "exec/build.h"
 #include "exec/circuit_news.h"
 #include "exec/concurrency.h"
@@ -24,8 +25,6 @@ enum {
     EXEC_BACKOFF_MS_MAX = 5000,
 };
 
-enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD, EXEC_PHASES };
-
 struct exec_service {
     struct exec_config config;
     struct uuid self; /* what others hear of it by */
@@ -38,7 +37,7 @@ struct exec_service {
     struct concurrency concurrency; /* all under way, by account */
     struct exec_stored_table stored;
     struct tallies tallies;
-    struct metric_series *phases[EXEC_PHASES]; /* of sluice_execution_phase_seconds */
+    struct app_times_table app_times;
 };
 
 /* What is wrong with input and files (check.c), sentences without their end; SLICE_NONE: nothing.

@@ -55,7 +55,7 @@ test('Server-Timing says where the time of a run went', async () => {
   assert.ok(slow.record > 0, JSON.stringify(slow));
   assert.deepEqual(phases(await dev.execute('gmail', 'nope', {})).provider, 0);
   const metrics = (await dev.call('GET', '/metrics')).text;
-  for (const phase of Object.keys(slow)) assert.match(metrics, new RegExp(`^sluice_execution_phase_seconds_count\\{phase="${phase}"\\} [1-9]`, 'm'));
+  for (const phase of Object.keys(slow)) assert.match(metrics, new RegExp(`^sluice_execution_phase_seconds_count\\{integration="gmail",phase="${phase}"\\} [1-9]`, 'm'));
 });
 
 test('the full tool name is an action id, too', async () => {

@@ -320,7 +320,7 @@ static void series_are_bounded(void **state)
     read_page();
     assert_int_equal(sample_count, METRIC_SERIES_MAX + 2);
     assert_true(value_of("t_requests_total", "other=true;") == 2 * 88);
-    assert_true(value_of("t_requests_total", "n=511;") == 2);
+    assert_true(value_of("t_requests_total", "n=1023;") == 2);
     assert_true(value_of("t_open", "") == 2);
     metric_deinit();
 }
