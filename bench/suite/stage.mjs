@@ -17,11 +17,12 @@ const taskParent = '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10';
 export const own = (name) => join(root, `bench/suite/scenarios/${name}.json`);
 
 export class Stage {
-  static async start(options) {
+  // more: of the stack, as isSharded
+  static async start(options, more) {
     const stage = new Stage();
     stage.options = options;
     await mkdir(options.out, { recursive: true });
-    stage.stack = await Stack.start({ postgres: { fsync: 'on' } });
+    stage.stack = await Stack.start({ postgres: { fsync: 'on' }, ...more });
     try {
       stage.account = await stage.stack.account('bench', { apps: ['gmail', 'notion'] });
       stage.server = await stage.serve();
@@ -66,7 +67,8 @@ export class Stage {
 
   // A checkpoint writes what earlier figures have left in memory, so that commits do not wait for it.
   async settle() {
-    await this.stack.cluster.sql('checkpoint');
+    const { cluster } = this.stack;
+    for (const node of cluster.names ?? [undefined]) await cluster.sql('checkpoint', 'sluice', node);
     await must('sync', []);
   }
 

@@ -21,7 +21,7 @@ async function stat(pid) {
 }
 
 // A process and its children: {pid: processor seconds}.
-async function family(pid) {
+export async function family(pid) {
   const found = new Map();
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name)) continue;
@@ -31,8 +31,8 @@ async function family(pid) {
   return found;
 }
 
-const rises = (before, after) => [...after].map(([pid, cpu_s]) => cpu_s - (before.get(pid) ?? 0));
-const sum = (values) => values.reduce((all, one) => all + one, 0);
+export const rises = (before, after) => [...after].map(([pid, cpu_s]) => cpu_s - (before.get(pid) ?? 0));
+export const sum = (values) => values.reduce((all, one) => all + one, 0);
 
 async function coresAllowed() {
   const list = /^Cpus_allowed_list:\s+(\S+)/m.exec(await readFile('/proc/self/status', 'utf8'))[1];

@@ -6,6 +6,8 @@ import { Running, freePort, must, run } from './process.mjs';
 
 const START_MS = 180_000;
 const bin = process.env.SLUICE_CITUS_BIN;
+// Citus refuses to lock a shard that is named itself, as servers name it.
+const PGOPTIONS = '--client-min-messages=warning --citus.enable_manual_changes_to_shards=on';
 
 export class CitusCluster {
   static async start(dir, settings, user) {
@@ -33,6 +35,12 @@ export class CitusCluster {
        where p.shardid = get_shard_id_for_distribution_column('sluice.connection', '${account}')`,
     );
     return this.names.find((name) => this.portOf(name) === Number(port));
+  }
+
+  // {table, node}: the shard of a table that has the account's rows, which servers name themselves.
+  async shardOf(table, account) {
+    const id = await this.sql(`select get_shard_id_for_distribution_column('sluice.${table}', '${account}')`);
+    return { table: `${table}_${id}`, node: await this.nodeOf(account) };
   }
 
   // As a worker whose standby takes its place: it dies, and its data are served at another address.
@@ -133,7 +141,7 @@ export class CitusCluster {
   psql(text, database = 'sluice', name = 'c') {
     const port = String(this.portOf(name));
     const args = ['-h', '127.0.0.1', '-p', port, '-U', 'sluice', '-d', database, '-XAtq', '-v', 'ON_ERROR_STOP=1', '-c', text];
-    return run(join(bin, 'psql'), args, { env: { PGOPTIONS: '--client-min-messages=warning' } });
+    return run(join(bin, 'psql'), args, { env: { PGOPTIONS } });
   }
 
   async sql(text, database, name) {

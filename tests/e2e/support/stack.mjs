@@ -13,7 +13,7 @@ export const sluiceBin = process.env.SLUICE_BIN;
 const providerBin = process.env.SLUICE_PROVIDER_BIN;
 const catalogDir = new URL('catalog', import.meta.url).pathname;
 const START_MS = 180_000;
-// A cluster of Citus in the place of the one PostgreSQL.
+// A cluster of Citus in the place of the one PostgreSQL, unless a stack is asked for the other.
 const isSharded = process.env.SLUICE_CITUS_BIN !== undefined;
 
 export const credentials = {
@@ -98,6 +98,11 @@ export class Cluster {
     return answer.stdout.trim();
   }
 
+  // {table, node}: where an account's rows of a table are, as psql and sql take it.
+  async shardOf(table) {
+    return { table };
+  }
+
   dump() {
     return must(join(this.bin, 'pg_dump'), ['-h', this.home, '-U', 'sluice', 'sluice']);
   }
@@ -175,21 +180,22 @@ export class Server {
 }
 
 export class Stack {
-  // options: postgres (settings of the cluster), cluster (its class), provider (false: none), tokens
+  // options: postgres (settings of the cluster), cluster (its class), isSharded, provider (false: none), tokens
   // (APP=TOKEN, that the provider takes besides its own)
   static async start(options = {}) {
     const stack = new Stack();
+    stack.isSharded = options.isSharded ?? isSharded;
     stack.dir = await makeFolder();
     stack.servers = [];
     stack.started = 0;
     try {
       // A power cut is not what these tests are about, and a disk's speed not either.
       const settings = { fsync: 'off', ...options.postgres };
-      stack.cluster = isSharded ? await CitusCluster.start(stack.dir, settings, await databaseUser()) : await (options.cluster ?? Cluster).start(stack.dir, settings);
+      stack.cluster = stack.isSharded ? await CitusCluster.start(stack.dir, settings, await databaseUser()) : await (options.cluster ?? Cluster).start(stack.dir, settings);
       if (options.provider !== false) stack.provider = await Provider.start(stack.dir, options);
       stack.masterKeyFile = join(stack.dir, 'master.key');
       await writeFile(stack.masterKeyFile, await stack.must(['keys', 'master']), { mode: 0o600 });
-      await stack.must(['migrate', ...(isSharded ? ['--citus', '--shards', '8'] : [])]);
+      await stack.must(['migrate', ...(stack.isSharded ? ['--citus', '--shards', '8'] : [])]);
     } catch (error) {
       await stack.stop();
       throw error;
@@ -246,7 +252,7 @@ export class Stack {
     }
     const process = new Running(options.bin ?? sluiceBin, [...args, ...(options.args ?? [])], {
       // the emulated provider has not the limits that manifests know of, as in `sluice dev`
-      env: { ...this.env, ...TURN_LIMITS, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...(isSharded ? { SLUICE_DATABASE_BATCH: 'sharded' } : {}), ...options.env },
+      env: { ...this.env, ...TURN_LIMITS, SLUICE_CONNECTION_LIMITS: 'off', SLUICE_DRAIN_GRACE: '0', ...(this.isSharded ? { SLUICE_DATABASE_BATCH: 'sharded' } : {}), ...options.env },
     });
     this.servers.push(process);
     await until(
