@@ -2,6 +2,7 @@
  * sluice accounts: tenants. Each change of an account and its audit event are one transaction, and
  * running servers are notified at its commit; export and erasure are accounts_rows.c.
  */
+#include "base/ascii.h"
 #include "cli/accounts_rows.h"
 #include "cli/commands.h"
 #include "cli/output.h"
@@ -13,6 +14,8 @@ static void put_account(struct output_json *json, const void *row)
     json_open(&json->w, '{');
     output_json_uuid(json, "account_id", account->account_id);
     output_json_str(json, "name", account->name);
+    output_json_str(json, "mark", account->mark);
+    output_json_str(json, "colour", account->colour);
     output_json_time(json, "created_at", account->created_at);
     output_json_time(json, "disabled_at", account->disabled_at);
     json_close(&json->w, '}');
@@ -32,6 +35,10 @@ static int print_one(struct session *session, const struct command_call *call,
     (void)printf("account %s\nname    ", id);
     output_text(stdout, account->name);
     (void)printf("\nstate   %s\n", account->disabled_at ? "disabled" : "live");
+    if (account->mark.ptr)
+        (void)printf("mark    %.*s\n", SLICE_ARG(account->mark));
+    if (account->colour.ptr)
+        (void)printf("colour  %.*s\n", SLICE_ARG(account->colour));
     return OK;
 }
 
@@ -148,6 +155,87 @@ static int enable_account(struct session *session, struct command_call *call)
     return set_disabled(session, call, false);
 }
 
+/* ---- set ---- */
+
+/* On each of them white letters have at least 7 to 1. */
+static const struct {
+    const char *name, *colour;
+} colours[] = {{"teal", "#0b6478"}, {"blue", "#26489b"},  {"violet", "#6a2f93"},
+               {"red", "#8f2a1c"},  {"amber", "#7a4d00"}, {"green", "#1f6a33"},
+               {"grey", "#3b3a35"}};
+
+/* Letters and digits of the scripts in use; no emoji or other picture, which would look like a part
+ * of the page. */
+static bool is_mark_character(uint32_t c)
+{
+    static const struct {
+        uint32_t first, last;
+    } scripts[] = {
+        {'0', '9'},       {'A', 'Z'},       {'a', 'z'},       {0xC0, 0xD6},     {0xD8, 0xF6},
+        {0xF8, 0x24F},    {0x370, 0x373},   {0x386, 0x386},   {0x388, 0x3FF},   {0x400, 0x481},
+        {0x48A, 0x52F},   {0x531, 0x556},   {0x561, 0x586},   {0x5D0, 0x5EA},   {0x620, 0x64A},
+        {0x660, 0x669},   {0x904, 0x939},   {0xE01, 0xE30},   {0x10D0, 0x10FA}, {0x1E00, 0x1FFC},
+        {0x3041, 0x3096}, {0x30A1, 0x30FA}, {0x3400, 0x4DBF}, {0x4E00, 0x9FFF}, {0xAC00, 0xD7A3}};
+    for (size_t i = 0; i < ARRAY_LEN(scripts); i++)
+        if (c >= scripts[i].first && c <= scripts[i].last)
+            return true;
+    return false;
+}
+
+/* Empty: back to the first two letters of the name. */
+static int read_mark(struct session *session, slice text, slice *mark)
+{
+    size_t characters = 0;
+    bool is_ok = slice_is_utf8(text, NULL);
+    for (slice rest = text; is_ok && rest.len > 0; characters++) {
+        uint32_t c;
+        rest = slice_from(rest, slice_code_point(rest, &c));
+        is_ok = is_mark_character(c) && characters < 2;
+    }
+    *mark = text.len > 0 ? text : SLICE_NONE;
+    return is_ok ? OK
+                 : err_set(&session->err, ERR_INVALID, "a mark is one or two letters or digits");
+}
+
+/* A name of the list, or #rrggbb, which is stored in small letters. Empty: back to the pages' own.
+ */
+static int read_colour(struct session *session, slice text, slice *colour)
+{
+    bool is_hex = text.len == 7 && text.ptr[0] == '#';
+    char small[7];
+    for (size_t i = 0; i < ARRAY_LEN(colours); i++)
+        if (slice_eq_cstr(text, colours[i].name)) {
+            *colour = slice_cstr(colours[i].colour);
+            return OK;
+        }
+    for (size_t i = 1; is_hex && i < text.len; i++)
+        is_hex = ascii_is_hex(text.ptr[i]);
+    for (size_t i = 0; is_hex && i < text.len; i++)
+        small[i] = ascii_lower(text.ptr[i]);
+    *colour = is_hex ? arena_dup(&session->arena, slice_of(small, sizeof(small))) : SLICE_NONE;
+    if (text.len == 0 || colour->ptr)
+        return OK;
+    return err_set(&session->err, ERR_INVALID,
+                   "a colour is #rrggbb, or teal, blue, violet, red, amber, green or grey");
+}
+
+static int set_account(struct session *session, struct command_call *call)
+{
+    struct account account;
+    slice mark = command_option(call, "mark"), colour = command_option(call, "colour");
+    if (!mark.ptr && !colour.ptr)
+        return err_set(&session->err, ERR_INVALID, "nothing to set: give --mark or --colour");
+    if (session_open_account(session, call, &account) != OK ||
+        (mark.ptr && read_mark(session, mark, &account.mark) != OK) ||
+        (colour.ptr && read_colour(session, colour, &account.colour) != OK) ||
+        session_audit(session, account.account_id, "account.changed", SLICE_NONE) != OK)
+        return (int)session->err.code;
+    int result = store_account_mark_sync(session->sync, &account, &session->err);
+    if (session_commit(session, result) != OK)
+        return (int)session->err.code;
+    return print_one(session, call, &account);
+}
+
 /* ---- export, erase ---- */
 
 /* ---- the table ---- */
@@ -161,6 +249,15 @@ static const struct config_option erase_options[] = {
      "how long running work of the servers may take to finish, and how long rows that it still "
      "writes are erased; at least the execution-timeout of the servers, 45s by default"},
 };
+static const struct config_option set_options[] = {
+    {"mark", "LETTERS",
+     "one or two letters or digits, shown on the account's connect links and in its dashboard; "
+     "empty: the first two of its name"},
+    {"colour", "COLOUR",
+     "the ground of the mark: teal, blue, violet, red, amber, green, grey or #rrggbb, on which the "
+     "letters are white or black, whichever is easier to read; empty: one that the pages choose"},
+    {"json", NULL, "print JSON, for scripts"},
+};
 static const struct config_option create_options[] = {
     {"again", NULL, "create it even if another account has this name"},
     {"json", NULL, "print JSON, for scripts"},
@@ -171,6 +268,8 @@ static const struct command_verb verbs[] = {
      create_account, COMMAND_OPTIONS(create_options)},
     {"list", "", "All accounts, oldest first.", list_accounts, COMMAND_JSON},
     {"show", "ACCOUNT", "One account.", show_account, COMMAND_JSON},
+    {"set", "ACCOUNT", "Change how an account looks to people who see its pages.", set_account,
+     COMMAND_OPTIONS(set_options)},
     {"disable", "ACCOUNT", "Refuse all keys of an account from now on; nothing is deleted.",
      disable_account, COMMAND_JSON},
     {"enable", "ACCOUNT", "Accept its keys again.", enable_account, COMMAND_JSON},
@@ -184,7 +283,7 @@ static const struct command_verb verbs[] = {
 
 const struct command accounts_command = {
     .name = "accounts",
-    .summary = "tenants: create, list, show, disable, enable, export, erase",
+    .summary = "tenants: create, list, show, set, disable, enable, export, erase",
     .help = "ACCOUNT is an account's id, or its name if that is unique. Servers are notified of a "
             "change at once.",
     .scopes = CONFIG_DATABASE,

@@ -30,11 +30,12 @@ static const struct pg_stmt account_create = {
 };
 
 static const struct pg_column account_columns[] = {
-    OF(account_id, PG_UUID), OF(name, PG_TEXT), OF(created_at, PG_TIME), OF(disabled_at, PG_TIME)};
+    OF(account_id, PG_UUID), OF(name, PG_TEXT),       OF(mark, PG_TEXT),
+    OF(colour, PG_TEXT),     OF(created_at, PG_TIME), OF(disabled_at, PG_TIME)};
 static const struct pg_stmt account_list = {
     .name = "account_list",
-    .sql = "select :ord, account_id, name, created_at, disabled_at from sluice.account "
-           "order by created_at, account_id limit 10000",
+    .sql = "select :ord, account_id, name, mark, colour, created_at, disabled_at from "
+           "sluice.account order by created_at, account_id limit 10000",
     PG_COLUMNS(account_columns),
     .no_account = "an operator's list of accounts",
 };
@@ -43,8 +44,9 @@ static const struct pg_stmt account_list = {
  * share one. "order by created_at" makes the answer the same each time. */
 static const struct pg_stmt account_named = {
     .name = "account_named",
-    .sql = "select :ord, a.* from @input lateral (select account_id, name, created_at, "
-           "disabled_at from sluice.account where name = :name order by created_at limit 1) a",
+    .sql = "select :ord, a.* from @input lateral (select account_id, name, mark, colour, "
+           "created_at, disabled_at from sluice.account where name = :name order by created_at "
+           "limit 1) a",
     PG_TAKES(PG_ARG("name", PG_TEXT)),
     PG_COLUMNS(account_columns),
     .no_account = "an operator's search for an account by its name",
@@ -52,7 +54,8 @@ static const struct pg_stmt account_named = {
 
 static const struct pg_stmt account_get = {
     .name = "account_get",
-    .sql = "select :ord, t.account_id, t.name, t.created_at, t.disabled_at @read(sluice.account)",
+    .sql = "select :ord, t.account_id, t.name, t.mark, t.colour, t.created_at, t.disabled_at "
+           "@read(sluice.account)",
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(account_columns),
     .key_count = 1,
@@ -70,30 +73,43 @@ static const struct pg_stmt account_disable = {
     .is_copied = true,
 };
 
+static const struct pg_stmt account_mark = {
+    .name = "account_mark",
+    .sql = "update sluice.account t set mark = :mark, colour = :colour @update(sluice.account) "
+           "returning :ord",
+    PG_TAKES(OF(account_id, PG_UUID), OF(mark, PG_TEXT), OF(colour, PG_TEXT)),
+    .key_count = 1,
+    .access = PG_WRITE,
+    .is_copied = true,
+};
+
 #define OF_BRIEF(name, type) PG_OF(#name, type, struct account_brief, name)
 
 /* Approvals by flow_approval, which needs the condition on template_key (store/flow_read.c). A
- * connection's status is in no index: rows are read, and their number is bounded. */
+ * connection's status is in no index: rows are read, and their number is bounded. The limit of one
+ * keeps the account a search by its key. */
+#define BRIEF_APPROVALS                                                                      \
+    "(select count(*) from (select from sluice.flow f where f.account_id = :account_id and " \
+    "f.template_key <> '' and f.waiting_for = 'approval' limit " STORE_TEXT_OF(              \
+        ACCOUNT_BRIEF_LIMIT) ") w) as approvals, "
+#define BRIEF_BROKEN                                                                        \
+    "(select count(*) from (select o.status from sluice.connection o where o.account_id = " \
+    ":account_id limit " STORE_TEXT_OF(ACCOUNT_BRIEF_READ) ") s where s.status = "          \
+                                                           "'reauth_required') as broken "
 static const struct pg_stmt account_brief = {
     .name = "account_brief",
-    .sql = "select :ord, c.* from @input lateral (select (select a.name from "
-           "sluice.account a where a.account_id = :account_id) as name, (select k.name from "
-           "sluice.api_key k where k.account_id = :account_id and k.id = :key_id) as key_name, "
-           "(select count(*) from (select from sluice.flow f where f.account_id = :account_id "
-           "and f.template_key <> '' and f.waiting_for = 'approval' limit " STORE_TEXT_OF(
-               ACCOUNT_BRIEF_LIMIT) ") w) as approvals, (select count(*) from (select o.status "
-                                    "from sluice.connection o where o.account_id = :account_id "
-                                    "limit " STORE_TEXT_OF(
-                                        ACCOUNT_BRIEF_READ) ") s where s.status = "
-                                                            "'reauth_required') as broken) c",
+    .sql = "select :ord, c.* from @input lateral (select a.name, a.mark, a.colour, (select k.name "
+           "from sluice.api_key k where k.account_id = :account_id and k.id = :key_id) as "
+           "key_name, " BRIEF_APPROVALS BRIEF_BROKEN
+           "from sluice.account a where a.account_id = :account_id limit 1) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key_id", PG_UUID)),
-    PG_GIVES(OF_BRIEF(name, PG_TEXT), OF_BRIEF(key_name, PG_TEXT), OF_BRIEF(approvals, PG_I64),
-             OF_BRIEF(broken, PG_I64)),
+    PG_GIVES(OF_BRIEF(name, PG_TEXT), OF_BRIEF(mark, PG_TEXT), OF_BRIEF(colour, PG_TEXT),
+             OF_BRIEF(key_name, PG_TEXT), OF_BRIEF(approvals, PG_I64), OF_BRIEF(broken, PG_I64)),
 };
 
 const struct pg_stmt *const account_stmts[] = {
-    &account_create, &account_list, &account_named, &account_get, &account_disable,
-    &account_brief,  NULL};
+    &account_create,  &account_list, &account_named, &account_get,
+    &account_disable, &account_mark, &account_brief, NULL};
 
 STORE_CALL_ID(store_account_brief, account_brief, struct uuid, pg_uuid)
 
@@ -152,4 +168,9 @@ int store_account_disable_sync(struct pg_sync *sync, struct uuid account_id, boo
         sync, &account_disable, NULL,
         PG_VALUES(pg_uuid(account_id), pg_time(disabled ? clock_wall_us() : 0)), no_account_text,
         err);
+}
+
+int store_account_mark_sync(struct pg_sync *sync, const struct account *account, struct err *err)
+{
+    return store_exec_one_sync(sync, &account_mark, account, PG_NO_VALUES, no_account_text, err);
 }

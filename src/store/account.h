@@ -11,6 +11,8 @@ enum { ACCOUNT_NAME_MAX = 200 };
 struct account {
     struct uuid account_id;
     slice name;
+    slice mark;          /* one or two letters or digits; SLICE_NONE: the first two of the name */
+    slice colour;        /* "#0b6478", in small letters; SLICE_NONE: one of the pages' own */
     int64_t created_at;  /* microseconds of the wall clock, as all times here */
     int64_t disabled_at; /* 0: live. Its keys are refused then */
 };
@@ -31,12 +33,16 @@ int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uui
 /* disabled: true refuses its keys from now on. ERR_NOTFOUND. */
 int store_account_disable_sync(struct pg_sync *sync, struct uuid account_id, bool disabled,
                                struct err *err) MUST_CHECK;
+/* How it looks to those who see its pages: mark and colour. ERR_NOTFOUND. */
+int store_account_mark_sync(struct pg_sync *sync, const struct account *account,
+                            struct err *err) MUST_CHECK;
 
 /* What every page of the dashboard has around it. Counts end at ACCOUNT_BRIEF_MAX; of an account's
- * connections ACCOUNT_BRIEF_CONNECTIONS are read. name SLICE_NONE: the account is gone. */
+ * connections ACCOUNT_BRIEF_CONNECTIONS are read. ERR_NOTFOUND: the account is gone. */
 enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
 struct account_brief {
-    slice name, key_name;
+    slice name, mark, colour; /* as of the account */
+    slice key_name;
     int64_t approvals; /* flows that wait for one */
     int64_t broken;    /* connections that have to be connected again */
 };

@@ -32,7 +32,9 @@ static const struct pg_stmt connect_session_insert = {
 #define SESSION_SELECT                                                                             \
     "t.integration_id, t.key_hash, t.is_reconnect, t.return_url, t.created_at, t.expires_at, "     \
     "t.link_id, t.key_id, t.connection_id, t.email, t.subject, t.taken_at, t.used_at, t.made_id, " \
-    "(select a.name from sluice.account a where a.account_id = t.account_id)"
+    "(select a.name from sluice.account a where a.account_id = t.account_id), "                    \
+    "(select a.mark from sluice.account a where a.account_id = t.account_id), "                    \
+    "(select a.colour from sluice.account a where a.account_id = t.account_id)"
 static const struct pg_column session_columns[] = {
     OF(integration_id, PG_TEXT),
     OF(key_hash, PG_BYTES),
@@ -48,8 +50,10 @@ static const struct pg_column session_columns[] = {
     OF(taken_at, PG_TIME),
     OF(used_at, PG_TIME),
     OF(made_id, PG_I64),
-    OF(account_name, PG_TEXT)};
-/* The account's name comes along for the page, by its primary key. */
+    OF(account_name, PG_TEXT),
+    OF(account_mark, PG_TEXT),
+    OF(account_colour, PG_TEXT)};
+/* What the page says of the account comes along, by its primary key. */
 static const struct pg_stmt connect_session_get = {
     .name = "connect_session_get",
     .sql = "select :ord, " SESSION_SELECT " @read(sluice.connect_session)",

@@ -32,9 +32,9 @@ struct connect_session {
     int64_t created_at;
     int64_t expires_at; /* until it is taken; from then on the end of what took it */
     /* out */
-    slice account_name;
-    int64_t taken_at, used_at; /* 0: not yet */
-    int64_t made_id;           /* the connection, once used */
+    slice account_name, account_mark, account_colour; /* store/account.h */
+    int64_t taken_at, used_at;                        /* 0: not yet */
+    int64_t made_id;                                  /* the connection, once used */
 };
 
 /* store_done_result. */

@@ -22,6 +22,7 @@ static const struct {
 } kinds[] = {
     {"account", "All of the account itself"},
     {"account.created", "The account was created"},
+    {"account.changed", "The account's mark or colour was changed"},
     {"account.disabled", "The account was disabled"},
     {"account.enabled", "The account was enabled"},
     {"connection", "All of connections"},

@@ -128,17 +128,6 @@ slice flow_names_whom(struct web_request *request, struct flow_names *names,
                    : SLICE_NONE;
 }
 
-void view_app_mark(struct json_writer *w, slice id, slice name)
-{
-    uint32_t sum = 0;
-    for (size_t i = 0; i < id.len; i++)
-        sum = sum * 31 + (unsigned char)id.ptr[i];
-    json_member_open(w, "mark", '{');
-    json_member_str(w, "letters", slice_first_utf8(name, 2));
-    json_member_i64(w, "ground", (int64_t)(sum % 6));
-    json_close(w, '}');
-}
-
 /* The headline first, then all fields, folded. */
 static void write_item(struct web_request *request, struct flow_names *names,
                        const struct json *item, size_t i, struct json_writer *w)

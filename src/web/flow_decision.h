@@ -18,8 +18,6 @@ slice flow_names_actor(struct flow_names *names, slice actor);
 /* As whom the call of an item is made; SLICE_NONE: not known, or the app needs no connection. */
 slice flow_names_whom(struct web_request *request, struct flow_names *names,
                       const struct json *item);
-/* A member "mark": the letters and the ground of an app's tile. */
-void view_app_mark(struct json_writer *w, slice id, slice name);
 /* An object, as todo_flow.html declares it. */
 struct flow_inbox_row;
 void view_waiting(struct web_request *request, struct json_writer *w,

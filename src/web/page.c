@@ -183,6 +183,7 @@ static void write_brief(struct web_request *request, struct json_writer *w)
     bool is_known = request->brief.stmt &&
                     store_account_brief_result(&request->brief, &brief) == OK;
     json_member_str(w, "account", is_known ? brief.name : SLICE_NONE);
+    view_account_mark(w, request->session.account_id, brief.name, brief.mark, brief.colour);
     json_member_str(w, "key_name", brief.key_name);
     json_member_i64(w, "approvals", brief.approvals);
     json_member_i64(w, "broken", brief.broken);

@@ -3,6 +3,9 @@
  */
 #include "web/view.h"
 
+#include <math.h>
+
+#include "base/ascii.h"
 #include "base/clock.h"
 
 struct json_writer *view_begin(struct web_request *request)
@@ -60,6 +63,52 @@ slice view_span(struct arena *arena, int64_t us)
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us)
 {
     json_member_str(w, key, view_span(&request->op.arena, us));
+}
+
+/* One of the grounds of the style sheet, h0 to h5; the same each time. */
+static int64_t ground_of(slice id)
+{
+    uint32_t sum = 0;
+    for (size_t i = 0; i < id.len; i++)
+        sum = sum * 31 + (unsigned char)id.ptr[i];
+    return sum % 6;
+}
+
+void view_app_mark(struct json_writer *w, slice id, slice name)
+{
+    json_member_open(w, "mark", '{');
+    json_member_str(w, "letters", slice_first_utf8(name, 2));
+    json_member_i64(w, "ground", ground_of(id));
+    json_close(w, '}');
+}
+
+/* The share of light that a channel of "#rrggbb" gives, by WCAG 2. */
+static double light_of(slice colour, size_t channel)
+{
+    ASSERT(colour.len == 7); /* the column's check */
+    const char *digits = colour.ptr + 1 + 2 * channel;
+    double part = (16 * ascii_hex_value(digits[0]) + ascii_hex_value(digits[1])) / 255.0;
+    return part <= 0.04045 ? part / 12.92 : pow((part + 0.055) / 1.055, 2.4);
+}
+
+slice view_ink_on(slice colour)
+{
+    double light =
+        0.2126 * light_of(colour, 0) + 0.7152 * light_of(colour, 1) + 0.0722 * light_of(colour, 2);
+    /* Where white has less than 4.5 to 1, black has more than 4.6. */
+    return 1.05 / (light + 0.05) >= 4.5 ? SLICE("#fff") : SLICE("#000");
+}
+
+void view_account_mark(struct json_writer *w, struct uuid id, slice name, slice mark, slice colour)
+{
+    char text[UUID_TEXT_LEN + 1];
+    uuid_format(id, text);
+    json_member_open(w, "account_mark", '{');
+    json_member_str(w, "letters", mark.ptr ? mark : slice_first_utf8(name, 2));
+    json_member_i64(w, "ground", ground_of(slice_of(text, UUID_TEXT_LEN)));
+    json_member_str(w, "fill", colour);
+    json_member_str(w, "ink", colour.ptr ? view_ink_on(colour) : SLICE_NONE);
+    json_close(w, '}');
 }
 
 /* A single quote within single quotes of a shell is '\\''. */

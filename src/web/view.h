@@ -21,6 +21,14 @@ slice view_span(struct arena *arena, int64_t us);
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us);
 void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
+/* A member "mark": the letters and the ground of an app's tile. */
+void view_app_mark(struct json_writer *w, slice id, slice name);
+/* A member "account_mark", as account_mark.html declares it: of a mark and colour of
+ * store/account.h, SLICE_NONE: made of the name and the id. */
+void view_account_mark(struct json_writer *w, struct uuid id, slice name, slice mark, slice colour);
+/* The colour of letters on a ground "#rrggbb": "#fff" or "#000", with at least 4.5 to 1. */
+slice view_ink_on(slice colour);
+
 /* A call of the interface by curl, as a member; the key is in the shell's $SLUICE_KEY. */
 struct view_call {
     slice method, path; /* "POST", "/api/executions" */

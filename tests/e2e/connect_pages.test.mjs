@@ -336,6 +336,7 @@ const trail = (account, kind) =>
 test('a link shows and touches what it makes, and nothing else of the account', async () => {
   const owner = await stack.account('Acme & Sons', { apps: [] });
   const own = await stack.connect(owner.id, 'probe', { token: GOOD }, ['--label', 'private one']);
+  await stack.must(['accounts', 'set', owner.id, '--mark', 'AS', '--colour', '#ffcc00']);
   const before = await row(own);
   const { id, path } = await made(owner, { integration_id: 'probe', return_url: 'https://agent.example/done' });
   const scanner = new Pages(server.base);
@@ -343,6 +344,7 @@ test('a link shows and touches what it makes, and nothing else of the account', 
     const page = await scanner.ask(path);
     assert.equal(page.status, 200);
     assert.ok(page.text.includes('You are giving <strong>Acme &amp; Sons</strong> access to <strong>Probe</strong>'), page.text);
+    assert.match(page.text, /<rect [^>]*fill="#ffcc00"\/?>.*<text [^>]*fill="#000">AS<\/text>/s);
     assert.match(page.text, /<strong>Read<\/strong>: Echo; Read a label; Wait.*<strong>Write<\/strong>: Send/);
     assert.match(page.text, /https:\/\/agent\.example\/done/);
     assert.equal(scanner.cookies.size, 0);

@@ -38,7 +38,7 @@ test('the frame: account and key, counts, and no way to what the key may not see
   const visit = await dashboard.signIn(lead, { viewport: { width: 1280, height: 900 } });
   await visit.goto('/executions');
   assert.match(await visit.page.title(), /^\(1\) Executions - sluice$/);
-  assert.equal(await visit.page.locator('.who').innerText(), 'Acme <b>&\nwith the key ops-lead');
+  assert.equal(await visit.page.locator('.who').innerText(), 'Ac\nAcme <b>&\nwith the key ops-lead');
   assert.deepEqual((await nav(visit).getByRole('link').allInnerTexts()).map((text) => text.trim().replace(/\s+/g, ' ')), ['Overview', 'Approvals 1', 'Flows', 'Executions', 'Apps', 'API keys', 'Audit trail']);
   assert.equal(await nav(visit).locator('[aria-current=page]').innerText(), 'Executions');
   // by keyboard: the skip link first, then the navigation in its order

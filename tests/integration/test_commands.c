@@ -150,6 +150,38 @@ static void accounts_live_and_are_disabled(void **state)
                         "account.created account.disabled account.enabled");
 }
 
+/* What people see of an account: names of colours are stored as they are written in a page. */
+static void an_account_has_a_mark_and_a_colour(void **state)
+{
+    (void)state;
+    const char *id = new_account("Look");
+    RUN(1, "accounts", "set", id);
+    assert_err("nothing to set");
+    static const char *const marks[] = {
+        "", "ABC", "a b", "<b", "\xF0\x9F\x98\x80", "\xE2\x9C\x93", "A\xFF"};
+    for (size_t i = 1; i < ARRAY_LEN(marks); i++) {
+        RUN(1, "accounts", "set", id, "--mark", marks[i]);
+        assert_err("a mark is one or two letters or digits");
+    }
+    static const char *const colours[] = {"#0b647", "#0b647g", "0b6478a", "url(#x)", "Teal"};
+    for (size_t i = 0; i < ARRAY_LEN(colours); i++) {
+        RUN(1, "accounts", "set", id, "--mark", "A", "--colour", colours[i]);
+        assert_err("a colour is #rrggbb, or teal");
+    }
+    assert_string_equal(query("select count(*) from sluice.account where mark is not null"), "0");
+    RUN(0, "accounts", "set", id, "--mark", "\xC3\x84\xE6\x97\xA5", "--colour", "teal");
+    assert_out("mark    \xC3\x84\xE6\x97\xA5\n");
+    assert_out("colour  #0b6478\n");
+    RUN(0, "accounts", "set", "Look", "--colour", "#FFcc00", "--json");
+    assert_string_equal(out_text("/mark"), "\xC3\x84\xE6\x97\xA5");
+    assert_string_equal(out_text("/colour"), "#ffcc00");
+    RUN(0, "accounts", "set", id, "--mark", "", "--colour", "");
+    assert_string_equal(
+        query("select concat(mark, colour, '.') from sluice.account where name = 'Look'"), ".");
+    assert_string_equal(
+        query("select count(*) from sluice.audit_event where kind = 'account.changed'"), "3");
+}
+
 /* A transaction each: on a cluster those of a week take too long for one. */
 static void a_command_makes_missing_partitions_one_by_one(void **state)
 {
@@ -653,6 +685,7 @@ int main(void)
         cmocka_unit_test(accounts_live_and_are_disabled),
         cmocka_unit_test(a_command_makes_missing_partitions_one_by_one),
         cmocka_unit_test(bad_accounts_are_refused),
+        cmocka_unit_test(an_account_has_a_mark_and_a_colour),
         cmocka_unit_test(a_key_is_shown_once_and_stored_as_a_hash),
         cmocka_unit_test(a_key_is_rolled_with_overlap),
         cmocka_unit_test(bad_keys_are_refused),

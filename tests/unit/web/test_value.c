@@ -7,7 +7,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <math.h>
+#include <stdio.h>
+
 #include "web/value.h"
+#include "web/view.h"
 
 static struct arena arena;
 static struct buf out;
@@ -133,6 +137,32 @@ static void test_names(void **state)
     check_name("\xC3\xA9t\xC3\xA9<b>", "\xC3\xA9t\xC3\xA9<b>");
 }
 
+/* The light of a channel as WCAG 2.2 has it, by its own numbers. */
+static double light(unsigned channel)
+{
+    double part = channel / 255.0;
+    return part <= 0.04045 ? part / 12.92 : pow((part + 0.055) / 1.055, 2.4);
+}
+
+static void test_letters_can_be_read_on_any_ground(void **state)
+{
+    (void)state;
+    size_t white = 0, black = 0;
+    for (unsigned r = 0; r <= 255; r += 15)
+        for (unsigned g = 0; g <= 255; g += 15)
+            for (unsigned b = 0; b <= 255; b += 15) {
+                char colour[16];
+                (void)snprintf(colour, sizeof(colour), "#%02x%02x%02x", r, g, b);
+                double ground = 0.2126 * light(r) + 0.7152 * light(g) + 0.0722 * light(b) + 0.05;
+                bool is_white = slice_eq_cstr(view_ink_on(slice_cstr(colour)), "#fff");
+                assert_true(is_white ? 1.05 / ground >= 4.5 : ground / 0.05 >= 4.5);
+                *(is_white ? &white : &black) += 1;
+            }
+    assert_true(white > 1000 && black > 1000);
+    assert_true(slice_eq_cstr(view_ink_on(SLICE("#0b6478")), "#fff"));
+    assert_true(slice_eq_cstr(view_ink_on(SLICE("#FFCC00")), "#000"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +170,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_in_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_whole_and_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
+        cmocka_unit_test(test_letters_can_be_read_on_any_ground),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
