@@ -27,11 +27,20 @@ CC := gcc
 endif
 FUZZ_CC ?= clang
 FUZZ_SECONDS ?= 60
+# A package for another architecture than this machine's is made of a variant of its own.
+DEB_ARCH ?=
+DEB_CROSS := $(if $(DEB_ARCH),$(filter-out $(shell dpkg --print-architecture),$(DEB_ARCH)))
+ifneq ($(filter-out arm64,$(DEB_CROSS)),)
+$(error DEB_ARCH is this machine's architecture, or arm64)
+endif
+VARIANTS += $(DEB_CROSS)
 PREFIX ?= /usr/local
 ROOM ?=
 T ?=
 ARGS ?=
 DEPS := $(or $(DEPS_CACHE),build/deps)
+DEPS_arm64 := $(DEPS)/arm64
+deps_of = $(or $(DEPS_$(1)),$(DEPS))
 Q := $(if $(V),,@)
 comma := ,
 define newline
@@ -58,12 +67,16 @@ CC_debug := $(CC)
 CC_asan := $(CC)
 CC_cov := $(CC)
 CC_fuzz := $(FUZZ_CC)
+CROSS_arm64 := aarch64-linux-gnu-
+CC_arm64 := $(CROSS_arm64)gcc --sysroot=$(abspath $(DEPS_arm64))/sysroot
 CFLAGS_release := -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+CFLAGS_arm64 := $(CFLAGS_release)
 CFLAGS_debug := -Og -g $(TEST_BUILD)
 CFLAGS_asan := -O1 -g $(SANITIZE) $(TEST_BUILD)
 CFLAGS_cov := -O0 -g --coverage $(TEST_BUILD)
 CFLAGS_fuzz := -O1 -g $(SANITIZE) -fsanitize=fuzzer-no-link $(TEST_BUILD)
 LDFLAGS_release := -Wl,-z,relro,-z,now
+LDFLAGS_arm64 := $(LDFLAGS_release)
 LDFLAGS_debug :=
 LDFLAGS_asan := $(SANITIZE)
 LDFLAGS_cov := --coverage
@@ -114,8 +127,8 @@ TESTS_AS_api := mcp
 TESTS_AS_search := openapi
 TESTS_AS_store := connect
 tests_as = $(or $(TESTS_AS_$(1)),$(1))
-# $(call libraries,ROOM)
-libraries = $(foreach r,$(LINKS_$(1)),$(LIBS_$(r))) $(LIBS_SYSTEM)
+# $(call libraries,VARIANT,ROOM)
+libraries = $(subst $(DEPS)/,$(deps_of)/,$(foreach r,$(LINKS_$(2)),$(LIBS_$(r)))) $(LIBS_SYSTEM)
 
 # --- Files ---------------------------------------------------------------------------------------
 
@@ -204,8 +217,13 @@ $(DEPS)/ready: deps/fetch.sh deps/apt.sh deps/recipes.sh deps/mbedtls_config.h |
 	@CC='$(CC)' deps/fetch.sh
 	@touch $@
 
+$(DEPS_arm64)/ready: deps/cross.sh deps/fetch.sh deps/apt.sh deps/recipes.sh deps/mbedtls_config.h | \
+		build/stamp/system-build build/stamp/system-cross
+	@CC=$(CROSS_arm64)gcc AR=$(CROSS_arm64)ar deps/cross.sh arm64 $(DEPS_arm64)
+	@touch $@
+
 # Rewritten by fetch.sh only when a library changed: then everything is compiled anew.
-$(DEPS)/versions: $(DEPS)/ready
+$(DEPS)/versions $(DEPS_arm64)/versions: %/versions: %/ready
 	@:
 
 build/stamp/e2e: tests/e2e/package-lock.json | build/stamp/system-e2e
@@ -224,7 +242,7 @@ define link
 @$(if $(Q),echo "LINK  $@")
 @mkdir -p $(@D)
 $(Q)$(CC_$(1)) -pie $(LDFLAGS_$(1)) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) \
-	$(call libraries,$(2)) $(3) -o $@
+	$(call libraries,$(1),$(2)) $(3) -o $@
 endef
 
 $(foreach r,$(ROOMS),$(call remember,sources-$(r),$(SOURCES_$(r))))
@@ -274,10 +292,10 @@ define VARIANT_RULES
 $(call remember,flags-$(1),$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $(CPPFLAGS) $(CFLAGS))
 $(call remember,ldflags-$(1),$(LDFLAGS_$(1)) $(LDFLAGS))
 
-build/$(1)/%.o: %.c build/list/flags-$(1) $(DEPS)/versions $(if $(filter fuzz,$(1)),| build/stamp/system-fuzz)
+build/$(1)/%.o: %.c build/list/flags-$(1) $(deps_of)/versions $(if $(filter fuzz,$(1)),| build/stamp/system-fuzz)
 	@$(if $(Q),echo "CC    $$<  ($(1))")
 	@mkdir -p $$(@D)
-	$(Q)$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $$(EXTRA) $$(DEPS_CFLAGS) $(CPPFLAGS) $(CFLAGS) \
+	$(Q)$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $$(EXTRA) $$(subst $(DEPS),$(deps_of),$$(DEPS_CFLAGS)) $(CPPFLAGS) $(CFLAGS) \
 		-MMD -MP -c $$< -o $$@
 
 build/$(1)/tests/%.o: EXTRA := $(WARN_TESTS) -Itests -Itests/unit -Itests/integration -Ibench
@@ -286,7 +304,7 @@ build/$(1)/bench/%.o: EXTRA := -Ibench
 build/$(1)/lib%.a:
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(Q)ar rcs $$@ $$(filter %.o,$$^)
+	$(Q)$(CROSS_$(1))ar rcs $$@ $$(filter %.o,$$^)
 
 build/$(1)/libembed.a: $(foreach e,$(EMBEDS),build/$(1)/build/gen/embed_$(e).o)
 build/$(1)/libunitsupport.a: $(UNIT_SUPPORT:%.c=build/$(1)/%.o) build/list/sources-unitsupport
@@ -508,11 +526,15 @@ test-operators: build/stamp/system-run build/stamp/system-test build/stamp/syste
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
 	$(call run_tests,$(operators_lines))
 
-## deb: the Debian package of both programs, in build/ (DEB_FOLDER=; DEBEMAIL=, DEBFULLNAME= of who makes it)
+## deb: the Debian package of both programs, in build/ (DEB_ARCH=arm64: by a cross compiler; DEB_FOLDER=; DEBEMAIL=, DEBFULLNAME= of who makes it)
 DEB_FOLDER ?= build
 .PHONY: deb
-deb: $(call program,release,sluice) $(call program,release,sluice-bench)
-	@contrib/debian/build.sh "$$(dpkg --print-architecture)" $(DEB_FOLDER) $^
+deb: export SLUICE_HOST_BIN := $(call program,release,sluice)
+deb: export STRIP := $(CROSS_$(DEB_CROSS))strip
+deb: export SLUICE_PACKAGES := $(if $(DEB_CROSS),$(abspath $(DEPS_$(DEB_CROSS)))/packages)
+deb: $(call program,$(or $(DEB_CROSS),release),sluice) $(call program,$(or $(DEB_CROSS),release),sluice-bench) \
+		| $(call program,release,sluice) build/stamp/system-package
+	@contrib/debian/build.sh "$(or $(DEB_CROSS),$$(dpkg --print-architecture))" $(DEB_FOLDER) $^
 
 ## met: writes into manifests what proves their actions, as the tests find it (APP= for one)
 .PHONY: met

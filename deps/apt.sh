@@ -7,7 +7,8 @@
 # keyring (the signature of the suite, then the hash of every file); that check is also what makes
 # it safe to try every repository of the machine: only a Debian mirror has a signed "testing".
 #
-# Uses: $apt_dir (folder for lists and configuration).
+# Uses: $apt_dir (folder for lists and configuration); $apt_architecture, where that is another one
+# than the machine's: apt then takes none of its packages for installed.
 : "${apt_dir:?}"
 
 debian_keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -60,6 +61,13 @@ Acquire::http::Timeout "30";
 Acquire::https::Timeout "30";
 APT::Sandbox::User "root";
 APT::Update::Error-Mode "any";
+EOF
+    [ -n "${apt_architecture:-}" ] || return 0
+    : >"$1/status"
+    cat >>"$1/apt.conf" <<EOF
+APT::Architecture "$apt_architecture";
+APT::Architectures { "$apt_architecture"; };
+Dir::State::status "$1/status";
 EOF
 }
 

@@ -8,7 +8,8 @@
 # accepted is taken, with a warning. A library that is in place is not looked for again; what was
 # downloaded is kept and not fetched twice. DEPS_CACHE names another folder than build/deps, so
 # that several clones can share one. CC (which may be several words: ccache gcc) and JOBS are
-# honoured.
+# honoured. cross.sh asks for another architecture: CROSS_ARCHITECTURE, and what runs its programs
+# (CROSS_RUN).
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -16,6 +17,8 @@ deps=${DEPS_CACHE:-$root/build/deps}
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
 apt_dir=$deps/apt
+# shellcheck disable=SC2034 # used by apt.sh
+apt_architecture=${CROSS_ARCHITECTURE:-}
 cc=$deps/work/cc
 # shellcheck disable=SC2034 # used by the recipes
 jobs=${JOBS:-$(nproc 2>/dev/null || echo 2)}
@@ -95,7 +98,7 @@ probe()
     # shellcheck disable=SC2046 # flags are words
     "$cc" -std=c11 -D_GNU_SOURCE -fPIE -pie -isystem "$2/include" "$2/probe.c" \
         "$2/lib/lib$(recipe_archive "$1").a" $(recipe_link "$1") -o "$2/probe" \
-        >"$2/probe.log" 2>&1 && "$2/probe" >>"$2/probe.log" 2>&1
+        >"$2/probe.log" 2>&1 && ${CROSS_RUN:-} "$2/probe" >>"$2/probe.log" 2>&1
 }
 
 # $1: library, $2: staged folder. Moves a proven library into place.

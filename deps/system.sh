@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing of the system packages that sluice needs, group by group.
 #
-#   deps/system.sh GROUP...        build run test e2e lint fuzz citus operators
+#   deps/system.sh GROUP...        build run test e2e lint fuzz citus package cross operators
 #
 # Only missing packages are installed, without recommendations and without questions. No service is
 # started or enabled by it: PostgreSQL makes no cluster of its own where none was installed before,
@@ -61,11 +61,13 @@ group_packages()
         echo flex bison liblz4-dev libzstd-dev libkrb5-dev libicu-dev libxml2-dev libxslt1-dev
         echo libselinux1-dev libpam0g-dev libreadline-dev zlib1g-dev libssl-dev
         ;;
+    package) echo dpkg-dev ;;
+    cross) echo dpkg-dev gcc-aarch64-linux-gnu ;;
     operators)
-        echo prometheus lintian debootstrap dpkg-dev man-db
+        echo prometheus lintian debootstrap dpkg-dev man-db gcc-aarch64-linux-gnu qemu-user-static
         echo pgbouncer patroni python3-etcd etcd-server docker-compose
         ;;
-    *) fail "no such group: $1 (build run test e2e lint fuzz citus operators)" ;;
+    *) fail "no such group: $1 (build run test e2e lint fuzz citus package cross operators)" ;;
     esac
 }
 

@@ -4,8 +4,9 @@
 #   contrib/debian/build.sh ARCHITECTURE FOLDER PROGRAM...
 #
 # FOLDER gets sluice_VERSION_ARCHITECTURE.deb. Man pages and completions are asked of the program
-# that runs here, $SLUICE_HOST_BIN (the first PROGRAM, where that runs here).
-set -eu
+# that runs here, $SLUICE_HOST_BIN (the first PROGRAM, where that runs here). For another architecture
+# $STRIP is its strip, and $SLUICE_PACKAGES a folder of its packages, unpacked by deps/cross.sh.
+set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 architecture=${1:?usage: build.sh ARCHITECTURE FOLDER PROGRAM...}
@@ -46,11 +47,7 @@ put_programs()
     for program in "$@"; do
         install -D -m 755 "$program" "$root/usr/bin/$(basename "$program")"
     done
-    if [ "$architecture" = "$(dpkg --print-architecture)" ]; then
-        strip --strip-unneeded "$root"/usr/bin/*
-    else
-        "$(dpkg-architecture -a "$architecture" -q DEB_HOST_GNU_TYPE)-strip" --strip-unneeded "$root"/usr/bin/*
-    fi
+    "${STRIP:-strip}" --strip-unneeded "$root"/usr/bin/*
 }
 
 # The units of contrib/deploy, whose first comment is for those who copy them by hand.
@@ -99,10 +96,11 @@ END
 
 put_control()
 {
-    local depends
+    local depends package packages=()
+    for package in ${SLUICE_PACKAGES:+"$SLUICE_PACKAGES"/*/}; do packages+=("-S$package"); done
     install -d "$root/DEBIAN" "$stage/debian"
     printf 'Source: sluice\n\nPackage: sluice\nArchitecture: any\n' >"$stage/debian/control"
-    depends=$(cd "$stage" && dpkg-shlibdeps -O "$root"/usr/bin/* | sed -n 's/^shlibs:Depends=//p')
+    depends=$(cd "$stage" && DEB_HOST_ARCH=$architecture dpkg-shlibdeps "${packages[@]}" -O "$root"/usr/bin/* | sed -n 's/^shlibs:Depends=//p')
     cat >"$root/DEBIAN/control" <<END
 Package: sluice
 Version: $version
