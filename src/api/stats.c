@@ -4,7 +4,7 @@
  */
 #include "api/request.h"
 #include "base/clock.h"
-#include "store/tally.h"
+#include "store/tally_kept.h"
 
 enum { STATS_HOURS_DEFAULT = 24, REPLY_BYTES_MAX = 1024 * 1024 };
 
@@ -38,7 +38,7 @@ static void put_sum(struct json_writer *w, const struct tally_sum *sum)
 
 struct stats {
     uint64_t hours;
-    struct tally_range range;
+    struct tally_reading reading;
 };
 
 /* The reply's members; the sums come kind by kind. */
@@ -53,8 +53,8 @@ static void put_stats(struct json_writer *w, const struct stats *stats,
     };
     size_t at = 0;
     json_member_i64(w, "hours", (int64_t)stats->hours);
-    json_member_time(w, "since", stats->range.since);
-    json_member_i64(w, "step_s", stats->range.step_s);
+    json_member_time(w, "since", stats->reading.range.since);
+    json_member_i64(w, "step_s", stats->reading.range.step_s);
     for (size_t kind = 0; kind < ARRAY_LEN(names); kind++) {
         json_member_open(w, names[kind], '[');
         for (; at < count && list[at].kind == (int64_t)kind; at++)
@@ -67,25 +67,28 @@ static enum op_result reply_stats(struct api_request *request)
 {
     struct tally_sum *list;
     size_t count;
-    int status = store_tally_read_result(&request->query, &list, &count);
+    struct stats *stats = request->state;
+    int status = tally_kept_result(&stats->reading, &list, &count);
     if (status != OK)
         return api_reply_database(request, status);
-    put_stats(api_reply_open(request, REPLY_BYTES_MAX), request->state, list, count);
+    put_stats(api_reply_open(request, REPLY_BYTES_MAX), stats, list, count);
     return api_reply_close(request, 200);
 }
 
 static enum op_result begin_stats(struct api_request *request)
 {
     struct stats *stats = ARENA_NEW(&request->op.arena, struct stats);
+    int64_t now = clock_wall_us();
     if (!stats)
         return api_reply_no_memory(request);
     if (!api_query_positive(request, "hours", STATS_HOURS_DEFAULT, UINT32_MAX, &stats->hours))
         return OP_DONE;
-    if (!tally_range_of(stats->hours, clock_wall_us(), &stats->range))
+    if (!tally_range_of(stats->hours, now, &stats->reading.range))
         return api_reply_error(request, 400, "hours must be 1, 24, 168 or 720");
     request->state = stats;
-    store_tally_read(request->api->config.pool, &request->query, &request->op,
-                     request->grant.account_id, stats->range.since, stats->range.step_s);
+    stats->reading.account_id = request->grant.account_id;
+    tally_kept_read(exec_service_sums(request->api->config.exec), request->api->config.pool,
+                    &stats->reading, &request->op, now);
     return api_wait(request, reply_stats);
 }
 

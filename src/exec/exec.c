@@ -94,7 +94,9 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     };
     service->limits = limits_new(&limits);
     service->breaker = breaker_new(&config->breaker);
-    if (app_times_init(&service->app_times) == OK && service->limits && service->breaker)
+    service->sums = tally_kept_new();
+    if (app_times_init(&service->app_times) == OK && service->limits && service->breaker &&
+        service->sums)
         return service;
     exec_service_free(service);
     return NULL;
@@ -110,6 +112,7 @@ void exec_service_free(struct exec_service *service)
     unsent_deinit(&service->unsent);
     tallies_deinit(&service->tallies);
     app_times_deinit(&service->app_times);
+    tally_kept_free(service->sums);
     limits_free(service->limits);
     breaker_free(service->breaker);
     mem_free(service);
@@ -145,6 +148,11 @@ struct exec_stored_table *exec_service_stored(struct exec_service *service)
 struct tallies *exec_service_tallies(struct exec_service *service)
 {
     return &service->tallies;
+}
+
+struct tally_kept *exec_service_sums(struct exec_service *service)
+{
+    return service->sums;
 }
 
 void exec_service_cancel_all(struct exec_service *service)

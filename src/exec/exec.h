@@ -72,6 +72,8 @@ bool exec_service_hear(struct exec_service *service, slice payload);
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* What it has counted for charts. */
 struct tallies *exec_service_tallies(struct exec_service *service);
+/* What charts have added up of it (store/tally_kept.h). */
+struct tally_kept *exec_service_sums(struct exec_service *service);
 /* The last resort on the way down: cuts all that are under way. Their claims stay behind and are
  * recovered by another process. */
 void exec_service_cancel_all(struct exec_service *service);

@@ -17,6 +17,7 @@
 #include "exec/unsent.h"
 #include "store/execution.h"
 #include "store/idempotency.h"
+#include "store/tally_kept.h"
 
 enum {
     EXEC_ARENA_BYTES_MAX = 64 * 1024 * 1024,
@@ -38,6 +39,7 @@ struct exec_service {
     struct exec_stored_table stored;
     struct tallies tallies;
     struct app_times_table app_times;
+    struct tally_kept *sums;
 };
 
 /* What is wrong with input and files (check.c), sentences without their end; SLICE_NONE: nothing.

@@ -1,6 +1,6 @@
 /*
- * Calls by time: added to, read as sums, folded into hours. Rows of one account and time lie side
- * by side in the primary key, so that a chart is one range of it.
+ * Calls by time: added to, read as sums, folded into longer times. Rows of one account and time lie
+ * side by side in the primary key, so that a chart is one range of it.
  */
 #include "store/tally.h"
 
@@ -39,8 +39,8 @@ static const struct pg_stmt tally_add = {
     .access = PG_WRITE_ONCE,
 };
 
-#define SUMS_MAX 1000
-_Static_assert(SUMS_MAX == TALLY_SUMS_MAX, "as the header says");
+#define SUMS_MAX 2000
+_Static_assert(SUMS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
 /* clang-format off */
 #define EACH_BUCKET(X) \
     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
@@ -50,45 +50,69 @@ _Static_assert(SUMS_MAX == TALLY_SUMS_MAX, "as the header says");
     "coalesce(sum(a.calls) filter (where a.outcome = '" outcome "'), 0)::bigint, "
 /* Rows are first added up by step, which leaves few for the four kinds of sums. */
 #define STEPS                                                                                    \
-    "(select date_bin(make_interval(secs => :step_s), t.slot, :since) as at, t.integration_id, " \
-    "t.action_id, t.outcome, t.error_code, sum(t.calls) as calls, sum(t.ms_sum) as ms_sum, "     \
-    "count(*) as rows" EACH_BUCKET(BUCKET) " from sluice.tally t where t.account_id = "           \
-    ":account_id and t.slot >= :since group by 1, 2, 3, 4, 5) a "
+    "(select date_bin(make_interval(secs => :step_s), t.slot, :since) as at, t.slot >= "         \
+    ":open_at as is_open, t.integration_id, t.action_id, t.outcome, t.error_code, sum(t.calls) " \
+    "as calls, sum(t.ms_sum) as ms_sum, count(*) as rows" EACH_BUCKET(BUCKET)                    \
+    " from sluice.tally t where t.account_id = :account_id and t.slot >= :from_at "              \
+    "group by 1, 2, 3, 4, 5, 6) a "
 #define SUMS                                                                                     \
     "(select case when grouping(a.at) = 0 then 0 when grouping(a.action_id) = 1 then 1 "         \
-    "when grouping(a.error_code) = 0 then 2 else 3 end::bigint, a.at, a.integration_id, "        \
-    "a.action_id, a.error_code, " CALLS_OF("succeeded") CALLS_OF("failed") CALLS_OF("blocked")   \
-    "sum(a.ms_sum)::bigint, sum(a.rows)::bigint" EACH_BUCKET(BUCKET_SUM) " from " STEPS          \
-    "group by grouping sets ((a.at), (a.integration_id), (a.integration_id, a.action_id), "      \
-    "(a.integration_id, a.action_id, a.error_code)) "                                            \
+    "when grouping(a.error_code) = 0 then 2 else 3 end::bigint, a.is_open, a.at, "               \
+    "a.integration_id, a.action_id, a.error_code, " CALLS_OF("succeeded") CALLS_OF("failed")     \
+    CALLS_OF("blocked") "sum(a.ms_sum)::bigint, sum(a.rows)::bigint" EACH_BUCKET(BUCKET_SUM)     \
+    " from " STEPS                                                                               \
+    "group by a.is_open, grouping sets ((a.at), (a.integration_id), (a.integration_id, "         \
+    "a.action_id), (a.integration_id, a.action_id, a.error_code)) "                              \
     "having grouping(a.error_code) = 1 or a.error_code <> '' "                                   \
     "order by 1, a.at, sum(a.calls) desc limit " STORE_TEXT_OF(SUMS_MAX) ") "
 /* clang-format on */
 #define SUM_OF(name, type) PG_OF(#name, type, struct tally_sum, name)
 #define SUM_BUCKET(n)      PG_OF("b" #n, PG_I64, struct tally_sum, buckets[(n)-1]),
 static const struct pg_column sum_columns[] = {
-    SUM_OF(kind, PG_I64),       SUM_OF(at, PG_TIME),         SUM_OF(integration_id, PG_TEXT),
-    SUM_OF(action_id, PG_TEXT), SUM_OF(error_code, PG_TEXT), SUM_OF(succeeded, PG_I64),
-    SUM_OF(failed, PG_I64),     SUM_OF(blocked, PG_I64),     SUM_OF(ms_sum, PG_I64),
+    SUM_OF(kind, PG_I64),       SUM_OF(is_open, PG_BOOL),
+    SUM_OF(at, PG_TIME),        SUM_OF(integration_id, PG_TEXT),
+    SUM_OF(action_id, PG_TEXT), SUM_OF(error_code, PG_TEXT),
+    SUM_OF(succeeded, PG_I64),  SUM_OF(failed, PG_I64),
+    SUM_OF(blocked, PG_I64),    SUM_OF(ms_sum, PG_I64),
     SUM_OF(rows, PG_I64),       EACH_BUCKET(SUM_BUCKET)};
 static const struct pg_stmt tally_read = {
     .name = "tally_read",
     .sql = "select :ord, r.* from @input lateral " SUMS "r",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_TIME), PG_ARG("step_s", PG_I64)),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_TIME), PG_ARG("step_s", PG_I64),
+             PG_ARG("from_at", PG_TIME), PG_ARG("open_at", PG_TIME)),
     PG_COLUMNS(sum_columns),
 };
 
 #define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
 static const struct pg_column old_columns[] = {OLD_OF(account_id, PG_UUID), OLD_OF(slot, PG_TIME)};
-#define OLDER(index, age)                                                            \
-    "(select d.account_id, d.slot from sluice.tally d where " index " and d.slot < " \
-    "date_bin(interval '1 hour', now(), 'epoch') - interval '" age "' order by d.slot limit 5000)"
-#define BOTH_OLD OLDER("not d.is_hour", "2 days") " union all " OLDER("d.is_hour", "30 days")
-/* By the partial indexes tally_young and tally_hour. */
+/* How long a time a row of that age covers: what the charts' steps (tally_range_of) still tell
+ * apart, with a margin for clocks that differ. Each is a multiple of the one before. */
+/* clang-format off */
+#define BEFORE(length, age) "date_bin(interval '" length "', now(), 'epoch') - interval '" age "'"
+#define BEFORE_HOURS        BEFORE("1 hour", "2 hours")
+#define BEFORE_QUARTERS     BEFORE("6 hours", "30 hours")
+#define BEFORE_DAYS         BEFORE("1 day", "8 days")
+#define BEFORE_ALL          BEFORE("1 hour", "30 days")
+#define BEGIN_OF(row, length)  "date_bin(interval '" length "', " row ".slot, 'epoch')"
+#define IS_WITHIN(length)      "d.is_hour and " BEGIN_OF("d", length) " <> d.slot"
+#define BEGIN(row)                                                        \
+    "case when " row ".slot < " BEFORE_DAYS " then " BEGIN_OF(row, "1 day") \
+    " when " row ".slot < " BEFORE_QUARTERS " then " BEGIN_OF(row, "6 hours") \
+    " else " BEGIN_OF(row, "1 hour") " end"
+#define OLDER(index, before)                                                                \
+    "(select d.account_id, d.slot from sluice.tally d where " index " and d.slot < " before \
+    " order by d.slot limit 5000)"
+/* By the partial indexes tally_young, tally_within_6h, tally_within_day and tally_hour. */
+#define ALL_OLD                                                           \
+    OLDER("not d.is_hour", BEFORE_HOURS) " union all "                    \
+    OLDER(IS_WITHIN("6 hours"), BEFORE_QUARTERS) " union all "            \
+    OLDER(IS_WITHIN("1 day"), BEFORE_DAYS) " union all "                  \
+    OLDER("d.is_hour", BEFORE_ALL)
+/* clang-format on */
 static const struct pg_stmt tally_due = {
     .name = "tally_due",
     .sql = "select :ord, h.* from @input lateral (select distinct u.account_id, u.slot from "
-           "(" BOTH_OLD ") u order by 2 limit 500) h",
+           "(" ALL_OLD ") u order by 2 limit 500) h",
     PG_COLUMNS(old_columns),
     .no_account = "a read-only scan for what is to be folded, over all accounts",
     .is_spread = true,
@@ -96,23 +120,23 @@ static const struct pg_stmt tally_due = {
     .spread_order = "slot",
 };
 
-/* What is folded is gone before it is inserted, since it is added up first: the hour may have the
- * key of its first five minutes. The buckets of those that were blocked are none, their sums NULL.
- * A second sending finds nothing. */
+/* What is folded is gone before it is inserted, since it is added up first: a time may have the key
+ * of its first part. The buckets of those that were blocked are none, their sums NULL. A second
+ * sending finds nothing. */
 /* clang-format off */
 #define FOLDED(n) ", sum(g.buckets[" #n "])"
-#define HOURS                                                                                    \
-    "select g.account_id, date_bin(interval '1 hour', g.slot, 'epoch'), g.integration_id, "      \
-    "g.action_id, g.outcome, g.error_code, true, sum(g.calls), sum(g.ms_sum), array_remove("     \
-    "array[null" EACH_BUCKET(FOLDED) "], null) from gone g where g.slot >= now() - "             \
+#define FOLDS                                                                                   \
+    "select g.account_id, " BEGIN("g") ", g.integration_id, g.action_id, g.outcome, "           \
+    "g.error_code, true, sum(g.calls), sum(g.ms_sum), array_remove("                            \
+    "array[null" EACH_BUCKET(FOLDED) "], null) from gone g where g.slot >= now() - "            \
     "interval '30 days' group by 1, 2, 3, 4, 5, 6"
+#define IS_DUE "(not t.is_hour or " BEGIN("t") " <> t.slot or t.slot < now() - interval '30 days')"
 /* clang-format on */
 static const struct pg_stmt tally_fold = {
     .name = "tally_fold",
-    .sql = "with gone as (delete from sluice.tally t @delete(sluice.tally) and (not t.is_hour or "
-           "t.slot < now() - interval '30 days') returning t.*) insert into sluice.tally as t "
-           "(account_id, slot, integration_id, action_id, outcome, error_code, is_hour, calls, "
-           "ms_sum, buckets) " HOURS ADD_UP,
+    .sql = "with gone as (delete from sluice.tally t @delete(sluice.tally) and " IS_DUE
+           " returning t.*) insert into sluice.tally as t (account_id, slot, integration_id, "
+           "action_id, outcome, error_code, is_hour, calls, ms_sum, buckets) " FOLDS ADD_UP,
     PG_PARAMS(old_columns),
     .key_count = 2,
     .match = PG_MATCH_NONE,
@@ -176,11 +200,13 @@ void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op
 }
 
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, int64_t since, int64_t step_s)
+                      struct uuid account_id, const struct tally_range *range, int64_t from_at,
+                      int64_t open_at)
 {
-    ASSERT(step_s > 0 && step_s % TALLY_SLOT_S == 0);
+    ASSERT(range->step_s > 0 && range->step_s % TALLY_SLOT_S == 0 && from_at >= range->since);
     store_ask(pool, query, op, &tally_read,
-              PG_VALUES(pg_uuid(account_id), pg_time(since), pg_i64(step_s)));
+              PG_VALUES(pg_uuid(account_id), pg_time(range->since), pg_i64(range->step_s),
+                        pg_time(from_at), pg_time(open_at)));
 }
 
 STORE_CALL(store_tally_due, tally_due)

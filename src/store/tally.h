@@ -1,7 +1,8 @@
 /*
  * tally: how many calls an account made, of which action, how they ended and how long they took;
- * rows of five minutes, of hours after two days, kept for thirty. For charts: what a process has
- * counted since it last wrote is lost with it.
+ * rows of five minutes, which become hours when they are two hours old, six hours after thirty and
+ * days after eight days, kept for thirty. For charts: what a process has counted since it last
+ * wrote is lost with it.
  */
 #ifndef STORE_TALLY_H
 #define STORE_TALLY_H
@@ -12,7 +13,7 @@ enum {
     TALLY_SLOT_S = 300,
     TALLY_BUCKETS = 16,
     TALLY_OLD_MAX = 500,   /* of a store_tally_due */
-    TALLY_SUMS_MAX = 1000, /* of a store_tally_read */
+    TALLY_SUMS_MAX = 1000, /* of an account's sums */
 };
 
 enum tally_outcome { TALLY_SUCCEEDED, TALLY_FAILED, TALLY_BLOCKED };
@@ -48,6 +49,7 @@ enum tally_kind {
 };
 struct tally_sum {
     int64_t kind; /* enum tally_kind */
+    bool is_open; /* of the rows from open_at on; those before have sums of their own */
     int64_t at;   /* the begin of a step */
     slice integration_id, action_id, error_code;
     int64_t succeeded, failed, blocked, ms_sum;
@@ -60,23 +62,23 @@ struct tally_range {
     int64_t since, step_s;
 };
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range);
-/* All sums of an account's rows from `since` on, in steps of step_s seconds from there: a multiple
- * of TALLY_SLOT_S, and of an hour where since is over two days ago. A step without calls has no
- * row. */
+/* The sums of an account's rows from from_at on (not before the range's begin; both of a
+ * TALLY_SLOT_S), at most twice TALLY_SUMS_MAX. A step without calls has no row. */
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, int64_t since, int64_t step_s);
+                      struct uuid account_id, const struct tally_range *range, int64_t from_at,
+                      int64_t open_at);
 STORE_LIST_RESULT(store_tally_read_result, tally_sum)
 
-/* A scan for rows of five minutes that are over two days old, and for rows that are over thirty:
- * over all accounts, at most TALLY_OLD_MAX times of an account, the oldest first. */
+/* A scan for rows of a shorter time than their age asks for, and for those that are over thirty
+ * days old: over all accounts, at most TALLY_OLD_MAX times of an account, the oldest first. */
 struct tally_old {
     struct uuid account_id;
     int64_t slot;
 };
 void store_tally_due(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_LIST_RESULT(store_tally_due_result, tally_old)
-/* Adds an account's rows of five minutes at that time to those of their hour, and removes what is
- * over thirty days old. Replayable. store_done_result. */
+/* Adds an account's rows at that time to those of the longer time that it is in, and removes what
+ * is over thirty days old. Replayable. store_done_result. */
 void store_tally_fold(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct tally_old *old);
 

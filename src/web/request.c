@@ -14,7 +14,6 @@
 #include "store/account.h"
 #include "vault/key.h"
 #include "web/gzip.h"
-#include "web/overview_stats.h"
 #include "web/page.h"
 #include "web/pages.h"
 
@@ -583,8 +582,7 @@ struct web *web_new(const struct api_config *config, struct err *err)
     web->markup =
         markup_load(&web->arena, slice_of(embed_markup[0].data, embed_markup[0].len), err);
     web->gzip = gzip_new();
-    web->stats = stats_kept_new();
-    if (web->router && web->sign_ins && web->markup && web->gzip && web->stats)
+    if (web->router && web->sign_ins && web->markup && web->gzip)
         return web;
     web_free(web);
     return NULL;
@@ -599,7 +597,6 @@ void web_free(struct web *web)
     http_router_free(web->router);
     account_rate_free(web->sign_ins);
     gzip_free(web->gzip);
-    stats_kept_free(web->stats);
     arena_deinit(&web->arena);
     mem_free(web);
 }

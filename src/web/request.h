@@ -97,7 +97,6 @@ struct web {
     struct arena arena; /* of markup */
     const struct markup_set *markup;
     struct gzip *gzip;
-    struct stats_kept *stats;      /* overview_stats.h */
     struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
     size_t active;
     char public_url[WEB_URL_MAX];

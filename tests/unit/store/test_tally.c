@@ -1,4 +1,4 @@
-/* Tallies: rows that add up, what is read of them, hours made of old ones. */
+/* Tallies: rows that add up, what is read and kept of them, longer times made of old ones. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "store/tally.h"
+#include "store/tally_kept.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
@@ -62,10 +62,12 @@ static int64_t ask(const char *sql)
     return items_ask(conninfo, sql);
 }
 
-static int64_t read_since;
+static struct tally_range read_range;
+static int64_t read_open_at;
 static void start_read(struct pg_call *call)
 {
-    store_tally_read(call->bench->pool, &call->query, &call->op, account, read_since, 3600);
+    store_tally_read(call->bench->pool, &call->query, &call->op, account, &read_range,
+                     read_range.since, read_open_at);
 }
 
 static size_t read_sums(struct tally_sum **list)
@@ -121,7 +123,8 @@ static void test_sums(void **state)
     add(row_of(hour, SLICE("send"), TALLY_FAILED));
     add(row_of(hour, SLICE("send"), TALLY_BLOCKED));
     add(row_of(hour + 5 * MINUTE_US, SLICE("send"), TALLY_FAILED));
-    read_since = hour;
+    read_range = (struct tally_range){hour, 3600};
+    read_open_at = hour;
     assert_int_equal(read_sums(&s), 7);
     check_sum(&s[0], TALLY_BY_TIME, "", "", 36, 2, 1);
     assert_int_equal(s[0].at, hour);
@@ -137,6 +140,15 @@ static void test_sums(void **state)
     check_sum(&s[5], TALLY_BY_ACTION, "read", "", 54, 0, 0);
     check_sum(&s[6], TALLY_BY_ACTION, "send", "", 0, 2, 1);
     assert_int_equal(s[6].buckets[15], 2);
+    pg_call_end(calls);
+    read_open_at = hour + 60 * MINUTE_US;
+    assert_int_equal(read_sums(&s), 9); /* the second hour has sums of its own */
+    check_sum(&s[0], TALLY_BY_TIME, "", "", 36, 2, 1);
+    check_sum(&s[1], TALLY_BY_TIME, "", "", 18, 0, 0);
+    check_sum(&s[2], TALLY_BY_APP, "", "", 36, 2, 1);
+    check_sum(&s[3], TALLY_BY_APP, "", "", 18, 0, 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(s[i].is_open, i % 2);
     pg_call_end(calls);
     struct uuid own = account;
     account = uuid_v7(); /* another's */
@@ -173,7 +185,7 @@ static size_t fold(void)
 
 static void test_old_rows_become_hours(void **state)
 {
-    int64_t old = hour - 49 * 60 * MINUTE_US, older = old - 60 * MINUTE_US;
+    int64_t old = hour - 3 * 60 * MINUTE_US, older = old - 60 * MINUTE_US;
     (void)state;
     add(row_of(hour, SLICE("read"), TALLY_SUCCEEDED)); /* stays as it is */
     for (int64_t slot = old; slot < old + 60 * MINUTE_US; slot += 5 * MINUTE_US) {
@@ -201,6 +213,46 @@ static void test_old_rows_become_hours(void **state)
     assert_int_equal(ask("select count(*) from sluice.tally"), 4);
 }
 
+static int64_t rows_at(int64_t slot)
+{
+    char sql[160];
+    (void)snprintf(sql, sizeof(sql),
+                   "select coalesce(sum(calls), 0)::bigint from sluice.tally where is_hour and "
+                   "slot = to_timestamp(%lld)",
+                   (long long)(slot / 1000000));
+    return ask(sql);
+}
+
+/* Hours, then six of them, then days; late ones are as long as their age asks for at once. */
+static void test_rows_become_longer_as_they_grow_old(void **state)
+{
+    int64_t long_us = 60 * MINUTE_US, now = clock_wall_us();
+    int64_t quarter = now / (6 * long_us) * (6 * long_us),
+            day = now / (24 * long_us) * (24 * long_us);
+    const int64_t parts[] = {0, long_us, long_us + 5 * MINUTE_US, 5 * long_us};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        add(row_of(quarter - 18 * long_us + parts[i], SLICE("read"), TALLY_SUCCEEDED));
+    assert_int_equal(fold(), 4);
+    assert_int_equal(ask("select count(*) from sluice.tally"), 3);
+    assert_int_equal(rows_at(quarter - 17 * long_us), 6);
+    assert_int_equal(fold(), 0);
+    items_tell(conninfo, "update sluice.tally set slot = slot - interval '24 hours'");
+    assert_int_equal(fold(), 2); /* the first hour is where the six are to be */
+    assert_int_equal(ask("select count(*) from sluice.tally"), 1);
+    assert_int_equal(rows_at(quarter - 42 * long_us), 12);
+    items_tell(conninfo, "delete from sluice.tally");
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        add(row_of(day - 10 * 24 * long_us + 12 * long_us + parts[i], SLICE("read"), TALLY_FAILED));
+    assert_int_equal(fold(), 4);
+    assert_int_equal(ask("select count(*) from sluice.tally"), 1);
+    assert_int_equal(rows_at(day - 10 * 24 * long_us), 4);
+    assert_int_equal(ask("select buckets[16] from sluice.tally"), 4);
+    items_tell(conninfo, "update sluice.tally set slot = slot + interval '6 hours'");
+    assert_int_equal(fold(), 1);
+    assert_int_equal(rows_at(day - 10 * 24 * long_us), 4);
+}
+
 static void test_rows_are_kept_for_thirty_days(void **state)
 {
     int64_t day = 24 * 60 * MINUTE_US;
@@ -213,6 +265,107 @@ static void test_rows_are_kept_for_thirty_days(void **state)
     assert_int_equal(fold(), 1);
     assert_int_equal(ask("select count(*) from sluice.tally"), 0);
     assert_int_equal(fold(), 0);
+}
+
+/* ---- what is kept ---- */
+
+static struct tally_kept *kept;
+static struct tally_reading readings[3];
+static int64_t kept_now;
+
+static void start_kept(struct pg_call *call)
+{
+    struct tally_reading *reading = call->arg;
+    *reading = (struct tally_reading){.account_id = account, .range = read_range};
+    tally_kept_read(kept, call->bench->pool, reading, &call->op, kept_now);
+}
+
+/* The calls that the i-th of these readings has found, by time; ends it. */
+static int64_t end_kept(size_t i)
+{
+    struct tally_sum *list;
+    size_t count;
+    int64_t calls_found = 0, by_app = 0;
+    assert_int_equal(tally_kept_result(&readings[i], &list, &count), OK);
+    for (size_t k = 0; k < count; k++) {
+        assert_true(k == 0 || list[k].kind >= list[k - 1].kind);
+        calls_found += list[k].kind == TALLY_BY_TIME ? list[k].succeeded : 0;
+        by_app += list[k].kind == TALLY_BY_APP ? list[k].succeeded : 0;
+    }
+    assert_int_equal(calls_found, by_app);
+    pg_call_end(&calls[i]);
+    return calls_found;
+}
+
+static int64_t read_kept(void)
+{
+    (void)pg_call_run(&bench, &calls[0], start_kept, &readings[0]);
+    return end_kept(0);
+}
+
+/* Rows of that many actions. */
+static void add_many(int64_t slot, int count)
+{
+    char sql[400], id[UUID_TEXT_LEN + 1];
+    uuid_format(account, id);
+    (void)snprintf(sql, sizeof(sql),
+                   "insert into sluice.tally select '%s', to_timestamp(%lld), 'gmail', 'a' || n, "
+                   "'succeeded', '', false, 1, 1, array_fill(1, array[16]) from "
+                   "generate_series(1, %d) n",
+                   id, (long long)(slot / 1000000), count);
+    items_tell(conninfo, sql);
+}
+
+/* What is over is read once: that it is gone meanwhile is not seen, what is new is. */
+static void test_sums_of_what_is_over_are_kept(void **state)
+{
+    (void)state;
+    read_range = (struct tally_range){hour, 3600};
+    kept_now = hour + 70 * MINUTE_US;
+    add_many(hour, 600);
+    assert_int_equal(read_kept(), 600);
+    items_tell(conninfo, "delete from sluice.tally");
+    add(row_of(hour + 65 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
+    assert_int_equal(read_kept(), 603);
+    assert_int_equal(read_kept(), 603); /* not added to what is kept, as its time is not over */
+    kept_now += 10 * MINUTE_US;
+    assert_int_equal(read_kept(), 603); /* now it is */
+    add(row_of(hour + 75 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
+    assert_int_equal(read_kept(), 606);
+    struct uuid own = account;
+    account = uuid_v7(); /* another's */
+    assert_int_equal(read_kept(), 0);
+    account = own;
+    read_range.since += 60 * MINUTE_US; /* the range has moved on */
+    assert_int_equal(read_kept(), 6);
+}
+
+static void test_few_rows_are_not_kept(void **state)
+{
+    (void)state;
+    read_range = (struct tally_range){hour, 3600};
+    kept_now = hour + 70 * MINUTE_US;
+    add_many(hour, 400);
+    assert_int_equal(read_kept(), 400);
+    items_tell(conninfo, "delete from sluice.tally");
+    assert_int_equal(read_kept(), 0);
+}
+
+/* Each adds what is new to its own copy. */
+static void test_two_that_read_at_once_count_nothing_twice(void **state)
+{
+    (void)state;
+    read_range = (struct tally_range){hour, 3600};
+    kept_now = hour + 30 * MINUTE_US;
+    add_many(hour, 600);
+    assert_int_equal(read_kept(), 600);
+    add_many(hour + 25 * MINUTE_US, 600);
+    kept_now += 30 * MINUTE_US;
+    pg_calls_start(&bench, calls, 2, start_kept, readings, sizeof(readings[0]));
+    pg_calls_wait(&bench, calls, 2);
+    assert_int_equal(end_kept(0), 1200);
+    assert_int_equal(end_kept(1), 1200);
+    assert_int_equal(read_kept(), 1200);
 }
 
 static void test_percentiles(void **state)
@@ -240,6 +393,9 @@ static int empty(void **state)
     char sql[200], id[UUID_TEXT_LEN + 1];
     (void)state;
     account = uuid_v7();
+    tally_kept_free(kept);
+    kept = tally_kept_new();
+    assert_non_null(kept);
     uuid_format(account, id);
     (void)snprintf(sql, sizeof(sql),
                    "delete from sluice.tally; insert into sluice.account (account_id, name, "
@@ -264,6 +420,7 @@ static int tear_down(void **state)
 {
     (void)state;
     pg_bench_close(&bench);
+    tally_kept_free(kept);
     mem_free(calls);
     return 0;
 }
@@ -274,7 +431,11 @@ int main(void)
         cmocka_unit_test_setup(test_rows_add_up, empty),
         cmocka_unit_test_setup(test_sums, empty),
         cmocka_unit_test_setup(test_old_rows_become_hours, empty),
+        cmocka_unit_test_setup(test_rows_become_longer_as_they_grow_old, empty),
         cmocka_unit_test_setup(test_rows_are_kept_for_thirty_days, empty),
+        cmocka_unit_test_setup(test_sums_of_what_is_over_are_kept, empty),
+        cmocka_unit_test_setup(test_few_rows_are_not_kept, empty),
+        cmocka_unit_test_setup(test_two_that_read_at_once_count_nothing_twice, empty),
         cmocka_unit_test(test_percentiles),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,253 @@
+/*
+ * Sums that are kept; see tally_kept.h. What is kept is of the rows before a time, `open_at`; who
+ * reads adds those from there on, and keeps the sums up to a later one. Two that read at once have
+ * a copy each, so nothing is added twice: what was kept last, up to the latest time, stays.
+ */
+#include "store/tally_kept.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum { SLOT_US = TALLY_SLOT_S * 1000000 };
+
+struct tally_kept {
+    struct kept_sums {
+        struct uuid account_id;
+        struct tally_range range;
+        int64_t open_at;
+        uint64_t read_ns;
+        struct tally_sum *list; /* with the texts behind it, one block; NULL: empty */
+        size_t count, bytes;
+    } items[TALLY_KEPT_MAX];
+};
+
+struct tally_kept *tally_kept_new(void)
+{
+    return mem_zalloc(sizeof(struct tally_kept));
+}
+
+void tally_kept_free(struct tally_kept *kept)
+{
+    for (size_t i = 0; kept && i < TALLY_KEPT_MAX; i++)
+        mem_free(kept->items[i].list);
+    mem_free(kept);
+}
+
+static bool is_over(const struct kept_sums *item, uint64_t now_ns)
+{
+    return !item->list || item->read_ns + TALLY_KEPT_S * 1000000000ULL <= now_ns;
+}
+
+/* The account's of those steps, of whatever time; else NULL. A range that has moved on is in the
+ * place of the former one. */
+static struct kept_sums *find_sums(struct tally_kept *kept, const struct tally_reading *reading)
+{
+    for (size_t i = 0; i < TALLY_KEPT_MAX; i++) {
+        struct kept_sums *item = &kept->items[i];
+        if (item->list && uuid_eq(item->account_id, reading->account_id) &&
+            item->range.step_s == reading->range.step_s)
+            return item;
+    }
+    return NULL;
+}
+
+static struct kept_sums *oldest_sums(struct tally_kept *kept)
+{
+    struct kept_sums *oldest = &kept->items[0];
+    for (size_t i = 1; i < TALLY_KEPT_MAX && oldest->list; i++)
+        if (!kept->items[i].list || kept->items[i].read_ns < oldest->read_ns)
+            oldest = &kept->items[i];
+    return oldest;
+}
+
+/* ---- copies ---- */
+
+enum { TEXTS = 3 };
+
+static void texts_of(struct tally_sum *sum, slice *texts[TEXTS])
+{
+    texts[0] = &sum->integration_id;
+    texts[1] = &sum->action_id;
+    texts[2] = &sum->error_code;
+}
+
+static size_t copy_bytes(const struct tally_sum *list, size_t count)
+{
+    size_t bytes = count * sizeof(*list);
+    for (size_t i = 0; i < count; i++)
+        bytes += list[i].integration_id.len + list[i].action_id.len + list[i].error_code.len;
+    return bytes;
+}
+
+/* Into a block of copy_bytes. */
+static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t count)
+{
+    char *room = (char *)(to + count);
+    memcpy(to, list, count * sizeof(*list));
+    for (size_t i = 0; i < count; i++) {
+        slice *texts[TEXTS];
+        texts_of(&to[i], texts);
+        for (size_t n = 0; n < TEXTS; n++) {
+            if (!texts[n]->ptr)
+                continue;
+            if (texts[n]->len > 0)
+                memcpy(room, texts[n]->ptr, texts[n]->len);
+            *texts[n] = slice_of(room, texts[n]->len);
+            room += texts[n]->len;
+        }
+    }
+}
+
+/* ---- adding up ---- */
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct tally_sum *one = a, *other = b;
+    if (one->kind != other->kind)
+        return one->kind < other->kind ? -1 : 1;
+    if (one->at != other->at)
+        return one->at < other->at ? -1 : 1;
+    int order = slice_cmp(one->integration_id, other->integration_id);
+    if (order == 0)
+        order = slice_cmp(one->action_id, other->action_id);
+    return order ? order : slice_cmp(one->error_code, other->error_code);
+}
+
+static int64_t calls_of(const struct tally_sum *sum)
+{
+    return sum->succeeded + sum->failed + sum->blocked;
+}
+
+/* As a list of sums is ordered; by key where the calls are the same, so that it is so each time. */
+static int compare_sums(const void *a, const void *b)
+{
+    const struct tally_sum *one = a, *other = b;
+    if (one->kind == other->kind && one->at == other->at && calls_of(one) != calls_of(other))
+        return calls_of(one) > calls_of(other) ? -1 : 1;
+    return compare_keys(a, b);
+}
+
+static void add_sum(struct tally_sum *to, const struct tally_sum *sum)
+{
+    to->succeeded += sum->succeeded;
+    to->failed += sum->failed;
+    to->blocked += sum->blocked;
+    to->ms_sum += sum->ms_sum;
+    to->rows += sum->rows;
+    for (size_t i = 0; i < TALLY_BUCKETS; i++)
+        to->buckets[i] += sum->buckets[i];
+}
+
+/* Sums of one key become one; in the order of a list. Returns how many are left. */
+static size_t add_up(struct tally_sum *list, size_t count)
+{
+    size_t left = 0;
+    if (count == 0)
+        return 0;
+    qsort(list, count, sizeof(*list), compare_keys);
+    for (size_t i = 1; i < count; i++) {
+        if (compare_keys(&list[left], &list[i]) == 0)
+            add_sum(&list[left], &list[i]);
+        else
+            list[++left] = list[i];
+    }
+    qsort(list, ++left, sizeof(*list), compare_sums);
+    return left < TALLY_SUMS_MAX ? left : TALLY_SUMS_MAX;
+}
+
+static size_t append_part(struct tally_sum *to, const struct tally_sum *list, size_t count,
+                          bool is_open)
+{
+    size_t added = 0;
+    for (size_t i = 0; i < count; i++)
+        if (list[i].is_open == is_open)
+            to[added++] = list[i];
+    return added;
+}
+
+/* ---- reading ---- */
+
+/* A copy, as another's reading may replace what is kept meanwhile. Without memory all is read. */
+static void take_kept(struct tally_reading *reading, struct op *op)
+{
+    const struct kept_sums *item = find_sums(reading->kept, reading);
+    reading->from_at = reading->range.since;
+    reading->read_ns = clock_mono_ns();
+    reading->closed = NULL;
+    reading->closed_count = 0;
+    if (!item || is_over(item, reading->read_ns) || item->range.since != reading->range.since ||
+        item->open_at > reading->open_at)
+        return;
+    reading->closed = arena_alloc(&op->arena, item->bytes);
+    if (!reading->closed)
+        return;
+    copy_sums(reading->closed, item->list, item->count);
+    reading->closed_count = item->count;
+    reading->from_at = item->open_at;
+    reading->read_ns = item->read_ns;
+}
+
+void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally_reading *reading,
+                     struct op *op, int64_t now)
+{
+    int64_t open_at = (now - TALLY_KEPT_MARGIN_S * 1000000LL) / SLOT_US * SLOT_US;
+    reading->kept = kept;
+    reading->open_at = open_at > reading->range.since ? open_at : reading->range.since;
+    take_kept(reading, op);
+    store_tally_read(pool, &reading->query, op, reading->account_id, &reading->range,
+                     reading->from_at, reading->open_at);
+}
+
+/* Without memory nothing is kept. */
+static void keep(const struct tally_reading *reading, const struct tally_sum *list, size_t count)
+{
+    struct kept_sums *item = find_sums(reading->kept, reading);
+    int64_t rows = 0;
+    for (size_t i = 0; i < count; i++)
+        rows += list[i].kind == TALLY_BY_TIME ? list[i].rows : 0;
+    /* another's, of a later time */
+    bool is_later = item &&
+                    (item->range.since > reading->range.since ||
+                     (item->range.since == reading->range.since &&
+                      item->open_at >= reading->open_at && item->read_ns >= reading->read_ns));
+    if (rows < TALLY_KEPT_ROWS_MIN || is_later)
+        return;
+    if (!item)
+        item = oldest_sums(reading->kept);
+    size_t bytes = copy_bytes(list, count);
+    struct tally_sum *copy = mem_alloc(bytes);
+    if (!copy)
+        return;
+    copy_sums(copy, list, count);
+    mem_free(item->list);
+    *item = (struct kept_sums){reading->account_id,
+                               reading->range,
+                               reading->open_at,
+                               reading->read_ns,
+                               copy,
+                               count,
+                               bytes};
+}
+
+int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, size_t *count)
+{
+    struct arena *arena = &reading->query.wait.op->arena;
+    struct tally_sum *found;
+    size_t found_count, closed = reading->closed_count;
+    int status = store_tally_read_result(&reading->query, &found, &found_count);
+    if (status != OK)
+        return status;
+    *list = ARENA_ARRAY(arena, struct tally_sum, closed + found_count + 1);
+    if (!*list)
+        return ERR_NOMEM;
+    if (closed > 0)
+        memcpy(*list, reading->closed, closed * sizeof(**list));
+    closed = add_up(*list, closed + append_part(*list + closed, found, found_count, false));
+    /* What is not new is as it was. */
+    if (reading->open_at > reading->from_at)
+        keep(reading, *list, closed);
+    *count = add_up(*list, closed + append_part(*list + closed, found, found_count, true));
+    return OK;
+}

@@ -1,0 +1,47 @@
+/*
+ * Sums of tallies as charts ask for them, over and over: what was added up of times that are over
+ * is kept, so that the next one reads the rows of the last minutes alone.
+ *
+ * Limits: TALLY_KEPT_MAX ranges of accounts; each is read as a whole again after TALLY_KEPT_S,
+ * which finds what was written to a time after it was over, as by a process that had no database
+ * then.
+ */
+#ifndef STORE_TALLY_KEPT_H
+#define STORE_TALLY_KEPT_H
+
+#include "store/tally.h"
+
+enum {
+    TALLY_KEPT_MAX = 32,
+    TALLY_KEPT_ROWS_MIN = 500, /* what is of fewer is read each time */
+    TALLY_KEPT_S = 1800,       /* rows of this age are not folded yet (tally.c) */
+    TALLY_KEPT_MARGIN_S = 60,  /* until all processes have written what they counted */
+};
+
+struct tally_kept;
+/* NULL: out of memory. */
+struct tally_kept *tally_kept_new(void) MUST_CHECK;
+/* None is being read. NULL is fine. */
+void tally_kept_free(struct tally_kept *kept);
+
+/* One reading. `range` and `account_id` are the caller's, all else is private. */
+struct tally_reading {
+    struct uuid account_id;
+    struct tally_range range;
+    struct tally_kept *kept;
+    struct pg_query query;
+    struct tally_sum *closed; /* of what was kept; in the op's arena, as its texts */
+    size_t closed_count;
+    int64_t from_at, open_at;
+    uint64_t read_ns; /* when the whole range was read */
+};
+
+/* Starts the query, which holds the op. now: the wall clock. */
+void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally_reading *reading,
+                     struct op *op, int64_t now);
+/* All sums of the range, as a store_tally_read gives them but of one part, at most TALLY_SUMS_MAX;
+ * in the op's arena. ERR_NOMEM, or the query's status. */
+int tally_kept_result(struct tally_reading *reading, struct tally_sum **list,
+                      size_t *count) MUST_CHECK;
+
+#endif
