@@ -151,16 +151,18 @@ test('Caddy', { skip: without('caddy') }, async () => {
   }
 });
 
-test('systemd takes the units, and finds the service shut in', { skip: without('systemd-analyze') }, async () => {
+test('systemd takes the units, and finds them shut in', { skip: without('systemd-analyze') }, async () => {
   const [service, socket] = ['sluice.service', 'sluice.socket'].map((name) => join(dir, name));
   await writeFile(service, putInto(await read('sluice.service'), [['/usr/local/bin/sluice', process.env.SLUICE_BIN]]));
   await writeFile(socket, await read('sluice.socket'));
   const said = await run(installed('systemd-analyze'), ['verify', service, socket]);
   assert.equal(said.code, 0, said.stderr);
   assert.doesNotMatch(said.stderr, /sluice\.(service|socket)/, 'nothing to say of them');
-  const shut = await must(installed('systemd-analyze'), ['security', '--offline=true', '--no-pager', service]);
-  const exposure = Number(/Overall exposure level for sluice\.service: ([\d.]+)/.exec(shut)?.[1]);
-  assert.ok(exposure <= 1.5, shut);
+  for (const unit of [service, socket]) {
+    const shut = await must(installed('systemd-analyze'), ['security', '--offline=true', '--no-pager', unit]);
+    const exposure = Number(/Overall exposure level for sluice\.(?:service|socket): ([\d.]+)/.exec(shut)?.[1]);
+    assert.ok(exposure <= 1.5, shut);
+  }
 });
 
 test('the settings are some of the program', async () => {
