@@ -7,8 +7,8 @@
 #include "base/mem.h"
 
 struct app_times {
-    struct metric_series *whole, *calls, *phases[EXEC_PHASES];
-    slice id; /* behind the struct */
+    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until one is counted in */
+    slice id;                                                  /* behind the struct */
 };
 
 static struct metric execution_seconds =
@@ -43,7 +43,6 @@ static struct app_times *times_new(slice id)
         return NULL;
     memcpy(times + 1, id.ptr, id.len);
     times->id = slice_of((const char *)(times + 1), id.len);
-    find_series(times);
     return times;
 }
 
@@ -93,6 +92,8 @@ struct app_times *app_times_of(struct app_times_table *table,
 
 void app_times_count(struct app_times *times, const struct exec_times *spent, uint64_t took_ns)
 {
+    if (!times->whole)
+        find_series(times);
     metric_observe_ns(times->whole, took_ns);
     metric_observe_ns(times->phases[EXEC_IN_GATE], spent->gate_ns);
     metric_observe_ns(times->phases[EXEC_IN_LIMITS], spent->limits_ns);
@@ -102,5 +103,7 @@ void app_times_count(struct app_times *times, const struct exec_times *spent, ui
 
 void app_times_count_call(struct app_times *times, uint64_t took_ns)
 {
+    if (!times->calls)
+        find_series(times);
     metric_observe_ns(times->calls, took_ns);
 }

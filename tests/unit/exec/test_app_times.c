@@ -60,6 +60,8 @@ static void counts_by_app_and_phase(void **state)
     assert_true(has("\nsluice_execution_seconds_sum{integration=\"gmail\"} 3.0001\n"));
     assert_true(has("\nsluice_execution_seconds_count{integration=\"notion\"} 1\n"));
     assert_true(has("\nsluice_execution_seconds_count{integration=\"(other)\"} 1\n"));
+    (void)of("slack", 2);
+    assert_false(has("slack"));
     assert_true(has("_phase_seconds_sum{integration=\"gmail\",phase=\"gate\"} 0.00004\n"));
     assert_true(has("_phase_seconds_sum{integration=\"gmail\",phase=\"limits\"} 3\n"));
     assert_true(has("_phase_seconds_sum{integration=\"gmail\",phase=\"provider\"} 0\n"));
