@@ -120,28 +120,46 @@ static const struct pg_stmt execution_get_summary = {
 };
 
 /* A page of the key's index, newest first (STORE_PAGE_SQL). Only of a failed run is the summary
- * read: its error is part of a list's entry, and it has no output. The filters are not in an index:
- * a page reads 1000 rows at most and says where it stopped. */
+ * read: its error is part of a list's entry, and it has no output. Those that failed are listed by
+ * execution_failed; the other filters are not in an index: a page reads 1000 rows at most and says
+ * where it stopped. */
 #define LISTED_SUMMARY STORE_SUMMARY_INLINE("e")
-static const struct pg_stmt execution_list = {
-    .name = "execution_list",
-    .sql = STORE_PAGE_SQL("sluice.execution",
-                          "e.id, e.integration_id, e.action_id, e.connection_id, e.status, "
-                          "e.error_code, e.started_at, e.finished_at, "
-                          "case when e.status = 'failed' then " LISTED_SUMMARY
-                          " end as summary, " ASKED_BY("e"),
-                          "(:integration_id is null or e.integration_id = :integration_id) and "
-                          "(:action_id is null or e.action_id = :action_id) and "
-                          "(:status is null or e.status = :status) and "
-                          "(:api_key_id is null or e.api_key_id = :api_key_id)"),
-    PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("action_id", PG_TEXT),
-             PG_ARG("status", PG_TEXT), PG_ARG("api_key_id", PG_UUID)),
-    PG_GIVES(OF(id, PG_UUID), OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),
-             OF(connection_id, PG_I64),
-             PG_WORD("status", struct execution, is_succeeded, &statuses), OF(error_code, PG_TEXT),
-             OF(started_at, PG_TIME), OF(finished_at, PG_TIME), OF(summary, PG_TEXT),
-             ASKED_BY_COLUMNS, STORE_PAGE_COLUMNS),
-};
+/* A code, as the interface says it, stands in the summary alone; a row may have it elsewhere. */
+/* clang-format off */
+#define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
+#define LIST_SQL(only)                                                                        \
+    STORE_PAGE_OF_SQL("sluice.execution", only,                                               \
+                      "e.id, e.integration_id, e.action_id, e.connection_id, e.status, "      \
+                      "e.error_code, e.started_at, e.finished_at, case when e.status = "      \
+                      "'failed' then " LISTED_SUMMARY " end as summary, " ASKED_BY("e"),      \
+                      "(:integration_id is null or e.integration_id = :integration_id) and "  \
+                      "(:action_id is null or e.action_id = :action_id) and "                 \
+                      "(:status is null or e.status = :status) and "                          \
+                      "(:api_key_id is null or e.api_key_id = :api_key_id) and "              \
+                      "(:error_code is null or " IS_OF_CODE ")")
+/* clang-format on */
+static const struct pg_column list_params[] = {
+    STORE_PAGE_PARAMS,         PG_ARG("integration_id", PG_TEXT), PG_ARG("action_id", PG_TEXT),
+    PG_ARG("status", PG_TEXT), PG_ARG("api_key_id", PG_UUID),     PG_ARG("error_code", PG_TEXT)};
+static const struct pg_column list_columns[] = {
+    OF(id, PG_UUID),
+    OF(integration_id, PG_TEXT),
+    OF(action_id, PG_TEXT),
+    OF(connection_id, PG_I64),
+    PG_WORD("status", struct execution, is_succeeded, &statuses),
+    OF(error_code, PG_TEXT),
+    OF(started_at, PG_TIME),
+    OF(finished_at, PG_TIME),
+    OF(summary, PG_TEXT),
+    ASKED_BY_COLUMNS,
+    STORE_PAGE_COLUMNS};
+#define LIST_STMT(stmt_name, only)                                                                 \
+    {                                                                                              \
+        .name = stmt_name, .sql = LIST_SQL(only), PG_PARAMS(list_params), PG_COLUMNS(list_columns) \
+    }
+static const struct pg_stmt execution_list = LIST_STMT("execution_list", "");
+static const struct pg_stmt execution_list_failed =
+    LIST_STMT("execution_list_failed", " and x.status = 'failed'");
 
 const struct pg_stmt *const execution_stmts[] = {
     &execution_insert,
@@ -153,6 +171,7 @@ const struct pg_stmt *const execution_stmts[] = {
     &execution_get,
     &execution_get_summary,
     &execution_list,
+    &execution_list_failed,
     NULL,
 };
 
@@ -181,11 +200,14 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
                           struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter)
 {
+    ASSERT(!filter->error_code.ptr || filter->status.ptr);
     bool is_of_key = !uuid_is_nil(filter->api_key_id);
-    store_ask_of(pool, query, op, &execution_list, page,
+    bool is_of_failed = slice_eq_cstr(filter->status, status_words[0]);
+    store_ask_of(pool, query, op, is_of_failed ? &execution_list_failed : &execution_list, page,
                  PG_VALUES(pg_uuid(account_id), pg_text(filter->integration_id),
                            pg_text(filter->action_id), pg_text(filter->status),
-                           is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID)));
+                           is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID),
+                           pg_text(filter->error_code)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,

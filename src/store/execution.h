@@ -64,6 +64,7 @@ struct execution_filter {
     slice action_id;        /* likewise, as the next */
     slice status;           /* "succeeded", "failed" */
     struct uuid api_key_id; /* nil: of all */
+    slice error_code; /* of those that failed, as the interface says it; others may come, too */
 };
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,

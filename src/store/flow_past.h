@@ -21,8 +21,8 @@ struct flow_past {
 
 enum flow_past_outcome { FLOW_PAST_ALL, FLOW_PAST_FAILED, FLOW_PAST_COMPLETED };
 
-/* From since on, and before `before`; the youngest count_max (1 to 200), of one outcome among the
- * youngest 1,000. */
+/* From since on, and before `before`; the youngest count_max (1 to 200), of those that completed
+ * among the youngest 1,000. */
 struct flow_past_range {
     int64_t since, before, count_max;
     enum flow_past_outcome outcome;

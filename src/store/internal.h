@@ -119,12 +119,14 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
     PG_ARG("account_id", PG_UUID), PG_OF("since", PG_UUID, struct store_page, since), \
         PG_OF("before", PG_UUID, struct store_page, before),                          \
         PG_OF("count_max", PG_I64, struct store_page, count_max)
-#define STORE_PAGE_COLUMNS PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
-#define STORE_PAGE_SQL(table, columns, match)                                                     \
+#define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
+#define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "", columns, match)
+/* The same of those rows alone that a partial index has: " and x.status = 'failed'". */
+#define STORE_PAGE_OF_SQL(table, only, columns, match)                                            \
     "select :ord, t.* from @input lateral (select p.* from (select " columns ", (" match ") "     \
     "as is_match, e.n = 1000 as is_cut from (select r.*, row_number() over (order by r.id desc) " \
     "as n from (select x.* from " table " x where x.account_id = :account_id "                    \
-    "and x.id < :before and x.id >= :since order by x.id desc limit 1000) r) e) p "               \
+    "and x.id < :before and x.id >= :since" only " order by x.id desc limit 1000) r) e) p "       \
     "where p.is_match or p.is_cut order by p.id desc limit :count_max) t"
 /* As store_list_result, of those rows that match, and where the next page goes on (before that id):
  * nil where this one has read its whole range. */

@@ -1,8 +1,8 @@
 /*
  * The list of executions, newest first: what was tried, calls of flows among it, or what was
  * blocked, which the audit trail has. The filters are in the address. The database filters what it
- * can, this file all rows by everything; a page ends after SCANS_MAX scans, and "Older" continues
- * there.
+ * can, this file all rows by everything; a page ends after SCANS_MAX scans, or one that has read
+ * much and found little, and "Older" continues there.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 
 enum {
     ROWS_MAX = 25,
-    SCANS_MAX = 2,     /* of 1,000 rows each at most: what a page may cost that finds little */
+    SCANS_MAX = 2,     /* of 1,000 rows each at most */
     CALLS_A_SCAN = 60, /* steps of flows, not all of which are calls */
     CALLS_A_SCAN_MAX = 200,
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
@@ -48,6 +48,7 @@ struct found {
     struct row *rows;
     size_t count, count_max;
     struct uuid end; /* all before it in the list was read; nil: all there is */
+    bool is_long;    /* a page costs no more than this one */
 };
 
 struct runs {
@@ -90,7 +91,8 @@ static int make_room(struct web_request *request, struct found *found, size_t co
         return ERR_NOMEM;
     if (found->count > 0)
         memcpy(rows, found->rows, found->count * sizeof(*rows));
-    *found = (struct found){rows, found->count, more, found->end};
+    found->rows = rows;
+    found->count_max = more;
     return OK;
 }
 
@@ -121,9 +123,12 @@ static int find_executions(struct web_request *request, struct found *found)
 {
     struct execution *list;
     size_t count;
+    const struct runs *runs = request->state;
     int status = store_execution_list_result(&request->query, &list, &count, &found->end);
-    if (status == OK)
-        status = make_room(request, found, count);
+    if (status != OK)
+        return status;
+    found->is_long = !uuid_is_nil(found->end) && count < runs->page.count_max;
+    status = make_room(request, found, count);
     for (size_t i = 0; status == OK && i < count; i++) {
         const struct execution *one = &list[i];
         const struct json *failure = failure_of(request, one);
@@ -477,7 +482,7 @@ static enum op_result on_rows(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     if (!add_found(runs, &found) || uuid_is_nil(runs->next) || runs->count == ROWS_MAX ||
-        ++runs->scans == SCANS_MAX)
+        found.is_long || ++runs->scans == SCANS_MAX)
         return reply_list(request);
     runs->page.before = runs->next;
     return load_rows(request);
@@ -497,8 +502,10 @@ static void read_filters(struct web_request *request, struct runs *runs)
             runs->state = state;
     runs->filter.action_id = runs->action_id;
     /* Only what has failed has a code. */
-    if (!is_blocked(runs))
+    if (!is_blocked(runs)) {
         runs->filter.status = runs->code.ptr ? slice_cstr(states[1]) : runs->state;
+        runs->filter.error_code = runs->code;
+    }
     runs->period = view_read_period(request, runs->now_ms, &runs->page.since);
 }
 
@@ -515,8 +522,7 @@ enum op_result web_executions(struct web_request *request)
     if (before.ptr && !uuid_parse(before, &runs->page.before))
         return web_reply_missing(request, "There is no page at this address.");
     read_filters(request, runs);
-    bool is_filtered = runs->action_id.ptr || runs->code.ptr || is_blocked(runs);
-    runs->page.count_max = is_filtered ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
+    runs->page.count_max = is_blocked(runs) ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
     request->state = runs;
     return load_rows(request);
 }

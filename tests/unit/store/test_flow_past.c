@@ -102,7 +102,8 @@ static void test_of_one_outcome(void **state)
     pg_call_end(&call);
 }
 
-/* A thousand are read, and none of them has failed: the last one is there to go on from. */
+/* A thousand are read, and none of them has completed: the last one is there to go on from. Those
+ * that failed are found without reading others. */
 static void test_a_long_search_ends(void **state)
 {
     struct flow_past *list;
@@ -111,7 +112,7 @@ static void test_a_long_search_ends(void **state)
     uuid_format(other, owner);
     snprintf(sql, sizeof(sql),
              "insert into sluice.flow_step select '%s', sluice.uuid_floor(now()::date), 0, n, "
-             "'completed', to_timestamp(%lld) + n * interval '1 ms', now(), '{}', '1', null "
+             "'failed', to_timestamp(%lld) + n * interval '1 ms', now(), '{}', null, '{}' "
              "from generate_series(1, 1200) n on conflict do nothing",
              owner, (long long)(begin / 1000000));
     items_tell(conninfo, sql);
@@ -119,12 +120,19 @@ static void test_a_long_search_ends(void **state)
     range = (struct flow_past_range){.since = begin,
                                      .before = begin + 1000 * INT64_C(1000000),
                                      .count_max = 100,
-                                     .outcome = FLOW_PAST_FAILED};
+                                     .outcome = FLOW_PAST_COMPLETED};
     assert_int_equal(pg_call_run(&bench, &call, start_list, &bench), OK);
     assert_int_equal(store_flow_past_list_result(&call.query, &list, &count), OK);
     assert_int_equal(count, 1);
-    assert_true(list[0].is_cut && list[0].is_completed);
+    assert_true(list[0].is_cut && !list[0].is_completed);
     assert_int_equal(list[0].started_at, begin + 201 * 1000);
+    pg_call_end(&call);
+    range.outcome = FLOW_PAST_FAILED;
+    assert_int_equal(pg_call_run(&bench, &call, start_list, &bench), OK);
+    assert_int_equal(store_flow_past_list_result(&call.query, &list, &count), OK);
+    assert_int_equal(count, 100);
+    assert_false(list[99].is_cut);
+    assert_int_equal(list[99].started_at, begin + 1101 * 1000);
     pg_call_end(&call);
 }
 
