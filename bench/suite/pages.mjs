@@ -85,7 +85,7 @@ async function begin(stage) {
   const [key] = JSON.parse(await stack.must(['keys', 'list', account.id, '--json']));
   const person = new Pages(server.base);
   await person.signIn(account.key);
-  const paths = ['/', '/?hours=1', '/?hours=168', '/?hours=720', '/approvals', '/approvals?from=80', '/flows', '/flows?status=waiting', '/flows?status=completed', '/flows/new',
+  const paths = ['/', '/?hours=1', '/?hours=168', '/?hours=720', '/approvals', '/approvals?from=80', '/flows', '/flows?status=waiting', '/flows?status=completed', '/flows?template=unread_mail_to_tasks', '/flows/new',
     '/flows/new?template=unread_mail_to_tasks', `/flows/${made.done}`, `/flows/${made.waiting}`, `/flows/${made.waiting}/cancel`, '/executions', '/executions?status=failed', '/executions?status=blocked',
     `/executions?app=${idOf(1)}`, `/executions?app=${idOf(CONNECTED)}`, '/executions?code=execution_failed', '/executions?action=send', `/executions/${made.run}`, '/integrations', '/integrations?q=label',
     `/integrations/${idOf(1)}`, `/integrations/${idOf(APPS)}`, `/integrations/${idOf(1)}/actions/send`, '/connections', `/connections/${connection}`, `/connections/${connection}/delete`,

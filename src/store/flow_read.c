@@ -203,10 +203,10 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
  * are partial with a condition that is always true, so that a search by key does not consider them;
  * a statement that wants one has to repeat that condition ("status <> ''", "template_key <> ''").
  * Documents are most of what a list costs, so a caller that needs only rows gets only rows. */
-#define LIST(columns, join, filter)                                             \
-    "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW \
-    " from sluice.flow t where t.account_id = :account_id and t.id < :before "  \
-    "and (:template_key is null or t.template_key = :template_key) and " filter \
+#define LIST(columns, join, filter)                                                                \
+    "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW                    \
+    " from sluice.flow t where t.account_id = :account_id and t.id < :before "                     \
+    "and t.id >= :since and (:template_key is null or t.template_key = :template_key) and " filter \
     " order by t.id desc limit :count_max) t" join
 #define ITS_INPUT                                                                        \
     ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
@@ -219,8 +219,8 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 #define FOR_APPROVAL        "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
 
 static const struct pg_column list_params[] = {
-    PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID), PG_ARG("template_key", PG_TEXT),
-    PG_ARG("status", PG_TEXT), PG_ARG("count_max", PG_I64)};
+    PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID),   PG_ARG("template_key", PG_TEXT),
+    PG_ARG("status", PG_TEXT),     PG_ARG("count_max", PG_I64), PG_ARG("since", PG_UUID)};
 _Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
 static const struct pg_column list_columns[] = {STORE_FLOW_ROW_COLUMNS,
                                                 PG_OF("input", PG_JSON, struct flow_listed, input),
@@ -240,12 +240,17 @@ static const struct pg_stmt flow_list_approval_rows =
 static const struct pg_stmt flow_list_status_inputs =
     LIST_STMT("flow_list_status_inputs", LIST_INPUTS(OF_STATUS));
 
+/* "before" nothing: above every id. */
+static struct uuid before_of(const struct flow_filter *filter)
+{
+    static const struct uuid newest = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                        0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+    return uuid_is_nil(filter->before) ? newest : filter->before;
+}
+
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter)
 {
-    /* "before" nothing: above every id. */
-    static const struct uuid newest = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-                                        0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
     static const struct pg_stmt *const of_any[] = {&flow_list, &flow_list_rows};
     static const struct pg_stmt *const of_status[] = {&flow_list_status, &flow_list_status_rows};
     ASSERT(filter->limit > 0 && filter->limit <= 100);
@@ -259,9 +264,48 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
               : filter->with_input    ? &flow_list_status_inputs
               : filter->status < 0    ? of_any[filter->is_rows_alone]
                                       : of_status[filter->is_rows_alone],
-              PG_VALUES(pg_uuid(filter->account_id),
-                        pg_uuid(uuid_is_nil(filter->before) ? newest : filter->before),
-                        pg_text(filter->template_key), pg_text(status), pg_i64(filter->limit)));
+              PG_VALUES(pg_uuid(filter->account_id), pg_uuid(before_of(filter)),
+                        pg_text(filter->template_key), pg_text(status), pg_i64(filter->limit),
+                        pg_uuid(filter->since)));
+}
+
+/* A template is in no index of flows: who searches for one's reads so many entries of the index of
+ * all, or of a status, at most. */
+#define HORIZON(filter)                                                                       \
+    "select :ord, t.id from @input lateral (select t.id from sluice.flow t where "            \
+    "t.account_id = :account_id and t.id < :before and " filter " order by t.id desc offset " \
+    "999 limit 1) t"
+static const struct pg_column horizon_params[] = {
+    PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID), PG_ARG("status", PG_TEXT)};
+static const struct pg_stmt flow_horizon = {
+    .name = "flow_horizon",
+    .sql = HORIZON(ANY_STATUS),
+    PG_PARAMS(horizon_params),
+    PG_GIVES(PG_ARG("id", PG_UUID)),
+};
+static const struct pg_stmt flow_horizon_status = {
+    .name = "flow_horizon_status",
+    .sql = HORIZON(OF_STATUS),
+    PG_PARAMS(horizon_params),
+    PG_GIVES(PG_ARG("id", PG_UUID)),
+};
+
+void store_flow_horizon(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const struct flow_filter *filter)
+{
+    bool is_any = filter->status < 0;
+    slice status = is_any ? SLICE_NONE
+                          : slice_cstr(flow_status_name((enum flow_status)filter->status));
+    store_ask(pool, query, op, is_any ? &flow_horizon : &flow_horizon_status,
+              PG_VALUES(pg_uuid(filter->account_id), pg_uuid(before_of(filter)), pg_text(status)));
+}
+
+int store_flow_horizon_result(const struct pg_query *query, struct uuid *id)
+{
+    *id = (struct uuid){{0}};
+    if (query->status == OK && query->rows.count > 0)
+        *id = pg_get_uuid(&query->rows, 0, 0);
+    return query->status;
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count)
@@ -311,6 +355,8 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_list_status_rows,
     &flow_list_approval_rows,
     &flow_list_status_inputs,
+    &flow_horizon,
+    &flow_horizon_status,
     &flow_rev,
     &flow_stamp,
     NULL,

@@ -39,7 +39,7 @@ before(async () => {
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
   const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
   const link = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'gmail' });
-  paths = ['/sign-in?next=/', '/', '/flows', ...['waiting', 'completed', 'running', 'failed', 'cancelled'].map((status) => `/flows?status=${status}`), '/approvals', '/flows/new', '/flows/new?template=unread_mail_to_tasks',
+  paths = ['/sign-in?next=/', '/', '/flows', ...['waiting', 'completed', 'running', 'failed', 'cancelled'].map((status) => `/flows?status=${status}`), '/approvals', '/flows?template=unread_mail_to_tasks', '/flows/new', '/flows/new?template=unread_mail_to_tasks',
     `/flows/${done}`, `/flows/${waiting}`, `/flows/${long}`, '/executions', '/executions?status=failed', `/executions/${list.json.execution_id}`,
     '/executions?app=notion', '/executions?status=blocked', '/docs', '/docs/createExecution', '/integrations', '/integrations?q=mail', '/integrations/gmail', '/integrations/salesforce', '/integrations/zendesk',
     ...connections.flatMap(({ id }) => [`/connections/${id}`, `/connections/${id}/delete`]), '/keys', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, new URL(link.json.url).pathname];

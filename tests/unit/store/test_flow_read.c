@@ -173,6 +173,66 @@ static void test_what_a_listed_one_holds(void **state)
     pg_call_end(&call);
 }
 
+static void start_horizon(struct pg_call *c)
+{
+    store_flow_horizon(c->bench->pool, &c->query, &c->op, &filter);
+}
+
+static struct uuid horizon_of(void)
+{
+    struct uuid id;
+    assert_int_equal(pg_call_run(&bench, &call, start_horizon, NULL), OK);
+    assert_int_equal(store_flow_horizon_result(&call.query, &id), OK);
+    pg_call_end(&call);
+    return id;
+}
+
+/* How many its list has. */
+static size_t listed(void)
+{
+    struct flow_listed *list;
+    size_t count;
+    assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
+    assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
+    pg_call_end(&call);
+    return count;
+}
+
+/* Of 1,500 flows the oldest alone is of that template. */
+static void test_a_search_by_template_looks_at_a_thousand(void **state)
+{
+    char sql[1024], owner[UUID_TEXT_LEN + 1];
+    const struct uuid many = uuid_v7();
+    (void)state;
+    uuid_format(many, owner);
+    (void)snprintf(sql, sizeof(sql),
+                   "insert into sluice.account (account_id, name, created_at) values ('%s', 'm', "
+                   "now()); insert into sluice.flow select '%s', ('0' || substr(sluice.uuid_floor("
+                   "current_date)::text, 2, 17) || '-8000-' || lpad(n::text, 12, '0'))::uuid, case "
+                   "when n = 1 then 'rare' else 'common' end, gen_random_uuid(), 'agent', "
+                   "'completed', 1, gen_random_uuid(), null, 0, 1, true, 0, null, null, null, "
+                   "now(), now(), now() from generate_series(1, 1500) n",
+                   owner, owner);
+    items_tell(conninfo, sql);
+    for (int i = 0; i < 2; i++) {
+        filter = (struct flow_filter){.account_id = many,
+                                      .status = i > 0 ? (int)FLOW_COMPLETED : -1,
+                                      .template_key = SLICE("rare"),
+                                      .limit = 25,
+                                      .is_rows_alone = true};
+        filter.since = horizon_of();
+        assert_int_equal(filter.since.bytes[14], 0x05); /* the 501st: its digits */
+        assert_int_equal(filter.since.bytes[15], 0x01);
+        assert_int_equal(listed(), 0);
+        filter.before = filter.since;
+        filter.since = horizon_of();
+        assert_true(uuid_is_nil(filter.since));
+        assert_int_equal(listed(), 1);
+    }
+    filter.status = FLOW_FAILED;
+    assert_true(uuid_is_nil(horizon_of()));
+}
+
 static void start_rev(struct pg_call *c)
 {
     store_flow_rev(c->bench->pool, &c->query, &c->op, account, ids[c - calls]);
@@ -289,6 +349,7 @@ int main(void)
         IN_BOTH(test_another_account_sees_nothing),
         IN_BOTH(test_lists),
         IN_BOTH(test_what_a_listed_one_holds),
+        IN_BOTH(test_a_search_by_template_looks_at_a_thousand),
         IN_BOTH(test_revisions_of_many_in_one_go),
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);
