@@ -140,7 +140,7 @@ static void add_sum(struct tally_sum *to, const struct tally_sum *sum)
         to->buckets[i] += sum->buckets[i];
 }
 
-/* Sums of one key become one; in the order of a list. Returns how many are left. */
+/* Sums of one key become one, in the order of keys. Returns how many are left. */
 static size_t add_up(struct tally_sum *list, size_t count)
 {
     size_t left = 0;
@@ -153,8 +153,7 @@ static size_t add_up(struct tally_sum *list, size_t count)
         else
             list[++left] = list[i];
     }
-    qsort(list, ++left, sizeof(*list), compare_sums);
-    return left < TALLY_SUMS_MAX ? left : TALLY_SUMS_MAX;
+    return left + 1;
 }
 
 static size_t append_part(struct tally_sum *to, const struct tally_sum *list, size_t count,
@@ -200,7 +199,7 @@ void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally
                      reading->from_at, reading->open_at);
 }
 
-/* Without memory nothing is kept. */
+/* Without memory nothing is kept, and not of an account with very many actions. */
 static void keep(const struct tally_reading *reading, const struct tally_sum *list, size_t count)
 {
     struct kept_sums *item = find_sums(reading->kept, reading);
@@ -212,7 +211,7 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                     (item->range.since > reading->range.since ||
                      (item->range.since == reading->range.since &&
                       item->open_at >= reading->open_at && item->read_ns >= reading->read_ns));
-    if (rows < TALLY_KEPT_ROWS_MIN || is_later)
+    if (rows < TALLY_KEPT_ROWS_MIN || count > 2 * TALLY_SUMS_MAX || is_later)
         return;
     if (!item)
         item = oldest_sums(reading->kept);
@@ -244,10 +243,14 @@ int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, si
         return ERR_NOMEM;
     if (closed > 0)
         memcpy(*list, reading->closed, closed * sizeof(**list));
-    closed = add_up(*list, closed + append_part(*list + closed, found, found_count, false));
-    /* What is not new is as it was. */
-    if (reading->open_at > reading->from_at)
+    /* Most find nothing that is over since the one before. */
+    if (reading->open_at > reading->from_at) {
+        closed = add_up(*list, closed + append_part(*list + closed, found, found_count, false));
         keep(reading, *list, closed);
+    }
     *count = add_up(*list, closed + append_part(*list + closed, found, found_count, true));
+    qsort(*list, *count, sizeof(**list), compare_sums);
+    if (*count > TALLY_SUMS_MAX)
+        *count = TALLY_SUMS_MAX;
     return OK;
 }
