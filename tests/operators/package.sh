@@ -68,6 +68,32 @@ keeps_settings()
         [ "$(in_debian dpkg-query -W sluice)" = "sluice	9.9.9" ]
 }
 
+# Stands in for the program's own word on the schema, and for systemd. $1: exit code of the first.
+restarts()
+{
+    printf '#!/bin/sh\nexit %s\n' "$1" >"$chroot/usr/local/bin/sluice"
+    rm -f "$chroot/tmp/asked"
+    install_package "$work/one" && install_package "$work/next" || return 1
+    [ -e "$chroot/tmp/asked" ]
+}
+
+is_restarted_on_its_schema()
+{
+    mkdir -p "$chroot/run/systemd/system"
+    echo 'DPkg::Path "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";' >"$chroot/etc/apt/apt.conf.d/path"
+    printf '#!/bin/sh\n[ "$*" != "try-restart sluice.service" ] || : >/tmp/asked\n' >"$chroot/usr/local/bin/deb-systemd-invoke"
+    chmod 755 "$chroot/usr/local/bin/deb-systemd-invoke"
+    : >"$chroot/usr/local/bin/sluice" && chmod 755 "$chroot/usr/local/bin/sluice"
+    restarts 0 && ! restarts 1 && rm "$chroot/usr/local/bin/sluice" &&
+        # the program itself: there is no database here
+        install_package "$work/one" && install_package "$work/next" >"$work/said" 2>&1 &&
+        [ ! -e "$chroot/tmp/asked" ] && grep 'not started anew' "$work/said"
+    local result=$?
+    cat "$work/said"
+    rm -rf "$chroot/run/systemd/system" "$chroot/etc/apt/apt.conf.d/path" "$chroot"/usr/local/bin/*
+    return "$result"
+}
+
 is_removed()
 {
     in_debian apt-get -qq -y remove sluice && [ ! -e "$chroot/usr/bin/sluice" ] &&
@@ -90,7 +116,7 @@ is_purged()
 test_in_debian()
 {
     if ! may_chroot; then
-        for what in installed described upgraded removed "purged but for the key" purged; do
+        for what in installed described upgraded restarted removed "purged but for the key" purged; do
             number=$((number + 1))
             echo "ok $number - $what # SKIP chroot is not allowed here"
         done
@@ -100,12 +126,13 @@ test_in_debian()
     check "installed: user, modes, units, man pages" is_installed_well
     check "doctor says what is missing, as the server's user" says_what_is_missing
     check "upgraded: changed settings stay" keeps_settings
+    check "upgraded: started anew where the schema is the program's" is_restarted_on_its_schema
     check "removed: settings stay" is_removed
     check "purged: the master key stays" is_purged_but_for_the_key
     check "purged: nothing stays" is_purged
 }
 
-echo 1..9
+echo 1..10
 check "made" make_package "$work/one"
 check "the same sources give the same package" is_reproduced
 check "lintian finds nothing" check_lintian

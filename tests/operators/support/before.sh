@@ -1,18 +1,33 @@
 #!/usr/bin/env bash
 # Builds `sluice` of the version before this one, and prints where it is; prints nothing where there is none to
 # build: no git here, or a clone that does not go back so far. That is the last tag before this commit or, where
-# there is none, the commit that gave src/base/version.h its present version.
+# there is none, the last commit whose migrations are today's without the newest: a program serves the schema
+# that it knows and the next one.
 set -eu
 cd "$(dirname "$0")/../../.."
 
-commit=$(git describe --tags --abbrev=0 --match 'v*' HEAD^ 2>/dev/null) || {
-    version=$(sed -n 's/^#define SLUICE_VERSION //p' src/base/version.h)
-    commit=$(git log --format=%H -S "#define SLUICE_VERSION $version" -- src/base/version.h 2>/dev/null | tail -n 1)
+# Names and contents of all migrations but the newest, of today's files.
+wanted=$(for file in sql/[0-9]*.sql; do echo "$(git hash-object "$file") $file"; done | sed '$d')
+
+has_all_but_the_newest()
+{
+    [ "$(git ls-tree "$1" sql/ | awk '$4 ~ /\/[0-9]/ { print $3, $4 }')" = "$wanted" ]
 }
+
+last_of_the_schema_before()
+{
+    local commit
+    for commit in HEAD $(git log -n 100 --format=%P -- sql); do
+        if has_all_but_the_newest "$commit" 2>/dev/null; then
+            echo "$commit"
+            return
+        fi
+    done
+}
+
+commit=$(git describe --tags --abbrev=0 --match 'v*' HEAD^ 2>/dev/null) || commit=$(last_of_the_schema_before 2>/dev/null)
 [ -n "$commit" ] || exit 0
 commit=$(git rev-parse "$commit^{commit}")
-# In a clone without the commits before it the first one adds every file.
-[ "$(git rev-parse --is-shallow-repository)" = false ] || exit 0
 
 tree=$PWD/build/before/$commit
 if [ ! -x "$tree/build/sluice" ]; then
@@ -20,9 +35,9 @@ if [ ! -x "$tree/build/sluice" ]; then
     mkdir -p "$tree"
     git archive "$commit" | tar -x -C "$tree"
     # Where its libraries are built as today's are, these are the same.
-    if git diff --quiet "$commit" HEAD -- deps; then
-        mkdir -p "$tree/build"
-        cp -R "${DEPS_CACHE:-build/deps}" "$tree/build/deps"
+    if git diff --quiet "$commit" HEAD -- deps/recipes.sh deps/mbedtls_config.h; then
+        mkdir -p "$tree/build/deps"
+        tar -c -C "${DEPS_CACHE:-build/deps}" --exclude=./arm64 . | tar -x -m -C "$tree/build/deps"
     fi
     # Make hands its own settings on by the environment: they are of today's sources.
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u DEPS_CACHE SYSTEM_DEPS=skip \
