@@ -49,30 +49,6 @@ static void put_cstr(struct log_text *text, const char *bytes)
     put_log_bytes(text, slice_cstr(bytes));
 }
 
-/* The code point of the first character, 1 to 3 bytes long. Longer ones are never unsafe, so any
- * value outside is_unsafe's ranges stands for them. */
-static unsigned code_point(slice text, size_t len)
-{
-    const unsigned char *p = (const unsigned char *)text.ptr;
-    if (len == 1)
-        return p[0];
-    if (len == 2)
-        return (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
-    if (len == 3)
-        return (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
-    return 0x10000;
-}
-
-/* Controls (C0, DEL, C1), marks, overrides and isolates of direction (U+061C, U+200E, U+200F,
- * U+202A to U+202E, U+2066 to U+2069), line and paragraph separators (U+2028, U+2029) and the byte
- * order mark. They drive the terminal (escape sequences) or reorder text ("Trojan Source",
- * CVE-2021-42574). */
-static bool is_unsafe(unsigned c)
-{
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200e && c <= 0x200f) ||
-           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
-}
-
 /* Whether a value may stand in the text form without quotes. */
 static bool is_bare(slice value)
 {
@@ -89,7 +65,9 @@ static bool is_bare(slice value)
 static void put_char(struct log_text *text, slice rest, size_t len)
 {
     char escape[8];
-    unsigned c = len ? code_point(rest, len) : 0;
+    uint32_t c = 0;
+    if (len > 0)
+        (void)slice_code_point(rest, &c);
     if (len == 0) {
         put_log_bytes(text, SLICE("\xEF\xBF\xBD"));
     } else if (c == '"' || c == '\\') {
@@ -98,7 +76,7 @@ static void put_char(struct log_text *text, slice rest, size_t len)
         put_log_bytes(text, slice_of(escape, 2));
     } else if (c == '\n') {
         put_log_bytes(text, SLICE("\\n"));
-    } else if (is_unsafe(c)) {
+    } else if (code_point_is_unsafe(c)) {
         /* Every unsafe code point has at most four digits of hex; the mask shows that to the
          * compiler, which checks that the text fits into escape. */
         snprintf(escape, sizeof(escape), "\\u%04x", c & 0xffff);

@@ -229,6 +229,12 @@ bool slice_is_name(slice s, size_t characters_max)
     return characters <= characters_max;
 }
 
+bool code_point_is_unsafe(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200e && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
+}
+
 slice slice_first_utf8(slice s, size_t len)
 {
     if (len >= s.len)

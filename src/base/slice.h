@@ -98,6 +98,11 @@ bool slice_is_name(slice s, size_t characters_max);
 size_t slice_utf8_first(slice s);
 /* The first code point of well-formed UTF-8 that is not empty; its length in bytes. */
 size_t slice_code_point(slice s, uint32_t *code_point);
+/* Controls (C0, DEL, C1), marks, overrides and isolates of direction (U+061C, U+200E, U+200F,
+ * U+202A to U+202E, U+2066 to U+2069), line and paragraph separators (U+2028, U+2029) and the byte
+ * order mark. They drive a terminal (escape sequences) or reorder text ("Trojan Source",
+ * CVE-2021-42574). */
+bool code_point_is_unsafe(uint32_t c);
 /* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
 slice slice_first_utf8(slice s, size_t len);
 /* The parts one behind the other in room[size], cut where it is full; no NUL. What is made for each

@@ -48,7 +48,8 @@ static void put_row(struct flow_calls *calls)
         const struct flow_step_def *step = &tmpl->steps[row->call.step_index];
         row->tool = step->type == FLOW_TOOL_CALL ? arena_dup(arena, step->tool) : SLICE_NONE;
         row->step_key = arena_dup(arena, step->key);
-        row->flow_name = arena_dup(arena, tmpl->name);
+        row->step_title = step->label.ptr ? arena_dup(arena, step->label) : SLICE_NONE;
+        row->flow_title = row->call.title.ptr ? row->call.title : arena_dup(arena, tmpl->name);
         row->is_fan_out = step->for_each != NULL;
     }
     if (tmpl)

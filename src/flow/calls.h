@@ -10,9 +10,10 @@
 
 struct flow_calls_row {
     struct flow_past call;
-    slice tool; /* SLICE_NONE: no call, or the flow or its template is gone */
-    slice step_key, flow_name;
-    bool is_fan_out; /* one call an item */
+    slice tool;                 /* SLICE_NONE: no call, or the flow or its template is gone */
+    slice step_key, step_title; /* step_title: SLICE_NONE where the template gives it none */
+    slice flow_title;           /* of the flow, its template's name where it has none */
+    bool is_fan_out;            /* one call an item */
 };
 
 struct flow_calls {

@@ -196,12 +196,14 @@ static enum op_result step_start(struct op *op)
         return unavailable(command);
     command->flow_id = flow.id;
     flow_trace_begin(command->run, command->in.trace);
+    flow_title_begin(command->run);
     struct flow_start start = {
         .flow = &command->run->transition.next,
         .input = command->input_json,
         .actor = command->in.actor,
         .waiting_input = flow_run_waiting_input(command->run),
         .trace = command->run->whole.trace,
+        .title = command->run->whole.title,
     };
     store_flow_start(service->config.pool, &command->query, &command->op, &start);
     return OP_WAIT;
@@ -228,7 +230,11 @@ static enum op_result step_started(struct op *op)
         return unavailable(command);
     }
     command->whole = (struct flow_whole){
-        .flow = run->flow, .input = command->input_json, .actor = command->in.actor};
+        .flow = run->flow,
+        .input = command->input_json,
+        .actor = command->in.actor,
+        .title = run->whole.title,
+    };
     enum op_result result = answer_view(command, &command->whole, run->tmpl);
     flow_trace_started(run, command->in.trace, op->started_ns);
     flow_run_launch(run);

@@ -155,6 +155,11 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
                      const struct flow_template *tmpl);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
                        const struct flow_template *tmpl, bool is_summary);
+static inline slice flow_whole_title(const struct flow_whole *whole,
+                                     const struct flow_template *tmpl)
+{
+    return whole->title.ptr ? whole->title : tmpl->name;
+}
 /* The step that is reported as the current one: of a completed flow its last one. */
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 

@@ -288,6 +288,10 @@ void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
 /* The same of an approval that a person has decided on. */
 void flow_trace_decided(struct flow_command *command);
 
+/* title.c: run->whole.title of a new run, before its statement is made; SLICE_NONE: its template
+ * has none, or it cannot be made. */
+void flow_title_begin(struct flow_run *run);
+
 /* pinned.c: drops the versions that are not in use, or all. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
 

@@ -185,14 +185,19 @@ static enum op_result page_loaded(struct op *op)
     return OP_DONE;
 }
 
-static struct flow_row row_of(struct flow_page *page, const struct flow *flow)
+static struct flow_row row_of(struct flow_page *page, const struct flow_listed *listed)
 {
     struct arena *arena = &page->op.arena;
     const struct flow_template *tmpl = page->find.tmpl;
+    const struct flow *flow = &listed->flow;
+    const struct catalog *catalog = *page->service->config.catalog;
+    slice name = arena_dup(arena, tmpl->name);
+    const struct flow_step_def *step = &tmpl->steps[flow_current_index(flow, tmpl)];
     return (struct flow_row){
         .id = flow->id,
-        .name = arena_dup(arena, tmpl->name),
-        .current_step = arena_dup(arena, tmpl->steps[flow_current_index(flow, tmpl)].key),
+        .name = name,
+        .title = listed->title.ptr ? listed->title : name,
+        .step_title = arena_dup(arena, flow_step_title(step, catalog, arena)),
         .status = flow->status,
         .updated_at = flow->updated_at,
     };
@@ -209,7 +214,7 @@ static void page_put(struct flow_page *page)
         return;
     if (page->wants_rows) {
         if (!page->need || flow_has_need(page->need, listed, page->find.tmpl, &page->op.arena))
-            page->rows[page->row_count++] = row_of(page, &listed->flow);
+            page->rows[page->row_count++] = row_of(page, listed);
     } else {
         if (page->next > 0)
             buf_append_char(&page->text, ',');

@@ -40,7 +40,8 @@ slice flow_load_render_view(struct flow_load *load);
 /* A flow as a row of a list. Slices in the page's arena. */
 struct flow_row {
     struct uuid id;
-    slice name, current_step;
+    slice name, title; /* of its template, and its own, which may be the name */
+    slice step_title;  /* of the current step (flow_step_title) */
     enum flow_status status;
     int64_t updated_at;
 };

@@ -76,8 +76,11 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
         return;
     struct flow_template *known = find_known(service, find->version); /* loaded twice at once */
     find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
-    if (!find->tmpl)
+    if (!find->tmpl) {
         find->status = ERR_INVALID;
-    else if (!known)
+    } else if (!known) {
+        const struct flow_template_set *set = *service->config.templates;
+        flow_template_copy_titles(find->tmpl, set ? flow_template_set_find(set, key) : NULL);
         keep_pinned(service, find->tmpl);
+    }
 }

@@ -77,6 +77,14 @@ static void read_input(struct reader *r, struct flow_template *tmpl)
         tmpl->schema = schema_compile(r->arena, tmpl->input_schema, false, &err);
 }
 
+static void read_flow_title(struct reader *r, struct flow_template *tmpl)
+{
+    const struct json *text = reader_member(r, "flow_title");
+    tmpl->flow_title = reader_template(r, "flow_title");
+    if (text && text->type != JSON_STRING)
+        reader_error(r, "flow_title", "must be a text, with ${...} in it");
+}
+
 static void read_template(struct reader *r, struct flow_template *tmpl,
                           const struct catalog *catalog)
 {
@@ -87,6 +95,7 @@ static void read_template(struct reader *r, struct flow_template *tmpl,
                      FLOW_KEY_BYTES_MAX);
     tmpl->name = reader_text_required(r, "name");
     tmpl->description = reader_text_required(r, "description");
+    read_flow_title(r, tmpl);
     read_input(r, tmpl);
     tmpl->deadline_s = (unsigned)reader_count(r, "deadline", FLOW_SECONDS_MAX);
     read_steps(r, tmpl);
@@ -94,22 +103,64 @@ static void read_template(struct reader *r, struct flow_template *tmpl,
     if (r->report->error_count != errors)
         return;
     template_lint_input(r, tmpl);
+    template_lint_title(r, tmpl);
     lint_steps(r, tmpl, catalog);
 }
 
-/* body, version, item_json. The version is the first 16 bytes of SHA-256 over the canonical text,
- * so that layout and the order of members make no new version. false: out of memory. */
+/* The object without one of its members. */
+static struct json without(struct arena *arena, const struct json *object, slice name)
+{
+    struct json copy = json_object();
+    for (uint32_t i = 0; i < object->count; i++) {
+        const struct json_member *member = &object->as.members[i];
+        if (!slice_eq(json_str(&member->key), name))
+            json_object_set(arena, &copy, json_str(&member->key), member->value);
+    }
+    return copy;
+}
+
+/* The version before knows no such titles, and compiles what is stored: so they are left out. */
+static struct json without_titles(struct flow_template *tmpl, const struct json *document)
+{
+    struct arena *arena = &tmpl->arena;
+    struct json copy = without(arena, document, SLICE("flow_title"));
+    struct json *steps = (struct json *)(uintptr_t)JSON_GET(&copy, "steps");
+    struct json *items = steps ? ARENA_ARRAY(arena, struct json, steps->count + 1) : NULL;
+    for (uint32_t i = 0; items && i < steps->count; i++)
+        items[i] = i < tmpl->step_count && tmpl->steps[i].type == FLOW_APPROVAL
+                       ? steps->as.items[i]
+                       : without(arena, &steps->as.items[i], SLICE("title"));
+    if (items)
+        steps->as.items = items;
+    return copy;
+}
+
+/* The first 16 bytes of SHA-256 over the canonical text, so that layout and the order of members
+ * make no new version. */
+static struct uuid hash_of(slice text)
+{
+    uint8_t hash[32];
+    struct uuid version;
+    vault_sha256(text, hash);
+    memcpy(version.bytes, hash, sizeof(version.bytes));
+    return version;
+}
+
+/* body, version, whole, item_json, of a template without faults. false: out of memory. */
 static bool finish_texts(struct flow_template *tmpl, const struct json *document)
 {
     struct buf text;
     struct json_writer w;
-    uint8_t hash[32];
+    struct json stored = without_titles(tmpl, document);
     buf_init(&text, 4 * (size_t)FLOW_TEMPLATE_BYTES_MAX);
     json_write_sorted(&text, document);
-    tmpl->body = arena_dup(&tmpl->arena, buf_slice(&text));
-    vault_sha256(tmpl->body, hash);
-    memcpy(tmpl->version.bytes, hash, sizeof(tmpl->version.bytes));
+    tmpl->whole = hash_of(buf_slice(&text));
     bool is_ok = buf_is_ok(&text);
+    buf_clear(&text);
+    json_write_sorted(&text, &stored);
+    tmpl->body = arena_dup(&tmpl->arena, buf_slice(&text));
+    tmpl->version = hash_of(tmpl->body);
+    is_ok = is_ok && buf_is_ok(&text);
     buf_clear(&text);
     json_begin(&w, &text);
     json_open(&w, '{');
@@ -141,8 +192,9 @@ static void compile_text(struct flow_template *tmpl, slice name, slice text,
     }
     if (!reader_init(&r, &top, NULL, document))
         return;
+    size_t errors = report->error_count;
     read_template(&r, tmpl, catalog);
-    if (!finish_texts(tmpl, document))
+    if (report->error_count == errors && !finish_texts(tmpl, document))
         catalog_report_add(report, false, name, SLICE_NONE, "out of memory");
 }
 
@@ -162,6 +214,16 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
         return tmpl;
     flow_template_unref(tmpl);
     return NULL;
+}
+
+void flow_template_copy_titles(struct flow_template *to, const struct flow_template *from)
+{
+    for (size_t i = 0; from && i < from->step_count; i++) {
+        const struct flow_step_def *step = &from->steps[i];
+        ptrdiff_t at = template_find_step(to, step->key);
+        if (at >= 0 && step->label.ptr && to->steps[at].type == step->type)
+            to->steps[at].label = arena_dup(&to->arena, step->label);
+    }
 }
 
 struct flow_template *flow_template_ref(struct flow_template *tmpl)

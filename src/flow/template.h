@@ -10,6 +10,10 @@
  *   flow             {id, templateKey, createdAt, triggerType, currentTime} (RFC 3339 texts)
  * currentTime is the time at which the step's attempt began: it is the one thing that is not the
  * same when a step is evaluated again, and a confirmed write may not refer to it (lint).
+ *
+ * Titles (flow_title, and those of steps that are no approvals) say how flows and steps are called
+ * on pages, and change nothing that a flow does: they are no part of the version, nor of the text
+ * that is stored. An older version calls its steps as the current template of its key does.
  */
 #ifndef FLOW_TEMPLATE_H
 #define FLOW_TEMPLATE_H
@@ -27,6 +31,7 @@ enum {
     FLOW_CONCURRENCY_MAX = 20, /* default 4 */
     FLOW_ATTEMPTS_MAX = 20,    /* a step's retry budget */
     FLOW_TEMPLATE_BYTES_MAX = 256 * 1024,
+    FLOW_TITLE_CHARS_MAX = 120, /* of a flow's title; a longer one is cut */
 };
 
 enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
@@ -45,7 +50,8 @@ struct flow_retry {
 };
 
 struct flow_step_def {
-    slice key; /* [a-z][a-z0-9_]*, unique */
+    slice key;   /* [a-z][a-z0-9_]*, unique */
+    slice label; /* its title, for people; of approvals and where there is none SLICE_NONE */
     enum flow_step_type type;
     const struct expr *when; /* NULL: always */
     uint64_t reads;          /* the steps whose outputs its expressions name, a bit each */
@@ -77,8 +83,10 @@ struct flow_template {
     struct arena arena;
     unsigned refs;
     slice key, name, description;
+    const struct expr_template *flow_title; /* of the input and flow; NULL: the name */
     struct uuid version;
-    slice body; /* its JSON text, as stored; canonical: sorted keys, no space */
+    struct uuid whole; /* a hash as the version, of the titles, too */
+    slice body;        /* its JSON text, as stored; canonical: sorted keys, no space, no titles */
     const struct json *input_schema;
     const struct schema *schema;
     unsigned deadline_s; /* of the whole flow; 0: none */
@@ -98,8 +106,16 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
  * is written. */
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
                                 const struct catalog *catalog);
+/* Steps of `to` get the titles that steps of the same key and type have in `from`. */
+void flow_template_copy_titles(struct flow_template *to, const struct flow_template *from);
 struct flow_template *flow_template_ref(struct flow_template *tmpl);
 void flow_template_unref(struct flow_template *tmpl);
+
+/* title.c */
+/* What a step is called: its title, else what it calls ("Notion: Create a page"), else its key as
+ * words. Lives as long as template, catalog and arena do. */
+slice flow_step_title(const struct flow_step_def *step, const struct catalog *catalog,
+                      struct arena *arena);
 
 /* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates
  * (dir: --catalog; NULL for none), later ones replace earlier ones of the same key. NULL: see the

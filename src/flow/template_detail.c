@@ -21,7 +21,8 @@ static void put_call(struct json_writer *w, const struct flow_template *tmpl,
     const struct catalog_action *action = catalog_find_tool(catalog, step->tool);
     json_member_str(w, "tool", step->tool);
     if (action) {
-        json_member_str(w, "title", action->title);
+        if (!step->label.ptr)
+            json_member_str(w, "title", action->title);
         json_member_str(w, "integration_id", action->integration->integration_id);
         json_member_str(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
     }
@@ -36,6 +37,8 @@ static void put_step_detail(struct json_writer *w, const struct flow_template *t
     json_open(w, '{');
     json_member_str(w, "key", step->key);
     json_member_str(w, "type", slice_cstr(flow_step_type_name(step->type)));
+    if (step->label.ptr)
+        json_member_str(w, "title", step->label);
     if (step->type == FLOW_TOOL_CALL)
         put_call(w, tmpl, step, catalog);
     else if (step->type == FLOW_APPROVAL)

@@ -162,6 +162,14 @@ void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t ind
         check_same_when(&lint);
 }
 
+/* No step has run by then: index 0. */
+void template_lint_title(struct reader *r, struct flow_template *tmpl)
+{
+    struct flow_step_def none = {.key = SLICE_NONE};
+    struct lint lint = {.reader = r, .tmpl = tmpl, .step = &none};
+    check_template(&lint, "flow_title", tmpl->flow_title, false);
+}
+
 /* A confirmation at the start is the input's required `confirm: true`: without the const in the
  * schema a start could leave it out, or say false. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl)

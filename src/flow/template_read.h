@@ -13,6 +13,7 @@ enum {
     FLOW_KEY_BYTES_MAX = 64,
     FLOW_SECONDS_MAX = 366 * 86400,
     FLOW_TIMEOUT_S_MAX = 600,
+    FLOW_LABEL_CHARS_MAX = 80,
 };
 
 /* The index of the step with that key, -1 when there is none. */
@@ -25,6 +26,8 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
 /* Every placeholder exists where it stands, every confirmed step is shown by its approval. Sets
  * is_when_late. r: the step. */
 void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index);
+/* flow_title refers to the input, and to the flow as it is when it is started. */
+void template_lint_title(struct reader *r, struct flow_template *tmpl);
 /* The input schema: it is closed, and has `confirm` where the start confirms a step. */
 void template_lint_input(struct reader *r, const struct flow_template *tmpl);
 

@@ -161,6 +161,18 @@ static void read_approval(struct reader *r, struct flow_step_def *step)
     step->expires_in = read_duration(r, "expires_in");
 }
 
+/* An approval's title is a template, of what there is to decide. */
+static void read_label(struct reader *r, struct flow_step_def *step)
+{
+    step->label = reader_text(r, "title");
+    if (step->label.ptr && (!slice_is_name(step->label, FLOW_LABEL_CHARS_MAX) ||
+                            slice_find(step->label, SLICE("${")) >= 0))
+        reader_error(r, "title",
+                     "must be one line of at most %d characters, without ${...}; only an "
+                     "approval's has these",
+                     FLOW_LABEL_CHARS_MAX);
+}
+
 void template_read_step(struct reader *parent, struct reader_path *path, const struct json *object,
                         struct flow_template *tmpl, size_t index)
 {
@@ -181,6 +193,8 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
     if (type < 0) /* which members it may have depends on the type: no error about them */
         return;
     step->type = (enum flow_step_type)type;
+    if (step->type != FLOW_APPROVAL)
+        read_label(&r, step);
     switch (step->type) {
     case FLOW_TOOL_CALL:
         read_tool_call(&r, tmpl, step);

@@ -40,7 +40,7 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
 }
 
 /* steps: for the context; with is_summary neither it nor the input is written. */
-static void put_record(struct json_writer *w, const struct flow *flow, slice input,
+static void put_record(struct json_writer *w, const struct flow *flow, slice title, slice input,
                        const struct flow_step *steps, size_t count,
                        const struct flow_template *tmpl, bool is_summary)
 {
@@ -48,6 +48,7 @@ static void put_record(struct json_writer *w, const struct flow *flow, slice inp
     json_member_uuid(w, "id", flow->id);
     json_member_i64(w, "rev", flow->rev);
     json_member_str(w, "name", tmpl->name);
+    json_member_str(w, "title", title.ptr ? title : tmpl->name);
     json_member_str(w, "templateKey", flow->template_key);
     json_member_str(w, "status", slice_cstr(flow_status_name(flow->status)));
     json_member_str(w, "triggerType", flow->trigger_type);
@@ -67,8 +68,8 @@ void flow_record_write(struct buf *out, const struct flow_listed *listed,
 {
     struct json_writer w;
     json_begin(&w, out);
-    put_record(&w, &listed->flow, listed->input, listed->outputs, listed->output_count, tmpl,
-               is_summary);
+    put_record(&w, &listed->flow, listed->title, listed->input, listed->outputs,
+               listed->output_count, tmpl, is_summary);
 }
 
 /* ---- steps ---- */
@@ -187,7 +188,8 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
     json_begin(&w, out);
     json_open(&w, '{');
     json_key(&w, "flow");
-    put_record(&w, &whole->flow, whole->input, whole->steps, whole->step_count, tmpl, false);
+    put_record(&w, &whole->flow, whole->title, whole->input, whole->steps, whole->step_count, tmpl,
+               false);
     json_member_open(&w, "steps", '[');
     for (size_t i = 0; i < tmpl->step_count; i++) {
         struct step_view step = {.is_current = i == flow_current_index(&whole->flow, tmpl)};

@@ -110,10 +110,10 @@ static void keep_old(struct reload *reload)
 
 static bool are_same(const struct flow_template_set *a, const struct flow_template_set *b)
 {
-    /* Versions are hashes of the templates' contents. */
+    /* Hashes of the templates' contents, of titles that are no part of a version, too. */
     bool is_same = a->count == b->count;
     for (size_t i = 0; is_same && i < a->count; i++)
-        is_same = uuid_eq(a->items[i]->version, b->items[i]->version);
+        is_same = uuid_eq(a->items[i]->whole, b->items[i]->whole);
     return is_same;
 }
 

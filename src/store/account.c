@@ -98,7 +98,8 @@ static const struct pg_stmt account_mark = {
                                                            "'reauth_required') as broken "
 static const struct pg_stmt account_brief = {
     .name = "account_brief",
-    .sql = "select :ord, c.* from @input lateral (select a.name, a.mark, a.colour, (select k.name "
+    .sql = "select :ord, c.* from @input lateral (select a.name, a.mark, a.colour, "
+           "(select " STORE_KEY_LABEL " "
            "from sluice.api_key k where k.account_id = :account_id and k.id = :key_id) as "
            "key_name, " BRIEF_APPROVALS BRIEF_BROKEN
            "from sluice.account a where a.account_id = :account_id limit 1) c",

@@ -213,9 +213,10 @@ static const struct pg_stmt session_end_sweep =
 
 static const struct pg_stmt api_key_name = {
     .name = "api_key_name",
-    .sql = "select :ord, t.name @read(sluice.api_key)",
+    .sql = "select :ord, (select " STORE_KEY_LABEL " from (select t.name, t.prefix) k) "
+           "@read(sluice.api_key)",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)),
-    PG_GIVES(PG_ARG("name", PG_TEXT)),
+    PG_GIVES(PG_ARG("label", PG_TEXT)),
     .key_count = 2,
     .is_copied = true,
 };

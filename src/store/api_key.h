@@ -62,7 +62,7 @@ void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op 
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
                               size_t *count) MUST_CHECK;
-/* Of one, revoked or not. store_text_result. */
+/* What one is called, revoked or not: its name, else its first characters. store_text_result. */
 void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid id);
 /* Sets revoked_at where it is not set. store_hit_result. */

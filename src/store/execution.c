@@ -89,8 +89,8 @@ static const struct pg_stmt execution_finish_release =
 
 static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)};
 #define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
-#define ASKED_BY(row)                                                                 \
-    row ".api_key_id, (select k.name from sluice.api_key k where k.account_id = " row \
+#define ASKED_BY(row)                                                                              \
+    row ".api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = " row \
         ".account_id and k.id = " row ".api_key_id) as api_key_name, " row ".attempts"
 #define ASKED_BY_COLUMNS OF(api_key_id, PG_UUID), OF(api_key_name, PG_TEXT), OF(attempts, PG_I64)
 /* A small summary comes with the row; of a large one only the size, which a text that is stored out

@@ -55,24 +55,25 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
         STORE_FLOW_OF(completed_at, PG_TIME), PG_ARG("input", PG_JSON), PG_ARG("actor", PG_TEXT), \
         PG_ARG("shown", PG_JSON)
 static const struct pg_column start_params[] = {START_PARAMS};
-static const struct pg_column start_traced_params[] = {START_PARAMS, PG_ARG("trace", PG_TEXT)};
+static const struct pg_column start_more_params[] = {START_PARAMS, PG_ARG("trace", PG_TEXT),
+                                                     PG_ARG("title", PG_TEXT)};
 /* What the second sending adds: the first inserts rows that cannot be there, and need not check. */
 #define AGAIN " on conflict do nothing"
 
 /* A start may be requested twice, by its caller's id. The second sending has to distinguish a flow
  * that it made itself from one that another request made under the same id: created_at, in
  * microseconds and drawn once per request, is the same only for its own. */
-#define START_STMT(stmt_name, params, column, value, rest, answer, ...)                            \
+#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...)   \
     {                                                                                              \
         .name = stmt_name,                                                                         \
         .sql =                                                                                     \
             "with made as (insert into sluice.flow (account_id, id, template_key, "                \
             "template_version, trigger_type, status, rev, op_token, owner, step_index, "           \
             "attempt, is_begun, adoptions, waiting_for, wake_at, deadline, created_at, "           \
-            "updated_at, completed_at) "                                                           \
+            "updated_at, completed_at" flow_column ") "                                            \
             "@row :account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, "       \
             ":owner, :step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, "        \
-            ":deadline, :created_at, :updated_at, :completed_at @end" rest                         \
+            ":deadline, :created_at, :updated_at, :completed_at" flow_value " @end" rest           \
             " returning id), documented as ("                                                      \
             "insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input" column \
             ") "                                                                                   \
@@ -85,16 +86,16 @@ static const struct pg_column start_traced_params[] = {START_PARAMS, PG_ARG("tra
     "(select f.created_at = :created_at from sluice.flow f " \
     "where f.account_id = :account_id and f.id = :id)"
 static const struct pg_stmt flow_start_again =
-    START_STMT("flow_start_again", start_params, "", "", AGAIN, START_IS_OURS, );
+    START_STMT("flow_start_again", start_params, "", "", "", "", AGAIN, START_IS_OURS, );
 static const struct pg_stmt flow_start =
-    START_STMT("flow_start", start_params, "", "", "", "", .again = &flow_start_again);
-/* Of their own, so that a start that is in no trace costs nothing more. */
-#define TRACED                 start_traced_params, ", trace", ", :trace"
-#define START_TRACED_STMT(...) START_STMT(__VA_ARGS__)
-static const struct pg_stmt flow_start_traced_again =
-    START_TRACED_STMT("flow_start_traced_again", TRACED, AGAIN, START_IS_OURS, );
-static const struct pg_stmt flow_start_traced =
-    START_TRACED_STMT("flow_start_traced", TRACED, "", "", .again = &flow_start_traced_again);
+    START_STMT("flow_start", start_params, "", "", "", "", "", "", .again = &flow_start_again);
+/* Of their own, so that a start without a title and in no trace costs nothing more. */
+#define MORE                 start_more_params, ", title", ", :title", ", trace", ", :trace"
+#define START_MORE_STMT(...) START_STMT(__VA_ARGS__)
+static const struct pg_stmt flow_start_more_again =
+    START_MORE_STMT("flow_start_more_again", MORE, AGAIN, START_IS_OURS, );
+static const struct pg_stmt flow_start_more =
+    START_MORE_STMT("flow_start_more", MORE, "", "", .again = &flow_start_more_again);
 
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start)
@@ -104,11 +105,12 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     /* A flow that at once waits or is completed has gone through two states in one insert. */
     ASSERT(flow->rev == 1 ? is_running : flow->rev == 2 && !is_running);
     ASSERT(is_running == !uuid_is_nil(flow->owner));
-    bool is_traced = start->trace.ptr != NULL;
+    bool has_more = start->trace.ptr || start->title.ptr;
     const struct pg_value values[] = {pg_json(start->input), pg_text_or_empty(start->actor),
-                                      pg_json(start->waiting_input), pg_text(start->trace)};
-    store_ask_of(pool, query, op, is_traced ? &flow_start_traced : &flow_start, flow, values,
-                 ARRAY_LEN(values) - !is_traced);
+                                      pg_json(start->waiting_input), pg_text(start->trace),
+                                      pg_text(start->title)};
+    store_ask_of(pool, query, op, has_more ? &flow_start_more : &flow_start, flow, values,
+                 has_more ? ARRAY_LEN(values) : ARRAY_LEN(values) - 2);
 }
 
 int store_flow_start_result(const struct pg_query *query)
@@ -293,8 +295,8 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 }
 
 const struct pg_stmt *const flow_stmts[] = {
-    &flow_start, &flow_start_again, &flow_start_traced, &flow_start_traced_again,
-    &flow_move,  &flow_move_again,  &flow_park,         &flow_park_again,
-    &flow_wake,  &flow_wake_again,  &flow_wake_park,    &flow_wake_park_again,
+    &flow_start, &flow_start_again, &flow_start_more, &flow_start_more_again,
+    &flow_move,  &flow_move_again,  &flow_park,       &flow_park_again,
+    &flow_wake,  &flow_wake_again,  &flow_wake_park,  &flow_wake_park_again,
     NULL,
 };

@@ -93,6 +93,7 @@ struct flow_start {
     slice input, actor;
     slice waiting_input; /* while it waits: what the step shows; else SLICE_NONE */
     slice trace;         /* SLICE_NONE: none; a traceparent, and perhaps a tracestate */
+    slice title;         /* SLICE_NONE: its template's name is its title */
 };
 /* Inserts flow and document. Result: ERR_INVALID where there is one of this id that another request
  * has made. */

@@ -14,8 +14,9 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
     "and w.waiting_for = 'approval' and (:template_key is null or w.template_key = "            \
     ":template_key) order by w.id desc limit " STORE_TEXT_OF(INBOX_LIMIT) ") n "
 /* The name of d.actor, which may be no key; by the primary key, since an account may have many. */
-#define ACTOR_NAME                                                                           \
-    "(select k.name from sluice.api_key k where k.account_id = :account_id and k.id = case " \
+#define ACTOR_NAME                                                             \
+    "(select " STORE_KEY_LABEL                                                 \
+    " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
     "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)

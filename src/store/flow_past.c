@@ -17,37 +17,33 @@ static const struct pg_words step_endings = {ending_words, ARRAY_LEN(ending_word
  * them is returned even where its outcome is not the one that is wanted. Rows are limited before
  * anything is looked up for them, and in the order of the index, so that no more are read than are
  * wanted. What is looked up is NULL where retention has the flow removed already. */
-#define PAST_SQL(only)                                                                       \
-    "select :ord, c.* from @input lateral (select s.flow_id, (select f.template_version "    \
-    "from sluice.flow f where f.account_id = :account_id and f.id = s.flow_id), "            \
-    "s.step_index, s.attempt, s.status, s.started_at, s.finished_at, s.error, d.actor, "     \
-    "(select k.name from sluice.api_key k where k.account_id = :account_id and "             \
-    "'key:' || k.id::text = d.actor), s.is_cut from (select r.*, r.n = :scan_max as is_cut " \
-    "from (select y.*, row_number() over (order by y.started_at desc) as n from "            \
-    "(select x.flow_id, x.step_index, x.attempt, x.status, x.started_at, x.finished_at, "    \
-    "x.error from sluice.flow_step x where x.account_id = :account_id and "                  \
-    "x.started_at >= :since and x.started_at < :before and x.flow_id < :flow_before" only    \
-    " order by x.started_at desc limit :scan_max) y) r where :status is null or "            \
-    "r.status = :status or r.n = :scan_max order by r.started_at desc limit :count_max) s "  \
-    "left join lateral (select a.actor from sluice.flow_doc a where "                        \
-    "a.account_id = :account_id and a.flow_id = s.flow_id offset 0) d on true "              \
+#define PAST_SQL(only)                                                                            \
+    "select :ord, c.* from @input lateral (select s.flow_id, g.template_version, "                \
+    "g.title, s.step_index, s.attempt, s.status, s.started_at, s.finished_at, s.error, d.actor, " \
+    "(select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = :account_id and "     \
+    "'key:' || k.id::text = d.actor), s.is_cut from (select r.*, r.n = :scan_max as is_cut "      \
+    "from (select y.*, row_number() over (order by y.started_at desc) as n from "                 \
+    "(select x.flow_id, x.step_index, x.attempt, x.status, x.started_at, x.finished_at, "         \
+    "x.error from sluice.flow_step x where x.account_id = :account_id and "                       \
+    "x.started_at >= :since and x.started_at < :before and x.flow_id < :flow_before" only         \
+    " order by x.started_at desc limit :scan_max) y) r where :status is null or "                 \
+    "r.status = :status or r.n = :scan_max order by r.started_at desc limit :count_max) s "       \
+    "left join lateral (select a.actor from sluice.flow_doc a where "                             \
+    "a.account_id = :account_id and a.flow_id = s.flow_id offset 0) d on true "                   \
+    "left join lateral (select f.template_version, f.title from sluice.flow f where "             \
+    "f.account_id = :account_id and f.id = s.flow_id offset 0) g on true "                        \
     "order by s.n) c"
 static const struct pg_column past_params[] = {
     PG_ARG("account_id", PG_UUID),  PG_ARG("since", PG_TIME),  PG_ARG("before", PG_TIME),
     PG_ARG("flow_before", PG_UUID), PG_ARG("status", PG_TEXT), PG_ARG("scan_max", PG_I64),
     PG_ARG("count_max", PG_I64)};
 static const struct pg_column past_columns[] = {
-    OF(flow_id, PG_UUID),
-    OF(template_version, PG_UUID),
-    OF(step_index, PG_I64),
-    OF(attempt, PG_I64),
-    PG_WORD("status", struct flow_past, is_completed, &step_endings),
-    OF(started_at, PG_TIME),
-    OF(finished_at, PG_TIME),
-    OF(error, PG_JSON),
-    OF(actor, PG_TEXT),
-    OF(api_key_name, PG_TEXT),
-    OF(is_cut, PG_BOOL)};
+    OF(flow_id, PG_UUID),      OF(template_version, PG_UUID),
+    OF(title, PG_TEXT),        OF(step_index, PG_I64),
+    OF(attempt, PG_I64),       PG_WORD("status", struct flow_past, is_completed, &step_endings),
+    OF(started_at, PG_TIME),   OF(finished_at, PG_TIME),
+    OF(error, PG_JSON),        OF(actor, PG_TEXT),
+    OF(api_key_name, PG_TEXT), OF(is_cut, PG_BOOL)};
 #define PAST_STMT(stmt_name, only)                                                                 \
     {                                                                                              \
         .name = stmt_name, .sql = PAST_SQL(only), PG_PARAMS(past_params), PG_COLUMNS(past_columns) \

@@ -13,6 +13,7 @@ struct flow_past {
     int64_t step_index, attempt;
     bool is_completed; /* else failed */
     int64_t started_at, finished_at;
+    slice title;        /* of the flow; SLICE_NONE: its template's name is it */
     slice error;        /* as that of a flow_step */
     slice actor;        /* who started the flow */
     slice api_key_name; /* of the actor; SLICE_NONE: it is no key, or its key is gone */

@@ -145,11 +145,11 @@ static int read_items(struct arena *arena, slice text, const struct flow *flow,
 /* One statement, so one snapshot: a step that completes between two reads cannot be missing from
  * both. Flow and document are found by their keys, each behind OFFSET 0 (pg/stmt.c). Only the owner
  * needs the items; in a view's statement their column is NULL. */
-#define LOAD(items)                                                                             \
-    "select :ord, " STORE_FLOW_ROW ", d.input, d.actor, d.waiting_input, d.trace, " STEP_FRAMES \
-    ", " items                                                                                  \
-    " from @input lateral (select f.* from sluice.flow f where f.account_id = :account_id "     \
-    "and f.id = :id offset 0) t, lateral (select c.input, c.actor, c.waiting_input, c.trace "   \
+#define LOAD(items)                                                                           \
+    "select :ord, " STORE_FLOW_ROW                                                            \
+    ", d.input, d.actor, d.waiting_input, d.trace, t.title, " STEP_FRAMES ", " items          \
+    " from @input lateral (select f.* from sluice.flow f where f.account_id = :account_id "   \
+    "and f.id = :id offset 0) t, lateral (select c.input, c.actor, c.waiting_input, c.trace " \
     "from sluice.flow_doc c where c.account_id = :account_id and c.flow_id = :id offset 0) d"
 
 #define OF_WHOLE(name, type, ...) PG_OF(#name, type, struct flow_whole, name, __VA_ARGS__)
@@ -157,10 +157,10 @@ _Static_assert(offsetof(struct flow_whole, flow) == 0, "its columns are those of
 static const struct pg_column load_params[] = {PG_ARG("account_id", PG_UUID),
                                                PG_ARG("id", PG_UUID)};
 static const struct pg_column load_columns[] = {
-    STORE_FLOW_ROW_COLUMNS,           OF_WHOLE(input, PG_JSON), OF_WHOLE(actor, PG_TEXT),
-    OF_WHOLE(waiting_input, PG_JSON), OF_WHOLE(trace, PG_TEXT), PG_ARG("step_frames", PG_TEXT),
-    PG_ARG("item_frames", PG_TEXT)};
-enum { STEP_FRAMES_COLUMN = STORE_FLOW_COLUMNS + 4, ITEM_FRAMES_COLUMN };
+    STORE_FLOW_ROW_COLUMNS,           OF_WHOLE(input, PG_JSON),      OF_WHOLE(actor, PG_TEXT),
+    OF_WHOLE(waiting_input, PG_JSON), OF_WHOLE(trace, PG_TEXT),      OF_WHOLE(title, PG_TEXT),
+    PG_ARG("step_frames", PG_TEXT),   PG_ARG("item_frames", PG_TEXT)};
+enum { STEP_FRAMES_COLUMN = STORE_FLOW_COLUMNS + 5, ITEM_FRAMES_COLUMN };
 
 static const struct pg_stmt flow_load = {
     .name = "flow_load",
@@ -205,7 +205,7 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
  * Documents are most of what a list costs, so a caller that needs only rows gets only rows. */
 #define LIST(columns, join, filter)                                                                \
     "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW                    \
-    " from sluice.flow t where t.account_id = :account_id and t.id < :before "                     \
+    ", t.title from sluice.flow t where t.account_id = :account_id and t.id < :before "            \
     "and t.id >= :since and (:template_key is null or t.template_key = :template_key) and " filter \
     " order by t.id desc limit :count_max) t" join
 #define ITS_INPUT                                                                        \
@@ -222,9 +222,10 @@ static const struct pg_column list_params[] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID),   PG_ARG("template_key", PG_TEXT),
     PG_ARG("status", PG_TEXT),     PG_ARG("count_max", PG_I64), PG_ARG("since", PG_UUID)};
 _Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
-static const struct pg_column list_columns[] = {STORE_FLOW_ROW_COLUMNS,
-                                                PG_OF("input", PG_JSON, struct flow_listed, input),
-                                                PG_ARG("outputs", PG_TEXT)};
+static const struct pg_column list_columns[] = {
+    STORE_FLOW_ROW_COLUMNS, PG_OF("title", PG_TEXT, struct flow_listed, title),
+    PG_OF("input", PG_JSON, struct flow_listed, input), PG_ARG("outputs", PG_TEXT)};
+enum { OUTPUTS_COLUMN = STORE_FLOW_COLUMNS + 2 };
 
 #define LIST_STMT(stmt_name, text)                                                       \
     {                                                                                    \
@@ -313,8 +314,7 @@ int store_flow_list_result(const struct pg_query *query, struct flow_listed **li
     int status;
     *list = store_list_result(query, sizeof(**list), count, &status);
     for (size_t i = 0; status == OK && i < *count; i++)
-        status = read_outputs(&query->wait.op->arena,
-                              pg_get_bytes(&query->rows, i, STORE_FLOW_COLUMNS + 1),
+        status = read_outputs(&query->wait.op->arena, pg_get_bytes(&query->rows, i, OUTPUTS_COLUMN),
                               &(*list)[i].outputs, &(*list)[i].output_count);
     return status;
 }
@@ -330,6 +330,17 @@ static const struct pg_stmt flow_rev = {
 };
 
 STORE_CALL_ID(store_flow_rev, flow_rev, struct uuid, pg_uuid)
+
+static const struct pg_stmt flow_title = {
+    .name = "flow_title",
+    .sql = "select :ord, t.title, t.template_key @read(sluice.flow)",
+    PG_PARAMS(load_params),
+    PG_GIVES(PG_OF("title", PG_TEXT, struct flow_title, title),
+             PG_OF("template_key", PG_TEXT, struct flow_title, template_key)),
+    .key_count = 2,
+};
+
+STORE_CALL_ID(store_flow_title, flow_title, struct uuid, pg_uuid)
 
 /* The newest of each status; of those that wait as many as a person may have to decide. */
 static const struct pg_stmt flow_stamp = {
@@ -358,6 +369,7 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_horizon,
     &flow_horizon_status,
     &flow_rev,
+    &flow_title,
     &flow_stamp,
     NULL,
 };

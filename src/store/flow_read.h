@@ -11,7 +11,7 @@ struct flow_whole {
     struct flow flow;
     slice input, actor;
     slice waiting_input;     /* SLICE_NONE for none */
-    slice trace;             /* likewise */
+    slice trace, title;      /* likewise; without a title the template's name is it */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
     struct flow_item *items; /* of the current step alone: by item, attempt, fact */
@@ -39,6 +39,7 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
 /* outputs: completed steps (step_index and output only), in order. */
 struct flow_listed {
     struct flow flow;
+    slice title; /* as that of a flow_whole */
     slice input;
     struct flow_step *outputs;
     size_t output_count;
@@ -50,6 +51,14 @@ int store_flow_list_result(const struct pg_query *query, struct flow_listed **li
 void store_flow_horizon(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct flow_filter *filter);
 int store_flow_horizon_result(const struct pg_query *query, struct uuid *id) MUST_CHECK;
+
+/* What one is called: one query a flow, batched as below. ERR_NOTFOUND. */
+struct flow_title {
+    slice title, template_key; /* title: SLICE_NONE: that template's name */
+};
+void store_flow_title(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, struct uuid id);
+STORE_ROW_RESULT(store_flow_title_result, flow_title)
 
 /* The rev of a watched flow, for long polls and event streams on other nodes:
  * one query a flow, batched into one statement a turn. ERR_NOTFOUND. */

@@ -133,6 +133,9 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
                         int *status) MUST_CHECK;
 
+/* What the API key of row k is called: its name, else its first characters. */
+#define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
+
 /* A flow's whole row, as table alias t, in the order of store_flow_columns (store/flow.c). */
 #define STORE_FLOW_ROW                                                                   \
     "t.account_id, t.id, t.template_key, t.template_version, t.trigger_type, t.status, " \

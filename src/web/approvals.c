@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "store/audit.h"
 #include "store/flow_inbox.h"
+#include "store/flow_read.h"
 #include "web/flow_decision.h"
 
 static slice template_name_of(const struct web_request *request, slice key)
@@ -82,8 +83,29 @@ struct approvals {
     struct audit_event *decided;
     size_t waiting_count, asker_count, decided_count;
     struct pg_query decisions, askers_query; /* request->query: the inbox */
+    struct pg_query titles[DECIDED_MAX];     /* of the flows that were decided on */
     struct flow_names *names;
 };
+
+/* The flow that a decision was about. nil: the event does not say. */
+static struct uuid flow_of(struct web_request *request, const struct audit_event *event,
+                           const struct json **details)
+{
+    struct uuid id;
+    *details = json_parse(&request->op.arena, event->details, &json_limits_request, NULL);
+    bool is_read = uuid_parse(json_get_str(*details, SLICE("flow_id")), &id);
+    return is_read ? id : (struct uuid){{0}};
+}
+
+/* Of a flow that retention has removed: its id. */
+static slice title_of_flow(const struct web_request *request, const struct pg_query *query,
+                           slice id)
+{
+    struct flow_title found;
+    if (!query->stmt || store_flow_title_result(query, &found) != OK)
+        return id;
+    return found.title.ptr ? found.title : template_name_of(request, found.template_key);
+}
 
 /* The choices of a filter. */
 static void write_askers(const struct approvals *page, struct json_writer *w)
@@ -106,13 +128,15 @@ static void write_decided(struct web_request *request, const struct approvals *p
     for (size_t i = 0; i < page->decided_count; i++) {
         const struct audit_event *event = &page->decided[i];
         bool is_approved = slice_eq_cstr(event->kind, "flow.approved");
-        const struct json *details =
-            json_parse(&request->op.arena, event->details, &json_limits_request, NULL);
+        const struct json *details;
+        (void)flow_of(request, event, &details);
+        slice id = json_get_str(details, SLICE("flow_id"));
         if (!is_approved && !slice_eq_cstr(event->kind, "flow.rejected"))
             continue;
         json_open(w, '{');
         json_member_bool(w, "is_approved", is_approved);
-        json_member_str(w, "flow", json_get_str(details, SLICE("flow_id")));
+        json_member_str(w, "flow", id);
+        json_member_str(w, "title", title_of_flow(request, &page->titles[i], id));
         json_member_str(w, "note", json_get_str(details, SLICE("note")));
         json_member_str(w, "by", flow_names_actor(page->names, event->actor));
         view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
@@ -158,8 +182,14 @@ static enum op_result name_deciders(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     ASSERT(page->decided_count <= DECIDED_MAX);
-    for (size_t i = 0; i < page->decided_count; i++)
+    for (size_t i = 0; i < page->decided_count; i++) {
+        const struct json *details;
+        struct uuid id = flow_of(request, &page->decided[i], &details);
         actors[i] = page->decided[i].actor;
+        if (!uuid_is_nil(id))
+            store_flow_title(request->web->config.pool, &page->titles[i], &request->op,
+                             request->session.account_id, id);
+    }
     return flow_names_begin(request, actors, page->decided_count, NULL, &page->names,
                             finish_approvals);
 }

@@ -71,25 +71,23 @@ static slice sentence_of(slice kind)
     return kind;
 }
 
-/* A key's name, else its prefix; SLICE_NONE: the account has no such key. */
-static slice key_name_of(const struct trail *trail, slice id)
+/* SLICE_NONE: the account has no such key. */
+static slice key_name_of(struct web_request *request, slice id)
 {
+    const struct trail *trail = request->state;
     struct uuid key_id;
-    if (!uuid_parse(id, &key_id))
-        return SLICE_NONE;
-    for (size_t i = 0; i < trail->key_count; i++)
-        if (uuid_eq(trail->keys[i].id, key_id))
-            return trail->keys[i].name.len > 0 ? trail->keys[i].name : trail->keys[i].prefix;
-    return SLICE_NONE;
+    return uuid_parse(id, &key_id)
+               ? view_key_label(&request->op.arena, trail->keys, trail->key_count, key_id)
+               : SLICE_NONE;
 }
 
 /* "key:<id>" is the key's name, while the account has it; the others are named by what they are. */
-static slice actor_name_of(const struct trail *trail, slice actor)
+static slice actor_name_of(struct web_request *request, slice actor)
 {
     slice id = actor, what = slice_split(&id, ':');
     if (slice_eq_cstr(what, "link"))
         return SLICE("connect link");
-    slice name = slice_eq_cstr(what, "key") ? key_name_of(trail, id) : SLICE_NONE;
+    slice name = slice_eq_cstr(what, "key") ? key_name_of(request, id) : SLICE_NONE;
     return name.ptr ? name : actor;
 }
 
@@ -117,8 +115,9 @@ static void add_cell(struct buf *out, slice text, bool is_last)
     buf_append(out, is_last ? SLICE("\"\r\n") : SLICE("\","));
 }
 
-static void add_line(struct trail *trail, const struct audit_event *event)
+static void add_line(struct web_request *request, const struct audit_event *event)
 {
+    struct trail *trail = request->state;
     char at[TIME_TEXT_LEN + 1];
     time_format(uuid_v7_wall_ms(event->id) * 1000, at);
     const slice cells[] = {slice_of(at, TIME_TEXT_LEN),
@@ -126,7 +125,7 @@ static void add_line(struct trail *trail, const struct audit_event *event)
                            sentence_of(event->kind),
                            event->reason,
                            event->actor,
-                           actor_name_of(trail, event->actor),
+                           actor_name_of(request, event->actor),
                            event->address,
                            event->request_id,
                            event->details};
@@ -183,7 +182,7 @@ static void name_connection(struct web_request *request, const struct json *deta
 
 static void name_key(struct web_request *request, const struct json *details, struct detail *it)
 {
-    slice name = key_name_of(request->state, it->id);
+    slice name = key_name_of(request, it->id);
     (void)details;
     if (!name.ptr)
         return;
@@ -237,14 +236,13 @@ static void write_detail(struct web_request *request, struct json_writer *w,
 static void write_event(struct web_request *request, struct json_writer *w,
                         const struct audit_event *event)
 {
-    const struct trail *trail = request->state;
     const struct json *details =
         json_parse(&request->op.arena, event->details, &json_limits_provider, NULL);
     json_open(w, '{');
     view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
     json_member_str(w, "what", sentence_of(event->kind));
     json_member_str(w, "reason", event->reason);
-    json_member_str(w, "by", actor_name_of(trail, event->actor));
+    json_member_str(w, "by", actor_name_of(request, event->actor));
     json_member_str(w, "actor", event->actor);
     json_member_str(w, "address", event->address);
     json_member_open(w, "details", '[');
@@ -332,7 +330,7 @@ static enum op_result on_events(struct web_request *request)
             continue;
         trail->count++;
         if (trail->is_csv)
-            add_line(trail, &found[i]);
+            add_line(request, &found[i]);
         else
             write_event(request, &request->view, &found[i]);
     }

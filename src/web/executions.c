@@ -35,7 +35,7 @@ struct row {
     struct uuid position;                        /* in the list; an execution's is its id */
     enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* the first has no page */
     struct uuid flow_id;
-    slice flow_name, step_key;
+    slice flow_title, step_key, step_title;
     bool is_fan_out;
     slice app_id, action_id, status, code, message;
     struct uuid key_id; /* nil: not known */
@@ -58,6 +58,9 @@ struct runs {
     int64_t now_ms;
     size_t scans;
     struct flow_calls *calls;
+    struct pg_query keys_query; /* of blocked runs, whose events have no names */
+    struct api_key *keys;
+    size_t key_count;
     struct row rows[ROWS_MAX];
     size_t count;
     struct uuid next; /* of the page behind this one; nil: none */
@@ -148,19 +151,22 @@ static int find_executions(struct web_request *request, struct found *found)
     return status;
 }
 
-/* "key:<id>"; the id's begin is its name here. */
-static void read_actor(struct row *row, slice actor)
+/* "key:<id>" */
+static struct uuid key_of_actor(slice actor)
 {
-    if (!slice_eq_cstr(slice_split(&actor, ':'), "key") || !uuid_parse(actor, &row->key_id))
-        return;
-    row->key_name = slice_first(actor, 8);
+    struct uuid id = {{0}};
+    bool is_key = slice_eq_cstr(slice_split(&actor, ':'), "key") && uuid_parse(actor, &id);
+    return is_key ? id : (struct uuid){{0}};
 }
 
 static int find_blocked(struct web_request *request, struct found *found)
 {
+    struct runs *runs = request->state;
     struct audit_event *list;
     size_t count;
     int status = store_audit_list_result(&request->query, &list, &count, &found->end);
+    if (status == OK && runs->scans == 0)
+        status = store_api_key_list_result(&runs->keys_query, &runs->keys, &runs->key_count);
     if (status == OK)
         status = make_room(request, found, count);
     for (size_t i = 0; status == OK && i < count; i++) {
@@ -171,8 +177,9 @@ static int find_blocked(struct web_request *request, struct found *found)
                           .action_id = json_get_str(details, SLICE("action_id")),
                           .status = SLICE("blocked"),
                           .code = code_of_blocked(list[i].reason),
+                          .key_id = key_of_actor(list[i].actor),
                           .at = uuid_v7_wall_ms(list[i].id) * 1000};
-        read_actor(&row, list[i].actor);
+        row.key_name = view_key_label(&request->op.arena, runs->keys, runs->key_count, row.key_id);
         put_found(found, &row);
     }
     return status;
@@ -219,23 +226,22 @@ static struct row row_of_call(struct web_request *request, const struct flow_cal
         catalog_find_tool(*request->web->config.catalog, found->tool);
     const struct json *error =
         json_parse(&request->op.arena, call->error, &json_limits_provider, NULL);
-    struct row row = {.position = position_of_call(call),
-                      .kind = FLOW_CALL,
-                      .flow_id = call->flow_id,
-                      .flow_name = found->flow_name,
-                      .step_key = found->step_key,
-                      .is_fan_out = found->is_fan_out,
-                      .app_id = action ? action->integration->integration_id : found->tool,
-                      .action_id = action ? action->action_id : found->tool,
-                      .status = slice_cstr(states[call->is_completed ? 0 : 1]),
-                      .code = json_get_str(error, SLICE("code")),
-                      .message = json_get_str(error, SLICE("message")),
-                      .at = call->started_at,
-                      .took_us = call->finished_at - call->started_at};
-    read_actor(&row, call->actor);
-    if (call->api_key_name.ptr)
-        row.key_name = call->api_key_name;
-    return row;
+    return (struct row){.position = position_of_call(call),
+                        .kind = FLOW_CALL,
+                        .flow_id = call->flow_id,
+                        .flow_title = found->flow_title,
+                        .step_key = found->step_key,
+                        .step_title = found->step_title,
+                        .is_fan_out = found->is_fan_out,
+                        .app_id = action ? action->integration->integration_id : found->tool,
+                        .action_id = action ? action->action_id : found->tool,
+                        .status = slice_cstr(states[call->is_completed ? 0 : 1]),
+                        .code = json_get_str(error, SLICE("code")),
+                        .message = json_get_str(error, SLICE("message")),
+                        .key_id = key_of_actor(call->actor),
+                        .key_name = call->api_key_name,
+                        .at = call->started_at,
+                        .took_us = call->finished_at - call->started_at};
 }
 
 /* Where the scan of calls ended: behind that there may be more of the last one's microsecond, so
@@ -350,8 +356,9 @@ static void write_row(struct web_request *request, struct json_writer *w, const 
     json_open(w, '{');
     view_id_of(w, "execution_id", row->kind == EXECUTION ? row->position : none);
     view_id_of(w, "flow_id", row->flow_id);
-    json_member_str(w, "flow", row->flow_name);
+    json_member_str(w, "flow", row->flow_title);
     json_member_str(w, "step", row->step_key);
+    json_member_str(w, "step_title", row->step_title);
     json_member_bool(w, "is_fan_out", row->is_fan_out);
     view_names(request, w, row->app_id, row->action_id);
     json_member_str(w, "status", row->status);
@@ -430,6 +437,8 @@ static enum op_result load_rows(struct web_request *request)
     if (is_blocked(runs)) {
         store_audit_list(pool, &request->query, &request->op, account_id, &runs->page,
                          SLICE("execution.blocked"));
+        if (runs->scans == 0)
+            store_api_key_list(pool, &runs->keys_query, &request->op, account_id);
         return web_wait(request, on_rows);
     }
     const struct execution_filter *filter = &runs->filter;

@@ -45,12 +45,13 @@ static slice took_of(struct arena *arena, const struct json *step)
     return view_span(arena, completed - started);
 }
 
-static void write_step(struct web_request *request, const struct json *step, slice current,
-                       bool is_decided_on, struct json_writer *w)
+static void write_step(struct web_request *request, const struct json *step, slice title,
+                       slice current, bool is_decided_on, struct json_writer *w)
 {
     slice key = json_get_str(step, SLICE("stepKey"));
     json_open(w, '{');
     json_member_str(w, "stepKey", key);
+    json_member_str(w, "title", title);
     json_member_str(w, "stepType", json_get_str(step, SLICE("stepType")));
     json_member_str(w, "status", json_get_str(step, SLICE("status")));
     json_member_bool(w, "current", slice_eq(key, current));
@@ -115,7 +116,7 @@ static struct step_bar bar_of(struct arena *arena, const struct json *step)
 }
 
 static void write_waterfall(struct web_request *request, const struct json *steps,
-                            struct json_writer *w)
+                            const slice *titles, struct json_writer *w)
 {
     struct step_bar bars[WATERFALL_SPANS_MAX];
     struct waterfall_span spans[WATERFALL_SPANS_MAX] = {{0}};
@@ -132,6 +133,7 @@ static void write_waterfall(struct web_request *request, const struct json *step
     for (size_t i = 0, at = 0; i < count; i++) {
         json_open(w, '{');
         json_member_str(w, "stepKey", json_get_str(&steps->as.items[i], SLICE("stepKey")));
+        json_member_str(w, "title", titles[i]);
         json_member_str(w, "kind", slice_cstr(bars[i].kind));
         json_member_str(w, "text", bars[i].text);
         json_member_i64(w, "x", bars[i].kind ? drawn[at].x : 0);
@@ -148,7 +150,8 @@ static void write_waterfall(struct web_request *request, const struct json *step
 struct flow_view_page {
     struct flow_load *load; /* until it is there: it is freed while names are read */
     struct flow flow;
-    slice name, actor;
+    slice name, title, actor;          /* title: SLICE_NONE: none of its own */
+    slice step_titles[FLOW_STEPS_MAX]; /* as many as steps */
     bool has_ended;
     const struct json *record, *steps, *decision; /* of the view, the API's answer */
     struct flow_names *names;
@@ -172,11 +175,10 @@ static void write_event(struct json_writer *w, slice at, const char *what, slice
 }
 
 /* Of a step: its decision, or its last error. */
-static void write_step_event(struct flow_view_page *page, const struct json *step,
-                             struct json_writer *w)
+static void write_step_event(struct flow_view_page *page, size_t at, struct json_writer *w)
 {
+    const struct json *step = &page->steps->as.items[at];
     const struct json *output = JSON_GET(step, "output"), *error = JSON_GET(step, "error");
-    slice key = json_get_str(step, SLICE("stepKey"));
     if (decider_of(step).ptr)
         write_event(w, json_get_str(output, SLICE("approvedAt")), "Approved",
                     flow_names_actor(page->names, decider_of(step)), SLICE_NONE,
@@ -185,7 +187,7 @@ static void write_step_event(struct flow_view_page *page, const struct json *ste
         write_event(w, json_get_str(step, SLICE("startedAt")), "Waits for approval", SLICE_NONE,
                     SLICE_NONE, SLICE_NONE);
     if (json_is(error, JSON_OBJECT))
-        write_event(w, json_get_str(step, SLICE("updatedAt")), "Failed: ", key,
+        write_event(w, json_get_str(step, SLICE("updatedAt")), "Failed: ", page->step_titles[at],
                     json_get_str(error, SLICE("code")), json_get_str(error, SLICE("message")));
 }
 
@@ -196,7 +198,7 @@ static void write_log(struct flow_view_page *page, struct json_writer *w)
     write_event(w, json_get_str(page->record, SLICE("createdAt")), "Started",
                 flow_names_actor(page->names, page->actor), SLICE_NONE, SLICE_NONE);
     for (size_t i = 0; json_is(page->steps, JSON_ARRAY) && i < page->steps->count; i++)
-        write_step_event(page, &page->steps->as.items[i], w);
+        write_step_event(page, i, w);
     if (flow->status == FLOW_COMPLETED || flow->status == FLOW_CANCELLED)
         write_event(w,
                     json_get_str(page->record,
@@ -208,14 +210,16 @@ static void write_log(struct flow_view_page *page, struct json_writer *w)
 
 /* ---- the page ---- */
 
-/* What an approval says that the flow does; the template's name before there is one. */
+/* Without a title of its own a flow does what its approval says; before there is one it has its
+ * template's name. */
 static slice title_of(const struct flow_view_page *page)
 {
-    slice title = page->name;
+    slice title = page->title.ptr ? page->title : page->name;
     for (size_t i = 0; json_is(page->steps, JSON_ARRAY) && i < page->steps->count; i++) {
         const struct json *step = &page->steps->as.items[i];
         slice own = json_get_str(JSON_GET(step, "input"), SLICE("title"));
-        if (slice_eq(json_get_str(step, SLICE("stepType")), SLICE("approval")) && own.len > 0)
+        if (!page->title.ptr &&
+            slice_eq(json_get_str(step, SLICE("stepType")), SLICE("approval")) && own.len > 0)
             title = own;
     }
     return title;
@@ -231,7 +235,7 @@ static void write_steps(struct web_request *request, const struct flow_view_page
         const struct json *step = &page->steps->as.items[i];
         slice status = json_get_str(step, SLICE("status"));
         done += slice_eq_cstr(status, "completed") || slice_eq_cstr(status, "skipped");
-        write_step(request, step, current, step == page->decision, w);
+        write_step(request, step, page->step_titles[i], current, step == page->decision, w);
     }
     json_close(w, ']');
     json_member_i64(w, "count", (int64_t)count);
@@ -263,7 +267,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     else
         json_member_str(w, "decision", SLICE_NONE);
     write_steps(request, page, w);
-    write_waterfall(request, page->steps, w);
+    write_waterfall(request, page->steps, page->step_titles, w);
     write_log(page, w);
     value_view_text(w, "input", JSON_GET(page->record, "input"), PART_BYTES_MAX);
 }
@@ -288,6 +292,24 @@ static enum op_result name_those_of_flow(struct web_request *request)
                             finish_flow);
 }
 
+/* An approval's title is what it asks for, once that is known. The view's steps are in the order of
+ * the template's. */
+static void read_step_titles(struct web_request *request, struct flow_view_page *page,
+                             const struct flow_template *tmpl)
+{
+    const struct catalog *catalog = *request->web->config.catalog;
+    struct arena *arena = &request->op.arena;
+    ASSERT(json_is(page->steps, JSON_ARRAY) && page->steps->count == tmpl->step_count);
+    for (size_t i = 0; i < tmpl->step_count; i++) {
+        const struct json *input = JSON_GET(&page->steps->as.items[i], "input");
+        slice asked = tmpl->steps[i].type == FLOW_APPROVAL ? json_get_str(input, SLICE("title"))
+                                                           : SLICE_NONE;
+        page->step_titles[i] =
+            asked.len > 0 ? asked
+                          : arena_dup(arena, flow_step_title(&tmpl->steps[i], catalog, arena));
+    }
+}
+
 static enum op_result finish_load(struct web_request *request)
 {
     struct flow_view_page *page = request->state;
@@ -306,11 +328,14 @@ static enum op_result finish_load(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     page->flow = load->whole.flow;
     page->name = arena_dup(arena, load->tmpl->name);
+    if (load->whole.title.ptr)
+        page->title = arena_dup(arena, load->whole.title);
     page->actor = arena_dup(arena, load->whole.actor);
     page->has_ended = flow_load_has_ended(load);
     page->record = JSON_GET(whole, "flow");
     page->steps = JSON_GET(whole, "steps");
     page->decision = waiting_step(page->steps);
+    read_step_titles(request, page, load->tmpl);
     return name_those_of_flow(request);
 }
 

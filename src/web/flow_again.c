@@ -11,7 +11,7 @@ enum { ONCE_AGAIN = 'r', INPUT_BYTES_MAX = 3 * 1024 };
 struct again {
     struct flow_load *load;     /* until its next step */
     struct flow_template *tmpl; /* as new flows get it; NULL: there is none any more */
-    slice key, name, input;
+    slice key, title, input;
     bool is_changed; /* the earlier flow has another version */
     struct flow_names *names;
 };
@@ -36,7 +36,7 @@ static bool take_loaded(struct web_request *request, enum op_result *replied)
         return false;
     }
     again->key = arena_dup(arena, load->tmpl->key);
-    again->name = arena_dup(arena, load->tmpl->name);
+    again->title = arena_dup(arena, flow_whole_title(&load->whole, load->tmpl));
     again->input = arena_dup(arena, load->whole.input);
     again->tmpl = flow_template_set_find(*request->web->config.templates, again->key);
     if (again->tmpl) {
@@ -111,7 +111,7 @@ static enum op_result finish_ask(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     struct json_writer *w = view_begin(request);
     json_member_str(w, "id", request->match.params[0]);
-    json_member_str(w, "name", again->name);
+    json_member_str(w, "title", again->title);
     json_member_bool(w, "is_changed", again->is_changed);
     json_member_bool(w, "confirms", is_confirmed_by_start(tmpl));
     once_view_field(request, slice_of(plain, sizeof(plain)), w);

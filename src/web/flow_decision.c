@@ -8,7 +8,7 @@
 #include "web/flow_decision.h"
 
 /* Connections that are named; where calls go through more, the rest have their ids. */
-enum { WHOM_MAX = 8, KEYS_MAX = 8 };
+enum { WHOM_MAX = 8, KEYS_MAX = 16 };
 
 struct flow_names {
     struct flow_whom {
@@ -97,7 +97,7 @@ enum op_result flow_names_begin(struct web_request *request, const slice *actors
         ask_key(request, names, actors[i]);
     for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count; i++)
         ask_whom(request, names, &items->as.items[i]);
-    return names->key_count + names->whom_count > 0 ? web_wait(request, then) : then(request);
+    return request->op.holds > 0 ? web_wait(request, then) : then(request);
 }
 
 slice flow_names_actor(struct flow_names *names, slice actor)

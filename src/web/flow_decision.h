@@ -9,7 +9,8 @@
 struct flow_names;
 
 /* Reads the names of actors ("key:<id>"), and of the connections that the items of an approval go
- * through (NULL: none) into *names, then goes on with `then`. */
+ * through (NULL: none) into *names, then goes on with `then`, once what the caller has asked for
+ * before is there, too. */
 enum op_result flow_names_begin(struct web_request *request, const slice *actors, size_t count,
                                 const struct json *items, struct flow_names **names,
                                 web_step *then);

@@ -3,11 +3,12 @@
  * the revision of the page, and a flow that has changed since then is not approved.
  */
 #include "trace/trace.h"
-#include "web/pages.h"
+#include "web/flow_decision.h"
 
 struct doing {
     struct flow_command command;
     struct flow_request in;
+    struct flow_names *names; /* of who decided before */
 };
 
 /* A flow that is started here may be traced as any other. A browser has no trace of its own; what a
@@ -91,13 +92,16 @@ static enum op_result reply_done(struct web_request *request, const char *notice
 /* ---- approve, reject ---- */
 
 /* The form was sent twice, or another person made the same decision first. Neither is an error. */
-static enum op_result reply_decided(struct web_request *request, const struct flow_command *command)
+static enum op_result reply_decided(struct web_request *request)
 {
+    const struct doing *doing = request->state;
+    const struct flow_command *command = &doing->command;
     struct json_writer *w = view_begin(request);
     bool is_own = slice_eq(command->earlier.by, command->in.actor);
     json_member_str(w, "id", request->match.params[0]);
     json_member_bool(w, "approved", command->earlier.is_approved);
-    json_member_str(w, "by", is_own ? SLICE_NONE : command->earlier.by);
+    json_member_str(w, "by",
+                    is_own ? SLICE_NONE : flow_names_actor(doing->names, command->earlier.by));
     view_time(w, "at", command->earlier.at);
     /* A note belongs to one decision; the later note has nothing to be stored with. */
     json_member_bool(w, "has_note", command->in.note.ptr != NULL);
@@ -114,12 +118,13 @@ static enum op_result reply_audited(struct web_request *request)
 static enum op_result finish_decision(struct web_request *request)
 {
     /* A conflict with the same decision is a success for the reader. */
-    const struct doing *doing = request->state;
+    struct doing *doing = request->state;
     const struct flow_command *command = &doing->command;
     bool is_approved = doing->in.kind == FLOW_COMMAND_APPROVE;
     if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr &&
         command->earlier.is_approved == is_approved)
-        return reply_decided(request, command);
+        return flow_names_begin(request, &command->earlier.by, 1, NULL, &doing->names,
+                                reply_decided);
     /* The decision is committed; its audit event follows, and the reply waits for it. */
     if (command->answer != FLOW_ANSWER_DONE)
         return web_refuse_command(request, command);

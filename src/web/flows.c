@@ -27,9 +27,10 @@ void view_flow(struct json_writer *w, const struct flow_row *flow)
 {
     json_open(w, '{');
     view_id(w, "id", flow->id);
+    json_member_str(w, "title", flow->title);
     json_member_str(w, "name", flow->name);
     json_member_str(w, "status", slice_cstr(flow_status_name(flow->status)));
-    json_member_str(w, "currentStep", flow->current_step);
+    json_member_str(w, "step", flow->step_title);
     view_time(w, "updatedAt", flow->updated_at);
     json_close(w, '}');
 }

@@ -234,7 +234,7 @@ static enum op_result finish_cancel(struct web_request *request)
     enum flow_status status = load->whole.flow.status;
     struct json_writer *w = view_begin(request);
     json_member_str(w, "id", request->match.params[0]);
-    json_member_str(w, "name", load->tmpl->name);
+    json_member_str(w, "title", flow_whole_title(&load->whole, load->tmpl));
     json_member_str(w, "status", slice_cstr(flow_status_name(status)));
     json_member_bool(w, "has_ended", status == FLOW_COMPLETED || status == FLOW_CANCELLED);
     for (enum part part = PART_DONE; part < PART_NONE; part++)

@@ -32,6 +32,16 @@ void view_time(struct json_writer *w, const char *key, int64_t wall_us)
     json_member_str(w, key, wall_us != 0 ? slice_of(text, TIME_TEXT_LEN) : SLICE_NONE);
 }
 
+slice view_key_label(struct arena *arena, const struct api_key *keys, size_t count, struct uuid id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (uuid_eq(keys[i].id, id))
+            return keys[i].name.len > 0
+                       ? keys[i].name
+                       : arena_printf(arena, "%.*s\u2026", SLICE_ARG(keys[i].prefix));
+    return SLICE_NONE;
+}
+
 void view_key(struct json_writer *w, struct uuid id, slice name)
 {
     if (uuid_is_nil(id))

@@ -14,6 +14,8 @@ struct json_writer *view_begin(struct web_request *request);
 
 /* A member, as json_member_str. 0 is null. */
 void view_id(struct json_writer *w, const char *key, struct uuid id);
+/* What a key of the list is called: its name, else its first characters. SLICE_NONE: not there. */
+slice view_key_label(struct arena *arena, const struct api_key *keys, size_t count, struct uuid id);
 /* The key that asked, as two members "key_id" and "key_name"; nil: not known. */
 void view_key(struct json_writer *w, struct uuid id, slice name);
 /* A span for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days"; and as a member. */

@@ -67,7 +67,9 @@ test('a decision says as whom, what, how grave, who asked and until when', async
   const id = await dashboard.startTasks(agent);
   const visit = await dashboard.signIn(account, { viewport: { width: 1280, height: 900 } });
   await visit.goto(`/flows/${id}`);
-  assert.equal(await visit.title(), 'Create 2 task pages in Notion');
+  // the flow is called by its template's flow_title, what is decided by the approval's
+  assert.equal(await visit.title(), 'Task pages in Notion for unread mails');
+  assert.equal(await visit.page.locator('#decision').innerText(), 'Create 2 task pages in Notion');
   const decision = visit.page.locator('.decide');
   const { json } = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   const step = json.steps.find(({ status }) => status === 'waiting');
@@ -102,7 +104,7 @@ test('a decision says as whom, what, how grave, who asked and until when', async
   assert.equal(await visit.page.locator('.progress').getAttribute('aria-label'), `${json.steps.length} of ${json.steps.length} steps done`);
   assert.equal(await visit.page.locator('.progress .ok').count() > 0, true);
   await visit.goto('/approvals');
-  assert.match(await visit.page.locator('#decided tbody tr').first().innerText(), new RegExp(`approved\\s+${id}\\s+.*\\s+go <i>on</i>`));
+  assert.match(await visit.page.locator('#decided tbody tr').first().innerText(), /approved\s+Task pages in Notion for unread mails\s+.*\s+go <i>on<\/i>/);
   await visit.end();
 });
 
@@ -454,7 +456,7 @@ test('walks: what waits and its exact writes, who approved and when, why calls f
 
   assert.equal((await dashboard.call(person, 'POST', `/api/flows/${id}/approve`, { note: 'as agreed' })).status, 200);
   await dashboard.reaches(person, id, 'completed');
-  await walk(visit, link('Unread mail to tasks', '#flows'));
+  await walk(visit, link('Task pages in Notion for unread mails', '#flows'));
   const log = visit.page.locator('#flow-log li', { hasText: 'Approved by' });
   assert.match(await log.innerText(), /as agreed/);
   assert.match(await log.locator('time').getAttribute('datetime'), /^\d{4}-\d\d-\d\dT/);
@@ -487,6 +489,44 @@ test('walks: what waits and its exact writes, who approved and when, why calls f
   await visit.end();
 });
 
+test('a key without a name is known by its first characters, a flow without a title by its template', async () => {
+  const own = await dashboard.account('nameless');
+  const [{ prefix, name }] = JSON.parse(await dashboard.stack.must(['keys', 'list', own.id, '--json']));
+  assert.ok(!name, 'the account of a test has a key without a name');
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const id = await dashboard.startTasks(own);
+  const blocked = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@example.com', subject: 's', text: 't' } });
+  assert.equal(blocked.json.status, 'blocked');
+  const { json } = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } });
+  const sees = async (path, text) => {
+    await visit.goto(path);
+    // what documents hold is theirs; the frame hides who one is where the window is small
+    const all = await visit.page.locator('body').evaluate((body) => [...body.querySelectorAll('pre')].forEach((one) => one.remove()) ?? body.textContent);
+    assert.doesNotMatch(all, /key:[0-9a-f]{8}|\(no name\)/, path);
+    if (text) assert.ok(all.replace(/\s+/g, ' ').includes(text), `${path}: ${all}`);
+  };
+  const known = `${prefix}…`;
+  await sees('/', `with the key ${known}`);
+  await sees('/approvals', `asked for by ${known}`);
+  await sees(`/flows/${id}`, `Started by ${known}`);
+  await sees('/executions', known);
+  await sees('/executions?status=blocked', known);
+  await sees(`/executions/${json.execution_id}`, `the key ${known}`);
+  await sees('/audit', known);
+  assert.equal((await dashboard.call(own, 'POST', `/api/flows/${id}/approve`, {})).status, 200);
+  await dashboard.reaches(own, id, 'completed');
+  await sees('/approvals', known);
+  await sees(`/flows/${id}`, `Approved by ${known}`);
+  // a flow of the version before has no title
+  const bare = await dashboard.start(own, 'unread_mail_summary', { maxResults: 1 });
+  await dashboard.reaches(own, bare, 'completed');
+  await dashboard.stack.cluster.sql(`update sluice.flow set title = null where id = '${bare}'`);
+  await visit.goto(`/flows/${bare}`);
+  assert.equal(await visit.title(), 'Unread mail summary');
+  assert.match(await visit.page.locator('#step-read h3').innerText(), /^Read each mail read, tool_call$/);
+  await visit.end();
+});
+
 // Rows of Executions on every page that "Older" leads to: [where it leads, its app and action, all of the row].
 async function walkOlder(visit, path) {
   const rows = [];
@@ -515,7 +555,7 @@ test('executions: calls of flows stand among them by time, each once, and lead t
   assert.deepEqual(rows.map(([href]) => href), expected);
   const [, what, text] = rows.find(([href]) => href.endsWith('#step-create_tasks'));
   assert.match(what, /^(Notion|Gmail): /);
-  assert.match(text, /^succeeded.*Unread mail to tasks, step create_tasks, a call for each item.* m?s/);
+  assert.match(text, /^succeeded.*Task pages in Notion for unread mails, step Create the task pages, a call for each item.* m?s/);
   await visit.press('Newer');
   await visit.page.locator('a[href*="#step-"]').first().click();
   await visit.page.waitForURL(/#step-/);
@@ -544,10 +584,12 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
     const path = row.querySelector('path');
     const [x, width] = path ? [...path.getAttribute('d').matchAll(/M(\d+) 0h(\d+)/g)].flatMap(([, ...numbers]) => numbers.map(Number)) : [];
     const { fill, strokeDasharray } = path ? getComputedStyle(path) : {};
-    return { key: row.querySelector('a').textContent, text: row.querySelector('span').textContent, href: row.querySelector('a').getAttribute('href'), x, width, isDashed: fill === 'none' && strokeDasharray !== 'none' };
+    return { title: row.querySelector('a').textContent, text: row.querySelector('span').textContent, href: row.querySelector('a').getAttribute('href'), x, width, isDashed: fill === 'none' && strokeDasharray !== 'none' };
   }));
   const check = (rows, steps) => {
-    assert.deepEqual(rows.map(({ key, href }) => [key, href]), steps.map(({ stepKey }) => [stepKey, `#step-${stepKey}`]));
+    // by its title, an approval by what it asks for, what has neither by its key as words
+    const titles = ['List the mails', 'Read each mail', 'Take what counts of each', 'Make a task of each', "Find the database's source", 'Create 2 task pages in Notion', 'Create the task pages', 'Report'];
+    assert.deepEqual(rows.map(({ title, href }) => [title, href]), steps.map(({ stepKey }, i) => [titles[i], `#step-${stepKey}`]));
     let end = 0;
     for (const [i, { x, width, isDashed, text }] of rows.entries()) {
       const { status, stepType } = steps[i];
@@ -572,9 +614,9 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
   const rows = await bars();
   check(rows, steps);
   assert.equal(rows.find(({ isDashed }) => isDashed).width <= 170, true, JSON.stringify(rows));
-  const [{ key }] = rows;
-  await visit.press(key);
-  assert.equal(new URL(visit.page.url()).hash, `#step-${key}`);
+  const [{ title, href }] = rows;
+  await visit.press(title);
+  assert.equal(new URL(visit.page.url()).hash, href);
   await visit.end();
 });
 
@@ -609,7 +651,7 @@ test('run again, a flow: a page says as whom, what and how grave; one new flow, 
   const person = await dashboard.signIn(lead.as, { javaScriptEnabled: false });
   await person.goto(`/flows/${id}`);
   await person.press('Run again');
-  assert.equal(await person.title(), 'Run Unread mail to tasks again?');
+  assert.equal(await person.title(), 'Run “Task pages in Notion for unread mails” again?');
   await person.sees('in the name of lead <i>');
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json;
   await person.sees(`write Create a page (Notion), as ${connections[0].label}, once for each item`);

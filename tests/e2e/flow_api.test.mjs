@@ -65,9 +65,9 @@ test('a template says what it takes and what it will do', async () => {
   const steps = Object.fromEntries(json.steps.map(({ key, ...step }) => [key, step]));
   assert.deepEqual(Object.keys(steps), ['list', 'read', 'mails', 'tasks', 'database', 'approve_tasks', 'create_tasks', 'created']);
   assert.deepEqual(steps.list, {
-    type: 'tool_call', tool: 'gmail_list_messages', title: 'List messages', integration_id: 'gmail', side_effect_level: 'read',
+    type: 'tool_call', title: 'List the mails', tool: 'gmail_list_messages', integration_id: 'gmail', side_effect_level: 'read',
   });
-  assert.deepEqual(steps.mails, { type: 'transform' });
+  assert.deepEqual(steps.mails, { type: 'transform', title: 'Take what counts of each' });
   assert.equal(steps.read.for_each, true);
   assert.deepEqual([steps.approve_tasks.type, steps.approve_tasks.conditional], ['approval', true]);
   assert.match(steps.approve_tasks.title, /^Create \$\{.*\} task pages in Notion$/);
@@ -104,10 +104,10 @@ test('start answers with the view and the templates, approve leads on', async ()
   assert.match(started.flowId, ID);
   const { flow, steps } = started.flow;
   assert.deepEqual(Object.keys(flow), [
-    'id', 'rev', 'name', 'templateKey', 'status', 'triggerType', 'input', 'context', 'currentStep', 'createdAt', 'updatedAt', 'completedAt',
+    'id', 'rev', 'name', 'title', 'templateKey', 'status', 'triggerType', 'input', 'context', 'currentStep', 'createdAt', 'updatedAt', 'completedAt',
   ]);
   assert.equal(flow.id, started.flowId);
-  assert.deepEqual([flow.name, flow.templateKey, flow.status, flow.triggerType], ['Gate', 'api_gate', 'running', 'agent']);
+  assert.deepEqual([flow.name, flow.title, flow.templateKey, flow.status, flow.triggerType], ['Gate', 'Gate of INBOX', 'api_gate', 'running', 'agent']);
   assert.deepEqual([flow.input, flow.context, flow.completedAt, flow.currentStep], [{ id: 'INBOX' }, {}, null, 'label']);
   assert.match(flow.createdAt, TIME);
   assert.deepEqual(steps.map((step) => [step.stepKey, step.stepIndex, step.stepType]), [

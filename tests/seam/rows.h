@@ -29,7 +29,7 @@ struct row_claim {
 struct row_flow {
     struct flow flow;
     struct uuid op_token;
-    slice input, actor, waiting_input, trace;
+    slice input, actor, waiting_input, trace, title;
 };
 
 struct row_step {

@@ -130,9 +130,12 @@ static int do_start(struct seam_store *store, struct pg_query *query)
         .input = seam_keep(store, seam_text(query, "input")),
         .actor = seam_keep(store, seam_text(query, "actor")),
         .waiting_input = seam_keep(store, seam_text(query, "shown")),
-        .trace = strstr(query->stmt->name, "traced") ? seam_keep(store, seam_text(query, "trace"))
-                                                     : SLICE_NONE,
     };
+    if (strstr(query->stmt->name, "more")) {
+        struct row_flow *row = seam_find_flow(store, flow.id);
+        row->trace = seam_keep(store, seam_text(query, "trace"));
+        row->title = seam_keep(store, seam_text(query, "title"));
+    }
     if (store->on_flow)
         store->on_flow(store->owner, &(struct flow){0}, &flow, query);
     return OK;
@@ -372,6 +375,7 @@ static int do_load(struct seam_store *store, struct pg_query *query)
     cells[n++] = pg_text(row->actor);
     cells[n++] = pg_json(row->waiting_input);
     cells[n++] = pg_text(row->trace);
+    cells[n++] = pg_text(row->title);
     cells[n++] = pg_text(steps.len ? buf_slice(&steps) : SLICE_NONE);
     cells[n++] = pg_text(items.len ? buf_slice(&items) : SLICE_NONE);
     ASSERT(n == query->stmt->column_count);
@@ -393,8 +397,8 @@ static int do_rev(struct seam_store *store, struct pg_query *query)
 const struct seam_statement seam_flow_statements[] = {
     {"flow_start", do_start},
     {"flow_start_again", do_start},
-    {"flow_start_traced", do_start},
-    {"flow_start_traced_again", do_start},
+    {"flow_start_more", do_start},
+    {"flow_start_more_again", do_start},
     {"flow_move", do_move},
     {"flow_move_again", do_move},
     {"flow_wake", do_move},

@@ -246,6 +246,7 @@ static void answer_list(struct machine *m, const char *name)
         struct pg_value cells[32];
         const struct row_flow *row = &m->store.flows.items[i];
         size_t n = seam_flow_cells(&row->flow, cells);
+        cells[n++] = pg_text(row->title);
         cells[n++] = pg_json(row->input);
         cells[n++] = pg_text(SLICE_NONE);
         seam_row(query, cells);
@@ -284,6 +285,7 @@ static void a_page_with_a_template_that_is_not_in_memory(void **state)
     struct pg_query *query = machine_query(m, "flow_list");
     struct pg_value cells[32];
     size_t n = seam_flow_cells(&machine_row(m, id)->flow, cells);
+    cells[n++] = pg_text(SLICE("Of its own"));
     cells[n++] = pg_json(SLICE("{}"));
     cells[n++] = pg_text(SLICE_NONE);
     seam_row(query, cells);

@@ -158,6 +158,67 @@ static void its_version_is_its_content(void **state)
     flow_template_unref(other);
 }
 
+/* The version before knows none, and compiles what is stored. */
+static void titles_are_no_part_of_its_version(void **state)
+{
+    struct bench *b = *state;
+    struct flow_template *bare = load(b, NULL, NULL);
+    struct flow_template *titled =
+        load(b, "\"deadline\"", "\"flow_title\":\"For ${input.to}\",\"deadline\"");
+    struct flow_template *stepped =
+        load(b, "\"key\":\"list\"", "\"key\":\"list\",\"title\":\"List them\"");
+    struct flow_template *asked = load(b, "Mark ${length", "Marks ${length");
+    assert_non_null(titled->flow_title);
+    assert_true(slice_eq_cstr(stepped->steps[0].label, "List them"));
+    assert_null(bare->steps[0].label.ptr);
+    assert_null(bare->steps[2].label.ptr); /* an approval's is what it asks for */
+    const struct flow_template *same[] = {titled, stepped};
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(uuid_eq(same[i]->version, bare->version));
+        assert_true(slice_eq(same[i]->body, bare->body));
+        assert_false(uuid_eq(same[i]->whole, bare->whole));
+    }
+    assert_false(uuid_eq(titled->whole, stepped->whole));
+    assert_false(uuid_eq(asked->version, bare->version));
+    /* A stored version calls its steps as the current template does. */
+    struct flow_template *stored =
+        flow_template_compile(SLICE("stored"), stepped->body, NULL, &b->report);
+    assert_null(stored->steps[0].label.ptr);
+    flow_template_copy_titles(stored, stepped);
+    assert_true(slice_eq_cstr(stored->steps[0].label, "List them"));
+    for (size_t i = 1; i < stored->step_count; i++)
+        assert_null(stored->steps[i].label.ptr);
+    flow_template_copy_titles(stored, NULL); /* its template is gone */
+    flow_template_unref(stored);
+    flow_template_unref(asked);
+    flow_template_unref(stepped);
+    flow_template_unref(titled);
+    flow_template_unref(bare);
+}
+
+static void titles_are_checked(void **state)
+{
+#define FLOW_TITLE(text) "\"deadline\"", "\"flow_title\":" text ",\"deadline\""
+#define STEP_TITLE(text) "\"key\":\"rest\"", "\"key\":\"rest\",\"title\":" text
+    static const struct {
+        const char *old, *new, *pointer, *phrase;
+    } faults[] = {
+        {FLOW_TITLE("7"), "/flow_title", "must be a text"},
+        {FLOW_TITLE("{\"a\":\"b\"}"), "/flow_title", "must be a text"},
+        {FLOW_TITLE("\"${input.\""), "/flow_title", ""},
+        {FLOW_TITLE("\"For ${input.too}\""), "/flow_title", "no property \"too\""},
+        {FLOW_TITLE("\"For ${steps.list}\""), "/flow_title", "has not run yet"},
+        {FLOW_TITLE("\"For ${item}\""), "/flow_title", "for_each"},
+        {STEP_TITLE("7"), "/steps/4/title", ""},
+        {STEP_TITLE("\" \""), "/steps/4/title", "one line"},
+        {STEP_TITLE("\"a\\nb\""), "/steps/4/title", "one line"},
+        {STEP_TITLE("\"Wait for ${input.to}\""), "/steps/4/title", "without ${...}"},
+    };
+    for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
+        check_fault(*state, faults[i].old, faults[i].new, faults[i].pointer, faults[i].phrase,
+                    (int)i);
+}
+
 static void its_grammar_is_checked(void **state)
 {
     assert_fault("{\"key\":\"demo\"", "[{\"key\":\"demo\"", "", "byte");
@@ -379,6 +440,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_good_one_is_read_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(its_version_is_its_content, setup, teardown),
+        cmocka_unit_test_setup_teardown(titles_are_no_part_of_its_version, setup, teardown),
+        cmocka_unit_test_setup_teardown(titles_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(its_grammar_is_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(its_members_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(placeholders_exist, setup, teardown),

@@ -134,6 +134,7 @@ static void one_that_has_just_begun(void **state)
     b->whole.flow.attempt = 1;
     assert_statuses("running", "running", "pending", "pending", "pending");
     assert_at("/flow/name", "\"Demo flow\"");
+    assert_at("/flow/title", "\"Demo flow\"");
     assert_at("/flow/templateKey", "\"demo\"");
     assert_at("/flow/triggerType", "\"agent\"");
     assert_at("/flow/input/big", "12345678901234567890");
@@ -320,7 +321,8 @@ static void a_record_is_the_flow_of_its_view(void **state)
     struct bench *b = *state;
     wait_for_approval(b);
     look(b);
-    struct flow_listed listed = {b->whole.flow, b->whole.input, &b->steps[1], 1};
+    struct flow_listed listed = {
+        .flow = b->whole.flow, .input = b->whole.input, .outputs = &b->steps[1], .output_count = 1};
     struct buf record;
     buf_init(&record, 64 * 1024);
     flow_record_write(&record, &listed, b->tmpl, false);

@@ -34,8 +34,8 @@ static struct flow_step step;
 static struct flow_move move;
 static struct flow_take take;
 static struct flow_reject reject;
-static struct uuid token; /* of a cancel */
-static slice trace;       /* of a start; most are in none */
+static struct uuid token;  /* of a cancel */
+static slice trace, title; /* of a start; most have neither */
 
 static inline void start_start(struct pg_call *c)
 {
@@ -45,6 +45,7 @@ static inline void start_start(struct pg_call *c)
         .actor = SLICE("me"),
         .waiting_input = flow.status == FLOW_WAITING ? SLICE("{\"title\":\"shown\"}") : SLICE_NONE,
         .trace = trace,
+        .title = title,
     };
     store_flow_start(c->bench->pool, &c->query, &c->op, &begun);
 }

@@ -95,16 +95,17 @@ static void start_loading(struct pg_call *c)
     store_flow_load(c->bench->pool, &c->query, &c->op, account, flow.id, c->arg != NULL);
 }
 
-/* With and without a trace, each sent twice: the load gives what the first had. */
-static void test_a_start_keeps_its_trace(void **state)
+/* With and without a trace or a title, each sent twice: the load gives what the first had. */
+static void test_a_start_keeps_its_trace_and_title(void **state)
 {
     static const char *const traces[] = {
-        NULL, "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+        NULL, NULL, "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
         "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01 a=1,b=2"};
     (void)state;
     for (size_t i = 0; i < 2 * sizeof(traces) / sizeof(*traces); i++) {
         struct flow_whole whole;
         trace = traces[i / 2] ? slice_cstr(traces[i / 2]) : SLICE_NONE;
+        title = i / 2 % 2 ? SLICE("Digest of unread mails to #sales") : SLICE_NONE;
         if (i % 2 == 0)
             flow = new_flow();
         calls[0].is_again = i % 2 > 0;
@@ -116,10 +117,12 @@ static void test_a_start_keeps_its_trace(void **state)
         assert_int_equal(store_flow_load_result(&calls[0].query, &whole), OK);
         assert_true(slice_eq(whole.trace, trace));
         assert_int_equal(whole.trace.ptr != NULL, trace.ptr != NULL);
+        assert_true(slice_eq(whole.title, title));
+        assert_int_equal(whole.title.ptr != NULL, title.ptr != NULL);
         assert_int_equal(whole.step_count, 0);
         pg_call_end(&calls[0]);
     }
-    trace = SLICE_NONE;
+    trace = title = SLICE_NONE;
 }
 
 static void test_moves_are_fenced_and_replayable(void **state)
@@ -306,7 +309,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_start_may_be_parked),
     cmocka_unit_test(test_a_start_of_another_is_not_ours),
     cmocka_unit_test(test_a_start_may_be_all),
-    cmocka_unit_test(test_a_start_keeps_its_trace),
+    cmocka_unit_test(test_a_start_keeps_its_trace_and_title),
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
     cmocka_unit_test(test_running_to_running_is_hot),
     cmocka_unit_test(test_due),
