@@ -270,6 +270,7 @@ struct catalog_action {
 struct catalog_integration {
     struct catalog *catalog;
     slice integration_id, name, description, category, docs_url;
+    slice icon;                     /* a path of SVG, of strokes on a grid of 16; empty: none */
     slice capabilities_json;        /* array of action ids */
     struct catalog_action *actions; /* sorted by action_id; NULL until one is needed */
     size_t action_count;

@@ -15,7 +15,7 @@ static const char *const auth_names[] = {
     "none", "oauth2", "oauth2_client_credentials", "api_key", "bearer", "basic", NULL};
 static const char *const level_names[] = {"read", "write", "delete", "admin", NULL};
 
-enum { ID_MAX = 40 };
+enum { ID_MAX = 40, ICON_BYTES_MAX = 400 };
 
 const char *catalog_auth_name(enum catalog_auth_kind kind)
 {
@@ -339,6 +339,23 @@ bool manifest_is_host_given(slice base)
     return placeholder >= 0 && (size_t)placeholder < at;
 }
 
+/* What a path's `d` may hold: commands and numbers, so that nothing of it can be markup. Whether it
+ * draws well is for eyes. */
+static slice read_icon(struct reader *r, const char *name)
+{
+    slice path = reader_text(r, name);
+    bool is_path = path.len == 0 || path.ptr[0] == 'M' || path.ptr[0] == 'm';
+    for (size_t i = 0; is_path && i < path.len; i++)
+        is_path = ascii_is_digit(path.ptr[i]) ||
+                  slice_find_char(SLICE("MmLlHhVvCcSsQqTtAaZz .,-"), path.ptr[i]) >= 0;
+    if (!is_path || path.len > ICON_BYTES_MAX)
+        reader_error(r, name,
+                     "must be the path of an SVG on a grid of 16, as in its attribute d: commands "
+                     "and numbers, M first, at most %d characters",
+                     ICON_BYTES_MAX);
+    return path;
+}
+
 static void read_head(struct reader *r, struct catalog_integration *integration)
 {
     integration->integration_id = reader_text_required(r, "integration_id");
@@ -346,6 +363,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->description = reader_text_required(r, "description");
     integration->category = reader_text_required(r, "category");
     integration->docs_url = reader_text(r, "docs_url");
+    integration->icon = read_icon(r, "icon");
     integration->tags = reader_texts(r, "tags");
     integration->base_url = reader_template(r, "base_url");
     integration->is_host_given = manifest_is_host_given(json_get_str(r->object, SLICE("base_url")));

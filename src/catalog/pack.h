@@ -38,7 +38,7 @@ enum pack_table {
 
 /* source: its JSON without `actions`, which is parsed and compiled when it is first looked up */
 struct pack_integration {
-    struct buf_span integration_id, name, description, category, docs_url;
+    struct buf_span integration_id, name, description, category, docs_url, icon;
     struct buf_span source, capabilities_json;
     uint32_t auth_kind, action_first, action_count;
 };

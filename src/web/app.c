@@ -329,6 +329,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
     bool needs_connection = integration->auth.kind != AUTH_NONE;
     json_member_str(w, "integration_id", integration->integration_id);
     json_member_str(w, "name", integration->name);
+    view_app_icon(w, integration->integration_id, integration);
     json_member_str(w, "description", integration->description);
     json_member_str(w, "category", integration->category);
     json_member_i64(w, "action_count", (int64_t)integration->action_count);

@@ -118,7 +118,7 @@ static void write_app(const struct apps *apps, const struct catalog_integration 
     json_open(w, '{');
     json_member_str(w, "integration_id", app->integration_id);
     json_member_str(w, "name", app->name);
-    view_app_mark(w, app->integration_id, app->name);
+    view_app_icon(w, app->integration_id, app);
     json_member_str(w, "category", app->category);
     json_member_str(w, "description", catalog_summary(app->description));
     json_member_str(w, "status",

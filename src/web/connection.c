@@ -153,6 +153,7 @@ static void write_page(struct web_request *request, struct json_writer *w)
     json_member_open(w, "connection", '{');
     view_connection_members(request, w, row);
     json_close(w, '}');
+    view_app_icon(w, row->integration_id, app);
     json_member_bool(w, "in_catalog", app != NULL);
     json_member_str(w, "acts_as", app_acts_as(row));
     json_member_bool(w, "asks_identity", app && app->identity.from != IDENTITY_NONE);

@@ -95,7 +95,7 @@ enum op_result link_reply_page(struct web_request *request, const struct link_pa
     json_member_str(w, "account", page->link.account_name);
     view_account_mark(w, page->link.account_id, page->link.account_name, page->link.account_mark,
                       page->link.account_colour);
-    view_app_mark(w, page->app->integration_id, page->app->name);
+    view_app_icon(w, page->app->integration_id, page->app);
     json_member_str(w, "name", page->app->name);
     json_member_str(w, "acts_as", page->has_row ? app_acts_as(&page->row) : SLICE_NONE);
     json_member_str(w, "return_url", page->link.return_url);

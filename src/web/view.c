@@ -7,6 +7,7 @@
 
 #include "base/ascii.h"
 #include "base/clock.h"
+#include "catalog/catalog.h"
 
 struct json_writer *view_begin(struct web_request *request)
 {
@@ -89,6 +90,15 @@ void view_app_mark(struct json_writer *w, slice id, slice name)
     json_member_open(w, "mark", '{');
     json_member_str(w, "letters", slice_first_utf8(name, 2));
     json_member_i64(w, "ground", ground_of(id));
+    json_close(w, '}');
+}
+
+void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app)
+{
+    json_member_open(w, "mark", '{');
+    json_member_str(w, "letters", slice_first_utf8(app ? app->name : id, 2));
+    json_member_i64(w, "ground", ground_of(id));
+    json_member_str(w, "icon", app && app->icon.len > 0 ? app->icon : SLICE_NONE);
     json_close(w, '}');
 }
 

@@ -25,6 +25,10 @@ void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
 /* A member "mark": the letters and the ground of an app's tile. */
 void view_app_mark(struct json_writer *w, slice id, slice name);
+/* The same with the app's own icon, as app_icon.html declares it: for pages that show each app
+ * once, since the path comes along. app NULL: it is not in the catalog. */
+struct catalog_integration;
+void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app);
 /* A member "account_mark", as account_mark.html declares it: of a mark and colour of
  * store/account.h, SLICE_NONE: made of the name and the id. */
 void view_account_mark(struct json_writer *w, struct uuid id, slice name, slice mark, slice colour);

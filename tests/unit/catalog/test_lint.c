@@ -302,6 +302,28 @@ static void an_idempotency_key_has_its_place(void **state)
 
 #define FORM(type, form) "{\"type\":\"" type "\",\"form\":" form "}"
 
+#define ICON(text) "\"icon\":" text "," AT_TOP
+static void an_icon_is_one_path(void **state)
+{
+    (void)state;
+    static char longest[512], longer[512];
+    (void)snprintf(longest, sizeof(longest), ICON("\"M%0*d\""), 399, 0);
+    (void)snprintf(longer, sizeof(longer), ICON("\"M%0*d\""), 400, 0);
+    const struct case_of refused[] = {
+        {AT_TOP, ICON("\"L2 2\""), "/icon", "M first"},
+        {AT_TOP, ICON("\"M2 2\\\"/><script>\""), "/icon", "commands and numbers"},
+        {AT_TOP, ICON("\"M2 2 url(x)\""), "/icon", "commands and numbers"},
+        {AT_TOP, ICON("[\"M2 2\"]"), "/icon", "string"},
+        {AT_TOP, longer, "/icon", "400 characters"},
+    };
+    const struct case_of clean[] = {
+        {AT_TOP, ICON("\"M2 4h12v8.5H2zm.3,.4-5-5\""), NULL, NULL},
+        {AT_TOP, longest, NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(clean);
+}
+
 static void a_form_has_the_fields_of_its_type(void **state)
 {
     (void)state;
@@ -411,6 +433,7 @@ int main(void)
         cmocka_unit_test_teardown(keywords_are_those_of_json_schema_at_any_depth,
                                   check_nothing_leaks),
         cmocka_unit_test_teardown(an_idempotency_key_has_its_place, check_nothing_leaks),
+        cmocka_unit_test_teardown(an_icon_is_one_path, check_nothing_leaks),
         cmocka_unit_test_teardown(a_form_has_the_fields_of_its_type, check_nothing_leaks),
         cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
         cmocka_unit_test_teardown(a_scope_that_is_asked_for_has_words, check_nothing_leaks),
