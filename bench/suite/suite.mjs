@@ -67,7 +67,8 @@ async function measure(stage, wanted) {
         if (!figure.isLast) await stage.revive();
         samples.get(figure).push(await figure.measure(stage));
       } catch (error) {
-        failures.push(`${figure.name}: ${error.message}`);
+        const { cause } = error; // of a fetch: why the connection failed
+        failures.push(`${figure.name}: ${error.message}${cause ? `: ${cause.code ?? cause.message}` : ''}`);
       }
     }
   }
