@@ -490,6 +490,21 @@ static bool is_crowded(const struct flow_calls *calls)
            calls->rows[0].call.started_at == calls->rows[calls->count - 1].call.started_at;
 }
 
+/* The memory of a scan's calls goes when the next scan waits (an ended child's, loop/op.h): copies
+ * the texts of the page's rows. */
+static void keep_texts(struct web_request *request)
+{
+    struct runs *runs = request->state;
+    for (size_t i = 0; i < runs->count; i++) {
+        struct row *row = &runs->rows[i];
+        slice *texts[] = {&row->flow_title, &row->step_key, &row->step_title, &row->app_id,
+                          &row->action_id,  &row->code,     &row->message,    &row->key_name};
+        for (size_t n = 0; n < ARRAY_LEN(texts); n++)
+            if (texts[n]->ptr)
+                *texts[n] = arena_dup(&request->op.arena, *texts[n]);
+    }
+}
+
 static enum op_result on_rows(struct web_request *request)
 {
     struct runs *runs = request->state;
@@ -508,6 +523,7 @@ static enum op_result on_rows(struct web_request *request)
         found.is_long || ++runs->scans == SCANS_MAX)
         return reply_list(request);
     runs->page.before = runs->next;
+    keep_texts(request);
     return load_rows(request);
 }
 

@@ -568,6 +568,14 @@ test('executions: calls of flows stand among them by time, each once, and lead t
   const asked = await walkOlder(visit, `/executions?key=${agent.id}`);
   assert.ok(asked.length > 0 && asked.every(([href, , row]) => href.startsWith('/flows/') && row.includes('agent of calls')), JSON.stringify(asked));
   assert.deepEqual(await walkOlder(visit, '/executions?status=failed'), []);
+  // a page of two scans: behind the latest calls stand more steps that are none than one scan reads
+  await dashboard.stack.cluster.sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'completed', now() - n * interval '1 ms', now(), '{}', '{}', null from sluice.flow_step, generate_series(1, 100) n where flow_id = '${id}' and step_index = 2`);
+  const latest = await dashboard.startTasks(own);
+  await visit.goto('/executions');
+  const page = await visit.page.locator('tbody tr').allInnerTexts();
+  assert.equal(page.length, 25);
+  assert.match(page.find((row) => row.includes('step Read each mail')), /Gmail: [\s\S]*Task pages in Notion for unread mails, step Read each mail/);
+  assert.ok((await visit.page.locator(`a[href^="/flows/${latest}#step-"]`).count()) > 0);
   // attempts of one microsecond, more than a page has: none is lost or shown twice
   await dashboard.stack.cluster.sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'failed', now(), now(), '{}', null, ('{"code":"timeout","message":"late ' || n || '"}')::json from sluice.flow_step, generate_series(1, 150) n where flow_id = '${id}' and step_index = 0`);
   for (const path of ['/executions?status=failed&code=timeout', '/executions']) {
