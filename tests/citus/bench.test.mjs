@@ -1,31 +1,19 @@
 // `make bench-citus` works: rates of sharded mode against one PostgreSQL, at sizes that say nothing, and nothing
 // stays behind. On the release build.
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readFile, readdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { makeFolder, removeFolder, run } from '../e2e/support/process.mjs';
+import { BenchRun } from '../e2e/support/bench.mjs';
 
-const suite = new URL('../../bench/suite/sharded.mjs', import.meta.url).pathname;
-const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
-let out, temporary;
+const SMALL = ['--repetitions', '1', '--seconds', '1'];
+let suite;
+before(async () => (suite = await BenchRun.prepare(new URL('../../bench/suite/sharded.mjs', import.meta.url).pathname)));
+after(() => suite?.remove());
 
-before(async () => {
-  out = await makeFolder();
-  temporary = join(out, 't');
-  await mkdir(temporary);
-  for (const dir of [out, temporary]) await chmod(dir, 0o711); // PostgreSQL's user passes through
-});
-after(() => removeFolder(out));
-
-const bench = (args, env = {}) =>
-  run(process.execPath, [suite, '--repetitions', '1', '--seconds', '1', '--out', out, ...args], {
-    env: { SLUICE_BIN: release('sluice'), SLUICE_BENCH_BIN: release('sluice-bench'), SLUICE_PROVIDER_BIN: release('sluice-provider'), TMPDIR: temporary, ...env },
-  });
+const bench = (args, env) => suite.run([...SMALL, ...args], env);
 
 test('rates of both are measured, and what they cost', async () => {
   const end = await bench(['--only', 'confirmed writes|GET of a flow']);
-  const rows = JSON.parse(await readFile(join(out, 'sharded.json'), 'utf8'));
+  const rows = await suite.report('sharded.json');
   assert.deepEqual(rows.map(({ name }) => name), ['confirmed writes', 'GET of a flow'], end.stdout + end.stderr);
   for (const row of rows) {
     for (const mode of ['plain', 'sharded'])
@@ -34,7 +22,7 @@ test('rates of both are measured, and what they cost', async () => {
     assert.match(end.stdout, new RegExp(`^${row.name}: ${row.ratio.toFixed(2)} `, 'm'));
   }
   assert.equal(end.code, rows[0].is_met ? 0 : 1, 'the bar of writes decides');
-  assert.deepEqual(await readdir(temporary), [], 'nothing stays behind');
+  assert.deepEqual(await suite.left(), [], 'nothing stays behind');
 });
 
 test('what it does not know it says', async () => {

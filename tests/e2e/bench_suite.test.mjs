@@ -1,33 +1,20 @@
 // `make bench` works: every kind of figure is measured, at sizes that say nothing, and nothing stays
 // behind. On the release build.
 import assert from 'node:assert/strict';
-import { chmod, mkdir, readFile, readdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { makeFolder, removeFolder, run } from './support/process.mjs';
+import { BenchRun } from './support/bench.mjs';
 
-const suite = new URL('../../bench/suite/suite.mjs', import.meta.url).pathname;
 const { figures } = await import('../../bench/suite/figures.mjs');
 const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '10000', '--pooled', '50', '--idle', '200'];
 // One of each kind: what the others differ in is the scenario.
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
   'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'tools/call (0.2 KB', 'dashboard', 'memory', 'start to ready', 'waiting flows'];
-const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
-let out, temporary;
+let suite;
+before(async () => (suite = await BenchRun.prepare(new URL('../../bench/suite/suite.mjs', import.meta.url).pathname)));
+after(() => suite?.remove());
 
-before(async () => {
-  out = await makeFolder();
-  temporary = join(out, 't');
-  await mkdir(temporary);
-  for (const dir of [out, temporary]) await chmod(dir, 0o711); // PostgreSQL's user passes through
-});
-after(() => removeFolder(out));
-
-const bench = (...args) =>
-  run(process.execPath, [suite, ...SMALL, '--out', out, ...args], {
-    env: { SLUICE_BIN: release('sluice'), SLUICE_BENCH_BIN: release('sluice-bench'), SLUICE_PROVIDER_BIN: release('sluice-provider'), TMPDIR: temporary },
-  });
-const report = async () => JSON.parse(await readFile(join(out, 'report.json'), 'utf8'));
+const bench = (...args) => suite.run([...SMALL, ...args]);
+const report = () => suite.report('report.json');
 
 test('figures are measured, and the report has them', async () => {
   const end = await bench('--only', KINDS.join('|'));
@@ -43,7 +30,7 @@ test('figures are measured, and the report has them', async () => {
   }
   const rate = (part) => rows.find((row) => row.name.includes(part)).value;
   assert.ok(rate('wakes when due') > 0);
-  assert.deepEqual(await readdir(temporary), [], 'nothing stays behind');
+  assert.deepEqual(await suite.left(), [], 'nothing stays behind');
 });
 
 test('a figure that cannot be measured is told, and the others are', async () => {
