@@ -47,6 +47,8 @@ struct api_config {
     /* whose pages may call /mcp from a browser, besides the public URL's: "https://example.com" */
     const slice *mcp_origins;
     size_t mcp_origin_count;
+    const slice *home_domains; /* one's own; the dashboard marks what goes elsewhere */
+    size_t home_domain_count;
     struct mcp_listeners *mcp_listeners; /* its open subscriptions */
     struct tracer *tracer;               /* NULL: no traces */
 };

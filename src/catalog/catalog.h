@@ -250,7 +250,8 @@ struct catalog_action {
      * of the body, of JSON with dots for one inside: "variables.input.id". */
     slice idempotency_header, idempotency_member;
     slice undo; /* "never", or the action of the app that takes it back; empty: not said */
-    slice gone; /* why the provider no longer has it; empty: it has */
+    struct catalog_parts recipients; /* the people whom a call reaches (recipient.h) */
+    slice gone;                      /* why the provider no longer has it; empty: it has */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
     const struct schema *schema;

@@ -24,6 +24,7 @@ enum {
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
     ROOT_SECOND = 256,
+    RECIPIENT_NAME_MAX = 30,
 };
 
 /* One linter walks the whole integration; reader.path and reader.about move along with it. */
@@ -469,6 +470,26 @@ static void check_undo(struct lint *lint, const struct catalog_action *action)
                      "that takes it back");
 }
 
+/* Who is reached has to be known before the call. */
+static void check_recipients(struct lint *lint, const struct catalog_action *action)
+{
+    if (action->level == LEVEL_READ)
+        reader_error(&lint->reader, "recipients", "is for an action that writes");
+    for (size_t i = 0; i < action->recipients.count; i++) {
+        const struct catalog_part *part = &action->recipients.items[i];
+        if (!slice_is_name(part->name, RECIPIENT_NAME_MAX))
+            reader_error(&lint->reader, "recipients",
+                         "a name of it must be words for people, as \"To\"");
+        if (expr_template_is_constant(part->value))
+            reader_error(&lint->reader, "recipients",
+                         "\"%.*s\" must be a ${...} over the input: its addresses",
+                         SLICE_ARG(slice_first_utf8(part->name, 80)));
+        lint->roots = ROOT_INPUT;
+        lint->member = "recipients";
+        expr_template_each_expr(part->value, on_expr, lint);
+    }
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
@@ -494,6 +515,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         manifest_lint_header(&lint->reader, "idempotency_header", action->idempotency_header);
     if (action->undo.len > 0)
         check_undo(lint, action);
+    if (action->recipients.count > 0)
+        check_recipients(lint, action);
     check_schemas(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);

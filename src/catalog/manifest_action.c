@@ -288,6 +288,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     action->idempotency_header = reader_text(r, "idempotency_header");
     action->idempotency_member = reader_text(r, "idempotency_member");
     action->undo = reader_text(r, "undo");
+    action->recipients = reader_parts(r, "recipients");
     action->gone = reader_text(r, "gone");
     action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", DEADLINE_MS_MAX);
 }

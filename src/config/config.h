@@ -30,7 +30,7 @@ struct config_list {
 struct config {
     struct arena arena; /* owns all texts */
     /* server */
-    struct config_list listen, trusted_proxy, mcp_origin;
+    struct config_list listen, trusted_proxy, mcp_origin, home_domains;
     slice metrics_listen, public_url;
     uint64_t workers;
     uint64_t connections_max, address_connections_max, body_bytes_max, head_bytes_max;

@@ -32,6 +32,9 @@ const struct config_item config_items[] = {
      "the audit trail; may be repeated"},
     {"mcp-origin", CONFIG_TEXTS, SERVERS, AT(mcp_origin), "", 0, 0, "ORIGIN",
      "an origin whose pages may call /mcp from a browser, besides public-url's; may be repeated"},
+    {"home-domains", CONFIG_TEXTS, SERVERS, AT(home_domains), "", 0, 0, "DOMAIN",
+     "a domain of your organisation, with all below it: an approval marks calls that reach "
+     "addresses elsewhere as leaving it; may be repeated. Left out: none is marked"},
     {"port", CONFIG_COUNT, CONFIG_DEV, AT(port), "8080", 0, 65535, "N",
      "port on 127.0.0.1; 0 takes a free one"},
     {"data", CONFIG_TEXT, CONFIG_DEV | CONFIG_DATABASE, AT(data_dir), "", 0, 0, "DIR",

@@ -179,7 +179,7 @@ enum {
 };
 
 /* Evaluates with root as `$` and `@`. *result as in expr_eval; it also shares the placeholder-free
- * parts with the tree. err names the place and the expression. */
+ * parts with the tree. err (may be NULL) names the place and the expression. */
 int expr_template_eval(const struct expr_template *tmpl, const struct json *root, unsigned flags,
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err) MUST_CHECK;

@@ -481,7 +481,8 @@ int expr_template_eval(const struct expr_template *tmpl, const struct json *root
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err)
 {
-    struct filling filling = {root ? root : &json_null, flags, budget, arena, err};
+    struct err own; /* places are put in front of it */
+    struct filling filling = {root ? root : &json_null, flags, budget, arena, err ? err : &own};
     struct json value = json_null;
     ASSERT(tmpl && budget && arena && result);
     budget->fault = EXPR_FAULT_NONE;

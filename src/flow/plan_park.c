@@ -4,6 +4,8 @@
  * what was evaluated now.
  */
 #include "base/clock.h"
+#include "catalog/recipient.h"
+#include "flow/change.h"
 #include "flow/internal.h"
 #include "flow/template_read.h"
 
@@ -71,12 +73,63 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 
 /* ---- approvals ---- */
 
+enum { DOMAINS_MAX = 64 };
+
+/* The budgets serve all calls, or a thousand would each have a full one. What would change has one
+ * of its own, since an approval that cannot show it is still one that shows what is sent. */
 struct approval {
     struct flow_run *run;
     struct json_writer w;
-    struct expr_budget budget; /* one for all calls, or a thousand would each have a full one */
+    struct expr_budget budget, change_budget;
+    bool with_changes;
+    slice domains[DOMAINS_MAX];
+    size_t domain_count;
     struct err err;
 };
+
+/* The empty domain stands for what is no address, and for what finds no room. */
+static void note_domain(void *user, slice field, const struct recipient *recipient)
+{
+    struct approval *a = user;
+    char room[RECIPIENT_DOMAIN_MAX + 1];
+    slice domain = recipient_domain(recipient->domain, room);
+    (void)field;
+    if (!domain.ptr || a->domain_count >= DOMAINS_MAX - 1)
+        domain = SLICE("");
+    for (size_t i = 0; i < a->domain_count; i++)
+        if (slice_eq(a->domains[i], domain))
+            return;
+    ASSERT(a->domain_count < DOMAINS_MAX); /* the last place is that of the empty one */
+    a->domains[a->domain_count++] = arena_dup(flow_run_scratch(a->run), domain);
+}
+
+/* Lists of approvals say from this whom the calls reach, without reading their inputs. */
+static void put_domains(struct approval *a)
+{
+    if (a->domain_count == 0)
+        return;
+    json_member_open(&a->w, "domains", '[');
+    for (size_t i = 0; i < a->domain_count; i++)
+        json_put_str(&a->w, a->domains[i]);
+    json_close(&a->w, ']');
+}
+
+/* What the call would change, by what its `before` gave. */
+static void put_changes(struct approval *a, const struct flow_step_def *step,
+                        const struct json *root, const struct json *input, size_t index)
+{
+    const struct flow_before *def = &step->before;
+    const struct json *before, *item = JSON_GET(root, "item");
+    slice key = a->run->tmpl->steps[def->step].key;
+    if (!def->now || !a->with_changes)
+        return;
+    before = json_get(JSON_GET(root, "steps"), key);
+    if (def->is_by_item)
+        before = json_is(before, JSON_ARRAY) && index < before->count ? &before->as.items[index]
+                                                                      : NULL;
+    const struct flow_change change = {def, key, before, item, input, index};
+    flow_change_write(&a->w, &change, &a->change_budget, flow_run_scratch(a->run));
+}
 
 /* One call that this approval confirms: exactly the input that will be sent. The lint of templates
  * guarantees that all it is made of is known by now. */
@@ -85,6 +138,8 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
 {
     struct arena *arena = flow_run_scratch(a->run);
     const struct json *root = flow_plan_root(a->run, step, arena, item, index);
+    struct catalog **catalog = a->run->service->config.catalog;
+    const struct catalog_action *action = catalog ? catalog_find_tool(*catalog, step->tool) : NULL;
     struct json input = json_object(), connection = json_null;
     if (!root)
         return false;
@@ -102,7 +157,10 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
     if (step->is_when_late)
         json_member_bool(&a->w, "conditional", true);
     json_member(&a->w, "input", &input);
+    put_changes(a, step, root, &input, index);
     json_close(&a->w, '}');
+    if (action)
+        recipient_each(action, &input, arena, note_domain, a);
     return buf_is_ok(a->w.out);
 }
 
@@ -151,25 +209,41 @@ static bool put_items(struct approval *a)
     return true;
 }
 
-/* {title, summary, items}. Where it cannot be shown whole, the step fails: nothing may be approved
- * that was not shown. */
-static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
+/* {title, summary, items, domains}. false: *err says why. */
+static bool write_asked(struct flow_run *run, const struct json *title, const struct json *summary,
+                        bool with_changes, struct err *err)
 {
     struct buf text;
-    struct approval a = {.run = run, .err = {.text = "it is too large"}};
+    struct approval a = {.run = run, .with_changes = with_changes};
+    (void)err_set(&a.err, ERR_LIMIT, "it is too large"); /* what else fails says so itself */
     buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
     json_begin(&a.w, &text);
     expr_budget_init(&a.budget);
+    expr_budget_init(&a.change_budget);
     json_open(&a.w, '{');
     json_member(&a.w, "title", title);
     json_member(&a.w, "summary", summary);
     bool is_ok = put_items(&a);
+    if (is_ok)
+        put_domains(&a);
     json_close(&a.w, '}');
-    if (is_ok && buf_is_ok(&text))
+    is_ok = is_ok && buf_is_ok(&text);
+    if (is_ok)
         run->plan.input_json = arena_dup(flow_run_scratch(run), buf_slice(&text));
     buf_deinit(&text);
-    if (!run->plan.input_json.ptr)
-        flow_plan_fault(run, "what there is to approve", a.err.text);
+    *err = a.err;
+    return is_ok;
+}
+
+/* Where it cannot be shown whole, the step fails: nothing may be approved that was not shown. What
+ * would change is for convenience, and is left out where there is no room for it. */
+static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
+{
+    struct err err;
+    if (write_asked(run, title, summary, true, &err) ||
+        (err.code == ERR_LIMIT && write_asked(run, title, summary, false, &err)))
+        return;
+    flow_plan_fault(run, "what there is to approve", err.text);
 }
 
 /* park_until is first: a fault of write_input replaces its kind. */

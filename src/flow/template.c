@@ -59,7 +59,7 @@ static void lint_steps(struct reader *r, struct flow_template *tmpl, const struc
             continue;
         template_lint_step(&step, tmpl, i);
         if (catalog && tmpl->steps[i].type == FLOW_TOOL_CALL)
-            template_check_tool(&step, &tmpl->steps[i], catalog,
+            template_check_tool(&step, tmpl, &tmpl->steps[i], catalog,
                                 JSON_GET(&array->as.items[i], "input"));
     }
 }

@@ -49,6 +49,15 @@ struct flow_retry {
     unsigned backoff_ms, backoff_ms_max; /* default 1000, 60000; doubled, full jitter */
 };
 
+/* What a call changes, for the approval that shows it: `now` over {before, item, index}, `then`
+ * over the call's input; both give an object of properties. now NULL: the step has none. */
+struct flow_before {
+    size_t step; /* the earlier read; its bit is in `reads` */
+    const struct expr_template *now, *then;
+    const struct expr_template *title; /* of what changes, as `now`; NULL: none */
+    bool is_by_item;                   /* that step has a call for each of the same items */
+};
+
 struct flow_step_def {
     slice key;   /* [a-z][a-z0-9_]*, unique */
     slice label; /* its title, for people; of approvals and where there is none SLICE_NONE */
@@ -68,6 +77,7 @@ struct flow_step_def {
                             that one has a `when`, this one has the same (lint) */
     bool is_when_late;   /* `when` reads a step behind confirm_step: the approval shows the call as
                             one that may not be made. All else is known there (lint) */
+    struct flow_before before;
     /* transform */
     const struct expr *expr;
     /* wait: exactly one */

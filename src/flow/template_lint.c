@@ -13,9 +13,11 @@ struct lint {
     struct flow_template *tmpl;
     struct flow_step_def *step;
     size_t index;
-    const char *member; /* of the step, that is checked now */
-    slice where;        /* inside it; a JSON Pointer */
-    bool sees_item;     /* item and index may be named */
+    const char *member;      /* of the step, that is checked now */
+    slice where;             /* inside it; a JSON Pointer */
+    bool sees_item;          /* item and index may be named */
+    bool reads_before;       /* the expression of `before.now` that is checked does */
+    const struct json *sent; /* the step's input, as in the file */
 };
 
 PRINTF_LIKE(2, 3) static void complain(const struct lint *lint, const char *fmt, ...)
@@ -128,6 +130,79 @@ static void check_expr(struct lint *lint, const char *member, const struct expr 
         expr_root_names(expr, on_path, lint);
 }
 
+/* ---- before ---- */
+
+/* What is said to be there now comes from the step that is named, and `item` only finds it. */
+static bool on_now_path(void *user, const slice *names, size_t count)
+{
+    struct lint *lint = user;
+    bool is_item = count > 0 && slice_has_word(SLICE("item index"), names[0]);
+    if (count > 0 && slice_eq_cstr(names[0], "before"))
+        lint->reads_before = true;
+    else if (!is_item)
+        complain(lint, "may name before, which is what the step gave, and item and index alone");
+    else if (!lint->step->for_each)
+        complain(lint, "\"%.*s\" is known in a step with for_each only", SLICE_ARG(names[0]));
+    return true;
+}
+
+static bool on_now(void *user, const struct expr *expr, slice where)
+{
+    struct lint *lint = user;
+    lint->where = where;
+    lint->reads_before = false;
+    expr_root_names(expr, on_now_path, lint);
+    if (!lint->reads_before)
+        complain(lint, "must be of what the step gave: name before");
+    return true;
+}
+
+/* What will be there then is what the call sends. */
+static bool on_then_path(void *user, const slice *names, size_t count)
+{
+    struct lint *lint = user;
+    const struct json *sent = lint->sent;
+    if (count > 0 && json_is(sent, JSON_OBJECT) && !json_get(sent, names[0]))
+        complain(lint, "the step's input has no \"%.*s\", and nothing else is sent",
+                 SLICE_ARG(names[0]));
+    return true;
+}
+
+static bool on_then(void *user, const struct expr *expr, slice where)
+{
+    struct lint *lint = user;
+    lint->where = where;
+    expr_root_names(expr, on_then_path, lint);
+    return true;
+}
+
+/* A property that is not read would be said to be empty. */
+static void check_properties(const struct lint *lint)
+{
+    const struct json *before = JSON_GET(lint->reader->object, "before");
+    const struct json *now = JSON_GET(before, "now"), *then = JSON_GET(before, "then");
+    for (uint32_t i = 0; json_is(now, JSON_OBJECT) && json_is(then, JSON_OBJECT) && i < then->count;
+         i++)
+        if (!json_get(now, json_str(&then->as.members[i].key)))
+            reader_error(lint->reader, "before/now",
+                         "does not say what \"%.*s\" is now, which \"then\" changes",
+                         SLICE_ARG(slice_first_utf8(json_str(&then->as.members[i].key), 80)));
+}
+
+static void check_before(struct lint *lint)
+{
+    const struct flow_before *before = &lint->step->before;
+    lint->sent = JSON_GET(lint->reader->object, "input");
+    lint->member = "before/now";
+    expr_template_each_expr(before->now, on_now, lint);
+    lint->member = "before/title";
+    if (before->title)
+        expr_template_each_expr(before->title, on_now, lint);
+    lint->member = "before/then";
+    expr_template_each_expr(before->then, on_then, lint);
+    check_properties(lint);
+}
+
 /* Where the approval itself may be skipped, so must be what it confirms. What `when` reads never
  * changes once it is known, so the same text has the same truth. */
 static void check_same_when(struct lint *lint)
@@ -160,6 +235,8 @@ void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t ind
     check_template(&lint, "expires_in", step->expires_in, false);
     if (step->confirm == FLOW_CONFIRM_APPROVAL)
         check_same_when(&lint);
+    if (step->before.now)
+        check_before(&lint);
 }
 
 /* No step has run by then: index 0. */

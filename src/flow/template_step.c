@@ -96,6 +96,48 @@ static void read_confirm(struct reader *r, const struct flow_template *tmpl,
         reader_error(r, "confirmed_by", "must be \"approval:STEP\" or \"start\"");
 }
 
+/* One of `now` and `then`: an object, or one `${...}` that gives one. */
+static const struct expr_template *read_properties(struct reader *r, const char *name)
+{
+    const struct json *value = json_get(r->object, slice_cstr(name));
+    const struct expr_template *tmpl = read_required(r, name);
+    if (tmpl && (expr_template_is_constant(tmpl) || !value ||
+                 (value->type != JSON_OBJECT && value->type != JSON_STRING)))
+        reader_error(r, name, "must be an object of ${...}, or a ${...} that gives one");
+    return tmpl;
+}
+
+/* As with confirmed_by only an earlier step can be named. Reads of the catalog are not known here
+ * (template_tool.c). */
+static void read_before(struct reader *parent, const struct flow_template *tmpl,
+                        struct flow_step_def *step)
+{
+    struct reader r;
+    if (!reader_enter(&r, parent, "before"))
+        return;
+    slice key = reader_text_required(&r, "step");
+    ptrdiff_t at = template_find_step(tmpl, key);
+    const struct expr_template *now = read_properties(&r, "now");
+    step->before.then = read_properties(&r, "then");
+    step->before.title = reader_template(&r, "title");
+    reader_finish(&r);
+    if (at < 0 || tmpl->steps[at].type != FLOW_TOOL_CALL)
+        reader_error(&r, "step", "there is no earlier step \"%.*s\" that calls a tool",
+                     SLICE_ARG(key));
+    else if (step->confirm != FLOW_CONFIRM_APPROVAL)
+        reader_error(parent, "before", "is shown by an approval: name it in \"confirmed_by\"");
+    else if ((size_t)at >= step->confirm_step)
+        reader_error(&r, "step", "\"%.*s\" has not run yet when the approval shows what changes",
+                     SLICE_ARG(key));
+    else if (now && step->before.then) {
+        const struct expr *own = step->for_each, *other = tmpl->steps[at].for_each;
+        step->before.step = (size_t)at;
+        step->before.now = now;
+        step->before.is_by_item = own && other && slice_eq(expr_source(own), expr_source(other));
+        step->reads |= UINT64_C(1) << at;
+    }
+}
+
 /* An object, or one `${...}` that gives one. Without it the tool gets {}. */
 static const struct expr_template *read_call_input(struct reader *r)
 {
@@ -129,6 +171,7 @@ static void read_tool_call(struct reader *r, const struct flow_template *tmpl,
     step->timeout_ms = (unsigned)(reader_number(r, "timeout", FLOW_TIMEOUT_S_MAX) * 1000);
     step->connection = reader_template(r, "connection");
     read_confirm(r, tmpl, step);
+    read_before(r, tmpl, step);
 }
 
 /* ---- the others ---- */

@@ -62,8 +62,22 @@ static void check_constants(struct reader *r, const struct catalog_action *actio
     }
 }
 
-void template_check_tool(struct reader *r, const struct flow_step_def *step,
-                         const struct catalog *catalog, const struct json *input)
+/* What a write gave is not what there was before it. */
+static void check_before_reads(struct reader *r, const struct flow_template *tmpl,
+                               const struct flow_step_def *step, const struct catalog *catalog)
+{
+    const struct flow_step_def *read = &tmpl->steps[step->before.step];
+    const struct catalog_action *action = step->before.now ? catalog_find_tool(catalog, read->tool)
+                                                           : NULL;
+    if (action && action->level != LEVEL_READ)
+        reader_error(r, "before/step", "\"%.*s\" does not only read: %.*s is %s",
+                     SLICE_ARG(read->key), SLICE_ARG(read->tool),
+                     catalog_level_name(action->level));
+}
+
+void template_check_tool(struct reader *r, const struct flow_template *tmpl,
+                         const struct flow_step_def *step, const struct catalog *catalog,
+                         const struct json *input)
 {
     static const struct json none = {.type = JSON_OBJECT};
     const struct catalog_action *action = catalog_find_tool(catalog, step->tool);
@@ -80,6 +94,7 @@ void template_check_tool(struct reader *r, const struct flow_step_def *step,
     if (!action->requires_confirmation && step->confirm != FLOW_CONFIRM_NONE)
         reader_warning(r, "confirmed_by", "%.*s only reads and needs no confirmation",
                        SLICE_ARG(step->tool));
+    check_before_reads(r, tmpl, step, catalog);
     if (!input)
         input = &none;
     if (input->type != JSON_OBJECT) /* one ${...}: known when it runs */

@@ -396,6 +396,8 @@ static int start_inbound(struct server *server, struct err *err)
         .routes = mcp_routes(&mcp_route_count),
         .mcp_origins = config->mcp_origin.items,
         .mcp_origin_count = config->mcp_origin.count,
+        .home_domains = config->home_domains.items,
+        .home_domain_count = config->home_domains.count,
         .mcp_listeners = &server->mcp_listeners,
         .tracer = server->tracer,
     };

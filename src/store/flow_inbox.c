@@ -32,18 +32,20 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 static const struct pg_stmt flow_inbox = {
     .name = "flow_inbox",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, f.updated_at, "
-           "f.wake_at, d.actor, " ACTOR_NAME " as asker, r.title, t.calls, t.tools from " PART
+           "f.wake_at, d.actor, " ACTOR_NAME
+           " as asker, r.title, r.domains, t.calls, t.tools from " PART
            ", lateral (select x.actor, replace(x.waiting_input::text, '\\u0000', "
            "'\\ufffd')::json as shown from sluice.flow_doc x where x.account_id = :account_id and "
            "x.flow_id = f.id offset 0) d, lateral json_to_record(d.shown) r (title text, items "
-           "json), lateral (select count(*) as calls, string_agg(distinct i.tool, ' ') as tools "
+           "json, domains text), lateral (select count(*) as calls, string_agg(distinct i.tool, ' "
+           "') as tools "
            "from json_to_recordset(r.items) i (tool text)) t order by f.wake_at nulls last, "
            "f.id) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PART_OF(template_key, PG_TEXT), PART_OF(actor, PG_TEXT),
              PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
              OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(title, PG_TEXT),
-             OF(calls, PG_I64), OF(tools, PG_TEXT)),
+             OF(domains, PG_TEXT), OF(calls, PG_I64), OF(tools, PG_TEXT)),
 };
 
 #undef OF

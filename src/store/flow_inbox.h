@@ -17,6 +17,7 @@ struct flow_inbox_row {
     slice actor, asker;        /* who started it, and that key's name; SLICE_NONE: no key */
     int64_t calls;             /* to be confirmed */
     slice tools;               /* theirs, each once, with a space between two */
+    slice domains;             /* of whom they reach, a JSON array; SLICE_NONE: not known */
 };
 
 /* Which of them, and which part of those. */

@@ -5,6 +5,7 @@
 #include "store/audit.h"
 #include "store/flow_inbox.h"
 #include "store/flow_read.h"
+#include "web/effect.h"
 #include "web/flow_decision.h"
 
 static slice template_name_of(const struct web_request *request, slice key)
@@ -13,10 +14,11 @@ static slice template_name_of(const struct web_request *request, slice key)
     return tmpl ? tmpl->name : key;
 }
 
-/* The apps of the calls, and the gravest of their effects. */
+/* The apps of the calls, the gravest of their effects, and whether one cannot be taken back. */
 static void write_apps(struct web_request *request, slice tools, struct json_writer *w)
 {
     enum catalog_level gravest = LEVEL_READ;
+    bool is_final = false;
     json_member_open(w, "apps", '[');
     while (tools.len > 0) {
         slice tool = slice_split(&tools, ' ');
@@ -25,6 +27,7 @@ static void write_apps(struct web_request *request, slice tools, struct json_wri
         if (!action)
             continue;
         gravest = action->level > gravest ? action->level : gravest;
+        is_final = is_final || effect_is_final(action);
         json_open(w, '{');
         json_member_str(w, "name", action->integration->name);
         view_app_mark(w, action->integration->integration_id, action->integration->name);
@@ -32,12 +35,16 @@ static void write_apps(struct web_request *request, slice tools, struct json_wri
     }
     json_close(w, ']');
     json_member_str(w, "effect", slice_cstr(catalog_level_name(gravest)));
+    json_member_bool(w, "is_final", is_final);
 }
 
-/* Less than an hour is left. */
-static bool is_urgent(const struct flow_inbox_row *row)
+/* What is left, in words, when that is less than a day; SLICE_NONE: more, or no end. */
+static slice left_of(struct web_request *request, const struct flow_inbox_row *row)
 {
-    return row->wake_at != 0 && row->wake_at - clock_wall_us() < INT64_C(3600) * 1000 * 1000;
+    enum { DAY_S = 24 * 60 * 60 };
+    int64_t left = row->wake_at - clock_wall_us();
+    bool is_soon = row->wake_at != 0 && left < INT64_C(1000000) * DAY_S;
+    return is_soon ? view_span(&request->op.arena, left > 0 ? left : 0) : SLICE_NONE;
 }
 
 void view_waiting(struct web_request *request, struct json_writer *w,
@@ -51,7 +58,8 @@ void view_waiting(struct web_request *request, struct json_writer *w,
     json_member_str(w, "asker", row->asker.len > 0 ? row->asker : row->actor);
     view_time(w, "since_at", row->updated_at);
     view_time(w, "until_at", row->wake_at);
-    json_member_bool(w, "is_urgent", is_urgent(row));
+    json_member_str(w, "left", left_of(request, row));
+    json_member_bool(w, "leaves", effect_any_leaves(request, row->domains));
     json_member_i64(w, "calls", row->calls);
     write_apps(request, row->tools, w);
     json_close(w, '}');

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "flow/load.h"
 #include "web/flow_decision.h"
+#include "web/result.h"
 #include "web/waterfall.h"
 
 /* Of a step's input or output: more would make the page large, and the API returns all of it. The
@@ -263,9 +264,15 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
                      web_may(request, SCOPE_EXECUTE) && status != FLOW_COMPLETED &&
                          status != FLOW_CANCELLED);
     if (page->decision)
-        view_decision(request, page->names, &page->flow, page->actor, page->decision, w);
+        view_decision(request, page->names, &page->flow, page->actor, page->decision, page->steps,
+                      w);
     else
         json_member_str(w, "decision", SLICE_NONE);
+    if (status == FLOW_COMPLETED)
+        result_view(w, page->steps);
+    else
+        json_member_str(w, "result", SLICE_NONE);
+    view_writes_as(request, page->names, JSON_GET(JSON_GET(page->decision, "input"), "items"), w);
     write_steps(request, page, w);
     write_waterfall(request, page->steps, page->step_titles, w);
     write_log(page, w);

@@ -5,6 +5,7 @@
  */
 #include "store/connection.h"
 #include "web/app.h"
+#include "web/effect.h"
 #include "web/flow_decision.h"
 
 /* Connections that are named; where calls go through more, the rest have their ids. */
@@ -108,13 +109,15 @@ slice flow_names_actor(struct flow_names *names, slice actor)
     return is_known ? name : actor;
 }
 
-slice flow_names_whom(struct web_request *request, struct flow_names *names,
-                      const struct json *item)
+/* SLICE_NONE: not known. *id: the connection that is meant, 0 where there is none yet. */
+static slice name_whom(struct web_request *request, struct flow_names *names,
+                       const struct json *item, int64_t *meant)
 {
     const struct catalog_action *action = action_of(request, item);
     int64_t id = connection_id_of(item);
     struct connection row, *list = &row;
     size_t count = 1;
+    *meant = id;
     const struct flow_whom *whom =
         action ? find_whom(names, action->integration->integration_id, id) : NULL;
     bool is_read = whom &&
@@ -122,20 +125,56 @@ slice flow_names_whom(struct web_request *request, struct flow_names *names,
                             : store_connection_list_result(&whom->query, &list, &count)) == OK;
     /* Without a default a call goes through the only one, and is refused where there are several.
      */
-    if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1))
+    if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
+        *meant = list[0].id;
         return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
+    }
     return id != 0 ? arena_printf(&request->op.arena, "connection %lld", (long long)id)
                    : SLICE_NONE;
 }
 
+slice flow_names_whom(struct web_request *request, struct flow_names *names,
+                      const struct json *item)
+{
+    int64_t id;
+    return name_whom(request, names, item, &id);
+}
+
+void view_writes_as(struct web_request *request, struct flow_names *names, const struct json *items,
+                    struct json_writer *w)
+{
+    int64_t known[WHOM_MAX];
+    size_t count = 0;
+    json_member_open(w, "writes_as", '[');
+    for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count && count < WHOM_MAX; i++) {
+        const struct catalog_action *action = action_of(request, &items->as.items[i]);
+        int64_t id = 0;
+        slice label = name_whom(request, names, &items->as.items[i], &id);
+        bool is_new = action && id != 0;
+        for (size_t j = 0; j < count && is_new; j++)
+            is_new = known[j] != id;
+        if (!is_new)
+            continue;
+        known[count++] = id;
+        json_open(w, '{');
+        json_member_i64(w, "id", id);
+        json_member_str(w, "label", label);
+        view_app_mark(w, action->integration->integration_id, action->integration->name);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
 /* The headline first, then all fields, folded. */
 static void write_item(struct web_request *request, struct flow_names *names,
-                       const struct json *item, size_t i, struct json_writer *w)
+                       const struct json *item, const struct json *steps, size_t i,
+                       struct json_writer *w)
 {
     slice tool = json_get_str(item, SLICE("tool"));
     const struct json *input = JSON_GET(item, "input");
     const struct catalog_action *action = action_of(request, item);
-    slice headline = value_headline(input);
+    slice changed = json_get_str(JSON_GET(item, "changes"), SLICE("title"));
+    slice headline = changed.len > 0 ? changed : value_headline(input);
     json_open(w, '{');
     json_member_i64(w, "number", (int64_t)i + 1);
     json_member_str(w, "headline", headline);
@@ -143,13 +182,38 @@ static void write_item(struct web_request *request, struct flow_names *names,
     json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
     view_app_mark(w, action ? action->integration->integration_id : tool,
                   action ? action->integration->name : tool);
-    json_member_str(w, "effect",
-                    action ? slice_cstr(catalog_level_name(action->level)) : SLICE_NONE);
+    json_member_str(w, "effect", effect_verb(action));
+    json_member_bool(w, "is_final", effect_is_final(action));
+    view_recipients(request, w, action, input);
+    view_changes(w, item, steps);
     json_member_bool(w, "conditional", json_get_bool(item, SLICE("conditional"), false));
     json_member_str(w, "as", flow_names_whom(request, names, item));
-    value_view_brief(w, input, headline);
+    value_view_brief(w, input, headline, effect_fields(action, &request->op.arena));
     value_view(w, "fields", input);
     value_view_text(w, "exact", input, VALUE_TEXT_BYTES_MAX);
+    json_close(w, '}');
+}
+
+/* All calls of one action, which begin with that at `first`. */
+static void write_group(struct web_request *request, const struct json *items, size_t first,
+                        struct json_writer *w)
+{
+    slice tool = json_get_str(&items->as.items[first], SLICE("tool"));
+    const struct catalog_action *action = action_of(request, &items->as.items[first]);
+    struct reach reach;
+    int64_t times = 0;
+    reach_begin(&reach, request);
+    for (size_t i = first; i < items->count; i++)
+        if (slice_eq(json_get_str(&items->as.items[i], SLICE("tool")), tool)) {
+            times++;
+            reach_add(&reach, action, JSON_GET(&items->as.items[i], "input"));
+        }
+    json_open(w, '{');
+    json_member_i64(w, "times", times);
+    json_member_str(w, "what", action ? action->title : tool);
+    json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
+    json_member_str(w, "icon", effect_icon(action));
+    json_member_str(w, "reach", reach_end(&reach));
     json_close(w, '}');
 }
 
@@ -161,27 +225,18 @@ static void write_impact(struct web_request *request, const struct json *items,
     json_member_open(w, "impact", '[');
     for (size_t i = 0; i < count; i++) {
         slice tool = json_get_str(&items->as.items[i], SLICE("tool"));
-        const struct catalog_action *action = action_of(request, &items->as.items[i]);
-        int64_t times = 0;
         bool is_first = true;
-        for (size_t j = 0; j < count && is_first; j++)
-            if (slice_eq(json_get_str(&items->as.items[j], SLICE("tool")), tool)) {
-                times++;
-                is_first = j >= i;
-            }
-        if (!is_first)
-            continue;
-        json_open(w, '{');
-        json_member_i64(w, "times", times);
-        json_member_str(w, "what", action ? action->title : tool);
-        json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
-        json_close(w, '}');
+        for (size_t j = 0; j < i && is_first; j++)
+            is_first = !slice_eq(json_get_str(&items->as.items[j], SLICE("tool")), tool);
+        if (is_first)
+            write_group(request, items, i, w);
     }
     json_close(w, ']');
 }
 
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
-                   slice asker, const struct json *step, struct json_writer *w)
+                   slice asker, const struct json *step, const struct json *steps,
+                   struct json_writer *w)
 {
     const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
     size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
@@ -200,7 +255,7 @@ void view_decision(struct web_request *request, struct flow_names *names, const 
     write_impact(request, items, w);
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)
-        write_item(request, names, &items->as.items[i], i, w);
+        write_item(request, names, &items->as.items[i], steps, i, w);
     json_close(w, ']');
     json_close(w, '}');
 }

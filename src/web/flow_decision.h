@@ -25,8 +25,13 @@ void view_waiting(struct web_request *request, struct json_writer *w,
                   const struct flow_inbox_row *row);
 /* A member "templates": those that there are. */
 void view_templates(struct web_request *request, struct json_writer *w);
-/* A member "decision", as flow_decision.html declares it. step: the view of the one that waits. */
+/* A member "decision", as flow_decision.html declares it. step: the view of the one that waits,
+ * steps: of all. */
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
-                   slice asker, const struct json *step, struct json_writer *w);
+                   slice asker, const struct json *step, const struct json *steps,
+                   struct json_writer *w);
+/* A member "writes_as": the connections that the items of an approval go through. */
+void view_writes_as(struct web_request *request, struct flow_names *names, const struct json *items,
+                    struct json_writer *w);
 
 #endif

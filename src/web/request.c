@@ -13,6 +13,7 @@
 #include "base/metric.h"
 #include "store/account.h"
 #include "vault/key.h"
+#include "web/effect.h"
 #include "web/gzip.h"
 #include "web/page.h"
 #include "web/pages.h"
@@ -582,7 +583,11 @@ struct web *web_new(const struct api_config *config, struct err *err)
     web->markup =
         markup_load(&web->arena, slice_of(embed_markup[0].data, embed_markup[0].len), err);
     web->gzip = gzip_new();
-    if (web->router && web->sign_ins && web->markup && web->gzip)
+    slice *homes = ARENA_ARRAY(&web->arena, slice, config->home_domain_count + 1);
+    web->config.home_domains = homes;
+    if (web->router && web->sign_ins && web->markup && web->gzip && homes &&
+        effect_read_homes(config->home_domains, config->home_domain_count, homes, &web->arena,
+                          err) == OK)
         return web;
     web_free(web);
     return NULL;

@@ -127,7 +127,8 @@ static unsigned put_sentences(struct json_writer *w, const struct json *value, s
     return left;
 }
 
-void value_view_brief(struct json_writer *w, const struct json *value, slice headline)
+void value_view_brief(struct json_writer *w, const struct json *value, slice headline,
+                      slice elsewhere)
 {
     /* The whole value has few lines, however deep the sentences are. */
     unsigned left = VALUE_LINES_MAX;
@@ -136,7 +137,8 @@ void value_view_brief(struct json_writer *w, const struct json *value, slice hea
     for (size_t i = 0; i < count && i < VALUE_ITEMS_MAX; i++) {
         const struct json_member *member = &value->as.members[i];
         slice text = json_is(&member->value, JSON_STRING) ? json_str(&member->value) : SLICE_NONE;
-        if (!text.ptr || slice_eq(slice_trim(text), headline))
+        if (!text.ptr || slice_eq(slice_trim(text), headline) ||
+            slice_has_word(elsewhere, json_str(&member->key)))
             continue;
         json_open(w, '{');
         json_member_str(w, "name", json_str(&member->key));

@@ -22,8 +22,10 @@ void value_view(struct json_writer *w, const char *key, const struct json *value
  * SLICE_NONE when there is none. */
 slice value_headline(const struct json *value);
 /* The brief form, above the full one, as two members: "brief", its own short texts except the
- * headline ([{name, text}]), and "sentences", the first ones found further inside. */
-void value_view_brief(struct json_writer *w, const struct json *value, slice headline);
+ * headline and the members that are shown elsewhere, names with a space between two ([{name,
+ * text}]), and "sentences", the first ones found further inside. */
+void value_view_brief(struct json_writer *w, const struct json *value, slice headline,
+                      slice elsewhere);
 /* A member's name in words: "taskParent" and "task_parent" become "Task parent". */
 void value_view_name(struct json_writer *w, const char *key, slice name);
 /* A text of JSON, indented, cut at bytes_max. */

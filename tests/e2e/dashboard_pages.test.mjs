@@ -13,7 +13,7 @@ import { copyFlow } from './support/waiting.mjs';
 let dashboard, account;
 
 before(async () => {
-  dashboard = await Dashboard.start();
+  dashboard = await Dashboard.start({ args: ['--home-domains', 'example.com,other.example'] });
   account = await dashboard.account('Acme <b>&');
 });
 after(() => dashboard?.stop());
@@ -79,10 +79,10 @@ test('a decision says as whom, what, how grave, who asked and until when', async
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections?integration_id=notion')).json;
   for (const [i, { input }] of step.input.items.entries()) {
     const call = decision.locator('.items > li').nth(i);
-    assert.match(await call.locator('.via').innerText(), new RegExp(`^write\\s+No\\s+Notion: Create a page, as ${connections[0].label}$`));
+    assert.match(await call.locator('.via').innerText(), new RegExp(`^create\\s+No\\s+Notion: Create a page, as ${connections[0].label}$`));
     assert.deepEqual(JSON.parse(await call.locator('details pre').last().textContent()), input);
   }
-  assert.deepEqual(await decision.getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 calls']);
+  assert.deepEqual(await decision.getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 writes']);
   // the buttons stay in the window, however long the list is
   await visit.page.setViewportSize({ width: 1280, height: 420 });
   assert.ok(await decision.getByRole('button', { name: 'Approve' }).evaluate((one) => one.getBoundingClientRect().bottom <= innerHeight));
@@ -100,11 +100,85 @@ test('a decision says as whom, what, how grave, who asked and until when', async
   await visit.press('Approve');
   await dashboard.reaches(account, id, 'completed');
   await visit.page.reload();
+  // what came of it, with links that lead out
+  assert.match(await visit.page.locator('#flow-result').innerText(), /^Result\s+Count\s+2\s/);
+  const made = (await dashboard.call(account, 'GET', `/api/flows/${id}`)).json.flow.context.created.pages;
+  assert.deepEqual(await visit.page.locator('#flow-result a').evaluateAll((all) => all.map((one) => [one.textContent, one.href, one.rel])), made.map(({ title, url }) => [title, url, 'noreferrer']));
   assert.match(await visit.page.locator('#flow-log').innerText(), /Started by support-agent[\s\S]*Approved by [\s\S]*go <i>on<\/i>[\s\S]*Completed/);
   assert.equal(await visit.page.locator('.progress').getAttribute('aria-label'), `${json.steps.length} of ${json.steps.length} steps done`);
   assert.equal(await visit.page.locator('.progress .ok').count() > 0, true);
   await visit.goto('/approvals');
   assert.match(await visit.page.locator('#decided tbody tr').first().innerText(), /approved\s+Task pages in Notion for unread mails\s+.*\s+go <i>on<\/i>/);
+  await visit.end();
+});
+
+// Pages of the emulated task database: one in progress with a date, one not started without.
+const TASKS = ['001', '00c'].map((end) => `b3d5f7a9-1c2e-4a6b-8d0f-000000000${end}`);
+
+test('an update shows what changes in each, and by what that was read', async () => {
+  const id = await dashboard.start(account, 'reschedule_tasks', { pages: TASKS, due: '2031-12-06', status: 'In progress' });
+  const { steps } = await dashboard.reaches(account, id, 'waiting');
+  const read = steps.find(({ stepKey }) => stepKey === 'read');
+  const visit = await dashboard.signIn(account, { viewport: { width: 1280, height: 900 } });
+  await visit.goto(`/flows/${id}`);
+  const call = (n) => visit.page.locator('.calls > li').nth(n);
+  const table = (n) => call(n).locator('.diff tr').evaluateAll((rows) => rows.map((row) => [...row.cells].map((cell) => cell.innerText)));
+  assert.deepEqual(await visit.page.locator('.calls h3').allInnerTexts(), ['Prepare the offsite in March', 'Clean up the wiki']);
+  // what reads the same stays, what was not there is empty
+  assert.deepEqual(await table(0), [['Property', 'Now', 'Then'], ['Due', read.output[0].properties.Due.date.start, '2031-12-06']]);
+  assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property stays\. “Now” is what step .* read .*\.$/);
+  assert.equal(await call(0).locator('.diff + p time').getAttribute('datetime'), read.completedAt);
+  assert.deepEqual(await table(1), [['Property', 'Now', 'Then'], ['Due', 'empty', '2031-12-06'], ['Status', 'Not started', 'In progress']]);
+  assert.match(await call(1).locator('.diff + p').innerText(), /^“Now” is what/);
+  assert.match(await call(0).locator('.via').innerText(), /^change\s/);
+  await visit.fits();
+  await visit.press('Approve');
+  await dashboard.reaches(account, id, 'completed');
+  const page = await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'notion', action_id: 'get_page', input: { page_id: TASKS[1] } });
+  assert.equal(page.json.output.properties.Due.date.start, '2031-12-06');
+  // done again nothing would change, which is what the page says
+  const again = await dashboard.start(account, 'reschedule_tasks', { pages: TASKS, due: '2031-12-06' });
+  await dashboard.reaches(account, again, 'waiting');
+  await visit.goto(`/flows/${again}`);
+  assert.equal(await visit.page.locator('.diff').count(), 0);
+  assert.match(await call(1).innerText(), /2 properties stay\. “Now” is what/);
+  await visit.end();
+});
+
+test('a mail says whom it reaches, what leaves the company, and that it cannot be taken back', async () => {
+  const own = await dashboard.account('mails');
+  const mail = (to) => dashboard.start(own, 'mail_with_reminder', { to, subject: `To ${to}`, text: 'Hello' });
+  const ids = {
+    home: await mail('Anna Keller <anna@eu.EXAMPLE.com>, ben@other.example'),
+    away: await mail('"Keller, Anna" <anna@example.com>, Mira <mira@fabrikam.example>'),
+    nasty: await mail('boss@example.com <b>@evil.example'),
+  };
+  for (const id of Object.values(ids)) await dashboard.reaches(own, id, 'waiting');
+  const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
+  const tags = (where) => where.locator('.tag').allInnerTexts();
+  const first = visit.page.locator('.calls > li').first();
+  await visit.goto(`/flows/${ids.home}`);
+  assert.deepEqual(await tags(first), ['send', 'cannot be taken back']);
+  assert.match(await visit.page.locator('.impact').innerText(), /^2 × Send a message\s+Gmail, to 2 addresses$/);
+  await visit.goto(`/flows/${ids.away}`);
+  assert.deepEqual(await tags(first), ['send', 'leaves your company', 'cannot be taken back']);
+  assert.equal(await first.locator('.facts dd').first().innerText(), '"Keller, Anna" <anna@example.com> Mira <mira@fabrikam.example>');
+  assert.deepEqual(await first.locator('.facts strong').allInnerTexts(), ['mira@fabrikam.example']);
+  assert.match(await visit.page.locator('.impact').innerText(), /Gmail, to 2 addresses, 1 of them outside of your company/);
+  assert.deepEqual(await visit.page.locator('.verdict').getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 writes']);
+  // as whom, with the way to that connection
+  const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
+  assert.equal(await visit.page.locator('#flow-about dd a').getAttribute('href'), `/connections/${connections[0].id}`);
+  // what is no address is nobody's
+  await visit.goto(`/flows/${ids.nasty}`);
+  assert.ok((await tags(first)).includes('leaves your company'));
+  // the same where they are listed
+  for (const path of ['/', '/approvals']) {
+    await visit.goto(path);
+    const row = (id) => visit.page.locator(`#wait-${id}`);
+    assert.deepEqual(await tags(row(ids.home)), ['2 × write', 'cannot be taken back']);
+    for (const id of [ids.away, ids.nasty]) assert.deepEqual(await tags(row(id)), ['2 × write', 'leaves your company', 'cannot be taken back'], path);
+  }
   await visit.end();
 });
 

@@ -459,6 +459,21 @@ static void what_takes_an_action_back_is_one_that_writes(void **state)
                  "/actions/0/undo", say);
 }
 
+static void who_is_reached_is_known_before_a_write(void **state)
+{
+    struct bench *b = *state;
+    const char *get = "\"side_effect_level\":\"read\"", *at = "/actions/0/recipients";
+    const char *post = "\"side_effect_level\":\"write\"";
+    assert_fault(b, ",\"recipients\":{\"To\":\"${input.id}\"}", NULL, NULL, at, "that writes");
+    assert_fault(b, ",\"recipients\":{\"To\":\"${input.nosuch}\"}", get, post, at, "nosuch");
+    assert_fault(b, ",\"recipients\":{\"To\":\"${body.id}\"}", get, post, at, "body");
+    assert_fault(b, ",\"recipients\":{\"To\":\"${connection.params.id}\"}", get, post, at,
+                 "connection");
+    assert_fault(b, ",\"recipients\":{\"To\":\"a@example.com\"}", get, post, at, "over the input");
+    assert_fault(b, ",\"recipients\":{\" \":\"${input.id}\"}", get, post, at, "for people");
+    assert_fault(b, ",\"recipients\":[]", get, post, at, "object");
+}
+
 static void faults_are_named_with_their_place(void **state)
 {
     struct bench *b = *state;
@@ -715,6 +730,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
         cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_is_reached_is_known_before_a_write, setup, teardown),
         cmocka_unit_test_setup_teardown(what_takes_an_action_back_is_one_that_writes, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(tool_names_have_a_limit, setup, teardown),

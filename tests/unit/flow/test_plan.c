@@ -5,10 +5,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "flow/change.h"
 #include "flow/internal.h"
 
 static struct catalog_report report;
@@ -156,6 +159,177 @@ static void test_an_approval_shows_every_call(void **state)
     end();
 }
 
+/* ---- what would change ---- */
+
+#define SHOW "{\"key\":\"ask\",\"type\":\"approval\",\"title\":\"T\",\"summary\":\"S\"},"
+#define READ "{\"key\":\"r\",\"type\":\"tool_call\",\"tool\":\"x_get\",\"input\":{}},"
+#define EACH                                                                                       \
+    "{\"key\":\"r\",\"type\":\"tool_call\",\"tool\":\"x_get\",\"for_each\":\"input.n\",\"input\":" \
+    "{}"                                                                                           \
+    "},"
+#define CHANGE(more, now, then)                                                             \
+    "{\"key\":\"u\",\"type\":\"tool_call\",\"tool\":\"x_set\",\"confirmed_by\":\"approval:" \
+    "ask\"," more ",\"before\":{\"step\":\"r\",\"now\":" now ",\"then\":" then "}}"
+#define SET   "\"input\":\"${input.n[0]}\""
+#define SET_1 "\"for_each\":\"input.n\",\"input\":\"${item}\""
+
+/* Plans the approval as if step r had given `output`, and gives the changes of each call. */
+static void assert_changes(const char *steps, const char *input, const char *output,
+                           const char *expected)
+{
+    char all[2048] = "";
+    size_t len = 0;
+    begin(N, steps, input);
+    run.outputs[0] = (struct flow_output){.is_there = output, .text = slice_cstr(output)};
+    plan(1);
+    assert_int_equal(run.plan.kind, FLOW_PLAN_PARK);
+    const struct json *shown =
+        json_parse(&run.op.arena, run.plan.input_json, &json_limits_provider, NULL);
+    const struct json *items = JSON_GET(shown, "items");
+    for (uint32_t i = 0; i < items->count; i++) {
+        const struct json *changes = JSON_GET(&items->as.items[i], "changes");
+        slice text = changes ? json_text_of(changes, &run.op.arena, sizeof(all)) : SLICE("none");
+        len += (size_t)snprintf(all + len, sizeof(all) - len, "%.*s%s", SLICE_ARG(text),
+                                i + 1 < items->count ? " " : "");
+    }
+    assert_string_equal(all, expected);
+    end();
+}
+
+#define CHANGES(properties, same) "{\"step\":\"r\",\"properties\":[" properties "]" same "}"
+#define OF(name, now, then)       "{\"name\":\"" name "\"" now then "}"
+#define NOW(text)                 ",\"now\":\"" text "\""
+#define THEN(text)                ",\"then\":\"" text "\""
+
+static void test_what_changes_is_said(void **state)
+{
+    (void)state;
+    static const char steps[] = READ SHOW CHANGE(SET, "\"${before}\"", "\"${@}\"");
+    assert_changes(steps, "{\"n\":[{\"a\":\"new\",\"b\":2,\"c\":\"x\",\"d\":true}]}",
+                   "{\"a\":\"old\",\"b\":2.0,\"d\":false,\"e\":1,\"f\":null}",
+                   CHANGES(OF("a", NOW("old"), THEN("new")) "," OF("c", , THEN("x")) "," OF(
+                               "d", NOW("false"), THEN("true")),
+                           ",\"same\":3"));
+    /* What reads the same is no difference; a text that becomes empty is one. */
+    assert_changes(steps, "{\"n\":[{\"a\":\"1\",\"b\":\"\",\"c\":\"\"}]}",
+                   "{\"a\":1,\"b\":\"x\",\"c\":null}", CHANGES(OF("b", NOW("x"), ), ",\"same\":2"));
+    /* A null that is sent may empty something: what stays is not certain. */
+    assert_changes(steps, "{\"n\":[{\"a\":\"new\",\"b\":null}]}", "{\"a\":\"old\",\"b\":1}",
+                   CHANGES(OF("a", NOW("old"), THEN("new")), ));
+    assert_changes(steps, "{\"n\":[{\"a\":[1,{\"x\":null}]}]}", "{\"a\":[1]}",
+                   CHANGES(OF("a", NOW("[1]"), THEN("[1,{\\\"x\\\":null}]")), ));
+}
+
+static void test_what_is_not_known_is_no_change(void **state)
+{
+    (void)state;
+    static const char steps[] = READ SHOW CHANGE(
+        SET, "{\"A\":\"${before.a.x}\",\"B\":\"${before.b}\"}", "{\"A\":\"${a}\",\"B\":\"${b}\"}");
+    static const char input[] = "{\"n\":[{\"a\":\"new\"}]}";
+    assert_changes(steps, input, "{\"a\":{\"x\":\"old\"}}",
+                   CHANGES(OF("A", NOW("old"), THEN("new")), ",\"same\":1"));
+    assert_changes(steps, input, "{\"b\":1}", CHANGES(OF("A", , THEN("new")), ",\"same\":1"));
+    assert_changes(steps, input, NULL, "none"); /* skipped */
+    assert_changes(steps, input, "null", "none");
+    assert_changes(steps, input, "{}", "none");
+    assert_changes(steps, input, "\"gone\"", "none");
+    assert_changes(READ SHOW CHANGE(SET, "\"${before.list}\"", "\"${@}\""), input,
+                   "{\"list\":[\"a\"]}", "none");
+    assert_changes(READ SHOW CHANGE(SET, "{\"a\":\"${abs(before.a)}\"}", "\"${@}\""), input,
+                   "{\"a\":\"no number\"}", "none");
+}
+
+static void test_changes_are_of_the_same_item(void **state)
+{
+    (void)state;
+    assert_changes(EACH SHOW CHANGE(SET_1, "\"${before}\"", "\"${@}\""),
+                   "{\"n\":[{\"a\":1},{\"a\":2},{\"a\":3}]}", "[{\"a\":9},null]",
+                   CHANGES(OF("a", NOW("9"), THEN("1")), ",\"same\":0") " none none");
+    /* With a title of its own, which is left out where there is none. */
+    assert_changes(
+        EACH SHOW CHANGE(SET_1, "\"${before}\",\"title\":\"${before.t}\"", "{\"a\":\"${a}\"}"),
+        "{\"n\":[{\"a\":1},{\"a\":1}]}", "[{\"t\":\"One\",\"a\":1},{\"t\":2,\"a\":1}]",
+        "{\"step\":\"r\",\"title\":\"One\",\"properties\":[],\"same\":2} "
+        "{\"step\":\"r\",\"properties\":[],\"same\":2}");
+    /* Found by what the item says of itself. */
+    assert_changes(
+        READ SHOW CHANGE(SET_1, "\"${before[?id == $.item.id] | [0]}\"", "{\"a\":\"${a}\"}"),
+        "{\"n\":[{\"id\":7,\"a\":1},{\"id\":8,\"a\":1}]}",
+        "[{\"id\":6,\"a\":1},{\"id\":7,\"a\":2}]",
+        CHANGES(OF("a", NOW("2"), THEN("1")), ",\"same\":1") " none");
+}
+
+/* JSON {"a": 50,000 umlauts and the last letter, ...rest}, with open and close around it. */
+static char *long_text(struct buf *out, const char *open, char last, const char *rest)
+{
+    buf_init(out, 1024 * 1024);
+    buf_printf(out, "%s{\"a\":\"", open);
+    for (int i = 0; i < 50000; i++)
+        buf_append_cstr(out, "\u00e4");
+    buf_printf(out, "%c\"%s", last, rest);
+    buf_append_char(out, 0);
+    assert_true(buf_is_ok(out));
+    return out->ptr;
+}
+
+/* Long texts are cut so that they differ, and many properties are counted. */
+static void test_large_changes_are_cut(void **state)
+{
+    (void)state;
+    static const char steps[] = READ SHOW CHANGE(SET, "\"${before}\"", "\"${@}\"");
+    char many[2048] = "";
+    struct buf input, output;
+    for (int i = 0; i < 40; i++)
+        (void)snprintf(many + strlen(many), sizeof(many) - strlen(many), ",\"p%d\":%d", i, i);
+    (void)snprintf(many + strlen(many), sizeof(many) - strlen(many), "}]}");
+    begin(N, steps, long_text(&input, "{\"n\":[", 'X', many));
+    run.outputs[0] = (struct flow_output){
+        .is_there = true, .text = slice_cstr(long_text(&output, "", 'Y', ",\"p0\":0}"))};
+    plan(1);
+    const struct json *shown =
+        json_parse(&run.op.arena, run.plan.input_json, &json_limits_provider, NULL);
+    const struct json *changes = JSON_GET(&JSON_GET(shown, "items")->as.items[0], "changes");
+    const struct json *properties = JSON_GET(changes, "properties");
+    slice now = json_get_str(&properties->as.items[0], SLICE("now"));
+    slice then = json_get_str(&properties->as.items[0], SLICE("then"));
+    assert_int_equal(properties->count, FLOW_CHANGE_PROPERTIES_MAX);
+    assert_int_equal(json_get_i64(changes, SLICE("more"), 0), 1 + 39 - FLOW_CHANGE_PROPERTIES_MAX);
+    assert_int_equal(json_get_i64(changes, SLICE("same"), 0), 1);
+    assert_true(now.len < 100 && slice_starts_with(now, SLICE("\u2026\u00e4")));
+    assert_true(slice_ends_with(now, SLICE("\u00e4Y")) && slice_ends_with(then, SLICE("\u00e4X")));
+    assert_true(slice_is_utf8(now, NULL));
+    end();
+    buf_deinit(&input);
+    buf_deinit(&output);
+}
+
+/* An approval that has no room for what changes is shown without; one that has none for what is
+ * sent fails. */
+static void test_what_is_sent_comes_first(void **state)
+{
+    (void)state;
+    static const char steps[] = READ SHOW CHANGE(SET_1, "\"${before.x}\"", "\"${@}\"");
+    struct buf input;
+    for (int size = 1000; size <= 1200; size += 200) {
+        buf_init(&input, 4 * 1024 * 1024);
+        buf_append_cstr(&input, "{\"n\":[{\"p\":1}");
+        for (int i = 0; i < 900; i++)
+            buf_printf(&input, ",{\"p\":\"%0*d\"}", size, i);
+        buf_append(&input, slice_of("]}", 3));
+        begin(N, steps, input.ptr);
+        run.outputs[0] =
+            (struct flow_output){.is_there = true, .text = SLICE("{\"x\":{\"p\":\"now\"}}")};
+        plan(1);
+        assert_int_equal(run.plan.kind, size == 1000 ? FLOW_PLAN_PARK : FLOW_PLAN_FAULT);
+        if (size == 1000)
+            assert_true(slice_find(run.plan.input_json, SLICE("changes")) < 0);
+        else
+            assert_true(slice_find(run.plan.error.message, SLICE("too large")) >= 0);
+        end();
+        buf_deinit(&input);
+    }
+}
+
 static void test_faults(void **state)
 {
     (void)state;
@@ -223,6 +397,11 @@ int main(void)
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_a_pause_ends_at_the_deadline),
         cmocka_unit_test(test_an_approval_shows_every_call),
+        cmocka_unit_test(test_what_changes_is_said),
+        cmocka_unit_test(test_what_is_not_known_is_no_change),
+        cmocka_unit_test(test_changes_are_of_the_same_item),
+        cmocka_unit_test(test_large_changes_are_cut),
+        cmocka_unit_test(test_what_is_sent_comes_first),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_connections),
         cmocka_unit_test(test_retries),

@@ -305,6 +305,82 @@ static void writes_are_confirmed(void **state)
                  "\"when\":\"steps.list\",\"confirmed_by\"", "/steps/3/when", "same \"when\"");
 }
 
+/* The step "mark" says what there was before. */
+#define BEFORE(of) "\"concurrency\":2,\"before\":" of
+
+static void what_changes_was_read(void **state)
+{
+    const char *at = "/steps/3/before", *now = "/steps/3/before/now", *old = "\"concurrency\":2";
+#define GOOD "\"now\":{\"a\":\"${before.x[0]}\"},\"then\":{\"a\":\"${id}\"}"
+    struct bench *b = *state;
+    struct flow_template *tmpl = load(b, old, BEFORE("{\"step\":\"list\"," GOOD "}"));
+    assert_non_null(tmpl);
+    assert_int_equal(tmpl->steps[3].before.step, 0);
+    assert_false(tmpl->steps[3].before.is_by_item);
+    assert_true(tmpl->steps[3].reads & 1);
+    assert_null(tmpl->steps[5].before.now);
+    flow_template_unref(tmpl);
+    assert_fault(old, BEFORE("{" GOOD "}"), at, "\"step\" is missing");
+    assert_fault(old, BEFORE("{\"step\":\"nope\"," GOOD "}"), "/steps/3/before/step",
+                 "no earlier step");
+    assert_fault(old, BEFORE("{\"step\":\"again\"," GOOD "}"), "/steps/3/before/step",
+                 "no earlier step");
+    assert_fault(old, BEFORE("{\"step\":\"ids\"," GOOD "}"), "/steps/3/before/step",
+                 "calls a tool");
+    assert_fault(old, BEFORE("{\"step\":\"list\",\"then\":\"${@}\"}"), at, "\"now\" is missing");
+    assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":\"${before}\"}"), at,
+                 "\"then\" is missing");
+    assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":{\"a\":1},\"then\":\"${@}\"}"), now,
+                 "${...}");
+    assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":[\"${before}\"],\"then\":\"${@}\"}"), now,
+                 "object");
+    assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":\"${steps.list}\",\"then\":\"${@}\"}"),
+                 now, "may name before");
+    assert_fault(old, BEFORE("{\"step\":\"list\",\"now\":{\"a\":\"${item.a}\"},\"then\":\"${@}\"}"),
+                 "/steps/3/before/now/a", "name before");
+    assert_fault(old,
+                 BEFORE("{\"step\":\"list\",\"now\":\"${before}\",\"then\":{\"a\":\"${adress}\"}}"),
+                 "/steps/3/before/then/a", "nothing else is sent");
+    assert_fault(
+        old, BEFORE("{\"step\":\"list\",\"now\":{\"a\":\"${before}\"},\"then\":{\"b\":\"${id}\"}}"),
+        now, "\"b\" is now");
+    assert_fault(old, BEFORE("{\"step\":\"list\"," GOOD ",\"of\":1}"), at, "unknown member");
+    /* A step that comes between the approval and the call, and a write. */
+    assert_fault(
+        "\"subject\":\"x\",\"text\":\"${flow.createdAt}\"}",
+        "\"subject\":\"x\",\"text\":\"x\"},\"before\":{\"step\":\"mark\",\"now\":\"${before}\","
+        "\"then\":\"${@}\"}",
+        "/steps/5/before/step", "has not run yet");
+    assert_fault("gmail_list_messages\",\"connection\":\"${input.box}\",\"input\":{\"query\":\"to:$"
+                 "{input.to}\",\"maxResults\":5},",
+                 "gmail_trash_message\",\"input\":{\"id\":\"x\"},", "/steps/0", "confirmed_by");
+    assert_fault("\"maxResults\":5}", "\"maxResults\":5},\"before\":{\"step\":\"list\"," GOOD "}",
+                 "/steps/0/before/step", "no earlier step");
+#undef GOOD
+}
+
+/* Of a write it is not what there was before. */
+static void what_changes_was_not_written(void **state)
+{
+    struct bench *b = *state;
+    static const char list[] = "gmail_list_messages";
+    char text[16384];
+    flow_template_unref(
+        load(b, "\"concurrency\":2",
+             BEFORE("{\"step\":\"list\",\"now\":\"${before}\",\"then\":\"${@}\"}")));
+    const char *at = strstr(b->text, list);
+    (void)snprintf(text, sizeof(text), "%.*sgmail_create_label%s", (int)(at - b->text), b->text,
+                   at + strlen(list));
+    catalog_report_deinit(&b->report);
+    catalog_report_init(&b->report);
+    assert_null(flow_template_compile(SLICE("demo"), slice_cstr(text), b->catalog, &b->report));
+    bool is_said = false;
+    for (size_t i = 0; i < b->report.count; i++)
+        is_said |= slice_eq_cstr(b->report.problems[i].pointer, "/steps/3/before/step") &&
+                   slice_find(b->report.problems[i].text, SLICE("does not only read")) >= 0;
+    assert_true(is_said);
+}
+
 static void a_start_may_confirm(void **state)
 {
     struct bench *b = *state;
@@ -346,9 +422,9 @@ static void a_condition_may_be_late_where_the_approval_has_none(void **state)
 
 static void those_compiled_in_are_good(void **state)
 {
-    static const char *const keys[] = {"mail_with_reminder", "nudge_stale_issues",
-                                       "unread_mail_summary", "unread_mail_to_slack",
-                                       "unread_mail_to_tasks"};
+    static const char *const keys[] = {"mail_with_reminder",   "nudge_stale_issues",
+                                       "reschedule_tasks",     "unread_mail_summary",
+                                       "unread_mail_to_slack", "unread_mail_to_tasks"};
     struct bench *b = *state;
     struct flow_template_set *set = flow_template_set_load(NULL, b->catalog, &b->report);
     if (!set || b->report.count)
@@ -447,6 +523,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(placeholders_exist, setup, teardown),
         cmocka_unit_test_setup_teardown(tools_and_their_constants_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(writes_are_confirmed, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_changes_was_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_changes_was_not_written, setup, teardown),
         cmocka_unit_test_setup_teardown(a_start_may_confirm, setup, teardown),
         cmocka_unit_test_setup_teardown(a_condition_may_be_late_where_the_approval_has_none, setup,
                                         teardown),

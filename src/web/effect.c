@@ -1,0 +1,254 @@
+/*
+ * What calls do, in words; see effect.h.
+ */
+#include "web/effect.h"
+
+#include "base/ascii.h"
+
+/* Of a field that are shown; the rest is counted. */
+enum { LISTED_MAX = 50, ADDRESSES_MAX = 100000 };
+
+/* ---- verbs ---- */
+
+/* Titles of actions begin with their verb. A word that is not here says no more than the level. */
+static const struct {
+    const char *verb, *icon, *words;
+} verbs[] = {
+    {"create", "plus", "create add insert append upload copy duplicate save"},
+    {"change", "edit",
+     "update change edit modify rename move set replace mark assign archive unarchive restore "
+     "close reopen transition"},
+    {"delete", "x", "delete trash empty"},
+    {"send", "send", "send reply forward post call schedule"},
+    {"share", "send", "share invite"},
+};
+
+static size_t verb_of(const struct catalog_action *action)
+{
+    char room[16];
+    slice title = action->title, word = slice_split(&title, ' ');
+    size_t found = ARRAY_LEN(verbs);
+    if (word.len >= sizeof(room))
+        return found;
+    for (size_t i = 0; i < word.len; i++)
+        room[i] = ascii_lower(word.ptr[i]);
+    for (size_t i = 0; i < ARRAY_LEN(verbs) && found == ARRAY_LEN(verbs); i++)
+        if (slice_has_word(slice_cstr(verbs[i].words), slice_of(room, word.len)))
+            found = i;
+    return found;
+}
+
+slice effect_verb(const struct catalog_action *action)
+{
+    if (!action)
+        return SLICE_NONE;
+    size_t verb = action->level == LEVEL_WRITE ? verb_of(action) : ARRAY_LEN(verbs);
+    return slice_cstr(verb < ARRAY_LEN(verbs) ? verbs[verb].verb
+                                              : catalog_level_name(action->level));
+}
+
+slice effect_icon(const struct catalog_action *action)
+{
+    size_t verb = action ? verb_of(action) : ARRAY_LEN(verbs);
+    if (action && action->level == LEVEL_DELETE)
+        return SLICE("x");
+    return slice_cstr(verb < ARRAY_LEN(verbs) ? verbs[verb].icon : "edit");
+}
+
+bool effect_is_final(const struct catalog_action *action)
+{
+    return action && slice_eq_cstr(action->undo, "never");
+}
+
+slice effect_fields(const struct catalog_action *action, struct arena *arena)
+{
+    slice all = SLICE_NONE;
+    for (size_t i = 0; action && i < action->recipients.count; i++)
+        all = arena_printf(arena, "%.*s %.*s", SLICE_ARG(all),
+                           SLICE_ARG(action->recipients.items[i].name));
+    slice small = arena_dup(arena, all);
+    for (size_t i = 0; i < small.len; i++)
+        ((char *)(uintptr_t)small.ptr)[i] = ascii_lower(small.ptr[i]);
+    return small;
+}
+
+/* ---- inside and outside ---- */
+
+int effect_read_homes(const slice *domains, size_t count, slice *out, struct arena *arena,
+                      struct err *err)
+{
+    char room[RECIPIENT_DOMAIN_MAX + 1];
+    for (size_t i = 0; i < count; i++) {
+        slice domain = recipient_domain(domains[i], room);
+        if (!domain.ptr || slice_find_char(domain, '.') < 0)
+            return err_set(
+                err, ERR_INVALID,
+                "home-domains: \"%.*s\" is no domain, as \"example.com\"; those below it "
+                "count with it",
+                SLICE_ARG(slice_first_utf8(domains[i], 80)));
+        out[i] = arena_dup(arena, domain);
+        if (!out[i].ptr)
+            return err_set(err, ERR_NOMEM, "out of memory for home-domains");
+    }
+    return OK;
+}
+
+bool effect_leaves(const struct web *web, slice domain)
+{
+    size_t count = web->config.home_domain_count;
+    return count > 0 && !recipient_is_home(domain, web->config.home_domains, count);
+}
+
+bool effect_any_leaves(struct web_request *request, slice domains)
+{
+    const struct json *list =
+        domains.len > 0 ? json_parse(&request->op.arena, domains, &json_limits_request, NULL)
+                        : NULL;
+    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count; i++)
+        if (effect_leaves(request->web, json_str(&list->as.items[i])))
+            return true;
+    return false;
+}
+
+/* ---- whom they reach ---- */
+
+void reach_begin(struct reach *reach, struct web_request *request)
+{
+    *reach = (struct reach){.request = request};
+    map_init(&reach->addresses, ADDRESSES_MAX);
+}
+
+/* Without room to remember it an address may count twice. */
+static void count_recipient(void *user, slice field, const struct recipient *recipient)
+{
+    struct reach *reach = user;
+    (void)field;
+    void *before = map_get(&reach->addresses, recipient->address);
+    if (!before && map_put(&reach->addresses, recipient->address, reach, &before) == OK)
+        before = NULL;
+    reach->count += !before;
+    reach->outside += !before && effect_leaves(reach->request->web, recipient->domain);
+}
+
+void reach_add(struct reach *reach, const struct catalog_action *action, const struct json *input)
+{
+    if (action)
+        recipient_each(action, input, &reach->request->op.arena, count_recipient, reach);
+}
+
+slice reach_end(struct reach *reach)
+{
+    const struct api_config *config = &reach->request->web->config;
+    struct arena *arena = &reach->request->op.arena;
+    const char *plural = reach->count == 1 ? "address" : "addresses";
+    slice home = config->home_domain_count == 1 ? config->home_domains[0] : SLICE("your company");
+    map_deinit(&reach->addresses);
+    if (reach->count == 0)
+        return SLICE_NONE;
+    if (reach->outside == 0)
+        return arena_printf(arena, "to %zu %s", reach->count, plural);
+    if (reach->outside == reach->count)
+        return arena_printf(arena, "to %zu %s outside of %.*s", reach->count, plural,
+                            SLICE_ARG(home));
+    return arena_printf(arena, "to %zu addresses, %zu of them outside of %.*s", reach->count,
+                        reach->outside, SLICE_ARG(home));
+}
+
+/* The fields of a call one after the other; one field's list is open. */
+struct recipients_view {
+    struct json_writer *w;
+    const struct web *web;
+    slice field;
+    size_t count, more, more_outside;
+    bool leaves;
+};
+
+static void close_field(struct recipients_view *view)
+{
+    if (!view->field.ptr)
+        return;
+    json_close(view->w, ']');
+    json_member_i64(view->w, "more", (int64_t)view->more);
+    json_member_i64(view->w, "more_outside", (int64_t)view->more_outside);
+    json_close(view->w, '}');
+}
+
+static void open_field(struct recipients_view *view, slice field)
+{
+    close_field(view);
+    view->field = field;
+    view->count = view->more = view->more_outside = 0;
+    json_open(view->w, '{');
+    json_member_str(view->w, "name", field);
+    json_member_open(view->w, "list", '[');
+}
+
+static void put_recipient(void *user, slice field, const struct recipient *recipient)
+{
+    enum { BYTES_MAX = 300 };
+    struct recipients_view *view = user;
+    bool leaves = effect_leaves(view->web, recipient->domain);
+    view->leaves |= leaves;
+    if (!view->field.ptr || !slice_eq(view->field, field))
+        open_field(view, field);
+    if (view->count++ >= LISTED_MAX) {
+        view->more++;
+        view->more_outside += leaves;
+        return;
+    }
+    json_open(view->w, '{');
+    json_member_str(view->w, "lead", slice_first_utf8(recipient->lead, BYTES_MAX));
+    json_member_str(view->w, "address", slice_first_utf8(recipient->address, BYTES_MAX));
+    json_member_str(view->w, "tail", recipient->tail);
+    json_member_bool(view->w, "is_outside", leaves);
+    json_close(view->w, '}');
+}
+
+void view_recipients(struct web_request *request, struct json_writer *w,
+                     const struct catalog_action *action, const struct json *input)
+{
+    struct recipients_view view = {.w = w, .web = request->web};
+    json_member_open(w, "recipients", '[');
+    if (action)
+        recipient_each(action, input, &request->op.arena, put_recipient, &view);
+    close_field(&view);
+    json_close(w, ']');
+    json_member_bool(w, "leaves", view.leaves);
+}
+
+/* ---- what changes ---- */
+
+static slice completed_at(const struct json *steps, slice key)
+{
+    for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
+        if (slice_eq(json_get_str(&steps->as.items[i], SLICE("stepKey")), key))
+            return json_get_str(&steps->as.items[i], SLICE("completedAt"));
+    return SLICE_NONE;
+}
+
+void view_changes(struct json_writer *w, const struct json *item, const struct json *steps)
+{
+    const struct json *changes = JSON_GET(item, "changes");
+    const struct json *properties = JSON_GET(changes, "properties");
+    slice step = json_get_str(changes, SLICE("step"));
+    if (!json_is(properties, JSON_ARRAY)) {
+        json_member_str(w, "changes", SLICE_NONE);
+        return;
+    }
+    json_member_open(w, "changes", '{');
+    json_member_str(w, "step", step);
+    json_member_str(w, "at", completed_at(steps, step));
+    json_member_i64(w, "more", json_get_i64(changes, SLICE("more"), 0));
+    json_member_i64(w, "same", json_get_i64(changes, SLICE("same"), 0));
+    json_member_open(w, "properties", '[');
+    for (size_t i = 0; i < properties->count; i++) {
+        const struct json *one = &properties->as.items[i];
+        json_open(w, '{');
+        json_member_str(w, "name", json_get_str(one, SLICE("name")));
+        json_member_str(w, "now", json_get_str(one, SLICE("now")));
+        json_member_str(w, "then", json_get_str(one, SLICE("then")));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_close(w, '}');
+}
