@@ -192,13 +192,19 @@ static struct flow_row row_of(struct flow_page *page, const struct flow_listed *
     const struct flow *flow = &listed->flow;
     const struct catalog *catalog = *page->service->config.catalog;
     slice name = arena_dup(arena, tmpl->name);
-    const struct flow_step_def *step = &tmpl->steps[flow_current_index(flow, tmpl)];
+    size_t index = flow_current_index(flow, tmpl);
+    const struct flow_step_def *step = &tmpl->steps[index];
     return (struct flow_row){
         .id = flow->id,
         .name = name,
         .title = listed->title.ptr ? listed->title : name,
         .step_title = arena_dup(arena, flow_step_title(step, catalog, arena)),
+        .asker = listed->asker,
+        .step = index + 1,
+        .step_count = tmpl->step_count,
         .status = flow->status,
+        .waiting_for = flow->status == FLOW_WAITING ? flow->waiting_for : FLOW_WAITS_NOT,
+        .ends_at = flow_due_at(flow),
         .updated_at = flow->updated_at,
     };
 }
@@ -286,6 +292,7 @@ static struct flow_page *start_page(struct flow_service *service, const struct f
     page->service = service;
     page->filter = *filter;
     page->filter.is_rows_alone |= wants_rows;
+    page->filter.with_asker = wants_rows && !filter->with_input;
     page->wants_rows = wants_rows;
     page->status = ERR_BUSY;
     buf_init(&page->text, FLOW_VIEW_BYTES_MAX);

@@ -40,9 +40,13 @@ slice flow_load_render_view(struct flow_load *load);
 /* A flow as a row of a list. Slices in the page's arena. */
 struct flow_row {
     struct uuid id;
-    slice name, title; /* of its template, and its own, which may be the name */
-    slice step_title;  /* of the current step (flow_step_title) */
+    slice name, title;       /* of its template, and its own, which may be the name */
+    slice step_title;        /* of the current step (flow_step_title) */
+    slice asker;             /* SLICE_NONE: not asked for, as with a need */
+    size_t step, step_count; /* which of how many the current one is, from 1 on */
     enum flow_status status;
+    enum flow_waiting waiting_for;
+    int64_t ends_at; /* when it goes on by itself, or an approval lapses; 0: neither */
     int64_t updated_at;
 };
 
@@ -76,7 +80,7 @@ struct flow_page {
  */
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
                                   struct op *parent) MUST_CHECK;
-/* Rows for a page of the dashboard; the filter's is_rows_alone is set. */
+/* Rows for a page of the dashboard; the filter's is_rows_alone and with_asker are set. */
 struct flow_page *flow_page_start_rows(struct flow_service *service,
                                        const struct flow_filter *filter,
                                        struct op *parent) MUST_CHECK;
@@ -89,5 +93,9 @@ struct flow_page *flow_page_start_needing(struct flow_service *service,
 /* need.c: whether one has. Slices of listed and what is parsed of them live in arena. */
 bool flow_has_need(const struct flow_need *need, const struct flow_listed *listed,
                    const struct flow_template *tmpl, struct arena *arena) MUST_CHECK;
+/* The app for whose calls the input `name` alone says which connection they go through; SLICE_NONE:
+ * it is no such input. Borrowed from the catalog. */
+slice flow_input_connects(const struct flow_template *tmpl, const struct catalog *catalog,
+                          slice name, struct arena *arena) MUST_CHECK;
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Whether a flow has steps left that go through a certain connection: for a warning before that is
- * deleted. Where it cannot be known yet the answer is yes.
+ * deleted. Where it cannot be known yet the answer is yes. And which inputs name a connection.
  */
 #include "flow/internal.h"
 #include "flow/load.h"
@@ -53,4 +53,21 @@ bool flow_has_need(const struct flow_need *need, const struct flow_listed *liste
             return true;
     }
     return false;
+}
+
+slice flow_input_connects(const struct flow_template *tmpl, const struct catalog *catalog,
+                          slice name, struct arena *arena)
+{
+    enum { TRIED = 7 }; /* any id, to see whether it comes out of the step's expression */
+    struct json input = json_object();
+    json_object_set(arena, &input, name, json_i64(TRIED));
+    for (size_t i = 0; i < tmpl->step_count; i++) {
+        const struct flow_step_def *step = &tmpl->steps[i];
+        const struct catalog_action *action =
+            step->type == FLOW_TOOL_CALL ? catalog_find_tool(catalog, step->tool) : NULL;
+        bool is_open;
+        if (action && named_connection(step, &input, arena, &is_open) == TRIED)
+            return action->integration->integration_id;
+    }
+    return SLICE_NONE;
 }

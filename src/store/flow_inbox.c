@@ -13,11 +13,6 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
     "(select w.* from sluice.flow w where w.account_id = :account_id and w.template_key <> '' " \
     "and w.waiting_for = 'approval' and (:template_key is null or w.template_key = "            \
     ":template_key) order by w.id desc limit " STORE_TEXT_OF(INBOX_LIMIT) ") n "
-/* The name of d.actor, which may be no key; by the primary key, since an account may have many. */
-#define ACTOR_NAME                                                             \
-    "(select " STORE_KEY_LABEL                                                 \
-    " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
-    "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
 #define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_part, name)
@@ -32,7 +27,7 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 static const struct pg_stmt flow_inbox = {
     .name = "flow_inbox",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, f.updated_at, "
-           "f.wake_at, d.actor, " ACTOR_NAME
+           "f.wake_at, d.actor, " STORE_ACTOR_NAME
            " as asker, r.title, r.domains, t.calls, t.tools from " PART
            ", lateral (select x.actor, replace(x.waiting_input::text, '\\u0000', "
            "'\\ufffd')::json as shown from sluice.flow_doc x where x.account_id = :account_id and "
@@ -52,7 +47,8 @@ static const struct pg_stmt flow_inbox = {
 #define OF(name, type) PG_OF(#name, type, struct flow_asker, name)
 static const struct pg_stmt flow_askers = {
     .name = "flow_askers",
-    .sql = "select :ord, c.* from @input lateral (select d.actor, " ACTOR_NAME " as name from "
+    .sql = "select :ord, c.* from @input lateral (select d.actor, " STORE_ACTOR_NAME
+           " as name from "
            "(select distinct x.actor from " NEWEST ", lateral (select o.actor from "
            "sluice.flow_doc o where o.account_id = :account_id and o.flow_id = n.id offset 0) x) "
            "d order by 2, 1) c",

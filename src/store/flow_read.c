@@ -208,15 +208,18 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
     ", t.title from sluice.flow t where t.account_id = :account_id and t.id < :before "            \
     "and t.id >= :since and (:template_key is null or t.template_key = :template_key) and " filter \
     " order by t.id desc limit :count_max) t" join
-#define ITS_INPUT                                                                        \
-    ", lateral (select c.input from sluice.flow_doc c where c.account_id = :account_id " \
-    "and c.flow_id = t.id offset 0) d"
-#define LIST_WHOLE(filter)  LIST("d.input, " OUTPUT_FRAMES, ITS_INPUT, filter)
-#define LIST_ROWS(filter)   LIST("null::json, null::text", "", filter)
-#define LIST_INPUTS(filter) LIST("d.input, null::text", ITS_INPUT, filter)
-#define ANY_STATUS          ":status is null"
-#define OF_STATUS           "t.status <> '' and t.status = :status"
-#define FOR_APPROVAL        "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
+#define ITS(column)                                                                         \
+    ", lateral (select c." column                                                           \
+    " from sluice.flow_doc c where c.account_id = :account_id and c.flow_id = t.id offset " \
+    "0) d"
+#define LIST_WHOLE(filter)  LIST("d.input, null::text, " OUTPUT_FRAMES, ITS("input"), filter)
+#define LIST_ROWS(filter)   LIST("null::json, null::text, null::text", "", filter)
+#define LIST_INPUTS(filter) LIST("d.input, null::text, null::text", ITS("input"), filter)
+#define LIST_ASKED(filter) \
+    LIST("null::json, coalesce(" STORE_ACTOR_NAME ", d.actor), null::text", ITS("actor"), filter)
+#define ANY_STATUS   ":status is null"
+#define OF_STATUS    "t.status <> '' and t.status = :status"
+#define FOR_APPROVAL "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
 
 static const struct pg_column list_params[] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID),   PG_ARG("template_key", PG_TEXT),
@@ -224,8 +227,9 @@ static const struct pg_column list_params[] = {
 _Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
 static const struct pg_column list_columns[] = {
     STORE_FLOW_ROW_COLUMNS, PG_OF("title", PG_TEXT, struct flow_listed, title),
-    PG_OF("input", PG_JSON, struct flow_listed, input), PG_ARG("outputs", PG_TEXT)};
-enum { OUTPUTS_COLUMN = STORE_FLOW_COLUMNS + 2 };
+    PG_OF("input", PG_JSON, struct flow_listed, input),
+    PG_OF("asker", PG_TEXT, struct flow_listed, asker), PG_ARG("outputs", PG_TEXT)};
+enum { OUTPUTS_COLUMN = STORE_FLOW_COLUMNS + 3 };
 
 #define LIST_STMT(stmt_name, text)                                                       \
     {                                                                                    \
@@ -236,8 +240,11 @@ static const struct pg_stmt flow_list_status = LIST_STMT("flow_list_status", LIS
 static const struct pg_stmt flow_list_rows = LIST_STMT("flow_list_rows", LIST_ROWS(ANY_STATUS));
 static const struct pg_stmt flow_list_status_rows =
     LIST_STMT("flow_list_status_rows", LIST_ROWS(OF_STATUS));
-static const struct pg_stmt flow_list_approval_rows =
-    LIST_STMT("flow_list_approval_rows", LIST_ROWS(FOR_APPROVAL));
+static const struct pg_stmt flow_list_asked = LIST_STMT("flow_list_asked", LIST_ASKED(ANY_STATUS));
+static const struct pg_stmt flow_list_status_asked =
+    LIST_STMT("flow_list_status_asked", LIST_ASKED(OF_STATUS));
+static const struct pg_stmt flow_list_approval_asked =
+    LIST_STMT("flow_list_approval_asked", LIST_ASKED(FOR_APPROVAL));
 static const struct pg_stmt flow_list_status_inputs =
     LIST_STMT("flow_list_status_inputs", LIST_INPUTS(OF_STATUS));
 
@@ -249,22 +256,33 @@ static struct uuid before_of(const struct flow_filter *filter)
     return uuid_is_nil(filter->before) ? newest : filter->before;
 }
 
+static const struct pg_stmt *list_stmt(const struct flow_filter *filter)
+{
+    enum { WHOLE, ROWS, ASKED };
+    static const struct pg_stmt *const of_any[] = {&flow_list, &flow_list_rows, &flow_list_asked};
+    static const struct pg_stmt *const of_status[] = {&flow_list_status, &flow_list_status_rows,
+                                                      &flow_list_status_asked};
+    size_t kind = filter->with_asker ? ASKED : filter->is_rows_alone ? ROWS : WHOLE;
+    ASSERT(filter->is_rows_alone || (!filter->with_asker && !filter->with_input));
+    if (filter->is_for_approval) {
+        ASSERT(filter->status == FLOW_WAITING && filter->with_asker);
+        return &flow_list_approval_asked;
+    }
+    if (filter->with_input) {
+        ASSERT(filter->status >= 0 && !filter->with_asker);
+        return &flow_list_status_inputs;
+    }
+    return filter->status < 0 ? of_any[kind] : of_status[kind];
+}
+
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter)
 {
-    static const struct pg_stmt *const of_any[] = {&flow_list, &flow_list_rows};
-    static const struct pg_stmt *const of_status[] = {&flow_list_status, &flow_list_status_rows};
     ASSERT(filter->limit > 0 && filter->limit <= 100);
-    ASSERT(!filter->is_for_approval || (filter->status == FLOW_WAITING && filter->is_rows_alone));
     slice status = filter->status < 0
                        ? SLICE_NONE
                        : slice_cstr(flow_status_name((enum flow_status)filter->status));
-    ASSERT(!filter->with_input || (filter->is_rows_alone && filter->status >= 0));
-    store_ask(pool, query, op,
-              filter->is_for_approval ? &flow_list_approval_rows
-              : filter->with_input    ? &flow_list_status_inputs
-              : filter->status < 0    ? of_any[filter->is_rows_alone]
-                                      : of_status[filter->is_rows_alone],
+    store_ask(pool, query, op, list_stmt(filter),
               PG_VALUES(pg_uuid(filter->account_id), pg_uuid(before_of(filter)),
                         pg_text(filter->template_key), pg_text(status), pg_i64(filter->limit),
                         pg_uuid(filter->since)));
@@ -364,7 +382,9 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_list_status,
     &flow_list_rows,
     &flow_list_status_rows,
-    &flow_list_approval_rows,
+    &flow_list_asked,
+    &flow_list_status_asked,
+    &flow_list_approval_asked,
     &flow_list_status_inputs,
     &flow_horizon,
     &flow_horizon_status,

@@ -26,13 +26,14 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 struct flow_filter {
     struct uuid account_id;
     int status;           /* enum flow_status; -1: any */
-    bool is_for_approval; /* with FLOW_WAITING and rows alone: what waits for a person */
+    bool is_for_approval; /* with FLOW_WAITING and askers: what waits for a person */
     slice template_key;   /* SLICE_NONE: any */
     struct uuid before;   /* the last one of the page before; nil: from the newest */
     struct uuid since;    /* the oldest that is looked at; nil: all are */
     int64_t limit;        /* 1 to 100 */
     bool is_rows_alone;   /* neither input nor outputs; */
-    bool with_input;      /* or, with a status: the input */
+    bool with_input;      /* or, with a status: the input; */
+    bool with_asker;      /* or: who asked */
 };
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter);
@@ -41,6 +42,7 @@ struct flow_listed {
     struct flow flow;
     slice title; /* as that of a flow_whole */
     slice input;
+    slice asker; /* the name of the key that started it; else what did, as its actor is kept */
     struct flow_step *outputs;
     size_t output_count;
 };

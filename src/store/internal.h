@@ -135,6 +135,11 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
 
 /* What the API key of row k is called: its name, else its first characters. */
 #define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
+/* That of d.actor, which may be no key; by the primary key, since an account may have many. */
+#define STORE_ACTOR_NAME                                                       \
+    "(select " STORE_KEY_LABEL                                                 \
+    " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
+    "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
 /* A flow's whole row, as table alias t, in the order of store_flow_columns (store/flow.c). */
 #define STORE_FLOW_ROW                                                                   \

@@ -9,9 +9,11 @@
 #include "web/view.h"
 
 /* flows.c */
-web_step web_flows, web_flow_new, web_flow_start;
+web_step web_flows;
 /* An object as flow_row.html declares it; so for the other ones below. */
 void view_flow(struct json_writer *w, const struct flow_row *flow);
+/* flow_start.c */
+web_step web_flow_new, web_flow_start;
 /* approvals.c */
 web_step web_approvals;
 /* flow.c */

@@ -71,7 +71,7 @@ test('a text of several lines has a field of several lines', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   await visit.goto('/flows/new?template=mail_with_reminder');
   const fields = await visit.page.locator('[name^="input."]').evaluateAll((all) => Object.fromEntries(all.map((one) => [one.name.slice(6), one.localName])));
-  assert.deepEqual(fields, { to: 'input', subject: 'input', text: 'textarea', remindAfter: 'input', mailConnectionId: 'input' });
+  assert.deepEqual(fields, { to: 'input', subject: 'input', text: 'textarea', remindAfter: 'input', mailConnectionId: 'select' });
   await visit.page.locator('[name="input.subject"]').fill('x');
   await visit.page.locator('[name="input.to"]').fill('y');
   await visit.page.locator('[name="input.text"]').fill('One line\n\n  and another <&>');
@@ -87,6 +87,49 @@ test('a text of several lines has a field of several lines', async () => {
   const { json } = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   assert.equal(json.flow.input.text, 'One line\n\n  and another <&>');
   await dashboard.call(account, 'POST', `/api/flows/${id}/cancel`, {});
+  await visit.end();
+});
+
+test('the fields of a start are those of its schema, and what does not fit is said at its field', async () => {
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  await visit.goto('/flows/new');
+  const about = async (name) => (await visit.page.locator('main .list > li').filter({ has: visit.page.getByRole('link', { name, exact: true }) }).innerText()).replace(/\s+/g, ' ');
+  assert.match(await about('Unread mail to tasks'), /Goes through Gm Gmail connected No Notion connected write Notion: Create a page, once for each item, after a person has approved it/);
+  assert.match(await about('Unread mail digest to Slack'), /Sl Slack not connected write Slack: Post a message, without a further question/);
+  assert.match(await about('Unread mail summary'), /It writes nothing\./);
+  await visit.goto('/flows/new?template=reschedule_tasks');
+  const field = (name) => visit.page.locator(`[name="input.${name}"]`);
+  const kinds = await visit.page.locator('[name^="input."]').evaluateAll((all) => Object.fromEntries(all.map((one) => [one.name.slice(6), one.type])));
+  assert.deepEqual(kinds, { pages: 'textarea', due: 'date', status: 'text', connectionId: 'select-one' });
+  const { connections } = (await dashboard.call(account, 'GET', '/api/connections?integration_id=notion')).json;
+  assert.deepEqual(await field('connectionId').locator('option').evaluateAll((all) => all.map((one) => [one.value, one.textContent])), [['', 'the default one'], ...connections.map(({ id, label }) => [`${id}`, label])]);
+  const pages = ['001', '00c'].map((end) => `b3d5f7a9-1c2e-4a6b-8d0f-000000000${end}`);
+  await field('pages').fill(`${pages[0]}\n\n  no page  \n`);
+  await field('status').fill('In progress');
+  await field('connectionId').selectOption(`${connections[0].id}`);
+  await field('due').evaluate((one) => one.removeAttribute('required'));
+  await visit.press('Start');
+  assert.match(await visit.page.getByRole('alert').innerText(), /Nothing was started/);
+  assert.match(await visit.page.locator('#fault-pages').innerText(), /^Pages: 1 must match/);
+  assert.equal(await visit.page.locator('#fault-due').innerText(), 'Due: it must be filled in');
+  assert.deepEqual(await visit.page.locator('[aria-invalid=true]').evaluateAll((all) => all.map(({ name }) => name)), ['input.pages', 'input.due']);
+  assert.deepEqual([await field('status').inputValue(), await field('connectionId').inputValue()], ['In progress', `${connections[0].id}`]);
+  await field('pages').fill(pages.join('\n'));
+  await field('due').fill('2031-12-06');
+  await visit.press('Start');
+  await visit.sees('The flow has started.');
+  const started = async () => (await dashboard.call(account, 'GET', `/api/flows/${visit.page.url().match(/[0-9a-f-]{36}/)[0]}`)).json.flow;
+  assert.deepEqual((await started()).input, { pages, due: '2031-12-06', status: 'In progress', connectionId: `${connections[0].id}` });
+  await dashboard.call(account, 'POST', `/api/flows/${(await started()).id}/cancel`, {});
+  // a number within its limits, and a box that has to be ticked
+  await visit.goto('/flows/new?template=unread_mail_to_slack');
+  assert.deepEqual(await field('maxResults').evaluate(({ type, min, max, step }) => [type, min, max, step]), ['number', '1', '20', '1']);
+  await field('maxResults').fill('2');
+  await field('channel').fill('C1');
+  await field('confirm').check();
+  await visit.press('Start');
+  await visit.sees('The flow has started.');
+  assert.deepEqual((await started()).input, { maxResults: 2, channel: 'C1', confirm: true });
   await visit.end();
 });
 

@@ -610,6 +610,41 @@ async function walkOlder(visit, path) {
   }
 }
 
+test('flows: what, who asked, how each stands, how many stand how; a new one comes by itself', async () => {
+  const own = await dashboard.account('many flows');
+  const { id: key, as } = await keyOfAccount(own, 'night-agent');
+  const waits = await dashboard.startTasks(as);
+  const done = await dashboard.start(own, 'unread_mail_summary', { maxResults: 1 });
+  const { steps } = await dashboard.reaches(own, done, 'completed');
+  const timed = await dashboard.startTasks(own);
+  await dashboard.stack.cluster.sql(`
+    update sluice.flow set wake_at = now() + interval '3 days' where account_id = '${own.id}' and id = '${waits}';
+    update sluice.flow set wake_at = now() + interval '1 hour', waiting_for = 'time' where account_id = '${own.id}' and id = '${timed}'`);
+  const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
+  await visit.goto('/flows');
+  const row = (id) => visit.page.locator(`#flow-${id}`);
+  const cells = async (id) => (await row(id).innerText()).split('\t').map((text) => text.trim());
+  const [state, title, asker, stands] = await cells(waits);
+  assert.deepEqual([state, title.split(/\s*\n\s*/), asker], ['waiting', ['Task pages in Notion for unread mails', 'Unread mail to tasks'], 'night-agent']);
+  const [, until, step] = stands.match(/^for a decision until (.*\d.*)\s*\n\s*(.+)$/);
+  assert.ok(until && step);
+  assert.match((await cells(timed))[3], /^goes on \S.*\n\s*\S/);
+  assert.equal((await cells(done))[3], `all ${steps.length} steps done`);
+  const counts = () => visit.page.locator('#counts').innerText().then((text) => text.replace(/\s+/g, ' '));
+  assert.equal(await counts(), '0 running 1 wait for approval 2 wait, in all 1 completed, 24 h 0 failed, 24 h');
+  await visit.fits();
+  // of a key that was removed: what is known of it
+  await dashboard.stack.cluster.sql(`delete from sluice.api_key where account_id = '${own.id}' and id = '${key}'`);
+  await visit.goto('/flows?status=approval');
+  assert.deepEqual([(await cells(waits))[2], await row(timed).count(), await row(done).count()], [`key:${key}`, 0, 0]);
+  await visit.goto('/flows?status=&template=unread_mail_summary');
+  assert.equal(await visit.page.locator('#flows tbody tr').count(), 1);
+  const second = await dashboard.start(own, 'unread_mail_summary', { maxResults: 2 });
+  await row(second).filter({ hasText: 'completed' }).waitFor();
+  await visit.page.locator('#counts').filter({ hasText: /2\s+completed, 24 h/ }).waitFor();
+  await visit.end();
+});
+
 test('executions: calls of flows stand among them by time, each once, and lead to their step', async () => {
   const own = await dashboard.account('calls of flows');
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });

@@ -248,6 +248,7 @@ static void answer_list(struct machine *m, const char *name)
         size_t n = seam_flow_cells(&row->flow, cells);
         cells[n++] = pg_text(row->title);
         cells[n++] = pg_json(row->input);
+        cells[n++] = pg_text(SLICE("a key's name"));
         cells[n++] = pg_text(SLICE_NONE);
         seam_row(query, cells);
     }
@@ -269,7 +270,7 @@ static void records_and_rows(void **state)
     reader.filter = (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
     reader.wants_rows = true;
     begin(m);
-    answer_list(m, "flow_list_rows");
+    answer_list(m, "flow_list_asked");
     assert_int_equal(reader.count, 2);
     assert_true(slice_eq_cstr(reader.name, "T"));
     let_go(m);
@@ -287,6 +288,7 @@ static void a_page_with_a_template_that_is_not_in_memory(void **state)
     size_t n = seam_flow_cells(&machine_row(m, id)->flow, cells);
     cells[n++] = pg_text(SLICE("Of its own"));
     cells[n++] = pg_json(SLICE("{}"));
+    cells[n++] = pg_text(SLICE_NONE); /* who asked */
     cells[n++] = pg_text(SLICE_NONE);
     seam_row(query, cells);
     seam_query_done(query);

@@ -1,0 +1,500 @@
+/*
+ * Starting a flow: the templates with the apps that they need and what they write, and the form of
+ * one, whose fields are made of its input's schema. What does not fit that is said at its field.
+ */
+#include <stdio.h>
+
+#include "schema/schema.h"
+#include "store/connection.h"
+#include "web/app.h"
+#include "web/once.h"
+
+enum {
+    LONG_TEXT_CHARS = 4000,
+    ONCE_FLOW = 'f',
+    CHOICES_MAX = 4, /* inputs of a template that name a connection; further ones are typed */
+    FAULT_BYTES_MAX = 4096,
+    CONNECTIONS_MAX = 50, /* that such a field has; of an app with more the id is typed */
+};
+
+/* An input that names a connection of an app. */
+struct choice {
+    slice name, integration_id;
+    struct pg_query query;
+};
+
+struct start {
+    struct flow_template *tmpl; /* held; NULL: the list of all */
+    slice problem;
+    unsigned status;
+    struct schema_report report;
+    struct pg_query apps;
+    struct choice choices[CHOICES_MAX];
+    size_t choice_count;
+};
+
+static const struct flow_template_set *templates_of(const struct web_request *request)
+{
+    return *request->web->config.templates;
+}
+
+static const struct json *properties_of(const struct flow_template *tmpl)
+{
+    /* A schema without properties is legal; the form then has only its button. */
+    const struct json *properties = JSON_GET(tmpl->input_schema, "properties");
+    return json_is(properties, JSON_OBJECT) ? properties : NULL;
+}
+
+/* "input.<name>": property names are at most as long as a schema's keys; a longer one is cut, and
+ * left empty then. */
+enum { FIELD_MAX = 160 };
+static slice input_field(const struct web_request *request, slice name)
+{
+    char field[FIELD_MAX];
+    (void)snprintf(field, sizeof(field), "input.%.*s", SLICE_ARG(name));
+    return web_field(request, field);
+}
+
+/* ---- what a schema asks for ---- */
+
+/* How the field of an input is displayed, as flow_field.html knows it. */
+enum kind { KIND_TEXT, KIND_LONG, KIND_LINES, KIND_NUMBER, KIND_DATE, KIND_YES, KIND_CHOICE };
+
+static bool has_type(const struct json *property, const char *type)
+{
+    return slice_eq_cstr(json_get_str(property, SLICE("type")), type);
+}
+
+/* Several lines: the schema says so, or it allows a long text and forbids no line break. */
+static bool is_long_text(const struct json *property)
+{
+    return slice_starts_with(json_get_str(property, SLICE("contentMediaType")), SLICE("text/")) ||
+           (has_type(property, "string") &&
+            json_get_i64(property, SLICE("maxLength"), 0) >= LONG_TEXT_CHARS &&
+            !JSON_GET(property, "pattern"));
+}
+
+/* Values to choose from are texts, as an option's value is. */
+static bool is_choice(const struct json *property)
+{
+    const struct json *values = JSON_GET(property, "enum");
+    for (uint32_t i = 0; json_is(values, JSON_ARRAY) && i < values->count; i++)
+        if (!json_is(&values->as.items[i], JSON_STRING))
+            return false;
+    return json_is(values, JSON_ARRAY) && values->count > 0;
+}
+
+static enum kind kind_of(const struct json *property)
+{
+    if (has_type(property, "boolean") || json_get_bool(property, SLICE("const"), false))
+        return KIND_YES;
+    if (is_choice(property))
+        return KIND_CHOICE;
+    if (has_type(property, "integer") || has_type(property, "number"))
+        return KIND_NUMBER;
+    if (has_type(property, "array") && has_type(JSON_GET(property, "items"), "string"))
+        return KIND_LINES;
+    if (has_type(property, "string") &&
+        slice_eq_cstr(json_get_str(property, SLICE("format")), "date"))
+        return KIND_DATE;
+    return is_long_text(property) ? KIND_LONG : KIND_TEXT;
+}
+
+/* ---- writing the form ---- */
+
+static void write_options(struct json_writer *w, const struct json *values, slice picked)
+{
+    for (uint32_t i = 0; json_is(values, JSON_ARRAY) && i < values->count; i++) {
+        slice value = json_str(&values->as.items[i]);
+        json_open(w, '{');
+        json_member_str(w, "id", value);
+        json_member_str(w, "name", value);
+        json_member_bool(w, "is_picked", slice_eq(value, picked));
+        json_close(w, '}');
+    }
+}
+
+/* false: there are too many for a choice, or they could not be read. */
+static bool write_connections_of(struct web_request *request, struct json_writer *w,
+                                 const struct choice *choice, slice picked)
+{
+    struct connection *rows;
+    size_t count;
+    if (store_connection_list_result(&choice->query, &rows, &count) != OK ||
+        count > CONNECTIONS_MAX)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        slice id = arena_printf(&request->op.arena, "%lld", (long long)rows[i].id);
+        json_open(w, '{');
+        json_member_str(w, "id", id);
+        json_member_str(w, "name", rows[i].label);
+        json_member_bool(w, "is_picked", slice_eq(id, picked));
+        json_close(w, '}');
+    }
+    return true;
+}
+
+static const struct choice *choice_of(const struct start *start, slice name)
+{
+    for (size_t i = 0; i < start->choice_count; i++)
+        if (slice_eq(start->choices[i].name, name))
+            return &start->choices[i];
+    return NULL;
+}
+
+/* A limit of numbers, as an attribute has it; null without one. */
+static void write_limit(struct json_writer *w, const char *key, const struct json *limit)
+{
+    if (limit)
+        json_member(w, key, limit);
+    else
+        json_member_str(w, key, SLICE_NONE);
+}
+
+/* What is wrong with an input, in words; "" for nothing. A part of it is named by its rest. */
+static slice fault_of(struct web_request *request, const struct start *start, slice name,
+                      bool is_missing)
+{
+    struct buf text;
+    if (is_missing && start->report.count > 0)
+        return SLICE("it must be filled in");
+    buf_init(&text, FAULT_BYTES_MAX);
+    for (size_t i = 0; i < start->report.count; i++) {
+        const struct schema_violation *one = &start->report.violations[i];
+        slice rest = one->pointer;
+        (void)slice_split(&rest, '/');
+        if (!slice_eq(slice_split(&rest, '/'), name))
+            continue;
+        buf_append(&text, text.len > 0 ? SLICE("; ") : SLICE(""));
+        buf_append(&text, rest);
+        buf_append(&text, rest.len > 0 ? SLICE(" ") : SLICE(""));
+        buf_append(&text, one->message);
+    }
+    slice words = text.len > 0 ? arena_take(&request->op.arena, &text) : SLICE("");
+    return words.ptr ? words : SLICE("it does not fit"); /* too long to be said */
+}
+
+static void write_input(struct web_request *request, const struct start *start,
+                        const struct json_member *member, struct json_writer *w)
+{
+    static const slice kinds[] = {
+        [KIND_TEXT] = SLICE_INIT("text"),    [KIND_LONG] = SLICE_INIT("long"),
+        [KIND_LINES] = SLICE_INIT("lines"),  [KIND_NUMBER] = SLICE_INIT("number"),
+        [KIND_DATE] = SLICE_INIT("date"),    [KIND_YES] = SLICE_INIT("boolean"),
+        [KIND_CHOICE] = SLICE_INIT("choice")};
+    const struct json *property = &member->value;
+    slice name = json_str(&member->key), value = input_field(request, name);
+    const struct choice *choice = choice_of(start, name);
+    enum kind kind = kind_of(property);
+    bool is_asked = json_has_text(JSON_GET(start->tmpl->input_schema, "required"), name);
+    /* A box may stay empty, which is "false", unless only "true" will do. */
+    bool is_required = is_asked && (kind != KIND_YES || JSON_GET(property, "const"));
+    json_open(w, '{');
+    json_member_str(w, "name", name);
+    value_view_name(w, "label", name);
+    json_member_str(w, "value", value);
+    json_member_bool(w, "required", is_required);
+    json_member_str(w, "hint", json_get_str(property, SLICE("description")));
+    json_member_str(w, "fault", fault_of(request, start, name, is_required && value.len == 0));
+    json_member_str(w, "any", choice ? SLICE("the default one") : SLICE("-"));
+    json_member_open(w, "options", '[');
+    if (choice && write_connections_of(request, w, choice, value))
+        kind = KIND_CHOICE;
+    else if (kind == KIND_CHOICE)
+        write_options(w, JSON_GET(property, "enum"), value);
+    json_close(w, ']');
+    json_member_str(w, "kind", kinds[kind]);
+    json_member_str(w, "step", has_type(property, "integer") ? SLICE("1") : SLICE("any"));
+    write_limit(w, "min", kind == KIND_NUMBER ? JSON_GET(property, "minimum") : NULL);
+    write_limit(w, "max", kind == KIND_NUMBER ? JSON_GET(property, "maximum") : NULL);
+    json_close(w, '}');
+}
+
+/* The id of the flow that the form will start: a second press starts no second flow. */
+static void write_once(struct web_request *request, struct json_writer *w)
+{
+    struct uuid id = uuid_v7();
+    char plain[1 + sizeof(id.bytes)] = {ONCE_FLOW};
+    memcpy(plain + 1, id.bytes, sizeof(id.bytes));
+    once_view_field(request, slice_of(plain, sizeof(plain)), w);
+}
+
+/* ---- what a template needs and does ---- */
+
+/* Whether an earlier step calls the same app. */
+static bool is_known_app(const struct web_request *request, const struct flow_template *tmpl,
+                         size_t before, const struct catalog_integration *app)
+{
+    const struct catalog *catalog = *request->web->config.catalog;
+    for (size_t i = 0; i < before; i++) {
+        const struct catalog_action *action = tmpl->steps[i].type == FLOW_TOOL_CALL
+                                                  ? catalog_find_tool(catalog, tmpl->steps[i].tool)
+                                                  : NULL;
+        if (action && action->integration == app)
+            return true;
+    }
+    return false;
+}
+
+/* Its state, as badge.html knows it; SLICE_NONE: it needs no connection. */
+static slice state_of(const struct catalog_integration *app, const struct connection_app *own,
+                      size_t count)
+{
+    const struct connection_app *known = connect_app_of(own, count, app->integration_id);
+    if (app->auth.kind == AUTH_NONE)
+        return SLICE_NONE;
+    return known ? slice_cstr(connect_state_name(connect_state_of(known))) : SLICE("not connected");
+}
+
+/* An object, as flow_does.html declares it. */
+static void write_does(struct web_request *request, struct json_writer *w,
+                       const struct flow_template *tmpl, const struct connection_app *own,
+                       size_t count)
+{
+    const struct catalog *catalog = *request->web->config.catalog;
+    json_open(w, '{');
+    json_member_str(w, "key", tmpl->key);
+    json_member_str(w, "name", tmpl->name);
+    json_member_str(w, "description", tmpl->description);
+    json_member_open(w, "apps", '[');
+    for (size_t i = 0; i < tmpl->step_count; i++) {
+        const struct catalog_action *action = tmpl->steps[i].type == FLOW_TOOL_CALL
+                                                  ? catalog_find_tool(catalog, tmpl->steps[i].tool)
+                                                  : NULL;
+        if (!action || is_known_app(request, tmpl, i, action->integration))
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "id", action->integration->integration_id);
+        json_member_str(w, "name", action->integration->name);
+        view_app_mark(w, action->integration->integration_id, action->integration->name);
+        json_member_str(w, "status", state_of(action->integration, own, count));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_member_open(w, "writes", '[');
+    for (size_t i = 0; i < tmpl->step_count; i++) {
+        const struct flow_step_def *step = &tmpl->steps[i];
+        const struct catalog_action *action =
+            step->type == FLOW_TOOL_CALL ? catalog_find_tool(catalog, step->tool) : NULL;
+        if (!action || action->level == LEVEL_READ)
+            continue;
+        json_open(w, '{');
+        json_member_str(w, "title", action->title);
+        json_member_str(w, "app", action->integration->name);
+        json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
+        json_member_bool(w, "for_each", step->for_each != NULL);
+        json_member_bool(w, "is_asked_for", step->confirm == FLOW_CONFIRM_APPROVAL);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_close(w, '}');
+}
+
+/* ---- the pages ---- */
+
+static enum op_result finish_page(struct web_request *request)
+{
+    const struct start *start = request->state;
+    const struct flow_template_set *set = templates_of(request);
+    const struct flow_template *tmpl = start->tmpl;
+    struct connection_app *own;
+    size_t count;
+    int status = store_connection_apps_result(&start->apps, &own, &count);
+    if (status != OK)
+        return web_reply_database(request, status);
+    struct json_writer *w = view_begin(request);
+    if (!tmpl) {
+        json_member_open(w, "templates", '[');
+        for (size_t i = 0; i < set->count; i++)
+            write_does(request, w, set->items[i], own, count);
+        json_close(w, ']');
+        return web_reply_view(request, 200, "flow_new");
+    }
+    const struct json *properties = properties_of(tmpl);
+    /* After an error the form comes back with what was typed (web_field), and a fresh id. */
+    json_member_str(w, "problem", start->problem);
+    json_key(w, "does");
+    write_does(request, w, tmpl, own, count);
+    write_once(request, w);
+    json_member_open(w, "inputs", '[');
+    for (size_t i = 0; properties && i < properties->count; i++)
+        write_input(request, start, &properties->as.members[i], w);
+    json_close(w, ']');
+    return web_reply_view(request, start->status, "flow_start");
+}
+
+/* The connections that inputs may name, by the app of each. */
+static void ask_choices(struct web_request *request, struct start *start)
+{
+    const struct json *properties = properties_of(start->tmpl);
+    for (size_t i = 0; properties && i < properties->count; i++) {
+        slice name = json_str(&properties->as.members[i].key);
+        slice app = flow_input_connects(start->tmpl, *request->web->config.catalog, name,
+                                        &request->op.arena);
+        if (!app.ptr || start->choice_count == CHOICES_MAX)
+            continue;
+        struct choice *choice = &start->choices[start->choice_count++];
+        choice->name = name;
+        choice->integration_id = arena_dup(&request->op.arena, app);
+        store_connection_page(
+            request->web->config.pool, &choice->query, &request->op, request->session.account_id,
+            &(const struct connection_page){.integration_id = choice->integration_id,
+                                            .count_max = CONNECTIONS_MAX + 1});
+    }
+}
+
+static void on_start_end(struct web_request *request)
+{
+    const struct start *start = request->state;
+    if (start->tmpl)
+        flow_template_unref(start->tmpl);
+}
+
+/* report: what is wrong with what was typed; NULL: nothing is known to be. */
+static enum op_result begin_page(struct web_request *request, unsigned status,
+                                 struct flow_template *tmpl, slice problem,
+                                 const struct schema_report *report)
+{
+    struct start *start = ARENA_NEW(&request->op.arena, struct start);
+    if (!start)
+        return web_reply_database(request, ERR_NOMEM);
+    /* Held until the page is there: a reload may replace the set meanwhile. */
+    start->tmpl = tmpl ? flow_template_ref(tmpl) : NULL;
+    start->status = status;
+    start->problem = problem;
+    if (report)
+        start->report = *report;
+    request->state = start;
+    request->on_end = on_start_end;
+    store_connection_apps(request->web->config.pool, &start->apps, &request->op,
+                          request->session.account_id);
+    if (tmpl)
+        ask_choices(request, start);
+    return web_wait(request, finish_page);
+}
+
+enum op_result web_flow_new(struct web_request *request)
+{
+    slice asked = web_query(request, "template");
+    /* A form that comes back after signing in has the template in a field. */
+    slice wanted = asked.ptr ? asked : web_field(request, "template");
+    return begin_page(request, 200,
+                      wanted.ptr ? flow_template_set_find(templates_of(request), wanted) : NULL,
+                      SLICE_NONE, NULL);
+}
+
+/* ---- what was typed ---- */
+
+/* Line ends as programs expect them; browsers send CR LF. */
+static slice plain_lines(struct arena *arena, slice text)
+{
+    char *to = arena_alloc_text(arena, text.len + 1);
+    size_t len = 0;
+    for (size_t i = 0; to && i < text.len; i++)
+        if (text.ptr[i] != '\r' || i + 1 == text.len || text.ptr[i + 1] != '\n')
+            to[len++] = text.ptr[i];
+    return to ? slice_of(to, len) : text;
+}
+
+/* A text a line; empty ones are none. */
+static struct json lines_of(struct arena *arena, slice text)
+{
+    struct json list = json_array();
+    while (text.len > 0) {
+        slice line = slice_trim(slice_split(&text, '\n'));
+        if (line.len > 0)
+            json_array_push(arena, &list, json_string(line));
+    }
+    return list;
+}
+
+/* Converted as the schema wants it: text where a string is allowed, JSON where the text parses as
+ * such. Empty fields are left out. */
+static struct json typed_input(struct web_request *request, const struct json *property, slice text)
+{
+    struct arena *arena = &request->op.arena;
+    slice type = json_get_str(property, SLICE("type"));
+    enum kind kind = kind_of(property);
+    const struct json *parsed = json_parse(arena, text, &json_limits_request, NULL);
+    bool is_text = slice_eq_cstr(type, "string") || !parsed;
+    if (kind == KIND_YES) /* a box that is ticked */
+        return json_bool(true);
+    if (kind == KIND_LINES && !json_is(parsed, JSON_ARRAY))
+        return lines_of(arena, text);
+    /* for a choice of types only an object is taken as JSON; anything else is text as it was typed
+     */
+    if (!type.ptr && parsed && parsed->type != JSON_OBJECT)
+        is_text = true;
+    return is_text ? json_string(text) : *parsed;
+}
+
+static const struct json *read_input(struct web_request *request, const struct flow_template *tmpl)
+{
+    struct arena *arena = &request->op.arena;
+    struct json *input = ARENA_NEW(arena, struct json);
+    const struct json *properties = properties_of(tmpl);
+    if (!input)
+        return NULL;
+    *input = json_object();
+    for (size_t i = 0; properties && i < properties->count; i++) {
+        slice name = json_str(&properties->as.members[i].key);
+        /* An empty field is left out, so that the schema's default holds. */
+        const struct json *property = &properties->as.members[i].value;
+        slice text = input_field(request, name);
+        if (text.len > 0)
+            json_object_set(arena, input, name,
+                            typed_input(request, property, plain_lines(arena, text)));
+        else if (has_type(property, "boolean") &&
+                 json_has_text(JSON_GET(tmpl->input_schema, "required"), name))
+            json_object_set(arena, input, name, json_bool(false));
+    }
+    /* json_object_set fails only for want of memory, which the arena remembers. */
+    return arena->is_exhausted ? NULL : input;
+}
+
+static enum op_result finish_start(struct web_request *request)
+{
+    const struct flow_command *command = web_command_of(request);
+    struct flow_template *tmpl =
+        flow_template_set_find(templates_of(request), command->in.template_key);
+    char id[UUID_TEXT_LEN + 1];
+    /* The template may have been removed while the command ran; then the generic page answers. */
+    if (command->answer == FLOW_ANSWER_INVALID && tmpl)
+        return begin_page(request, 400, tmpl, command->message, NULL);
+    /* REPEATED: this form's flow exists already, which is what the reader wanted. */
+    if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
+        return web_refuse_command(request, command);
+    uuid_format(command->in.flow_id, id);
+    return web_reply_redirect(request, arena_printf(&request->op.arena, "/flows/%s", id),
+                              "started");
+}
+
+enum op_result web_flow_start(struct web_request *request)
+{
+    slice key = web_field(request, "template");
+    struct flow_template *tmpl = flow_template_set_find(templates_of(request), key);
+    struct schema_report report;
+    struct flow_request in = {
+        .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
+    if (!tmpl)
+        return web_reply_problem(request, 404, "No such template",
+                                 "It may have been removed; reload the list.");
+    slice once = once_read_field(request, ONCE_FLOW);
+    if (once.len != 1 + sizeof(in.flow_id.bytes))
+        return begin_page(request, 400, tmpl,
+                          SLICE("This form is too old, or from another session; nothing was "
+                                "started. Check it and press Start again."),
+                          NULL);
+    /* The first byte is the kind, the rest the flow's id. */
+    memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
+    in.input = read_input(request, tmpl);
+    if (!in.input)
+        return web_reply_database(request, ERR_NOMEM);
+    /* Said here at each field; the command checks it again. */
+    schema_report_init(&report, &request->op.arena, SLICE(""));
+    if (!schema_validate(tmpl->schema, in.input, &report))
+        return begin_page(request, 400, tmpl,
+                          SLICE("Nothing was started: what is wrong is said at each field."),
+                          &report);
+    return web_begin_command(request, &in, finish_start);
+}
