@@ -13,7 +13,7 @@
  * (tests/lint/rooms.sh). */
 /* clang-format off */
 #define STORE_FILES(X) \
-    X(account) X(api_key) X(audit) X(connect_session) X(connection) \
+    X(account) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
     X(execution) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_past) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(kept) \

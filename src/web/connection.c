@@ -4,14 +4,16 @@
  */
 #include "connect/oauth.h"
 #include "web/app.h"
+#include "web/connection_users.h"
 
-enum { REFUSED_MAX = 12 };
+enum { REFUSED_MAX = 12, FLOWS_EXAMINED = 20 };
 
 struct page {
     struct connection row;
     struct catalog *catalog;
     const struct catalog_integration *app; /* NULL: it is not in the catalog any more */
     struct connect_lookup lookup;
+    struct connection_users use;
 };
 
 /* ---- parts that an app's page has, too ---- */
@@ -177,8 +179,13 @@ static void write_page(struct web_request *request, struct json_writer *w)
 
 static enum op_result reply_connection(struct web_request *request)
 {
-    const struct page *page = request->state;
-    write_page(request, view_begin(request));
+    struct page *page = request->state;
+    int status = connection_users_result(&page->use);
+    if (status != OK)
+        return web_reply_database(request, status);
+    struct json_writer *w = view_begin(request);
+    write_page(request, w);
+    connection_users_view(request, w, &page->use);
     if (page->app)
         app_allow_forms(request, page->app);
     return web_reply_view(request, 200, "connection");
@@ -193,12 +200,14 @@ static enum op_result finish_connection(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     page->app = catalog_find_integration(page->catalog, page->row.integration_id, NULL);
+    connection_users_begin(request, &page->use, page->catalog, &page->row, FLOWS_EXAMINED);
     /* The lookup adds what the row does not have: whether the sealed credential has a refresh
-     * token. */
-    return connect_find(request->web->config.connect, &page->lookup, request->session.account_id,
-                        page->row.integration_id, page->row.id, &request->op)
-               ? reply_connection(request)
-               : web_wait(request, reply_connection);
+     * token. Known at once or not, the queries above are waited for. */
+    bool is_known = connect_find(request->web->config.connect, &page->lookup,
+                                 request->session.account_id, page->row.integration_id,
+                                 page->row.id, &request->op);
+    ASSERT(request->op.holds > 0 || !is_known);
+    return web_wait(request, reply_connection);
 }
 
 enum op_result web_connection(struct web_request *request)

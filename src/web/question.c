@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "store/connect_session.h"
 #include "web/app.h"
+#include "web/connection_users.h"
 
 /* ---- a key ---- */
 
@@ -85,8 +86,7 @@ enum { FLOWS_EXAMINED = 100 }; /* the newest of each status; the page says if th
 struct disconnecting {
     struct catalog *catalog;
     struct connection row;
-    struct flow_need need;
-    struct flow_page *running, *waiting;
+    struct connection_users use;
 };
 
 static void on_disconnect_end(struct web_request *request)
@@ -95,62 +95,35 @@ static void on_disconnect_end(struct web_request *request)
     catalog_unref(it->catalog);
 }
 
-static void write_flows(struct json_writer *w, const char *key, const struct flow_page *page)
-{
-    json_member_open(w, key, '[');
-    for (size_t i = 0; i < page->count; i++)
-        view_flow(w, &page->rows[i]);
-    json_close(w, ']');
-}
-
 static enum op_result finish_disconnect(struct web_request *request)
 {
-    const struct disconnecting *it = request->state;
-    if (!it->running || !it->waiting)
-        return web_reply_database(request, ERR_NOMEM);
-    if (it->running->status != OK || it->waiting->status != OK)
-        return web_reply_database(request, it->running->status != OK ? it->running->status
-                                                                     : it->waiting->status);
+    struct disconnecting *it = request->state;
+    int status = connection_users_result(&it->use);
+    if (status != OK)
+        return web_reply_database(request, status);
     const struct catalog_integration *app =
         catalog_find_integration(it->catalog, it->row.integration_id, NULL);
-    bool may_be_more = it->running->examined == FLOWS_EXAMINED ||
-                       it->waiting->examined == FLOWS_EXAMINED;
     struct json_writer *w = view_begin(request);
     json_member_str(w, "id", request->match.params[0]);
     json_member_str(w, "label", it->row.label);
     json_member_str(w, "app", app ? app->name : it->row.integration_id);
     json_member_bool(w, "default", it->row.is_default);
     view_time(w, "last_used_at", it->row.last_used_at);
-    json_member_i64(w, "count", (int64_t)(it->running->count + it->waiting->count));
-    json_member_i64(w, "examined", may_be_more ? FLOWS_EXAMINED : 0);
-    write_flows(w, "running", it->running);
-    write_flows(w, "waiting", it->waiting);
+    connection_users_flows(w, &it->use);
+    connection_users_keys(w, &it->use);
     return web_reply_view(request, 200, "connection_delete");
 }
 
-static enum op_result load_flows(struct web_request *request)
+static enum op_result load_use(struct web_request *request)
 {
     struct disconnecting *it = request->state;
-    struct flow_service *flow = request->web->config.flow;
-    struct flow_filter filter = {
-        .account_id = request->session.account_id, .limit = FLOWS_EXAMINED, .with_input = true};
     int status = store_connection_get_result(&request->query, &it->row);
     if (status == ERR_NOTFOUND)
         return app_no_connection(request);
     if (status != OK)
         return web_reply_database(request, status);
-    /* A flow needs the connection by name, or by default if this is the default one. */
-    it->need = (struct flow_need){.catalog = it->catalog,
-                                  .integration_id = it->row.integration_id,
-                                  .connection_id = it->row.id,
-                                  .is_default = it->row.is_default};
-    /* Two lists, since a filter has one status. */
-    filter.status = FLOW_RUNNING;
-    it->running = flow_page_start_needing(flow, &filter, &it->need, &request->op);
-    filter.status = FLOW_WAITING;
-    it->waiting = flow_page_start_needing(flow, &filter, &it->need, &request->op);
-    return it->running || it->waiting ? web_wait(request, finish_disconnect)
-                                      : web_reply_database(request, ERR_NOMEM);
+    connection_users_begin(request, &it->use, it->catalog, &it->row, FLOWS_EXAMINED);
+    return web_wait(request, finish_disconnect);
 }
 
 enum op_result web_connection_delete_ask(struct web_request *request)
@@ -161,13 +134,13 @@ enum op_result web_connection_delete_ask(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
         return app_no_connection(request);
-    /* on_end releases it; `need` below points into it. */
+    /* on_end releases it; what uses the connection points into it. */
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_end = on_disconnect_end;
     store_connection_get(request->web->config.pool, &request->query, &request->op,
                          request->session.account_id, id);
-    return web_wait(request, load_flows);
+    return web_wait(request, load_use);
 }
 
 /* ---- a flow ---- */

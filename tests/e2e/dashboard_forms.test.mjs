@@ -28,13 +28,21 @@ test('"Needs you" has what waits for a decision, and no timer', async () => {
   await visit.goto('/');
   const needed = (id) => visit.page.locator(`#waiting .what[href="/flows/${id}"]`).count();
   assert.deepEqual([await needed(approval), await needed(timer)], [1, 0]);
+  // a question about no call counts none
+  const gate = await dashboard.start(account, 'api_gate', { id: 'INBOX', skip: true });
+  await dashboard.reaches(account, gate, 'waiting');
+  await visit.goto('/');
+  assert.match(await visit.page.locator(`#wait-${gate} .tag.bad`).innerText(), /^expires in \d+ min$/);
+  assert.equal(await visit.page.locator(`#wait-${gate} .tag`).count(), 1);
+  await visit.goto(`/flows/${gate}`);
+  assert.deepEqual(await visit.page.locator('.decide').getByRole('button').allInnerTexts(), ['Reject', 'Approve']);
   await visit.goto('/flows?status=waiting');
   assert.deepEqual([await linked(approval), await linked(timer)], [1, 1]);
   await visit.page.getByLabel('Status').selectOption('waiting for approval');
   await visit.press('Show');
   assert.deepEqual([await linked(approval), await linked(timer)], [1, 0]);
   assert.equal(await visit.page.getByLabel('Status').inputValue(), 'approval');
-  for (const id of [timer, approval]) await dashboard.call(account, 'POST', `/api/flows/${id}/cancel`, {});
+  for (const id of [timer, approval, gate]) await dashboard.call(account, 'POST', `/api/flows/${id}/cancel`, {});
   await visit.end();
 });
 
@@ -209,6 +217,7 @@ for (const [how, options] of WAYS) {
     await visit.goto(`/connections/${mail}`);
     await visit.press('Disconnect');
     await visit.sees('No running or waiting flow uses it.'); // its mail is read
+    assert.doesNotMatch(await visit.text(), /There may be more/);
     assert.equal(await links(), 0);
     await visit.goto(`/connections/${notes}`);
     await visit.press('Disconnect');
@@ -236,6 +245,7 @@ for (const [how, options] of WAYS) {
     assert.equal(new URL(visit.page.url()).pathname, `/flows/${id}/cancel`);
     await visit.sees(/Already done\s+Nothing has been written yet\./);
     await visit.sees(/Will not be done\s+Create a page \(Notion\)/);
+    assert.doesNotMatch(await visit.text(), /\b0 times/);
     await visit.fits();
     if (how !== 'without JavaScript') await visit.isAccessible();
     await visit.press('Back to the flow');

@@ -359,6 +359,37 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   await visit.end();
 });
 
+test('a connection: how much its app is called, and what goes through it, here and before it is disconnected', async () => {
+  const own = await dashboard.account('users of one');
+  const { as } = await keyOfAccount(own, 'mail-agent');
+  const [gmail, notion] = await Promise.all(['gmail', 'notion'].map(async (app) => (await dashboard.call(own, 'GET', `/api/connections?integration_id=${app}`)).json.connections[0].id));
+  // 30 hours, of which 24 are on the page; of another app nothing
+  await dashboard.counted(own, [['gmail', 'list_messages', 'succeeded', '', 40], ['gmail', 'get_message', 'failed', 'timeout', 2], ['gmail', 'get_message', 'blocked', 'rate_limited', 1]], 30);
+  assert.equal((await dashboard.call(as, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: {} })).status, 200);
+  const id = await dashboard.startTasks(own);
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
+  await visit.goto(`/connections/${gmail}`);
+  const hours = await visit.page.locator('.plot .hit title').allTextContents();
+  assert.equal(hours.length, 24);
+  assert.equal(hours.filter((text) => text.endsWith(': 40 succeeded, 2 failed, 1 blocked')).length >= 22, true, hours.join('\n'));
+  const users = async () => (await visit.page.locator('section:has(#users)').innerText()).replace(/\s+/g, ' ');
+  assert.match(await users(), /Flows None that runs or waits has a step left for it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
+  assert.doesNotMatch(await users(), /Reschedule tasks/);
+  await visit.fits();
+  await visit.press('mail-agent');
+  assert.match(await visit.page.locator('tbody tr').innerText(), /Gmail: List messages/);
+  await visit.goto(`/connections/${notion}`);
+  await visit.sees('No call of Notion.');
+  assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None, in the last 200 calls\.\s*$/);
+  await visit.press('Disconnect');
+  await visit.sees('1 running or waiting flow has a step left that uses it');
+  assert.equal(await visit.page.locator('main .list a').getAttribute('href'), `/flows/${id}`);
+  assert.equal(await visit.page.getByText('Of the last calls').count(), 0);
+  await visit.goto(`/connections/${gmail}/delete`);
+  await visit.sees('Of the last calls some went through it, with the key mail-agent');
+  await visit.end();
+});
+
 test('API keys: scopes in words, last use, and a question before one is revoked', async () => {
   const own = await dashboard.account('keys', { apps: [] });
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', own.id, '--name', 'agent <b>', '--scopes', 'read,execute', '--json']));

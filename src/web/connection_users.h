@@ -1,0 +1,36 @@
+/*
+ * connection_users: what goes through a connection: flows that have steps left for it, templates
+ * that call its app, keys that have used it; and the app's calls of a day.
+ */
+#ifndef WEB_CONNECTION_USERS_H
+#define WEB_CONNECTION_USERS_H
+
+#include "store/app_use.h"
+#include "web/pages.h"
+
+struct connection_users {
+    int64_t flows_max; /* that are examined of each status */
+    struct flow_need need;
+    struct flow_page *running, *waiting; /* NULL: out of memory when they were started */
+    struct pg_query keys, calls;
+    struct tally_range range;
+    struct app_key *key_list;
+    struct tally_sum *sums;
+    size_t key_count, sum_count;
+};
+
+/* Asks for all of it, each with a hold on the op. catalog and row: as long as the page. */
+void connection_users_begin(struct web_request *request, struct connection_users *use,
+                            const struct catalog *catalog, const struct connection *row,
+                            int64_t flows_max);
+/* In the next step, before what follows: OK, ERR_NOMEM, or as pg_query. */
+int connection_users_result(struct connection_users *use) MUST_CHECK;
+/* Members "running" and "waiting" (flows), "count" of both, and "examined": 0 where that is all. */
+void connection_users_flows(struct json_writer *w, const struct connection_users *use);
+/* A member "keys". */
+void connection_users_keys(struct json_writer *w, const struct connection_users *use);
+/* A member "use", as connection_use.html declares it. */
+void connection_users_view(struct web_request *request, struct json_writer *w,
+                           const struct connection_users *use);
+
+#endif
