@@ -218,26 +218,29 @@ void view_recipients(struct web_request *request, struct json_writer *w,
 
 /* ---- what changes ---- */
 
-static slice completed_at(const struct json *steps, slice key)
+/* The step that was read: its title, and when it completed. */
+static void write_read_step(struct json_writer *w, slice key, const struct titled_steps *steps)
 {
-    for (size_t i = 0; json_is(steps, JSON_ARRAY) && i < steps->count; i++)
-        if (slice_eq(json_get_str(&steps->as.items[i], SLICE("stepKey")), key))
-            return json_get_str(&steps->as.items[i], SLICE("completedAt"));
-    return SLICE_NONE;
+    slice title = SLICE_NONE, at = SLICE_NONE;
+    for (size_t i = 0; json_is(steps->list, JSON_ARRAY) && i < steps->list->count; i++)
+        if (slice_eq(json_get_str(&steps->list->as.items[i], SLICE("stepKey")), key)) {
+            title = steps->titles[i];
+            at = json_get_str(&steps->list->as.items[i], SLICE("completedAt"));
+        }
+    json_member_str(w, "step", title.len > 0 ? title : key);
+    json_member_str(w, "at", at);
 }
 
-void view_changes(struct json_writer *w, const struct json *item, const struct json *steps)
+void view_changes(struct json_writer *w, const struct json *item, const struct titled_steps *steps)
 {
     const struct json *changes = JSON_GET(item, "changes");
     const struct json *properties = JSON_GET(changes, "properties");
-    slice step = json_get_str(changes, SLICE("step"));
     if (!json_is(properties, JSON_ARRAY)) {
         json_member_str(w, "changes", SLICE_NONE);
         return;
     }
     json_member_open(w, "changes", '{');
-    json_member_str(w, "step", step);
-    json_member_str(w, "at", completed_at(steps, step));
+    write_read_step(w, json_get_str(changes, SLICE("step")), steps);
     json_member_i64(w, "more", json_get_i64(changes, SLICE("more"), 0));
     json_member_i64(w, "same", json_get_i64(changes, SLICE("same"), 0));
     json_member_open(w, "properties", '[');

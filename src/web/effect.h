@@ -39,8 +39,13 @@ slice reach_end(struct reach *reach);
 /* Members "recipients" and "leaves" of the open object, as flow_call.html declares them. */
 void view_recipients(struct web_request *request, struct json_writer *w,
                      const struct catalog_action *action, const struct json *input);
-/* A member "changes" of an item of an approval; null where it has none. steps: the view's. */
-void view_changes(struct json_writer *w, const struct json *item, const struct json *steps);
+/* The steps of a flow, and as many titles; NULL: there are no steps. */
+struct titled_steps {
+    const struct json *list;
+    const slice *titles; /* SLICE_NONE: it has none, its key names it */
+};
+/* A member "changes" of an item of an approval; null where it has none. */
+void view_changes(struct json_writer *w, const struct json *item, const struct titled_steps *steps);
 
 /* Domains as operators write them, in `out` in the form of recipient_domain, the texts in the
  * arena. ERR_INVALID names the one that is none. */

@@ -264,8 +264,8 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
                      web_may(request, SCOPE_EXECUTE) && status != FLOW_COMPLETED &&
                          status != FLOW_CANCELLED);
     if (page->decision)
-        view_decision(request, page->names, &page->flow, page->actor, page->decision, page->steps,
-                      w);
+        view_decision(request, page->names, &page->flow, page->actor, page->decision,
+                      &(const struct titled_steps){page->steps, page->step_titles}, w);
     else
         json_member_str(w, "decision", SLICE_NONE);
     if (status == FLOW_COMPLETED)

@@ -167,7 +167,7 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
 
 /* The headline first, then all fields, folded. */
 static void write_item(struct web_request *request, struct flow_names *names,
-                       const struct json *item, const struct json *steps, size_t i,
+                       const struct json *item, const struct titled_steps *steps, size_t i,
                        struct json_writer *w)
 {
     slice tool = json_get_str(item, SLICE("tool"));
@@ -235,7 +235,7 @@ static void write_impact(struct web_request *request, const struct json *items,
 }
 
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
-                   slice asker, const struct json *step, const struct json *steps,
+                   slice asker, const struct json *step, const struct titled_steps *steps,
                    struct json_writer *w)
 {
     const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");

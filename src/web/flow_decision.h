@@ -28,7 +28,7 @@ void view_templates(struct web_request *request, struct json_writer *w);
 /* A member "decision", as flow_decision.html declares it. step: the view of the one that waits,
  * steps: of all. */
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
-                   slice asker, const struct json *step, const struct json *steps,
+                   slice asker, const struct json *step, const struct titled_steps *steps,
                    struct json_writer *w);
 /* A member "writes_as": the connections that the items of an approval go through. */
 void view_writes_as(struct web_request *request, struct flow_names *names, const struct json *items,
