@@ -109,7 +109,7 @@ async function serveAnew() {
     return await stack.serve();
   } catch (error) {
     const dead = stack.servers.at(-1);
-    if (dead.isRunning || !/ database /.test(dead.log)) throw error;
+    if (dead.isRunning || !/\bdatabase\b/.test(dead.log)) throw error;
     stack.servers.pop();
   }
 }
