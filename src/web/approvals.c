@@ -5,7 +5,6 @@
 #include "store/audit.h"
 #include "store/flow_inbox.h"
 #include "store/flow_read.h"
-#include "web/effect.h"
 #include "web/flow_decision.h"
 
 static slice template_name_of(const struct web_request *request, slice key)

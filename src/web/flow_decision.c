@@ -5,7 +5,6 @@
  */
 #include "store/connection.h"
 #include "web/app.h"
-#include "web/effect.h"
 #include "web/flow_decision.h"
 
 /* Connections that are named; where calls go through more, the rest have their ids. */

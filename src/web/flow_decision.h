@@ -4,7 +4,7 @@
 #ifndef WEB_FLOW_DECISION_H
 #define WEB_FLOW_DECISION_H
 
-#include "web/pages.h"
+#include "web/effect.h"
 
 struct flow_names;
 

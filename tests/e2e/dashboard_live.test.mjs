@@ -88,7 +88,7 @@ test('the mouse over "Approve": what others decide moves nothing, and a late pre
   await dashboard.reaches(account, id, 'completed');
   await until('the page knows', async () => (await badgeOf(visit, 'created').innerText()) === 'completed');
   await aimed.isAimedAt();
-  assert.equal(await barOf(visit).textContent(), CHANGED);
+  assert.equal(await barOf(visit).textContent(), 'The flow has its result.');
   assert.equal(await visit.page.getByLabel('Note').inputValue(), 'mine');
   await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
   assert.equal(await visit.title(), 'Already approved');

@@ -126,7 +126,7 @@ test('an update shows what changes in each, and by what that was read', async ()
   assert.deepEqual(await visit.page.locator('.calls h3').allInnerTexts(), ['Prepare the offsite in March', 'Clean up the wiki']);
   // what reads the same stays, what was not there is empty
   assert.deepEqual(await table(0), [['Property', 'Now', 'Then'], ['Due', read.output[0].properties.Due.date.start, '2031-12-06']]);
-  assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property stays\. “Now” is what step .* read .*\.$/);
+  assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property stays\. “Now” is what “Notion: Get a page” read .*\.$/);
   assert.equal(await call(0).locator('.diff + p time').getAttribute('datetime'), read.completedAt);
   assert.deepEqual(await table(1), [['Property', 'Now', 'Then'], ['Due', 'empty', '2031-12-06'], ['Status', 'Not started', 'In progress']]);
   assert.match(await call(1).locator('.diff + p').innerText(), /^“Now” is what/);
