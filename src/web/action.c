@@ -89,7 +89,10 @@ void app_view_actions(struct json_writer *w, const struct catalog_integration *a
         json_member_str(w, "title", action->title);
         json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
         json_member_bool(w, "confirms", action->requires_confirmation);
-        json_member_bool(w, "refused", app_refuses(action, granted));
+        json_member_str(w, "granted",
+                        !granted.ptr || action->scope_words.len == 0 ? SLICE_NONE
+                        : app_refuses(action, granted)               ? SLICE("no")
+                                                                     : SLICE("yes"));
         json_close(w, '}');
     }
     json_close(w, ']');

@@ -61,13 +61,23 @@ static bool search_apps(struct web_request *request, struct apps *apps, slice qu
 
 static void list_all(struct apps *apps, const struct connection_app *own, size_t count)
 {
-    /* Two passes keep the catalog's order within each group. */
+    size_t connected_count = 0;
+    /* Two passes keep the catalog's order among those that are connected, and among the others of
+     * one category, which stand together. */
     for (int connected = 1; connected >= 0; connected--)
         for (size_t i = 0; i < apps->catalog->integration_count; i++) {
             const struct catalog_integration *app = apps->catalog->integrations[i];
             bool is_connected = connect_app_of(own, count, app->integration_id) != NULL;
-            if (is_connected == (connected == 1))
-                apps->list[apps->count++] = app;
+            size_t at = apps->count;
+            if (is_connected != (connected == 1))
+                continue;
+            for (; !is_connected && at > connected_count &&
+                   slice_cmp(apps->list[at - 1]->category, app->category) > 0;
+                 at--)
+                apps->list[at] = apps->list[at - 1];
+            apps->list[at] = app;
+            apps->count++;
+            connected_count += is_connected;
         }
     ASSERT(apps->count == apps->catalog->integration_count);
 }

@@ -18,6 +18,7 @@ enum {
     CALLS_A_SCAN = 60, /* steps of flows, not all of which are calls */
     CALLS_A_SCAN_MAX = 200,
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
+    KEYS_MAX = 100,         /* to choose from */
     TRAIL_BYTES_MAX = 1000, /* of the pages before this one, for "Newer" */
 };
 
@@ -59,7 +60,7 @@ struct runs {
     size_t scans;
     bool is_crowded; /* more calls of one microsecond were met than a scan usually has */
     struct flow_calls *calls;
-    struct pg_query keys_query; /* of blocked runs, whose events have no names */
+    struct pg_query keys_query; /* to choose one; and events of blocked runs have no names */
     struct api_key *keys;
     size_t key_count;
     struct row rows[ROWS_MAX];
@@ -166,8 +167,6 @@ static int find_blocked(struct web_request *request, struct found *found)
     struct audit_event *list;
     size_t count;
     int status = store_audit_list_result(&request->query, &list, &count, &found->end);
-    if (status == OK && runs->scans == 0)
-        status = store_api_key_list_result(&runs->keys_query, &runs->keys, &runs->key_count);
     if (status == OK)
         status = make_room(request, found, count);
     for (size_t i = 0; status == OK && i < count; i++) {
@@ -401,6 +400,24 @@ void view_pager(struct web_request *request, struct json_writer *w, struct uuid 
     json_close(w, '}');
 }
 
+/* Those that are not revoked, and the one that is chosen. */
+static void write_keys(struct web_request *request, struct json_writer *w, const struct runs *runs)
+{
+    struct uuid chosen = runs->filter.api_key_id;
+    json_member_open(w, "keys", '[');
+    for (size_t i = 0, listed = 0; i < runs->key_count; i++) {
+        const struct api_key *key = &runs->keys[i];
+        bool is_chosen = uuid_eq(key->id, chosen);
+        char id[UUID_TEXT_LEN + 1];
+        if (!is_chosen && (key->revoked_at != 0 || listed++ >= KEYS_MAX))
+            continue;
+        uuid_format(key->id, id);
+        view_choice(w, slice_cstr(id),
+                    view_key_label(&request->op.arena, runs->keys, runs->key_count, key->id));
+    }
+    json_close(w, ']');
+}
+
 static enum op_result reply_list(struct web_request *request)
 {
     const struct runs *runs = request->state;
@@ -412,6 +429,7 @@ static enum op_result reply_list(struct web_request *request)
     json_member_str(w, "code", runs->code);
     json_member_str(w, "period", runs->period);
     json_member_str(w, "key", web_query(request, "key"));
+    write_keys(request, w, runs);
     json_member_open(w, "rows", '[');
     for (size_t i = 0; i < runs->count; i++)
         write_row(request, w, &runs->rows[i]);
@@ -435,11 +453,11 @@ static enum op_result load_rows(struct web_request *request)
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     ASSERT(runs->scans < SCANS_MAX);
+    if (!runs->keys_query.stmt)
+        store_api_key_list(pool, &runs->keys_query, &request->op, account_id);
     if (is_blocked(runs)) {
         store_audit_list(pool, &request->query, &request->op, account_id, &runs->page,
                          SLICE("execution.blocked"));
-        if (runs->scans == 0)
-            store_api_key_list(pool, &runs->keys_query, &request->op, account_id);
         return web_wait(request, on_rows);
     }
     const struct execution_filter *filter = &runs->filter;
@@ -513,7 +531,11 @@ static enum op_result on_rows(struct web_request *request)
         runs->is_crowded = true;
         return load_rows(request);
     }
-    int status = is_blocked(runs) ? find_blocked(request, &found)
+    int status = OK;
+    if (runs->scans == 0)
+        status = store_api_key_list_result(&runs->keys_query, &runs->keys, &runs->key_count);
+    if (status == OK)
+        status = is_blocked(runs) ? find_blocked(request, &found)
                                   : find_executions(request, &found);
     if (status == OK && !is_blocked(runs))
         status = find_calls(request, &found);

@@ -282,7 +282,10 @@ for (const [how, options] of [['', {}], [' without JavaScript', { javaScriptEnab
     await visit.page.getByLabel('Status').selectOption('blocked');
     await visit.press('Show');
     assert.equal(await visit.page.locator('tbody tr').count(), 1);
-    await visit.press('Of all keys');
+    assert.equal(await visit.page.getByLabel('By', { exact: true }).locator('option:checked').innerText(), 'night shift');
+    await visit.page.getByLabel('By', { exact: true }).selectOption('any key');
+    await visit.page.getByLabel('Status').selectOption('');
+    await visit.press('Show');
     assert.equal(await visit.page.locator('tbody tr').count(), 25);
     await visit.end();
   });

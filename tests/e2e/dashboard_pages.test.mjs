@@ -217,15 +217,15 @@ test('the inbox in parts: what lapses first on top, by who asked, and each flow 
 });
 
 test('an app: its actions with their effect, what a connection must be allowed to in words, and the curl of one', async () => {
-  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
   // three clicks from Overview
   await visit.press('Apps');
   await visit.press('Gmail');
   const rows = Object.fromEntries((await visit.page.locator('section:has(#actions) tbody tr').allInnerTexts()).map((row) => [row.split('\t')[0], row.split('\t').slice(1)]));
   const { actions } = JSON.parse(await readFile(new URL('../../contrib/integrations/gmail.json', import.meta.url), 'utf8'));
   assert.equal(Object.keys(rows).length, actions.length);
-  assert.deepEqual(rows['Send a message'].slice(0, 2), ['write', 'needed']);
-  assert.deepEqual(rows['List messages'].slice(0, 2), ['read', 'none']);
+  assert.deepEqual(rows['Send a message'].slice(0, 3), ['write', '-', 'needed']);
+  assert.deepEqual(rows['List messages'].slice(0, 3), ['read', '-', 'none']);
   await visit.press('Send a message');
   await visit.sees('cannot be taken back');
   await visit.sees('Read, write and send your mail, and move it to the trash; not delete it for good https://www.googleapis.com/auth/gmail.modify');
@@ -342,7 +342,7 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   const own = await dashboard.account('one <i>connection</i>', { apps: [] });
   await dashboard.stack.connect(own.id, 'gmail', credentials.gmail, ['--label', 'inbox <b>', '--scopes', 'https://www.googleapis.com/auth/gmail.readonly']);
   const [{ id }] = (await dashboard.call(own, 'GET', '/api/connections')).json.connections;
-  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
   await visit.goto(`/connections/${id}`);
   assert.equal(await visit.title(), 'inbox <b>');
   const may = await visit.page.locator('section:has(#may)').innerText();
@@ -350,6 +350,10 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   assert.doesNotMatch(may, /Send a message/);
   await visit.sees(/not delete it for good\s+https:\/\/www\.googleapis\.com\/auth\/gmail\.modify\s+not granted/);
   await visit.sees('Actions refused without them');
+  await visit.press('All actions');
+  const scope = async (title) => (await visit.page.locator('section:has(#actions) tbody tr', { has: visit.page.getByRole('link', { name: title, exact: true }) }).innerText()).split(/\s*\t\s*/);
+  assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted', 'write', 'missing', 'needed']]);
+  await visit.goto(`/connections/${id}`);
   // the question is a page; to open it does nothing
   await visit.press('Disconnect');
   await visit.sees('Calls that use it are refused until the app is connected again.');
@@ -459,8 +463,10 @@ test('apps: the connected ones first, and by a search with the actions that it f
   await visit.press('Apps');
   const connected = visit.page.locator('section:has(#connected) tbody tr');
   assert.deepEqual((await connected.allInnerTexts()).map((row) => row.split('\t').filter((_, i) => i !== 3).map((cell) => cell.trim().split('\n').at(-1))), [['Gmail', 'mail', '1', 'connected'], ['Notion', 'notes', '1', 'connected']]);
-  const others = await visit.page.locator('section:has(#others) h2 a').allInnerTexts();
-  assert.ok(others.includes('Slack') && !others.includes('Gmail'), others.join());
+  // the others by category, each once
+  const others = await visit.page.locator('section:has(#others) li').evaluateAll((all) => all.map((one) => [one.querySelector('p').textContent, one.querySelector('h2 a').textContent]));
+  assert.ok(others.some(([category, name]) => category === 'chat' && name === 'Slack') && !others.some(([, name]) => name === 'Gmail'), others.join());
+  assert.deepEqual(others, others.toSorted((a, b) => (a[0] === b[0] ? 0 : a[0] < b[0] ? -1 : 1)));
   await visit.page.getByLabel('Search').fill('send a message');
   await visit.press('Show');
   assert.equal(new URL(visit.page.url()).searchParams.get('q'), 'send a message');
