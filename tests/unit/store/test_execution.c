@@ -1,5 +1,6 @@
 /* Executions: what a replay says, sets of everything. */
 #include "execution_test.h"
+#include "store/app_use.h"
 #include "support/pg_second.h"
 
 static void test_claim_finish_replay(void **state)
@@ -183,6 +184,106 @@ static void test_plain_insert_is_replayable(void **state)
     done();
 }
 
+/* ---- what one app is used for ---- */
+
+enum { MINUTE_S = 60, HOUR_S = 3600 };
+static struct tally_row tally;
+static const struct tally_range hours = {INT64_C(1699999200000000), HOUR_S};
+
+static void start_tally(struct pg_call *call)
+{
+    store_tally_add(call->bench->pool, &call->query, &call->op, &tally);
+}
+
+/* Calls so many seconds behind the begin of the range. */
+static void add_calls(const char *app, int64_t seconds, enum tally_outcome outcome, int64_t count)
+{
+    bool is_blocked = outcome == TALLY_BLOCKED;
+    tally = (struct tally_row){
+        .account_id = account,
+        .slot = hours.since + seconds * 1000000,
+        .integration_id = slice_cstr(app),
+        .action_id = SLICE("send"),
+        .outcome = outcome,
+        .error_code = outcome == TALLY_SUCCEEDED ? SLICE_NONE : SLICE("timeout"),
+        .calls = count,
+        .buckets = is_blocked ? SLICE("{}") : SLICE("{1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}")};
+    run(start_tally);
+    assert_int_equal(store_done_result(&calls[0].query), OK);
+    done();
+}
+
+static void new_account(void)
+{
+    char id[UUID_TEXT_LEN + 1], sql[256];
+    account = uuid_v7();
+    uuid_format(account, id);
+    snprintf(sql, sizeof(sql),
+             "insert into sluice.account (account_id, name, created_at) values ('%s', 'a', now())",
+             id);
+    items_tell(conninfo, sql);
+}
+
+static void start_app_use(struct pg_call *call)
+{
+    store_app_use(call->bench->pool, &call->query, &call->op, account, SLICE("gmail"), &hours,
+                  hours.since + INT64_C(1000000) * 3 * HOUR_S);
+}
+
+static void start_app_keys(struct pg_call *call)
+{
+    store_app_keys(call->bench->pool, &call->query, &call->op, account, 7);
+}
+
+static void test_use_of_an_app(void **state)
+{
+    struct tally_sum *sums;
+    size_t count;
+    (void)state;
+    new_account();
+    struct uuid mine = account;
+    add_calls("gmail", 0, TALLY_SUCCEEDED, 4);
+    add_calls("gmail", 55 * MINUTE_S, TALLY_SUCCEEDED, 3);
+    add_calls("gmail", 55 * MINUTE_S, TALLY_BLOCKED, 2);
+    add_calls("gmail", 2 * HOUR_S + 5 * MINUTE_S, TALLY_FAILED, 1);
+    add_calls("gmail", -5 * MINUTE_S, TALLY_SUCCEEDED, 100); /* before, and behind */
+    add_calls("gmail", 4 * HOUR_S, TALLY_SUCCEEDED, 100);
+    add_calls("notion", 0, TALLY_SUCCEEDED, 100);
+    new_account();
+    add_calls("gmail", 0, TALLY_SUCCEEDED, 100);
+    account = mine;
+    run(start_app_use);
+    assert_int_equal(store_app_use_result(&calls[0].query, &sums, &count), OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(sums[0].at, hours.since);
+    assert_true(sums[0].succeeded == 7 && sums[0].failed == 0 && sums[0].blocked == 2);
+    assert_int_equal(sums[1].at, hours.since + INT64_C(1000000) * 2 * HOUR_S);
+    assert_true(sums[1].succeeded == 0 && sums[1].failed == 1 && sums[1].blocked == 0);
+    done();
+}
+
+/* Of a connection: each key once; not those of another connection, and what no key asked for. */
+static void test_keys_of_a_connection(void **state)
+{
+    struct uuid key = uuid_v7();
+    struct app_key *keys;
+    size_t count;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        claim = claim_of(SLICE_NONE);
+        execution = execution_of(&claim, SLICE("{}"));
+        execution.connection_id = i == 2 ? 8 : 7;
+        execution.api_key_id = i < 2 ? key : i == 2 ? uuid_v7() : (struct uuid){{0}};
+        run(start_insert);
+        done();
+    }
+    run(start_app_keys);
+    assert_int_equal(store_app_keys_result(&calls[0].query, &keys, &count), OK);
+    assert_int_equal(count, 1);
+    assert_true(uuid_eq(keys[0].id, key) && !keys[0].name.ptr); /* it was removed */
+    done();
+}
+
 /* ---- sets: all of a kind in one statement ---- */
 
 enum { SET = 90 };
@@ -322,6 +423,8 @@ int main(void)
         IN_BOTH(test_write_without_a_key),
         IN_BOTH(test_the_second_sending_sees_the_first),
         IN_BOTH(test_accounts_do_not_meet),
+        IN_BOTH(test_use_of_an_app),
+        IN_BOTH(test_keys_of_a_connection),
         IN_BOTH(test_plain_insert_is_replayable),
         IN_BOTH(test_sets_of_everything),
     };
