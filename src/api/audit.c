@@ -10,7 +10,8 @@
 static void load_events(struct api_request *request, struct listing *listing)
 {
     store_audit_list(request->api->config.pool, &request->query, &request->op,
-                     request->grant.account_id, &listing->page, *(const slice *)listing->filter);
+                     request->grant.account_id, &listing->page, *(const slice *)listing->filter,
+                     SLICE_NONE);
 }
 
 static int read_events(struct api_request *request, void **items, size_t *count, struct uuid *next)

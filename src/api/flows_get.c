@@ -290,8 +290,13 @@ static enum op_result finish_flow_list(struct api_request *request)
         return api_reply_database(request, page->status);
     if (!buf_is_ok(&page->text))
         return api_reply_error(request, 500, "Internal error");
-    slice text =
-        arena_printf(&request->op.arena, "{\"flows\":%.*s}", SLICE_ARG(buf_slice(&page->text)));
+    /* A whole page's cursor is the id of its last flow. */
+    bool is_cut = (int64_t)page->count < page->filter.limit && !uuid_is_nil(page->older);
+    char older[UUID_TEXT_LEN + 1];
+    uuid_format(page->older, older);
+    slice text = arena_printf(
+        &request->op.arena, "{\"flows\":%.*s%s%s%s}", SLICE_ARG(buf_slice(&page->text)),
+        is_cut ? ",\"next_cursor\":\"" : "", is_cut ? older : "", is_cut ? "\"" : "");
     return text.ptr ? api_reply(request, 200, text)
                     : api_reply_error(request, 500, "Internal error");
 }

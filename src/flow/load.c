@@ -10,6 +10,7 @@
 enum {
     LOAD_ARENA_BYTES_MAX = 192 * 1024 * 1024,
     PAGE_BYTES = 16 * 1024 * 1024, /* a page is closed behind the flow that passes it */
+    SEARCHES_MAX = 16,             /* for a page of records; of rows one: their reader goes on */
 };
 
 /* ---- one flow ---- */
@@ -165,20 +166,24 @@ enum page_step { PAGE_LOAD, PAGE_LOADED, PAGE_WRITE, PAGE_TEMPLATE };
 static enum op_result page_load(struct op *op)
 {
     struct flow_page *page = page_of(op);
-    store_flow_list(page->service->config.pool, &page->query, op, &page->filter);
+    struct flow_filter rest = page->filter;
+    rest.limit -= (int64_t)page->count;
+    store_flow_list(page->service->config.pool, &page->query, op, &rest);
     return OP_WAIT;
 }
 
 static enum op_result page_loaded(struct op *op)
 {
     struct flow_page *page = page_of(op);
-    page->status = store_flow_list_result(&page->query, &page->list, &page->count);
+    page->status = store_flow_list_result(&page->query, &page->list, &page->listed, &page->older);
     if (page->status != OK)
         return OP_DONE;
-    buf_append_char(&page->text, '[');
+    page->next = 0;
+    page->searches++;
     if (!page->wants_rows)
         return OP_NEXT;
-    page->rows = ARENA_ARRAY(&op->arena, struct flow_row, page->count + 1); /* never of size 0 */
+    ASSERT(!page->rows);
+    page->rows = ARENA_ARRAY(&op->arena, struct flow_row, page->listed + 1); /* never of size 0 */
     if (page->rows)
         return OP_NEXT;
     page->status = ERR_NOMEM;
@@ -213,28 +218,37 @@ static struct flow_row row_of(struct flow_page *page, const struct flow_listed *
  * of the template are copied, as the reference to it is dropped here. */
 static void page_put(struct flow_page *page)
 {
-    ASSERT(page->next < page->count);
+    ASSERT(page->next < page->listed);
     const struct flow_listed *listed = &page->list[page->next];
     page->status = page->find.status;
     if (page->status != OK)
         return;
     if (page->wants_rows) {
         if (!page->need || flow_has_need(page->need, listed, page->find.tmpl, &page->op.arena))
-            page->rows[page->row_count++] = row_of(page, listed);
+            page->rows[page->count++] = row_of(page, listed);
     } else {
-        if (page->next > 0)
+        if (page->count++ > 0)
             buf_append_char(&page->text, ',');
         flow_record_write(&page->text, listed, page->find.tmpl, page->filter.is_rows_alone);
     }
     page->next++;
+    page->examined++;
     flow_template_unref(page->find.tmpl);
     page->find = (struct flow_template_find){0};
 }
 
 /* Contexts may be large: a page of such flows is shorter, and the next page begins behind it. */
-static bool page_is_full(const struct flow_page *page)
+static bool page_is_long(const struct flow_page *page)
 {
-    return page->next == page->count || page->text.len > PAGE_BYTES;
+    return page->text.len > PAGE_BYTES;
+}
+
+/* A search for a template's flows that has looked at as many as one statement may, and found fewer
+ * than are wanted, goes on behind them. */
+static bool may_search_on(const struct flow_page *page)
+{
+    return !page->wants_rows && page->next == page->listed && !uuid_is_nil(page->older) &&
+           (int64_t)page->count < page->filter.limit && page->searches < SEARCHES_MAX;
 }
 
 /* Most flows of a page share few templates, which are in memory: the loop waits only for one that
@@ -242,16 +256,19 @@ static bool page_is_full(const struct flow_page *page)
 static enum op_result page_write(struct op *op)
 {
     struct flow_page *page = page_of(op);
-    while (page->status == OK && !page_is_full(page)) {
+    while (page->status == OK && page->next < page->listed && !page_is_long(page)) {
         struct uuid version = page->list[page->next].flow.template_version;
         if (!flow_template_find(page->service, &page->find, version, op))
             return OP_WAIT;
         page_put(page);
     }
+    if (page->status == OK && !page_is_long(page) && may_search_on(page)) {
+        page->filter.before = page->older;
+        return op_jump(op, PAGE_LOAD);
+    }
+    if (page->next < page->listed && page->next > 0)
+        page->older = page->list[page->next - 1].flow.id;
     buf_append_char(&page->text, ']');
-    page->examined = page->count;
-    if (page->need)
-        page->count = page->row_count;
     return OP_DONE;
 }
 
@@ -273,7 +290,7 @@ static void page_free(struct op *op)
 static const struct op_step page_steps[] = {
     [PAGE_LOAD] = {"load", page_load, 0},
     [PAGE_LOADED] = {"loaded", page_loaded, 0},
-    [PAGE_WRITE] = {"write", page_write, 0},
+    [PAGE_WRITE] = {"write", page_write, OP_TO(PAGE_LOAD)},
     [PAGE_TEMPLATE] = {"template", page_template, OP_TO(PAGE_WRITE)},
 };
 
@@ -296,6 +313,7 @@ static struct flow_page *start_page(struct flow_service *service, const struct f
     page->wants_rows = wants_rows;
     page->status = ERR_BUSY;
     buf_init(&page->text, FLOW_VIEW_BYTES_MAX);
+    buf_append_char(&page->text, '[');
     op_start(&page->op, &page_class, parent->loop, parent, LOAD_ARENA_BYTES_MAX);
     return page;
 }

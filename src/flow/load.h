@@ -68,11 +68,12 @@ struct flow_page {
     struct buf text;       /* [flow record, ...]; of flow_page_start_rows instead: */
     struct flow_row *rows; /* count of them */
     size_t count;
-    size_t examined; /* how many flows were loaded; with a need `count` of them have it */
+    size_t examined;   /* how many flows were loaded; with a need `count` of them have it */
+    struct uuid older; /* the `before` to go on from; nil: there are no older ones */
     /* private */
     bool wants_rows;
     struct flow_listed *list;
-    size_t next, row_count;
+    size_t listed, next, searches;
     struct pg_query query;
     struct flow_template_find find;
 };

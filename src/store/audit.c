@@ -23,15 +23,17 @@ static const struct pg_stmt audit_insert = {
     .access = PG_WRITE,
 };
 
-/* `key` finds `key` and `key.created` but not `keyring`: hence the point. left() and not LIKE,
- * since a kind may hold `_`, which LIKE takes for any character. */
+/* `key` finds `key` and `key.created` but not `keyring`: hence the point, and a colon of an actor.
+ * left() and not LIKE, since a kind may hold `_`, which LIKE takes for any character. */
 static const struct pg_stmt audit_list = {
     .name = "audit_list",
     .sql = STORE_PAGE_SQL("sluice.audit_event",
                           "e.id, e.kind, e.reason, e.actor, e.request_id, e.address, e.details",
-                          ":kind is null or e.kind = :kind or "
-                          "left(e.kind, char_length(:kind) + 1) = :kind || '.'"),
-    PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("kind", PG_TEXT)),
+                          "(:kind is null or e.kind = :kind or "
+                          "left(e.kind, char_length(:kind) + 1) = :kind || '.') and "
+                          "(:actor is null or e.actor = :actor or "
+                          "left(e.actor, char_length(:actor) + 1) = :actor || ':')"),
+    PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("kind", PG_TEXT), PG_ARG("actor", PG_TEXT)),
     PG_GIVES(OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT), OF(actor, PG_TEXT),
              OF(request_id, PG_TEXT), OF(address, PG_TEXT), OF(details, PG_JSON),
              STORE_PAGE_COLUMNS),
@@ -53,9 +55,11 @@ int store_audit_insert_sync(struct pg_sync *sync, const struct audit_event *even
 }
 
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct store_page *page, slice kind)
+                      struct uuid account_id, const struct store_page *page, slice kind,
+                      slice actor)
 {
-    store_ask_of(pool, query, op, &audit_list, page, PG_VALUES(pg_uuid(account_id), pg_text(kind)));
+    store_ask_of(pool, query, op, &audit_list, page,
+                 PG_VALUES(pg_uuid(account_id), pg_text(kind), pg_text(actor)));
 }
 
 int store_audit_list_result(const struct pg_query *query, struct audit_event **list, size_t *count,

@@ -24,10 +24,11 @@ void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op 
 int store_audit_insert_sync(struct pg_sync *sync, const struct audit_event *event,
                             struct err *err) MUST_CHECK;
 
-/* The account's events, newest first. kind: "key.created", or "key" for all that begin so;
- * SLICE_NONE: all. next as in store_execution_list_result. */
+/* The account's events, newest first. kind: "key.created", or "key" for all that begin so; actor:
+ * "key:<id>", or "key" likewise; SLICE_NONE: all. next as in store_execution_list_result. */
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct store_page *page, slice kind);
+                      struct uuid account_id, const struct store_page *page, slice kind,
+                      slice actor);
 int store_audit_list_result(const struct pg_query *query, struct audit_event **list, size_t *count,
                             struct uuid *next) MUST_CHECK;
 

@@ -124,14 +124,18 @@ static const struct pg_stmt execution_get_summary = {
  * execution_failed; the other filters are not in an index: a page reads 1000 rows at most and says
  * where it stopped. */
 #define LISTED_SUMMARY STORE_SUMMARY_INLINE("e")
+#define READ_ROW                                                                               \
+    "x.account_id, x.id, x.integration_id, x.action_id, x.connection_id, x.status, "           \
+    "x.error_code, x.started_at, x.finished_at, case when x.status = 'failed' then x.summary " \
+    "end as summary, x.api_key_id, x.attempts"
 /* A code, as the interface says it, stands in the summary alone; a row may have it elsewhere. */
 /* clang-format off */
 #define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
 #define LIST_SQL(only)                                                                        \
-    STORE_PAGE_OF_SQL("sluice.execution", only,                                               \
+    STORE_PAGE_OF_SQL("sluice.execution", READ_ROW, only,                                     \
                       "e.id, e.integration_id, e.action_id, e.connection_id, e.status, "      \
-                      "e.error_code, e.started_at, e.finished_at, case when e.status = "      \
-                      "'failed' then " LISTED_SUMMARY " end as summary, " ASKED_BY("e"),      \
+                      "e.error_code, e.started_at, e.finished_at, " LISTED_SUMMARY            \
+                      " as summary, " ASKED_BY("e"),                                          \
                       "(:integration_id is null or e.integration_id = :integration_id) and "  \
                       "(:action_id is null or e.action_id = :action_id) and "                 \
                       "(:status is null or e.status = :status) and "                          \

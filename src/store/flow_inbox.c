@@ -16,10 +16,13 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
 #define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_part, name)
-/* Who asked is read for the filter alone. Documents are read of the part alone, and each is parsed
- * once: a member taken by -> is a parse of the whole. Tools once each, with a space between two.
- * PostgreSQL has no U+0000 in a text and refuses to take a member out of a document that has one
- * anywhere, as a mail's subject may: it is replaced first, as pages do. */
+/* Who asked is read for the filter alone. Documents are read of the part alone; of a large one only
+ * the members that a list says are sent, and it is parsed once: a member taken by -> is a parse of
+ * the whole. Tools once each, with a space between two. PostgreSQL has no U+0000 in a text and
+ * refuses to take a member out of a document that has one anywhere, as a mail's subject may: it is
+ * replaced first, as pages do. */
+#define IS_SMALL \
+    "(octet_length(x.waiting_input::text) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) ")"
 #define PART                                                                                     \
     "(select n.* from " NEWEST "where :actor is null or (select o.actor from sluice.flow_doc o " \
     "where o.account_id = :account_id and o.flow_id = n.id) = :actor order by n.wake_at nulls "  \
@@ -28,19 +31,19 @@ static const struct pg_stmt flow_inbox = {
     .name = "flow_inbox",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, f.updated_at, "
            "f.wake_at, d.actor, " STORE_ACTOR_NAME
-           " as asker, r.title, r.domains, t.calls, t.tools from " PART
-           ", lateral (select x.actor, replace(x.waiting_input::text, '\\u0000', "
-           "'\\ufffd')::json as shown from sluice.flow_doc x where x.account_id = :account_id and "
-           "x.flow_id = f.id offset 0) d, lateral json_to_record(d.shown) r (title text, items "
-           "json, domains text), lateral (select count(*) as calls, string_agg(distinct i.tool, ' "
-           "') as tools "
-           "from json_to_recordset(r.items) i (tool text)) t order by f.wake_at nulls last, "
-           "f.id) c",
+           " as asker, d.document, r.title, r.domains, t.calls, "
+           "t.tools from " PART ", lateral (select x.actor, case when " IS_SMALL
+           " then x.waiting_input::text end as document, case when not " IS_SMALL
+           " then replace(x.waiting_input::text, '\\u0000', '\\ufffd')::json end as large from "
+           "sluice.flow_doc x where x.account_id = :account_id and x.flow_id = f.id offset 0) d, "
+           "lateral json_to_record(d.large) r (title text, items json, domains text), lateral "
+           "(select count(*) as calls, string_agg(distinct i.tool, ' ') as tools from "
+           "json_to_recordset(r.items) i (tool text)) t order by f.wake_at nulls last, f.id) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PART_OF(template_key, PG_TEXT), PART_OF(actor, PG_TEXT),
              PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
-             OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(title, PG_TEXT),
-             OF(domains, PG_TEXT), OF(calls, PG_I64), OF(tools, PG_TEXT)),
+             OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(document, PG_TEXT),
+             OF(title, PG_TEXT), OF(domains, PG_TEXT), OF(calls, PG_I64), OF(tools, PG_TEXT)),
 };
 
 #undef OF

@@ -11,13 +11,15 @@ enum { FLOW_INBOX_MAX = 100 };
 
 struct flow_inbox_row {
     struct uuid id;
-    slice template_key, title; /* title: what is to be decided */
-    int64_t updated_at;        /* since when it waits */
-    int64_t wake_at;           /* when it lapses; 0: never */
-    slice actor, asker;        /* who started it, and that key's name; SLICE_NONE: no key */
-    int64_t calls;             /* to be confirmed */
-    slice tools;               /* theirs, each once, with a space between two */
-    slice domains;             /* of whom they reach, a JSON array; SLICE_NONE: not known */
+    slice template_key;
+    int64_t updated_at; /* since when it waits */
+    int64_t wake_at;    /* when it lapses; 0: never */
+    slice actor, asker; /* who started it, and that key's name; SLICE_NONE: no key */
+    slice document; /* what is to be decided, JSON; SLICE_NONE: it is large, and of it there is: */
+    slice title;
+    int64_t calls; /* to be confirmed */
+    slice tools;   /* theirs, each once, with a space between two */
+    slice domains; /* of whom they reach, a JSON array; SLICE_NONE: not known */
 };
 
 /* Which of them, and which part of those. */
@@ -26,8 +28,7 @@ struct flow_inbox_part {
     int64_t skip, count_max;
 };
 
-/* Of the newest FLOW_INBOX_MAX, those that lapse soonest first: each that is in the part costs a
- * document that is parsed. Result in op's arena. */
+/* Of the newest FLOW_INBOX_MAX, those that lapse soonest first. Result in op's arena. */
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct flow_inbox_part *part);
 STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)

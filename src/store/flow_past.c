@@ -16,27 +16,35 @@ static const struct pg_words step_endings = {ending_words, ARRAY_LEN(ending_word
 /* So many steps of the index are read at most, as by the page of a list (store/page.c): the last of
  * them is returned even where its outcome is not the one that is wanted. Rows are limited before
  * anything is looked up for them, and in the order of the index, so that no more are read than are
- * wanted. What is looked up is NULL where retention has the flow removed already. */
-#define PAST_SQL(only)                                                                            \
-    "select :ord, c.* from @input lateral (select s.flow_id, g.template_version, "                \
-    "g.title, s.step_index, s.attempt, s.status, s.started_at, s.finished_at, s.error, d.actor, " \
-    "(select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = :account_id and "     \
-    "'key:' || k.id::text = d.actor), s.is_cut from (select r.*, r.n = :scan_max as is_cut "      \
-    "from (select y.*, row_number() over (order by y.started_at desc) as n from "                 \
-    "(select x.flow_id, x.step_index, x.attempt, x.status, x.started_at, x.finished_at, "         \
-    "x.error from sluice.flow_step x where x.account_id = :account_id and "                       \
-    "x.started_at >= :since and x.started_at < :before and x.flow_id < :flow_before" only         \
-    " order by x.started_at desc limit :scan_max) y) r where :status is null or "                 \
-    "r.status = :status or r.n = :scan_max order by r.started_at desc limit :count_max) s "       \
-    "left join lateral (select a.actor from sluice.flow_doc a where "                             \
-    "a.account_id = :account_id and a.flow_id = s.flow_id offset 0) d on true "                   \
-    "left join lateral (select f.template_version, f.title from sluice.flow f where "             \
-    "f.account_id = :account_id and f.id = s.flow_id offset 0) g on true "                        \
+ * wanted. What is looked up is NULL where retention has the flow removed already. No step is read
+ * where no template calls the app or the action: its body, which is canonical, has
+ * "tool":"APP_ACTION" of each call. Where there are more than 200 versions of templates, one is
+ * taken to do so. A tool that left the catalog is its own app and action. */
+#define MAY_CALL                                                                                   \
+    "((:app_id is null and :action_id is null) or (select count(*) > 200 or bool_or((:app_id is "  \
+    "null or strpos(v.body, '\"tool\":\"' || :app_id) > 0) and (:action_id is null or "            \
+    "strpos(v.body, '_' || :action_id || '\"') > 0 or strpos(v.body, '\"tool\":\"' || :action_id " \
+    "|| '\"') > 0)) from (select t.body::text as body from sluice.flow_template t limit 201) v))"
+#define PAST_SQL(only)                                                                             \
+    "select :ord, c.* from @input lateral (select s.flow_id, g.template_version, "                 \
+    "g.title, s.step_index, s.attempt, s.status, s.started_at, s.finished_at, s.error, d.actor, "  \
+    "(select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = :account_id and "      \
+    "'key:' || k.id::text = d.actor), s.is_cut from (select r.*, r.n = :scan_max as is_cut "       \
+    "from (select y.*, row_number() over (order by y.started_at desc) as n from "                  \
+    "(select x.flow_id, x.step_index, x.attempt, x.status, x.started_at, x.finished_at, "          \
+    "x.error from sluice.flow_step x where x.account_id = :account_id and "                        \
+    "x.started_at >= :since and x.started_at < :before and x.flow_id < :flow_before and " MAY_CALL \
+        only " order by x.started_at desc limit :scan_max) y) r where :status is null or "         \
+    "r.status = :status or r.n = :scan_max order by r.started_at desc limit :count_max) s "        \
+    "left join lateral (select a.actor from sluice.flow_doc a where "                              \
+    "a.account_id = :account_id and a.flow_id = s.flow_id offset 0) d on true "                    \
+    "left join lateral (select f.template_version, f.title from sluice.flow f where "              \
+    "f.account_id = :account_id and f.id = s.flow_id offset 0) g on true "                         \
     "order by s.n) c"
 static const struct pg_column past_params[] = {
     PG_ARG("account_id", PG_UUID),  PG_ARG("since", PG_TIME),  PG_ARG("before", PG_TIME),
     PG_ARG("flow_before", PG_UUID), PG_ARG("status", PG_TEXT), PG_ARG("scan_max", PG_I64),
-    PG_ARG("count_max", PG_I64)};
+    PG_ARG("count_max", PG_I64),    PG_ARG("app_id", PG_TEXT), PG_ARG("action_id", PG_TEXT)};
 static const struct pg_column past_columns[] = {
     OF(flow_id, PG_UUID),      OF(template_version, PG_UUID),
     OF(title, PG_TEXT),        OF(step_index, PG_I64),
@@ -69,5 +77,6 @@ void store_flow_past_list(struct pg_pool *pool, struct pg_query *query, struct o
                                 : outcome == FLOW_PAST_FAILED ? SLICE("failed")
                                                               : SLICE("completed")),
                         pg_i64(outcome == FLOW_PAST_ALL ? range->count_max : SCAN_MAX),
-                        pg_i64(range->count_max)));
+                        pg_i64(range->count_max), pg_text(range->app_id),
+                        pg_text(range->action_id)));
 }

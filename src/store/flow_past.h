@@ -23,10 +23,12 @@ struct flow_past {
 enum flow_past_outcome { FLOW_PAST_ALL, FLOW_PAST_FAILED, FLOW_PAST_COMPLETED };
 
 /* From since on, and before `before`; the youngest count_max (1 to 200), of those that completed
- * among the youngest 1,000. */
+ * among the youngest 1,000. app_id, action_id (SLICE_NONE: any): for a list of the calls of these:
+ * no steps where no template has such a call, else steps of all. */
 struct flow_past_range {
     int64_t since, before, count_max;
     enum flow_past_outcome outcome;
+    slice app_id, action_id; /* borrowed until the query has ended */
 };
 
 /* Youngest first. With as many as count_max, or a last one that is_cut, more may follow. */

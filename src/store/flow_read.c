@@ -27,7 +27,7 @@ enum { FRAME_NUMBERS_MAX = 8 };
     "(select string_agg(concat(s.step_index" AND SIZE(                           \
         "s.output") ", ';', s.output), '' "                                      \
                     "order by s.step_index, s.attempt) from sluice.flow_step s " \
-                    "where s.account_id = t.account_id and s.flow_id = t.id and s.error is null)"
+                    "where s.account_id = :account_id and s.flow_id = e.id and s.error is null)"
 
 #define ITEM_FRAMES                                                                           \
     "(select string_agg(concat(n.item" AND "n.attempt" AND "case n.fact when 'begun' then 0 " \
@@ -201,35 +201,41 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 
 /* Most recent first: by the primary key backwards, or by flow_status or flow_approval. These two
  * are partial with a condition that is always true, so that a search by key does not consider them;
- * a statement that wants one has to repeat that condition ("status <> ''", "template_key <> ''").
- * Documents are most of what a list costs, so a caller that needs only rows gets only rows. */
-#define LIST(columns, join, filter)                                                                \
-    "select :ord, t.*, " columns " from @input lateral (select " STORE_FLOW_ROW                    \
-    ", t.title from sluice.flow t where t.account_id = :account_id and t.id < :before "            \
-    "and t.id >= :since and (:template_key is null or t.template_key = :template_key) and " filter \
-    " order by t.id desc limit :count_max) t" join
-#define ITS(column)                                                                         \
-    ", lateral (select c." column                                                           \
-    " from sluice.flow_doc c where c.account_id = :account_id and c.flow_id = t.id offset " \
-    "0) d"
-#define LIST_WHOLE(filter)  LIST("d.input, null::text, " OUTPUT_FRAMES, ITS("input"), filter)
-#define LIST_ROWS(filter)   LIST("null::json, null::text, null::text", "", filter)
-#define LIST_INPUTS(filter) LIST("d.input, null::text, null::text", ITS("input"), filter)
-#define LIST_ASKED(filter) \
-    LIST("null::json, coalesce(" STORE_ACTOR_NAME ", d.actor), null::text", ITS("actor"), filter)
-#define ANY_STATUS   ":status is null"
-#define OF_STATUS    "t.status <> '' and t.status = :status"
-#define FOR_APPROVAL "t.template_key <> '' and t.waiting_for = 'approval' and t.status = :status"
+ * a statement that wants one has to repeat that condition ("status <> ''", "template_key <> ''"). A
+ * template is in no index: a page looks at 1000 flows at most and says where it stopped. Documents
+ * are most of what a list costs, so a caller that needs only rows gets only rows. */
+#define LIST(only, input, asker, outputs)                                                \
+    STORE_PAGE_OF_SQL(                                                                   \
+        "sluice.flow", "x.*", only,                                                      \
+        "e.id as place, " STORE_FLOW_ROW_OF("e") ", e.title, " input " as input, " asker \
+                                                 " as asker, " outputs " as outputs",    \
+        ":template_key is null or e.template_key = :template_key")
+#define OF_DOCUMENT(column)                                                           \
+    "(select " column " from sluice.flow_doc d where d.account_id = :account_id and " \
+    "d.flow_id = e.id)"
+#define NO_INPUT          "null::json"
+#define NO_TEXT           "null::text"
+#define LIST_WHOLE(only)  LIST(only, OF_DOCUMENT("d.input"), NO_TEXT, OUTPUT_FRAMES)
+#define LIST_ROWS(only)   LIST(only, NO_INPUT, NO_TEXT, NO_TEXT)
+#define LIST_INPUTS(only) LIST(only, OF_DOCUMENT("d.input"), NO_TEXT, NO_TEXT)
+#define LIST_ASKED(only) \
+    LIST(only, NO_INPUT, OF_DOCUMENT("coalesce(" STORE_ACTOR_NAME ", d.actor)"), NO_TEXT)
+#define ANY_STATUS ""
+#define OF_STATUS  " and x.status <> '' and x.status = :status"
+#define FOR_APPROVAL \
+    " and x.template_key <> '' and x.waiting_for = 'approval' and x.status = :status"
 
-static const struct pg_column list_params[] = {
-    PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID),   PG_ARG("template_key", PG_TEXT),
-    PG_ARG("status", PG_TEXT),     PG_ARG("count_max", PG_I64), PG_ARG("since", PG_UUID)};
+static const struct pg_column list_params[] = {STORE_PAGE_PARAMS, PG_ARG("template_key", PG_TEXT),
+                                               PG_ARG("status", PG_TEXT)};
 _Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
-static const struct pg_column list_columns[] = {
-    STORE_FLOW_ROW_COLUMNS, PG_OF("title", PG_TEXT, struct flow_listed, title),
-    PG_OF("input", PG_JSON, struct flow_listed, input),
-    PG_OF("asker", PG_TEXT, struct flow_listed, asker), PG_ARG("outputs", PG_TEXT)};
-enum { OUTPUTS_COLUMN = STORE_FLOW_COLUMNS + 3 };
+static const struct pg_column list_columns[] = {PG_ARG("place", PG_UUID),
+                                                STORE_FLOW_ROW_COLUMNS,
+                                                PG_OF("title", PG_TEXT, struct flow_listed, title),
+                                                PG_OF("input", PG_JSON, struct flow_listed, input),
+                                                PG_OF("asker", PG_TEXT, struct flow_listed, asker),
+                                                PG_ARG("outputs", PG_TEXT),
+                                                STORE_PAGE_COLUMNS};
+enum { OUTPUTS_COLUMN = 1 + STORE_FLOW_COLUMNS + 3 };
 
 #define LIST_STMT(stmt_name, text)                                                       \
     {                                                                                    \
@@ -247,14 +253,6 @@ static const struct pg_stmt flow_list_approval_asked =
     LIST_STMT("flow_list_approval_asked", LIST_ASKED(FOR_APPROVAL));
 static const struct pg_stmt flow_list_status_inputs =
     LIST_STMT("flow_list_status_inputs", LIST_INPUTS(OF_STATUS));
-
-/* "before" nothing: above every id. */
-static struct uuid before_of(const struct flow_filter *filter)
-{
-    static const struct uuid newest = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-                                        0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
-    return uuid_is_nil(filter->before) ? newest : filter->before;
-}
 
 static const struct pg_stmt *list_stmt(const struct flow_filter *filter)
 {
@@ -278,59 +276,23 @@ static const struct pg_stmt *list_stmt(const struct flow_filter *filter)
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter)
 {
+    struct store_page page = {.before = filter->before, .count_max = (size_t)filter->limit};
     ASSERT(filter->limit > 0 && filter->limit <= 100);
     slice status = filter->status < 0
                        ? SLICE_NONE
                        : slice_cstr(flow_status_name((enum flow_status)filter->status));
-    store_ask(pool, query, op, list_stmt(filter),
-              PG_VALUES(pg_uuid(filter->account_id), pg_uuid(before_of(filter)),
-                        pg_text(filter->template_key), pg_text(status), pg_i64(filter->limit),
-                        pg_uuid(filter->since)));
+    if (uuid_is_nil(page.before)) /* above every id */
+        memset(page.before.bytes, 0xff, sizeof(page.before.bytes));
+    store_ask_of(
+        pool, query, op, list_stmt(filter), &page,
+        PG_VALUES(pg_uuid(filter->account_id), pg_text(filter->template_key), pg_text(status)));
 }
 
-/* A template is in no index of flows: who searches for one's reads so many entries of the index of
- * all, or of a status, at most. */
-#define HORIZON(filter)                                                                       \
-    "select :ord, t.id from @input lateral (select t.id from sluice.flow t where "            \
-    "t.account_id = :account_id and t.id < :before and " filter " order by t.id desc offset " \
-    "999 limit 1) t"
-static const struct pg_column horizon_params[] = {
-    PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID), PG_ARG("status", PG_TEXT)};
-static const struct pg_stmt flow_horizon = {
-    .name = "flow_horizon",
-    .sql = HORIZON(ANY_STATUS),
-    PG_PARAMS(horizon_params),
-    PG_GIVES(PG_ARG("id", PG_UUID)),
-};
-static const struct pg_stmt flow_horizon_status = {
-    .name = "flow_horizon_status",
-    .sql = HORIZON(OF_STATUS),
-    PG_PARAMS(horizon_params),
-    PG_GIVES(PG_ARG("id", PG_UUID)),
-};
-
-void store_flow_horizon(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct flow_filter *filter)
-{
-    bool is_any = filter->status < 0;
-    slice status = is_any ? SLICE_NONE
-                          : slice_cstr(flow_status_name((enum flow_status)filter->status));
-    store_ask(pool, query, op, is_any ? &flow_horizon : &flow_horizon_status,
-              PG_VALUES(pg_uuid(filter->account_id), pg_uuid(before_of(filter)), pg_text(status)));
-}
-
-int store_flow_horizon_result(const struct pg_query *query, struct uuid *id)
-{
-    *id = (struct uuid){{0}};
-    if (query->status == OK && query->rows.count > 0)
-        *id = pg_get_uuid(&query->rows, 0, 0);
-    return query->status;
-}
-
-int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count)
+int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,
+                           struct uuid *next)
 {
     int status;
-    *list = store_list_result(query, sizeof(**list), count, &status);
+    *list = store_page_result(query, sizeof(**list), count, next, &status);
     for (size_t i = 0; status == OK && i < *count; i++)
         status = read_outputs(&query->wait.op->arena, pg_get_bytes(&query->rows, i, OUTPUTS_COLUMN),
                               &(*list)[i].outputs, &(*list)[i].output_count);
@@ -386,8 +348,6 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_list_status_asked,
     &flow_list_approval_asked,
     &flow_list_status_inputs,
-    &flow_horizon,
-    &flow_horizon_status,
     &flow_rev,
     &flow_title,
     &flow_stamp,

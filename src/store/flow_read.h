@@ -29,7 +29,6 @@ struct flow_filter {
     bool is_for_approval; /* with FLOW_WAITING and askers: what waits for a person */
     slice template_key;   /* SLICE_NONE: any */
     struct uuid before;   /* the last one of the page before; nil: from the newest */
-    struct uuid since;    /* the oldest that is looked at; nil: all are */
     int64_t limit;        /* 1 to 100 */
     bool is_rows_alone;   /* neither input nor outputs; */
     bool with_input;      /* or, with a status: the input; */
@@ -46,13 +45,10 @@ struct flow_listed {
     struct flow_step *outputs;
     size_t output_count;
 };
-int store_flow_list_result(const struct pg_query *query, struct flow_listed **list,
-                           size_t *count) MUST_CHECK;
-/* How far a list by a template looks: the 1,000th flow before `before`, of the filter's status if
- * it has one. nil: there are fewer. */
-void store_flow_horizon(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct flow_filter *filter);
-int store_flow_horizon_result(const struct pg_query *query, struct uuid *id) MUST_CHECK;
+/* next: the `before` of the next page (store.h); nil: there are no older ones. A page of a template
+ * looks at STORE_PAGE_ROWS flows, of its status if it has one, and may have none of them. */
+int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,
+                           struct uuid *next) MUST_CHECK;
 
 /* What one is called: one query a flow, batched as below. ERR_NOTFOUND. */
 struct flow_title {

@@ -120,12 +120,13 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
         PG_OF("before", PG_UUID, struct store_page, before),                          \
         PG_OF("count_max", PG_I64, struct store_page, count_max)
 #define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
-#define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "", columns, match)
-/* The same of those rows alone that a partial index has: " and x.status = 'failed'". */
-#define STORE_PAGE_OF_SQL(table, only, columns, match)                                            \
+#define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)
+/* The same of those rows alone that a partial index has: " and x.status = 'failed'"; `read` is what
+ * row e has of a row x: each that is read is copied, so a wide one is better named by columns. */
+#define STORE_PAGE_OF_SQL(table, read, only, columns, match)                                      \
     "select :ord, t.* from @input lateral (select p.* from (select " columns ", (" match ") "     \
     "as is_match, e.n = 1000 as is_cut from (select r.*, row_number() over (order by r.id desc) " \
-    "as n from (select x.* from " table " x where x.account_id = :account_id "                    \
+    "as n from (select " read " from " table " x where x.account_id = :account_id "               \
     "and x.id < :before and x.id >= :since" only " order by x.id desc limit 1000) r) e) p "       \
     "where p.is_match or p.is_cut order by p.id desc limit :count_max) t"
 /* As store_list_result, of those rows that match, and where the next page goes on (before that id):
@@ -141,11 +142,14 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
     " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
     "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
-/* A flow's whole row, as table alias t, in the order of store_flow_columns (store/flow.c). */
-#define STORE_FLOW_ROW                                                                   \
-    "t.account_id, t.id, t.template_key, t.template_version, t.trigger_type, t.status, " \
-    "t.rev, t.owner, t.step_index, t.attempt, t.is_begun, t.adoptions, t.waiting_for, "  \
-    "t.wake_at, t.deadline, t.created_at, t.updated_at, t.completed_at"
+/* A flow's whole row, as table alias t or another, in the order of store_flow_columns
+ * (store/flow.c). */
+#define STORE_FLOW_ROW STORE_FLOW_ROW_OF("t")
+#define STORE_FLOW_ROW_OF(t)                                                                      \
+    t ".account_id, " t ".id, " t ".template_key, " t ".template_version, " t ".trigger_type, " t \
+      ".status, " t ".rev, " t ".owner, " t ".step_index, " t ".attempt, " t ".is_begun, " t      \
+      ".adoptions, " t ".waiting_for, " t ".wake_at, " t ".deadline, " t ".created_at, " t        \
+      ".updated_at, " t ".completed_at"
 #define STORE_FLOW_OF(name, type, ...) PG_OF(#name, type, struct flow, name, __VA_ARGS__)
 #define STORE_FLOW_ROW_COLUMNS                                                                    \
     STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID),                               \

@@ -13,28 +13,74 @@ static slice template_name_of(const struct web_request *request, slice key)
     return tmpl ? tmpl->name : key;
 }
 
-/* The apps of the calls, the gravest of their effects, and whether one cannot be taken back. */
-static void write_apps(struct web_request *request, slice tools, struct json_writer *w)
+enum { TOOLS_MAX = 20 }; /* whose apps a row shows */
+
+/* What is to be decided. */
+struct decision {
+    slice title;
+    const struct json *domains; /* NULL: not known */
+    int64_t calls;
+    enum catalog_level gravest;                      /* of their effects */
+    bool is_final;                                   /* one cannot be taken back */
+    const struct catalog_action *actions[TOOLS_MAX]; /* each once */
+    size_t action_count;
+};
+
+/* A tool that left the catalog has no action. */
+static void add_tool(const struct web_request *request, struct decision *decision, slice tool)
 {
-    enum catalog_level gravest = LEVEL_READ;
-    bool is_final = false;
+    const struct catalog_action *action =
+        tool.len > 0 ? catalog_find_tool(*request->web->config.catalog, tool) : NULL;
+    if (!action)
+        return;
+    for (size_t i = 0; i < decision->action_count; i++)
+        if (decision->actions[i] == action)
+            return;
+    if (action->level > decision->gravest)
+        decision->gravest = action->level;
+    decision->is_final = decision->is_final || effect_is_final(action);
+    if (decision->action_count < TOOLS_MAX)
+        decision->actions[decision->action_count++] = action;
+}
+
+static const struct json *parse_text(struct web_request *request, slice text)
+{
+    return text.len > 0 ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
+}
+
+static struct decision decision_of(struct web_request *request, const struct flow_inbox_row *row)
+{
+    const struct json *document = parse_text(request, row->document),
+                      *items = JSON_GET(document, "items");
+    struct decision decision = {.calls = row->calls, .gravest = LEVEL_READ};
+    if (!document) {
+        decision.title = row->title;
+        decision.domains = parse_text(request, row->domains);
+        for (slice tools = row->tools; tools.len > 0;)
+            add_tool(request, &decision, slice_split(&tools, ' '));
+        return decision;
+    }
+    decision.title = json_get_str(document, SLICE("title"));
+    decision.domains = JSON_GET(document, "domains");
+    decision.calls = json_is(items, JSON_ARRAY) ? items->count : 0;
+    for (int64_t i = 0; i < decision.calls; i++)
+        add_tool(request, &decision, json_get_str(&items->as.items[i], SLICE("tool")));
+    return decision;
+}
+
+static void write_apps(const struct decision *decision, struct json_writer *w)
+{
     json_member_open(w, "apps", '[');
-    while (tools.len > 0) {
-        slice tool = slice_split(&tools, ' ');
-        const struct catalog_action *action =
-            catalog_find_tool(*request->web->config.catalog, tool);
-        if (!action)
-            continue;
-        gravest = action->level > gravest ? action->level : gravest;
-        is_final = is_final || effect_is_final(action);
+    for (size_t i = 0; i < decision->action_count; i++) {
+        const struct catalog_integration *app = decision->actions[i]->integration;
         json_open(w, '{');
-        json_member_str(w, "name", action->integration->name);
-        view_app_mark(w, action->integration->integration_id, action->integration->name);
+        json_member_str(w, "name", app->name);
+        view_app_mark(w, app->integration_id, app->name);
         json_close(w, '}');
     }
     json_close(w, ']');
-    json_member_str(w, "effect", slice_cstr(catalog_level_name(gravest)));
-    json_member_bool(w, "is_final", is_final);
+    json_member_str(w, "effect", slice_cstr(catalog_level_name(decision->gravest)));
+    json_member_bool(w, "is_final", decision->is_final);
 }
 
 /* What is left, in words, when that is less than a day; SLICE_NONE: more, or no end. */
@@ -49,18 +95,19 @@ static slice left_of(struct web_request *request, const struct flow_inbox_row *r
 void view_waiting(struct web_request *request, struct json_writer *w,
                   const struct flow_inbox_row *row)
 {
+    const struct decision decision = decision_of(request, row);
+    slice name = template_name_of(request, row->template_key);
     json_open(w, '{');
     view_id(w, "id", row->id);
-    json_member_str(w, "title",
-                    row->title.len > 0 ? row->title : template_name_of(request, row->template_key));
-    json_member_str(w, "template", template_name_of(request, row->template_key));
+    json_member_str(w, "title", decision.title.len > 0 ? decision.title : name);
+    json_member_str(w, "template", name);
     json_member_str(w, "asker", row->asker.len > 0 ? row->asker : row->actor);
     view_time(w, "since_at", row->updated_at);
     view_time(w, "until_at", row->wake_at);
     json_member_str(w, "left", left_of(request, row));
-    json_member_bool(w, "leaves", effect_any_leaves(request, row->domains));
-    json_member_i64(w, "calls", row->calls);
-    write_apps(request, row->tools, w);
+    json_member_bool(w, "leaves", effect_any_leaves(request, decision.domains));
+    json_member_i64(w, "calls", decision.calls);
+    write_apps(&decision, w);
     json_close(w, '}');
 }
 
@@ -227,6 +274,7 @@ enum op_result web_approvals(struct web_request *request)
                                           .count_max = ROWS_MAX + 1};
     store_flow_inbox(pool, &request->query, &request->op, account_id, &page->part);
     store_flow_askers(pool, &page->askers_query, &request->op, account_id, page->part.template_key);
-    store_audit_list(pool, &page->decisions, &request->op, account_id, &decided, SLICE("flow"));
+    store_audit_list(pool, &page->decisions, &request->op, account_id, &decided, SLICE("flow"),
+                     SLICE_NONE);
     return web_wait(request, name_deciders);
 }

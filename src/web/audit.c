@@ -1,7 +1,7 @@
 /*
  * The audit trail: who did what, when and from where, newest first, and the same as CSV. The
- * filters are in the address. The database filters by kind, this file by actor; a page ends after
- * SCANS_MAX scans, and "Older" continues there.
+ * filters are in the address, and the database's: a page ends after SCANS_MAX scans of 1,000 events
+ * each at most, and "Older" continues there.
  */
 #include "base/clock.h"
 #include "store/audit.h"
@@ -11,7 +11,8 @@
 enum {
     ROWS_MAX = 50,
     CSV_ROWS_MAX = 2000, /* a longer trail is downloaded in parts */
-    SCANS_MAX = 12,
+    SCANS_MAX = 2,
+    CSV_SCANS_MAX = 12,
     CONNECTIONS_MAX = 200, /* that are named; the others have their ids */
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
 };
@@ -89,14 +90,6 @@ static slice actor_name_of(struct web_request *request, slice actor)
         return SLICE("connect link");
     slice name = slice_eq_cstr(what, "key") ? key_name_of(request, id) : SLICE_NONE;
     return name.ptr ? name : actor;
-}
-
-/* `by` is an actor, or the begin of several: "link". */
-static bool is_wanted(const struct trail *trail, slice actor)
-{
-    slice by = trail->by;
-    return !by.ptr || slice_eq(actor, by) ||
-           (slice_starts_with(actor, by) && actor.len > by.len && actor.ptr[by.len] == ':');
 }
 
 /* ---- CSV (RFC 4180) ---- */
@@ -305,7 +298,7 @@ static enum op_result load_events(struct web_request *request)
 {
     struct trail *trail = request->state;
     store_audit_list(request->web->config.pool, &request->query, &request->op,
-                     request->session.account_id, &trail->page, trail->kind);
+                     request->session.account_id, &trail->page, trail->kind, trail->by);
     return web_wait(request, on_events);
 }
 
@@ -326,8 +319,6 @@ static enum op_result on_events(struct web_request *request)
         return web_reply_database(request, status);
     for (; i < count && trail->count < trail->count_max; i++) {
         trail->next = found[i].id;
-        if (!is_wanted(trail, found[i].actor))
-            continue;
         trail->count++;
         if (trail->is_csv)
             add_line(request, &found[i]);
@@ -337,7 +328,7 @@ static enum op_result on_events(struct web_request *request)
     if (i == count)
         trail->next = next;
     if (i < count || uuid_is_nil(next) || trail->count == trail->count_max ||
-        ++trail->scans == SCANS_MAX)
+        ++trail->scans == (trail->is_csv ? CSV_SCANS_MAX : SCANS_MAX))
         return reply_trail(request);
     trail->page.before = next;
     return load_events(request);
@@ -366,7 +357,7 @@ static enum op_result begin_trail(struct web_request *request, bool is_csv)
     trail->period = view_read_period(request, now_ms, &trail->page.since);
     trail->is_csv = is_csv;
     trail->count_max = is_csv ? CSV_ROWS_MAX : ROWS_MAX;
-    trail->page.count_max = is_csv || trail->by.ptr ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
+    trail->page.count_max = is_csv ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
     buf_init(&trail->csv, WEB_PAGE_BYTES_MAX);
     request->state = trail;
     request->on_end = on_end;

@@ -99,13 +99,10 @@ bool effect_leaves(const struct web *web, slice domain)
     return count > 0 && !recipient_is_home(domain, web->config.home_domains, count);
 }
 
-bool effect_any_leaves(struct web_request *request, slice domains)
+bool effect_any_leaves(const struct web_request *request, const struct json *domains)
 {
-    const struct json *list =
-        domains.len > 0 ? json_parse(&request->op.arena, domains, &json_limits_request, NULL)
-                        : NULL;
-    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count; i++)
-        if (effect_leaves(request->web, json_str(&list->as.items[i])))
+    for (uint32_t i = 0; json_is(domains, JSON_ARRAY) && i < domains->count; i++)
+        if (effect_leaves(request->web, json_str(&domains->as.items[i])))
             return true;
     return false;
 }

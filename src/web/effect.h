@@ -21,8 +21,8 @@ bool effect_is_final(const struct catalog_action *action);
 slice effect_fields(const struct catalog_action *action, struct arena *arena);
 /* Whether an address of that domain is outside; never without home-domains. */
 bool effect_leaves(const struct web *web, slice domain);
-/* The same of the domains that an approval has kept, a JSON array of texts; SLICE_NONE: none. */
-bool effect_any_leaves(struct web_request *request, slice domains);
+/* The same of the domains that an approval has kept, an array of texts; NULL: none. */
+bool effect_any_leaves(const struct web_request *request, const struct json *domains);
 
 /* Whom calls reach: each address once. */
 struct reach {

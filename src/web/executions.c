@@ -255,6 +255,14 @@ static struct uuid end_of_calls(const struct flow_calls *calls)
     return is_one ? position_of_call(last) : position_of_time(last->started_at + 1);
 }
 
+/* What is wanted may be few of many calls. */
+static bool is_wide(const struct runs *runs)
+{
+    const struct execution_filter *filter = &runs->filter;
+    return filter->integration_id.ptr || filter->action_id.ptr || filter->status.ptr ||
+           !uuid_is_nil(filter->api_key_id);
+}
+
 static int find_calls(struct web_request *request, struct found *found)
 {
     const struct runs *runs = request->state;
@@ -270,6 +278,7 @@ static int find_calls(struct web_request *request, struct found *found)
             put_found(found, &row);
     }
     struct uuid end = end_of_calls(calls);
+    found->is_long |= is_wide(runs) && !uuid_is_nil(end);
     if (uuid_cmp(end, found->end) > 0)
         found->end = end;
     return OK;
@@ -457,20 +466,20 @@ static enum op_result load_rows(struct web_request *request)
         store_api_key_list(pool, &runs->keys_query, &request->op, account_id);
     if (is_blocked(runs)) {
         store_audit_list(pool, &request->query, &request->op, account_id, &runs->page,
-                         SLICE("execution.blocked"));
+                         SLICE("execution.blocked"), SLICE_NONE);
         return web_wait(request, on_rows);
     }
     const struct execution_filter *filter = &runs->filter;
-    bool is_wide = filter->integration_id.ptr || filter->status.ptr ||
-                   !uuid_is_nil(filter->api_key_id);
     int64_t since = uuid_v7_wall_ms(runs->page.since) * 1000;
     const struct flow_past_range range = {
         .since = since > 0 ? since : 1,
         .before = time_of_position(runs->page.before, runs->now_ms),
-        .count_max = is_wide || runs->is_crowded ? CALLS_A_SCAN_MAX : CALLS_A_SCAN,
+        .count_max = is_wide(runs) || runs->is_crowded ? CALLS_A_SCAN_MAX : CALLS_A_SCAN,
         .outcome = !filter->status.ptr                        ? FLOW_PAST_ALL
                    : slice_eq_cstr(filter->status, states[1]) ? FLOW_PAST_FAILED
                                                               : FLOW_PAST_COMPLETED,
+        .app_id = filter->integration_id,
+        .action_id = filter->action_id,
     };
     store_execution_list(pool, &request->query, &request->op, account_id, &runs->page,
                          &runs->filter);
@@ -583,7 +592,9 @@ enum op_result web_executions(struct web_request *request)
     if (before.ptr && !uuid_parse(before, &runs->page.before))
         return web_reply_missing(request, "There is no page at this address.");
     read_filters(request, runs);
-    runs->page.count_max = is_blocked(runs) ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
+    /* Of blocked runs the database filters by kind alone. */
+    bool is_sieved = is_wide(runs) || runs->code.ptr;
+    runs->page.count_max = is_blocked(runs) && is_sieved ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
     request->state = runs;
     return load_rows(request);
 }

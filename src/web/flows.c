@@ -54,33 +54,14 @@ static void write_standing(struct json_writer *w, const char *key, int64_t count
     json_close(w, '}');
 }
 
-struct flows {
-    struct flow_filter filter;
-    struct pg_query counts; /* request->query: the horizon */
-    struct flow_page *page; /* NULL: out of memory when it was started */
-};
-
-/* Fewer rows than a page holds: there are no older ones, but for those that were not looked at. */
-static void write_older(struct json_writer *w, const struct flows *flows)
-{
-    const struct flow_page *page = flows->page;
-    if (page->count == FLOWS_A_PAGE)
-        view_id(w, "older", page->rows[page->count - 1].id);
-    else if (!uuid_is_nil(flows->filter.since))
-        view_id(w, "older", flows->filter.since);
-    else
-        json_member_str(w, "older", SLICE_NONE);
-}
-
 static enum op_result finish_flows_page(struct web_request *request)
 {
-    const struct flows *flows = request->state;
-    const struct flow_page *page = flows->page;
+    const struct flow_page *page = request->state;
     slice status = web_query(request, "status");
     struct flow_counts counts;
-    int read = page->status;
+    int read = page ? page->status : ERR_NOMEM;
     if (read == OK)
-        read = store_flow_counts_result(&flows->counts, &counts);
+        read = store_flow_counts_result(&request->query, &counts);
     if (read != OK)
         return web_reply_database(request, read);
     ASSERT(page->count <= FLOWS_A_PAGE);
@@ -101,32 +82,18 @@ static enum op_result finish_flows_page(struct web_request *request)
     view_templates(request, w);
     json_member_str(w, "template", web_query(request, "template"));
     json_member_str(w, "before", web_query(request, "before"));
-    write_older(w, flows);
+    /* Of a template that few flows have, a page looks at some, and "Older" goes on. */
+    if (uuid_is_nil(page->older))
+        json_member_str(w, "older", SLICE_NONE);
+    else
+        view_id(w, "older", page->older);
     return web_reply_view(request, 200, "flows");
-}
-
-static enum op_result load_flows(struct web_request *request)
-{
-    struct flows *flows = request->state;
-    flows->page = flow_page_start_rows(request->web->config.flow, &flows->filter, &request->op);
-    return flows->page ? web_wait(request, finish_flows_page)
-                       : web_reply_database(request, ERR_NOMEM);
-}
-
-static enum op_result on_horizon(struct web_request *request)
-{
-    struct flows *flows = request->state;
-    int status = store_flow_horizon_result(&request->query, &flows->filter.since);
-    return status == OK ? load_flows(request) : web_reply_database(request, status);
 }
 
 enum op_result web_flows(struct web_request *request)
 {
-    struct flows *flows = ARENA_NEW(&request->op.arena, struct flows);
-    if (!flows)
-        return web_reply_database(request, ERR_NOMEM);
     /* An unknown status filters nothing. */
-    flows->filter = (struct flow_filter){
+    struct flow_filter filter = {
         .account_id = request->session.account_id,
         .status = status_of(web_query(request, "status")),
         .is_for_approval = slice_eq_cstr(web_query(request, "status"), approval),
@@ -134,15 +101,11 @@ enum op_result web_flows(struct web_request *request)
         .limit = FLOWS_A_PAGE,
     };
     slice before = web_query(request, "before");
-    if (before.ptr && !uuid_parse(before, &flows->filter.before))
+    if (before.ptr && !uuid_parse(before, &filter.before))
         return web_reply_missing(request, "There is no page at this address.");
-    request->state = flows;
-    store_flow_counts(request->web->config.pool, &flows->counts, &request->op,
+    request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->op);
+    store_flow_counts(request->web->config.pool, &request->query, &request->op,
                       request->session.account_id,
                       uuid_v7_floor(clock_wall_us() / 1000 - COUNTED_MS));
-    if (!flows->filter.template_key.ptr)
-        return load_flows(request);
-    /* Of a template that few flows have, a page looks at some, and "Older" goes on. */
-    store_flow_horizon(request->web->config.pool, &request->query, &request->op, &flows->filter);
-    return web_wait(request, on_horizon);
+    return web_wait(request, finish_flows_page);
 }

@@ -259,6 +259,12 @@ static slice render_page(struct web_request *request, const char *file)
 
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file)
 {
+    /* The frame's query has not ended: step_finish comes back here when it has. */
+    if (request->brief.stmt && request->op.holds > 0) {
+        request->late_file = file;
+        request->late_status = status;
+        return OP_DONE;
+    }
     slice text = render_page(request, file);
     /* The plain error needs no buffer of this size. */
     if (!text.ptr) {

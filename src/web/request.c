@@ -432,7 +432,8 @@ enum op_result web_go_to(struct web_request *request, slice path)
     return result == OP_NEXT ? op_jump(&request->op, STEP_FRAME) : result;
 }
 
-/* What the frame has of the account. Before the page, which may answer without a wait. */
+/* What the frame has of the account, read while the page reads its own: web_reply_view waits for
+ * it where the page has nothing to wait for. */
 static enum op_result step_frame(struct op *op)
 {
     struct web_request *request = request_of(op);
@@ -444,7 +445,13 @@ static enum op_result step_frame(struct op *op)
         return OP_NEXT;
     store_account_brief(request->web->config.pool, &request->brief, op, session->account_id,
                         session->key_id);
-    return OP_WAIT;
+    return OP_NEXT;
+}
+
+/* A page that is done, but for what is still read of its frame. */
+static bool is_early(const struct web_request *request, enum op_result result)
+{
+    return result == OP_DONE && request->brief.stmt && request->op.holds > 0;
 }
 
 static enum op_result step_begin(struct op *op)
@@ -455,7 +462,8 @@ static enum op_result step_begin(struct op *op)
     ASSERT(!request->frame.is_answered);
     if (request->session.is_open)
         request->stamp = flow_watch_stamp(request->web->config.flow, request->session.account_id);
-    return request->page->begin(request);
+    enum op_result result = request->page->begin(request);
+    return is_early(request, result) ? OP_WAIT : result;
 }
 
 static enum op_result step_finish(struct op *op)
@@ -464,9 +472,12 @@ static enum op_result step_finish(struct op *op)
     /* begin has answered after a wait, or the client has disconnected. */
     if (request->frame.is_answered)
         return OP_DONE;
+    if (request->late_file)
+        return web_reply_view(request, request->late_status, request->late_file);
     ASSERT(request->then); /* a page waits by web_wait */
     enum op_result result = request->then(request);
-    return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
+    bool is_more = result == OP_WAIT || is_early(request, result);
+    return is_more ? op_wait_then(op, STEP_FINISH) : result;
 }
 
 /* ---- the op ---- */

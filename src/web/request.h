@@ -72,6 +72,8 @@ struct web_request {
     struct pg_query brief;   /* of the account, for the frame; no stmt: not asked */
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
+    const char *late_file; /* its page, which is rendered once the frame's data are there */
+    unsigned late_status;
     void *state;                                    /* the page's, in the op's arena */
     void (*on_end)(struct web_request *request);    /* NULL, or releases what the page holds */
     void (*on_cancel)(struct web_request *request); /* NULL, or cancels what it waits for */

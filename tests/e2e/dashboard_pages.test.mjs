@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
-import { copyFlow } from './support/waiting.mjs';
+import { copyFlow, lengthen } from './support/waiting.mjs';
 
 let dashboard, account;
 
@@ -172,8 +172,12 @@ test('a mail says whom it reaches, what leaves the company, and that it cannot b
   // what is no address is nobody's
   await visit.goto(`/flows/${ids.nasty}`);
   assert.ok((await tags(first)).includes('leaves your company'));
-  // the same where they are listed
-  for (const path of ['/', '/approvals']) {
+  // the same where they are listed, however long what is shown
+  for (const path of ['/', '/approvals', 'longer', '/', '/approvals']) {
+    if (path === 'longer') {
+      await lengthen(dashboard.stack, `account_id = '${own.id}'`);
+      continue;
+    }
     await visit.goto(path);
     const row = (id) => visit.page.locator(`#wait-${id}`);
     assert.deepEqual(await tags(row(ids.home)), ['2 × write', 'cannot be taken back']);

@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
+import { lengthen } from './support/waiting.mjs';
 
 const NASTY = [
   `"><img src=x onerror="globalThis.isHacked=1">`,
@@ -134,12 +135,15 @@ test('control characters and broken text are shown as replacement characters', a
   const page = dashboard.pages.findLast((one) => one.url.endsWith(tasks));
   assert.doesNotMatch(page.body.toString(), /[\x00-\x08\x0b-\x1f\x7f]/);
   await isTame(visit);
-  for (const path of ['/', '/approvals']) {
-    await visit.goto(path);
-    await visit.page.getByRole('heading', { name: path === '/' ? 'Overview' : 'Approvals', level: 1 }).waitFor();
-    await isTame(visit);
+  for (const isLong of [false, true]) {
+    if (isLong) await lengthen(dashboard.stack, `flow_id = '${tasks}'`);
+    for (const path of ['/', '/approvals']) {
+      await visit.goto(path);
+      await visit.page.getByRole('heading', { name: path === '/' ? 'Overview' : 'Approvals', level: 1 }).waitFor();
+      await isTame(visit);
+    }
+    await visit.page.locator(`[id="wait-${tasks}"]`).waitFor();
   }
-  await visit.page.locator(`[id="wait-${tasks}"]`).waitFor();
   await visit.end();
 });
 

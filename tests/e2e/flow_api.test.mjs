@@ -167,6 +167,28 @@ test('what a start may not be', async () => {
   assert.deepEqual(listed.json, { flows: [] });
 });
 
+test('a template that few flows have is searched in bounded steps, each of which says where it stopped', async () => {
+  const rare = await stack.account('rare');
+  const start = async (flowTemplate, input) => (await post('/api/flows/start', { flowTemplate, input }, { key: rare.key })).json.flowId;
+  const first = await start('api_gate', { id: 'INBOX' });
+  await reaches(first, 'waiting', { key: rare.key });
+  const many = await start('unread_mail_summary', { maxResults: 1 });
+  await reaches(many, 'completed', { key: rare.key });
+  await stack.cluster.sql(`insert into sluice.flow select copy.* from sluice.flow f, generate_series(1, 17000) n,
+    lateral json_populate_record(f, json_build_object('id', (lpad(to_hex((extract(epoch from f.created_at) * 1000)::bigint + n), 12, '0') || '70008000000000000000')::uuid)) copy where f.id = '${many}'`);
+  const list = async (query) => (await get(`/api/flows?template=api_gate${query}`, { key: rare.key })).json;
+  for (const query of ['', '&fields=summary']) {
+    const page = await list(query);
+    assert.deepEqual(page.flows, []);
+    const rest = await list(`${query}&cursor=${page.next_cursor}`);
+    assert.deepEqual([rest.flows.map(({ id }) => id), rest.next_cursor], [[first], undefined]);
+  }
+  assert.deepEqual(Object.keys(await list('&status=waiting')), ['flows']);
+  assert.equal((await list('&status=waiting')).flows.length, 1);
+  const all = (await get('/api/flows?limit=7&fields=summary', { key: rare.key })).json;
+  assert.deepEqual([all.flows.length, Object.keys(all)], [7, ['flows']]);
+});
+
 // Whoever changed a flow goes on from its answer, without a look in between.
 test('what changes a flow answers with its revision, as ETag and in the record', async () => {
   const seen = [];

@@ -27,3 +27,8 @@ export async function copyFlow({ cluster }, id, count, first) {
     lateral json_populate_record(${row}, json_build_object('${member}', ${fresh}${more})) copy where f0.id = '${id}' and ${row}.${member} = f0.id;`;
   await cluster.sql(insert('flow_doc', 'd', 'flow_id') + insert('flow_step', 's', 'flow_id', ", 'started_at', s.started_at - n * interval '1 ms', 'finished_at', s.finished_at - n * interval '1 ms'") + insert('flow', 'f', 'id'));
 }
+
+// What flows wait for a decision about, longer than what a list takes whole.
+export async function lengthen({ cluster }, where) {
+  await cluster.sql(`update sluice.flow_doc set waiting_input = (left(waiting_input::text, -1) || ',"pad":"' || repeat('x', 20000) || '"}')::json where waiting_input is not null and ${where}`);
+}

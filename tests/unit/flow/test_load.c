@@ -30,6 +30,7 @@ struct reader {
     bool has_ended, has_seen;
     slice text, name;
     size_t count, examined;
+    struct uuid older;
 };
 
 static struct reader reader;
@@ -57,6 +58,7 @@ static void keep_page(struct arena *arena)
     reader.text = arena_dup(arena, buf_slice(&page->text));
     reader.count = page->count;
     reader.examined = page->examined;
+    reader.older = page->older;
     if (page->rows && page->count > 0)
         reader.name = arena_dup(arena, page->rows[0].name);
 }
@@ -239,21 +241,76 @@ static void a_template_that_is_not_in_memory(void **state)
 
 /* ---- a page ---- */
 
+/* is_cut: a row that says how far a search was, and is none of its flows. */
+static void put_row(struct pg_query *query, const struct row_flow *row, bool is_cut)
+{
+    struct pg_value cells[32] = {pg_uuid(row->flow.id)};
+    size_t n = 1 + seam_flow_cells(&row->flow, cells + 1);
+    cells[n++] = pg_text(row->title);
+    cells[n++] = pg_json(row->input);
+    cells[n++] = pg_text(SLICE("a key's name"));
+    cells[n++] = pg_text(SLICE_NONE);
+    cells[n++] = pg_bool(!is_cut);
+    cells[n++] = pg_bool(is_cut);
+    seam_row(query, cells);
+}
+
 static void answer_list(struct machine *m, const char *name)
 {
     struct pg_query *query = machine_query(m, name);
-    for (size_t i = 0; i < m->store.flows.count; i++) {
-        struct pg_value cells[32];
-        const struct row_flow *row = &m->store.flows.items[i];
-        size_t n = seam_flow_cells(&row->flow, cells);
-        cells[n++] = pg_text(row->title);
-        cells[n++] = pg_json(row->input);
-        cells[n++] = pg_text(SLICE("a key's name"));
-        cells[n++] = pg_text(SLICE_NONE);
-        seam_row(query, cells);
-    }
+    for (size_t i = 0; i < m->store.flows.count; i++)
+        put_row(query, &m->store.flows.items[i], false);
     seam_query_done(query);
     finish(m);
+}
+
+/* The search of a template's flows: each statement looks at as many as it may. */
+static void a_search_that_goes_on(void **state)
+{
+    struct machine *m = *state;
+    (void)machine_start(m, "ask", "{\"confirm\":true}");
+    const struct row_flow *row = &m->store.flows.items[0];
+    for (int round = 0; round < 2; round++) {
+        reader.filter = (struct flow_filter){
+            .account_id = seam_account, .status = -1, .template_key = SLICE("ask"), .limit = 10};
+        begin(m);
+        struct pg_query *query = machine_query(m, "flow_list");
+        put_row(query, row, true);
+        seam_query_done(query);
+        seam_settle(m->node.loop);
+        assert_true(uuid_eq(machine_query(m, "flow_list")->params[2].as.uuid, row->flow.id));
+        if (round == 0) { /* the rest of all: the next statement finds one, and the end */
+            answer_list(m, "flow_list");
+            assert_int_equal(reader.count, 1);
+            assert_true(uuid_is_nil(reader.older));
+        }
+        for (int i = 1; i < 16 && round == 1; i++) {
+            assert_false(reader.is_done);
+            query = machine_query(m, "flow_list");
+            put_row(query, row, true);
+            seam_query_done(query);
+            seam_settle(m->node.loop);
+        }
+        finish(m);
+        assert_int_equal(reader.status, OK);
+        if (round == 1) { /* as many statements as a page may have */
+            assert_int_equal(reader.count, 0);
+            assert_true(slice_eq_cstr(reader.text, "[]"));
+            assert_true(uuid_eq(reader.older, row->flow.id));
+        }
+        let_go(m);
+    }
+    /* a page of rows is one statement */
+    reader.filter = (struct flow_filter){
+        .account_id = seam_account, .status = -1, .template_key = SLICE("ask"), .limit = 10};
+    reader.wants_rows = true;
+    begin(m);
+    struct pg_query *query = machine_query(m, "flow_list_asked");
+    put_row(query, row, true);
+    seam_query_done(query);
+    finish(m);
+    assert_true(uuid_eq(reader.older, row->flow.id) && reader.count == 0);
+    let_go(m);
 }
 
 static void records_and_rows(void **state)
@@ -284,13 +341,7 @@ static void a_page_with_a_template_that_is_not_in_memory(void **state)
     reader.filter = (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
     begin(m);
     struct pg_query *query = machine_query(m, "flow_list");
-    struct pg_value cells[32];
-    size_t n = seam_flow_cells(&machine_row(m, id)->flow, cells);
-    cells[n++] = pg_text(SLICE("Of its own"));
-    cells[n++] = pg_json(SLICE("{}"));
-    cells[n++] = pg_text(SLICE_NONE); /* who asked */
-    cells[n++] = pg_text(SLICE_NONE);
-    seam_row(query, cells);
+    put_row(query, machine_row(m, id), false);
     seam_query_done(query);
     struct pg_query *get = machine_query(m, "flow_template_get");
     const struct flow_template *tmpl = m->templates->items[0];
@@ -358,6 +409,7 @@ int main(void)
         ON_A_MACHINE(a_template_that_is_not_in_memory),
         ON_A_MACHINE(records_and_rows),
         ON_A_MACHINE(a_page_with_a_template_that_is_not_in_memory),
+        ON_A_MACHINE(a_search_that_goes_on),
         ON_A_MACHINE(a_page_that_cannot_be_loaded),
         ON_A_MACHINE(flows_that_need_a_connection),
         cmocka_unit_test(every_step_and_jump_was_taken),

@@ -27,6 +27,7 @@ static int64_t begin; /* of the first step, in whole seconds; step n of flow i b
 
 static struct flow_past_range range;
 static enum flow_past_outcome outcome;
+static slice app, action;
 
 static void start_list(struct pg_call *c)
 {
@@ -39,7 +40,9 @@ static size_t list_of(int64_t since_s, int64_t before_s, int64_t count_max, stru
     range = (struct flow_past_range){.since = begin + since_s * 1000000,
                                      .before = begin + before_s * 1000000,
                                      .count_max = count_max,
-                                     .outcome = outcome};
+                                     .outcome = outcome,
+                                     .app_id = app,
+                                     .action_id = action};
     assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
     assert_int_equal(store_flow_past_list_result(&call.query, list, &count), OK);
     return count;
@@ -100,6 +103,38 @@ static void test_of_one_outcome(void **state)
     assert_int_equal(list_of(0, 1000, 5, &list), 5);
     assert_true(list[4].is_cut && !list[3].is_cut);
     pg_call_end(&call);
+}
+
+static size_t steps_for(const char *app_id, const char *action_id)
+{
+    struct flow_past *list;
+    app = slice_cstr(app_id);
+    action = slice_cstr(action_id);
+    size_t count = list_of(0, 1000, 100, &list);
+    pg_call_end(&call);
+    app = action = SLICE_NONE;
+    return count;
+}
+
+/* Steps are read for the calls of an app or an action that a template has, of whatever version. */
+static void test_for_what_templates_call(void **state)
+{
+    (void)state;
+    assert_int_equal(steps_for("gmail", NULL), FLOWS * STEPS);
+    assert_int_equal(steps_for("gmail", "send_message"), FLOWS * STEPS);
+    assert_int_equal(steps_for(NULL, "send_message"), FLOWS * STEPS);
+    assert_int_equal(steps_for("gmail_send_message", "gmail_send_message"), FLOWS * STEPS);
+    assert_int_equal(steps_for("slack", NULL), 0);
+    assert_int_equal(steps_for("send_message", NULL), 0);
+    assert_int_equal(steps_for("gmail", "send"), 0);
+    assert_int_equal(steps_for(NULL, "message"), FLOWS * STEPS); /* it could be gmail_send's */
+    assert_int_equal(steps_for(NULL, "essage"), 0);
+    assert_int_equal(steps_for("%", NULL), 0);
+    /* too many to look at */
+    items_tell(conninfo, "insert into sluice.flow_template select gen_random_uuid(), 'k', '{}', "
+                         "now() from generate_series(1, 200)");
+    assert_int_equal(steps_for("slack", NULL), FLOWS * STEPS);
+    items_tell(conninfo, "delete from sluice.flow_template where key = 'k'");
 }
 
 /* A thousand are read, and none of them has completed: the last one is there to go on from. Those
@@ -225,6 +260,9 @@ static int set_up(void **state)
     }
     tell("insert into sluice.account select account, 'a', now() from k", 0);
     tell(KEY, 0);
+    items_tell(conninfo,
+               "insert into sluice.flow_template values (gen_random_uuid(), 'tasks', "
+               "'{\"steps\":[{\"key\":\"slack\",\"tool\":\"gmail_send_message\"}]}', now())");
     return 0;
 }
 
@@ -266,6 +304,7 @@ int main(void)
         IN_BOTH(test_who_asked_and_by_which_template),
         IN_BOTH(test_another_account_has_none),
         IN_BOTH(test_of_one_outcome),
+        IN_BOTH(test_for_what_templates_call),
         cmocka_unit_test_setup_teardown(test_a_long_search_ends, open_set, close_it),
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);

@@ -107,18 +107,19 @@ static void start_list(struct pg_call *c)
 static size_t walk_all(int status, const char *template_key, int64_t limit, bool alone)
 {
     struct flow_listed *list;
-    size_t count = 1, met = 0;
-    struct uuid last = {{0}};
-    while (count > 0) {
+    size_t count, met = 0;
+    struct uuid last = {{0}}, next = {{0}};
+    do {
         filter = (struct flow_filter){.account_id = account,
                                       .status = status,
                                       .template_key = slice_cstr(template_key),
-                                      .before = last,
+                                      .before = next,
                                       .limit = limit,
                                       .is_rows_alone = alone};
         assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
-        assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
+        assert_int_equal(store_flow_list_result(&call.query, &list, &count, &next), OK);
         assert_true(count <= (size_t)limit);
+        assert_true(uuid_is_nil(next) || uuid_eq(next, list[count - 1].flow.id));
         for (size_t i = 0; i < count; i++) {
             assert_true(uuid_is_nil(last) || uuid_cmp(list[i].flow.id, last) < 0);
             assert_true(status < 0 || (int)list[i].flow.status == status);
@@ -128,7 +129,7 @@ static size_t walk_all(int status, const char *template_key, int64_t limit, bool
         }
         met += count;
         pg_call_end(&call);
-    }
+    } while (!uuid_is_nil(next));
     return met;
 }
 
@@ -156,12 +157,14 @@ static void test_lists(void **state)
 static void test_what_a_listed_one_holds(void **state)
 {
     struct flow_listed *list;
+    struct uuid next;
     size_t count;
     (void)state;
     filter =
         (struct flow_filter){.account_id = account, .status = -1, .before = ids[1], .limit = 5};
     assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
-    assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
+    assert_int_equal(store_flow_list_result(&call.query, &list, &count, &next), OK);
+    assert_true(uuid_is_nil(next));
     assert_int_equal(count, 1);
     assert_true(uuid_eq(list[0].flow.id, ids[0]));
     assert_true(slice_eq_cstr(list[0].input, "{\"a\": 12345678901234567890, \"z\":\"\\u0000\"}"));
@@ -173,27 +176,13 @@ static void test_what_a_listed_one_holds(void **state)
     pg_call_end(&call);
 }
 
-static void start_horizon(struct pg_call *c)
-{
-    store_flow_horizon(c->bench->pool, &c->query, &c->op, &filter);
-}
-
-static struct uuid horizon_of(void)
-{
-    struct uuid id;
-    assert_int_equal(pg_call_run(&bench, &call, start_horizon, NULL), OK);
-    assert_int_equal(store_flow_horizon_result(&call.query, &id), OK);
-    pg_call_end(&call);
-    return id;
-}
-
-/* How many its list has. */
-static size_t listed(void)
+/* How many its list has, and where that goes on. */
+static size_t listed(struct uuid *next)
 {
     struct flow_listed *list;
     size_t count;
     assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
-    assert_int_equal(store_flow_list_result(&call.query, &list, &count), OK);
+    assert_int_equal(store_flow_list_result(&call.query, &list, &count, next), OK);
     pg_call_end(&call);
     return count;
 }
@@ -203,6 +192,7 @@ static void test_a_search_by_template_looks_at_a_thousand(void **state)
 {
     char sql[1024], owner[UUID_TEXT_LEN + 1];
     const struct uuid many = uuid_v7();
+    struct uuid next;
     (void)state;
     uuid_format(many, owner);
     (void)snprintf(sql, sizeof(sql),
@@ -220,17 +210,16 @@ static void test_a_search_by_template_looks_at_a_thousand(void **state)
                                       .template_key = SLICE("rare"),
                                       .limit = 25,
                                       .is_rows_alone = true};
-        filter.since = horizon_of();
-        assert_int_equal(filter.since.bytes[14], 0x05); /* the 501st: its digits */
-        assert_int_equal(filter.since.bytes[15], 0x01);
-        assert_int_equal(listed(), 0);
-        filter.before = filter.since;
-        filter.since = horizon_of();
-        assert_true(uuid_is_nil(filter.since));
-        assert_int_equal(listed(), 1);
+        assert_int_equal(listed(&next), 0);
+        assert_int_equal(next.bytes[14], 0x05); /* the 501st: its digits */
+        assert_int_equal(next.bytes[15], 0x01);
+        filter.before = next;
+        assert_int_equal(listed(&next), 1);
+        assert_true(uuid_is_nil(next));
     }
     filter.status = FLOW_FAILED;
-    assert_true(uuid_is_nil(horizon_of()));
+    assert_int_equal(listed(&next), 0);
+    assert_true(uuid_is_nil(next));
 }
 
 static void start_rev(struct pg_call *c)

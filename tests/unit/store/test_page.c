@@ -26,7 +26,7 @@ static struct uuid account, other;
 
 static struct store_page page;
 static struct execution_filter filter;
-static slice kind;
+static slice kind, actor;
 static int64_t midnight_ms;
 
 static const struct uuid nil, top = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -39,7 +39,7 @@ static void start_list(struct pg_call *c)
 
 static void start_audit_list(struct pg_call *c)
 {
-    store_audit_list(c->bench->pool, &c->query, &c->op, account, &page, kind);
+    store_audit_list(c->bench->pool, &c->query, &c->op, account, &page, kind, actor);
 }
 
 /* Walks on from before until the range is through; returns how many executions it met. */
@@ -121,21 +121,38 @@ static void test_what_a_row_holds(void **state)
     pg_call_end(&call);
 }
 
-static size_t events_of(slice wanted)
+static size_t events_by(slice wanted, slice wanted_actor)
 {
     struct audit_event *list;
     struct uuid next;
     size_t count;
     kind = wanted;
+    actor = wanted_actor;
     page = (struct store_page){nil, top, 100};
     assert_int_equal(pg_call_run(&bench, &call, start_audit_list, NULL), OK);
     assert_int_equal(store_audit_list_result(&call.query, &list, &count, &next), OK);
     for (size_t i = 0; i < count; i++)
-        assert_true(slice_eq(list[i].actor, SLICE("operator")) &&
+        assert_true(slice_eq(list[i].actor, SLICE("operator:ada")) &&
                     slice_eq(list[i].address, SLICE("192.0.2.1")) && list[i].details.len > 0 &&
                     !list[i].reason.ptr && slice_eq(list[i].request_id, SLICE("r")));
     pg_call_end(&call);
     return count;
+}
+
+static size_t events_of(slice wanted)
+{
+    return events_by(wanted, SLICE_NONE);
+}
+
+static void test_audit_by_actor(void **state)
+{
+    (void)state;
+    assert_int_equal(events_by(SLICE_NONE, SLICE("operator:ada")), 4);
+    assert_int_equal(events_by(SLICE("key"), SLICE("operator")), 2);
+    assert_int_equal(events_by(SLICE_NONE, SLICE("operator:")), 0);
+    assert_int_equal(events_by(SLICE_NONE, SLICE("operator:ad")), 0);
+    assert_int_equal(events_by(SLICE_NONE, SLICE("oper")), 0);
+    assert_int_equal(events_by(SLICE_NONE, SLICE("%")), 0);
 }
 
 static void test_audit_by_kind(void **state)
@@ -220,8 +237,9 @@ static void test_partitions_are_pruned(void **state)
                                      "array[null]::uuid[], array[null]::text[]",
                                      PG_MODE_SET),
                      1);
-    assert_int_equal(partitions_read("audit_list", "'key'", PG_MODE_PIPE), 1);
-    assert_int_equal(partitions_read("audit_list", "array[null]::text[]", PG_MODE_SET), 1);
+    assert_int_equal(partitions_read("audit_list", "'key', 'system'", PG_MODE_PIPE), 1);
+    assert_int_equal(
+        partitions_read("audit_list", "array[null]::text[], array[null]::text[]", PG_MODE_SET), 1);
 }
 
 /* ---- ---- */
@@ -251,7 +269,7 @@ static void fill_audit(struct uuid id)
     uuid_format(id, text);
     snprintf(sql, sizeof(sql),
              "insert into sluice.audit_event select '%s', (lpad(to_hex(%lld + n), 12, '0') || "
-             "'70008000000000000000')::uuid, k, null, 'operator', 'r', '{}', "
+             "'70008000000000000000')::uuid, k, null, 'operator:ada', 'r', '{}', "
              "'192.0.2.1' from unnest(array['key.created', 'key.revoked', 'keychain.opened', "
              "'execution.blocked']) with ordinality t (k, n)",
              text, (long long)midnight_ms);
@@ -307,11 +325,9 @@ static int close_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(test_all_in_order),
-        IN_BOTH(test_filters),
-        IN_BOTH(test_what_a_row_holds),
-        IN_BOTH(test_audit_by_kind),
-        cmocka_unit_test(test_partitions_are_pruned),
+        IN_BOTH(test_all_in_order),     IN_BOTH(test_filters),
+        IN_BOTH(test_what_a_row_holds), IN_BOTH(test_audit_by_kind),
+        IN_BOTH(test_audit_by_actor),   cmocka_unit_test(test_partitions_are_pruned),
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);
     metric_deinit();

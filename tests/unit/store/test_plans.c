@@ -311,6 +311,10 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         if (!is_scan || has(line, "Subquery Scan") || has(line, "Function Scan") ||
             has(line, "CTE Scan"))
             continue;
+        /* Templates are no tenant's; a statement looks at 201 of them at most. */
+        if (has(line, " on flow_template ") &&
+            strstr(stmt->sql, "sluice.flow_template t limit 201"))
+            continue;
         bool is_flow = has(line, " on flow ");
         if (stmt->no_account && !has(line, "idempotency_key") && !has(line, "api_key") && !is_flow)
             continue;
@@ -330,11 +334,11 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         if (strcmp(stmt->name, "flow_past_list") == 0 && has(line, " on flow_step_") &&
             !has(line, "started_at"))
             fail_plan(stmt, rows, "a walk over the account's steps");
-        if (has(line, "flow_status") && !strstr(stmt->sql, "t.status <> ''"))
+        if (has(line, "flow_status") && !strstr(stmt->sql, ".status <> ''"))
             fail_plan(stmt, rows, "a walk over the account's flows");
-        if (has(line, "flow_pkey") && strstr(stmt->sql, "t.status <> ''"))
+        if (has(line, "flow_pkey") && strstr(stmt->sql, ".status <> ''"))
             fail_plan(stmt, rows, "a walk over flows of other statuses");
-        if (strstr(stmt->sql, "t.template_key <> ''") && is_flow && !has(line, "flow_approval"))
+        if (strstr(stmt->sql, "x.template_key <> ''") && is_flow && !has(line, "flow_approval"))
             fail_plan(stmt, rows, "a walk over flows that wait for no person");
         bool by_hash = stmt->no_account && has(line, "api_key_hash");
         if (!by_hash && !has(next, "account_id") && !has(line, " on node"))
