@@ -163,13 +163,34 @@ static int cmp_queries(const void *left, const void *right)
     return (a->queued_ns > b->queued_ns) - (a->queued_ns < b->queued_ns);
 }
 
+/* Some reads of a turn that are all of different statements, as a page asks for them, are shared
+ * out among the readers that have nothing to do: what each takes the database is not added up.
+ * Reads of one statement are not, since together they cost less. */
+static size_t part_of_reads(const struct pg_pool *pool, const struct pg_queue *queue)
+{
+    const struct pg_slot *slots[PG_SHARED_OUT_MAX];
+    size_t readers = 0, count = 0;
+    if (queue != &pool->reads || queue->count < PG_SHARED_OUT_MIN ||
+        queue->count > PG_SHARED_OUT_MAX)
+        return queue->count;
+    LIST_EACH(&queue->queries, const struct pg_query, query, link) {
+        for (size_t i = 0; i < count; i++)
+            if (slots[i] == query->slot)
+                return queue->count;
+        slots[count++] = query->slot;
+    }
+    for (size_t i = pool->writer_count; i < pool->lane_count; i++)
+        readers += pool->lanes[i]->link.is_up && pool->lanes[i]->flight_count == 0;
+    return readers > 0 ? (count + readers - 1) / readers : count;
+}
+
 struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue)
 {
     ASSERT(queue->count > 0);
     struct collection c = {.pool = lane->pool, .batch = mem_zalloc(sizeof(struct pg_batch))};
     if (c.batch) {
-        c.rows_max = queue->count < lane->pool->batch_rows_max ? queue->count
-                                                               : lane->pool->batch_rows_max;
+        size_t count = part_of_reads(lane->pool, queue);
+        c.rows_max = count < lane->pool->batch_rows_max ? count : lane->pool->batch_rows_max;
         arena_init(&c.batch->arena, BATCH_ARENA_MAX);
         list_init(&c.batch->link);
         c.batch->failed_at = SIZE_MAX;

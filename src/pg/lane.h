@@ -29,6 +29,8 @@ enum {
     PG_ROWS_BUSY = 65536,    /* bits for rows being changed, by hash; a power of two */
     PG_HOLD_MS = 5,          /* a batch in flight for longer holds back no other lane's */
     PG_KINDS_MAX = 64,       /* statements in a batch */
+    PG_SHARED_OUT_MIN = 3,   /* reads of a turn among idle readers (pg/collect.c) */
+    PG_SHARED_OUT_MAX = 8,
 };
 
 enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED, QUERY_SPREAD };

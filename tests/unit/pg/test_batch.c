@@ -290,6 +290,61 @@ static void test_a_turn_is_a_commit(void **state)
     pg_bench_close(&bench);
 }
 
+/* ---- reads of one turn among readers ---- */
+
+#define BACKEND(number)                                                                           \
+    {                                                                                             \
+        .name = "backend_" #number,                                                               \
+        .sql = "select :ord, c.pid from @input lateral (select pg_backend_pid()::bigint "         \
+               "as pid where :account_id is not null) c",                                         \
+        .params = shared_params, .param_count = 1, .columns = backend_columns, .column_count = 1, \
+    }
+static const struct pg_column backend_columns[] = {PG_ARG("pid", PG_I64)};
+static const struct pg_stmt backend_stmts[] = {BACKEND(0), BACKEND(1), BACKEND(2),
+                                               BACKEND(3), BACKEND(4), BACKEND(5),
+                                               BACKEND(6), BACKEND(7), BACKEND(8)};
+
+/* The statement of that id. */
+static void start_backend(struct pg_call *call)
+{
+    struct todo *t = todo_of(call);
+    call->query.params[0] = pg_uuid(t->account);
+    submit(call, &backend_stmts[t->id]);
+}
+
+/* How many of so many reads the first one's connection had. */
+static size_t on_first(struct pg_bench *bench, size_t count, bool are_different)
+{
+    size_t same = 0;
+    for (size_t i = 0; i < count; i++)
+        todo[i] = (struct todo){items_account(1), are_different ? (int64_t)i : 0, 0};
+    start_all(bench, count, start_backend);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        same += pg_get_i64(&calls[i].query.rows, 0, 0) == pg_get_i64(&calls[0].query.rows, 0, 0);
+    }
+    pg_calls_end(calls, count);
+    return same;
+}
+
+static void test_different_reads_are_shared_out_among_idle_readers(void **state)
+{
+    (void)state;
+    for (enum pg_mode mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++) {
+        struct pg_bench bench;
+        struct pg_pool_config config = config_of(mode);
+        double before = metric_now("sluice_pg_connects_total");
+        pg_bench_open(&bench, &config, true);
+        WAIT_UNTIL(bench.loop, metric_now("sluice_pg_connects_total") - before >= 4);
+        assert_int_equal(on_first(&bench, 2, true), 2);
+        assert_int_equal(on_first(&bench, 3, true), 2);
+        assert_int_equal(on_first(&bench, 8, true), 4);
+        assert_int_equal(on_first(&bench, 9, true), 9);
+        assert_int_equal(on_first(&bench, 6, false), 6);
+        pg_bench_close(&bench);
+    }
+}
+
 static void test_one_row_keeps_its_order(void **state)
 {
     struct pg_bench bench;
@@ -580,6 +635,7 @@ int main(void)
         cmocka_unit_test(test_sizes_in_both_modes),
         cmocka_unit_test(test_the_same_is_asked_once),
         cmocka_unit_test(test_a_turn_is_a_commit),
+        cmocka_unit_test(test_different_reads_are_shared_out_among_idle_readers),
         cmocka_unit_test(test_one_row_keeps_its_order),
         cmocka_unit_test(test_accounts_take_turns),
         cmocka_unit_test(test_what_goes_alone_holds_up_no_other_account),
