@@ -57,7 +57,7 @@ static void put_stats(struct json_writer *w, const struct stats *stats,
     json_member_i64(w, "step_s", stats->reading.range.step_s);
     for (size_t kind = 0; kind < ARRAY_LEN(names); kind++) {
         json_member_open(w, names[kind], '[');
-        for (; at < count && list[at].kind == (int64_t)kind; at++)
+        for (; at < count && list[at].kind == kind; at++)
             put_sum(w, &list[at]);
         json_close(w, ']');
     }
@@ -65,10 +65,12 @@ static void put_stats(struct json_writer *w, const struct stats *stats,
 
 static enum op_result reply_stats(struct api_request *request)
 {
-    struct tally_sum *list;
+    struct tally_sum *list, before;
     size_t count;
     struct stats *stats = request->state;
-    int status = tally_kept_result(&stats->reading, &list, &count);
+    if (tally_kept_goes_on(&stats->reading))
+        return api_wait(request, reply_stats);
+    int status = tally_kept_result(&stats->reading, &list, &count, &before);
     if (status != OK)
         return api_reply_database(request, status);
     put_stats(api_reply_open(request, REPLY_BYTES_MAX), stats, list, count);

@@ -29,7 +29,10 @@ struct tally {
     struct line line;
     int64_t calls, ms_sum;
     int64_t buckets[TALLY_BUCKETS];
+    uint8_t last_len; /* 0: it succeeded */
+    char last[TALLY_LAST_MAX];
 };
+_Static_assert(TALLY_LAST_MAX <= UINT8_MAX, "last_len");
 
 struct tallies_flush {
     struct op op;
@@ -57,6 +60,18 @@ static struct tally *tally_get(struct tallies *tallies, slice key)
     if (tally)
         list_push_back(&tallies->order, &tally->line.ring);
     return tally;
+}
+
+static slice last_of(const struct tally *tally)
+{
+    return slice_of(tally->last, tally->last_len);
+}
+
+static void set_last(struct tally *tally, slice last)
+{
+    if (last.len > 0)
+        memcpy(tally->last, last.ptr, last.len);
+    tally->last_len = (uint8_t)last.len;
 }
 
 /* ---- writing ---- */
@@ -95,6 +110,7 @@ static void add_row(struct tallies_flush *flush, struct tally_sent *sent)
         .calls = tally->calls,
         .ms_sum = tally->ms_sum,
         .buckets = key.outcome == TALLY_BLOCKED ? SLICE("{}") : buckets_text(tally, sent->buckets),
+        .last = tally->last_len > 0 ? last_of(tally) : SLICE_NONE,
     };
     row.integration_id = take_text(&at, key.integration_len);
     row.action_id = take_text(&at, key.action_len);
@@ -124,6 +140,8 @@ static void put_back(struct tallies *tallies, const struct tally *sent)
     tally->ms_sum += sent->ms_sum;
     for (size_t i = 0; i < TALLY_BUCKETS; i++)
         tally->buckets[i] += sent->buckets[i];
+    if (slice_cmp(last_of(sent), last_of(tally)) > 0)
+        set_last(tally, last_of(sent));
 }
 
 static enum op_result step_sent(struct op *op)
@@ -213,13 +231,14 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
 {
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
     slice code = exec_outcome_error_code(outcome);
+    int64_t now = clock_wall_us();
     struct line text = {0};
     struct tally_key key;
     if (!exec_reason_status(outcome->reason) || outcome->is_replayed || outcome->is_dry_run)
         return;
     memset(&key, 0, sizeof(key)); /* its padding is compared */
     key.account_id = account_id;
-    key.slot = clock_wall_us() / (TALLY_SLOT_S * 1000000LL) * (TALLY_SLOT_S * 1000000LL);
+    key.slot = now / (TALLY_SLOT_S * 1000000LL) * (TALLY_SLOT_S * 1000000LL);
     key.outcome = is_blocked                          ? TALLY_BLOCKED
                   : outcome->reason == EXEC_SUCCEEDED ? TALLY_SUCCEEDED
                                                       : TALLY_FAILED;
@@ -242,6 +261,10 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
     tally->calls++;
     tally->ms_sum += ms;
     tally->buckets[tally_bucket_of(ms)]++;
+    if (key.outcome != TALLY_SUCCEEDED) {
+        char room[TALLY_LAST_MAX];
+        set_last(tally, tally_last_write(room, now, outcome->message));
+    }
     if (!tallies->flush && !timer_is_armed(&tallies->timer))
         timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
 }

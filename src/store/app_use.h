@@ -4,7 +4,7 @@
 #ifndef STORE_APP_USE_H
 #define STORE_APP_USE_H
 
-#include "store/tally.h"
+#include "store/tally_sums.h"
 
 enum { APP_USE_NEWEST = 200 };
 

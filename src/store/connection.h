@@ -72,6 +72,10 @@ struct connection_page {
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
+/* Of the first CONNECTION_ENDED_SCAN by integration those that ended, then others. */
+enum { CONNECTION_ENDED_SCAN = 1000 };
+void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            struct uuid account_id, size_t count_max);
 /* A list in op's arena; none is an empty list, not an error. */
 STORE_LIST_RESULT(store_connection_list_result, connection)
 

@@ -54,6 +54,19 @@ static const struct pg_stmt connection_page_of_app = {
     PG_COLUMNS(connection_columns),
 };
 
+/* The status is in no index: rows are read, and their number is bounded. */
+#define SCAN_LIMIT 1000
+_Static_assert(SCAN_LIMIT == CONNECTION_ENDED_SCAN, "as callers know it");
+static const struct pg_stmt connection_ended = {
+    .name = "connection_ended",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT " from (select x.* "
+           "from sluice.connection x where x.account_id = :account_id order by x.integration_id, "
+           "x.id limit " STORE_TEXT_OF(SCAN_LIMIT) ") t order by t.status <> 'reauth_required', "
+                                                   "t.integration_id, t.id limit :count_max) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(connection_columns),
+};
+
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_app, name, __VA_ARGS__)
 
 /* Reads all of an account's connections, by connection_integration, which also gives the order that
@@ -81,9 +94,13 @@ static const struct pg_stmt connection_count = {
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
-const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,      &connection_page,
-                                                       &connection_page_of_app, &connection_apps,
-                                                       &connection_count,       NULL};
+const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,
+                                                       &connection_page,
+                                                       &connection_page_of_app,
+                                                       &connection_ended,
+                                                       &connection_apps,
+                                                       &connection_count,
+                                                       NULL};
 
 /* ---- to choose from ---- */
 
@@ -101,6 +118,13 @@ void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct 
         PG_VALUES(pg_uuid(account_id),
                   pg_text_or_empty(is_of_app ? page->integration_id : page->after_integration_id),
                   pg_i64(page->after_id), pg_i64((int64_t)page->count_max)));
+}
+
+void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            struct uuid account_id, size_t count_max)
+{
+    store_ask(pool, query, op, &connection_ended,
+              PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));
 }
 
 /* Room for LIST_PAGE_MAX more behind the first count of *list. Doubled, so that copies stay linear;

@@ -23,64 +23,76 @@ static const struct pg_words outcomes = {outcome_words, ARRAY_LEN(outcome_words)
     " on conflict (account_id, slot, integration_id, action_id, outcome, error_code) do " \
     "update set calls = t.calls + excluded.calls, ms_sum = t.ms_sum + excluded.ms_sum, "  \
     "buckets = array(select b.old + b.new from unnest(t.buckets, excluded.buckets) with " \
-    "ordinality b (old, new, n) order by b.n)"
+    "ordinality b (old, new, n) order by b.n), last = greatest(t.last, excluded.last)"
 static const struct pg_stmt tally_add = {
     .name = "tally_add",
     .sql = "insert into sluice.tally as t (account_id, slot, integration_id, action_id, outcome, "
-           "error_code, is_hour, calls, ms_sum, buckets) @row :account_id, :slot, "
+           "error_code, is_hour, calls, ms_sum, buckets, last) @row :account_id, :slot, "
            ":integration_id, :action_id, :outcome, :error_code, false, :calls, :ms_sum, "
-           "(:buckets)::integer[] @end" ADD_UP,
+           "(:buckets)::integer[], :last @end" ADD_UP,
     PG_TAKES(ROW_OF(account_id, PG_UUID), ROW_OF(slot, PG_TIME), NAME_OF(integration_id),
              NAME_OF(action_id), PG_WORD("outcome", struct tally_row, outcome, &outcomes),
              NAME_OF(error_code), ROW_OF(calls, PG_I64), ROW_OF(ms_sum, PG_I64),
-             ROW_OF(buckets, PG_TEXT)),
+             ROW_OF(buckets, PG_TEXT), ROW_OF(last, PG_TEXT)),
     .key_count = 6,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE_ONCE,
 };
 
-#define SUMS_MAX 2000
-_Static_assert(SUMS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
+#define PART_OF(name, type) PG_OF(#name, type, struct tally_part, name)
+#define PART_WORD           PG_WORD("outcome", struct tally_part, outcome, &outcomes)
+
+/* As they are: of few rows that costs less than to begin adding up, which takes PostgreSQL more
+ * than a millisecond. By the primary key. */
+#define ROWS_LIMIT 1001
+_Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are more");
+static const struct pg_stmt tally_rows = {
+    .name = "tally_rows",
+    .sql = "select :ord, r.* from @input lateral (select t.slot, t.integration_id, t.action_id, "
+           "t.outcome, t.error_code, t.calls, t.ms_sum, t.buckets::text, t.last from sluice.tally "
+           "t where t.account_id = :account_id and t.slot >= :from_at order by t.slot "
+           "limit " STORE_TEXT_OF(ROWS_LIMIT) ") r",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("from_at", PG_TIME)),
+    PG_GIVES(PART_OF(at, PG_TIME), PART_OF(integration_id, PG_TEXT), PART_OF(action_id, PG_TEXT),
+             PART_WORD, PART_OF(error_code, PG_TEXT), PART_OF(calls, PG_I64),
+             PART_OF(ms_sum, PG_I64), PART_OF(buckets, PG_TEXT), PART_OF(last, PG_TEXT)),
+};
+
+#define PARTS_MAX 2000
+_Static_assert(PARTS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
 /* clang-format off */
 #define EACH_BUCKET(X) \
     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define BUCKET(n)     ", sum(t.buckets[" #n "]) as b" #n
-#define BUCKET_SUM(n) ", coalesce(sum(a.b" #n "), 0)::bigint"
-#define CALLS_OF(outcome) \
-    "coalesce(sum(a.calls) filter (where a.outcome = '" outcome "'), 0)::bigint, "
-/* Rows are first added up by step, which leaves few for the four kinds of sums. */
+#define BUCKET_SUM(n) ", sum(a.b" #n ")"
+/* Rows are first added up by step, which leaves few for the sums by time and by action. */
 #define STEPS                                                                                    \
-    "(select date_bin(make_interval(secs => :step_s), t.slot, :since) as at, t.slot >= "         \
-    ":open_at as is_open, t.integration_id, t.action_id, t.outcome, t.error_code, sum(t.calls) " \
-    "as calls, sum(t.ms_sum) as ms_sum, count(*) as rows" EACH_BUCKET(BUCKET)                    \
+    "(select date_bin(make_interval(secs => :step_s), t.slot, 'epoch') as at, t.slot >= "        \
+    ":open_at as is_open, t.slot < :since as is_before, t.integration_id, t.action_id, "         \
+    "t.outcome, t.error_code, sum(t.calls) as calls, sum(t.ms_sum) as ms_sum, count(*) as "      \
+    "rows, max(t.last) as last" EACH_BUCKET(BUCKET)                                              \
     " from sluice.tally t where t.account_id = :account_id and t.slot >= :from_at "              \
-    "group by 1, 2, 3, 4, 5, 6) a "
-#define SUMS                                                                                     \
-    "(select case when grouping(a.at) = 0 then 0 when grouping(a.action_id) = 1 then 1 "         \
-    "when grouping(a.error_code) = 0 then 2 else 3 end::bigint, a.is_open, a.at, "               \
-    "a.integration_id, a.action_id, a.error_code, " CALLS_OF("succeeded") CALLS_OF("failed")     \
-    CALLS_OF("blocked") "sum(a.ms_sum)::bigint, sum(a.rows)::bigint" EACH_BUCKET(BUCKET_SUM)     \
-    " from " STEPS                                                                               \
-    "group by a.is_open, grouping sets ((a.at), (a.integration_id), (a.integration_id, "         \
-    "a.action_id), (a.integration_id, a.action_id, a.error_code)) "                              \
-    "having grouping(a.error_code) = 1 or a.error_code <> '' "                                   \
-    "order by 1, a.at, sum(a.calls) desc limit " STORE_TEXT_OF(SUMS_MAX) ") "
+    "group by 1, 2, 3, 4, 5, 6, 7) a "
+#define STEP_CALLS \
+    "(extract(epoch from a.at - :since)::bigint / :step_s)::text || ':' || a.calls::text"
+#define PARTS                                                                                    \
+    "(select a.at, a.is_open, a.integration_id, a.action_id, a.outcome, a.error_code, "          \
+    "sum(a.calls)::bigint, sum(a.ms_sum)::bigint, sum(a.rows)::bigint, "                         \
+    "array_remove(array[null" EACH_BUCKET(BUCKET_SUM) "], null)::text, max(a.last), "                       \
+    "case when grouping(a.at) = 1 then string_agg(" STEP_CALLS ", ' ') end from " STEPS          \
+    "group by a.is_open, a.is_before, a.outcome, grouping sets ((a.at), (a.integration_id, "     \
+    "a.action_id, a.error_code)) having not a.is_before or grouping(a.at) = 0 "                  \
+    "order by grouping(a.at), sum(a.calls) desc limit " STORE_TEXT_OF(PARTS_MAX) ") "
 /* clang-format on */
-#define SUM_OF(name, type) PG_OF(#name, type, struct tally_sum, name)
-#define SUM_BUCKET(n)      PG_OF("b" #n, PG_I64, struct tally_sum, buckets[(n)-1]),
-static const struct pg_column sum_columns[] = {
-    SUM_OF(kind, PG_I64),       SUM_OF(is_open, PG_BOOL),
-    SUM_OF(at, PG_TIME),        SUM_OF(integration_id, PG_TEXT),
-    SUM_OF(action_id, PG_TEXT), SUM_OF(error_code, PG_TEXT),
-    SUM_OF(succeeded, PG_I64),  SUM_OF(failed, PG_I64),
-    SUM_OF(blocked, PG_I64),    SUM_OF(ms_sum, PG_I64),
-    SUM_OF(rows, PG_I64),       EACH_BUCKET(SUM_BUCKET)};
 static const struct pg_stmt tally_read = {
     .name = "tally_read",
-    .sql = "select :ord, r.* from @input lateral " SUMS "r",
+    .sql = "select :ord, r.* from @input lateral " PARTS "r",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_TIME), PG_ARG("step_s", PG_I64),
              PG_ARG("from_at", PG_TIME), PG_ARG("open_at", PG_TIME)),
-    PG_COLUMNS(sum_columns),
+    PG_GIVES(PART_OF(at, PG_TIME), PART_OF(is_open, PG_BOOL), PART_OF(integration_id, PG_TEXT),
+             PART_OF(action_id, PG_TEXT), PART_WORD, PART_OF(error_code, PG_TEXT),
+             PART_OF(calls, PG_I64), PART_OF(ms_sum, PG_I64), PART_OF(rows, PG_I64),
+             PART_OF(buckets, PG_TEXT), PART_OF(last, PG_TEXT), PART_OF(steps, PG_TEXT)),
 };
 
 #define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
@@ -128,7 +140,7 @@ static const struct pg_stmt tally_due = {
 #define FOLDS                                                                                   \
     "select g.account_id, " BEGIN("g") ", g.integration_id, g.action_id, g.outcome, "           \
     "g.error_code, true, sum(g.calls), sum(g.ms_sum), array_remove("                            \
-    "array[null" EACH_BUCKET(FOLDED) "], null) from gone g where g.slot >= now() - "            \
+    "array[null" EACH_BUCKET(FOLDED) "], null), max(g.last) from gone g where g.slot >= now() - "            \
     "interval '30 days' group by 1, 2, 3, 4, 5, 6"
 #define IS_DUE "(not t.is_hour or " BEGIN("t") " <> t.slot or t.slot < now() - interval '30 days')"
 /* clang-format on */
@@ -136,15 +148,15 @@ static const struct pg_stmt tally_fold = {
     .name = "tally_fold",
     .sql = "with gone as (delete from sluice.tally t @delete(sluice.tally) and " IS_DUE
            " returning t.*) insert into sluice.tally as t (account_id, slot, integration_id, "
-           "action_id, outcome, error_code, is_hour, calls, ms_sum, buckets) " FOLDS ADD_UP,
+           "action_id, outcome, error_code, is_hour, calls, ms_sum, buckets, last) " FOLDS ADD_UP,
     PG_PARAMS(old_columns),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
 };
 
-const struct pg_stmt *const tally_stmts[] = {&tally_add, &tally_read, &tally_due, &tally_fold,
-                                             NULL};
+const struct pg_stmt *const tally_stmts[] = {&tally_add, &tally_rows, &tally_read,
+                                             &tally_due, &tally_fold, NULL};
 
 size_t tally_bucket_of(int64_t ms)
 {
@@ -176,20 +188,63 @@ int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent)
 
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range)
 {
+    /* before_s: how long a time rows cover that are twice as old as the range. */
     static const struct {
         uint64_t hours;
-        int64_t step_s;
-    } ranges[] = {{1, 300}, {24, 3600}, {168, 6 * 3600}, {720, 24 * 3600}};
+        int64_t step_s, before_s;
+    } ranges[] = {
+        {1, 300, 300}, {24, 3600, 6 * 3600}, {168, 6 * 3600, 24 * 3600}, {720, 24 * 3600, 0}};
     for (size_t i = 0; i < ARRAY_LEN(ranges); i++) {
-        int64_t step_s = ranges[i].step_s, steps = (int64_t)hours * 3600 / step_s;
+        int64_t step_s = ranges[i].step_s, before_s = ranges[i].before_s,
+                steps = (int64_t)hours * 3600 / step_s;
         if (ranges[i].hours != hours)
             continue;
         /* The last step is the one that now is in. */
-        *range =
-            (struct tally_range){(now / 1000000 / step_s + 1 - steps) * step_s * 1000000, step_s};
+        int64_t since_s = (now / 1000000 / step_s + 1 - steps) * step_s;
+        *range = (struct tally_range){since_s * 1000000, step_s, (size_t)steps, 0, before_s};
+        if (before_s > 0)
+            range->before_at = (since_s - steps * step_s) / before_s * before_s * 1000000;
         return true;
     }
     return false;
+}
+
+/* ---- the newest failure ---- */
+
+enum { LAST_DIGITS = 16 };
+
+slice tally_last_write(char room[TALLY_LAST_MAX], int64_t at, slice message)
+{
+    char digits[SLICE_U64_MAX];
+    slice number = slice_of_u64(at > 0 ? (uint64_t)at : 0, digits);
+    size_t len = number.len < LAST_DIGITS ? LAST_DIGITS - number.len : 0;
+    memset(room, '0', len);
+    memcpy(room + len, number.ptr, number.len);
+    len += number.len;
+    room[len++] = ' ';
+    while (message.len > 0) {
+        uint32_t c = 0;
+        size_t size = slice_utf8_first(message);
+        bool is_safe = size > 0 && slice_code_point(message, &c) == size &&
+                       !code_point_is_unsafe(c);
+        if (len + (is_safe ? size : 1) > TALLY_LAST_MAX)
+            break;
+        if (is_safe)
+            memcpy(room + len, message.ptr, size);
+        else
+            room[len] = ' ';
+        len += is_safe ? size : 1;
+        message = slice_from(message, size > 0 ? size : 1);
+    }
+    return slice_of(room, len);
+}
+
+slice tally_last_read(slice last, int64_t *at)
+{
+    slice number = slice_split(&last, ' ');
+    if (!slice_to_i64(number, at))
+        *at = 0;
+    return last.ptr ? last : SLICE("");
 }
 
 void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -199,11 +254,17 @@ void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op
     store_ask_of(pool, query, op, &tally_add, row, PG_NO_VALUES);
 }
 
+void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, int64_t from_at)
+{
+    store_ask(pool, query, op, &tally_rows, PG_VALUES(pg_uuid(account_id), pg_time(from_at)));
+}
+
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct tally_range *range, int64_t from_at,
                       int64_t open_at)
 {
-    ASSERT(range->step_s > 0 && range->step_s % TALLY_SLOT_S == 0 && from_at >= range->since);
+    ASSERT(range->step_s > 0 && range->step_s % TALLY_SLOT_S == 0);
     store_ask(pool, query, op, &tally_read,
               PG_VALUES(pg_uuid(account_id), pg_time(range->since), pg_i64(range->step_s),
                         pg_time(from_at), pg_time(open_at)));

@@ -14,6 +14,9 @@ enum {
     TALLY_BUCKETS = 16,
     TALLY_OLD_MAX = 500,   /* of a store_tally_due */
     TALLY_SUMS_MAX = 1000, /* of an account's sums */
+    TALLY_ROWS_MAX = 1000, /* that are read as they are */
+    TALLY_STEPS_MAX = 30,  /* of a range */
+    TALLY_LAST_MAX = 180,  /* bytes of a tally_row's last */
 };
 
 enum tally_outcome { TALLY_SUCCEEDED, TALLY_FAILED, TALLY_BLOCKED };
@@ -26,6 +29,7 @@ struct tally_row {
     slice error_code; /* empty: succeeded */
     int64_t calls, ms_sum;
     slice buckets; /* an array of integers, as PostgreSQL writes it; "{}" where it was blocked */
+    slice last;    /* the newest failure (tally_last_write); SLICE_NONE: there is none */
 };
 
 /* Which bucket a call of that duration counts in. */
@@ -34,40 +38,52 @@ size_t tally_bucket_of(int64_t ms);
  * within its bucket; -1: there are no calls. */
 int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent);
 
+/* When something failed and what was said of it, as rows keep it: of two the greater one is newer.
+ * On one line, without what a message may have that is no text, cut where the room ends. */
+slice tally_last_write(char room[TALLY_LAST_MAX], int64_t at, slice message);
+/* What was said, of what tally_last_write made, and when; "" and 0 of SLICE_NONE. */
+slice tally_last_read(slice last, int64_t *at);
+
 /* Adds to a row, or inserts it. Not replayable: of ERR_CLOSED nothing is known, and what is sent
  * again may count twice. store_done_result. */
 void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct tally_row *row);
 
-/* Sums over rows since a time, in this order; those of one kind by calls, most first, TALLY_BY_TIME
- * by time. */
-enum tally_kind {
-    TALLY_BY_TIME,   /* `at` */
-    TALLY_BY_APP,    /* integration_id */
-    TALLY_BY_ERROR,  /* integration_id, action_id, error_code: those that did not succeed */
-    TALLY_BY_ACTION, /* integration_id, action_id */
-};
-struct tally_sum {
-    int64_t kind; /* enum tally_kind */
-    bool is_open; /* of the rows from open_at on; those before have sums of their own */
-    int64_t at;   /* the begin of a step */
-    slice integration_id, action_id, error_code;
-    int64_t succeeded, failed, blocked, ms_sum;
-    int64_t rows;                   /* that were added up */
-    int64_t buckets[TALLY_BUCKETS]; /* of those that were tried */
-};
-/* What a chart of the last hour, day, week or 30 days asks for: since when, in which steps. false:
- * `hours` is none of 1, 24, 168 and 720. */
+/* What a chart of the last hour, day, week or 30 days asks for: since when, in which steps, of
+ * which the last is not over. Those before it are of as long a time, and begin at before_at or
+ * within before_s from there, as longer rows do; 0: none are kept. false: `hours` is none of 1, 24,
+ * 168 and 720. */
 struct tally_range {
     int64_t since, step_s;
+    size_t steps;
+    int64_t before_at, before_s;
 };
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range);
-/* The sums of an account's rows from from_at on (not before the range's begin; both of a
- * TALLY_SLOT_S), at most twice TALLY_SUMS_MAX. A step without calls has no row. */
+
+/* What is read of rows: one of them, or what some have in common. */
+struct tally_part {
+    int64_t at;                                  /* of a slot or step; 0: several, as steps say */
+    slice integration_id, action_id, error_code; /* SLICE_NONE where `at` alone is common */
+    enum tally_outcome outcome;
+    int64_t calls, ms_sum;
+    slice buckets; /* as of a tally_row */
+    slice last;    /* the greatest */
+    /* not of single rows */
+    bool is_open; /* from open_at on */
+    int64_t rows; /* how many */
+    slice steps;  /* calls of the range's steps, "0:12 3:7"; a step may be there twice */
+};
+/* An account's rows from from_at on by time; more than TALLY_ROWS_MAX: not all of them. */
+void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, int64_t from_at);
+STORE_LIST_RESULT(store_tally_rows_result, tally_part)
+/* The same rows added up, those from open_at on by themselves: by step and outcome, then, without
+ * those before the range, by action, outcome and error, most calls first; at most twice
+ * TALLY_SUMS_MAX. */
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct tally_range *range, int64_t from_at,
                       int64_t open_at);
-STORE_LIST_RESULT(store_tally_read_result, tally_sum)
+STORE_LIST_RESULT(store_tally_read_result, tally_part)
 
 /* A scan for rows of a shorter time than their age asks for, and for those that are over thirty
  * days old: over all accounts, at most TALLY_OLD_MAX times of an account, the oldest first. */

@@ -5,8 +5,6 @@
  */
 #include "store/tally_kept.h"
 
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -64,20 +62,22 @@ static struct kept_sums *oldest_sums(struct tally_kept *kept)
 
 /* ---- copies ---- */
 
-enum { TEXTS = 3 };
+enum { TEXTS = 4 };
 
 static void texts_of(struct tally_sum *sum, slice *texts[TEXTS])
 {
     texts[0] = &sum->integration_id;
     texts[1] = &sum->action_id;
     texts[2] = &sum->error_code;
+    texts[3] = &sum->last;
 }
 
 static size_t copy_bytes(const struct tally_sum *list, size_t count)
 {
     size_t bytes = count * sizeof(*list);
     for (size_t i = 0; i < count; i++)
-        bytes += list[i].integration_id.len + list[i].action_id.len + list[i].error_code.len;
+        bytes += list[i].integration_id.len + list[i].action_id.len + list[i].error_code.len +
+                 list[i].last.len;
     return bytes;
 }
 
@@ -100,79 +100,14 @@ static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t
     }
 }
 
-/* ---- adding up ---- */
-
-static int compare_keys(const void *a, const void *b)
-{
-    const struct tally_sum *one = a, *other = b;
-    if (one->kind != other->kind)
-        return one->kind < other->kind ? -1 : 1;
-    if (one->at != other->at)
-        return one->at < other->at ? -1 : 1;
-    int order = slice_cmp(one->integration_id, other->integration_id);
-    if (order == 0)
-        order = slice_cmp(one->action_id, other->action_id);
-    return order ? order : slice_cmp(one->error_code, other->error_code);
-}
-
-static int64_t calls_of(const struct tally_sum *sum)
-{
-    return sum->succeeded + sum->failed + sum->blocked;
-}
-
-/* As a list of sums is ordered; by key where the calls are the same, so that it is so each time. */
-static int compare_sums(const void *a, const void *b)
-{
-    const struct tally_sum *one = a, *other = b;
-    if (one->kind == other->kind && one->at == other->at && calls_of(one) != calls_of(other))
-        return calls_of(one) > calls_of(other) ? -1 : 1;
-    return compare_keys(a, b);
-}
-
-static void add_sum(struct tally_sum *to, const struct tally_sum *sum)
-{
-    to->succeeded += sum->succeeded;
-    to->failed += sum->failed;
-    to->blocked += sum->blocked;
-    to->ms_sum += sum->ms_sum;
-    to->rows += sum->rows;
-    for (size_t i = 0; i < TALLY_BUCKETS; i++)
-        to->buckets[i] += sum->buckets[i];
-}
-
-/* Sums of one key become one, in the order of keys. Returns how many are left. */
-static size_t add_up(struct tally_sum *list, size_t count)
-{
-    size_t left = 0;
-    if (count == 0)
-        return 0;
-    qsort(list, count, sizeof(*list), compare_keys);
-    for (size_t i = 1; i < count; i++) {
-        if (compare_keys(&list[left], &list[i]) == 0)
-            add_sum(&list[left], &list[i]);
-        else
-            list[++left] = list[i];
-    }
-    return left + 1;
-}
-
-static size_t append_part(struct tally_sum *to, const struct tally_sum *list, size_t count,
-                          bool is_open)
-{
-    size_t added = 0;
-    for (size_t i = 0; i < count; i++)
-        if (list[i].is_open == is_open)
-            to[added++] = list[i];
-    return added;
-}
-
 /* ---- reading ---- */
 
 /* A copy, as another's reading may replace what is kept meanwhile. Without memory all is read. */
 static void take_kept(struct tally_reading *reading, struct op *op)
 {
     const struct kept_sums *item = find_sums(reading->kept, reading);
-    reading->from_at = reading->range.since;
+    reading->from_at = reading->range.before_at > 0 ? reading->range.before_at
+                                                    : reading->range.since;
     reading->read_ns = clock_mono_ns();
     reading->closed = NULL;
     reading->closed_count = 0;
@@ -193,10 +128,23 @@ void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally
 {
     int64_t open_at = (now - TALLY_KEPT_MARGIN_S * 1000000LL) / SLOT_US * SLOT_US;
     reading->kept = kept;
+    reading->pool = pool;
+    reading->now = now;
+    reading->is_added_up = false;
     reading->open_at = open_at > reading->range.since ? open_at : reading->range.since;
     take_kept(reading, op);
-    store_tally_read(pool, &reading->query, op, reading->account_id, &reading->range,
-                     reading->from_at, reading->open_at);
+    store_tally_rows(pool, &reading->query, op, reading->account_id, reading->from_at);
+}
+
+bool tally_kept_goes_on(struct tally_reading *reading)
+{
+    const struct pg_query *query = &reading->query;
+    if (reading->is_added_up || query->status != OK || query->rows.count <= TALLY_ROWS_MAX)
+        return false;
+    reading->is_added_up = true;
+    store_tally_read(reading->pool, &reading->query, query->wait.op, reading->account_id,
+                     &reading->range, reading->from_at, reading->open_at);
+    return true;
 }
 
 /* Without memory nothing is kept, and not of an account with very many actions. */
@@ -230,26 +178,55 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                                bytes};
 }
 
-int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, size_t *count)
+/* The sums of what was found of one part of the time; NULL: out of memory. */
+static struct tally_sum *sums_of_part(struct tally_reading *reading, struct arena *arena,
+                                      const struct tally_part *found, size_t found_count,
+                                      bool is_open, size_t room, size_t *count)
+{
+    const struct tally_part **parts =
+        ARENA_ARRAY(arena, const struct tally_part *, found_count + 1);
+    size_t part_count = 0;
+    for (size_t i = 0; parts && i < found_count; i++) {
+        bool is_of_open = reading->is_added_up ? found[i].is_open : found[i].at >= reading->open_at;
+        if (is_of_open == is_open)
+            parts[part_count++] = &found[i];
+    }
+    return parts ? tally_sums_of(arena, &reading->range, parts, part_count, room, count) : NULL;
+}
+
+int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
+                      struct tally_sum *before)
 {
     struct arena *arena = &reading->query.wait.op->arena;
-    struct tally_sum *found;
-    size_t found_count, closed = reading->closed_count;
-    int status = store_tally_read_result(&reading->query, &found, &found_count);
+    struct tally_part *found;
+    struct tally_sum *closed = reading->closed, *open;
+    size_t found_count, closed_count = reading->closed_count, fresh_count, open_count;
+    int status = reading->is_added_up
+                     ? store_tally_read_result(&reading->query, &found, &found_count)
+                     : store_tally_rows_result(&reading->query, &found, &found_count);
     if (status != OK)
         return status;
-    *list = ARENA_ARRAY(arena, struct tally_sum, closed + found_count + 1);
-    if (!*list)
-        return ERR_NOMEM;
-    if (closed > 0)
-        memcpy(*list, reading->closed, closed * sizeof(**list));
     /* Most find nothing that is over since the one before. */
     if (reading->open_at > reading->from_at) {
-        closed = add_up(*list, closed + append_part(*list + closed, found, found_count, false));
-        keep(reading, *list, closed);
+        closed =
+            sums_of_part(reading, arena, found, found_count, false, closed_count, &fresh_count);
+        if (!closed)
+            return ERR_NOMEM;
+        if (closed_count > 0)
+            memcpy(closed, reading->closed, closed_count * sizeof(*closed));
+        closed_count = tally_sums_join(closed, closed_count + fresh_count);
+        keep(reading, closed, closed_count);
     }
-    *count = add_up(*list, closed + append_part(*list + closed, found, found_count, true));
-    qsort(*list, *count, sizeof(**list), compare_sums);
+    open = sums_of_part(reading, arena, found, found_count, true, closed_count, &open_count);
+    if (!open)
+        return ERR_NOMEM;
+    if (closed_count > 0)
+        memcpy(open, closed, closed_count * sizeof(*open));
+    *count = tally_sums_join(open, closed_count + open_count);
+    tally_sums_sort(open, *count);
+    size_t before_count = tally_sums_before(open, *count, &reading->range, reading->now, before);
+    *list = open + before_count;
+    *count -= before_count;
     if (*count > TALLY_SUMS_MAX)
         *count = TALLY_SUMS_MAX;
     return OK;

@@ -9,7 +9,7 @@
 #ifndef STORE_TALLY_KEPT_H
 #define STORE_TALLY_KEPT_H
 
-#include "store/tally.h"
+#include "store/tally_sums.h"
 
 enum {
     TALLY_KEPT_MAX = 32,
@@ -29,19 +29,24 @@ struct tally_reading {
     struct uuid account_id;
     struct tally_range range;
     struct tally_kept *kept;
+    struct pg_pool *pool;
     struct pg_query query;
     struct tally_sum *closed; /* of what was kept; in the op's arena, as its texts */
     size_t closed_count;
-    int64_t from_at, open_at;
+    int64_t from_at, open_at, now;
+    bool is_added_up; /* by the database: there are more rows than are read */
     uint64_t read_ns; /* when the whole range was read */
 };
 
 /* Starts the query, which holds the op. now: the wall clock. */
 void tally_kept_read(struct tally_kept *kept, struct pg_pool *pool, struct tally_reading *reading,
                      struct op *op, int64_t now);
-/* All sums of the range, as a store_tally_read gives them but of one part, at most TALLY_SUMS_MAX;
- * in the op's arena. ERR_NOMEM, or the query's status. */
-int tally_kept_result(struct tally_reading *reading, struct tally_sum **list,
-                      size_t *count) MUST_CHECK;
+/* Once the op is awake. true: there is much, another query holds the op; ask again then. */
+bool tally_kept_goes_on(struct tally_reading *reading) MUST_CHECK;
+/* All sums of the range, sorted, at most TALLY_SUMS_MAX; in the op's arena. *before: calls of as
+ * long a time before it, up to as much before now; an estimate where rows cover longer times.
+ * ERR_NOMEM, or the query's status. */
+int tally_kept_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
+                      struct tally_sum *before) MUST_CHECK;
 
 #endif

@@ -10,7 +10,7 @@
 
 enum {
     ROWS_MAX = 8,
-    CONNECTIONS_MAX = 24,
+    CONNECTIONS_MAX = 16,
     DAY_MS = 24 * 60 * 60 * 1000,
 };
 
@@ -62,6 +62,23 @@ static void write_begun(struct json_writer *w, const struct overview *overview)
     json_close(w, '}');
 }
 
+/* Those that ended stand first. */
+static void write_ended(struct web_request *request, struct json_writer *w,
+                        const struct overview *overview)
+{
+    const struct connection *list = overview->connections;
+    size_t count = 0;
+    json_member_open(w, "ended", '[');
+    for (; count < overview->connection_count && count < CONNECTIONS_MAX &&
+           list[count].status == CONNECTION_REAUTH_REQUIRED;
+         count++)
+        view_connection(request, w, &list[count]);
+    json_close(w, ']');
+    json_member_bool(w, "is_cut",
+                     count < overview->connection_count &&
+                         list[count].status == CONNECTION_REAUTH_REQUIRED);
+}
+
 static void write_overview(struct web_request *request, const struct overview *overview,
                            struct json_writer *w)
 {
@@ -73,16 +90,16 @@ static void write_overview(struct web_request *request, const struct overview *o
     write_counts(w, &overview->counts);
     write_begun(w, overview);
     overview_stats_write(request, w, &overview->stats);
-    json_member_open(w, "connections", '[');
-    for (size_t i = 0; i < overview->connection_count && i < CONNECTIONS_MAX; i++)
-        view_connection(request, w, &overview->connections[i]);
-    json_close(w, ']');
-    json_member_bool(w, "is_cut", overview->connection_count > CONNECTIONS_MAX);
+    overview_apps_write(request, w, &overview->stats, overview->connections,
+                        overview->connection_count);
+    write_ended(request, w, overview);
 }
 
 static enum op_result finish_overview(struct web_request *request)
 {
     struct overview *it = request->state;
+    if (overview_stats_goes_on(&it->stats))
+        return web_wait(request, finish_overview);
     int status = it->latest ? it->latest->status : ERR_NOMEM;
     if (status == OK)
         status = store_flow_inbox_result(&it->inbox_query, &it->inbox, &it->inbox_count);
@@ -117,7 +134,7 @@ enum op_result web_overview(struct web_request *request)
     store_flow_counts(pool, &overview->counts_query, &request->op, account_id,
                       uuid_v7_floor(now_ms - DAY_MS));
     overview_stats_begin(request, &overview->stats);
-    store_connection_page(pool, &overview->connections_query, &request->op, account_id,
-                          &(const struct connection_page){.count_max = CONNECTIONS_MAX + 1});
+    store_connection_ended(pool, &overview->connections_query, &request->op, account_id,
+                           CONNECTIONS_MAX + 1);
     return web_wait(request, finish_overview);
 }

@@ -1,6 +1,6 @@
 /*
- * The overview's numbers: calls over a period as a chart, what fails by action and code, and the
- * apps, all of one statement over tallies.
+ * The overview's numbers: calls over a period as a chart, beside those of the period before, and
+ * what fails by action and code, all of one statement over tallies.
  */
 #include "web/overview_stats.h"
 
@@ -8,19 +8,16 @@
 #include "web/chart.h"
 #include "web/flow_decision.h"
 
-enum {
-    LINES_MAX = 8,
-    WIDTH_MAX = 100,
-    PERIOD_DEFAULT = 1,
-};
+enum { PERIOD_DEFAULT = 1, TIMES_MAX = 10 };
 
 static const struct {
     uint64_t hours;
     const char *text, *name, *period; /* period: as the page of executions names it */
-} periods[] = {{1, "1", "1 h", "1h"},
-               {24, "24", "24 h", "24h"},
-               {168, "168", "7 days", "7d"},
-               {720, "720", "30 days", "30d"}};
+    const char *before;               /* NULL: nothing is kept of it */
+} periods[] = {{1, "1", "1 h", "1h", "the hour before"},
+               {24, "24", "24 h", "24h", "the day before"},
+               {168, "168", "7 days", "7d", "the week before"},
+               {720, "720", "30 days", "30d", NULL}};
 
 void overview_stats_begin(struct web_request *request, struct overview_stats *stats)
 {
@@ -38,9 +35,14 @@ void overview_stats_begin(struct web_request *request, struct overview_stats *st
                     reading, &request->op, now);
 }
 
+bool overview_stats_goes_on(struct overview_stats *stats)
+{
+    return tally_kept_goes_on(&stats->reading);
+}
+
 int overview_stats_result(struct overview_stats *stats)
 {
-    return tally_kept_result(&stats->reading, &stats->list, &stats->count);
+    return tally_kept_result(&stats->reading, &stats->list, &stats->count, &stats->before);
 }
 
 /* ---- writing ---- */
@@ -50,24 +52,62 @@ static int64_t tried(const struct tally_sum *sum)
     return sum->succeeded + sum->failed;
 }
 
-static void write_failed(struct web_request *request, struct json_writer *w,
-                         const struct tally_sum *sum)
+slice overview_failed_share(struct web_request *request, const struct tally_sum *sum)
 {
-    slice text = SLICE("-");
-    if (tried(sum) > 0)
-        text = arena_printf(&request->op.arena, "%.1f %%",
-                            (double)sum->failed * 100 / (double)tried(sum));
-    json_member_str(w, "failed", text);
+    if (tried(sum) == 0)
+        return SLICE("-");
+    return arena_printf(&request->op.arena, "%.1f %%",
+                        (double)sum->failed * 100 / (double)tried(sum));
 }
 
-static void write_ms(struct web_request *request, struct json_writer *w, const char *key,
-                     const struct tally_sum *sum, unsigned percent)
+void overview_write_ms(struct web_request *request, struct json_writer *w, const char *key,
+                       const struct tally_sum *sum, unsigned percent)
 {
     int64_t ms = tally_percentile(sum->buckets, percent);
     if (ms < 0)
         json_member_str(w, key, SLICE("-"));
     else
         view_took(request, w, key, ms * 1000);
+}
+
+const struct tally_sum *overview_next_sum(const struct overview_stats *stats, enum tally_kind kind,
+                                          size_t *at, size_t *lines)
+{
+    while (*at < stats->count && stats->list[*at].kind != kind)
+        (*at)++;
+    return *at < stats->count && (*lines)++ < OVERVIEW_LINES_MAX ? &stats->list[(*at)++] : NULL;
+}
+
+/* "4 % more than the day before" */
+static slice change_text(struct arena *arena, double calls, double before, const char *when)
+{
+    double percent = before > 0 ? (calls - before) * 100 / before : 0;
+    if (before <= 0)
+        return arena_printf(arena, "none %s", when);
+    if (calls >= TIMES_MAX * before)
+        return arena_printf(arena, "%.0f times as many as %s", calls / before, when);
+    if (percent > -0.5 && percent < 0.5)
+        return arena_printf(arena, "as many as %s", when);
+    return arena_printf(arena, "%.0f %% %s than %s", percent > 0 ? percent : -percent,
+                        percent > 0 ? "more" : "fewer", when);
+}
+
+/* Beside those of the period before, where they are known. */
+static void write_change(struct web_request *request, struct json_writer *w,
+                         const struct overview_stats *stats, const struct tally_sum *all)
+{
+    struct arena *arena = &request->op.arena;
+    const struct tally_sum *before = &stats->before;
+    const char *when = periods[stats->period].before;
+    slice change = SLICE_NONE, failed = SLICE_NONE;
+    if (when)
+        change = change_text(arena, (double)(tried(all) + all->blocked),
+                             (double)(tried(before) + before->blocked), when);
+    if (when && tried(before) > 0)
+        failed =
+            arena_printf(arena, "%.*s %s", SLICE_ARG(overview_failed_share(request, before)), when);
+    json_member_str(w, "change", change);
+    json_member_str(w, "failed_before", failed);
 }
 
 static void add_up(struct tally_sum *to, const struct tally_sum *sum)
@@ -102,8 +142,7 @@ static void write_calls(struct web_request *request, struct json_writer *w,
     struct chart_column columns[CHART_COLUMNS_MAX] = {0};
     struct tally_sum all = {0}, steps[CHART_COLUMNS_MAX] = {0};
     int64_t step_us = stats->reading.range.step_s * 1000000;
-    size_t count =
-        (size_t)(periods[stats->period].hours * 3600 / (uint64_t)stats->reading.range.step_s);
+    size_t count = stats->reading.range.steps;
     ASSERT(count <= CHART_COLUMNS_MAX);
     for (size_t i = 0; i < count; i++)
         columns[i].at = stats->reading.range.since + (int64_t)i * step_us;
@@ -120,18 +159,16 @@ static void write_calls(struct web_request *request, struct json_writer *w,
                                            steps[i].blocked};
     chart_write(w, "chart", columns, count, stats->reading.range.step_s);
     write_lines(w, steps, count);
-    write_failed(request, w, &all);
-    write_ms(request, w, "p50", &all, 50);
-    write_ms(request, w, "p95", &all, 95);
+    json_member_str(w, "failed", overview_failed_share(request, &all));
+    overview_write_ms(request, w, "p50", &all, 50);
+    overview_write_ms(request, w, "p95", &all, 95);
+    write_change(request, w, stats, &all);
 }
 
-/* Those of a kind, the first LINES_MAX: *sum; NULL behind the last. */
-static const struct tally_sum *next_of(const struct overview_stats *stats, enum tally_kind kind,
-                                       size_t *at, size_t *lines)
+static slice ago_text(struct web_request *request, int64_t at)
 {
-    while (*at < stats->count && stats->list[*at].kind != (int64_t)kind)
-        (*at)++;
-    return *at < stats->count && (*lines)++ < LINES_MAX ? &stats->list[(*at)++] : NULL;
+    struct arena *arena = &request->op.arena;
+    return arena_printf(arena, "%.*s ago", SLICE_ARG(view_span(arena, clock_wall_us() - at)));
 }
 
 static void write_errors(struct web_request *request, struct json_writer *w,
@@ -140,7 +177,9 @@ static void write_errors(struct web_request *request, struct json_writer *w,
     const struct tally_sum *sum;
     size_t at = 0, lines = 0;
     json_member_open(w, "errors", '[');
-    while ((sum = next_of(stats, TALLY_BY_ERROR, &at, &lines)) != NULL) {
+    while ((sum = overview_next_sum(stats, TALLY_BY_ERROR, &at, &lines)) != NULL) {
+        int64_t last_at;
+        slice message = tally_last_read(sum->last, &last_at);
         json_open(w, '{');
         json_member_str(w, "app_id", sum->integration_id);
         json_member_str(w, "action_id", sum->action_id);
@@ -149,32 +188,9 @@ static void write_errors(struct web_request *request, struct json_writer *w,
         json_member_str(w, "state", sum->failed > 0 ? SLICE("failed") : SLICE("blocked"));
         json_member_str(w, "period", slice_cstr(periods[stats->period].period));
         chart_member_number(w, "calls", sum->failed + sum->blocked);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-}
-
-static void write_apps(struct web_request *request, struct json_writer *w,
-                       const struct overview_stats *stats)
-{
-    const struct catalog *catalog = *request->web->config.catalog;
-    const struct tally_sum *sum;
-    size_t at = 0, lines = 0;
-    int64_t most = 1; /* the first app's */
-    json_member_open(w, "apps", '[');
-    while ((sum = next_of(stats, TALLY_BY_APP, &at, &lines)) != NULL) {
-        const struct catalog_integration *app =
-            catalog_find_integration(catalog, sum->integration_id, NULL);
-        int64_t calls = tried(sum) + sum->blocked;
-        most = calls > most ? calls : most;
-        json_open(w, '{');
-        json_member_str(w, "app_id", sum->integration_id);
-        json_member_str(w, "app", app ? app->name : sum->integration_id);
-        view_app_mark(w, sum->integration_id, app ? app->name : sum->integration_id);
-        chart_member_number(w, "calls", calls);
-        json_member_i64(w, "width", (int64_t)((double)calls / (double)most * (WIDTH_MAX - 1)) + 1);
-        write_failed(request, w, sum);
-        write_ms(request, w, "p95", sum, 95);
+        json_member_str(w, "message", message);
+        view_time(w, "last_at", last_at);
+        json_member_str(w, "ago", last_at > 0 ? ago_text(request, last_at) : SLICE("-"));
         json_close(w, '}');
     }
     json_close(w, ']');
@@ -196,7 +212,6 @@ void overview_stats_write(struct web_request *request, struct json_writer *w,
     }
     json_close(w, ']');
     write_calls(request, w, stats);
-    write_errors(request, w, stats);
-    write_apps(request, w, stats);
     json_close(w, '}');
+    write_errors(request, w, stats);
 }

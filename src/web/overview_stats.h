@@ -9,15 +9,35 @@
 
 struct overview_stats {
     struct tally_reading reading;
-    struct tally_sum *list; /* of the result, in the op's arena */
+    struct tally_sum *list;  /* of the result, in the op's arena */
+    struct tally_sum before; /* calls of as long a time before */
     size_t count, period;
 };
 
 /* Starts the query, which holds the request's op. */
 void overview_stats_begin(struct web_request *request, struct overview_stats *stats);
+/* Once the op is awake. true: another query holds it. */
+bool overview_stats_goes_on(struct overview_stats *stats) MUST_CHECK;
 int overview_stats_result(struct overview_stats *stats) MUST_CHECK;
-/* A member "stats", as overview_stats.html declares it. */
+/* Members "stats" and "errors", as overview_stats.html and overview_errors.html declare them. */
 void overview_stats_write(struct web_request *request, struct json_writer *w,
                           const struct overview_stats *stats);
+
+/* overview_apps.c: a member "apps", as overview_apps.html declares it: those with most calls, then
+ * those that are connected. */
+struct connection;
+void overview_apps_write(struct web_request *request, struct json_writer *w,
+                         const struct overview_stats *stats, const struct connection *connections,
+                         size_t count);
+
+/* Of those that were tried, the share that failed: "0.6 %", "-" of none. */
+slice overview_failed_share(struct web_request *request, const struct tally_sum *sum);
+/* A member: how long so many in 100 took at most, as people read it. */
+void overview_write_ms(struct web_request *request, struct json_writer *w, const char *key,
+                       const struct tally_sum *sum, unsigned percent);
+/* Those of a kind, the first OVERVIEW_LINES_MAX: the next one from *at on; NULL behind the last. */
+enum { OVERVIEW_LINES_MAX = 8 };
+const struct tally_sum *overview_next_sum(const struct overview_stats *stats, enum tally_kind kind,
+                                          size_t *at, size_t *lines);
 
 #endif

@@ -105,15 +105,17 @@ export class Dashboard {
   }
 
   // What a server would have counted for an account in the last hours (exec/tally.c): rows of [app,
-  // action, outcome, error code, calls], each of these as often as hours.
-  async counted({ id }, rows, hours = 3) {
-    const values = rows.map(([app, action, outcome, code, calls]) => {
-      const buckets = Array.from({ length: 16 }, (_, i) => (outcome !== 'blocked' && i === 5 ? calls : 0));
-      return `('${app}', '${action}', '${outcome}', '${code}', ${calls}::bigint, '{${buckets}}'::int[])`;
+  // action, outcome, error code, calls], each of these as often as hours; further what was said of the
+  // last failure, and which bucket calls are in. ago: the hours before those.
+  async counted({ id }, rows, hours = 3, ago = 0) {
+    const values = rows.map(([app, action, outcome, code, calls, said, bucket = 5]) => {
+      const buckets = Array.from({ length: 16 }, (_, i) => (outcome !== 'blocked' && i === bucket ? calls : 0));
+      return `('${app}', '${action}', '${outcome}', '${code}', ${calls}::bigint, '{${buckets}}'::int[], ${said ? `'${said.replaceAll("'", "''")}'` : 'null'})`;
     });
-    await this.stack.cluster.sql(`insert into sluice.tally (account_id, slot, integration_id, action_id, outcome, error_code, is_hour, calls, ms_sum, buckets)
-      select '${id}', date_bin('5 min', now(), 'epoch') - n * interval '1 hour', app, action, outcome, code, false, calls, calls * 40, buckets
-      from (values ${values}) v (app, action, outcome, code, calls, buckets), generate_series(0, ${hours - 1}) n on conflict do nothing`);
+    await this.stack.cluster.sql(`insert into sluice.tally (account_id, slot, integration_id, action_id, outcome, error_code, is_hour, calls, ms_sum, buckets, last)
+      select '${id}', slot, app, action, outcome, code, false, calls, calls * 40, buckets, (extract(epoch from slot) * 1000000)::bigint || ' ' || said
+      from (values ${values}) v (app, action, outcome, code, calls, buckets, said), generate_series(${ago}, ${ago + hours - 1}) n,
+        lateral (select date_bin('5 min', now(), 'epoch') - n * interval '1 hour' as slot) s on conflict do nothing`);
   }
 
   async pagesMade() {

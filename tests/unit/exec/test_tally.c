@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "seam/walk.h"
+#include "store/tally.h"
 
 static int set_up(void **state)
 {
@@ -75,6 +76,16 @@ static void check_row(struct seam_bench *b, const char *outcome, const char *act
     assert_int_equal(seam_param(query, "slot")->as.i64 % (300 * 1000000LL), 0);
 }
 
+/* What was said of the last one, and when: in the five minutes of the row. */
+static void check_last(struct seam_bench *b, const char *outcome, const char *message)
+{
+    struct pg_query *query = row_of(b, outcome);
+    int64_t at, slot = seam_param(query, "slot")->as.i64;
+    slice said = tally_last_read(seam_param(query, "last")->as.bytes, &at);
+    assert_true(slice_eq_cstr(said, message));
+    assert_in_range(at, slot, slot + TALLY_SLOT_S * 1000000LL);
+}
+
 static void it_writes_every_ten_seconds_what_it_counted(void **state)
 {
     struct seam_bench *b = *state;
@@ -93,6 +104,9 @@ static void it_writes_every_ten_seconds_what_it_counted(void **state)
     assert_true(pg_value_is(seam_param(row_of(b, "succeeded"), "buckets"),
                             "{3,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}"));
     assert_true(pg_value_is(seam_param(row_of(b, "blocked"), "buckets"), "{}"));
+    assert_true(seam_param(row_of(b, "succeeded"), "last")->is_null);
+    check_last(b, "failed", "Demo found the request invalid (HTTP 400 Bad Request).");
+    check_last(b, "blocked", "put is a write action and was not confirmed; nothing was done.");
     seam_node_answer(&b->node, &b->store);
     assert_true(tallies_are_written(exec_service_tallies(b->node.exec)));
     assert_int_equal(seam_query_count(b->node.pool), 0);

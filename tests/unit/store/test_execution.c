@@ -188,7 +188,7 @@ static void test_plain_insert_is_replayable(void **state)
 
 enum { MINUTE_S = 60, HOUR_S = 3600 };
 static struct tally_row tally;
-static const struct tally_range hours = {INT64_C(1699999200000000), HOUR_S};
+static const struct tally_range hours = {.since = INT64_C(1699999200000000), .step_s = HOUR_S};
 
 static void start_tally(struct pg_call *call)
 {

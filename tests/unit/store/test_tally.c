@@ -35,6 +35,7 @@ static struct tally_row row_of(int64_t slot, slice action_id, enum tally_outcome
 {
     return (struct tally_row){
         .account_id = account,
+        .last = outcome == TALLY_SUCCEEDED ? SLICE_NONE : SLICE("0000000000000007 it was late"),
         .slot = slot,
         .integration_id = SLICE("gmail"),
         .action_id = action_id,
@@ -64,18 +65,37 @@ static int64_t ask(const char *sql)
 
 static struct tally_range read_range;
 static int64_t read_open_at;
+static bool is_added_up; /* by the database */
 static void start_read(struct pg_call *call)
 {
-    store_tally_read(call->bench->pool, &call->query, &call->op, account, &read_range,
-                     read_range.since, read_open_at);
+    if (is_added_up)
+        store_tally_read(call->bench->pool, &call->query, &call->op, account, &read_range,
+                         read_range.before_at, read_open_at);
+    else
+        store_tally_rows(call->bench->pool, &call->query, &call->op, account, read_range.before_at);
 }
 
+/* All sums, of what is open and what is not. */
 static size_t read_sums(struct tally_sum **list)
 {
-    size_t count = 0;
+    struct tally_part *found;
+    const struct tally_part *parts[200];
+    size_t count = 0, sums = 0, open = 0;
     assert_int_equal(pg_call_run(&bench, calls, start_read, NULL), OK);
-    assert_int_equal(store_tally_read_result(&calls[0].query, list, &count), OK);
-    return count;
+    assert_int_equal(is_added_up ? store_tally_read_result(&calls[0].query, &found, &count)
+                                 : store_tally_rows_result(&calls[0].query, &found, &count),
+                     OK);
+    assert_in_range(count, 0, ARRAY_LEN(parts));
+    for (size_t i = 0; i < count; i++) {
+        parts[i] = &found[i];
+        open += found[i].is_open;
+    }
+    if (is_added_up)
+        assert_true(read_open_at > read_range.since || open == count);
+    *list = tally_sums_of(&calls[0].op.arena, &read_range, parts, count, 0, &sums);
+    assert_non_null(*list);
+    tally_sums_sort(*list, sums);
+    return sums;
 }
 
 static void end_all(size_t count)
@@ -113,48 +133,134 @@ static void check_sum(const struct tally_sum *sum, enum tally_kind kind, const c
     assert_int_equal(sum->blocked, blocked);
 }
 
+static void add_for_sums(void)
+{
+    add(row_of(hour - 90 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED)); /* before what is asked */
+    add(row_of(hour - 60 * MINUTE_US, SLICE("send"), TALLY_FAILED));    /* before the range */
+    for (int64_t slot = hour; slot < hour + 90 * MINUTE_US; slot += 5 * MINUTE_US)
+        add(row_of(slot, SLICE("read"), TALLY_SUCCEEDED));
+    struct tally_row newest = row_of(hour, SLICE("send"), TALLY_FAILED);
+    add(newest);
+    newest.last = SLICE("0000000000000009 it is gone");
+    add(newest);
+    newest.last = SLICE("0000000000000008 no");
+    newest.slot += 65 * MINUTE_US;
+    add(newest);
+    add(row_of(hour, SLICE("send"), TALLY_BLOCKED));
+}
+
+static void check_sums(void)
+{
+    struct tally_sum *s;
+    int64_t at;
+    assert_int_equal(read_sums(&s), 8);
+    check_sum(&s[0], TALLY_BY_TIME, "", "", 0, 1, 0);
+    assert_int_equal(s[0].at, hour - 60 * MINUTE_US);
+    check_sum(&s[1], TALLY_BY_TIME, "", "", 36, 2, 1);
+    assert_int_equal(s[1].at, hour);
+    assert_int_equal(s[1].ms_sum, 12 * 12 + 3 * 20000);
+    assert_int_equal(s[1].buckets[0], 36);
+    assert_int_equal(s[1].buckets[15], 2);
+    assert_int_equal(s[1].rows, 12 + 2);
+    check_sum(&s[2], TALLY_BY_TIME, "", "", 18, 1, 0);
+    assert_int_equal(s[2].at, hour + 60 * MINUTE_US);
+    check_sum(&s[3], TALLY_BY_APP, "", "", 54, 3, 1);
+    assert_true(slice_eq_cstr(s[3].integration_id, "gmail"));
+    assert_int_equal(s[3].steps[0], 36 + 2 + 1);
+    assert_int_equal(s[3].steps[1], 18 + 1);
+    check_sum(&s[4], TALLY_BY_ERROR, "send", "timeout", 0, 3, 0);
+    assert_true(slice_eq_cstr(tally_last_read(s[4].last, &at), "it is gone"));
+    assert_int_equal(at, 9);
+    check_sum(&s[5], TALLY_BY_ERROR, "send", "policy_blocked", 0, 0, 1);
+    assert_true(slice_eq_cstr(tally_last_read(s[5].last, &at), "it was late"));
+    check_sum(&s[6], TALLY_BY_ACTION, "read", "", 54, 0, 0);
+    check_sum(&s[7], TALLY_BY_ACTION, "send", "", 0, 3, 1);
+    assert_int_equal(s[7].buckets[15], 3);
+    pg_call_end(calls);
+}
+
+/* The same whether the database adds up or rows are read as they are. */
 static void test_sums(void **state)
 {
     struct tally_sum *s;
     (void)state;
-    add(row_of(hour - 60 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED)); /* before what is asked */
-    for (int64_t slot = hour; slot < hour + 90 * MINUTE_US; slot += 5 * MINUTE_US)
-        add(row_of(slot, SLICE("read"), TALLY_SUCCEEDED));
-    add(row_of(hour, SLICE("send"), TALLY_FAILED));
-    add(row_of(hour, SLICE("send"), TALLY_BLOCKED));
-    add(row_of(hour + 5 * MINUTE_US, SLICE("send"), TALLY_FAILED));
-    read_range = (struct tally_range){hour, 3600};
-    read_open_at = hour;
-    assert_int_equal(read_sums(&s), 7);
-    check_sum(&s[0], TALLY_BY_TIME, "", "", 36, 2, 1);
-    assert_int_equal(s[0].at, hour);
-    assert_int_equal(s[0].ms_sum, 12 * 12 + 3 * 20000);
-    assert_int_equal(s[0].buckets[0], 36);
-    assert_int_equal(s[0].buckets[15], 2);
-    check_sum(&s[1], TALLY_BY_TIME, "", "", 18, 0, 0);
-    assert_int_equal(s[1].at, hour + 60 * MINUTE_US);
-    check_sum(&s[2], TALLY_BY_APP, "", "", 54, 2, 1);
-    assert_true(slice_eq_cstr(s[2].integration_id, "gmail"));
-    check_sum(&s[3], TALLY_BY_ERROR, "send", "timeout", 0, 2, 0);
-    check_sum(&s[4], TALLY_BY_ERROR, "send", "policy_blocked", 0, 0, 1);
-    check_sum(&s[5], TALLY_BY_ACTION, "read", "", 54, 0, 0);
-    check_sum(&s[6], TALLY_BY_ACTION, "send", "", 0, 2, 1);
-    assert_int_equal(s[6].buckets[15], 2);
-    pg_call_end(calls);
-    read_open_at = hour + 60 * MINUTE_US;
-    assert_int_equal(read_sums(&s), 9); /* the second hour has sums of its own */
-    check_sum(&s[0], TALLY_BY_TIME, "", "", 36, 2, 1);
-    check_sum(&s[1], TALLY_BY_TIME, "", "", 18, 0, 0);
-    check_sum(&s[2], TALLY_BY_APP, "", "", 36, 2, 1);
-    check_sum(&s[3], TALLY_BY_APP, "", "", 18, 0, 0);
-    for (size_t i = 0; i < 4; i++)
-        assert_int_equal(s[i].is_open, i % 2);
-    pg_call_end(calls);
-    struct uuid own = account;
-    account = uuid_v7(); /* another's */
-    assert_int_equal(read_sums(&s), 0);
-    pg_call_end(calls);
-    account = own;
+    add_for_sums();
+    read_range = (struct tally_range){hour, 3600, 2, hour - 60 * MINUTE_US, 3600};
+    for (int i = 0; i < 3; i++) {
+        is_added_up = i > 0;
+        read_open_at = i == 2 ? hour + 60 * MINUTE_US : hour - 120 * MINUTE_US;
+        check_sums();
+        struct uuid own = account;
+        account = uuid_v7(); /* another's */
+        assert_int_equal(read_sums(&s), 0);
+        pg_call_end(calls);
+        account = own;
+    }
+    is_added_up = false;
+}
+
+/* Half of what is in the row that begins before, and of the step in which now is. */
+static void test_the_time_before_is_estimated_by_shares(void **state)
+{
+    const int64_t h = 3600 * (int64_t)1000000;
+    const struct tally_range range = {24 * h, 3600, 4, 18 * h, 6 * 3600};
+    const struct tally_sum list[] = {
+        {.kind = TALLY_BY_TIME, .at = 18 * h, .succeeded = 60, .failed = 6, .blocked = 3},
+        {.kind = TALLY_BY_TIME, .at = 19 * h, .succeeded = 1000}, /* a late row of that time */
+        {.kind = TALLY_BY_TIME, .at = 21 * h, .succeeded = 100},
+        {.kind = TALLY_BY_TIME, .at = 23 * h, .succeeded = 400, .failed = 8},
+        {.kind = TALLY_BY_TIME, .at = 24 * h, .succeeded = 7},
+        {.kind = TALLY_BY_APP, .succeeded = 7},
+    };
+    struct tally_sum before;
+    (void)state;
+    assert_int_equal(tally_sums_before(list, ARRAY_LEN(list), &range, 27 * h + h / 4, &before), 4);
+    assert_int_equal(before.succeeded, 40 + 100 + 100); /* 20 to 24 of 18 to 24 */
+    assert_int_equal(before.failed, 4 + 2);
+    assert_int_equal(before.blocked, 2);
+    assert_int_equal(tally_sums_before(list + 4, 2, &range, 27 * h, &before), 0);
+    assert_int_equal(before.succeeded, 0);
+}
+
+static void test_ranges(void **state)
+{
+    const int64_t h = 3600 * (int64_t)1000000, now = 20000 * 24 * h + 13 * h + h / 2;
+    struct tally_range range;
+    (void)state;
+    assert_true(tally_range_of(24, now, &range));
+    assert_int_equal(range.since, 20000 * 24 * h - 10 * h);
+    assert_int_equal(range.steps, 24);
+    assert_int_equal(range.before_at, 19999 * 24 * h - 12 * h); /* of six hours */
+    assert_true(tally_range_of(168, now, &range));
+    assert_int_equal(range.since, 19993 * 24 * h + 18 * h);
+    assert_int_equal(range.before_at, 19986 * 24 * h);
+    assert_true(tally_range_of(1, now, &range));
+    assert_int_equal(range.before_at, range.since - h);
+    assert_true(tally_range_of(720, now, &range));
+    assert_int_equal(range.steps, 30);
+    assert_int_equal(range.before_at, 0);
+    assert_false(tally_range_of(2, now, &range));
+}
+
+static void test_the_newest_failure_is_one_line(void **state)
+{
+    char room[TALLY_LAST_MAX], longer[300];
+    int64_t at;
+    (void)state;
+    slice text =
+        tally_last_write(room, 1700000000123456, SLICE("\xff two\nlines\x1b[0m \xe2\x80\xae \0."));
+    assert_true(slice_is_utf8(text, NULL));
+    assert_true(slice_eq_cstr(text, "1700000000123456   two lines [0m    ."));
+    assert_true(slice_eq_cstr(tally_last_read(text, &at), "  two lines [0m    ."));
+    assert_int_equal(at, 1700000000123456);
+    assert_true(slice_eq_cstr(tally_last_read(SLICE_NONE, &at), ""));
+    assert_int_equal(at, 0);
+    for (size_t i = 0; i < sizeof(longer); i++)
+        longer[i] = "\xc3\xa9"[i % 2];
+    text = tally_last_write(room, 1, slice_of(longer, sizeof(longer)));
+    assert_in_range(text.len, TALLY_LAST_MAX - 1, TALLY_LAST_MAX);
+    assert_true(slice_is_utf8(text, NULL));
+    assert_true(slice_cmp(tally_last_write(longer, 2, SLICE("")), text) > 0);
 }
 
 static void start_due(struct pg_call *call)
@@ -271,7 +377,7 @@ static void test_rows_are_kept_for_thirty_days(void **state)
 
 static struct tally_kept *kept;
 static struct tally_reading readings[3];
-static int64_t kept_now;
+static int64_t kept_now, calls_before;
 
 static void start_kept(struct pg_call *call)
 {
@@ -284,9 +390,11 @@ static void start_kept(struct pg_call *call)
 static int64_t end_kept(size_t i)
 {
     struct tally_sum *list;
+    struct tally_sum before;
     size_t count;
     int64_t calls_found = 0, by_app = 0;
-    assert_int_equal(tally_kept_result(&readings[i], &list, &count), OK);
+    assert_int_equal(tally_kept_result(&readings[i], &list, &count, &before), OK);
+    calls_before = before.succeeded;
     for (size_t k = 0; k < count; k++) {
         assert_true(k == 0 || list[k].kind >= list[k - 1].kind);
         calls_found += list[k].kind == TALLY_BY_TIME ? list[k].succeeded : 0;
@@ -297,9 +405,19 @@ static int64_t end_kept(size_t i)
     return calls_found;
 }
 
+/* Until all are read: of what is much a second query is sent. */
+static void wait_kept(size_t count)
+{
+    pg_calls_wait(&bench, calls, count);
+    for (size_t i = 0; i < count; i++)
+        if (tally_kept_goes_on(&readings[i]))
+            WAIT_UNTIL(bench.loop, pg_pool_pending(bench.pool) == 0);
+}
+
 static int64_t read_kept(void)
 {
     (void)pg_call_run(&bench, &calls[0], start_kept, &readings[0]);
+    wait_kept(1);
     return end_kept(0);
 }
 
@@ -320,7 +438,7 @@ static void add_many(int64_t slot, int count)
 static void test_sums_of_what_is_over_are_kept(void **state)
 {
     (void)state;
-    read_range = (struct tally_range){hour, 3600};
+    read_range = (struct tally_range){hour, 3600, 2, 0, 0};
     kept_now = hour + 70 * MINUTE_US;
     add_many(hour, 600);
     assert_int_equal(read_kept(), 600);
@@ -343,7 +461,7 @@ static void test_sums_of_what_is_over_are_kept(void **state)
 static void test_few_rows_are_not_kept(void **state)
 {
     (void)state;
-    read_range = (struct tally_range){hour, 3600};
+    read_range = (struct tally_range){hour, 3600, 2, 0, 0};
     kept_now = hour + 70 * MINUTE_US;
     add_many(hour, 400);
     assert_int_equal(read_kept(), 400);
@@ -355,17 +473,34 @@ static void test_few_rows_are_not_kept(void **state)
 static void test_two_that_read_at_once_count_nothing_twice(void **state)
 {
     (void)state;
-    read_range = (struct tally_range){hour, 3600};
+    read_range = (struct tally_range){hour, 3600, 2, 0, 0};
     kept_now = hour + 30 * MINUTE_US;
     add_many(hour, 600);
     assert_int_equal(read_kept(), 600);
     add_many(hour + 25 * MINUTE_US, 600);
     kept_now += 30 * MINUTE_US;
     pg_calls_start(&bench, calls, 2, start_kept, readings, sizeof(readings[0]));
-    pg_calls_wait(&bench, calls, 2);
+    wait_kept(2);
     assert_int_equal(end_kept(0), 1200);
     assert_int_equal(end_kept(1), 1200);
     assert_int_equal(read_kept(), 1200);
+}
+
+/* The database adds up what is over TALLY_ROWS_MAX; what was before is kept with the rest. */
+static void test_many_rows_are_added_up_by_the_database(void **state)
+{
+    (void)state;
+    read_range = (struct tally_range){hour, 3600, 2, hour - 120 * MINUTE_US, 3600};
+    kept_now = hour + 90 * MINUTE_US;
+    add_many(hour, 600);
+    add_many(hour + 80 * MINUTE_US, 600);
+    add_many(hour - 90 * MINUTE_US, 8);
+    add_many(hour - 60 * MINUTE_US, 8); /* of which half are before as long a time before now */
+    assert_int_equal(read_kept(), 1200);
+    assert_int_equal(calls_before, 12);
+    items_tell(conninfo, "delete from sluice.tally");
+    assert_int_equal(read_kept(), 1200);
+    assert_int_equal(calls_before, 12);
 }
 
 static void test_percentiles(void **state)
@@ -436,6 +571,10 @@ int main(void)
         cmocka_unit_test_setup(test_sums_of_what_is_over_are_kept, empty),
         cmocka_unit_test_setup(test_few_rows_are_not_kept, empty),
         cmocka_unit_test_setup(test_two_that_read_at_once_count_nothing_twice, empty),
+        cmocka_unit_test_setup(test_many_rows_are_added_up_by_the_database, empty),
+        cmocka_unit_test(test_the_time_before_is_estimated_by_shares),
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_the_newest_failure_is_one_line),
         cmocka_unit_test(test_percentiles),
     };
     int failed = cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,43 @@
+/*
+ * Sums of what store_tally_rows and store_tally_read have found, as charts and lists show them: by
+ * time, app, error and action.
+ */
+#ifndef STORE_TALLY_SUMS_H
+#define STORE_TALLY_SUMS_H
+
+#include "store/tally.h"
+
+/* In this order; those of one kind by calls, most first, TALLY_BY_TIME by time. */
+enum tally_kind {
+    TALLY_BY_TIME,   /* `at` */
+    TALLY_BY_APP,    /* integration_id */
+    TALLY_BY_ERROR,  /* integration_id, action_id, error_code: those that did not succeed */
+    TALLY_BY_ACTION, /* integration_id, action_id */
+};
+struct tally_sum {
+    enum tally_kind kind;
+    int64_t at; /* the begin of a step */
+    slice integration_id, action_id, error_code;
+    int64_t succeeded, failed, blocked, ms_sum;
+    int64_t rows;                    /* that were added up */
+    int64_t buckets[TALLY_BUCKETS];  /* of those that were tried */
+    uint32_t steps[TALLY_STEPS_MAX]; /* TALLY_BY_APP: calls, by step of the range */
+    slice last;                      /* TALLY_BY_ERROR: tally_last_read */
+};
+
+/* Of these parts, by key; texts are the parts'. The list is in the arena, with room for `room` more
+ * before it; NULL: out of memory. Rows of a node whose clock is ahead are of the last step. */
+struct tally_sum *tally_sums_of(struct arena *arena, const struct tally_range *range,
+                                const struct tally_part *const *parts, size_t count, size_t room,
+                                size_t *sum_count) MUST_CHECK;
+/* Sums of one key become one, in the order of keys. Returns how many are left. */
+size_t tally_sums_join(struct tally_sum *list, size_t count);
+/* In the order that enum tally_kind has. */
+void tally_sums_sort(struct tally_sum *list, size_t count);
+/* Those of the time before the range, which stand first in a list that is sorted: how many. *before
+ * has what they amount to up to as much before `now` as the range is long; what a row has of the
+ * time outside is left out by its share. */
+size_t tally_sums_before(const struct tally_sum *list, size_t count,
+                         const struct tally_range *range, int64_t now, struct tally_sum *before);
+
+#endif
