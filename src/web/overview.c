@@ -95,11 +95,20 @@ static void write_overview(struct web_request *request, const struct overview *o
     write_ended(request, w, overview);
 }
 
+static void start_latest(struct web_request *request, struct overview *overview)
+{
+    const struct flow_filter latest = {
+        .account_id = request->session.account_id, .status = -1, .limit = ROWS_MAX};
+    overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->op);
+}
+
 static enum op_result finish_overview(struct web_request *request)
 {
     struct overview *it = request->state;
-    if (overview_stats_goes_on(&it->stats))
+    if (overview_stats_goes_on(&it->stats)) {
+        start_latest(request, it); /* the former's memory goes with this turn */
         return web_wait(request, finish_overview);
+    }
     int status = it->latest ? it->latest->status : ERR_NOMEM;
     if (status == OK)
         status = store_flow_inbox_result(&it->inbox_query, &it->inbox, &it->inbox_count);
@@ -122,13 +131,12 @@ enum op_result web_overview(struct web_request *request)
     struct overview *overview = ARENA_NEW(&request->op.arena, struct overview);
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
-    const struct flow_filter latest = {.account_id = account_id, .status = -1, .limit = ROWS_MAX};
     int64_t now_ms = clock_wall_us() / 1000;
     if (!overview)
         return web_reply_database(request, ERR_NOMEM);
     /* All hold the op, so finish runs once, after the last. */
     request->state = overview;
-    overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->op);
+    start_latest(request, overview);
     store_flow_inbox(pool, &overview->inbox_query, &request->op, account_id,
                      &(const struct flow_inbox_part){.count_max = ROWS_MAX});
     store_flow_counts(pool, &overview->counts_query, &request->op, account_id,
