@@ -81,7 +81,7 @@ enum op_result web_key_revoke_ask(struct web_request *request)
 
 /* ---- a connection ---- */
 
-enum { FLOWS_EXAMINED = 100 }; /* the newest of each status; the page says if that was not all */
+enum { FLOWS_EXAMINED = 50 }; /* the newest of each status; the page says if that was not all */
 
 struct disconnecting {
     struct catalog *catalog;
