@@ -448,7 +448,7 @@ integration_lines = $(foreach f,$(integration_sources),integration $(f:tests/%.c
 	build/$(1)/$(f:%.c=%)$(newline)) \
 	$(foreach f,$(INTEGRATION_SCRIPTS),$(if $(selected),integration $(f:tests/%=%) $(f)$(newline)))
 cost_programs = $(COST_C:%.c=build/release/%)
-cost_lines = $(foreach f,$(COST_C),integration $(f:tests/unit/%.c=release/%) \
+cost_lines = $(foreach f,$(COST_C),cost $(f:tests/unit/%.c=release/%) \
 	build/release/$(f:%.c=%)$(newline))
 docs_lines = $(foreach f,$(DOCS),$(if $(selected),docs docs/$(basename $(notdir $(f))) \
 	tests/docs/run.sh $(f)$(newline)))

@@ -9,13 +9,17 @@
 # skip). What was measured is shown, too: lines that begin with "figure: ".
 # The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
 #
-# lint, unit, fuzz, docs and e2e run TEST_JOBS at a time (two more than there are processors, since
-# they wait for most of the time); integration one by one, and so e2e tests that say "// Alone:" and why,
-# because they measure. TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes,
-# so that only what hangs is ended). TEST_AGAIN (0): where at most so many programs failed, each is run
-# once more by itself at the end, and that run counts; why it failed first is told.
+# TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of the
+# time); of the kind cost one by one, and so e2e tests that say "// Alone:" and why, because they measure.
+# TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes, so that only what hangs is
+# ended). TEST_AGAIN (0): where at most so many programs failed, each is run once more by itself at the
+# end, and that run counts; why it failed first is told.
+#
+# What tests write is in a folder of the run, TMPDIR, which is removed with all that they leave in it. Where
+# much is run, SLUICE_TEST_CLUSTER names a data folder of PostgreSQL that they copy (tests/cluster.sh).
 set -eu
 
+MEMORY_KB_MIN=$((8 << 20)) # what a whole run writes is less than a quarter of that
 self=$0
 contain=${1:?usage: tests/run.sh CONTAIN LIST}
 list=${2:?usage: tests/run.sh CONTAIN LIST}
@@ -168,38 +172,72 @@ failures()
         }'
 }
 
-# $1 how many at a time, $2 results, $3 kinds as a pattern of awk.
-run_kinds()
+# $1 how many at a time, $2 results, $3 yes: what measures, which is the kind cost and e2e whose head says
+# "// Alone:" and why; no: the rest.
+run_some()
 {
-    awk -v kinds="$3" '$1 ~ kinds' "$list" | tr '\n' '\0' |
-        xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
+    local kind name command alone
+    awk NF "$list" | while read -r kind name command; do
+        alone=no
+        [ "$kind" != cost ] || alone=yes
+        [ "$kind" != e2e ] || ! head -n 12 "${command##* }" | grep -q '^// Alone:' || alone=yes
+        [ "$alone" != "$3" ] || printf '%s %s %s\0' "$kind" "$name" "$command"
+    done | xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
 }
 
-# $1 how many at a time, $2 results, $3 yes: those whose head says "// Alone:" and why; no: the rest.
-run_e2e()
+# Prints the name of a new folder: in memory where there is plenty of it and programs can be run from there.
+# To make the thousand files of a PostgreSQL took a disk's file system more of the processors than initdb.
+make_folder()
 {
-    awk '$1 == "e2e"' "$list" | while read -r line; do
-        alone=no
-        ! head -n 12 "${line##* }" | grep -q '^// Alone:' || alone=yes
-        [ "$alone" != "$3" ] || printf '%s\0' "$line"
-    done | xargs -0 -r -n 1 -P "$1" "$self" "$contain" "$list" --one "$2" || true
+    local memory=/dev/shm left free folder
+    # of runs that were killed, which are in their names
+    for left in "$memory"/sluice-test-*; do
+        folder=${left##*/sluice-test-}
+        [ ! -d "$left" ] || kill -0 "${folder%%-*}" 2>/dev/null || rm -rf "$left" 2>/dev/null || true
+    done
+    free=$({ df --output=avail -k "$memory" | tail -n 1 && awk '/^MemAvailable:/ { print $2 }' /proc/meminfo; } 2>/dev/null |
+        sort -n | head -n 1)
+    if [ "${free:-0}" -ge "$MEMORY_KB_MIN" ] && folder=$(mktemp -d "$memory/sluice-test-$$-XXXXXX"); then
+        if cp /bin/true "$folder/true" && "$folder/true"; then
+            echo "$folder"
+            return
+        fi
+        rm -rf "$folder"
+    fi
+    mktemp -d
+}
+
+# Of a few programs each makes its own.
+make_cluster()
+{
+    unset SLUICE_TEST_CLUSTER
+    [ "$(awk '$1 ~ /^(unit|integration|e2e)$/ { n++ } END { print n + 0 }' "$list")" -ge 20 ] || return 0
+    if tests/cluster.sh "$1/cluster" >"$1/cluster.log" 2>&1; then
+        export SLUICE_TEST_CLUSTER=$1/cluster
+    else
+        echo "tests/cluster.sh failed, so each test makes its own cluster:"
+        cat "$1/cluster.log"
+    fi
 }
 
 main()
 {
     local results
-    results=$(mktemp -d)
+    results=$(make_folder)
     # shellcheck disable=SC2064 # the name of now
     trap "rm -rf '$results'" EXIT
     trap 'exit 130' INT TERM
+    # Other users pass through: PostgreSQL's, and those that tests run a program as.
+    chmod 711 "$results"
+    export TMPDIR=$results/t
+    mkdir -m 1777 "$TMPDIR"
     # A second make may write the list anew while this one runs.
     cp "$list" "$results/list"
     list=$results/list
     local jobs=${TEST_JOBS:-$(($(nproc) + 2))}
-    run_kinds "$jobs" "$results" '^(lint|unit|fuzz|docs)$'
-    run_kinds 1 "$results" '^integration$'
-    run_e2e "$jobs" "$results" no
-    run_e2e 1 "$results" yes
+    make_cluster "$results"
+    run_some "$jobs" "$results" no
+    run_some 1 "$results" yes
     run_again "$results"
     sum "$results"
 }

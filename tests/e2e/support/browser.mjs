@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { createServer, request as send } from 'node:http';
 import { constants, gunzipSync } from 'node:zlib';
-import axe from 'axe-core';
+import axe from 'axe-core/axe.min.js';
 import { chromium } from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];

@@ -15,6 +15,8 @@ const catalogDir = new URL('catalog', import.meta.url).pathname;
 const START_MS = 180_000;
 // A cluster of Citus in the place of the one PostgreSQL, unless a stack is asked for the other.
 const isSharded = process.env.SLUICE_CITUS_BIN !== undefined;
+// A data folder to copy, of initdb and `sluice migrate` (tests/cluster.sh).
+const made = process.env.SLUICE_TEST_CLUSTER;
 
 export const credentials = {
   gmail: { access_token: 'ya29.demo-gmail-full' },
@@ -48,11 +50,16 @@ export class Cluster {
       await chmod(dir, 0o711);
       await chown(cluster.home, cluster.user.uid, cluster.user.gid);
     }
-    const args = ['-D', cluster.home, '-U', 'sluice', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-    await must(join(cluster.bin, 'initdb'), args, cluster.user);
+    if (made) await must('cp', ['-a', '--sparse=always', `${made}/.`, cluster.home]);
+    else await cluster.make();
     await cluster.up();
-    await cluster.sql('create database sluice', 'postgres');
+    if (!made) await cluster.sql('create database sluice', 'postgres');
     return cluster;
+  }
+
+  make() {
+    const args = ['-D', this.home, '-U', 'sluice', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
+    return must(join(this.bin, 'initdb'), args, this.user);
   }
 
   get url() {
@@ -220,18 +227,20 @@ export class Stack {
     return must(options.bin ?? sluiceBin, args, { ...options, env: { ...this.env, ...options.env } });
   }
 
-  // {id, key}: an account with a key and connections.
+  // {id, key}: an account with a key and connections; by the release build, since hundreds of these
+  // commands are run for nothing but this, and a sanitized one costs three times as much.
   async account(name, { apps = Object.keys(credentials), key = [] } = {}) {
-    const { account_id: id } = JSON.parse(await this.must(['accounts', 'create', name, '--again', '--json']));
-    for (const app of apps) await this.connect(id, app, credentials[app]);
-    return { id, key: await this.key(id, key) };
+    const quick = { bin: process.env.SLUICE_RELEASE_BIN };
+    const { account_id: id } = JSON.parse(await this.must(['accounts', 'create', name, '--again', '--json'], quick));
+    for (const app of apps) await this.connect(id, app, credentials[app], [], quick);
+    return { id, key: await this.key(id, key, quick) };
   }
 
-  async key(account, args = []) {
-    return (await this.must(['keys', 'create', account, ...args])).trim();
+  async key(account, args = [], options = {}) {
+    return (await this.must(['keys', 'create', account, ...args], options)).trim();
   }
 
-  // options: env
+  // options: env, bin
   async connect(account, app, credential, args = [], options = {}) {
     const text = await this.must(['connections', 'add', account, app, '--credential-file', '-', '--json', ...args], {
       ...options,

@@ -1,6 +1,6 @@
 /*
- * The private cluster: initdb once a program, the postmaster as a direct child with PDEATHSIG, so
- * that it cannot outlive the test.
+ * The private cluster: initdb once a program, or a copy of what that left; the postmaster as a
+ * direct child with PDEATHSIG, so that it cannot outlive the test.
  */
 #include "support/pg_cluster.h"
 
@@ -31,7 +31,8 @@ enum { DATABASES_MAX = 64, CONNINFO_MAX = 512, START_MS_MAX = 300000, PORTS_MAX 
 
 static struct {
     bool is_known, is_foreign;
-    char dir[64];
+    bool is_copy; /* of one that has the database sluice, migrated */
+    char dir[128];
     char bin[256];
     char conninfo[CONNINFO_MAX];
     unsigned port;
@@ -85,7 +86,7 @@ static void become_child(const char *log_path)
 
 static pid_t spawn(char *const argv[], const char *log_name)
 {
-    char log_path[128];
+    char log_path[192];
     snprintf(log_path, sizeof(log_path), "%s/%s", cluster.dir, log_name);
     pid_t pid = fork();
     if (pid < 0)
@@ -155,14 +156,15 @@ static void remove_dir(const char *dir)
 }
 
 /* What programs left that were killed; the name tells whose it was. */
-static void remove_stale_dirs(void)
+static void remove_stale_dirs(const char *prefix)
 {
-    static const char prefix[] = "/tmp/sluice-pg-";
+    char pattern[128];
     glob_t found;
-    if (glob("/tmp/sluice-pg-*", 0, NULL, &found) != 0)
+    snprintf(pattern, sizeof(pattern), "%s*", prefix);
+    if (glob(pattern, 0, NULL, &found) != 0)
         return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        long pid = strtol(found.gl_pathv[i] + sizeof(prefix) - 1, NULL, 10);
+        long pid = strtol(found.gl_pathv[i] + strlen(prefix), NULL, 10);
         if (pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
             remove_dir(found.gl_pathv[i]);
     }
@@ -171,8 +173,11 @@ static void remove_stale_dirs(void)
 
 static void make_dir(void)
 {
-    remove_stale_dirs();
-    snprintf(cluster.dir, sizeof(cluster.dir), "/tmp/sluice-pg-%d-XXXXXX", (int)getpid());
+    char prefix[96]; /* its length bounds that of the socket's name */
+    const char *base = getenv("TMPDIR");
+    snprintf(prefix, sizeof(prefix), "%.64s/sluice-pg-", base && base[0] ? base : "/tmp");
+    remove_stale_dirs(prefix);
+    snprintf(cluster.dir, sizeof(cluster.dir), "%s%d-XXXXXX", prefix, (int)getpid());
     if (!mkdtemp(cluster.dir))
         die("mkdtemp", strerror(errno));
     if (geteuid() != 0)
@@ -182,11 +187,28 @@ static void make_dir(void)
         die("no user postgres to run the server as", "install the package postgresql");
 }
 
+/* Of tests/cluster.sh, for the newest PostgreSQL that is installed. */
+static bool copy_data(const char *data)
+{
+    char from[256];
+    const char *made = getenv("SLUICE_TEST_CLUSTER");
+    if (!made || !made[0] || getenv("SLUICE_PG_BIN"))
+        return false;
+    snprintf(from, sizeof(from), "%s/.", made);
+    char *argv[] = {"/bin/cp", "-a", "--sparse=always", from, (char *)data, NULL};
+    if (wait_for(spawn(argv, "initdb.log")) != 0)
+        die("cannot copy", made);
+    cluster.is_copy = true;
+    return true;
+}
+
 static void init_data(void)
 {
-    char program[300], data[128];
+    char program[300], data[192];
     snprintf(program, sizeof(program), "%s/initdb", cluster.bin);
     snprintf(data, sizeof(data), "%s/data", cluster.dir);
+    if (copy_data(data))
+        return;
     char *argv[] = {program, "-D",   data,          "-U", "postgres", "-A", "trust",
                     "-E",    "UTF8", "--no-locale", "-N", "-n",       NULL};
     if (wait_for(spawn(argv, "initdb.log")) != 0)
@@ -196,7 +218,7 @@ static void init_data(void)
 /* The last line of postmaster.pid says "ready" once connections are accepted. */
 static bool is_ready(void)
 {
-    char path[128], text[1024];
+    char path[192], text[1024];
     snprintf(path, sizeof(path), "%s/data/postmaster.pid", cluster.dir);
     FILE *file = fopen(path, "r");
     if (!file)
@@ -210,7 +232,7 @@ static bool is_ready(void)
 /* false: it ended by itself. */
 static bool server_start(void)
 {
-    char program[300], data[128], port[16], listen[64];
+    char program[300], data[192], port[16], listen[64];
     snprintf(program, sizeof(program), "%s/postgres", cluster.bin);
     snprintf(data, sizeof(data), "%s/data", cluster.dir);
     snprintf(port, sizeof(port), "%u", cluster.port);
@@ -350,7 +372,8 @@ const char *pg_cluster_database(bool migrated)
     if (cluster.database_count == DATABASES_MAX)
         die("too many databases", "");
     snprintf(name, sizeof(name), "sluice_test_%d_%zu", (int)getpid(), cluster.database_count);
-    snprintf(sql, sizeof(sql), "create database %s encoding 'UTF8' template template0", name);
+    snprintf(sql, sizeof(sql), "create database %s encoding 'UTF8' template %s", name,
+             migrated && cluster.is_copy ? "sluice" : "template0");
     struct pg_sync *sync = pg_sync_open(cluster.conninfo, &err);
     if (!sync || pg_sync_run(sync, sql, &err) != OK)
         die("create database", err.text);
