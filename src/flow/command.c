@@ -288,7 +288,7 @@ static enum op_result step_template(struct op *op)
     return OP_NEXT;
 }
 
-/* The step's output: the steps behind it may refer to it, and decided_by reads it back. */
+/* The step's output: the steps behind it may refer to it, and flow_decider_of reads it back. */
 static slice approval_output(struct flow_command *command)
 {
     struct json_text text;
@@ -302,21 +302,14 @@ static slice approval_output(struct flow_command *command)
     return json_text_take(&text, &command->op.arena);
 }
 
-static const char rejected_by[] = "Rejected by ";
-
-/* The step's error, JSON text. Its message begins with the actor, which decided_by reads back. */
+/* The step's error, JSON text. */
 static slice rejection(struct flow_command *command)
 {
-    struct buf message;
-    buf_init(&message, 64 * 1024);
-    buf_append_cstr(&message, rejected_by);
-    buf_append(&message, command->in.actor);
-    buf_append_cstr(&message, command->in.note.ptr ? ": " : ".");
-    buf_append(&message, command->in.note);
-    struct flow_error error = flow_error_make("policy_blocked", buf_slice(&message), SLICE_NONE);
-    slice text = flow_error_text(&error, &command->op.arena);
-    buf_deinit(&message);
-    return text;
+    struct flow_error error = flow_error_make(
+        "policy_blocked",
+        flow_rejection_message(command->in.actor, command->in.note, &command->op.arena),
+        SLICE_NONE);
+    return flow_error_text(&error, &command->op.arena);
 }
 
 /* Approve and resume: this process takes the flow. The slot is checked before the statement, since
@@ -381,19 +374,13 @@ static struct flow_step decided_step(struct flow_command *command)
     };
 }
 
-/* The actor that decided, from what approval_output or rejection wrote; SLICE_NONE: no person. */
+/* The actor that decided; SLICE_NONE: no person. */
 static slice decided_by(const struct flow_step *step, struct arena *arena)
 {
-    slice text = step->is_completed ? step->output : step->error;
+    slice text = step->is_completed ? step->output : step->error, note;
     const struct json *value = json_parse(arena, text, &json_limits_provider, NULL);
-    if (step->is_completed)
-        return json_get_str(value, SLICE("approvedBy"));
-    slice message = json_get_str(value, SLICE("message"));
-    if (!slice_starts_with(message, slice_cstr(rejected_by)))
-        return SLICE_NONE; /* it has expired */
-    message = slice_from(message, sizeof(rejected_by) - 1);
-    slice by = slice_split(&message, ' '); /* with the ":" or "." behind it */
-    return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
+    return step->is_completed ? flow_decider_of(value, NULL, &note)
+                              : flow_decider_of(NULL, value, &note);
 }
 
 /* For a second click, or a second person: what was decided of the step that they mean. The last of

@@ -1,5 +1,6 @@
 /*
- * The audit event of a person's decision about a flow, and the limit of the note that goes with it.
+ * A person's decision about a flow: its audit event, the limit of the note that goes with it, and
+ * what the approval's attempt says of who decided.
  */
 #include "flow/flow.h"
 #include "store/audit.h"
@@ -22,6 +23,38 @@ bool flow_note_fits(slice note)
     }
     return chars <= FLOW_NOTE_CHARS_MAX;
 }
+
+/* ---- who decided ---- */
+
+/* The message of a rejection begins with the actor, which flow_decider_of reads back. */
+static const char rejected_by[] = "Rejected by ";
+
+slice flow_rejection_message(slice actor, slice note, struct arena *arena)
+{
+    struct buf message;
+    buf_init(&message, 64 * 1024);
+    buf_append_cstr(&message, rejected_by);
+    buf_append(&message, actor);
+    buf_append_cstr(&message, note.ptr ? ": " : ".");
+    buf_append(&message, note);
+    return arena_take(arena, &message);
+}
+
+slice flow_decider_of(const struct json *output, const struct json *error, slice *note)
+{
+    slice message = json_get_str(error, SLICE("message"));
+    *note = json_get_str(output, SLICE("note"));
+    if (json_get_str(output, SLICE("approvedBy")).ptr)
+        return json_get_str(output, SLICE("approvedBy"));
+    if (!slice_starts_with(message, slice_cstr(rejected_by)))
+        return SLICE_NONE; /* it has expired */
+    message = slice_from(message, sizeof(rejected_by) - 1);
+    slice by = slice_split(&message, ' '); /* with the ":" or "." behind it */
+    *note = message;
+    return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
+}
+
+/* ---- the audit event ---- */
 
 /* {"flow_id", "step_key"?, "note"?, "by"?} */
 static slice details(const struct flow_request *decision, slice by, struct arena *arena)

@@ -140,6 +140,12 @@ void flow_command_start(struct flow_service *service, struct flow_command *comma
 enum { FLOW_NOTE_CHARS_MAX = 2000 };
 /* As a browser counts: characters, not bytes, and the CR LF that it sends for a line break once. */
 bool flow_note_fits(slice note) MUST_CHECK;
+/* The error's message of an approval that was rejected. note SLICE_NONE: none. */
+slice flow_rejection_message(slice actor, slice note, struct arena *arena);
+/* Who decided an approval, from its output where it was approved, its error where it was rejected
+ * (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: no person did, it has
+ * lapsed. Borrowed from these. */
+slice flow_decider_of(const struct json *output, const struct json *error, slice *note);
 /* Writes the audit event of an approval or a rejection that is durable; holds op. by: the means of
  * the decision, for the event's details; SLICE_NONE: left out. In the next step
  * flow_decision_audited logs a failure, which does not undo the decision. */

@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "flow/load.h"
-#include "web/flow_decision.h"
+#include "web/flow_log.h"
 #include "web/result.h"
 #include "web/waterfall.h"
 
@@ -12,17 +12,55 @@
  * input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
 
-/* ---- the steps ---- */
+/* While the page is made. */
+struct flow_view_page {
+    struct flow_load *load; /* until it is there: it is freed while names are read */
+    struct flow flow;
+    slice name, title, actor; /* title: SLICE_NONE: none of its own */
+    slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* as many as steps */
+    bool is_fan_out[FLOW_STEPS_MAX];
+    bool has_ended;
+    const struct json *record, *steps, *decision; /* of the view, the API's answer */
+    struct flow_log log;
+    struct flow_names *names;
+};
 
-static void write_error(struct json_writer *w, const struct json *error)
+/* ---- parts of steps ---- */
+
+/* Who rejected it and with which note, of an approval; SLICE_NONE: no person did. */
+static slice rejecter_of(const struct json *step, slice *note)
 {
+    bool is_approval = slice_eq_cstr(json_get_str(step, SLICE("stepType")), "approval");
+    return is_approval ? flow_decider_of(NULL, JSON_GET(step, "error"), note) : SLICE_NONE;
+}
+
+static bool is_rejected(const struct json *step)
+{
+    slice note;
+    return rejecter_of(step, &note).ptr != NULL;
+}
+
+/* Of an approval that a person rejected it begins with the key, which has a name. */
+static slice error_message(struct web_request *request, const struct flow_view_page *page,
+                           const struct json *step)
+{
+    slice note = SLICE_NONE, by = rejecter_of(step, &note);
+    return by.ptr
+               ? flow_rejection_message(flow_names_actor(page->names, by), note, &request->op.arena)
+               : json_get_str(JSON_GET(step, "error"), SLICE("message"));
+}
+
+static void write_error(struct web_request *request, const struct flow_view_page *page,
+                        const struct json *step, struct json_writer *w)
+{
+    const struct json *error = JSON_GET(step, "error");
     if (!json_is(error, JSON_OBJECT)) {
         json_member_str(w, "error", SLICE_NONE);
         return;
     }
     json_member_open(w, "error", '{');
     json_member_str(w, "code", json_get_str(error, SLICE("code")));
-    json_member_str(w, "message", json_get_str(error, SLICE("message")));
+    json_member_str(w, "message", error_message(request, page, step));
     json_member_str(w, "hint", json_get_str(error, SLICE("hint")));
     json_close(w, '}');
 }
@@ -36,37 +74,21 @@ static void write_part(struct json_writer *w, const struct json *step, const cha
         json_member_str(w, name, SLICE_NONE);
 }
 
-/* SLICE_NONE before its end. */
-static slice took_of(struct arena *arena, const struct json *step)
+/* Of a list the first items, and how many there are; items 0: it is none. */
+static void write_output(struct json_writer *w, const struct json *step)
 {
-    int64_t started = 0, completed = 0;
-    if (!time_parse(json_get_str(step, SLICE("startedAt")), &started) ||
-        !time_parse(json_get_str(step, SLICE("completedAt")), &completed))
-        return SLICE_NONE;
-    return view_span(arena, completed - started);
-}
-
-static void write_step(struct web_request *request, const struct json *step, slice title,
-                       slice current, bool is_decided_on, struct json_writer *w)
-{
-    slice key = json_get_str(step, SLICE("stepKey"));
-    json_open(w, '{');
-    json_member_str(w, "stepKey", key);
-    json_member_str(w, "title", title);
-    json_member_str(w, "stepType", json_get_str(step, SLICE("stepType")));
-    json_member_str(w, "status", json_get_str(step, SLICE("status")));
-    json_member_bool(w, "current", slice_eq(key, current));
-    json_member_str(w, "startedAt", json_get_str(step, SLICE("startedAt")));
-    json_member_str(w, "took", took_of(&request->op.arena, step));
-    json_member_i64(w, "attempts", json_get_i64(step, SLICE("attemptCount"), 0));
-    json_member_str(w, "wakeAt", json_get_str(step, SLICE("wakeAt")));
-    write_error(w, JSON_GET(step, "error"));
-    if (is_decided_on) /* the decision has its input already */
-        json_member_str(w, "input", SLICE_NONE);
-    else
-        write_part(w, step, "input");
-    write_part(w, step, "output");
-    json_close(w, '}');
+    enum { ITEMS_MAX = 3 };
+    const struct json *output = JSON_GET(step, "output");
+    uint32_t count = json_is(output, JSON_ARRAY) ? output->count : 0;
+    json_member_i64(w, "items", count);
+    json_member_i64(w, "listed", count < ITEMS_MAX ? count : ITEMS_MAX);
+    if (count > ITEMS_MAX) {
+        struct json first = *output;
+        first.count = ITEMS_MAX;
+        value_view_text(w, "output", &first, PART_BYTES_MAX);
+    } else {
+        write_part(w, step, "output");
+    }
 }
 
 /* A flow waits at one step at a time, so the first match is the only one. */
@@ -85,128 +107,105 @@ static const struct json *waiting_step(const struct json *steps)
 
 _Static_assert((int)FLOW_STEPS_MAX <= (int)WATERFALL_SPANS_MAX, "all steps have a bar");
 
-/* What a bar looks like, and says. Nothing here depends on the time of day, so that the block
+/* What a bar looks like, and says. Nothing here depends on the time of day, so that a step's block
  * changes only when the flow has. */
 struct step_bar {
     const char *kind; /* NULL: it has not begun */
     slice text;
     struct waterfall_span span;
+    struct waterfall_bar drawn;
 };
 
 static struct step_bar bar_of(struct arena *arena, const struct json *step)
 {
     slice status = json_get_str(step, SLICE("status")),
           type = json_get_str(step, SLICE("stepType"));
-    bool is_done = slice_eq_cstr(status, "completed"), is_failed = slice_eq_cstr(status, "failed");
-    struct step_bar bar = {.text = status};
+    bool is_decided = slice_eq_cstr(status, "completed") || is_rejected(step),
+         is_failed = slice_eq_cstr(status, "failed") && !is_decided;
+    slice ended = slice_eq_cstr(status, "completed") ? SLICE("completedAt") : SLICE("updatedAt");
+    struct step_bar bar = {.text = SLICE("")};
     bar.span.is_open = slice_eq_cstr(status, "waiting");
     bar.span.is_pause = bar.span.is_open || slice_eq_cstr(type, "approval") ||
                         slice_eq_cstr(type, "wait");
     if (!time_parse(json_get_str(step, SLICE("startedAt")), &bar.span.begin) ||
-        !time_parse(json_get_str(step, is_done ? SLICE("completedAt") : SLICE("updatedAt")),
-                    &bar.span.end))
+        !time_parse(json_get_str(step, ended), &bar.span.end))
         return bar;
     bar.kind = is_failed ? "bad" : bar.span.is_pause ? "wait" : "ok";
     slice took = view_span(arena, bar.span.end - bar.span.begin);
-    if (is_done && !bar.span.is_pause)
+    if (is_decided && !bar.span.is_pause)
         bar.text = took;
-    else if (is_done || is_failed)
+    else if (is_decided || is_failed)
         bar.text =
-            arena_printf(arena, "%s %.*s", is_done ? "waited" : "failed after", SLICE_ARG(took));
+            arena_printf(arena, "%s %.*s", is_failed ? "failed after" : "waited", SLICE_ARG(took));
     return bar;
 }
 
-static void write_waterfall(struct web_request *request, const struct json *steps,
-                            const slice *titles, struct json_writer *w)
+/* Returns how long steps have worked, the pauses left out. */
+static int64_t draw_bars(struct web_request *request, const struct json *steps,
+                         struct step_bar *bars, size_t count)
 {
-    struct step_bar bars[WATERFALL_SPANS_MAX];
     struct waterfall_span spans[WATERFALL_SPANS_MAX] = {{0}};
     struct waterfall_bar drawn[WATERFALL_SPANS_MAX];
-    size_t count = json_is(steps, JSON_ARRAY) ? steps->count : 0, begun = 0;
-    ASSERT(count <= WATERFALL_SPANS_MAX);
+    size_t begun = 0;
+    int64_t work = 0;
     for (size_t i = 0; i < count; i++) {
         bars[i] = bar_of(&request->op.arena, &steps->as.items[i]);
         if (bars[i].kind)
             spans[begun++] = bars[i].span;
+        if (bars[i].kind && !bars[i].span.is_pause)
+            work += bars[i].span.end - bars[i].span.begin;
     }
     waterfall_fit(spans, begun, drawn);
-    json_member_open(w, "waterfall", '[');
-    for (size_t i = 0, at = 0; i < count; i++) {
-        json_open(w, '{');
-        json_member_str(w, "stepKey", json_get_str(&steps->as.items[i], SLICE("stepKey")));
-        json_member_str(w, "title", titles[i]);
-        json_member_str(w, "kind", slice_cstr(bars[i].kind));
-        json_member_str(w, "text", bars[i].text);
-        json_member_i64(w, "x", bars[i].kind ? drawn[at].x : 0);
-        json_member_i64(w, "width", bars[i].kind ? drawn[at].width : 0);
-        json_close(w, '}');
-        at += bars[i].kind != NULL;
-    }
-    json_close(w, ']');
+    for (size_t i = 0, at = 0; i < count; i++)
+        if (bars[i].kind)
+            bars[i].drawn = drawn[at++];
+    return work;
 }
 
-/* ---- what happened ---- */
+/* ---- the steps ---- */
 
-/* While the page is made. */
-struct flow_view_page {
-    struct flow_load *load; /* until it is there: it is freed while names are read */
-    struct flow flow;
-    slice name, title, actor;          /* title: SLICE_NONE: none of its own */
-    slice step_titles[FLOW_STEPS_MAX]; /* as many as steps */
-    bool has_ended;
-    const struct json *record, *steps, *decision; /* of the view, the API's answer */
-    struct flow_names *names;
-};
-
-static slice decider_of(const struct json *step)
+/* What a step is, beside its title: the app and how often it was called, or its kind. */
+static slice kind_of(struct web_request *request, const struct flow_view_page *page, size_t at)
 {
-    return json_get_str(JSON_GET(step, "output"), SLICE("approvedBy"));
+    const struct json *step = &page->steps->as.items[at], *output = JSON_GET(step, "output");
+    slice app = page->step_apps[at];
+    if (!app.ptr)
+        return json_get_str(step, SLICE("stepType"));
+    if (!page->is_fan_out[at])
+        return app;
+    if (!json_is(output, JSON_ARRAY))
+        return arena_printf(&request->op.arena, "%.*s, a call for each item", SLICE_ARG(app));
+    return arena_printf(&request->op.arena, "%.*s, %u call%s", SLICE_ARG(app), output->count,
+                        output->count == 1 ? "" : "s");
 }
 
-static void write_event(struct json_writer *w, slice at, const char *what, slice by, slice code,
-                        slice text)
-{
-    json_open(w, '{');
-    json_member_str(w, "at", at);
-    json_member_str(w, "what", slice_cstr(what));
-    json_member_str(w, "by", by);
-    json_member_str(w, "code", code);
-    json_member_str(w, "text", text);
-    json_close(w, '}');
-}
-
-/* Of a step: its decision, or its last error. */
-static void write_step_event(struct flow_view_page *page, size_t at, struct json_writer *w)
+static void write_step(struct web_request *request, const struct flow_view_page *page, size_t at,
+                       const struct step_bar *bar, struct json_writer *w)
 {
     const struct json *step = &page->steps->as.items[at];
-    const struct json *output = JSON_GET(step, "output"), *error = JSON_GET(step, "error");
-    if (decider_of(step).ptr)
-        write_event(w, json_get_str(output, SLICE("approvedAt")), "Approved",
-                    flow_names_actor(page->names, decider_of(step)), SLICE_NONE,
-                    json_get_str(output, SLICE("note")));
-    if (step == page->decision)
-        write_event(w, json_get_str(step, SLICE("startedAt")), "Waits for approval", SLICE_NONE,
-                    SLICE_NONE, SLICE_NONE);
-    if (json_is(error, JSON_OBJECT))
-        write_event(w, json_get_str(step, SLICE("updatedAt")), "Failed: ", page->step_titles[at],
-                    json_get_str(error, SLICE("code")), json_get_str(error, SLICE("message")));
-}
-
-static void write_log(struct flow_view_page *page, struct json_writer *w)
-{
-    const struct flow *flow = &page->flow;
-    json_member_open(w, "log", '[');
-    write_event(w, json_get_str(page->record, SLICE("createdAt")), "Started",
-                flow_names_actor(page->names, page->actor), SLICE_NONE, SLICE_NONE);
-    for (size_t i = 0; json_is(page->steps, JSON_ARRAY) && i < page->steps->count; i++)
-        write_step_event(page, i, w);
-    if (flow->status == FLOW_COMPLETED || flow->status == FLOW_CANCELLED)
-        write_event(w,
-                    json_get_str(page->record,
-                                 flow->completed_at ? SLICE("completedAt") : SLICE("updatedAt")),
-                    flow->status == FLOW_COMPLETED ? "Completed" : "Cancelled", SLICE_NONE,
-                    SLICE_NONE, SLICE_NONE);
-    json_close(w, ']');
+    slice key = json_get_str(step, SLICE("stepKey"));
+    json_open(w, '{');
+    json_member_str(w, "stepKey", key);
+    json_member_str(w, "title", page->step_titles[at]);
+    json_member_str(w, "kind", kind_of(request, page, at));
+    json_member_str(w, "stepType", json_get_str(step, SLICE("stepType")));
+    json_member_str(w, "status",
+                    is_rejected(step) ? SLICE("rejected") : json_get_str(step, SLICE("status")));
+    json_member_bool(w, "current", slice_eq(key, json_get_str(page->record, SLICE("currentStep"))));
+    json_member_str(w, "startedAt", json_get_str(step, SLICE("startedAt")));
+    json_member_i64(w, "attempts", json_get_i64(step, SLICE("attemptCount"), 0));
+    json_member_str(w, "wakeAt", json_get_str(step, SLICE("wakeAt")));
+    json_member_str(w, "bar", slice_cstr(bar->kind));
+    json_member_str(w, "text", bar->text);
+    json_member_i64(w, "x", bar->drawn.x);
+    json_member_i64(w, "width", bar->drawn.width);
+    write_error(request, page, step, w);
+    if (step == page->decision) /* the decision has its input already */
+        json_member_str(w, "input", SLICE_NONE);
+    else
+        write_part(w, step, "input");
+    write_output(w, step);
+    json_close(w, '}');
 }
 
 /* ---- the page ---- */
@@ -229,18 +228,20 @@ static slice title_of(const struct flow_view_page *page)
 static void write_steps(struct web_request *request, const struct flow_view_page *page,
                         struct json_writer *w)
 {
-    slice current = json_get_str(page->record, SLICE("currentStep"));
+    struct step_bar bars[WATERFALL_SPANS_MAX] = {{0}};
     size_t count = json_is(page->steps, JSON_ARRAY) ? page->steps->count : 0, done = 0;
+    ASSERT(count <= WATERFALL_SPANS_MAX);
+    int64_t work = draw_bars(request, page->steps, bars, count);
     json_member_open(w, "steps", '[');
     for (size_t i = 0; i < count; i++) {
-        const struct json *step = &page->steps->as.items[i];
-        slice status = json_get_str(step, SLICE("status"));
+        slice status = json_get_str(&page->steps->as.items[i], SLICE("status"));
         done += slice_eq_cstr(status, "completed") || slice_eq_cstr(status, "skipped");
-        write_step(request, step, page->step_titles[i], current, step == page->decision, w);
+        write_step(request, page, i, &bars[i], w);
     }
     json_close(w, ']');
     json_member_i64(w, "count", (int64_t)count);
     json_member_i64(w, "done", (int64_t)done);
+    view_took(request, w, "work", work);
 }
 
 static void write_flow(struct web_request *request, struct flow_view_page *page,
@@ -274,8 +275,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
         json_member_str(w, "result", SLICE_NONE);
     view_writes_as(request, page->names, JSON_GET(JSON_GET(page->decision, "input"), "items"), w);
     write_steps(request, page, w);
-    write_waterfall(request, page->steps, page->step_titles, w);
-    write_log(page, w);
+    flow_log_write(&page->log, page->names, w);
     value_view_text(w, "input", JSON_GET(page->record, "input"), PART_BYTES_MAX);
 }
 
@@ -289,18 +289,15 @@ static enum op_result name_those_of_flow(struct web_request *request)
 {
     enum { ACTORS_MAX = 8 };
     struct flow_view_page *page = request->state;
-    slice actors[ACTORS_MAX] = {page->actor};
-    size_t count = 1;
-    for (size_t i = 0; json_is(page->steps, JSON_ARRAY) && i < page->steps->count; i++)
-        if (count < ACTORS_MAX && decider_of(&page->steps->as.items[i]).ptr)
-            actors[count++] = decider_of(&page->steps->as.items[i]);
+    slice actors[ACTORS_MAX];
+    size_t count = flow_log_actors(&page->log, actors, ACTORS_MAX);
     return flow_names_begin(request, actors, count,
                             JSON_GET(JSON_GET(page->decision, "input"), "items"), &page->names,
                             finish_flow);
 }
 
-/* An approval's title is what it asks for, once that is known. The view's steps are in the order of
- * the template's. */
+/* An approval's title is what it asks for, once that is known; a call has its app's name. The
+ * view's steps are in the order of the template's. */
 static void read_step_titles(struct web_request *request, struct flow_view_page *page,
                              const struct flow_template *tmpl)
 {
@@ -314,6 +311,12 @@ static void read_step_titles(struct web_request *request, struct flow_view_page 
         page->step_titles[i] =
             asked.len > 0 ? asked
                           : arena_dup(arena, flow_step_title(&tmpl->steps[i], catalog, arena));
+        const struct catalog_action *action = tmpl->steps[i].type == FLOW_TOOL_CALL
+                                                  ? catalog_find_tool(catalog, tmpl->steps[i].tool)
+                                                  : NULL;
+        if (action)
+            page->step_apps[i] = arena_dup(arena, action->integration->name);
+        page->is_fan_out[i] = tmpl->steps[i].for_each != NULL;
     }
 }
 
@@ -343,6 +346,8 @@ static enum op_result finish_load(struct web_request *request)
     page->steps = JSON_GET(whole, "steps");
     page->decision = waiting_step(page->steps);
     read_step_titles(request, page, load->tmpl);
+    if (flow_log_read(&page->log, &load->whole, load->tmpl, page->step_titles, arena) != OK)
+        return web_reply_database(request, ERR_NOMEM);
     return name_those_of_flow(request);
 }
 

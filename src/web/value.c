@@ -141,7 +141,7 @@ void value_view_brief(struct json_writer *w, const struct json *value, slice hea
             slice_has_word(elsewhere, json_str(&member->key)))
             continue;
         json_open(w, '{');
-        json_member_str(w, "name", json_str(&member->key));
+        value_view_name(w, "name", json_str(&member->key));
         json_key(w, "text");
         put_cut(w, text, BRIEF_BYTES_MAX, " ...");
         json_close(w, '}');

@@ -23,7 +23,7 @@ void value_view(struct json_writer *w, const char *key, const struct json *value
 slice value_headline(const struct json *value);
 /* The brief form, above the full one, as two members: "brief", its own short texts except the
  * headline and the members that are shown elsewhere, names with a space between two ([{name,
- * text}]), and "sentences", the first ones found further inside. */
+ * text}], the name in words), and "sentences", the first ones found further inside. */
 void value_view_brief(struct json_writer *w, const struct json *value, slice headline,
                       slice elsewhere);
 /* A member's name in words: "taskParent" and "task_parent" become "Task parent". */

@@ -101,13 +101,13 @@ test('focus, marks, what is opened and where one reads stay as they are', async 
   const { id, letGo } = await startHeld({ maxResults: 20 });
   await visit.goto(`/flows/${id}`);
   await badgeOf(visit, 'list').getByText('completed').waitFor();
-  await visit.page.locator('#list-output > summary').click();
-  await visit.page.locator('#list-output > summary').focus();
+  await visit.page.locator('#list-more > summary').click();
+  await visit.page.locator('#list-more > summary').focus();
   await visit.page.mouse.move(1, 1);
   await visit.page.evaluate(() => {
-    const [text] = document.querySelector('#list-output pre').childNodes;
+    const [text] = document.querySelector('#list-more pre:last-child').childNodes;
     getSelection().setBaseAndExtent(text, 10, text, 60);
-    globalThis.kept = { details: document.querySelector('#list-output'), marked: `${getSelection()}`, focused: document.activeElement };
+    globalThis.kept = { details: document.querySelector('#list-more'), marked: `${getSelection()}`, focused: document.activeElement };
     document.querySelector('#step-create_tasks').scrollIntoView();
     globalThis.kept.top = document.querySelector('#step-create_tasks').getBoundingClientRect().top;
   });
@@ -117,7 +117,7 @@ test('focus, marks, what is opened and where one reads stay as they are', async 
   const now = await visit.page.evaluate(() => {
     const { kept } = globalThis;
     return {
-      isSame: kept.details === document.querySelector('#list-output') && kept.details.open,
+      isSame: kept.details === document.querySelector('#list-more') && kept.details.open,
       isMarked: `${getSelection()}` === kept.marked && kept.marked.length > 30,
       isFocused: document.activeElement === kept.focused,
       hasMoved: Math.abs(document.querySelector('#step-create_tasks').getBoundingClientRect().top - kept.top) >= 1,

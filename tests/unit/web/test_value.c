@@ -90,7 +90,7 @@ static void test_in_short(void **state)
 {
     (void)state;
     check_brief("{\"subject\":\"Hi\",\"to\":\"<a@b>\",\"n\":1}",
-                "{\"brief\":[{\"name\":\"to\",\"text\":\"<a@b>\"}],\"sentences\":[]}");
+                "{\"brief\":[{\"name\":\"To\",\"text\":\"<a@b>\"}],\"sentences\":[]}");
     check_brief("{\"title\":\"T\",\"children\":[{\"type\":\"paragraph\",\"t\":\"one two\"},"
                 "{\"t\":\"<b> x\"},{\"t\":\"no more\"}]}",
                 "{\"brief\":[],\"sentences\":[\"one two\",\"<b> x\"]}");

@@ -1,0 +1,146 @@
+/*
+ * What happened to a flow, as its page lists it; see flow_log.h. A step that failed often has its
+ * last attempts alone, and how many there were before them.
+ */
+#include "web/flow_log.h"
+
+#include "flow/flow.h"
+#include "web/view.h"
+
+enum {
+    LISTED_MAX = 3,        /* failed attempts of a step */
+    EVENTS_OF_ATTEMPT = 2, /* it began again, and how it ended */
+    EVENTS_ONCE = 3,       /* the start, a question, the end */
+    TEXT_BYTES_MAX = 1000, /* of what an app said; a note has at most 2,000 characters */
+    DOCUMENT_BYTES_MAX = 65536
+};
+
+struct flow_log_event {
+    int64_t at;
+    const char *what;
+    slice step, by, code, text; /* SLICE_NONE: it has none */
+};
+
+static void add_event(struct flow_log *log, struct flow_log_event event)
+{
+    log->list[log->count++] = event;
+}
+
+/* What is parsed borrows from its text, which has to outlive the row. */
+static const struct json *parse_copy(struct arena *arena, slice text)
+{
+    slice copy = text.len > 0 && text.len <= DOCUMENT_BYTES_MAX ? arena_dup(arena, text)
+                                                                : SLICE_NONE;
+    return copy.ptr ? json_parse(arena, copy, &json_limits_provider, NULL) : NULL;
+}
+
+static void add_attempt(struct flow_log *log, const struct flow_step *step, bool is_approval,
+                        slice title, struct arena *arena)
+{
+    const struct json *error = parse_copy(arena, step->error);
+    const struct json *output = is_approval ? parse_copy(arena, step->output) : NULL;
+    slice note = SLICE_NONE, by = is_approval ? flow_decider_of(output, error, &note) : SLICE_NONE;
+    if (by.ptr)
+        add_event(log, (struct flow_log_event){.at = step->finished_at,
+                                               .what = step->is_completed ? "Approved" : "Rejected",
+                                               .by = by,
+                                               .text = note});
+    else if (!step->is_completed)
+        add_event(log, (struct flow_log_event){
+                           .at = step->finished_at,
+                           .what = "Failed",
+                           .step = title,
+                           .code = json_get_str(error, SLICE("code")),
+                           .text = slice_first_utf8(json_get_str(error, SLICE("message")),
+                                                    TEXT_BYTES_MAX)});
+}
+
+/* The attempts of one step, count of them; only the last one may have been completed. */
+static void add_step(struct flow_log *log, const struct flow_step *attempts, size_t count,
+                     const struct flow_template *tmpl, const slice *titles, struct arena *arena)
+{
+    size_t index = (size_t)attempts[0].step_index;
+    size_t failed = count - attempts[count - 1].is_completed;
+    size_t left_out = failed > LISTED_MAX ? failed - LISTED_MAX : 0;
+    /* The index is of this very template version; the check guards against a broken row. */
+    if (index >= tmpl->step_count)
+        return;
+    if (left_out > 0)
+        add_event(log, (struct flow_log_event){
+                           .at = attempts[0].finished_at,
+                           .what = "Failed",
+                           .step = titles[index],
+                           .text = arena_printf(
+                               arena, "for the first time, of %zu that are not listed", left_out)});
+    for (size_t i = left_out; i < count; i++) {
+        if (i > 0 && tmpl->steps[index].type != FLOW_APPROVAL)
+            add_event(log, (struct flow_log_event){.at = attempts[i].started_at,
+                                                   .what = "Tried again",
+                                                   .step = titles[index]});
+        add_attempt(log, &attempts[i], tmpl->steps[index].type == FLOW_APPROVAL, titles[index],
+                    arena);
+    }
+}
+
+static void add_end(struct flow_log *log, const struct flow *flow)
+{
+    bool is_completed = flow->status == FLOW_COMPLETED;
+    if (flow->status == FLOW_WAITING && flow->waiting_for == FLOW_WAITS_APPROVAL)
+        add_event(log,
+                  (struct flow_log_event){.at = flow->updated_at, .what = "Waits for approval"});
+    if (is_completed || flow->status == FLOW_CANCELLED)
+        add_event(log, (struct flow_log_event){.at = flow->completed_at ? flow->completed_at
+                                                                        : flow->updated_at,
+                                               .what = is_completed ? "Completed" : "Cancelled"});
+}
+
+int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
+                  const struct flow_template *tmpl, const slice *titles, struct arena *arena)
+{
+    size_t attempts = tmpl->step_count * (LISTED_MAX + 2);
+    attempts = whole->step_count < attempts ? whole->step_count : attempts;
+    size_t max = attempts * EVENTS_OF_ATTEMPT + EVENTS_ONCE;
+    log->count = 0;
+    log->list = ARENA_ARRAY(arena, struct flow_log_event, max);
+    slice actor = arena_dup(arena, whole->actor);
+    if (!log->list || !actor.ptr)
+        return ERR_NOMEM;
+    add_event(
+        log, (struct flow_log_event){.at = whole->flow.created_at, .what = "Started", .by = actor});
+    for (size_t i = 0, count; i < whole->step_count; i += count) {
+        count = 1;
+        while (i + count < whole->step_count &&
+               whole->steps[i + count].step_index == whole->steps[i].step_index)
+            count++;
+        add_step(log, &whole->steps[i], count, tmpl, titles, arena);
+    }
+    add_end(log, &whole->flow);
+    ASSERT(log->count <= max);
+    return OK;
+}
+
+size_t flow_log_actors(const struct flow_log *log, slice *actors, size_t max)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < log->count && count < max; i++)
+        if (log->list[i].by.ptr)
+            actors[count++] = log->list[i].by;
+    return count;
+}
+
+void flow_log_write(const struct flow_log *log, struct flow_names *names, struct json_writer *w)
+{
+    json_member_open(w, "log", '[');
+    for (size_t i = 0; i < log->count; i++) {
+        const struct flow_log_event *event = &log->list[i];
+        json_open(w, '{');
+        view_time(w, "at", event->at);
+        json_member_str(w, "what", slice_cstr(event->what));
+        json_member_str(w, "step", event->step);
+        json_member_str(w, "by", event->by.ptr ? flow_names_actor(names, event->by) : SLICE_NONE);
+        json_member_str(w, "code", event->code);
+        json_member_str(w, "text", event->text);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
