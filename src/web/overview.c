@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "store/connection.h"
 #include "store/flow_inbox.h"
+#include "web/chart.h"
 #include "web/flow_decision.h"
 #include "web/overview_stats.h"
 
@@ -51,14 +52,96 @@ static void write_counts(struct json_writer *w, const struct flow_counts *counts
     write_count(w, "failed", counts->failed);
 }
 
-/* What one begins with, and whether it was done. */
-static void write_begun(struct json_writer *w, const struct overview *overview)
+/* A read to try, which has an example: of the first app that is connected, else of the mail app. */
+static const struct catalog_action *first_read(struct web_request *request,
+                                               const struct overview *overview)
 {
+    enum { EXAMINED_MAX = 20 };
+    struct arena *arena = &request->op.arena;
+    const struct catalog_integration *app = catalog_find_integration(
+        *request->web->config.catalog,
+        overview->connection_count > 0 ? overview->connections[0].integration_id : SLICE("gmail"),
+        NULL);
+    const struct json *ids =
+        app ? json_parse(arena, app->capabilities_json, &json_limits_provider, NULL) : NULL;
+    const struct catalog_action *found = NULL;
+    size_t count = json_is(ids, JSON_ARRAY) ? ids->count : 0;
+    for (size_t i = 0; i < count && i < EXAMINED_MAX; i++) {
+        const struct catalog_action *action =
+            catalog_find_action(app, json_str(&ids->as.items[i]), NULL);
+        if (!action || action->level != LEVEL_READ || !action->examples ||
+            action->examples->count == 0)
+            continue;
+        /* It works as it stands where it needs no id of the reader's. */
+        const struct json *required = JSON_GET(action->input_schema, "required");
+        if (!json_is(required, JSON_ARRAY) || required->count == 0)
+            return action;
+        found = found ? found : action;
+    }
+    return found;
+}
+
+/* "Gmail as sam@example.com", of the first few. */
+static void write_connected(struct web_request *request, struct json_writer *w,
+                            const struct overview *overview)
+{
+    enum { LISTED_MAX = 3 };
+    json_member_open(w, "connected", '[');
+    for (size_t i = 0; i < overview->connection_count && i < LISTED_MAX; i++) {
+        const struct connection *row = &overview->connections[i];
+        const struct catalog_integration *app =
+            catalog_find_integration(*request->web->config.catalog, row->integration_id, NULL);
+        slice name = app ? app->name : row->integration_id;
+        json_put_str(w, slice_eq(name, row->label)
+                            ? name
+                            : arena_printf(&request->op.arena, "%.*s as %.*s", SLICE_ARG(name),
+                                           SLICE_ARG(row->label)));
+    }
+    json_close(w, ']');
+}
+
+/* What one begins with, and whether it was done; to have signed in is the first of five. */
+static void write_begun(struct web_request *request, struct json_writer *w,
+                        const struct overview *overview)
+{
+    const struct flow_counts *counts = &overview->counts;
+    bool has_connection = overview->connection_count > 0, has_flow = overview->latest->count > 0;
+    const struct catalog_action *action = counts->has_execution ? NULL
+                                                                : first_read(request, overview);
     json_member_open(w, "begun", '{');
-    json_member_bool(w, "connection", overview->connection_count > 0);
-    json_member_bool(w, "execution", overview->counts.has_execution);
-    json_member_bool(w, "flow", overview->latest->count > 0);
-    json_member_bool(w, "keys", overview->counts.has_keys);
+    json_member_bool(w, "connection", has_connection);
+    json_member_bool(w, "execution", counts->has_execution);
+    json_member_bool(w, "flow", has_flow);
+    json_member_bool(w, "keys", counts->has_keys);
+    json_member_i64(w, "done",
+                    1 + has_connection + counts->has_execution + has_flow + counts->has_keys);
+    write_connected(request, w, overview);
+    if (action)
+        view_action_curl(request, w, action->integration->integration_id, action->action_id,
+                         action);
+    else
+        json_member_str(w, "curl", SLICE_NONE);
+    json_close(w, '}');
+}
+
+/* One that ended, as todo_connection.html declares it. */
+static void write_one_ended(struct web_request *request, struct json_writer *w,
+                            const struct connection *row, const struct overview_stats *stats)
+{
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, row->integration_id, NULL);
+    int64_t blocked = overview_refused(stats, row->integration_id);
+    json_open(w, '{');
+    json_member_str(w, "id", arena_printf(&request->op.arena, "%lld", (long long)row->id));
+    json_member_str(w, "app", app ? app->name : row->integration_id);
+    view_app_mark_of(request, w, row->integration_id);
+    json_member_str(w, "label", row->label);
+    json_member_str(w, "error", row->error);
+    if (blocked > 0)
+        chart_member_number(w, "blocked", blocked);
+    else
+        json_member_str(w, "blocked", SLICE_NONE);
+    json_member_str(w, "period", overview_period(stats));
     json_close(w, '}');
 }
 
@@ -72,7 +155,7 @@ static void write_ended(struct web_request *request, struct json_writer *w,
     for (; count < overview->connection_count && count < CONNECTIONS_MAX &&
            list[count].status == CONNECTION_REAUTH_REQUIRED;
          count++)
-        view_connection(request, w, &list[count]);
+        write_one_ended(request, w, &list[count], &overview->stats);
     json_close(w, ']');
     json_member_bool(w, "is_cut",
                      count < overview->connection_count &&
@@ -88,7 +171,7 @@ static void write_overview(struct web_request *request, const struct overview *o
     json_close(w, ']');
     write_flows(w, overview->latest);
     write_counts(w, &overview->counts);
-    write_begun(w, overview);
+    write_begun(request, w, overview);
     overview_stats_write(request, w, &overview->stats);
     overview_apps_write(request, w, &overview->stats, overview->connections,
                         overview->connection_count);

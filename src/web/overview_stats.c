@@ -45,6 +45,23 @@ int overview_stats_result(struct overview_stats *stats)
     return tally_kept_result(&stats->reading, &stats->list, &stats->count, &stats->before);
 }
 
+slice overview_period(const struct overview_stats *stats)
+{
+    return slice_cstr(periods[stats->period].name);
+}
+
+int64_t overview_refused(const struct overview_stats *stats, slice integration_id)
+{
+    int64_t blocked = 0;
+    for (size_t i = 0; i < stats->count; i++) {
+        const struct tally_sum *sum = &stats->list[i];
+        if (sum->kind == TALLY_BY_ERROR && slice_eq(sum->integration_id, integration_id) &&
+            slice_eq(sum->error_code, SLICE("reauth_required")))
+            blocked += sum->blocked;
+    }
+    return blocked;
+}
+
 /* ---- writing ---- */
 
 static int64_t tried(const struct tally_sum *sum)
@@ -184,6 +201,7 @@ static void write_errors(struct web_request *request, struct json_writer *w,
         json_member_str(w, "app_id", sum->integration_id);
         json_member_str(w, "action_id", sum->action_id);
         view_names(request, w, sum->integration_id, sum->action_id);
+        view_app_mark_of(request, w, sum->integration_id);
         json_member_str(w, "code", sum->error_code);
         json_member_str(w, "state", sum->failed > 0 ? SLICE("failed") : SLICE("blocked"));
         json_member_str(w, "period", slice_cstr(periods[stats->period].period));

@@ -23,6 +23,11 @@ int overview_stats_result(struct overview_stats *stats) MUST_CHECK;
 void overview_stats_write(struct web_request *request, struct json_writer *w,
                           const struct overview_stats *stats);
 
+/* What the period is called: "24 h". */
+slice overview_period(const struct overview_stats *stats);
+/* Calls of an app that were blocked because its connection has to be made again. */
+int64_t overview_refused(const struct overview_stats *stats, slice integration_id);
+
 /* overview_apps.c: a member "apps", as overview_apps.html declares it: those with most calls, then
  * those that are connected. */
 struct connection;

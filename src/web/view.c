@@ -93,6 +93,13 @@ void view_app_mark(struct json_writer *w, slice id, slice name)
     json_close(w, '}');
 }
 
+void view_app_mark_of(struct web_request *request, struct json_writer *w, slice id)
+{
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, id, NULL);
+    view_app_mark(w, id, app ? app->name : id);
+}
+
 void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app)
 {
     json_member_open(w, "mark", '{');

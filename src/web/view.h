@@ -25,6 +25,8 @@ void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
 /* A member "mark": the letters and the ground of an app's tile. */
 void view_app_mark(struct json_writer *w, slice id, slice name);
+/* The same of an app by its id alone, which is its name where the catalog does not have it. */
+void view_app_mark_of(struct web_request *request, struct json_writer *w, slice id);
 /* The same with the app's own icon, as app_icon.html declares it: for pages that show each app
  * once, since the path comes along. app NULL: it is not in the catalog. */
 struct catalog_integration;

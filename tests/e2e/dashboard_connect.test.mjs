@@ -105,7 +105,7 @@ async function makeKey(visit, how) {
   const ask = () => dashboard.call({ key }, 'GET', '/api/integrations?query=gmail');
   assert.equal((await ask()).status, 200);
   const mine = await dashboard.signIn({ key });
-  await mine.sees('Latest flows');
+  await mine.sees('Needs you');
   await visit.press('Back to the keys');
   await visit.sees(`for ${how}`);
   assert.ok(!(await visit.page.content()).includes(key), 'it was shown once');
