@@ -83,10 +83,7 @@ static enum op_result finish_flows_page(struct web_request *request)
     json_member_str(w, "template", web_query(request, "template"));
     json_member_str(w, "before", web_query(request, "before"));
     /* Of a template that few flows have, a page looks at some, and "Older" goes on. */
-    if (uuid_is_nil(page->older))
-        json_member_str(w, "older", SLICE_NONE);
-    else
-        view_id(w, "older", page->older);
+    view_pager(request, w, page->older);
     return web_reply_view(request, 200, "flows");
 }
 
