@@ -191,7 +191,9 @@ static void write_input(struct web_request *request, const struct start *start,
     bool is_required = is_asked && (kind != KIND_YES || JSON_GET(property, "const"));
     json_open(w, '{');
     json_member_str(w, "name", name);
-    value_view_name(w, "label", name);
+    /* Of a choice of connections it is no id that is chosen. */
+    bool is_id = choice && name.len > 2 && slice_eq_cstr(slice_from(name, name.len - 2), "Id");
+    value_view_name(w, "label", is_id ? slice_first(name, name.len - 2) : name);
     json_member_str(w, "value", value);
     json_member_bool(w, "required", is_required);
     json_member_str(w, "hint", json_get_str(property, SLICE("description")));

@@ -7,6 +7,7 @@
 #include "store/connect_session.h"
 #include "web/app.h"
 #include "web/connection_users.h"
+#include "web/flow_decision.h"
 
 /* ---- a key ---- */
 
@@ -157,6 +158,8 @@ static void write_change(struct web_request *request, const struct flow_step_def
         return;
     json_open(w, '{');
     json_member_str(w, "title", action ? action->title : step->tool);
+    json_member_str(w, "effect", effect_verb(action));
+    json_member_bool(w, "is_final", effect_is_final(action));
     json_member_str(w, "app", action ? action->integration->name : SLICE_NONE);
     /* A step that repeats has one output for each item. */
     json_member_i64(w, "times", step->for_each && json_is(output, JSON_ARRAY) ? output->count : 0);
@@ -192,9 +195,24 @@ static void write_part(struct web_request *request, const struct flow_template *
     json_close(w, ']');
 }
 
+struct cancelling {
+    struct flow_load *load; /* until it is there */
+    slice actor;
+    struct flow_names *names;
+};
+
+/* The rest was written before the flow was freed. */
 static enum op_result finish_cancel(struct web_request *request)
 {
-    struct flow_load *load = request->state;
+    const struct cancelling *it = request->state;
+    json_member_str(&request->view, "asker", flow_names_actor(it->names, it->actor));
+    return web_reply_view(request, 200, "flow_cancel");
+}
+
+static enum op_result write_cancel(struct web_request *request)
+{
+    struct cancelling *it = request->state;
+    struct flow_load *load = it->load;
     if (load->status == ERR_NOTFOUND)
         return web_reply_missing(request, "There is no such flow.");
     /* whole, and with it steps, is NULL for every failure; the status says which. */
@@ -210,9 +228,12 @@ static enum op_result finish_cancel(struct web_request *request)
     json_member_str(w, "title", flow_whole_title(&load->whole, load->tmpl));
     json_member_str(w, "status", slice_cstr(flow_status_name(status)));
     json_member_bool(w, "has_ended", status == FLOW_COMPLETED || status == FLOW_CANCELLED);
+    view_time(w, "since_at", load->whole.flow.created_at);
+    view_time(w, "until_at", flow_approval_ends_at(&load->whole.flow));
     for (enum part part = PART_DONE; part < PART_NONE; part++)
         write_part(request, load->tmpl, steps, part, w);
-    return web_reply_view(request, 200, "flow_cancel");
+    it->actor = arena_dup(&request->op.arena, load->whole.actor);
+    return flow_names_begin(request, &it->actor, 1, NULL, &it->names, finish_cancel);
 }
 
 enum op_result web_flow_cancel_ask(struct web_request *request)
@@ -220,8 +241,11 @@ enum op_result web_flow_cancel_ask(struct web_request *request)
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    request->state =
-        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
-    return request->state ? web_wait(request, finish_cancel)
+    struct cancelling *it = ARENA_NEW(&request->op.arena, struct cancelling);
+    request->state = it;
+    if (it)
+        it->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
+                                   &request->op);
+    return it && it->load ? web_wait(request, write_cancel)
                           : web_reply_database(request, ERR_NOMEM);
 }

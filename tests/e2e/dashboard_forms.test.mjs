@@ -80,6 +80,7 @@ test('a text of several lines has a field of several lines', async () => {
   await visit.goto('/flows/new?template=mail_with_reminder');
   const fields = await visit.page.locator('[name^="input."]').evaluateAll((all) => Object.fromEntries(all.map((one) => [one.name.slice(6), one.localName])));
   assert.deepEqual(fields, { to: 'input', subject: 'input', text: 'textarea', remindAfter: 'input', mailConnectionId: 'select' });
+  assert.equal(await visit.page.getByLabel('Mail connection (optional)').evaluate(({ name }) => name), 'input.mailConnectionId');
   await visit.page.locator('[name="input.subject"]').fill('x');
   await visit.page.locator('[name="input.to"]').fill('y');
   await visit.page.locator('[name="input.text"]').fill('One line\n\n  and another <&>');
@@ -244,7 +245,9 @@ for (const [how, options] of WAYS) {
     await visit.press('Cancel the flow');
     assert.equal(new URL(visit.page.url()).pathname, `/flows/${id}/cancel`);
     await visit.sees(/Already done\s+Nothing has been written yet\./);
-    await visit.sees(/Will not be done\s+Create a page \(Notion\)/);
+    await visit.sees(/Will not be done\s+Create a page \(Notion\) create$/m);
+    await visit.sees(/asked for by \S+ .*\s+its approval lapses .*\d/);
+    await visit.sees('You cancel it in the name of');
     assert.doesNotMatch(await visit.text(), /\b0 times/);
     await visit.fits();
     if (how !== 'without JavaScript') await visit.isAccessible();
