@@ -89,7 +89,7 @@ test('a decision says as whom, what, how grave, who asked and until when', async
   // the inbox has the same, and leads there
   await visit.goto('/approvals');
   const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
-  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, asked for by support-agent, waits since [\s\S]*2 × write/);
+  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, asked for by support-agent, waits since [\s\S]*2 writes/);
   for (const [label, choice, count] of [['Template', 'Unread mail summary', 0], ['Template', 'any', 1], ['Asked for by', 'support-agent', 1]]) {
     await visit.page.getByLabel(label).selectOption(choice);
     await visit.press('Show');
@@ -180,8 +180,8 @@ test('a mail says whom it reaches, what leaves the company, and that it cannot b
     }
     await visit.goto(path);
     const row = (id) => visit.page.locator(`#wait-${id}`);
-    assert.deepEqual(await tags(row(ids.home)), ['2 × write', 'cannot be taken back']);
-    for (const id of [ids.away, ids.nasty]) assert.deepEqual(await tags(row(id)), ['2 × write', 'leaves your company', 'cannot be taken back'], path);
+    assert.deepEqual(await tags(row(ids.home)), ['2 writes', 'cannot be taken back']);
+    for (const id of [ids.away, ids.nasty]) assert.deepEqual(await tags(row(id)), ['2 writes', 'leaves your company', 'cannot be taken back'], path);
   }
   await visit.end();
 });
@@ -517,7 +517,7 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   }
   const fails = visit.page.locator('#fails tbody tr');
   // when it was last: of rows that a server of the version before has written that is not known
-  assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)? (ms|s|min) ago/, 'ago')), ['Gmail: Send a message Gmail said: <i>too late</i> & gone timeout 90 failed ago', 'Notion: Create a page policy_blocked 21 blocked -', 'No app of that name integration_not_found 3 blocked -']);
+  assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)? (ms|s|min) ago/, 'ago')), ['Gm Gmail: Send a message timeout Gmail said: <i>too late</i> & gone 90 failed ago', 'No Notion: Create a page policy_blocked 21 blocked -', 'No app of that name integration_not_found 3 blocked -']);
   assert.match(await fails.first().locator('td').last().getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:00 UTC$/);
   assert.deepEqual(await rowsOf(visit, '#apps'), ['GM Gmail 3,690 2.4 % N ms works', 'NO Notion 21 - - blocked', 'No app of that name 3 - - blocked'].map((row) => row.replace(/^[A-Z]{2} /, '')));
   // as many strokes as hours had calls, all as high
@@ -550,7 +550,7 @@ test('the overview: apps by how they do, those that are connected without calls 
   await dashboard.stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'gone' where account_id = '${own.id}' and integration_id = 'probe'`);
   await visit.goto('/');
   assert.deepEqual(await rowsOf(visit, '#apps'), ['Notion 60 5.0 % N ms failing', 'Slack 30 0.0 % 3.9 s slow', 'GitHub 27 0.0 % N ms works', 'Probe 6 - - reconnect', 'Gmail 0 - - no calls']);
-  assert.match(await visit.page.locator('#waiting').innerText(), /Probe has to be connected again/);
+  assert.match((await visit.page.locator('#waiting').innerText()).replace(/\s+/g, ' '), /^Needs you 1 All approvals Pr Probe has to be connected again: \S+ gone\. Calls that use it are refused until then: 6 of Probe in the last 24 h\. 6 blocked Reconnect$/);
   await dashboard.counted(own, ['asana', 'jira', 'stripe', 'zendesk', 'hubspot'].map((app) => [app, 'x', 'succeeded', '', 1]));
   await visit.goto('/');
   assert.equal((await rowsOf(visit, '#apps')).length, 8);
@@ -567,7 +567,7 @@ test('the overview: what was said of the last failure comes from the call itself
   await until('it is counted', async () => (await dashboard.call(own, 'GET', '/api/stats')).json.by_error.length > 0);
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   const [row] = await rowsOf(visit, '#fails');
-  assert.ok(row.startsWith(`Gmail: Get a message${failed.json.message.slice(0, 120)}`), row);
+  assert.ok(row.startsWith(`Gmail: Get a message${failed.json.error_code} ${failed.json.message.slice(0, 120)}`), row);
   assert.match(row, / 1 failed \d+(\.\d+)? (ms|s|min) ago$/);
   await visit.end();
 });
@@ -596,6 +596,39 @@ test('the overview of an account with many numbers: what is over is added up onc
   await other.end();
   await visit.press('1 h'); // another period is another sum
   assert.ok((await sum()) < 2400, `${await sum()}`);
+  await visit.end();
+});
+
+test('the first day: five things to begin with, ticked as they are done, and nothing that has nothing to say', async () => {
+  const own = await dashboard.account('first day', { apps: [] });
+  const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
+  const begin = visit.page.locator('#begin');
+  const done = async () => [(await begin.locator('header .soft').innerText()), (await begin.locator('li.done h3').allInnerTexts()).join()];
+  const panels = async () => (await visit.page.locator('main h2:visible').allInnerTexts()).filter((name) => !['Failed', 'Time'].includes(name)); // of what was counted meanwhile
+  assert.deepEqual(await done(), ['1 of 5 done', 'Sign in']);
+  assert.deepEqual(await panels(), ['Begin here', 'Needs you', 'Executions']);
+  assert.match(await begin.innerText(), /With the key sk_\S+, which may read, execute, approve, administer\./);
+  await visit.isAccessible();
+  await dashboard.stack.connect(own.id, 'notion', credentials.notion, ['--label', 'Team']);
+  await visit.goto('/');
+  assert.deepEqual(await done(), ['2 of 5 done', 'Sign in,Connect an app']);
+  await begin.getByText('Notion as Team.').waitFor();
+  // a read of that app, as it stands, which ticks the next one off
+  const command = await visit.page.locator('#begin-curl').textContent();
+  assert.match(command, /"integration_id": "notion"/);
+  await promisify(execFile)('sh', ['-c', command.replace('curl ', 'curl -s ')], { env: { ...process.env, SLUICE_KEY: own.key } });
+  await visit.goto('/');
+  assert.deepEqual(await done(), ['3 of 5 done', 'Sign in,Connect an app,Run an action']);
+  assert.deepEqual(await panels(), ['Begin here', 'Needs you', 'Executions', 'What fails', 'Apps']);
+  // an open page finds a place for what has begun
+  const flow = await dashboard.start(own, 'probe_wait', { seconds: 3600 });
+  await visit.page.locator(`#flow-${flow}`).waitFor();
+  assert.deepEqual(await panels(), ['Begin here', 'Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
+  await dashboard.reaches(own, flow, 'waiting');
+  await keyOfAccount(own, 'agent');
+  await visit.goto('/');
+  assert.equal(await begin.count(), 0);
+  assert.deepEqual(await panels(), ['Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
   await visit.end();
 });
 
@@ -687,7 +720,7 @@ test('a key without a name is known by its first characters, a flow without a ti
   await dashboard.stack.cluster.sql(`update sluice.flow set title = null where id = '${bare}'`);
   await visit.goto(`/flows/${bare}`);
   assert.equal(await visit.title(), 'Unread mail summary');
-  assert.match(await visit.page.locator('#step-read h3').innerText(), /^Read each mail read, tool_call$/);
+  assert.match(await visit.page.locator('#step-read h3').innerText(), /^Read each mail Gmail, 1 call$/);
   await visit.end();
 });
 
@@ -721,7 +754,7 @@ test('flows: what, who asked, how each stands, how many stand how; a new one com
   assert.match((await cells(timed))[3], /^goes on \S.*\n\s*\S/);
   assert.equal((await cells(done))[3], `all ${steps.length} steps done`);
   const counts = () => visit.page.locator('#counts').innerText().then((text) => text.replace(/\s+/g, ' '));
-  assert.equal(await counts(), '0 running 1 wait for approval 2 wait, in all 1 completed, 24 h 0 failed, 24 h');
+  assert.equal(await counts(), '0 running 1 waiting for approval 2 waiting in all 1 completed, 24 h 0 failed, 24 h');
   await visit.fits();
   // of a key that was removed: what is known of it
   await dashboard.stack.cluster.sql(`delete from sluice.api_key where account_id = '${own.id}' and id = '${key}'`);
@@ -729,6 +762,18 @@ test('flows: what, who asked, how each stands, how many stand how; a new one com
   assert.deepEqual([(await cells(waits))[2], await row(timed).count(), await row(done).count()], [`key:${key}`, 0, 0]);
   await visit.goto('/flows?status=&template=unread_mail_summary');
   assert.equal(await visit.page.locator('#flows tbody tr').count(), 1);
+  // pages of 25, there and back, under the same filter
+  await copyFlow(dashboard.stack, timed, 25, 1);
+  const shown = () => visit.page.locator('#flows tbody tr').evaluateAll((all) => all.map(({ id }) => id));
+  await visit.goto('/flows?status=waiting');
+  const newest = await shown();
+  assert.equal(await visit.page.getByRole('link', { name: 'Newer' }).count(), 0);
+  await visit.press('Older');
+  assert.deepEqual([newest.length, (await shown()).length, (await shown()).filter((id) => newest.includes(id)).length], [25, 2, 0]);
+  await visit.press('Newer');
+  assert.deepEqual(await shown(), newest);
+  assert.equal(await visit.page.getByLabel('Status').inputValue(), 'waiting');
+  await visit.goto('/flows?status=&template=unread_mail_summary');
   const second = await dashboard.start(own, 'unread_mail_summary', { maxResults: 2 });
   await row(second).filter({ hasText: 'completed' }).waitFor();
   await visit.page.locator('#counts').filter({ hasText: /2\s+completed, 24 h/ }).waitFor();
@@ -789,16 +834,17 @@ test('executions: calls of flows stand among them by time, each once, and lead t
 test('a flow: when each step ran, as bars on one scale that need neither colour nor a script', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false, colorScheme: 'dark' });
   const id = await dashboard.startTasks(account);
-  const bars = () => visit.page.locator('#flow-waterfall li').evaluateAll((all) => all.map((row) => {
+  const bars = () => visit.page.locator('.steps > li').evaluateAll((all) => all.map((row) => {
     const path = row.querySelector('path');
     const [x, width] = path ? [...path.getAttribute('d').matchAll(/M(\d+) 0h(\d+)/g)].flatMap(([, ...numbers]) => numbers.map(Number)) : [];
     const { fill, strokeDasharray } = path ? getComputedStyle(path) : {};
-    return { title: row.querySelector('a').textContent, text: row.querySelector('span').textContent, href: row.querySelector('a').getAttribute('href'), x, width, isDashed: fill === 'none' && strokeDasharray !== 'none' };
+    const [title, kind] = [...row.querySelector('h3').childNodes].map((one) => one.textContent.trim());
+    return { id: row.id, title, kind, state: row.querySelector('.badge').textContent, text: row.querySelector('.span .r').textContent, x, width, isDashed: fill === 'none' && strokeDasharray !== 'none' };
   }));
   const check = (rows, steps) => {
     // by its title, an approval by what it asks for, what has neither by its key as words
     const titles = ['List the mails', 'Read each mail', 'Take what counts of each', 'Make a task of each', "Find the database's source", 'Create 2 task pages in Notion', 'Create the task pages', 'Report'];
-    assert.deepEqual(rows.map(({ title, href }) => [title, href]), steps.map(({ stepKey }, i) => [titles[i], `#step-${stepKey}`]));
+    assert.deepEqual(rows.map(({ title, id, state }) => [title, id, state]), steps.map(({ stepKey, status }, i) => [titles[i], `step-${stepKey}`, status]));
     let end = 0;
     for (const [i, { x, width, isDashed, text }] of rows.entries()) {
       const { status, stepType } = steps[i];
@@ -807,13 +853,13 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
       assert.ok(x + 6 >= end && width > 0 && x + width <= 1000, JSON.stringify(rows));
       end = x + width - 6;
       assert.equal(isDashed, stepType === 'approval', text);
-      assert.match(text, stepType !== 'approval' ? /^\d+ ms$|^[\d.]+ s$/ : status === 'waiting' ? /^waiting$/ : /^waited [\d.]+ (ms|s)$/);
+      assert.match(text, stepType !== 'approval' ? /^\d+ ms$|^[\d.]+ s$/ : status === 'waiting' ? /^$/ : /^waited [\d.]+ (ms|s)$/);
     }
   };
   await visit.goto(`/flows/${id}`);
   const waiting = (await dashboard.call(account, 'GET', `/api/flows/${id}`)).json;
   check(await bars(), waiting.steps);
-  assert.ok((await bars()).some(({ x, text }) => x === undefined && text === 'pending'));
+  assert.ok((await bars()).some(({ x, text, state }) => x === undefined && text === '' && state === 'pending'));
   await visit.fits();
   // an approval of three days is drawn no longer than a fifth of the work
   await dashboard.stack.cluster.sql(`update sluice.flow_step set started_at = started_at - interval '3 days', finished_at = finished_at - interval '3 days' where flow_id = '${id}'`);
@@ -823,9 +869,53 @@ test('a flow: when each step ran, as bars on one scale that need neither colour 
   const rows = await bars();
   check(rows, steps);
   assert.equal(rows.find(({ isDashed }) => isDashed).width <= 170, true, JSON.stringify(rows));
-  const [{ title, href }] = rows;
-  await visit.press(title);
-  assert.equal(new URL(visit.page.url()).hash, href);
+  assert.deepEqual(rows.map(({ kind }) => kind), ['Gmail', 'Gmail, 2 calls', 'transform', 'transform', 'Notion', 'approval', 'Notion, 2 calls', 'transform']);
+  assert.match(await visit.page.locator('#flow-work').innerText(), /^8 of 8 done, [\d.]+ (ms|s) of work$/);
+  // each opens to what went in and came out of it
+  await visit.page.locator('#read-more > summary').click();
+  const open = visit.page.locator('#read-more');
+  assert.match((await open.innerText()).replace(/\s+/g, ' '), /read, tool_call, begun .* Input .* Output, 2 of 2 items \[/);
+  assert.equal(JSON.parse(await open.locator('pre').last().innerText()).length, 2);
+  await visit.end();
+});
+
+test('a flow: what happened, with those who decided by name, attempts that failed, and a few of many items', async () => {
+  const own = await dashboard.account('what happened');
+  const [agent, lead] = [await keyOfAccount(own, 'mail-agent'), await keyOfAccount(own, 'lead <i>')];
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const log = async () => (await visit.page.locator('#flow-log li > span').allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
+  // rejected, which is nothing that went wrong
+  const no = await dashboard.startTasks(agent.as, { maxResults: 5 });
+  assert.equal((await dashboard.call(lead.as, 'POST', `/api/flows/${no}/reject`, { note: 'two:  are <b>spam</b>' })).status, 200);
+  await visit.goto(`/flows/${no}`);
+  assert.deepEqual(await log(), ['Started by mail-agent', 'Rejected by lead <i> two: are <b>spam</b>', 'Cancelled']);
+  const step = visit.page.locator('#step-approve_tasks');
+  assert.match((await step.innerText()).replace(/\s+/g, ' '), /^rejected Create 5 task pages in Notion approval waited .* Rejected by lead <i>: two: are <b>spam<\/b>$/);
+  assert.equal(await visit.page.locator('.problem, .progress .bad, .b-bad').count(), 0);
+  assert.doesNotMatch(await visit.text(), /key:[0-9a-f]{8}/);
+  // of five the first three
+  await visit.page.locator('#tasks-more > summary').click();
+  await visit.sees('Output, 3 of 5 items');
+  assert.equal(JSON.parse(await visit.page.locator('#tasks-more pre').innerText()).length, 3);
+  // failed, resumed, failed again, and after its cause was mended done
+  await dashboard.provider.faults([{ match: { method: 'POST', path_prefix: '/v1/pages' }, action: { status: 400 } }]);
+  const yes = await dashboard.startTasks(agent.as, { maxResults: 1 });
+  const attempts = async (count) => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.flow_step where flow_id = '${yes}' and status = 'failed'`)) === count;
+  await dashboard.call(lead.as, 'POST', `/api/flows/${yes}/approve`, {});
+  for (let count = 1; count <= 5; count++) {
+    await until(`failed ${count} times`, () => attempts(count));
+    await dashboard.reaches(own, yes, 'failed');
+    if (count === 5) await dashboard.provider.faults([]);
+    await dashboard.call(lead.as, 'POST', `/api/flows/${yes}/resume`, {});
+  }
+  await dashboard.reaches(own, yes, 'completed');
+  await visit.goto(`/flows/${yes}`);
+  const failed = 'Failed: Create the task pages validation_error', again = 'Tried again: Create the task pages';
+  assert.deepEqual((await log()).map((text) => text.replace(/ Item 1 of 1 failed.*/, '')), [
+    'Started by mail-agent', 'Approved by lead <i>', 'Failed: Create the task pages for the first time, of 2 that are not listed', again, failed, again, failed, again, failed, again, 'Completed',
+  ]);
+  assert.equal(await visit.page.locator('#decision').count(), 0);
+  await visit.sees('Create 1 task page in Notion');
   await visit.end();
 });
 
