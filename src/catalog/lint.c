@@ -225,7 +225,17 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     lint->reader.path = NULL;
 }
 
-/* The pages on which a person connects the app say in these words what it asks for. */
+/* Whether one of the actions may be called with it. */
+static bool is_of_action(const struct catalog_integration *integration, slice scope)
+{
+    for (size_t i = 0; i < integration->action_count; i++)
+        if (json_has_text(integration->actions[i].scopes, scope))
+            return true;
+    return false;
+}
+
+/* The pages on which a person connects the app say in these words what it asks for; those of an
+ * action and of a connection also what it does not ask for, and an action takes as well. */
 static void check_scope_words(struct lint *lint, const struct catalog_integration *integration)
 {
     const struct catalog_auth *auth = catalog_auth_by(integration, AUTH_OAUTH2);
@@ -242,9 +252,11 @@ static void check_scope_words(struct lint *lint, const struct catalog_integratio
         }
     for (uint32_t i = 0; words && i < words->count; i++) {
         slice scope = json_str(&words->as.members[i].key);
-        if (!json_has_text(asked[0], scope) && !json_has_text(asked[1], scope))
+        if (!json_has_text(asked[0], scope) && !json_has_text(asked[1], scope) &&
+            !is_of_action(integration, scope))
             reader_error(&lint->reader, "scope_words",
-                         "the scope \"%.*s\" is not asked for by auth (oauth2) or identity",
+                         "the scope \"%.*s\" is not asked for by auth (oauth2) or identity, and "
+                         "no action takes it",
                          SLICE_ARG(scope));
     }
 }

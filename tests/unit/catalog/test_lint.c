@@ -401,6 +401,11 @@ static void a_literal_is_written_as_one(void **state)
     "a.example/a\",\"scopes\":[\"read\"]},\"identity\":{\"from\":\"id_token\",\"email\":\"claims." \
     "email\",\"scopes\":[\"openid\"]}" words
 
+/* Words for a scope that is not asked for; an action takes "read". */
+#define FIRST_ACTION "\"actions\":[{"
+#define WITH_WORDS(scope) \
+    "\"scope_words\":{\"" scope "\":\"See it\"}," FIRST_ACTION "\"scopes\":[\"read\"],"
+
 static void a_scope_that_is_asked_for_has_words(void **state)
 {
     (void)state;
@@ -408,6 +413,7 @@ static void a_scope_that_is_asked_for_has_words(void **state)
         {AUTH, ASKS(",\"scope_words\":[\"read\"]"), "/scope_words", "in words"},
         {AUTH, AUTH ",\"scope_words\":{\"read\":\"See it\"}", "/scope_words",
          "the scope \"read\" is not asked for"},
+        {FIRST_ACTION, WITH_WORDS("rea"), "/scope_words", "no action takes it"},
     };
     static const struct case_of warned[] = {
         {AUTH, ASKS(",\"scope_words\":{\"read\":\"See it\"}"), "/scope_words",
@@ -417,6 +423,7 @@ static void a_scope_that_is_asked_for_has_words(void **state)
     };
     static const struct case_of clean[] = {
         {AUTH, ASKS(",\"scope_words\":{\"openid\":\"Know you\",\"read\":\"See it\"}"), NULL, NULL},
+        {FIRST_ACTION, WITH_WORDS("read"), NULL, NULL},
     };
     assert_refused(refused);
     assert_warned(warned);

@@ -103,6 +103,36 @@ static size_t names_its_connection(const struct catalog_action *action)
     return slice_eq_cstr(json_get_str(first, SLICE("kind")), "connection");
 }
 
+/* Pages say in these words what a connection must be allowed to. */
+static size_t scopes_without_words(const struct catalog_action *action)
+{
+    slice rest = action->scope_words;
+    size_t count = 0;
+    while (rest.len > 0)
+        count += catalog_scope_words(action->integration, slice_split(&rest, ' ')).len == 0;
+    return count;
+}
+
+/* Deletions whose descriptions say where it comes back from: a trash, or the history of a
+ * repository. */
+static const char *const restorable[] = {
+    "asana_delete_task",       "dropbox_delete_file",   "dropbox_delete_files",
+    "github_delete_file",      "gitlab_delete_file",    "hubspot_archive_contact",
+    "hubspot_archive_company", "hubspot_archive_deal",  "hubspot_archive_ticket",
+    "hubspot_archive_task",    "linear_delete_issue",   "linear_archive_cycle",
+    "notion_archive_page",     "notion_delete_block",   "salesforce_delete_record",
+    "trello_archive_list",     "zendesk_delete_ticket",
+};
+
+/* "never", or by which action, or it is among those that the app itself can restore. */
+static size_t says_whether_it_comes_back(const struct catalog_action *action)
+{
+    size_t said = action->level != LEVEL_DELETE || action->undo.len > 0;
+    for (size_t i = 0; i < ARRAY_LEN(restorable); i++)
+        said += slice_eq_cstr(action->tool_name, restorable[i]);
+    return said;
+}
+
 static void titles_fit_a_line(void **state)
 {
     static const struct bar bar = {"bytes of the title", title_bytes, 1, TITLE_MAX};
@@ -131,6 +161,19 @@ static void every_write_needs_confirmation(void **state)
 static void every_action_says_what_must_be_connected(void **state)
 {
     static const struct bar bar = {"first precondition of kind connection", names_its_connection, 1,
+                                   1};
+    check_actions(((struct bench *)*state)->catalog, &bar);
+}
+
+static void every_scope_has_words(void **state)
+{
+    static const struct bar bar = {"scopes without words", scopes_without_words, 0, 0};
+    check_actions(((struct bench *)*state)->catalog, &bar);
+}
+
+static void every_deletion_says_whether_it_comes_back(void **state)
+{
+    static const struct bar bar = {"undo, or a way to restore it", says_whether_it_comes_back, 1,
                                    1};
     check_actions(((struct bench *)*state)->catalog, &bar);
 }
@@ -200,6 +243,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_action_has_an_example, setup, teardown),
         cmocka_unit_test_setup_teardown(every_write_needs_confirmation, setup, teardown),
         cmocka_unit_test_setup_teardown(every_action_says_what_must_be_connected, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_scope_has_words, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_deletion_says_whether_it_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(tool_names_are_unique_and_within_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(every_action_names_its_page, setup, teardown),
     };
