@@ -240,7 +240,8 @@ struct catalog_action {
     bool is_open;                 /* all of it is there */
     slice item_json, detail_json; /* rendered once: the item of 2.3 and the detail of 2.4 */
     slice scope_words;            /* the scopes below, with a space between two */
-    slice source;                 /* its JSON, where it was packed */
+    slice undo;   /* "never", or the action of the app that takes it back; empty: not said */
+    slice source; /* its JSON, where it was packed */
 
     slice docs_url;                      /* empty: not said */
     slice met_date, met_source, checked; /* what proves it; empty: nothing does */
@@ -249,7 +250,6 @@ struct catalog_action {
     /* Where the provider's own idempotency key goes; both empty: it knows none. The member is one
      * of the body, of JSON with dots for one inside: "variables.input.id". */
     slice idempotency_header, idempotency_member;
-    slice undo; /* "never", or the action of the app that takes it back; empty: not said */
     struct catalog_parts recipients; /* the people whom a call reaches (recipient.h) */
     slice gone;                      /* why the provider no longer has it; empty: it has */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */

@@ -168,6 +168,7 @@ static int open_heads(struct catalog_integration *integration)
             .item_json = pack_text_of(pack, packed[i].item_json),
             .detail_json = pack_text_of(pack, packed[i].detail_json),
             .scope_words = pack_text_of(pack, packed[i].scope_words),
+            .undo = pack_text_of(pack, packed[i].undo),
             .source = pack_text_of(pack, packed[i].source),
         };
     }

@@ -64,6 +64,7 @@ static struct pack_action pack_action(struct buf *texts, const struct catalog_ac
         .item_json = buf_append_span(texts, action->item_json),
         .detail_json = buf_append_span(texts, action->detail_json),
         .scope_words = add_words(texts, action->scopes),
+        .undo = buf_append_span(texts, action->undo),
         .source = add_json(texts, json_at(actions, action->source_index)),
         .integration = integration,
         .level = (uint16_t)action->level,

@@ -45,7 +45,7 @@ struct pack_integration {
 
 struct pack_action {
     struct buf_span action_id, tool_name, title, description;
-    struct buf_span source, item_json, detail_json, scope_words;
+    struct buf_span source, item_json, detail_json, scope_words, undo;
     uint32_t integration;
     uint16_t level, requires_confirmation;
 };

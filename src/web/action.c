@@ -16,8 +16,8 @@ struct one {
 
 void app_view_scopes(struct json_writer *w, const struct catalog_integration *app)
 {
-    const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
-    const struct json *asked[] = {auth ? auth->scopes : NULL, app->identity.scopes};
+    const struct catalog_auth *auth = app ? catalog_auth_by(app, AUTH_OAUTH2) : NULL;
+    const struct json *asked[] = {auth ? auth->scopes : NULL, app ? app->identity.scopes : NULL};
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(asked); i++)
         for (uint32_t j = 0; asked[i] && j < asked[i]->count; j++) {
@@ -89,6 +89,7 @@ void app_view_actions(struct json_writer *w, const struct catalog_integration *a
         json_member_str(w, "title", action->title);
         json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
         json_member_bool(w, "confirms", action->requires_confirmation);
+        json_member_bool(w, "is_final", slice_eq_cstr(action->undo, "never"));
         json_member_str(w, "granted",
                         !granted.ptr || action->scope_words.len == 0 ? SLICE_NONE
                         : app_refuses(action, granted)               ? SLICE("no")
@@ -179,7 +180,7 @@ static enum op_result finish_action(struct web_request *request)
     struct json_writer *w = view_begin(request);
     json_member_str(w, "integration_id", app->integration_id);
     json_member_str(w, "app", app->name);
-    view_app_mark(w, app->integration_id, app->name);
+    view_app_icon(w, app->integration_id, app);
     json_member_str(w, "title", action->title);
     json_member_str(w, "action_id", action->action_id);
     json_member_str(w, "description", action->description);

@@ -195,6 +195,8 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     json_member_str(w, "auth", app->auth_count > 1 ? kind : SLICE_NONE);
     json_member_str(w, "auth_name", auth->name);
     json_member_str(w, "suffix", form.suffix);
+    /* A link's page has them above its form, a connection's page has what is granted. */
+    app_view_scopes(w, !again && !is_link && auth->kind == AUTH_OAUTH2 ? app : NULL);
     write_credential(&form, auth);
     write_optional(&form, auth, again);
     json_member_open(w, "fields", '[');
@@ -263,7 +265,8 @@ static void write_connection(struct web_request *request, struct json_writer *w,
     json_member_str(w, "error", row->error);
     view_time(w, "last_used_at", row->last_used_at);
     json_member_str(w, "acts_as", app_acts_as(row));
-    json_member_str(w, "missing", app_scopes_missing(request, app, row));
+    json_member_str(w, "missing",
+                    app_scope_texts(request, app, app_scopes_missing(request, app, row)));
     /* OAuth needs a button only; a credential needs fields, which stay folded. */
     json_member_bool(w, "folds", catalog_auth_of(app, row->auth_kind)->kind != AUTH_OAUTH2);
     /* A live connection is reconnected on its own page; here only those that need it have a form.
@@ -339,8 +342,8 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
         app_view_forms(request, w, integration, NULL, has_client(app));
     else
         app_view_no_forms(w);
-    app_view_scopes(w, integration);
     json_member_bool(w, "wants_client", !has_client(app));
+    app_view_scopes(w, integration);
     /* Not offered where there is no client: the form to connect has it already. */
     if (catalog_auth_by(integration, AUTH_OAUTH2) && has_client(app)) {
         json_member_open(w, "client", '{');

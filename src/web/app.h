@@ -22,7 +22,7 @@ slice app_connection_path(struct web_request *request, int64_t id);
 
 /* ---- what an app can do (action.c) ---- */
 
-/* "scopes": what it is connected with by OAuth, as scopes.html declares it. */
+/* "scopes": what it is connected with by OAuth, as scopes.html declares it; of no app: none. */
 void app_view_scopes(struct json_writer *w, const struct catalog_integration *app);
 /* Whether a connection with these scopes may not run the action; SLICE_NONE: they are not known. */
 bool app_refuses(const struct catalog_action *action, slice granted);
@@ -44,6 +44,10 @@ slice app_path_after(struct web_request *request, slice integration_id, int64_t 
  * the app does not say. */
 slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
                          const struct connection *row);
+/* Space-separated scopes in words, with a semicolon between two; of those without words the scope.
+ * In the op's arena; SLICE_NONE of SLICE_NONE. */
+slice app_scope_texts(struct web_request *request, const struct catalog_integration *app,
+                      slice scopes);
 /* What it is known to act as; SLICE_NONE: unknown. */
 slice app_acts_as(const struct connection *row);
 

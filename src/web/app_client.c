@@ -1,14 +1,17 @@
 /*
  * The OAuth client that is used to ask an app for a grant: what the form that sets the account's
- * own, and its button, do.
+ * own does, and the page that asks before it is deleted.
  */
 #include "base/mem.h"
 #include "connect/oauth.h"
 #include "web/app.h"
 
+enum { CONNECTIONS_MAX = 50 }; /* that the question counts */
+
 struct client {
     struct catalog *catalog;
     const struct catalog_integration *app;
+    struct pg_query shared, connections; /* of the question; request->query: the account's own */
     struct buf sealed;
     int64_t again; /* the connection whose page is returned to; 0: the app's page */
 };
@@ -99,6 +102,60 @@ enum op_result web_app_client(struct web_request *request)
     };
     store_oauth_client_set(request->web->config.pool, &request->query, &request->op, &client);
     return web_wait(request, finish_client);
+}
+
+/* ---- deleting it ---- */
+
+static void write_question(struct json_writer *w, const struct client *it,
+                           const struct oauth_client *own, const struct connection *rows,
+                           size_t count)
+{
+    size_t signed_in = 0;
+    for (size_t i = 0; i < count && i < CONNECTIONS_MAX; i++)
+        signed_in += slice_eq_cstr(rows[i].auth_kind, catalog_auth_name(AUTH_OAUTH2));
+    json_member_str(w, "integration_id", it->app->integration_id);
+    json_member_str(w, "name", it->app->name);
+    json_member_str(w, "client_id", own->client_id);
+    json_member_i64(w, "count", (int64_t)signed_in);
+    json_member_bool(w, "is_more", count > CONNECTIONS_MAX);
+}
+
+static enum op_result finish_question(struct web_request *request)
+{
+    const struct client *it = request->state;
+    struct oauth_client own, shared;
+    struct connection *rows;
+    size_t count;
+    int status = store_oauth_client_get_result(&request->query, &own);
+    if (status == ERR_NOTFOUND)
+        return web_reply_missing(request, "The account has no OAuth client of its own there.");
+    int operators = store_oauth_client_get_result(&it->shared, &shared);
+    if (status == OK && operators != ERR_NOTFOUND)
+        status = operators;
+    if (status == OK)
+        status = store_connection_list_result(&it->connections, &rows, &count);
+    if (status != OK)
+        return web_reply_database(request, status);
+    struct json_writer *w = view_begin(request);
+    write_question(w, it, &own, rows, count);
+    json_member_bool(w, "has_shared", operators == OK);
+    return web_reply_view(request, 200, "client_delete");
+}
+
+enum op_result web_app_client_delete_ask(struct web_request *request)
+{
+    struct client *it = client_new(request);
+    struct pg_pool *pool = request->web->config.pool;
+    struct uuid account_id = request->session.account_id;
+    if (!it)
+        return OP_DONE;
+    slice id = it->app->integration_id;
+    /* One row more says that there are others. */
+    const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
+    store_oauth_client_get(pool, &request->query, &request->op, account_id, id);
+    store_oauth_client_get(pool, &it->shared, &request->op, (struct uuid){{0}}, id);
+    store_connection_page(pool, &it->connections, &request->op, account_id, &page);
+    return web_wait(request, finish_question);
 }
 
 static enum op_result finish_delete(struct web_request *request)

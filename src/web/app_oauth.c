@@ -36,8 +36,11 @@ static void on_end(struct web_request *request)
 static enum op_result reply_incomplete(struct web_request *request, slice path)
 {
     const struct callback *it = request->state;
+    const struct catalog_integration *app =
+        catalog_find_integration(it->catalog, it->integration_id, NULL);
     struct json_writer *w = view_begin(request);
-    json_member_str(w, "missing", it->scopes_missing);
+    json_member_str(w, "missing",
+                    app ? app_scope_texts(request, app, it->scopes_missing) : it->scopes_missing);
     json_member_bool(w, "no_refresh_token", it->finish.is_refresh_token_missing);
     json_member_str(w, "next", path);
     return web_reply_view(request, 200, "connect_in_part");

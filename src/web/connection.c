@@ -6,7 +6,7 @@
 #include "web/app.h"
 #include "web/connection_users.h"
 
-enum { REFUSED_MAX = 12, FLOWS_EXAMINED = 20 };
+enum { REFUSED_MAX = 12, FLOWS_EXAMINED = 20, SCOPE_TEXTS_BYTES_MAX = 64 * 1024 };
 
 struct page {
     struct connection row;
@@ -40,6 +40,23 @@ slice app_scopes_missing(struct web_request *request, const struct catalog_integ
     if (auth->kind != AUTH_OAUTH2 || !row->scopes.ptr)
         return SLICE_NONE;
     return oauth_scopes_missing(auth->scopes, row->scopes, &request->op.arena);
+}
+
+slice app_scope_texts(struct web_request *request, const struct catalog_integration *app,
+                      slice scopes)
+{
+    struct buf text;
+    if (!scopes.ptr)
+        return SLICE_NONE;
+    buf_init(&text, SCOPE_TEXTS_BYTES_MAX);
+    while (scopes.len > 0) {
+        slice scope = slice_split(&scopes, ' ');
+        slice words = catalog_scope_words(app, scope);
+        buf_append(&text, text.len > 0 && scope.len > 0 ? SLICE("; ") : SLICE(""));
+        buf_append(&text, words.len > 0 ? words : scope);
+    }
+    slice whole = arena_take(&request->op.arena, &text);
+    return whole.ptr ? whole : SLICE("some scopes");
 }
 
 slice app_acts_as(const struct connection *row)

@@ -67,7 +67,7 @@ web_step web_app;
 /* app_connect.c */
 web_step web_app_connect, web_connect_link_go;
 /* app_client.c */
-web_step web_app_client, web_app_client_delete;
+web_step web_app_client, web_app_client_delete_ask, web_app_client_delete;
 /* app_oauth.c */
 web_step web_connect_callback;
 /* connections.c */

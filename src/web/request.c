@@ -57,6 +57,8 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/integrations/{id}/connect",
      PAGE(WEB_SESSION, SCOPE_EXECUTE, web_app_connect)},
     {HTTP_METHOD_POST, "/integrations/{id}/client", PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client)},
+    {HTTP_METHOD_GET, "/integrations/{id}/client/delete",
+     PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client_delete_ask)},
     {HTTP_METHOD_POST, "/integrations/{id}/client/delete",
      PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client_delete)},
     {HTTP_METHOD_GET, "/connections", PAGE(WEB_SESSION, SCOPE_READ, web_connections)},

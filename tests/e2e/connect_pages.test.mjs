@@ -232,7 +232,12 @@ test('an account brings an OAuth client of its own; its secret is in no page', a
   const back = await oidc.consent(sent.location, { login: 'kim' });
   const done = await pages.go(`/connect/callback${new URL(back.url).search}`);
   assert.match(done.text, /Connected/);
-  page = await pages.press(done, 'Delete the client');
+  // a page asks first, and says what was granted to it
+  const question = await pages.go(linkOf(done.text, 'Delete the client'));
+  assert.ok(question.text.includes(`<code>${client_id}</code>`) && !question.text.includes(client_secret));
+  assert.match(question.text, /1 connection was made by signing in to App bare\..*nobody can sign in to App bare from here/s);
+  assert.equal((await (await signedIn(one)).go(question.path)).status, 404);
+  page = await pages.press(question, 'Delete the client');
   assert.match(page.text, /no OAuth client there yet/);
   assert.equal(await events(two, 'oauth_client.set'), 1);
 });
@@ -467,7 +472,7 @@ test('a link to reconnect gives one connection a new grant, and never another lo
   const before = await row(id);
   const { path } = await made(owner, { integration_id: 'who', force_reconnect: true });
   const { person, page } = await taken(path);
-  assert.match(page.text, /<h1>Reconnect App who/);
+  assert.match(page.text, /<h1>[^<]* asks you to reconnect App who/);
   assert.match(page.text, /acts as <strong>ada@example\.com<\/strong>/);
   const hinted = await person.press(page, 'Reconnect ada@example.com', {}, { follow: false });
   assert.equal(new URL(hinted.location).searchParams.get('login_hint'), 'ada@example.com');

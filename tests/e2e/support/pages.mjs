@@ -8,8 +8,8 @@ const unescape = (text) =>
     .replaceAll('&quot;', '"')
     .replaceAll('&#39;', "'")
     .replaceAll('&amp;', '&');
-// The words of an element: an icon before them is none.
-const words = (body) => unescape(body.replace(/<svg[\s\S]*?<\/svg>/g, '').trim());
+// The words of an element: an icon before them is none; those that only screen readers read are among them.
+const words = (body) => unescape(body.replace(/<svg[\s\S]*?<\/svg>|<\/?span[^>]*>/g, '').trim());
 const attributes = (tag) =>
   Object.fromEntries([...tag.matchAll(/([\w-]+)(?:="([^"]*)")?/g)].slice(1).map(([, name, value]) => [name, unescape(value ?? '')]));
 
