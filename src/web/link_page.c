@@ -71,6 +71,7 @@ static void write_link(struct web_request *request, const struct link_page *page
     app_view_access(w, page->app, SLICE_NONE);
     app_view_scopes(w, page->app);
     write_next_site(w, page);
+    view_time(w, "expires_at", link->expires_at);
     json_member_str(w, "label", page->has_row ? page->row.label : SLICE_NONE);
     /* The account may require a certain login; the check itself is made when the app has answered.
      */

@@ -138,7 +138,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.page.getByLabel('files.write').uncheck();
     await visit.press('Allow');
     assert.equal(await visit.title(), 'Connected, but not everything was granted');
-    await visit.sees('files.write');
+    await visit.sees('missing: Change your files.');
     await visit.sees('gave no refresh token');
     await visit.fits();
     await visit.press('Continue');
@@ -254,7 +254,9 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       const path = await link(integration_id, { return_url: back });
       const visit = await dashboard.browser.visit(dashboard.base, options);
       for (let looks = 0; looks < 3; looks++) await visit.goto(path);
-      assert.equal(await visit.title(), `Connect ${name}`);
+      assert.equal(await visit.title(), `consent asks you to connect ${name}`);
+      const ends = await dashboard.stack.cluster.sql('select floor(extract(epoch from expires_at)) from sluice.connect_session order by created_at desc limit 1');
+      assert.equal(Math.floor(Date.parse(await visit.page.locator('main time').getAttribute('datetime')) / 1000), Number(ends), 'until when it works');
       await visit.sees(`You are giving consent access to ${name} in your name.`);
       if (integration_id === 'picky') {
         assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
