@@ -88,6 +88,8 @@ static slice actor_name_of(struct web_request *request, slice actor)
     slice id = actor, what = slice_split(&id, ':');
     if (slice_eq_cstr(what, "link"))
         return SLICE("connect link");
+    if (slice_eq_cstr(what, "operator"))
+        return arena_printf(&request->op.arena, "operator %.*s", SLICE_ARG(id));
     slice name = slice_eq_cstr(what, "key") ? key_name_of(request, id) : SLICE_NONE;
     return name.ptr ? name : actor;
 }
@@ -240,7 +242,9 @@ static void write_event(struct web_request *request, struct json_writer *w,
     json_member_str(w, "address", event->address);
     json_member_open(w, "details", '[');
     for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++)
-        if (details->as.members[i].value.type == JSON_STRING)
+        /* An id without a page is left to the CSV. */
+        if (details->as.members[i].value.type == JSON_STRING &&
+            !slice_eq_cstr(json_str(&details->as.members[i].key), "link_id"))
             write_detail(request, w, details, &details->as.members[i]);
     json_close(w, ']');
     json_close(w, '}');

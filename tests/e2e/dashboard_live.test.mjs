@@ -284,6 +284,9 @@ test('the overview: what begins to wait comes by itself, under a pointer only wh
   const linkTo = (id) => visit.page.locator(`main .todo .what[href="/flows/${id}"]`);
   const second = await dashboard.startTasks(other, { maxResults: 1 });
   await linkTo(second).first().waitFor();
+  // the tab and the navigation count it, too
+  assert.match(await visit.page.title(), /^\(2\) Overview - sluice$/);
+  assert.equal(await visit.page.locator('#pages a[href="/approvals"] .count').innerText(), '2');
   await visit.page.evaluate(() => document.querySelector('main').focus());
   assert.equal(await barOf(visit).textContent(), '');
   // the newest are first, so that what is under the pointer would move down

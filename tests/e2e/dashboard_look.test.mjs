@@ -10,6 +10,7 @@ import { must } from './support/process.mjs';
 
 const PICTURES = new URL('../../build/screenshots/', import.meta.url).pathname;
 const PICTURE_BYTES_MAX = 64e3;
+const SCRIPT_BYTES_MAX = 4e3; // as it comes
 
 let dashboard, account, waiting, failed, completed, good, bad, connection;
 
@@ -29,6 +30,7 @@ before(async () => {
   connection = (await dashboard.call(account, 'GET', '/api/connections?integration_id=gmail')).json.connections[0].id;
   await dashboard.counted(account, [['gmail', 'list_messages', 'succeeded', '', 90], ['gmail', 'send_message', 'succeeded', '', 30], ['notion', 'create_page', 'failed', 'timeout', 12], ['notion', 'get_page', 'blocked', 'rate_limited', 9]], 20);
   good = await execute('gmail', 'list_messages', { maxResults: 3 });
+  await dashboard.stack.must(['oauth-clients', 'set', 'hubspot', '--account', account.id, '--client-id', 'look', '--client-secret-file', '-'], { input: 'secret\n' });
   bad = await execute('notion', 'get_page', { page_id: '00000000-0000-4000-8000-000000000000' });
 });
 after(() => dashboard?.stop());
@@ -58,7 +60,7 @@ async function routes() {
 
 const matches = (pattern, url) => new RegExp(`^${pattern.replace(/\{\w+\}/g, '[^/]+')}$`).test(new URL(url).pathname);
 
-test('each class and variable of the style sheet is used by a page, and what the build makes of it is the same sheet', async () => {
+test('each class and variable of the style sheet, and each icon, is used by a page, and what the build makes of it is the same sheet', async () => {
   const web = new URL('../../src/web/', import.meta.url);
   const sheet = await readFile(new URL('assets/style.css', web), 'utf8');
   const names = (await readdir(new URL('pages/', web))).filter((name) => name.endsWith('.html'));
@@ -72,6 +74,11 @@ test('each class and variable of the style sheet is used by a page, and what the
   assert.deepEqual(classes.filter((name) => !words.has(name) && !begins.some((begin) => name.startsWith(begin))), []);
   const variables = [...plain.matchAll(/(--[\w-]+):/g)].map(([, name]) => name);
   assert.deepEqual(variables.filter((name) => !plain.includes(`var(${name})`)), []);
+  // and each icon of the sprite, by its name
+  const icons = [...(await readFile(new URL('pages/sprite.html', web), 'utf8')).matchAll(/ id="i-([a-z]+)"/g)].map(([, name]) => name);
+  assert.ok(icons.length > 10, icons.join());
+  const verbs = await readFile(new URL('effect.c', web), 'utf8');
+  assert.deepEqual(icons.filter((name) => !pages.includes(`'${name}'`) && !pages.includes(`#i-${name}"`) && !verbs.includes(`"${name}"`)), []);
   const visit = await dashboard.browser.visit(dashboard.base);
   await visit.goto('/sign-in');
   // what a variable holds is kept as it was written
@@ -127,7 +134,7 @@ for (const colorScheme of ['light', 'dark'])
     const visit = await dashboard.signIn(account, { colorScheme });
     const flows = [waiting, failed, completed].map((id) => `/flows/${id}`);
     const executions = [good, bad].flatMap(({ json }) => [`/executions/${json.execution_id}`, `/executions/${json.execution_id}/again`]);
-    const apps = ['gmail', 'probe', 'twilio', 'salesforce'].map((id) => `/integrations/${id}`).concat('/integrations/gmail/actions/send_message', '/integrations/gmail/actions/none');
+    const apps = ['gmail', 'probe', 'twilio', 'salesforce', 'zendesk', 'hubspot', 'hubspot/client/delete'].map((id) => `/integrations/${id}`).concat('/integrations/gmail/actions/send_message', '/integrations/gmail/actions/none');
     const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
     const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
     for (const path of [
@@ -169,6 +176,20 @@ for (const colorScheme of ['light', 'dark'])
       assert.ok(seen.some((one) => one.method === method && matches(path, one.url)), `${method} ${path} was not seen`);
     await visit.end();
   });
+
+// axe-core itself needs a browser that runs scripts, so the pages' own one is empty here.
+test('axe-core finds nothing where the pages have no script, on a phone', async () => {
+  const visit = await dashboard.signIn(account, { viewport: PHONE });
+  await visit.context.route('**/*.mjs', (route) => route.fulfill({ contentType: 'text/javascript', body: '' }));
+  for (const path of ['/', '/approvals', '/flows', '/flows/new?template=reschedule_tasks', `/flows/${waiting}`, `/flows/${completed}`, '/executions', `/executions/${bad.json.execution_id}`, '/integrations', '/integrations/hubspot', `/connections/${connection}`, '/keys', '/audit', '/docs/createExecution']) {
+    await visit.goto(path);
+    await open(visit);
+    assert.equal(await visit.page.locator('.news').count(), 0, 'no script has run');
+    await visit.isAccessible();
+    await visit.fits();
+  }
+  await visit.end();
+});
 
 test('an address that is nobody\'s: a page for a browser, JSON for a program and below /api', async () => {
   const ask = async (path, Accept, method = 'GET') => {
@@ -221,6 +242,7 @@ test('assets come compressed to whom takes that, and are the same', async () => 
     for (const { headers } of [plain, small]) assert.equal(headers.get('vary'), 'Accept-Encoding');
     const length = (reply) => Number(reply.headers.get('content-length'));
     if (length(plain) > 1000) assert.ok(length(small) < length(plain) / 2, path);
+    if (path.endsWith('.mjs')) assert.ok(length(small) < SCRIPT_BYTES_MAX, `the script has ${length(small)} bytes`);
     assert.equal(await small.text(), await plain.text());
   }
 });

@@ -52,6 +52,9 @@ test('the frame: account and key, counts, and no way to what the key may not see
   await visit.fits();
   await nav(visit).getByRole('link', { name: 'API keys' }).click();
   assert.equal(await visit.title(), 'API keys');
+  // and the page where one is stands in the part of the bar that can be seen
+  const box = await nav(visit).locator('[aria-current=page]').boundingBox();
+  assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
   await visit.end();
   const reader = await dashboard.signIn(await keyOf('reader', 'read'));
   for (const name of ['API keys', 'Audit trail']) assert.equal(await nav(reader).getByRole('link', { name }).count(), 0);
@@ -225,10 +228,12 @@ test('an app: its actions with their effect, what a connection must be allowed t
   // three clicks from Overview
   await visit.press('Apps');
   await visit.press('Gmail');
-  const rows = Object.fromEntries((await visit.page.locator('section:has(#actions) tbody tr').allInnerTexts()).map((row) => [row.split('\t')[0], row.split('\t').slice(1)]));
+  const rows = Object.fromEntries((await visit.page.locator('section:has(#actions) tbody tr').allInnerTexts()).map((row) => row.trim().split(/\s*\t\s*/)).map(([title, ...rest]) => [title, rest]));
   const { actions } = JSON.parse(await readFile(new URL('../../contrib/integrations/gmail.json', import.meta.url), 'utf8'));
   assert.equal(Object.keys(rows).length, actions.length);
-  assert.deepEqual(rows['Send a message'].slice(0, 3), ['write', '-', 'needed']);
+  // each that is final says so
+  assert.deepEqual(Object.keys(rows).sort(), actions.map(({ title, undo }) => title + (undo === 'never' ? ' cannot be taken back' : '')).sort());
+  assert.deepEqual(rows['Send a message cannot be taken back'].slice(0, 3), ['write', '-', 'needed']);
   assert.deepEqual(rows['List messages'].slice(0, 3), ['read', '-', 'none']);
   await visit.press('Send a message');
   await visit.sees('cannot be taken back');
@@ -352,11 +357,13 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   const may = await visit.page.locator('section:has(#may)').innerText();
   assert.match(may, /Read: [^\n]*Get a message/);
   assert.doesNotMatch(may, /Send a message/);
+  // the one that it has, and that is not asked for, in words, too
+  await visit.sees(/Read your mail and its settings https:\/\/www\.googleapis\.com\/auth\/gmail\.readonly\s+granted/);
   await visit.sees(/not delete it for good\s+https:\/\/www\.googleapis\.com\/auth\/gmail\.modify\s+not granted/);
   await visit.sees('Actions refused without them');
   await visit.press('All actions');
   const scope = async (title) => (await visit.page.locator('section:has(#actions) tbody tr', { has: visit.page.getByRole('link', { name: title, exact: true }) }).innerText()).split(/\s*\t\s*/);
-  assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted', 'write', 'missing', 'needed']]);
+  assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted cannot be taken back', 'write', 'missing', 'needed']]);
   await visit.goto(`/connections/${id}`);
   // the question is a page; to open it does nothing
   await visit.press('Disconnect');
@@ -430,7 +437,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.goto('/keys');
     await visit.press('New key');
     assert.equal(new URL(visit.page.url()).pathname, '/keys/new');
-    await visit.press('Create none');
+    await visit.press('Cancel');
     assert.equal(new URL(visit.page.url()).pathname, '/keys');
     const make = async (name, scopes, addresses) => {
       await visit.goto('/keys/new');
@@ -461,6 +468,56 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     await visit.sees('only from 10.1.0.0/16 2001:db8::1');
     await visit.end();
   });
+
+// By Tab alone to what is called so; where the focus is can be seen on the way.
+async function tabTo(visit, name) {
+  for (let i = 0; i < 90; i++) {
+    await visit.page.keyboard.press('Tab');
+    const { called, isMarked } = await visit.page.evaluate(() => {
+      const one = document.activeElement;
+      const called = one.getAttribute('aria-label') ?? (one.labels?.[0] ?? one).textContent;
+      return { called: called.trim().replace(/\s+/g, ' '), isMarked: one === document.body || getComputedStyle(one).outlineStyle === 'solid' };
+    });
+    assert.ok(isMarked, `${visit.page.url()}: the focus on "${called}" cannot be seen`);
+    if (typeof name === 'string' ? called === name : name.test(called)) return;
+  }
+  assert.fail(`${visit.page.url()}: no Tab leads to ${name}`);
+}
+const enter = (visit) => Promise.all([visit.page.waitForNavigation(), visit.page.keyboard.press('Enter')]);
+
+test('by keyboard alone: a key is made and revoked, a connection renamed and not disconnected, an app connected', async () => {
+  const own = await dashboard.account('keyboard', { apps: ['gmail'] });
+  const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
+  const go = async (...names) => {
+    for (const name of names) {
+      await tabTo(visit, name);
+      await enter(visit);
+    }
+  };
+  await go('API keys', 'New key');
+  await tabTo(visit, 'Name');
+  await visit.page.keyboard.type('made by keys');
+  await tabTo(visit, /^read/);
+  await visit.page.keyboard.press('Space');
+  await go('Create the key', 'Back to the keys', /^Revoke made by keys sk_/, 'Revoke the key');
+  await visit.sees('The key was revoked');
+  await go('Apps', 'Gmail', 'Gmail');
+  assert.match(visit.page.url(), /\/connections\/\d+$/);
+  await tabTo(visit, 'Label');
+  await visit.page.keyboard.press('Control+A');
+  await visit.page.keyboard.type('work mail');
+  await enter(visit);
+  assert.equal(await visit.title(), 'work mail');
+  await go('Disconnect', 'Keep the connection');
+  await visit.page.keyboard.press('Home');
+  await go('Apps', 'Probe');
+  await tabTo(visit, /^Token/);
+  await visit.page.keyboard.type(credentials.probe.token);
+  await enter(visit);
+  await visit.sees('Connected.');
+  assert.equal((await dashboard.call(own, 'GET', '/api/connections')).json.connections.length, 2);
+  await visit.end();
+});
 
 test('apps: the connected ones first, and by a search with the actions that it found', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
@@ -551,6 +608,7 @@ test('the overview: apps by how they do, those that are connected without calls 
   await visit.goto('/');
   assert.deepEqual(await rowsOf(visit, '#apps'), ['Notion 60 5.0 % N ms failing', 'Slack 30 0.0 % 3.9 s slow', 'GitHub 27 0.0 % N ms works', 'Probe 6 - - reconnect', 'Gmail 0 - - no calls']);
   assert.match((await visit.page.locator('#waiting').innerText()).replace(/\s+/g, ' '), /^Needs you 1 All approvals Pr Probe has to be connected again: \S+ gone\. Calls that use it are refused until then: 6 of Probe in the last 24 h\. 6 blocked Reconnect$/);
+  assert.equal((await nav(visit).locator('a[href="/integrations"]').textContent()).trim(), 'Apps, to reconnect: 1');
   await dashboard.counted(own, ['asana', 'jira', 'stripe', 'zendesk', 'hubspot'].map((app) => [app, 'x', 'succeeded', '', 1]));
   await visit.goto('/');
   assert.equal((await rowsOf(visit, '#apps')).length, 8);

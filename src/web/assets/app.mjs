@@ -21,6 +21,10 @@ const main = document.querySelector('main');
 const { path } = main.dataset;
 if (path) history.replaceState(null, '', path);
 
+// On small screens the navigation is a bar that scrolls: where one is can be seen.
+const here = document.querySelector('.side [aria-current]');
+if (here) here.closest('.side').scrollLeft = here.offsetLeft - 48;
+
 // A form is sent once: its buttons are off from then on, or until the browser has the page again.
 const SENT_MS = 10_000;
 const turn = (buttons, isOff) => {
