@@ -3,6 +3,7 @@
  */
 #include "vault/ring.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/encode.h"
@@ -114,6 +115,17 @@ struct vault_ring *vault_ring_new(slice text, struct err *err)
 
 /* ---- files ---- */
 
+/* What would let others read the file. systemd gives a unit its credentials by an ACL on a file of
+ * root's, and the mask of an ACL stands where the mode has the group: 0440, though no group may
+ * read it. Their folder is the unit's alone. */
+static mode_t mode_of_others(const char *path)
+{
+    slice folder = slice_cstr(getenv("CREDENTIALS_DIRECTORY")), file = slice_cstr(path);
+    bool is_credential = folder.len > 0 && slice_starts_with(file, folder) &&
+                         file.ptr[folder.len] == '/' && !strstr(path, "/../");
+    return is_credential ? S_IRWXO | S_IWGRP : S_IRWXG | S_IRWXO;
+}
+
 struct vault_ring *vault_ring_from_file(const char *path, struct err *err)
 {
     struct vault_ring *ring = NULL;
@@ -121,7 +133,7 @@ struct vault_ring *vault_ring_from_file(const char *path, struct err *err)
     mode_t mode;
     buf_init(&text, FILE_BYTES_MAX);
     int code = file_read_into(path, &text, &mode, err);
-    if (code == OK && mode & (S_IRWXG | S_IRWXO))
+    if (code == OK && mode & mode_of_others(path))
         code = err_set(err, ERR_REFUSED,
                        "others may read %s, which holds master keys: run chmod 600 on it", path);
     if (code == OK)

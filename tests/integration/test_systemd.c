@@ -1,6 +1,7 @@
 /*
  * `sluice serve` below a service manager that speaks systemd's protocols: what it is notified of,
- * the watchdog, and sockets that it has opened. The real program, alone and with workers.
+ * the watchdog, credentials, and sockets that it has opened. The real program, alone and with
+ * workers.
  */
 #include "unit/support/folder.h"
 
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 
@@ -180,6 +182,39 @@ static void a_worker_that_stands_still_is_started_again(void **state)
     stop();
 }
 
+/* ---- credentials ---- */
+
+static void assert_refuses_the_key(void)
+{
+    serve("0");
+    program_wait(&server);
+    assert_int_equal(server.status, 1);
+    assert_contains(server.err, "others may read");
+    program_free(&server);
+}
+
+/* systemd gives it by an ACL, whose mask is where the mode has the group. */
+static void reads_a_credential_of_the_unit(void **state)
+{
+    char text[TEXT_MAX];
+    (void)state;
+    open_manager(false);
+    assert_int_equal(chmod(key_path, 0440), 0);
+    assert_refuses_the_key();
+    setenv("CREDENTIALS_DIRECTORY", folder.path, 1);
+    serve("2");
+    await("READY=1", text);
+    stop();
+    assert_int_equal(chmod(key_path, 0444), 0);
+    assert_refuses_the_key();
+    assert_int_equal(chmod(key_path, 0440), 0);
+    snprintf(text, sizeof(text), "%s/other", folder.path);
+    setenv("CREDENTIALS_DIRECTORY", text, 1);
+    assert_refuses_the_key();
+    unsetenv("CREDENTIALS_DIRECTORY");
+    assert_int_equal(chmod(key_path, 0600), 0);
+}
+
 /* ---- sockets ---- */
 
 static uint16_t listen_for_it(void)
@@ -279,6 +314,7 @@ int main(void)
         cmocka_unit_test(workers_report_through_their_parent),
         cmocka_unit_test(the_watchdog_of_another_process_is_not_answered),
         cmocka_unit_test(a_worker_that_stands_still_is_started_again),
+        cmocka_unit_test(reads_a_credential_of_the_unit),
         cmocka_unit_test_prestate(serves_on_a_socket_of_the_manager, "0"),
         cmocka_unit_test_prestate(serves_on_a_socket_of_the_manager, "2"),
         cmocka_unit_test(what_is_no_listening_socket_is_refused),
