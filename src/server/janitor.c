@@ -42,8 +42,16 @@ static struct metric done_total =
 static struct metric failed_total = METRIC_INIT("sluice_housekeeping_failures_total",
                                                 "Housekeeping steps that failed.", METRIC_COUNTER);
 
+static struct metric flows_waiting =
+    METRIC_INIT("sluice_flows_waiting",
+                "Flows of all accounts that wait, as of the last minute; up to 10,000 of each "
+                "kind are counted: for a time, and without one.",
+                METRIC_GAUGE);
+
 enum step {
     STEP_SLEEP,
+    STEP_COUNT_WAITING,
+    STEP_COUNTED,
     STEP_MAKE_PARTITION,
     STEP_MADE,
     STEP_FIND_FLOWS,
@@ -188,6 +196,21 @@ static enum op_result step_sleep(struct op *op)
     janitor->flow_pages = janitor->tally_pages = 0;
     op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "time for the next round");
     return OP_WAIT;
+}
+
+static enum op_result step_count_waiting(struct op *op)
+{
+    struct janitor *janitor = janitor_of(op);
+    store_flow_waiting(janitor->pool, &janitor->query, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_counted(struct op *op)
+{
+    size_t count = 0;
+    if (note(op, store_flow_waiting_result(&janitor_of(op)->query, &count), "flows_counted", 1))
+        metric_set(metric_series(&flows_waiting, SLICE_NONE), (double)count);
+    return OP_NEXT;
 }
 
 static enum op_result step_make_partition(struct op *op)
@@ -394,6 +417,8 @@ static void on_cancel(struct op *op)
 
 static const struct op_step steps[] = {
     [STEP_SLEEP] = {"sleep", step_sleep, 0},
+    [STEP_COUNT_WAITING] = {"count_waiting", step_count_waiting, 0},
+    [STEP_COUNTED] = {"counted", step_counted, 0},
     [STEP_MAKE_PARTITION] = {"make_partition", step_make_partition, 0},
     [STEP_MADE] = {"made", step_made, OP_TO(STEP_MAKE_PARTITION)},
     [STEP_FIND_FLOWS] = {"find_flows", step_find_flows, 0},

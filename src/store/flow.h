@@ -216,6 +216,9 @@ void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op 
 void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid owner, int64_t before);
 STORE_LIST_RESULT(store_flow_scan_result, flow_ref)
+/* How many flows wait, of all accounts: up to 10,000 for a time, and as many without one. */
+void store_flow_waiting(struct pg_pool *pool, struct pg_query *query, struct op *op);
+int store_flow_waiting_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 /* ---- templates ---- */
 

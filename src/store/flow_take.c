@@ -222,9 +222,22 @@ static const struct pg_stmt flow_owned = {
     .is_spread = true,
 };
 
+/* By flow_due alone, which has both halves: those that wait for a time, and those that have none.
+ * The limits keep it short whatever has piled up (of each shard, where there are some). */
+static const struct pg_stmt flow_waiting = {
+    .name = "flow_waiting",
+    .sql = "select :ord, count(*) from ((select w.id from sluice.flow w where w.status = 'waiting' "
+           "and w.wake_at > '-infinity' order by w.wake_at, w.id limit 10000) union all "
+           "(select w.id from sluice.flow w where w.status = 'waiting' and w.wake_at is null "
+           "order by w.wake_at, w.id limit 10000)) f",
+    PG_GIVES(PG_ARG("count", PG_I64)),
+    .no_account = "a number for operators, over all accounts",
+    .is_spread = true,
+};
+
 const struct pg_stmt *const flow_take_stmts[] = {
-    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject, &flow_cancel,
-    &flow_due,         &flow_orphans,      &flow_owned,      NULL};
+    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject,  &flow_cancel,
+    &flow_due,         &flow_orphans,      &flow_owned,      &flow_waiting, NULL};
 
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id)
@@ -242,3 +255,13 @@ void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op 
 }
 
 STORE_CALL_ID(store_flow_owned, flow_owned, int64_t, pg_time)
+
+STORE_CALL(store_flow_waiting, flow_waiting)
+
+int store_flow_waiting_result(const struct pg_query *query, size_t *count)
+{
+    *count = 0;
+    for (size_t i = 0; query->status == OK && i < query->rows.count; i++)
+        *count += (size_t)pg_get_i64(&query->rows, i, 0);
+    return query->status;
+}

@@ -15,6 +15,20 @@ static void start_due(struct pg_call *c)
     store_flow_due(c->bench->pool, &c->query, &c->op, due_until, 0, (struct uuid){{0}});
 }
 
+static void start_waiting(struct pg_call *c)
+{
+    store_flow_waiting(c->bench->pool, &c->query, &c->op);
+}
+
+static size_t waiting(void)
+{
+    size_t count;
+    run(start_waiting, NULL);
+    assert_int_equal(store_flow_waiting_result(&calls[0].query, &count), OK);
+    pg_call_end(&calls[0]);
+    return count;
+}
+
 static void start_ended(struct pg_call *c)
 {
     store_flow_ended(c->bench->pool, &c->query, &c->op, due_until);
@@ -168,6 +182,24 @@ static void test_running_to_running_is_hot(void **state)
     assert_true(is_hot);
 }
 
+static void test_those_that_wait_are_counted(void **state)
+{
+    (void)state;
+    size_t others = waiting();
+    begin();
+    park(FLOW_WAITS_TIME, clock_wall_us() + 3600LL * SECOND_US);
+    begin();
+    park(FLOW_WAITS_APPROVAL, 0); /* without a time */
+    assert_int_equal(waiting(), others + 2);
+    begin();
+    assert_int_equal(waiting(), others + 2);
+    park(FLOW_WAITS_TIME, clock_wall_us() - SECOND_US);
+    assert_int_equal(waiting(), others + 3);
+    wake_into(FLOW_RUNNING);
+    assert_int_equal(moved(), OK);
+    assert_int_equal(waiting(), others + 2);
+}
+
 static void test_due(void **state)
 {
     (void)state;
@@ -312,6 +344,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_start_keeps_its_trace_and_title),
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
     cmocka_unit_test(test_running_to_running_is_hot),
+    cmocka_unit_test(test_those_that_wait_are_counted),
     cmocka_unit_test(test_due),
     cmocka_unit_test(test_due_into_an_end_and_another_pause),
     cmocka_unit_test(test_fifty_wake_one_due_flow),
