@@ -19,14 +19,14 @@ struct doctor {
 };
 
 /* One finding. what: the thing that was checked, a word or two. todo: what to do, a sentence; NULL
- * where there is nothing to do. found is a sentence without its full stop. */
+ * where all is well, and there alone. found is a sentence without its full stop. */
 void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, const char *todo,
                 const char *found, ...) PRINTF_LIKE(5, 6);
 
 /* Version, settings, schema, clock, room for connections, keys of the stored credentials. Leaves
  * session->sync open where it could connect. */
 void doctor_check_database(struct doctor *doctor);
-/* Trust roots, then one request without a credential to each origin of the apps. */
+/* Trust roots and names, then one request without a credential to each origin of the apps. */
 void doctor_check_apps(struct doctor *doctor);
 
 #endif

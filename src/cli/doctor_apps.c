@@ -1,9 +1,10 @@
 /*
- * The way to the apps: one request without a credential to each origin, all at once. Any reply
- * proves name, route and certificate.
+ * The way to the apps: their names are resolved, then each origin gets one request without a
+ * credential, all at once. Any reply proves name, route and certificate.
  */
 #include "base/clock.h"
 #include "cli/doctor.h"
+#include "http/url.h"
 #include "server/outbound.h"
 
 enum {
@@ -25,6 +26,9 @@ struct reach {
     struct outbound out;
     struct origin origins[ORIGINS_MAX];
     size_t count;
+    struct dns_query names[ORIGINS_MAX]; /* of the origins, as far as calls need them */
+    size_t name_count;
+    uint64_t asked_ns;
     bool is_freed;
 };
 
@@ -47,12 +51,20 @@ static void add_origin(struct reach *reach, slice app, slice url)
         reach->origins[reach->count++] = (struct origin){.app = app, .url = url};
 }
 
+/* The address of an app's actions, SLICE_NONE where its manifest has none. */
+static slice base_url_of(struct session *session, const struct catalog_integration *app)
+{
+    struct err err;
+    const struct json *manifest =
+        json_parse(&session->arena, app->source, &json_limits_request, &err);
+    return manifest ? json_get_str(manifest, SLICE("base_url")) : SLICE_NONE;
+}
+
 /* Where its actions and its tokens come from. */
 static void add_app(struct reach *reach, slice id)
 {
     struct session *session = reach->doctor->session;
     const struct catalog_integration *app = catalog_find_integration(session->catalog, id, NULL);
-    struct err err;
     if (!app) {
         doctor_say(reach->doctor, DOCTOR_FAIL, "app",
                    "Its connections answer integration_not_found: bring its manifest back "
@@ -60,10 +72,7 @@ static void add_app(struct reach *reach, slice id)
                    "there is no app \"%.*s\"", SLICE_ARG(id));
         return;
     }
-    const struct json *manifest =
-        json_parse(&session->arena, app->source, &json_limits_request, &err);
-    if (manifest)
-        add_origin(reach, app->integration_id, json_get_str(manifest, SLICE("base_url")));
+    add_origin(reach, app->integration_id, base_url_of(session, app));
     for (size_t i = 0; i < app->auth_count; i++)
         add_origin(reach, app->integration_id, app->auths[i].token_url);
 }
@@ -85,9 +94,80 @@ static void add_apps(struct reach *reach)
         add_app(reach, slice_cstr(doctor->apps[i]));
 }
 
-/* ---- the requests ---- */
+/* ---- names ---- */
 
 OP_OF(reach_of, reach)
+
+/* An origin that origin-override sends elsewhere has no need of its name. */
+static bool is_overridden(const struct config *config, slice url)
+{
+    for (size_t i = 0; i < config->origin_override.count; i++) {
+        slice item = config->origin_override.items[i];
+        if (slice_starts_with(item, url) && item.ptr[url.len] == '=')
+            return true;
+    }
+    return false;
+}
+
+static void add_name(struct reach *reach, slice url_text)
+{
+    struct url url;
+    struct err err;
+    if (is_overridden(reach->doctor->session->config, url_text) ||
+        url_parse(url_text, &url, &err) != OK || url.is_ip_literal)
+        return;
+    for (size_t i = 0; i < reach->name_count; i++)
+        if (slice_eq(reach->names[i].host, url.host))
+            return;
+    reach->names[reach->name_count++] = (struct dns_query){.host = url.host};
+}
+
+/* Those of the origins; where no app is connected, one of an app that could be. */
+static void add_names(struct reach *reach)
+{
+    struct session *session = reach->doctor->session;
+    const struct catalog *catalog = session->catalog;
+    for (size_t i = 0; i < reach->count; i++)
+        add_name(reach, reach->origins[i].url);
+    for (size_t i = 0;
+         reach->count == 0 && reach->name_count == 0 && i < catalog->integration_count; i++)
+        add_name(reach, base_url_of(session, catalog->integrations[i]));
+}
+
+/* A call resolves by itself, too, out of the resolver's cache then; here a name without an address
+ * is kept apart from an address without a route. */
+static enum op_result step_resolve(struct op *op)
+{
+    struct reach *reach = reach_of(op);
+    reach->asked_ns = clock_mono_ns();
+    for (size_t i = 0; i < reach->name_count; i++) {
+        reach->names[i].deadline_ns = loop_now_ns(op->loop) + CALL_MS * 1000000ULL;
+        dns_resolve(reach->out.dns, &reach->names[i], op);
+    }
+    return reach->name_count > 0 ? OP_WAIT : OP_NEXT;
+}
+
+static enum op_result step_say_names(struct op *op)
+{
+    struct reach *reach = reach_of(op);
+    size_t well = 0;
+    for (size_t i = 0; i < reach->name_count; i++) {
+        const struct dns_query *name = &reach->names[i];
+        if (name->status == OK)
+            well++;
+        else
+            doctor_say(reach->doctor, DOCTOR_FAIL, "dns",
+                       "Check the resolver (/etc/resolv.conf), and that this machine may ask it.",
+                       "%s", name->err.text);
+    }
+    if (well == reach->name_count)
+        doctor_say(reach->doctor, DOCTOR_OK, "dns", NULL, "%zu name%s resolved in %llu ms", well,
+                   well == 1 ? "" : "s",
+                   (unsigned long long)((clock_mono_ns() - reach->asked_ns) / 1000000));
+    return OP_NEXT;
+}
+
+/* ---- the requests ---- */
 
 static enum op_result step_call(struct op *op)
 {
@@ -103,7 +183,7 @@ static enum op_result step_call(struct op *op)
         if (http_call_start(reach->out.client, &origin->call, op) != OK)
             origin->call.result = HTTP_CALL_PROTOCOL;
     }
-    return OP_WAIT;
+    return reach->count > 0 ? OP_WAIT : OP_NEXT;
 }
 
 static const char *advice(enum http_call_result result)
@@ -141,6 +221,9 @@ static enum op_result step_say(struct op *op)
             doctor_say(reach->doctor, DOCTOR_FAIL, "app", advice(call->result), "%.*s: %.*s: %s",
                        SLICE_ARG(origin->app), SLICE_ARG(origin->url), call->err.text);
     }
+    if (reach->count == 0)
+        doctor_say(reach->doctor, DOCTOR_OK, "app", NULL,
+                   "no app is connected; name one to call it: sluice doctor gmail");
     return OP_DONE;
 }
 
@@ -149,11 +232,16 @@ static void on_freed(struct op *op)
     reach_of(op)->is_freed = true;
 }
 
-static const struct op_step steps[] = {{"call", step_call, 0}, {"say", step_say, 0}};
+static const struct op_step steps[] = {
+    {"resolve", step_resolve, 0},
+    {"say_names", step_say_names, 0},
+    {"call", step_call, 0},
+    {"say", step_say, 0},
+};
 static const struct op_class reach_class = {
     .name = "doctor", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_freed};
 
-static void call_all(struct reach *reach)
+static void run_all(struct reach *reach)
 {
     op_start(&reach->op, &reach_class, reach->loop, NULL, ARENA_BYTES_MAX);
     while (!reach->is_freed)
@@ -186,23 +274,23 @@ void doctor_check_apps(struct doctor *doctor)
         return;
     *reach = (struct reach){.doctor = doctor, .loop = loop_new(&err)};
     if (!reach->loop) {
-        doctor_say(doctor, DOCTOR_FAIL, "app", NULL, "%s", err.text);
+        doctor_say(doctor, DOCTOR_FAIL, "app", "Look at ulimit -n and the machine's memory.", "%s",
+                   err.text);
         return;
     }
     if (outbound_open(&reach->out, reach->loop, doctor->session->config, &err) != OK) {
         doctor_say(doctor, DOCTOR_FAIL, "trust roots",
-                   "Nothing can be called until that is mended.", "%s", err.text);
+                   "Mend that setting: nothing can be called until then.", "%s", err.text);
     } else {
         check_trust(doctor, reach->out.tls);
-        if (doctor->session->catalog && !doctor->is_offline)
-            add_apps(reach);
-        if (reach->count > 0)
-            call_all(reach);
-        else
+        if (doctor->is_offline) {
             doctor_say(doctor, DOCTOR_OK, "app", NULL,
-                       doctor->is_offline ? "none was called (--offline)"
-                                          : "no app is connected; name one to call it: "
-                                            "sluice doctor gmail");
+                       "none was called, no name was resolved (--offline)");
+        } else if (doctor->session->catalog) {
+            add_apps(reach);
+            add_names(reach);
+            run_all(reach);
+        }
     }
     close_parts(reach);
 }

@@ -2,9 +2,14 @@
  * sluice doctor: what `serve` would stumble over with these settings, before it does. It changes
  * nothing, and may run next to a server.
  */
+#include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/timex.h>
+#include <unistd.h>
 
 #include "catalog/catalog.h"
 #include "cli/commands.h"
@@ -24,6 +29,7 @@ void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, 
     slice text = arena_vprintf(arena, found, args);
     va_end(args);
     doctor->counts[mark]++;
+    ASSERT(mark == DOCTOR_OK || todo);
     if (doctor->is_json) {
         struct json_writer *w = &doctor->json.w;
         json_open(w, '{');
@@ -93,15 +99,53 @@ static void check_clock(struct doctor *doctor)
                         "at a wrong time");
 }
 
+/* A file that holds secrets, if one is named. open: bits that its mode must not have. */
+static bool is_closed_file(struct doctor *doctor, slice path, mode_t open)
+{
+    struct stat state;
+    char todo[PATH_MAX + 40];
+    if (path.len == 0)
+        return true;
+    if (access(path.ptr, R_OK) != 0 || stat(path.ptr, &state) != 0) {
+        bool is_refused = errno == EACCES;
+        doctor_say(doctor, DOCTOR_FAIL, "key file",
+                   is_refused ? "Run this as the server's user (runuser -u sluice -- sluice "
+                                "doctor), or give the file to that user."
+                              : "Put the file there, or name the right one.",
+                   "%s: %s", path.ptr, strerror(errno));
+        return false;
+    }
+    if (state.st_mode & open) {
+        (void)snprintf(todo, sizeof(todo), "Run chmod %s %s.",
+                       open & S_IRGRP ? "600" : "o=", path.ptr);
+        doctor_say(doctor, DOCTOR_FAIL, "key file", todo, "others may read %s: its mode is %04o",
+                   path.ptr, (unsigned)state.st_mode & 07777U);
+        return false;
+    }
+    doctor_say(doctor, DOCTOR_OK, "key file", NULL, "%s is closed to others (%04o)", path.ptr,
+               (unsigned)state.st_mode & 07777U);
+    return true;
+}
+
+/* The file of settings is checked when it is read. */
 static void check_master_key(struct doctor *doctor)
 {
     struct session *session = doctor->session;
-    if (session_open_ring(session) != OK)
-        doctor_say(doctor, DOCTOR_FAIL, "master-key", "Without it nothing stored can be opened.",
-                   "%s", session->err.text);
-    else
+    const struct config *config = session->config;
+    bool is_closed = is_closed_file(doctor, config->master_key_file, S_IRWXG | S_IRWXO);
+    if (session_open_ring(session) == OK)
         doctor_say(doctor, DOCTOR_OK, "master-key", NULL, "key %.*s seals",
                    SLICE_ARG(vault_ring_key_id(session->ring)));
+    else
+        doctor_say(doctor, DOCTOR_FAIL, "master-key",
+                   !is_closed ? "Mend its file first: without the key nothing stored can be opened."
+                   : session->err.code == ERR_NOTFOUND
+                       ? "Set master-key-file; where nothing is stored yet, `sluice keys master` "
+                         "makes a key."
+                       : "Bring back the key that was kept: without it nothing stored can be "
+                         "opened.",
+                   "%s", session->err.text);
+    (void)is_closed_file(doctor, config->trace_headers_file, S_IRWXO);
 }
 
 static void check_catalog(struct doctor *doctor)
@@ -166,7 +210,8 @@ static const struct config_option options[] = {
 
 static const struct command_verb verbs[] = {
     {NULL, "[APP...]",
-     "Check settings, keys, database, clock, trust roots and the apps that are connected.",
+     "Check settings, keys and their files, database, clock, trust roots, names and the apps that "
+     "are connected.",
      .body = run_doctor, COMMAND_OPTIONS(options)}};
 
 const struct command doctor_command = {

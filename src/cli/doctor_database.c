@@ -71,7 +71,10 @@ static bool connect_database(struct doctor *doctor)
     }
     session->sync = pg_sync_open(config->database_url.ptr, &session->err);
     if (!session->sync) {
-        doctor_say(doctor, DOCTOR_FAIL, "database", NULL, "%s", session->err.text);
+        doctor_say(doctor, DOCTOR_FAIL, "database",
+                   "Does it run, and does it let the server's user in (database-url, pg_hba.conf)? "
+                   "Without a user in database-url this command has to run as that user.",
+                   "%s", session->err.text);
         return false;
     }
     if (!ask_text(
@@ -142,9 +145,15 @@ static void check_version(struct doctor *doctor)
     unsigned version = 0;
     bool is_sharded = slice_eq_cstr(config->database_batch, "sharded");
     if (pg_schema_check(config->database_url.ptr, embed_sql, embed_sql_count, &version, &err) != OK)
-        doctor_say(doctor, DOCTOR_FAIL, "schema", NULL, "%s", err.text);
+        doctor_say(doctor, DOCTOR_FAIL, "schema",
+                   "`sluice migrate` brings the database to this program's schema; one that is "
+                   "newer wants the newer program.",
+                   "%s", err.text);
     else if (pg_citus_check(session->sync, is_sharded, &err) != OK)
-        doctor_say(doctor, DOCTOR_FAIL, "schema", NULL, "%s", err.text);
+        doctor_say(doctor, DOCTOR_FAIL, "schema",
+                   "Set database-batch as the tables are: sharded after `sluice migrate --citus`, "
+                   "else set.",
+                   "%s", err.text);
     else
         doctor_say(doctor, DOCTOR_OK, "schema", NULL, "version %u, this program has %u", version,
                    pg_schema_known(embed_sql, embed_sql_count));

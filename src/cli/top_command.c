@@ -10,7 +10,13 @@
 #include "cli/local.h"
 #include "cli/top_samples.h"
 
-enum { METRICS_BYTES_MAX = 32 * 1024 * 1024, APPS_MAX = 256, APPS_LISTED = 12, INTERVAL_MS = 2000 };
+enum {
+    METRICS_BYTES_MAX = 32 * 1024 * 1024,
+    APPS_MAX = 256,
+    APPS_LISTED = 8,
+    CIRCUITS_LISTED = 3,
+    INTERVAL_MS = 2000,
+};
 
 struct top {
     struct command_call *call;
@@ -59,58 +65,74 @@ static double sum(const struct top *top, const char *name)
     return samples_sum(&top->now, name, SLICE(""));
 }
 
+static double quantile(const struct top *top, const char *name, slice label, double of)
+{
+    return samples_quantile(&top->now, &top->before, name, label, of);
+}
+
 /* In the unit that a person would say it in; negative: nothing was measured. */
-static void put_duration(struct top *top, const char *what, double seconds)
+static void put_duration(struct top *top, double seconds)
 {
-    if (seconds < 0)
-        buf_printf(&top->out, "  %s -", what);
-    else if (seconds < 0.001)
-        buf_printf(&top->out, "  %s %.0f us", what, seconds * 1e6);
-    else if (seconds < 1)
-        buf_printf(&top->out, "  %s %.1f ms", what, seconds * 1e3);
-    else
-        buf_printf(&top->out, "  %s %.1f s", what, seconds);
+    char text[24] = "-";
+    if (seconds >= 1)
+        (void)snprintf(text, sizeof(text), "%.1f s", seconds);
+    else if (seconds >= 0.001)
+        (void)snprintf(text, sizeof(text), "%.1f ms", seconds * 1e3);
+    else if (seconds >= 0)
+        (void)snprintf(text, sizeof(text), "%.0f us", seconds * 1e6);
+    buf_printf(&top->out, " %9s", text);
 }
 
-static void put_times(struct top *top, const char *name, slice label, double second)
+/* The begin of a line: how often, and how long it took. What follows says how things are now. */
+static void put_row(struct top *top, const char *what, const char *counter, const char *histogram)
 {
-    put_duration(top, "p50", samples_quantile(&top->now, &top->before, name, label, 0.5));
-    put_duration(top, second > 0.96 ? "p99" : "p95",
-                 samples_quantile(&top->now, &top->before, name, label, second));
+    buf_printf(&top->out, "%-18s %8.1f", what, rate(top, counter, SLICE("")));
+    put_duration(top, histogram ? quantile(top, histogram, SLICE(""), 0.5) : -1);
+    put_duration(top, histogram ? quantile(top, histogram, SLICE(""), 0.99) : -1);
 }
 
-/* Five lines, of all apps and accounts together. */
-static void put_totals(struct top *top)
+static void put_work(struct top *top)
 {
     struct buf *out = &top->out;
-    buf_printf(out, "requests    %8.1f/s", rate(top, "sluice_http_requests_total", SLICE("")));
-    put_times(top, "sluice_http_request_seconds", SLICE(""), 0.99);
-    buf_printf(out, "  connections %.0f  refused %.1f/s\n", sum(top, "sluice_http_connections"),
+    put_row(top, "requests", "sluice_http_requests_total", "sluice_http_request_seconds");
+    buf_printf(out, "  connections %.0f, refused %.1f/s\n", sum(top, "sluice_http_connections"),
                rate(top, "sluice_http_refused_total", SLICE("")));
-    buf_printf(out, "executions  %8.1f/s", rate(top, "sluice_executions_total", SLICE("")));
-    put_times(top, "sluice_execution_seconds", SLICE(""), 0.99);
-    buf_printf(out, "  in flight %.0f  wait for limits %.0f  circuits open %.0f\n",
-               sum(top, "sluice_executions_active"), sum(top, "sluice_limits_waiting"),
-               sum(top, "sluice_circuit_open"));
-    buf_printf(out, "flows       %8.1f/s", rate(top, "sluice_flow_transitions_total", SLICE("")));
-    buf_printf(out, "  running %.0f  due within a minute %.0f", sum(top, "sluice_flows_running"),
-               sum(top, "sluice_flow_timers"));
-    put_duration(
-        top, "late p99",
-        samples_quantile(&top->now, &top->before, "sluice_flow_lateness_seconds", SLICE(""), 0.99));
-    buf_printf(out, "\ndatabase    %8.1f/s",
-               rate(top, "sluice_pg_batched_queries_total", SLICE("")));
-    put_times(top, "sluice_pg_query_seconds", SLICE(""), 0.99);
-    buf_printf(out, "  commits %.1f/s  waiting %.0f%s\n",
+    put_row(top, "executions", "sluice_executions_total", "sluice_execution_seconds");
+    buf_printf(out, "  in flight %.0f, wait for limits %.0f\n",
+               sum(top, "sluice_executions_active"), sum(top, "sluice_limits_waiting"));
+    put_row(top, "calls to apps", "sluice_provider_seconds_count", "sluice_provider_seconds");
+    buf_printf(out, "  busy %.0f, idle %.0f, waiting %.0f\n",
+               samples_sum(&top->now, "sluice_http_client_connections", SLICE("state=\"busy\"")),
+               samples_sum(&top->now, "sluice_http_client_connections", SLICE("state=\"idle\"")),
+               sum(top, "sluice_http_client_waiting"));
+    put_row(top, "flow transitions", "sluice_flow_transitions_total", NULL);
+    buf_printf(out, "  flows running %.0f\n", sum(top, "sluice_flows_running"));
+    /* Each process knows of all flows that wait. */
+    put_row(top, "waiting flows", "sluice_flow_lateness_seconds_count",
+            "sluice_flow_lateness_seconds");
+    buf_printf(out, "  %.0f wait, %.0f due in a minute\n",
+               samples_max(&top->now, "sluice_flows_waiting"),
+               samples_max(&top->now, "sluice_flow_timers"));
+}
+
+static void put_process(struct top *top)
+{
+    struct buf *out = &top->out;
+    double cut_off = 0; /* processes */
+    for (size_t i = 0; i < top->now.count; i++)
+        if (slice_eq_cstr(top->now.items[i].name, "sluice_database_ready"))
+            cut_off += top->now.items[i].value > 0 ? 0 : 1;
+    put_row(top, "database queries", "sluice_pg_batched_queries_total", "sluice_pg_query_seconds");
+    buf_printf(out, "  commits %.1f/s, waiting %.0f%s\n",
                rate(top, "sluice_pg_commits_total", SLICE("")),
-               sum(top, "sluice_pg_queries_waiting"),
-               sum(top, "sluice_database_ready") > 0 ? "" : "  AWAY");
-    buf_printf(out, "loop        %7.1f %%",
+               sum(top, "sluice_pg_queries_waiting"), cut_off > 0 ? "  AWAY" : "");
+    buf_printf(out, "%-18s %6.1f %%", "loop",
                100 * rate(top, "process_cpu_seconds_total", SLICE("")));
-    put_duration(
-        top, "turn p99",
-        samples_quantile(&top->now, &top->before, "sluice_loop_turn_cpu_seconds", SLICE(""), 0.99));
-    buf_printf(out, "  memory %.0f MB\n", sum(top, "process_resident_memory_bytes") / 1e6);
+    put_duration(top, quantile(top, "sluice_loop_turn_cpu_seconds", SLICE(""), 0.5));
+    put_duration(top, quantile(top, "sluice_loop_turn_cpu_seconds", SLICE(""), 0.99));
+    buf_printf(out, "  longest %.1f ms, memory %.0f MB\n",
+               samples_max(&top->now, "sluice_loop_turn_cpu_seconds_max") * 1e3,
+               sum(top, "process_resident_memory_bytes") / 1e6);
 }
 
 struct app {
@@ -121,7 +143,7 @@ struct app {
 static int compare_apps(const void *left, const void *right)
 {
     const struct app *a = left, *b = right;
-    return a->calls < b->calls ? 1 : a->calls > b->calls ? -1 : 0;
+    return a->slow < b->slow ? 1 : a->slow > b->slow ? -1 : 0;
 }
 
 /* As the server writes it: names of apps need no escape. */
@@ -130,7 +152,7 @@ static void label_of(slice app, char text[128])
     (void)snprintf(text, 128, "integration=\"%.*s\"", SLICE_ARG(app));
 }
 
-/* The apps that were called between the two moments, the busiest first. */
+/* The apps that were called between the two moments, the slowest first. */
 static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
 {
     size_t count = 0;
@@ -146,7 +168,8 @@ static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
         label_of(name, label);
         double calls = rate(top, "sluice_provider_seconds_count", slice_cstr(label));
         if (!is_known && calls > 0)
-            apps[count++] = (struct app){.name = name, .calls = calls};
+            apps[count++] = (struct app){
+                name, calls, quantile(top, "sluice_provider_seconds", slice_cstr(label), 0.95)};
     }
     qsort(apps, count, sizeof(apps[0]), compare_apps);
     return count;
@@ -154,47 +177,75 @@ static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
 
 /* Calls that failed are those without a 2xx, and those without a reply. A run is an execution, of
  * which a call is a part: what its limits and the database took is in it, too. */
+static void put_app(struct top *top, const struct app *app)
+{
+    char label[128], good_label[160];
+    label_of(app->name, label);
+    (void)snprintf(good_label, sizeof(good_label), "%s,result=\"2xx\"", label);
+    double all =
+        samples_growth(&top->now, &top->before, "sluice_provider_calls_total", slice_cstr(label));
+    double failed = all - samples_growth(&top->now, &top->before, "sluice_provider_calls_total",
+                                         slice_cstr(good_label));
+    buf_printf(&top->out, "%-18.*s %8.1f", SLICE_ARG(app->name), app->calls);
+    put_duration(top, quantile(top, "sluice_provider_seconds", slice_cstr(label), 0.5));
+    put_duration(top, app->slow);
+    put_duration(top, quantile(top, "sluice_execution_seconds", slice_cstr(label), 0.95));
+    buf_printf(&top->out, " %8.1f %%\n", all > 0 ? 100 * failed / all : 0);
+}
+
 static void put_apps(struct top *top)
 {
     struct app apps[APPS_MAX];
     size_t count = find_apps(top, apps);
-    buf_printf(&top->out, "\n%-24s %10s\n", "APP", "CALLS");
-    for (size_t i = 0; i < count && i < APPS_LISTED; i++) {
-        char label[128];
-        label_of(apps[i].name, label);
-        double all = samples_growth(&top->now, &top->before, "sluice_provider_calls_total",
-                                    slice_cstr(label));
-        char good_label[160];
-        (void)snprintf(good_label, sizeof(good_label), "%s,result=\"2xx\"", label);
-        double failed = all - samples_growth(&top->now, &top->before, "sluice_provider_calls_total",
-                                             slice_cstr(good_label));
-        buf_printf(&top->out, "%-24.*s %8.1f/s", SLICE_ARG(apps[i].name), apps[i].calls);
-        put_times(top, "sluice_provider_seconds", slice_cstr(label), 0.95);
-        put_duration(top, "runs p95",
-                     samples_quantile(&top->now, &top->before, "sluice_execution_seconds",
-                                      slice_cstr(label), 0.95));
-        buf_printf(&top->out, "  failed %.1f %%\n", all > 0 ? 100 * failed / all : 0);
-    }
+    buf_printf(&top->out, "\n%-18s %8s %9s %9s %9s %10s\n", "APP, SLOWEST FIRST", "CALLS/s", "p50",
+               "p95", "RUN p95", "FAILED");
+    for (size_t i = 0; i < count && i < APPS_LISTED; i++)
+        put_app(top, &apps[i]);
     if (count > APPS_LISTED)
         buf_printf(&top->out, "and %zu more\n", count - APPS_LISTED);
     if (count == 0)
         buf_append_cstr(&top->out, "no app was called\n");
 }
 
-static void put_screen(struct top *top)
+/* Origins that no account may call at present. */
+static void put_circuits(struct top *top)
+{
+    size_t listed = 0;
+    for (size_t i = 0; i < top->now.count; i++) {
+        const struct sample *sample = &top->now.items[i];
+        if (!slice_eq_cstr(sample->name, "sluice_circuit_open") || sample->value <= 0)
+            continue;
+        if (listed++ == CIRCUITS_LISTED) {
+            buf_append_cstr(&top->out, "and more\n");
+            return;
+        }
+        buf_printf(&top->out, "%scircuit open: %.*s\n", listed == 1 ? "\n" : "",
+                   SLICE_ARG(samples_label(sample, "origin")));
+    }
+}
+
+static void put_title(struct top *top)
 {
     const struct config *config = top->call->config;
     bool is_own = config->metrics_listen.len > 0;
     slice address = is_own ? config->metrics_listen : config->listen.items[0];
-    buf_printf(&top->out, "sluice on %.*s, the last %.1f s\n", SLICE_ARG(address), top->seconds);
+    buf_printf(&top->out, "sluice on %.*s", SLICE_ARG(address));
     if (config->workers > 0)
         buf_printf(&top->out,
-                   is_own ? "%llu workers together\n"
-                          : "one of %llu workers; set metrics-listen to see all\n",
-                   (unsigned long long)config->workers);
-    buf_append_char(&top->out, '\n');
-    put_totals(top);
+                   is_own ? ", %" PRIu64 " workers"
+                          : ", one of %" PRIu64 " workers (metrics-listen shows all)",
+                   config->workers);
+}
+
+static void put_screen(struct top *top)
+{
+    put_title(top);
+    buf_printf(&top->out, ", the last %.1f s\n\n%-18s %8s %9s %9s\n", top->seconds, "", "A SECOND",
+               "p50", "p99");
+    put_work(top);
+    put_process(top);
     put_apps(top);
+    put_circuits(top);
 }
 
 /* ---- the command ---- */
@@ -214,31 +265,50 @@ static void pause_ms(uint64_t ms)
     (void)nanosleep(&time, NULL);
 }
 
-/* Until it is interrupted; --once: one screen, without moving the cursor. */
+/* What is put after `before` was taken. is_up: that was the last answer, of the same processes. */
+static void put_answer(struct top *top, int result, bool is_up, const struct err *err)
+{
+    if (result == OK && is_up) {
+        put_screen(top);
+        return;
+    }
+    put_title(top);
+    if (result == OK)
+        buf_append_cstr(&top->out, "\n\nAnother process answers than before.\n");
+    else
+        buf_printf(&top->out, "\n\nIt does not answer: %s\n", err->text);
+}
+
+/* Until it is interrupted; --once: one screen, without moving the cursor. A server that is started
+ * again is waited for, if it has answered once. */
 static int run_screens(struct top *top, uint64_t interval_ms, bool is_once, struct err *err)
 {
     double asked_at = seconds_now();
     int result = ask_all(top, &top->before, err);
-    while (result == OK) {
+    bool is_up = true;
+    if (result != OK)
+        return result;
+    for (;;) {
         pause_ms(interval_ms);
         double now = seconds_now();
         result = ask_all(top, &top->now, err);
-        if (result != OK)
-            break;
+        if (is_once && result != OK)
+            return result;
         top->seconds = now - asked_at;
         asked_at = now;
+        is_up = is_up && samples_continue(&top->now, &top->before);
         buf_clear(&top->out);
         /* Cursor home, then clear what is below: the screen does not flicker. */
         buf_append_cstr(&top->out, is_once ? "" : "\x1b[H\x1b[J");
-        put_screen(top);
+        put_answer(top, result, is_up, err);
         (void)fwrite(top->out.ptr, 1, top->out.len, stdout);
         if (is_once || fflush(stdout) != 0)
-            break;
+            return OK;
+        is_up = result == OK;
         samples_deinit(&top->before);
         top->before = top->now;
         samples_init(&top->now);
     }
-    return result;
 }
 
 static int run_top(struct command_call *call)
@@ -274,7 +344,9 @@ const struct command top_command = {
     .name = "top",
     .summary = "show what the running server does",
     .help = "It asks metrics-listen (of all workers), or the first listener, for /metrics with the "
-            "settings of `serve`. Rates and times are those between two requests.",
+            "settings of `serve`. Rates and times are those between two requests: of waiting "
+            "flows, how many went on and how late; of the loop, the processor time of a turn. A "
+            "run is an execution, with what its limits and the database took of it.",
     .scopes = CONFIG_SERVE,
     COMMAND_VERBS(verbs),
 };

@@ -77,6 +77,38 @@ double samples_sum(const struct samples *samples, const char *name, slice label)
     return sum;
 }
 
+double samples_max(const struct samples *samples, const char *name)
+{
+    double max = 0;
+    for (size_t i = 0; i < samples->count; i++)
+        if (slice_eq_cstr(samples->items[i].name, name) && samples->items[i].value > max)
+            max = samples->items[i].value;
+    return max;
+}
+
+/* The next series of processor time from *at on, which each process has one of; NULL: none. */
+static const struct sample *next_process(const struct samples *samples, size_t *at)
+{
+    while (*at < samples->count) {
+        const struct sample *sample = &samples->items[(*at)++];
+        if (slice_eq_cstr(sample->name, "process_cpu_seconds_total"))
+            return sample;
+    }
+    return NULL;
+}
+
+bool samples_continue(const struct samples *now, const struct samples *before)
+{
+    size_t at = 0, before_at = 0;
+    for (;;) {
+        const struct sample *is = next_process(now, &at), *was = next_process(before, &before_at);
+        if (!is || !was)
+            return is == was;
+        if (is->value < was->value)
+            return false;
+    }
+}
+
 double samples_growth(const struct samples *now, const struct samples *before, const char *name,
                       slice label)
 {

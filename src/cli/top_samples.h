@@ -25,6 +25,10 @@ void samples_deinit(struct samples *samples);
 bool samples_add(struct samples *samples, slice text) MUST_CHECK;
 /* The sum of the series of that name whose labels contain `label` (`status="503"`; empty: all). */
 double samples_sum(const struct samples *samples, const char *name, slice label);
+/* The largest of the series of that name, 0 where there is none. */
+double samples_max(const struct samples *samples, const char *name);
+/* Whether both are of the same processes, none of which was started in between. */
+bool samples_continue(const struct samples *now, const struct samples *before);
 /* How much a sum has grown; a counter that is lower than before was started again, and counts from
  * 0. */
 double samples_growth(const struct samples *now, const struct samples *before, const char *name,

@@ -61,6 +61,35 @@ static void test_a_counter_that_began_anew_counts_from_0(void **state)
     assert_near(samples_growth(&now, &before, "new_total", SLICE("")), 0);
 }
 
+static void test_what_every_process_knows_is_not_summed(void **state)
+{
+    (void)state;
+    take(&now, "timers 3\n");
+    take(&now, "timers 4\n");
+    take(&now, "timers 2\n");
+    assert_near(samples_max(&now, "timers"), 4);
+    assert_near(samples_max(&now, "timer"), 0);
+}
+
+/* Two workers; the sum alone does not show that one of them was started again. */
+static void test_a_process_that_was_started_again_is_noticed(void **state)
+{
+    (void)state;
+    take(&before, "process_cpu_seconds_total 1\nother 9\n");
+    take(&before, "process_cpu_seconds_total 2\n");
+    assert_true(samples_continue(&before, &before));
+    take(&now, "process_cpu_seconds_total 30\n");
+    assert_false(samples_continue(&now, &before));
+    assert_false(samples_continue(&before, &now));
+    take(&now, "process_cpu_seconds_total 1.9\n");
+    assert_false(samples_continue(&now, &before));
+    samples_deinit(&now);
+    samples_init(&now);
+    take(&now, "process_cpu_seconds_total 1\n");
+    take(&now, "other 1\nprocess_cpu_seconds_total 2.1\n");
+    assert_true(samples_continue(&now, &before));
+}
+
 /* 10 observations up to 0.1, 30 from there to 0.2, none above. */
 static void test_a_quantile_is_of_what_came_between(void **state)
 {
@@ -91,6 +120,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_series_are_summed_over_labels_and_processes, begin,
                                         end),
         cmocka_unit_test_setup_teardown(test_a_counter_that_began_anew_counts_from_0, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_every_process_knows_is_not_summed, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_process_that_was_started_again_is_noticed, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(test_a_quantile_is_of_what_came_between, begin, end),
         cmocka_unit_test_setup_teardown(test_above_the_last_bound_that_bound_is_said, begin, end),
     };
