@@ -84,7 +84,8 @@ END
     install -D -m 644 contrib/debian/lintian-overrides "$root/usr/share/lintian/overrides/sluice"
     install -m 644 contrib/deploy/README.md "$doc/README.md"
     install -m 644 contrib/deploy/nginx.conf contrib/deploy/haproxy.cfg contrib/deploy/Caddyfile \
-        contrib/observability/alerts.yml contrib/observability/grafana.json "$doc/examples/"
+        contrib/observability/prometheus.yml contrib/observability/alerts.yml contrib/observability/grafana.json \
+        "$doc/examples/"
     put_gzip usr/share/doc/sluice/changelog.gz <<END
 sluice ($version) unstable; urgency=medium
 

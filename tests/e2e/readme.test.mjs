@@ -24,6 +24,8 @@ function none(found) {
   assert.deepEqual([...new Set(found)], []);
 }
 const overPages = (look) => pages.flatMap((page) => look(texts.get(page), page).map((what) => `${page}: ${what}`));
+// One that is counted: a string that only asks for it is none.
+const isMetric = (name) => new RegExp(`METRIC_INIT\\(\\s*"${name}"`).test(source);
 const ticked = (text) => [...text.replaceAll(/^```.*?^```/gms, '').matchAll(/`([^`\n]+(?:\n[^`\n]+)?)`/g)].map(([, one]) => one.replace('\n', ' '));
 const blocks = (text) => [...text.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block);
 const rows = (text) => text.split('\n').filter((line) => line.startsWith('| ')).map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()).slice(1, -1));
@@ -194,7 +196,7 @@ test('the types of the steps of a flow are said as they are', async () => {
   for (const one of enums) assert.deepEqual(one, types);
 });
 
-test('the table of alarms and the alerts name the same metrics; those and the Grafana dashboard exist', async () => {
+test('the table of alarms and the alerts name the same metrics, and the Grafana dashboard has them; all that it, they and top name exist', async () => {
   const names = (text) => new Set([...text.matchAll(/\b(?:sluice|process)_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|sum|count)$/, '')));
   const read = (name) => readFile(join(root, 'contrib/observability', name), 'utf8');
   const alerts = names((await read('alerts.yml')).replaceAll(/^ *description:.*$/gm, ''));
@@ -203,7 +205,10 @@ test('the table of alarms and the alerts name the same metrics; those and the Gr
   const dashboard = JSON.parse(await read('grafana.json'));
   const shown = names(dashboard.panels.flatMap((panel) => panel.targets ?? []).map((target) => target.expr).join());
   assert.ok(shown.size > 30, `${shown.size} metrics`);
-  none([...alerts, ...shown].filter((name) => !source.includes(`"${name}"`)));
+  none([...alerts].filter((name) => !shown.has(name)));
+  const top = names(await readFile(join(root, 'src/cli/top_command.c'), 'utf8'));
+  assert.ok(top.size > 20, `${top.size} metrics`);
+  none([...alerts, ...shown, ...top].filter((name) => !isMetric(name)));
 });
 
 test('metrics and make targets exist', async () => {

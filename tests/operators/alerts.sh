@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The alerts of contrib/observability by promtool: their syntax, and when each fires.
+# The alerts of contrib/observability by promtool: their syntax, and when each fires; and the queries of
+# the dashboard.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -17,6 +18,28 @@ check()
     fi
 }
 
-echo 1..2
+# Each as a rule of its own, with values for the dashboard's variables; a JSON string is one of YAML, too.
+check_dashboard()
+{
+    local rules count
+    rules=$(mktemp) || return 1
+    {
+        printf 'groups:\n  - name: dashboard\n    rules:\n'
+        # shellcheck disable=SC2016 # Grafana's variables
+        sed -n 's/^ *"expr": \(".*"\),$/\1/p' contrib/observability/grafana.json |
+            sed -e 's/\$__rate_interval/5m/g' -e 's/\$instance/.*/g' |
+            awk '{ print "      - {record: panel:" NR ", expr: " $0 "}" }'
+    } >"$rules"
+    count=$(grep -c record "$rules")
+    promtool check rules "$rules"
+    set -- $?
+    grep -n '\$' "$rules" && set -- 1 # a variable that has no value here
+    rm -f "$rules"
+    [ "$1" = 0 ] && [ "$count" -gt 50 ]
+}
+
+echo 1..4
 check "the rules are well-formed" promtool check rules contrib/observability/alerts.yml
 check "each alert fires for what it is for" promtool test rules tests/operators/alerts.yml
+check "the dashboard's queries are well-formed" check_dashboard
+check "the configuration names them" promtool check config contrib/observability/prometheus.yml
