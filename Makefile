@@ -533,7 +533,7 @@ deb: export SLUICE_HOST_BIN := $(call program,release,sluice)
 deb: export STRIP := $(CROSS_$(DEB_CROSS))strip
 deb: export SLUICE_PACKAGES := $(if $(DEB_CROSS),$(abspath $(DEPS_$(DEB_CROSS)))/packages)
 deb: $(call program,$(or $(DEB_CROSS),release),sluice) $(call program,$(or $(DEB_CROSS),release),sluice-bench) \
-		| $(call program,release,sluice) build/stamp/system-package
+		| $(call program,release,sluice) $(call program,release,sluice-bench) build/stamp/system-package
 	@contrib/debian/build.sh "$(or $(DEB_CROSS),$$(dpkg --print-architecture))" $(DEB_FOLDER) $^
 
 ## met: writes into manifests what proves their actions, as the tests find it (APP= for one)

@@ -63,23 +63,42 @@ put_units()
     echo 'u sluice - "sluice server" / /usr/sbin/nologin' >"$root/usr/lib/sysusers.d/sluice.conf"
 }
 
+# sluice-bench(1) out of its help: options of two columns, and paragraphs around them.
+put_bench_page()
+{
+    printf '.TH SLUICE\\-BENCH 1 "" "sluice %s"\n.SH NAME\nsluice\\-bench \\- loads a sluice server and measures it\n' "$version"
+    "$(dirname "$host")/sluice-bench" --help | sed -e 's/\\/\\e/g' -e 's/-/\\-/g' | awk '
+        sub(/^usage: /, "") { print ".SH SYNOPSIS\n" $0 "\n.SH DESCRIPTION"; next }
+        /^  \\-\\-/ {
+            if (!options++) print ".SH OPTIONS"
+            match($0, /^  [^ ]+( [A-Z=]+)?/)
+            print ".TP\n.B " substr($0, 3, RLENGTH - 2)
+            $0 = substr($0, RLENGTH + 1)
+        }
+        sub(/^Exit status: /, "") { print ".SH EXIT STATUS" }
+        { sub(/^ +/, "") }
+        length { print }'
+    printf '.SH SEE ALSO\n.BR sluice (1)\n'
+}
+
+put_completions()
+{
+    local file shell
+    for file in bash-completion/completions/sluice zsh/vendor-completions/_sluice fish/vendor_completions.d/sluice.fish; do
+        shell=${file%%[-/]*}
+        install -d "$root/usr/share/${file%/*}"
+        "$host" help "--$shell" >"$root/usr/share/$file"
+    done
+}
+
 put_documents()
 {
     local doc=$root/usr/share/doc/sluice
     "$host" help --man | put_gzip usr/share/man/man1/sluice.1.gz
-    sed 's/^    //' <<'END' | put_gzip usr/share/man/man1/sluice-bench.1.gz
-    .TH SLUICE-BENCH 1
-    .SH NAME
-    sluice\-bench \- load on a sluice server, and measures it
-    .SH DESCRIPTION
-    .B sluice\-bench \-\-help
-    lists its modes.
-    .SH SEE ALSO
-    .BR sluice (1)
-END
+    put_bench_page | put_gzip usr/share/man/man1/sluice-bench.1.gz
     "$host" help --man-conf | put_gzip usr/share/man/man5/sluice.conf.5.gz
-    install -d "$root/usr/share/bash-completion/completions" "$doc/examples"
-    "$host" help --bash >"$root/usr/share/bash-completion/completions/sluice"
+    put_completions
+    install -d "$doc/examples"
     install -m 644 contrib/debian/copyright "$doc/copyright"
     install -D -m 644 contrib/debian/lintian-overrides "$root/usr/share/lintian/overrides/sluice"
     install -m 644 contrib/deploy/README.md "$doc/README.md"

@@ -243,7 +243,7 @@ static int run_command(const struct command *const *commands, size_t count, int 
 }
 
 /* `sluice help accounts create` is the same as `sluice accounts create --help`; --man, --man-conf
- * and --bash are for packages. */
+ * and --bash, --zsh, --fish are for packages. */
 static int run_help(const struct command *const *commands, size_t count, int argc, char **argv)
 {
     if (argc == 0) {

@@ -1,9 +1,9 @@
 /*
- * Man pages in man(7) and completions for bash; see manual.h.
+ * Man pages in man(7); see manual.h.
  */
 #include "cli/manual.h"
 
-/* ---- man(7) ---- */
+#include "cli/completions.h"
 
 /* Text: a backslash begins an escape there, a hyphen is not a minus, and a line that begins with a
  * dot or an apostrophe is a request. */
@@ -109,58 +109,13 @@ static void put_settings(FILE *out)
     PUT_LINE(out, ".SH SEE ALSO\n.BR sluice (1)", NULL);
 }
 
-/* ---- bash ---- */
-
-static void put_flags(FILE *out, const struct command *command, const struct command_verb *verb)
-{
-    (void)fprintf(out, "    \"%s%s%s\") flags=\"--help", command->name, verb->name ? " " : "",
-                  verb->name ? verb->name : "");
-    for (size_t i = 0; i < verb->option_count; i++)
-        (void)fprintf(out, " --%s", verb->options[i].name);
-    for (size_t i = 0; i < config_item_count; i++)
-        if (config_items[i].scopes & command->scopes)
-            (void)fprintf(out, " --%s", config_items[i].name);
-    (void)fprintf(out, "%s\" ;;\n", command->scopes ? " --config" : "");
-}
-
-/* Flags where the word begins with a dash; else commands, their verbs, then files. */
-static void put_bash(FILE *out, const struct command *const *commands, size_t count)
-{
-    (void)fprintf(
-        out, "# Completions of sluice for bash, by `sluice help --bash`.\n_sluice()\n{\n"
-             "    local word=${COMP_WORDS[COMP_CWORD]} verbs='' flags='' line=${COMP_WORDS[1]}\n"
-             "    case $line in\n");
-    for (size_t i = 0; i < count; i++) {
-        if (!commands[i]->verbs[0].name)
-            continue;
-        (void)fprintf(out, "    %s) verbs=\"", commands[i]->name);
-        for (size_t v = 0; v < commands[i]->verb_count; v++)
-            (void)fprintf(out, "%s%s", v ? " " : "", commands[i]->verbs[v].name);
-        (void)fprintf(out, "\"; line+=\" ${COMP_WORDS[2]}\" ;;\n");
-    }
-    (void)fprintf(out, "    esac\n    case $line in\n");
-    for (size_t i = 0; i < count; i++)
-        for (size_t v = 0; v < commands[i]->verb_count; v++)
-            put_flags(out, commands[i], &commands[i]->verbs[v]);
-    (void)fprintf(out, "    esac\n    COMPREPLY=()\n    if [ \"$COMP_CWORD\" = 1 ]; then\n"
-                       "        flags=\"--help --version\" verbs=\"help version");
-    for (size_t i = 0; i < count; i++)
-        (void)fprintf(out, " %s", commands[i]->name);
-    (void)fprintf(out, "\"\n    elif [ \"$COMP_CWORD\" != 2 ]; then\n        verbs=''\n    fi\n"
-                       "    case $word in\n    -*) verbs=$flags ;;\n    esac\n"
-                       "    mapfile -t COMPREPLY < <(compgen -W \"$verbs\" -- \"$word\")\n}\n"
-                       "complete -o default -F _sluice sluice\n");
-}
-
 bool manual_print(FILE *out, slice kind, const struct command *const *commands, size_t count)
 {
     if (slice_eq_cstr(kind, "man"))
         put_page(out, commands, count);
     else if (slice_eq_cstr(kind, "man-conf"))
         put_settings(out);
-    else if (slice_eq_cstr(kind, "bash"))
-        put_bash(out, commands, count);
     else
-        return false;
+        return completions_print(out, kind, commands, count);
     return true;
 }

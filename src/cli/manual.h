@@ -7,8 +7,8 @@
 
 #include "cli/command.h"
 
-/* kind: "man" (sluice.1), "man-conf" (sluice.conf.5) or "bash" (completions). false: none of these.
- */
+/* kind: "man" (sluice.1), "man-conf" (sluice.conf.5) or a shell (completions.h). false: none of
+ * these. */
 bool manual_print(FILE *out, slice kind, const struct command *const *commands, size_t count);
 
 #endif

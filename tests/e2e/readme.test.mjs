@@ -156,6 +156,9 @@ test('man pages and completions have every command, flag and setting', async () 
   assert.equal(await complete('accounts', 'create', 'x', '--ag'), '--again');
   assert.equal(await complete('serve', '--work'), '--workers');
   assert.equal(await complete('serve', 'x'), '');
+  // of the others, whose shells tests/operators/package.sh asks: the same words
+  const [zsh, fish] = [await must(bin, ['help', '--zsh']), await must(bin, ['help', '--fish'])];
+  for (const name of settings) assert.ok(zsh.includes(` '--${name}:`) && fish.includes(` -l ${name} -d '`), name);
 });
 
 test('the table of the interface is that of openapi.json, with its scopes', async () => {

@@ -42,22 +42,59 @@ is_mode()
 
 is_installed_well()
 {
-    install_package "$work/one" && in_debian sluice version && in_debian getent passwd sluice &&
+    install_package "$work/one" >"$work/said" && in_debian sluice version && in_debian getent passwd sluice &&
         is_mode /etc/sluice/sluice.conf '640 root:sluice' &&
         is_mode /usr/bin/sluice '755 root:root' &&
         in_debian systemd-analyze verify --man=no /lib/systemd/system/sluice.service \
             /lib/systemd/system/sluice.socket &&
-        [ -s "$chroot/usr/share/man/man5/sluice.conf.5.gz" ]
+        [ -s "$chroot/usr/share/man/man5/sluice.conf.5.gz" ] &&
+        gunzip -c "$chroot/usr/share/man/man1/sluice-bench.1.gz" | grep '^\.B \\-\\-rate R$'
+}
+
+doctor_of_the_server()
+{
+    in_debian setpriv --reuid=sluice --regid=sluice --clear-groups \
+        sluice doctor --offline --config /etc/sluice/sluice.conf 2>&1
 }
 
 # As the server's user: it reads its settings, and says what is missing.
 says_what_is_missing()
 {
     local text
-    text=$(in_debian setpriv --reuid=sluice --regid=sluice --clear-groups \
-        sluice doctor --offline --config /etc/sluice/sluice.conf 2>&1)
+    text=$(doctor_of_the_server)
     printf '%s\n' "$text"
     case $text in *"FAIL  master-key"*"FAIL  database"*) ;; *) return 1 ;; esac
+}
+
+# Its lines for the first time: the key is the server's alone, and the next one goes as far as the
+# database, which is not here.
+says_how_to_begin()
+{
+    local lines text
+    lines=$(sed -n 's/^  \(sluice keys master.*\)$/\1/p; s/^  \(runuser.* migrate .*\)$/\1/p' "$work/said")
+    text=$(in_debian sh -c "$lines" 2>&1)
+    printf '%s\n%s\n' "$lines" "$text"
+    case $text in "sluice migrate: "*"/run/postgresql"*) ;; *) return 1 ;; esac
+    is_mode /etc/sluice/master-key '600 sluice:root' && doctor_of_the_server | grep '^ok    master-key' &&
+        rm "$chroot/etc/sluice/master-key"
+}
+
+# zsh shows what its function would: it reads no keys here.
+completes_words()
+{
+    in_debian apt-get -qq -y --no-install-recommends install zsh fish || return 1
+    [ "$(in_debian fish -c 'complete -C "sluice accounts e"' | cut -f 1 | tr '\n' ' ')" = "enable erase export " ] &&
+        in_debian fish -c 'complete -C "sluice serve --work"' | grep '^--workers	processes' &&
+        in_debian fish -c 'complete -C "sluice keys create x --sc"' | grep '^--scopes	' || return 1
+    # shellcheck disable=SC2016 # of zsh
+    in_debian zsh -fc 'fpath=(/usr/share/zsh/vendor-completions); autoload -Uz _sluice
+        _describe() { print -l -- ${(@P)2} }; _files() { print files }
+        words=(sluice ""); CURRENT=2; _sluice >/dev/null
+        words=(sluice accounts e); CURRENT=3; _sluice
+        words=(sluice serve --); CURRENT=3; _sluice
+        words=(sluice keys create x); CURRENT=4; _sluice' >"$work/zsh" 2>&1
+    cat "$work/zsh"
+    grep '^erase:' "$work/zsh" && grep '^--workers:processes' "$work/zsh" && [ "$(tail -n 1 "$work/zsh")" = files ]
 }
 
 keeps_settings()
@@ -116,7 +153,7 @@ is_purged()
 test_in_debian()
 {
     if ! may_chroot; then
-        for what in installed described upgraded restarted removed "purged but for the key" purged; do
+        for what in installed described begun completions upgraded restarted removed "purged but for the key" purged; do
             number=$((number + 1))
             echo "ok $number - $what # SKIP chroot is not allowed here"
         done
@@ -125,6 +162,8 @@ test_in_debian()
     make_debian >"$work/debian.log" 2>&1 || { sed 's/^/# /' "$work/debian.log" | tail -n 20; }
     check "installed: user, modes, units, man pages" is_installed_well
     check "doctor says what is missing, as the server's user" says_what_is_missing
+    check "what it says to do first is right" says_how_to_begin
+    check "zsh and fish complete commands, verbs and flags" completes_words
     check "upgraded: changed settings stay" keeps_settings
     check "upgraded: started anew where the schema is the program's" is_restarted_on_its_schema
     check "removed: settings stay" is_removed
@@ -132,7 +171,7 @@ test_in_debian()
     check "purged: nothing stays" is_purged
 }
 
-echo 1..10
+echo 1..12
 check "made" make_package "$work/one"
 check "the same sources give the same package" is_reproduced
 check "lintian finds nothing" check_lintian
