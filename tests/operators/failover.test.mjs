@@ -1,7 +1,8 @@
 // The primary dies under load and its synchronous standby takes over: promoted by hand, with PgBouncer
 // in between, and by Patroni. The service answers again within five seconds of the promotion, no
 // acknowledged result is lost, no confirmed write is made twice.
-// At 300 executions and 150 starts of flows a second (RATE: rounds of two and one), on the release build.
+// At 300 executions and 150 starts of flows a second (RATE: rounds of two and one), on the release build. That it is
+// reached before the first fault is a part of the test; behind it clients make up for what they could not send.
 // Alone: it keeps both processors busy.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,6 +11,7 @@ import { Stack } from '../e2e/support/stack.mjs';
 import { Pair, Patroni, PooledPair } from './support/pair.mjs';
 
 const RATE = Number(process.env.RATE ?? 150);
+const RATE_SECONDS = 5;
 const BACK_MS_MAX = 5000;
 
 // Runs under load on a database of that kind, then checks all that was answered.
@@ -17,20 +19,22 @@ async function under(t, kind, work) {
   const stack = await Stack.start({ cluster: kind, postgres: { max_connections: 100 } });
   try {
     const mixed = await Mixed.start(stack, { accounts: 8, clients: 64, rate: RATE, bin: process.env.SLUICE_RELEASE_BIN });
-    const begun = Date.now();
     mixed.begin();
     await mixed.progress(RATE);
+    const begun = Date.now();
+    await mixed.progress(RATE_SECONDS * RATE);
+    const rate = (RATE_SECONDS * RATE * 1000) / (Date.now() - begun);
     const back = [];
     await work(stack.cluster, async () => {
       back.push(await mixed.isBack());
       await mixed.progress(RATE);
     });
     await mixed.end();
-    const rate = (mixed.writes.size * 1000) / (Date.now() - begun);
     const { unknown } = await mixed.check();
-    t.diagnostic(`figure: served again ${back.join(', ')} ms after the promotion, ${rate.toFixed(0)} rounds a second`);
+    t.diagnostic(`figure: ${(2 * rate).toFixed(0)} executions and ${rate.toFixed(0)} starts a second; served again ${back.join(', ')} ms after the promotion`);
     t.diagnostic(`figure: ${mixed.writes.size} writes, ${unknown} of unknown outcome, ${mixed.flows.size} flows`);
     for (const ms of back) assert.ok(ms <= BACK_MS_MAX, `${ms} ms`);
+    assert.ok(rate >= 0.95 * RATE, `${rate.toFixed(1)} rounds a second of ${RATE}`);
     await stack.stopWell(assert);
   } finally {
     await stack.stop();
