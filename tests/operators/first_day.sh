@@ -85,7 +85,7 @@ END
 run_block()
 {
     block "$1" >"$chroot/tmp/block"
-    in_debian timeout 300 bash -euc 'cd /tmp; . ./state; . ./block; { declare -p KEY || true; declare -f operate; } >state 2>/dev/null'
+    in_debian timeout 300 bash -euc 'cd /tmp; . ./state; . ./block; { declare -p KEY version || true; declare -f operate; } >state 2>/dev/null'
 }
 
 make_machine()
@@ -94,7 +94,9 @@ make_machine()
     cp "$work"/made/*.deb "$chroot/tmp/" && : >"$chroot/tmp/state"
     # what no init is there for
     printf '#!/bin/sh\nexit 101\n' >"$chroot/usr/sbin/policy-rc.d" && chmod 755 "$chroot/usr/sbin/policy-rc.d"
-    in_debian apt-get -qq -y --no-install-recommends install postgresql && in_debian systemctl start postgresql
+    in_debian apt-get -qq -y --no-install-recommends install postgresql || return 1
+    echo "listen_addresses = ''" >>"$chroot/etc/postgresql-common/createcluster.conf" # of the standby
+    in_debian systemctl start postgresql
 }
 
 count=$(blocks | grep -c '^# ')
@@ -105,7 +107,7 @@ if may_chroot; then
         check "$(block "$i" | sed -n '1s/^# //p')" run_block "$i"
     done
     in_debian systemctl stop sluice >/dev/null 2>&1
-    in_debian systemctl stop postgresql >/dev/null 2>&1
+    in_debian systemctl stop postgresql >/dev/null 2>&1 # all of its clusters
 else
     for i in $(seq $((count + 1))); do echo "ok $i - a part of the first day # SKIP chroot is not allowed here"; done
 fi
