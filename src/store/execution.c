@@ -119,15 +119,18 @@ static const struct pg_stmt execution_get_summary = {
     .is_large = true,
 };
 
-/* A page of the key's index, newest first (STORE_PAGE_SQL). Only of a failed run is the summary
+/* A page of the key's index, newest first (STORE_PAGE_SQL). Of a failed run the summary is always
  * read: its error is part of a list's entry, and it has no output. Those that failed are listed by
  * execution_failed; the other filters are not in an index: a page reads 1000 rows at most and says
  * where it stopped. */
-#define LISTED_SUMMARY STORE_SUMMARY_INLINE("e")
-#define READ_ROW                                                                               \
-    "x.account_id, x.id, x.integration_id, x.action_id, x.connection_id, x.status, "           \
-    "x.error_code, x.started_at, x.finished_at, case when x.status = 'failed' then x.summary " \
-    "end as summary, x.api_key_id, x.attempts"
+#define LISTED_SUMMARY                                                        \
+    "case when octet_length(e.summary) <= case e.status when 'failed' "       \
+    "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
+        STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
+#define READ_ROW                                                                     \
+    "x.account_id, x.id, x.integration_id, x.action_id, x.connection_id, x.status, " \
+    "x.error_code, x.started_at, x.finished_at, case when x.status = 'failed' or "   \
+    ":with_summary then x.summary end as summary, x.api_key_id, x.attempts"
 /* A code, as the interface says it, stands in the summary alone; a row may have it elsewhere. */
 /* clang-format off */
 #define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
@@ -142,9 +145,13 @@ static const struct pg_stmt execution_get_summary = {
                       "(:api_key_id is null or e.api_key_id = :api_key_id) and "              \
                       "(:error_code is null or " IS_OF_CODE ")")
 /* clang-format on */
-static const struct pg_column list_params[] = {
-    STORE_PAGE_PARAMS,         PG_ARG("integration_id", PG_TEXT), PG_ARG("action_id", PG_TEXT),
-    PG_ARG("status", PG_TEXT), PG_ARG("api_key_id", PG_UUID),     PG_ARG("error_code", PG_TEXT)};
+static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
+                                               PG_ARG("integration_id", PG_TEXT),
+                                               PG_ARG("action_id", PG_TEXT),
+                                               PG_ARG("status", PG_TEXT),
+                                               PG_ARG("api_key_id", PG_UUID),
+                                               PG_ARG("error_code", PG_TEXT),
+                                               PG_ARG("with_summary", PG_BOOL)};
 static const struct pg_column list_columns[] = {
     OF(id, PG_UUID),
     OF(integration_id, PG_TEXT),
@@ -211,7 +218,7 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
                  PG_VALUES(pg_uuid(account_id), pg_text(filter->integration_id),
                            pg_text(filter->action_id), pg_text(filter->status),
                            is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID),
-                           pg_text(filter->error_code)));
+                           pg_text(filter->error_code), pg_bool(filter->with_summary)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,

@@ -28,6 +28,8 @@ struct execution {
 /* A larger summary is not read with its row but by itself, so that queries for small ones do
  * not wait for it, and its reader knows the size beforehand. */
 #define STORE_SUMMARY_INLINE_BYTES 65536
+/* Of what succeeded, a list has those summaries alone that are small: they hold the output. */
+#define STORE_SUMMARY_LISTED_BYTES 4096
 
 /* Records the finished run of a plain read: no claim, one commit. Replayable. store_done_result. */
 void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -57,14 +59,16 @@ void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, s
                                  struct uuid account_id, struct uuid id);
 
 /* The account's executions, newest first; of those that failed with their summary, which has no
- * output, of the others without (SLICE_NONE). next: where the next page goes on, as `before`; nil
- * when the range is through. */
+ * output, of the others without (SLICE_NONE) unless with_summary is set and it has at most
+ * STORE_SUMMARY_LISTED_BYTES. next: where the next page goes on, as `before`; nil when the range is
+ * through. */
 struct execution_filter {
     slice integration_id;   /* SLICE_NONE: of all */
     slice action_id;        /* likewise, as the next */
     slice status;           /* "succeeded", "failed" */
     struct uuid api_key_id; /* nil: of all */
     slice error_code; /* of those that failed, as the interface says it; others may come, too */
+    bool with_summary;
 };
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,

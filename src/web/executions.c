@@ -38,8 +38,9 @@ struct row {
     struct uuid flow_id;
     slice flow_title, step_key, step_title;
     bool is_fan_out;
-    slice app_id, action_id, status, code, message;
-    struct uuid key_id; /* nil: not known */
+    slice app_id, action_id, status, code; /* the last is empty of what succeeded */
+    slice message;                         /* of what succeeded a sentence; may be empty */
+    struct uuid key_id;                    /* nil: not known */
     slice key_name;
     int64_t at, took_us; /* 0: blocked */
 };
@@ -107,13 +108,11 @@ static void put_found(struct found *found, const struct row *row)
     found->rows[found->count++] = *row;
 }
 
-/* The summary has the failure's code and message, as the interface answers them; NULL: a successful
- * row, which needs no parsing. */
-static const struct json *failure_of(struct web_request *request, const struct execution *execution)
+/* What is said of a run: of one that failed its message, of another the sentence of its display. */
+static slice said_of(const struct execution *execution, const struct json *summary)
 {
-    return execution->is_succeeded
-               ? NULL
-               : json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
+    return execution->is_succeeded ? json_get_str(JSON_GET(summary, "display"), SLICE("summary"))
+                                   : json_get_str(summary, SLICE("message"));
 }
 
 /* The same for a blocked run, of whose reason the audit trail has the name. */
@@ -136,15 +135,16 @@ static int find_executions(struct web_request *request, struct found *found)
     status = make_room(request, found, count);
     for (size_t i = 0; status == OK && i < count; i++) {
         const struct execution *one = &list[i];
-        const struct json *failure = failure_of(request, one);
+        const struct json *summary =
+            json_parse(&request->op.arena, one->summary, &json_limits_provider, NULL);
         put_found(found,
                   &(const struct row){.position = one->id,
                                       .kind = EXECUTION,
                                       .app_id = one->integration_id,
                                       .action_id = one->action_id,
                                       .status = slice_cstr(states[one->is_succeeded ? 0 : 1]),
-                                      .code = json_get_str(failure, SLICE("error_code")),
-                                      .message = json_get_str(failure, SLICE("message")),
+                                      .code = json_get_str(summary, SLICE("error_code")),
+                                      .message = said_of(one, summary),
                                       .key_id = one->api_key_id,
                                       .key_name = one->api_key_name,
                                       .at = one->started_at,
@@ -571,6 +571,7 @@ static void read_filters(struct web_request *request, struct runs *runs)
         if (slice_eq_cstr(state, states[i]))
             runs->state = state;
     runs->filter.action_id = runs->action_id;
+    runs->filter.with_summary = true;
     /* Only what has failed has a code. */
     if (!is_blocked(runs)) {
         runs->filter.status = runs->code.ptr ? slice_cstr(states[1]) : runs->state;

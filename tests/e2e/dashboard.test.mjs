@@ -214,6 +214,9 @@ test('executions: the list, its filters, one in detail', async () => {
   const [yes, no] = [good, bad].map((reply) => `a[href="/executions/${reply.json.execution_id}"]`);
   await visit.goto('/executions');
   assert.deepEqual([await visit.page.locator(yes).count(), await visit.page.locator(no).count()], [1, 1]);
+  const said = async (link) => (await visit.page.locator('tr', { has: visit.page.locator(link) }).innerText()).replace(/\s+/g, ' ');
+  assert.ok(good.json.display.summary && (await said(yes)).includes(` List messages ${good.json.display.summary} `), await said(yes));
+  assert.ok((await said(no)).includes(`${bad.json.error_code} ${bad.json.message}`), await said(no));
   await visit.page.getByLabel('Status').selectOption('failed');
   await visit.press('Show');
   assert.deepEqual([await visit.page.locator(yes).count(), await visit.page.locator(no).count()], [0, 1]);

@@ -119,6 +119,13 @@ static void test_what_a_row_holds(void **state)
     assert_true(!list[2].is_succeeded && slice_eq(list[2].error_code, SLICE("timed_out")));
     assert_true(slice_eq(list[2].summary, SLICE("{\"status\": \"failed\"}")));
     pg_call_end(&call);
+    filter.with_summary = true;
+    assert_int_equal(pg_call_run(&bench, &call, start_list, NULL), OK);
+    assert_int_equal(store_execution_list_result(&call.query, &list, &count, &next), OK);
+    assert_true(slice_eq(list[0].summary, SLICE("{\"output\": 1}")));
+    assert_true(list[1].is_succeeded && !list[1].summary.ptr); /* a large one */
+    assert_true(slice_eq(list[2].summary, SLICE("{\"status\": \"failed\"}")));
+    pg_call_end(&call);
 }
 
 static size_t events_by(slice wanted, slice wanted_actor)
@@ -231,10 +238,10 @@ static void test_partitions_are_pruned(void **state)
     assert_true(items_ask(conninfo, "select count(*) from pg_inherits "
                                     "where inhparent = 'sluice.execution'::regclass") >= 9);
     assert_int_equal(
-        partitions_read("execution_list", "null, null, null, null, null", PG_MODE_PIPE), 1);
+        partitions_read("execution_list", "null, null, null, null, null, true", PG_MODE_PIPE), 1);
     assert_int_equal(partitions_read("execution_list",
                                      "array['gmail'], array[null]::text[], array[null]::text[], "
-                                     "array[null]::uuid[], array[null]::text[]",
+                                     "array[null]::uuid[], array[null]::text[], array[true]",
                                      PG_MODE_SET),
                      1);
     assert_int_equal(partitions_read("audit_list", "'key', 'system'", PG_MODE_PIPE), 1);
@@ -294,6 +301,9 @@ static int set_up(void **state)
         "select ((now() at time zone 'UTC')::date - date '1970-01-01')::bigint * 86400000");
     fill_day(midnight_ms, "n = 1", "n in (1, 1000, 2500)", TODAY_ROWS);
     fill_day(midnight_ms - 86400000, "n > 1", "n = 1", 3);
+    items_tell(conninfo, "update sluice.execution set summary = rpad(summary, 4097) where id in "
+                         "(select id from sluice.execution where integration_id = 'notion' "
+                         "and status = 'succeeded' order by id limit 2)");
     fill_audit(account);
     fill_audit(other);
     return 0;
