@@ -100,7 +100,8 @@ static void write_connected(struct web_request *request, struct json_writer *w,
     json_close(w, ']');
 }
 
-/* What one begins with, and whether it was done; to have signed in is the first of five. */
+/* What one begins with, and whether it was done; to have signed in is the first of five. It is not
+ * shown to an account that has gone its own way: as many flows as the page lists. */
 static void write_begun(struct web_request *request, struct json_writer *w,
                         const struct overview *overview)
 {
@@ -109,6 +110,9 @@ static void write_begun(struct web_request *request, struct json_writer *w,
     const struct catalog_action *action = counts->has_execution ? NULL
                                                                 : first_read(request, overview);
     json_member_open(w, "begun", '{');
+    json_member_bool(w, "is_over",
+                     overview->latest->count == ROWS_MAX ||
+                         (has_connection && counts->has_execution && has_flow && counts->has_keys));
     json_member_bool(w, "connection", has_connection);
     json_member_bool(w, "execution", counts->has_execution);
     json_member_bool(w, "flow", has_flow);

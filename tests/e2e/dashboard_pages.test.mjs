@@ -688,6 +688,12 @@ test('the first day: five things to begin with, ticked as they are done, and not
   assert.equal(await begin.count(), 0);
   assert.deepEqual(await panels(), ['Needs you', 'Executions', 'What fails', 'Apps', 'Latest flows']);
   await visit.end();
+  // who has gone another way is not told where to begin
+  const other = await dashboard.account('own way', { apps: [] });
+  for (let n = 0; n < 8; n++) await dashboard.start(other, 'probe_wait', { seconds: 3600 });
+  const second = await dashboard.signIn(other, { javaScriptEnabled: false });
+  assert.equal(await second.page.locator('#begin').count(), 0);
+  await second.end();
 });
 
 /* ---- from the overview, at most four clicks to what one came for ---- */
