@@ -19,6 +19,9 @@ const STATEMENTS_MAX = 6; // the overview: its frame, the inbox, counts, flows, 
 const PAGE_BYTES_MAX = 60e3;
 const OVERVIEW_BYTES_MAX = 16e3; // gzipped
 const PAGE_S_MAX = 0.005; // of CPU, of the server and of its database together
+// A page of one list and the frame: a machine on which 5 ms do little allows the others so many times
+// what that one takes in the same run. Measured there: the overview 9 and 13 times.
+const [SMALL, SMALL_TIMES_MAX] = ['/keys', 15];
 const TURN_S_MAX = 0.005;
 
 let dashboard, account, paths;
@@ -123,8 +126,10 @@ class Costs {
   }
 
   tooLong() {
+    const small = this.pages.get(SMALL);
+    const max = Math.max(PAGE_S_MAX, SMALL_TIMES_MAX * (small.own + small.its));
     return [
-      ...[...this.pages].filter(([, { own, its }]) => own + its >= PAGE_S_MAX).map(([path, { own, its }]) => `${path}: ${ms(own)} of the server's CPU, ${ms(its)} of its database's`),
+      ...[...this.pages].filter(([, { own, its }]) => own + its >= max).map(([path, { own, its }]) => `${path}: ${ms(own)} of the server's CPU, ${ms(its)} of its database's`),
       ...(this.turn < TURN_S_MAX ? [] : [`turns of ${ms(this.turn)} of CPU`]),
     ];
   }
@@ -137,7 +142,7 @@ class Costs {
   }
 }
 
-test(`a page at ${FLOWS} flows takes the server less than 5 ms`, async (t) => {
+test(`a page at ${FLOWS} flows takes the server less than 5 ms, or ${SMALL_TIMES_MAX} times what a small one takes`, async (t) => {
   const count = Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.flow where account_id = '${account.id}'`));
   assert.ok(count >= FLOWS, `${count} flows`);
   const visit = await dashboard.signIn(account);
