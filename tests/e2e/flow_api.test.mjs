@@ -70,7 +70,7 @@ test('a template says what it takes and what it will do', async () => {
   assert.deepEqual(steps.mails, { type: 'transform', title: 'Take what counts of each' });
   assert.equal(steps.read.for_each, true);
   assert.deepEqual([steps.approve_tasks.type, steps.approve_tasks.conditional], ['approval', true]);
-  assert.match(steps.approve_tasks.title, /^Create \$\{.*\} task pages in Notion$/);
+  assert.match(steps.approve_tasks.title, /^Create \$\{.*\} task \$\{.*\} in Notion$/);
   assert.deepEqual(
     [steps.create_tasks.confirmed_by, steps.create_tasks.side_effect_level, steps.create_tasks.integration_id],
     ['approval:approve_tasks', 'write', 'notion'],

@@ -177,7 +177,7 @@ async function mailToTasks(at, who, taskParent, expected, { mails }) {
   await flow.reaches('waiting');
   assert.equal(flow.view.flow.currentStep, 'approve_tasks');
   const shown = flow.step('approve_tasks').input;
-  assert.equal(shown.title, `Create ${mails} task pages in Notion`);
+  assert.equal(shown.title, `Create ${mails} task ${mails === 1 ? 'page' : 'pages'} in Notion`);
   assert.equal(shown.items.length, mails);
   for (const item of shown.items) {
     assert.deepEqual([item.stepKey, item.tool], ['create_tasks', 'notion_create_page']);
