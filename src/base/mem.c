@@ -42,7 +42,12 @@ static bool may_allocate(size_t size)
 
 /* ---- the heaps ---- */
 
-enum { HEAPS_MAX = 2 }; /* the loop's, and one that the pool's threads share */
+enum {
+    HEAPS_MAX = 2, /* the loop's, and one that the pool's threads share */
+    /* Free at a heap's end before it goes back to the system: more than a page of the dashboard
+     * takes for a moment, which would be mapped and cleared anew each time. */
+    TRIM_BYTES = 2 * 1024 * 1024,
+};
 
 void mem_tune(void)
 {
@@ -50,6 +55,7 @@ void mem_tune(void)
      * would leave large blocks on the heap. */
     (void)mallopt(M_MMAP_THRESHOLD, (int)MEM_MAPPED_BYTES_MIN);
     (void)mallopt(M_ARENA_MAX, HEAPS_MAX);
+    (void)mallopt(M_TRIM_THRESHOLD, TRIM_BYTES);
 }
 
 /* ---- blocks that are kept ---- */

@@ -81,21 +81,44 @@ static slice word_of_letter(const struct civil *c, char letter)
     }
 }
 
+/* At least so many digits, zeros in front. A page has some hundred of them: printf would take more
+ * time than all else that a time takes. */
+static void put_padded(struct arena_text *text, int number, size_t digit_count)
+{
+    char room[16];
+    size_t at = sizeof(room);
+    ASSERT(number >= 0 && digit_count < sizeof(room));
+    for (; number > 0 || sizeof(room) - at < digit_count; number /= 10)
+        room[--at] = (char)('0' + number % 10);
+    arena_text_add(text, slice_of(room + at, sizeof(room) - at));
+}
+
+/* Three of a civil time. */
+static void put_three(struct arena_text *text, const struct civil *c, const char letters[3],
+                      slice between)
+{
+    for (size_t i = 0; i < 3; i++) {
+        size_t at = (unsigned char)letters[i];
+        if (i > 0)
+            arena_text_add(text, between);
+        put_padded(text, c->numbers[at], digits[at]);
+    }
+}
+
 static bool put_letter(struct arena_text *text, const struct civil *c, char letter)
 {
     slice word = word_of_letter(c, letter);
     size_t at = (unsigned char)letter % ARRAY_LEN(digits);
-    const int *numbers = c->numbers;
     if (word.len > 0)
         arena_text_add(text, word);
     else if (letter == 'F')
-        arena_text_printf(text, "%04d-%02d-%02d", numbers['Y'], numbers['m'], numbers['d']);
+        put_three(text, c, "Ymd", SLICE("-"));
     else if (letter == 'T')
-        arena_text_printf(text, "%02d:%02d:%02d", numbers['H'], numbers['M'], numbers['S']);
+        put_three(text, c, "HMS", SLICE(":"));
     else if (letter == 's')
         arena_text_printf(text, "%lld", (long long)c->seconds);
     else if (letter > 0 && digits[at] > 0)
-        arena_text_printf(text, "%0*d", digits[at], numbers[at]);
+        put_padded(text, c->numbers[at], digits[at]);
     else
         return false;
     return true;
