@@ -189,7 +189,7 @@ const struct api_endpoint api_flows_start = {
     .begin = begin_start,
 };
 
-/* ---- approve, reject ---- */
+/* ---- approve, reject, resume, cancel ---- */
 
 /* The decision stands whatever becomes of its audit event. */
 static enum op_result finish_audited(struct api_request *request)
@@ -203,8 +203,9 @@ static enum op_result finish_decision(struct api_request *request)
     const struct command *state = request->state;
     if (state->command.answer != FLOW_ANSWER_DONE)
         return refuse_command(request, &state->command);
-    flow_decision_audit(request->api->config.pool, &request->query, &request->op, &state->in,
-                        api_client_address(request), SLICE_NONE);
+    if (!flow_decision_audit(request->api->config.pool, &request->query, &request->op,
+                             &state->command, api_client_address(request), SLICE_NONE))
+        return finish_command(request);
     return api_wait(request, finish_audited);
 }
 
@@ -241,14 +242,12 @@ const struct api_endpoint api_flows_reject = {
     .variant = FLOW_COMMAND_REJECT,
 };
 
-/* ---- resume, cancel ---- */
-
 static enum op_result begin_plain(struct api_request *request)
 {
     struct flow_request in = {.kind = (enum flow_command_kind)request->endpoint->variant};
     if (!api_flow_id(request, &in.flow_id))
         return OP_DONE;
-    return begin_command(request, &in, finish_command);
+    return begin_command(request, &in, finish_decision);
 }
 
 const struct api_endpoint api_flows_resume = {

@@ -45,7 +45,7 @@ static bool may_allocate(size_t size)
 enum {
     HEAPS_MAX = 2, /* the loop's, and one that the pool's threads share */
     /* Free at a heap's end before it goes back to the system: more than a page of the dashboard
-     * takes for a moment, which would be mapped and cleared anew each time. */
+     * takes for a moment, which would be mapped and cleared again each time. */
     TRIM_BYTES = 2 * 1024 * 1024,
 };
 

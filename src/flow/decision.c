@@ -1,6 +1,7 @@
 /*
- * A person's decision about a flow: its audit event, the limit of the note that goes with it, and
- * what the approval's attempt says of who decided.
+ * A person's decision about a flow, which is an approval, a rejection, a resume or a cancel: its
+ * audit event, the limit of the note that goes with it, and what the approval's attempt says of who
+ * decided.
  */
 #include "flow/flow.h"
 #include "store/audit.h"
@@ -70,21 +71,30 @@ static slice details(const struct flow_request *decision, slice by, struct arena
     return json_text_take(&text, arena);
 }
 
-void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct flow_request *decision, slice address, slice by)
+bool flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct flow_command *command, slice address, slice by)
 {
-    bool is_approved = decision->kind == FLOW_COMMAND_APPROVE;
-    ASSERT(is_approved || decision->kind == FLOW_COMMAND_REJECT);
+    static const char *const kinds[] = {[FLOW_COMMAND_APPROVE] = "flow.approved",
+                                        [FLOW_COMMAND_REJECT] = "flow.rejected",
+                                        [FLOW_COMMAND_RESUME] = "flow.resumed",
+                                        [FLOW_COMMAND_CANCEL] = "flow.cancelled"};
+    const struct flow_request *decision = &command->in;
+    ASSERT(decision->kind < ARRAY_LEN(kinds) && kinds[decision->kind]);
+    if (!command->is_changed)
+        return false;
     const struct audit_event event = {
         .account_id = decision->account_id,
         .id = uuid_v7(),
-        .kind = is_approved ? SLICE("flow.approved") : SLICE("flow.rejected"),
+        .kind = slice_cstr(kinds[decision->kind]),
+        /* Perhaps by this very command, whose answer was lost: its event must not be missing. */
+        .reason = command->was_cancelled ? SLICE("already_cancelled") : SLICE_NONE,
         .actor = decision->actor,
         .request_id = decision->request_id,
         .address = address,
         .details = details(decision, by, &op->arena),
     };
     store_audit_insert(pool, query, op, &event);
+    return true;
 }
 
 void flow_decision_audited(struct op *op, const struct pg_query *query)

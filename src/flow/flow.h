@@ -146,11 +146,12 @@ slice flow_rejection_message(slice actor, slice note, struct arena *arena);
  * (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: no person did, it has
  * lapsed. Borrowed from these. */
 slice flow_decider_of(const struct json *output, const struct json *error, slice *note);
-/* Writes the audit event of an approval or a rejection that is durable; holds op. by: the means of
- * the decision, for the event's details; SLICE_NONE: left out. In the next step
- * flow_decision_audited logs a failure, which does not undo the decision. */
-void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct flow_request *decision, slice address, slice by);
+/* Writes the audit event of an approval, a rejection, a resume or a cancel that is durable; holds
+ * op. by: the means of the decision, for the event's details; SLICE_NONE: left out. In the next
+ * step flow_decision_audited logs a failure, which does not undo the decision. false: the command
+ * has changed nothing, as a resume of a flow that waits; there is no event. */
+bool flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct flow_command *command, slice address, slice by) MUST_CHECK;
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
 /* ---- views and watches ---- */

@@ -128,7 +128,12 @@ void view_templates(struct web_request *request, struct json_writer *w)
 }
 
 /* A page of what waits: each of its rows costs a document that is read and parsed. */
-enum { ROWS_MAX = 20, DECIDED_MAX = 15, DECIDED_MS = 7 * 24 * 60 * 60 * 1000 };
+enum {
+    ROWS_MAX = 20,
+    DECIDED_MAX = 15,
+    DECIDED_READ_MAX = 4 * DECIDED_MAX, /* flows that were resumed or cancelled are among them */
+    DECIDED_MS = 7 * 24 * 60 * 60 * 1000,
+};
 
 struct approvals {
     struct flow_inbox_part part;
@@ -149,6 +154,21 @@ static struct uuid flow_of(struct web_request *request, const struct audit_event
     *details = json_parse(&request->op.arena, event->details, &json_limits_request, NULL);
     bool is_read = uuid_parse(json_get_str(*details, SLICE("flow_id")), &id);
     return is_read ? id : (struct uuid){{0}};
+}
+
+static bool is_approval(const struct audit_event *event)
+{
+    return slice_eq_cstr(event->kind, "flow.approved");
+}
+
+/* Approvals and rejections alone, at most DECIDED_MAX. Returns how many. */
+static size_t keep_decisions(struct audit_event *list, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count && kept < DECIDED_MAX; i++)
+        if (is_approval(&list[i]) || slice_eq_cstr(list[i].kind, "flow.rejected"))
+            list[kept++] = list[i];
+    return kept;
 }
 
 /* Of a flow that retention has removed: its id. */
@@ -181,14 +201,11 @@ static void write_decided(struct web_request *request, const struct approvals *p
     json_member_open(w, "decided", '[');
     for (size_t i = 0; i < page->decided_count; i++) {
         const struct audit_event *event = &page->decided[i];
-        bool is_approved = slice_eq_cstr(event->kind, "flow.approved");
         const struct json *details;
         (void)flow_of(request, event, &details);
         slice id = json_get_str(details, SLICE("flow_id"));
-        if (!is_approved && !slice_eq_cstr(event->kind, "flow.rejected"))
-            continue;
         json_open(w, '{');
-        json_member_bool(w, "is_approved", is_approved);
+        json_member_bool(w, "is_approved", is_approval(event));
         json_member_str(w, "flow", id);
         json_member_str(w, "title", title_of_flow(request, &page->titles[i], id));
         json_member_str(w, "note", json_get_str(details, SLICE("note")));
@@ -235,7 +252,7 @@ static enum op_result name_deciders(struct web_request *request)
             store_audit_list_result(&page->decisions, &page->decided, &page->decided_count, &next);
     if (status != OK)
         return web_reply_database(request, status);
-    ASSERT(page->decided_count <= DECIDED_MAX);
+    page->decided_count = keep_decisions(page->decided, page->decided_count);
     for (size_t i = 0; i < page->decided_count; i++) {
         const struct json *details;
         struct uuid id = flow_of(request, &page->decided[i], &details);
@@ -264,7 +281,7 @@ enum op_result web_approvals(struct web_request *request)
     /* A minute of margin for nodes whose clocks are ahead. */
     const struct store_page decided = {.before = uuid_v7_floor(now_ms + 60000),
                                        .since = uuid_v7_floor(now_ms - DECIDED_MS),
-                                       .count_max = DECIDED_MAX};
+                                       .count_max = DECIDED_READ_MAX};
     if (!page)
         return web_reply_database(request, ERR_NOMEM);
     request->state = page;

@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "flow/load.h"
+#include "store/audit.h"
 #include "web/flow_log.h"
 #include "web/result.h"
 #include "web/waterfall.h"
@@ -23,6 +24,7 @@ struct flow_view_page {
     const struct json *record, *steps, *decision; /* of the view, the API's answer */
     struct flow_log log;
     struct flow_names *names;
+    struct pg_query cancels; /* audit events */
 };
 
 /* ---- parts of steps ---- */
@@ -296,6 +298,40 @@ static enum op_result name_those_of_flow(struct web_request *request)
                             finish_flow);
 }
 
+/* ---- who cancelled it ---- */
+
+/* The events of cancelled flows around the time at which this one was. The row has no actor, and
+ * events are found by their time alone, so that of very many at once the page may not say who. */
+static void ask_cancels(struct web_request *request, struct flow_view_page *page)
+{
+    enum { MARGIN_MS = 10000, EVENTS_MAX = 100 }; /* between two clocks, and until it is written */
+    int64_t at_ms = page->flow.updated_at / 1000;
+    const struct store_page around = {.since = uuid_v7_floor(at_ms - MARGIN_MS),
+                                      .before = uuid_v7_floor(at_ms + MARGIN_MS),
+                                      .count_max = EVENTS_MAX};
+    store_audit_list(request->web->config.pool, &page->cancels, &request->op,
+                     request->session.account_id, &around, SLICE("flow.cancelled"), SLICE_NONE);
+}
+
+/* The first one's, as a flow that is cancelled may be cancelled again. */
+static enum op_result name_canceller(struct web_request *request)
+{
+    struct flow_view_page *page = request->state;
+    struct audit_event *events;
+    size_t count;
+    struct uuid next, id;
+    int status = store_audit_list_result(&page->cancels, &events, &count, &next);
+    if (status != OK)
+        return web_reply_database(request, status);
+    for (size_t i = 0; i < count; i++) {
+        const struct json *details =
+            json_parse(&request->op.arena, events[i].details, &json_limits_request, NULL);
+        if (uuid_parse(json_get_str(details, SLICE("flow_id")), &id) && uuid_eq(id, page->flow.id))
+            flow_log_set_canceller(&page->log, events[i].actor);
+    }
+    return name_those_of_flow(request);
+}
+
 /* An approval's title is what it asks for, once that is known; a call has its app's name. The
  * view's steps are in the order of the template's. */
 static void read_step_titles(struct web_request *request, struct flow_view_page *page,
@@ -348,7 +384,10 @@ static enum op_result finish_load(struct web_request *request)
     read_step_titles(request, page, load->tmpl);
     if (flow_log_read(&page->log, &load->whole, load->tmpl, page->step_titles, arena) != OK)
         return web_reply_database(request, ERR_NOMEM);
-    return name_those_of_flow(request);
+    if (page->flow.status != FLOW_CANCELLED)
+        return name_those_of_flow(request);
+    ask_cancels(request, page);
+    return web_wait(request, name_canceller);
 }
 
 enum op_result web_flow(struct web_request *request)

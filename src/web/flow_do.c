@@ -77,8 +77,12 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
     return web_reply_database(request, ERR_BUSY);
 }
 
-static enum op_result reply_done(struct web_request *request, const char *notice)
+static enum op_result reply_done(struct web_request *request)
 {
+    static const char *const notices[] = {[FLOW_COMMAND_APPROVE] = "approved",
+                                          [FLOW_COMMAND_REJECT] = "rejected",
+                                          [FLOW_COMMAND_RESUME] = "resumed",
+                                          [FLOW_COMMAND_CANCEL] = "cancelled"};
     const struct flow_command *command = web_command_of(request);
     /* Only a command that was carried out redirects: a reload then repeats nothing. */
     if (command->answer != FLOW_ANSWER_DONE)
@@ -86,10 +90,10 @@ static enum op_result reply_done(struct web_request *request, const char *notice
     return web_reply_redirect(
         request,
         arena_printf(&request->op.arena, "/flows/%.*s", SLICE_ARG(request->match.params[0])),
-        notice);
+        notices[command->in.kind]);
 }
 
-/* ---- approve, reject ---- */
+/* ---- decisions ---- */
 
 /* The form was sent twice, or another person made the same decision first. Neither is an error. */
 static enum op_result reply_decided(struct web_request *request)
@@ -110,9 +114,8 @@ static enum op_result reply_decided(struct web_request *request)
 
 static enum op_result reply_audited(struct web_request *request)
 {
-    const struct doing *doing = request->state;
     flow_decision_audited(&request->op, &request->query);
-    return reply_done(request, doing->in.kind == FLOW_COMMAND_APPROVE ? "approved" : "rejected");
+    return reply_done(request);
 }
 
 static enum op_result finish_decision(struct web_request *request)
@@ -126,14 +129,14 @@ static enum op_result finish_decision(struct web_request *request)
         return flow_names_begin(request, &command->earlier.by, 1, NULL, &doing->names,
                                 reply_decided);
     /* The decision is committed; its audit event follows, and the reply waits for it. */
-    if (command->answer != FLOW_ANSWER_DONE)
-        return web_refuse_command(request, command);
-    flow_decision_audit(request->web->config.pool, &request->query, &request->op, &doing->in,
-                        web_client_address(request), SLICE("dashboard"));
-    return web_wait(request, reply_audited);
+    if (command->answer == FLOW_ANSWER_DONE &&
+        flow_decision_audit(request->web->config.pool, &request->query, &request->op, command,
+                            web_client_address(request), SLICE("dashboard")))
+        return web_wait(request, reply_audited);
+    return reply_done(request);
 }
 
-static enum op_result begin_decision(struct web_request *request, enum flow_command_kind kind)
+static enum op_result begin_approval(struct web_request *request, enum flow_command_kind kind)
 {
     struct flow_request in = {.kind = kind};
     if (!web_path_uuid(request, 0, &in.flow_id))
@@ -154,38 +157,26 @@ static enum op_result begin_decision(struct web_request *request, enum flow_comm
 
 enum op_result web_flow_approve(struct web_request *request)
 {
-    return begin_decision(request, FLOW_COMMAND_APPROVE);
+    return begin_approval(request, FLOW_COMMAND_APPROVE);
 }
 enum op_result web_flow_reject(struct web_request *request)
 {
-    return begin_decision(request, FLOW_COMMAND_REJECT);
+    return begin_approval(request, FLOW_COMMAND_REJECT);
 }
 
-/* ---- resume, cancel ---- */
-
-static enum op_result begin_plain(struct web_request *request, enum flow_command_kind kind,
-                                  web_step *then)
+static enum op_result begin_plain(struct web_request *request, enum flow_command_kind kind)
 {
     struct flow_request in = {.kind = kind};
     /* web_path_uuid has sent a 404 if it fails. */
-    return web_path_uuid(request, 0, &in.flow_id) ? web_begin_command(request, &in, then) : OP_DONE;
-}
-
-static enum op_result finish_resume(struct web_request *request)
-{
-    return reply_done(request, "resumed");
-}
-
-static enum op_result finish_cancel(struct web_request *request)
-{
-    return reply_done(request, "cancelled");
+    return web_path_uuid(request, 0, &in.flow_id) ? web_begin_command(request, &in, finish_decision)
+                                                  : OP_DONE;
 }
 
 enum op_result web_flow_resume(struct web_request *request)
 {
-    return begin_plain(request, FLOW_COMMAND_RESUME, finish_resume);
+    return begin_plain(request, FLOW_COMMAND_RESUME);
 }
 enum op_result web_flow_cancel(struct web_request *request)
 {
-    return begin_plain(request, FLOW_COMMAND_CANCEL, finish_cancel);
+    return begin_plain(request, FLOW_COMMAND_CANCEL);
 }

@@ -119,6 +119,12 @@ int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
     return OK;
 }
 
+void flow_log_set_canceller(struct flow_log *log, slice actor)
+{
+    ASSERT(log->count > 0);
+    log->list[log->count - 1].by = actor;
+}
+
 size_t flow_log_actors(const struct flow_log *log, slice *actors, size_t max)
 {
     size_t count = 0;

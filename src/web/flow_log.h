@@ -20,6 +20,8 @@ struct flow_log {
 int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
                   const struct flow_template *tmpl, const slice *titles,
                   struct arena *arena) MUST_CHECK;
+/* Of a flow that was cancelled: by whom. */
+void flow_log_set_canceller(struct flow_log *log, slice actor);
 /* The actors that it names, at most `max`. Returns how many. */
 size_t flow_log_actors(const struct flow_log *log, slice *actors, size_t max);
 /* A member "log", as flow.html declares it. */

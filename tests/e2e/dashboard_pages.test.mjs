@@ -980,6 +980,20 @@ test('a flow: what happened, with those who decided by name, attempts that faile
   ]);
   assert.equal(await visit.page.locator('#decision').count(), 0);
   await visit.sees('Create 1 task page in Notion');
+  // cancelled by the first who did
+  const gone = await dashboard.startTasks(agent.as, { maxResults: 1 });
+  for (const who of [lead, agent]) assert.equal((await dashboard.call(who.as, 'POST', `/api/flows/${gone}/cancel`, {})).status, 200);
+  await visit.goto(`/flows/${gone}`);
+  assert.deepEqual(await log(), ['Started by mail-agent', 'Cancelled by lead <i>']);
+  await visit.goto('/audit?kind=flow');
+  const events = (await visit.page.locator('tbody tr').allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
+  const named = (what, who) => events.filter((text) => text.includes(what) && text.includes(who)).length;
+  assert.deepEqual([named('A flow was cancelled', 'lead <i>'), named('A flow was cancelled', 'mail-agent'), named('A flow was resumed', 'lead <i>')], [1, 1, 5], events.join('\n'));
+  // many that were cancelled leave the decisions in sight
+  await dashboard.stack.cluster.sql(`insert into sluice.audit_event (account_id, id, kind, actor)
+    select '${own.id}', (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '70008000' || lpad(to_hex(n), 12, '0'))::uuid, 'flow.cancelled', 'system' from generate_series(1, 40) n`);
+  await visit.goto('/approvals');
+  assert.equal(await visit.page.locator('#decided tbody tr').count(), 2);
   await visit.end();
 });
 

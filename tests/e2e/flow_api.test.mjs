@@ -279,6 +279,10 @@ test('a failed flow is resumed, a cancelled one is not', async () => {
   }
   assert.equal((await post(`/api/flows/${flowId}/resume`)).status, 409);
   assert.equal((await post(`/api/flows/${flowId}/approve`)).status, 409);
+  // one event for each that changed it
+  const { events } = (await get('/api/audit?kind=flow')).json;
+  const own = events.filter((event) => event.details.flow_id === flowId).map(({ kind, reason }) => [kind, reason]);
+  assert.deepEqual(own, [['flow.cancelled', 'already_cancelled'], ['flow.cancelled', null], ['flow.resumed', null]]);
 });
 
 test('unknown and foreign flows are not found, in the same words', async () => {

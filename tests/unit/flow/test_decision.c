@@ -22,21 +22,22 @@
 static const char *conninfo;
 static struct pg_bench bench;
 static struct pg_call call;
-static struct flow_request decision;
+static struct flow_command command;
 static slice address, by;
 
 static void start_audit(struct pg_call *c)
 {
-    flow_decision_audit(c->bench->pool, &c->query, &c->op, &decision, address, by);
+    assert_true(flow_decision_audit(c->bench->pool, &c->query, &c->op, &command, address, by));
 }
 
 static void decide(enum flow_command_kind kind)
 {
-    decision = (struct flow_request){.kind = kind,
-                                     .account_id = uuid_v7(),
-                                     .flow_id = uuid_v7(),
-                                     .actor = SLICE("key:1"),
-                                     .request_id = SLICE("request-1")};
+    command = (struct flow_command){.in = {.kind = kind,
+                                           .account_id = uuid_v7(),
+                                           .flow_id = uuid_v7(),
+                                           .actor = SLICE("key:1"),
+                                           .request_id = SLICE("request-1")},
+                                    .is_changed = true};
     address = SLICE("203.0.113.7");
     by = SLICE_NONE;
 }
@@ -53,8 +54,8 @@ static int64_t events(const char *condition)
 {
     static char sql[32 * 1024];
     char account[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1];
-    uuid_format(decision.account_id, account);
-    uuid_format(decision.flow_id, id);
+    uuid_format(command.in.account_id, account);
+    uuid_format(command.in.flow_id, id);
     int len = snprintf(sql, sizeof(sql),
                        "select count(*) from sluice.audit_event, (select '%s'::text as flow) f "
                        "where account_id = '%s' and (%s)",
@@ -67,8 +68,8 @@ static void an_approval_says_all_that_was_said(void **state)
 {
     (void)state;
     decide(FLOW_COMMAND_APPROVE);
-    decision.step_key = SLICE("review");
-    decision.note = SLICE("looks good");
+    command.in.step_key = SLICE("review");
+    command.in.note = SLICE("looks good");
     by = SLICE("dashboard");
     audit();
     assert_int_equal(events("true"), 1);
@@ -84,13 +85,13 @@ static void a_rejection_says_nothing_that_was_not_said(void **state)
 {
     (void)state;
     decide(FLOW_COMMAND_REJECT);
-    address = decision.request_id = SLICE_NONE;
+    address = command.in.request_id = SLICE_NONE;
     audit();
     assert_int_equal(events("kind = 'flow.rejected' and address is null and request_id is null "
                             "and details::jsonb = jsonb_build_object('flow_id', flow)"),
                      1);
     decide(FLOW_COMMAND_REJECT);
-    decision.note = SLICE(""); /* one that was empty */
+    command.in.note = SLICE(""); /* one that was empty */
     audit();
     assert_int_equal(events("details ->> 'note' = ''"), 1);
 }
@@ -102,10 +103,39 @@ static void each_decision_is_an_event(void **state)
     decide(FLOW_COMMAND_APPROVE);
     audit();
     audit();
-    decision.kind = FLOW_COMMAND_REJECT;
+    command.in.kind = FLOW_COMMAND_REJECT;
     audit();
     assert_int_equal(events("kind = 'flow.approved' and details ->> 'flow_id' = flow"), 2);
     assert_int_equal(events("kind = 'flow.rejected' and details ->> 'flow_id' = flow"), 1);
+}
+
+/* ---- resume, cancel ---- */
+
+static void a_resume_and_a_cancel_are_events(void **state)
+{
+    (void)state;
+    decide(FLOW_COMMAND_RESUME);
+    audit();
+    assert_int_equal(events("kind = 'flow.resumed' and actor = 'key:1' and reason is null and "
+                            "details::jsonb = jsonb_build_object('flow_id', flow)"),
+                     1);
+    decide(FLOW_COMMAND_CANCEL);
+    audit();
+    assert_int_equal(events("kind = 'flow.cancelled' and reason is null"), 1);
+    command.was_cancelled = true;
+    audit();
+    assert_int_equal(events("kind = 'flow.cancelled' and reason = 'already_cancelled'"), 1);
+}
+
+static void what_changed_nothing_is_no_event(void **state)
+{
+    struct pg_query query = {.stmt = NULL};
+    struct op op = {0};
+    (void)state;
+    decide(FLOW_COMMAND_RESUME);
+    command.is_changed = false;
+    assert_false(flow_decision_audit(bench.pool, &query, &op, &command, address, by));
+    assert_null(query.stmt);
 }
 
 /* ---- hostile notes ---- */
@@ -114,17 +144,17 @@ static void a_note_stays_a_note(void **state)
 {
     (void)state;
     decide(FLOW_COMMAND_APPROVE);
-    decision.note = SLICE("\",\"by\":\"root\",\"x\":\"\\'); drop table sluice.flow; --");
+    command.in.note = SLICE("\",\"by\":\"root\",\"x\":\"\\'); drop table sluice.flow; --");
     audit();
     assert_int_equal(events("details ->> 'note' like '%drop table%' and details -> 'by' is null "
                             "and details -> 'x' is null"),
                      1);
     decide(FLOW_COMMAND_APPROVE);
-    decision.note = SLICE("a\0b"); /* json keeps what text cannot */
+    command.in.note = SLICE("a\0b"); /* json keeps what text cannot */
     audit();
     assert_int_equal(events("position('\"note\":\"a\\u0000b\"' in details::text) > 0"), 1);
     decide(FLOW_COMMAND_APPROVE);
-    decision.note = SLICE("a\xC3(\xED\xA0\x80 b"); /* not UTF-8 */
+    command.in.note = SLICE("a\xC3(\xED\xA0\x80 b"); /* not UTF-8 */
     audit();
     assert_int_equal(events("details ->> 'note' like 'a%b'"), 1);
 }
@@ -156,9 +186,9 @@ static void the_longest_notes_are_kept_whole(void **state)
         bool is_two = slice_eq_cstr(chars[i], "\r\n");
         decide(FLOW_COMMAND_APPROVE);
         assert_false(flow_note_fits(times(chars[i], FLOW_NOTE_CHARS_MAX + 1)));
-        decision.note = times(chars[i], FLOW_NOTE_CHARS_MAX);
-        assert_true(flow_note_fits(decision.note));
-        decision.step_key =
+        command.in.note = times(chars[i], FLOW_NOTE_CHARS_MAX);
+        assert_true(flow_note_fits(command.in.note));
+        command.in.step_key =
             SLICE("a_step_with_a_name_that_is_as_long_as_they_may_be_0123456789abcd");
         by = SLICE("dashboard");
         audit();
@@ -187,7 +217,7 @@ static void details_that_are_too_large_do_not_hide_the_decision(void **state)
 {
     (void)state;
     decide(FLOW_COMMAND_APPROVE);
-    decision.step_key = times(SLICE("k"), 16 * 1024);
+    command.in.step_key = times(SLICE("k"), 16 * 1024);
     audit();
     assert_int_equal(events("kind = 'flow.approved' and details is null"), 1);
     (void)times(SLICE(""), 0);
@@ -247,6 +277,8 @@ int main(void)
         cmocka_unit_test(a_note_stays_a_note),
         cmocka_unit_test(the_longest_notes_are_kept_whole),
         cmocka_unit_test(what_counts_as_a_character),
+        cmocka_unit_test(a_resume_and_a_cancel_are_events),
+        cmocka_unit_test(what_changed_nothing_is_no_event),
         cmocka_unit_test(details_that_are_too_large_do_not_hide_the_decision),
         cmocka_unit_test(what_is_not_in_the_trail_is_in_the_log),
     };
