@@ -122,7 +122,8 @@ static mode_t mode_of_others(const char *path)
 {
     slice folder = slice_cstr(getenv("CREDENTIALS_DIRECTORY")), file = slice_cstr(path);
     bool is_credential = folder.len > 0 && slice_starts_with(file, folder) &&
-                         file.ptr[folder.len] == '/' && !strstr(path, "/../");
+                         slice_starts_with(slice_from(file, folder.len), SLICE("/")) &&
+                         !strstr(path, "/../");
     return is_credential ? S_IRWXO | S_IWGRP : S_IRWXG | S_IRWXO;
 }
 

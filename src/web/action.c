@@ -32,6 +32,21 @@ void app_view_scopes(struct json_writer *w, const struct catalog_integration *ap
     json_close(w, ']');
 }
 
+void app_view_not_asked(struct web_request *request, struct json_writer *w,
+                        const struct catalog_integration *app)
+{
+    const struct catalog_auth *auth = app ? catalog_auth_by(app, AUTH_OAUTH2) : NULL;
+    const struct json *scopes = auth ? auth->optional_scopes : NULL;
+    slice text = SLICE_NONE;
+    for (uint32_t i = 0; scopes && i < scopes->count; i++) {
+        slice words = json_str(&scopes->as.members[i].value);
+        text = i == 0 ? words
+                      : arena_printf(&request->op.arena, "%.*s; %.*s", SLICE_ARG(text),
+                                     SLICE_ARG(words));
+    }
+    json_member_str(w, "not_asked", text);
+}
+
 /* Any one of an action's scopes suffices (exec/gate.c). */
 bool app_refuses(const struct catalog_action *action, slice granted)
 {

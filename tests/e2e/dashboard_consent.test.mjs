@@ -261,6 +261,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       if (integration_id === 'picky') {
         assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
         await visit.sees('Picky Files itself asks you next, at 127.0.0.1.');
+        assert.doesNotMatch(await visit.text(), /Not asked for/, 'it has no optional scopes');
       }
       await visit.page.getByText('What it does with them').or(visit.page.getByText('It may then')).last().click();
       await visit.sees(integration_id === 'picky' ? /Read: Change a file; Look at a file$/m : /Write: Send$/m);

@@ -1,17 +1,18 @@
-// Converts times to the reader's time zone (those of today without the date), copies, keeps a form from being sent twice, and refreshes
+// Converts times to the reader's time zone (those of today without the date, of half a year without the year), copies, keeps a form from being sent twice, and refreshes
 // the element with data-live, if the page has one: on server-sent events, or by polling where the
 // stream cannot be opened. That element consists of blocks with an id (id) and a version
 // (data-version). A block is updated in place when its version changes, unless the update would move
 // what the pointer is on or lose typed or selected text: then a bar says that there is news, and its
 // button applies it. The pages work without this file, which the build strips of comments and indents.
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
-const hour = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+const NEAR_MS = 180 * 24 * 60 * 60_000;
+const formatOf = (style) => new Intl.DateTimeFormat(undefined, style);
+const [far, near, hour] = [{ dateStyle: 'medium', timeStyle: 'short' }, { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' }, { timeStyle: 'medium' }].map(formatOf);
 const localize = (part) => {
-  const today = new Date().toDateString();
+  const now = new Date();
   for (const time of part.querySelectorAll('time')) {
     time.title = time.textContent;
     const at = new Date(time.dateTime);
-    time.textContent = (at.toDateString() === today ? hour : clock).format(at);
+    time.textContent = (at.toDateString() === now.toDateString() ? hour : Math.abs(at - now) < NEAR_MS ? near : far).format(at);
   }
 };
 localize(document);
