@@ -65,6 +65,13 @@ static const struct pg_stmt flow_askers = {
 #define COUNT_OF(name, condition)                                                            \
     "(select count(*) from (select from sluice.flow t where t.account_id = :account_id and " \
     "t.status <> '' and " condition " limit " STORE_TEXT_OF(COUNT_LIMIT) ") n) as " name ", "
+/* Of a day; what is older is in the tallies, which have no partitions that would all be opened. An
+ * EXISTS becomes a hashed subplan of all accounts. */
+#define HAS_ROW(from) "(select count(*) > 0 from (select " from " limit 1) e)"
+#define HAS_EXECUTION                                                                      \
+    HAS_ROW("from sluice.execution x where x.account_id = :account_id and x.id >= :since") \
+    " or " HAS_ROW(                                                                        \
+        "from sluice.tally y where y.account_id = :account_id and y.outcome <> 'blocked'")
 #undef OF
 #define OF(name, type) PG_OF(#name, type, struct flow_counts, name)
 _Static_assert(COUNT_LIMIT == FLOW_COUNT_MAX, "as callers know it");
@@ -76,8 +83,7 @@ static const struct pg_stmt flow_counts = {
     COUNT_OF("waiting", "t.status = :is_waiting")                      /* */
     COUNT_OF("completed", "t.status = 'completed' and t.id >= :since") /* */
     COUNT_OF("failed", "t.status = 'failed' and t.id >= :since")       /* */
-    "(select count(*) > 0 from (select from sluice.execution x where x.account_id = :account_id "
-    "limit 1) e) as has_execution, (select count(*) > 1 from sluice.api_key k where "
+    "(" HAS_EXECUTION ") as has_execution, (select count(*) > 1 from sluice.api_key k where "
     "k.account_id = :account_id and k.revoked_at is null) as has_keys) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_UUID), PG_ARG("is_running", PG_TEXT),
              PG_ARG("is_waiting", PG_TEXT)),

@@ -11,8 +11,8 @@
 enum {
     ROWS_MAX = 50,
     CSV_ROWS_MAX = 2000, /* a longer trail is downloaded in parts */
-    SCANS_MAX = 2,
-    CSV_SCANS_MAX = 12,
+    SCANS_MAX = 3,       /* the first is of recent events */
+    CSV_SCANS_MAX = 13,
     CONNECTIONS_MAX = 200, /* that are named; the others have their ids */
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
 };
@@ -52,7 +52,7 @@ static const struct {
 };
 
 struct trail {
-    struct store_page page;
+    struct store_page page, scanned; /* the latter: by the scan that runs */
     struct pg_query keys_query, connections_query;
     struct api_key *keys;
     struct connection *connections; /* none for CSV */
@@ -303,8 +303,9 @@ static web_step on_events;
 static enum op_result load_events(struct web_request *request)
 {
     struct trail *trail = request->state;
+    trail->scanned = trail->scans == 0 ? store_page_recent(&trail->page) : trail->page;
     store_audit_list(request->web->config.pool, &request->query, &request->op,
-                     request->session.account_id, &trail->page, trail->kind, trail->by);
+                     request->session.account_id, &trail->scanned, trail->kind, trail->by);
     return web_wait(request, on_events);
 }
 
@@ -323,6 +324,7 @@ static enum op_result on_events(struct web_request *request)
                                               &trail->connection_count);
     if (status != OK)
         return web_reply_database(request, status);
+    next = store_page_next(&trail->page, &trail->scanned, next);
     for (; i < count && trail->count < trail->count_max; i++) {
         trail->next = found[i].id;
         trail->count++;

@@ -14,8 +14,8 @@
 
 enum {
     ROWS_MAX = 25,
-    SCANS_MAX = 2,     /* of 1,000 rows each at most */
-    CALLS_A_SCAN = 60, /* steps of flows, not all of which are calls */
+    SCANS_MAX = 3,      /* of 1,000 rows each at most; the first is of recent ones */
+    CALLS_A_SCAN = 100, /* steps of flows, of which two in five are calls of most templates */
     CALLS_A_SCAN_MAX = 200,
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
     KEYS_MAX = 100,         /* to choose from */
@@ -54,7 +54,7 @@ struct found {
 };
 
 struct runs {
-    struct store_page page;
+    struct store_page page, scanned; /* the latter: by the scan that runs */
     struct execution_filter filter;
     slice state, action_id, code, period;
     int64_t now_ms;
@@ -132,6 +132,7 @@ static int find_executions(struct web_request *request, struct found *found)
     if (status != OK)
         return status;
     found->is_long = !uuid_is_nil(found->end) && count < runs->page.count_max;
+    found->end = store_page_next(&runs->page, &runs->scanned, found->end);
     status = make_room(request, found, count);
     for (size_t i = 0; status == OK && i < count; i++) {
         const struct execution *one = &list[i];
@@ -167,6 +168,7 @@ static int find_blocked(struct web_request *request, struct found *found)
     struct audit_event *list;
     size_t count;
     int status = store_audit_list_result(&request->query, &list, &count, &found->end);
+    found->end = store_page_next(&runs->page, &runs->scanned, found->end);
     if (status == OK)
         status = make_room(request, found, count);
     for (size_t i = 0; status == OK && i < count; i++) {
@@ -462,15 +464,16 @@ static enum op_result load_rows(struct web_request *request)
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     ASSERT(runs->scans < SCANS_MAX);
+    runs->scanned = runs->scans == 0 ? store_page_recent(&runs->page) : runs->page;
     if (!runs->keys_query.stmt)
         store_api_key_list(pool, &runs->keys_query, &request->op, account_id);
     if (is_blocked(runs)) {
-        store_audit_list(pool, &request->query, &request->op, account_id, &runs->page,
+        store_audit_list(pool, &request->query, &request->op, account_id, &runs->scanned,
                          SLICE("execution.blocked"), SLICE_NONE);
         return web_wait(request, on_rows);
     }
     const struct execution_filter *filter = &runs->filter;
-    int64_t since = uuid_v7_wall_ms(runs->page.since) * 1000;
+    int64_t since = uuid_v7_wall_ms(runs->scanned.since) * 1000;
     const struct flow_past_range range = {
         .since = since > 0 ? since : 1,
         .before = time_of_position(runs->page.before, runs->now_ms),
@@ -481,7 +484,7 @@ static enum op_result load_rows(struct web_request *request)
         .app_id = filter->integration_id,
         .action_id = filter->action_id,
     };
-    store_execution_list(pool, &request->query, &request->op, account_id, &runs->page,
+    store_execution_list(pool, &request->query, &request->op, account_id, &runs->scanned,
                          &runs->filter);
     runs->calls = flow_calls_start(request->web->config.flow, account_id, &range, &request->op);
     return web_wait(request, on_rows);

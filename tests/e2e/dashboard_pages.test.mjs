@@ -877,7 +877,7 @@ test('executions: calls of flows stand among them by time, each once, and lead t
   assert.ok(asked.length > 0 && asked.every(([href, , row]) => href.startsWith('/flows/') && row.includes('agent of calls')), JSON.stringify(asked));
   assert.deepEqual(await walkOlder(visit, '/executions?status=failed'), []);
   // a page of two scans: behind the latest calls stand more steps that are none than one scan reads
-  await dashboard.stack.cluster.sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'completed', now() - n * interval '1 ms', now(), '{}', '{}', null from sluice.flow_step, generate_series(1, 100) n where flow_id = '${id}' and step_index = 2`);
+  await dashboard.stack.cluster.sql(`insert into sluice.flow_step select account_id, flow_id, step_index, attempt + n, 'completed', now() - n * interval '1 ms', now(), '{}', '{}', null from sluice.flow_step, generate_series(1, 150) n where flow_id = '${id}' and step_index = 2`);
   const latest = await dashboard.startTasks(own);
   await visit.goto('/executions');
   const page = await visit.page.locator('tbody tr').allInnerTexts();
@@ -892,6 +892,34 @@ test('executions: calls of flows stand among them by time, each once, and lead t
   }
   await visit.goto('/executions?status=failed&code=timeout&period=1h');
   assert.match(await visit.page.locator('tbody tr').first().innerText(), /failed\s+Gmail: [\s\S]*late \d+/);
+  await visit.end();
+});
+
+// A day's partition of long ago, as its own server would have it.
+async function makePartition(table, date) {
+  const part = `sluice.${table}_${date.replaceAll('-', '')}`;
+  await dashboard.stack.cluster.sql(`create table if not exists ${part} (like sluice.${table} including all)`);
+  await dashboard.stack.cluster.sql(`alter table sluice.${table} attach partition ${part} for values from (sluice.uuid_floor('${date}')) to (sluice.uuid_floor(date '${date}' + 1))`);
+}
+
+test('executions and events of long ago stand behind recent ones on one page', async () => {
+  const own = await dashboard.account('long ago');
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const run = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } });
+  const blocked = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@b.example', subject: 's', text: 't' } });
+  assert.equal(blocked.json.status, 'blocked');
+  const id = "(lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008000' || lpad(to_hex(days), 12, '0'))::uuid";
+  const copies = (table, where) => dashboard.stack.cluster.sql(`insert into sluice.${table} select copy.* from (select days, now() - days * interval '1 day' as at from unnest(array[3, 20]) days) o, sluice.${table} e,
+    lateral json_populate_record(e, json_build_object('id', ${id})) copy where ${where}`);
+  for (const days of [3, 20]) for (const table of ['execution', 'audit_event']) await makePartition(table, new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10));
+  await copies('execution', `e.id = '${run.json.execution_id}'`);
+  await until('it is in the trail', async () => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${own.id}' and kind = 'execution.blocked'`)) === 1);
+  await copies('audit_event', `e.account_id = '${own.id}' and e.kind = 'execution.blocked'`);
+  for (const [path, count] of [['/executions', 3], ['/executions?status=succeeded', 3], ['/executions?status=blocked', 3], ['/audit?kind=execution.blocked', 3], ['/executions?period=7d', 2], ['/audit?kind=execution.blocked&period=24h', 1]]) {
+    await visit.goto(path);
+    assert.equal(await visit.page.locator('tbody tr').count(), count, path);
+    assert.equal(await visit.page.getByRole('link', { name: 'Older' }).count(), 0, path);
+  }
   await visit.end();
 });
 

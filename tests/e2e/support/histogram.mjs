@@ -1,8 +1,7 @@
 // The server's histograms (/metrics).
 
-// What 99 of 100 observations since `before` are below, of a histogram's text form: as far into the
-// bucket as its share of them; by route, "all" without one.
-export function p99(name, text, before) {
+// Observations since `before`, cumulative: by labels but the bound, [bound, count] of each bucket.
+function bucketsOf(name, text, before) {
   const buckets = (metrics) =>
     [...metrics.matchAll(new RegExp(`^${name}_bucket\\{(.*?)le="([^"]+)"\\} (\\d+)`, 'gm'))].map(([, labels, bound, count]) => [labels, Number(bound.replace('+Inf', 'Infinity')), Number(count)]);
   const old = new Map(buckets(before).map(([labels, bound, count]) => [`${labels} ${bound}`, count]));
@@ -11,14 +10,24 @@ export function p99(name, text, before) {
     const since = count - (old.get(`${labels} ${bound}`) ?? 0);
     found.set(labels, [...(found.get(labels) ?? []), [bound, since]]);
   }
+  return [...found].filter(([, list]) => list.at(-1)[1] > 0).map(([labels, list]) => [labels.match(/route="([^"]+)"/)?.[1] ?? 'all', list]);
+}
+
+// What 99 of 100 observations since `before` are below, of a histogram's text form: as far into the
+// bucket as its share of them; by route, "all" without one.
+export function p99(name, text, before) {
   const result = {};
-  for (const [labels, list] of found) {
-    const all = list.at(-1)[1];
-    if (all === 0) continue;
-    const at = list.findIndex(([, count]) => count >= all * 0.99);
+  for (const [route, list] of bucketsOf(name, text, before)) {
+    const wanted = list.at(-1)[1] * 0.99;
+    const at = list.findIndex(([, count]) => count >= wanted);
     const [low, under] = list[at - 1] ?? [0, 0];
     const [high, upTo] = list[at];
-    result[labels.match(/route="([^"]+)"/)?.[1] ?? 'all'] = low + ((high - low) * (all * 0.99 - under)) / (upTo - under);
+    result[route] = low + ((high - low) * (wanted - under)) / (upTo - under);
   }
   return result;
+}
+
+// The share of them that is above a bucket's bound, in the same form.
+export function shareAbove(name, text, before, bound) {
+  return Object.fromEntries(bucketsOf(name, text, before).map(([route, list]) => [route, 1 - list.find(([one]) => one >= bound)[1] / list.at(-1)[1]]));
 }
