@@ -33,7 +33,7 @@ static double find(slice text, slice name)
     return -1;
 }
 
-/* "name{le="0.0016"} 18" and so on; the counts are summed up in the text. */
+/* "name{le="0.002"} 18" and so on; the counts are summed up in the text. */
 static double take_lags(struct sampler *sampler, slice text)
 {
     static const slice prefix = SLICE_INIT("sluice_loop_lag_seconds_bucket{le=\"");

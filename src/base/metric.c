@@ -16,7 +16,14 @@ enum {
     METRIC_FAMILIES_MAX = 256,
     SLOTS = METRIC_BUCKETS + 1, /* the last counts what is over all bounds */
 };
-#define BUCKET_FIRST_NS UINT64_C(50000)
+
+/* Upper bounds. Round ones, since what a promise or an alarm is about is one of them: whether 99 of
+ * 100 are below 5 ms is known only of a bound at 5 ms. */
+#define DECADE(ns) UINT64_C(ns), UINT64_C(ns) * 2, UINT64_C(ns) * 5
+static const uint64_t bounds_ns[METRIC_BUCKETS] = {
+    UINT64_C(50000),   DECADE(100000),     DECADE(1000000),     DECADE(10000000),
+    DECADE(100000000), DECADE(1000000000), DECADE(10000000000), UINT64_C(100000000000),
+};
 
 struct metric_series {
     struct metric *metric; /* NULL: the spare */
@@ -197,13 +204,10 @@ double metric_get(const struct metric_series *series)
 /* The first bucket whose bound is not below ns. */
 static size_t bucket_of(uint64_t ns)
 {
-    if (ns <= BUCKET_FIRST_NS)
-        return 0;
-    /* Bound k is 50 us * 2^k: the number of bits of (ns - 1) / 50 us is the first k with ns <=
-     * bound. */
-    uint64_t times = (ns - 1) / BUCKET_FIRST_NS;
-    size_t bucket = 64 - (size_t)__builtin_clzll(times);
-    return bucket < METRIC_BUCKETS ? bucket : METRIC_BUCKETS;
+    size_t bucket = 0;
+    while (bucket < METRIC_BUCKETS && ns > bounds_ns[bucket])
+        bucket++;
+    return bucket;
 }
 
 void metric_observe_ns(struct metric_series *series, uint64_t ns)
@@ -318,7 +322,7 @@ static void render_bucket(struct buf *out, const struct metric_series *series, s
     buf_append(out, labels);
     buf_append_cstr(out, labels.len ? ",le=\"" : "le=\"");
     if (bucket < METRIC_BUCKETS)
-        render_seconds(out, BUCKET_FIRST_NS << bucket);
+        render_seconds(out, bounds_ns[bucket]);
     else
         buf_append(out, SLICE("+Inf"));
     buf_append(out, SLICE("\"} "));

@@ -14,7 +14,7 @@
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 enum {
-    METRIC_BUCKETS = 22,      /* histograms: 50 us * 2^k, so 50 us to about 105 s, then +Inf */
+    METRIC_BUCKETS = 20,      /* histograms: 1, 2 and 5 of each decade, 50 us to 100 s, then +Inf */
     METRIC_SERIES_MAX = 1024, /* label combinations a family; further ones fall into label
                                 other="true" */
     METRIC_LABELS_MAX = 512,  /* bytes of a label text */
