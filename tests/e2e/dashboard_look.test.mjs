@@ -132,6 +132,7 @@ for (const colorScheme of ['light', 'dark'])
     await check(stranger);
     await stranger.end();
     const visit = await dashboard.signIn(account, { colorScheme });
+    const known = await routes();
     const flows = [waiting, failed, completed].map((id) => `/flows/${id}`);
     const executions = [good, bad].flatMap(({ json }) => [`/executions/${json.execution_id}`, `/executions/${json.execution_id}/again`]);
     const apps = ['gmail', 'probe', 'twilio', 'salesforce', 'zendesk', 'hubspot', 'hubspot/client/delete'].map((id) => `/integrations/${id}`).concat('/integrations/gmail/actions/send_message', '/integrations/gmail/actions/none');
@@ -145,6 +146,8 @@ for (const colorScheme of ['light', 'dark'])
     ]) {
       // beside the navigation in light, below it on a phone in dark: each is checked as it stands
       const [first, second] = colorScheme === 'light' ? [PHONE, DESK] : [DESK, PHONE];
+      // an address without a route has a page, too, on which all of this is true
+      assert.ok(path.startsWith('/nowhere/') || known.some((one) => one.method === 'GET' && matches(one.path, dashboard.base + path)), `${path} has no route`);
       await visit.page.setViewportSize(first);
       await visit.goto(path);
       await open(visit);
