@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { until } from '../../tests/e2e/support/client.mjs';
 import { p99, shareAbove } from '../../tests/e2e/support/histogram.mjs';
 import { must } from '../../tests/e2e/support/process.mjs';
+import { makePartition } from '../../tests/e2e/support/partition.mjs';
 import { Pages } from '../../tests/e2e/support/pages.mjs';
 import { Stack } from '../../tests/e2e/support/stack.mjs';
 import { copyFlow } from '../../tests/e2e/support/waiting.mjs';
@@ -37,14 +38,6 @@ async function writeCatalog(folder) {
 const copies = (table, id, numbers, members) => `insert into sluice.${table} select copy.* from ${numbers} n, sluice.${table} old,
   lateral json_populate_record(old, json_build_object(${members})) copy where old.id = '${id}'`;
 
-async function makePartitions(stack, date) {
-  for (const table of ['execution', 'audit_event', 'flow_doc', 'flow_step', 'flow_item']) {
-    const part = `sluice.${table}_${date.replaceAll('-', '')}`;
-    await stack.cluster.sql(`create table ${part} (like sluice.${table} including defaults including constraints including storage including compression);
-      alter table sluice.${table} attach partition ${part} for values from (sluice.uuid_floor('${date}')) to (sluice.uuid_floor(date '${date}' + 1))`);
-  }
-}
-
 // Rows of which the dashboard shows what it reads: copies of what the server itself has made. Apps are
 // used unevenly: the first of them for a tenth of all calls, each next one for less.
 async function fill(stack, account, rows, { connection, run, failed, done, waiting }) {
@@ -54,7 +47,8 @@ async function fill(stack, account, rows, { connection, run, failed, done, waiti
     'started_at', now() - n * interval '${STEP_MS} ms', 'finished_at', now() - n * interval '${STEP_MS} ms' + interval '80 ms'`);
   // as housekeeping would have folded them meanwhile (src/store/tally.c)
   const isOld = `started_at < date_bin('1 hour', now(), 'epoch') - interval '2 hours'`;
-  for (let day = 2; day <= DAYS; day++) await makePartitions(stack, new Date(Date.now() - day * 86_400_000).toISOString().slice(0, 10));
+  for (let day = 2; day <= DAYS; day++)
+    for (const table of ['execution', 'audit_event', 'flow_doc', 'flow_step', 'flow_item']) await makePartition(stack, table, Date.now() - day * 86_400_000);
   await copyFlow(stack, done, rows - WAITING, WAITING + 1);
   await copyFlow(stack, waiting, WAITING, 1);
   await stack.cluster.sql(`

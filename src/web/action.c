@@ -32,19 +32,14 @@ void app_view_scopes(struct json_writer *w, const struct catalog_integration *ap
     json_close(w, ']');
 }
 
-void app_view_not_asked(struct web_request *request, struct json_writer *w,
-                        const struct catalog_integration *app)
+void app_view_not_asked(struct json_writer *w, const struct catalog_integration *app)
 {
     const struct catalog_auth *auth = app ? catalog_auth_by(app, AUTH_OAUTH2) : NULL;
     const struct json *scopes = auth ? auth->optional_scopes : NULL;
-    slice text = SLICE_NONE;
-    for (uint32_t i = 0; scopes && i < scopes->count; i++) {
-        slice words = json_str(&scopes->as.members[i].value);
-        text = i == 0 ? words
-                      : arena_printf(&request->op.arena, "%.*s; %.*s", SLICE_ARG(text),
-                                     SLICE_ARG(words));
-    }
-    json_member_str(w, "not_asked", text);
+    json_member_open(w, "not_asked", '[');
+    for (uint32_t i = 0; scopes && i < scopes->count; i++)
+        json_put_str(w, json_str(&scopes->as.members[i].value));
+    json_close(w, ']');
 }
 
 /* Any one of an action's scopes suffices (exec/gate.c). */

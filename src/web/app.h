@@ -25,8 +25,7 @@ slice app_connection_path(struct web_request *request, int64_t id);
 /* "scopes": what it is connected with by OAuth, as scopes.html declares it; of no app: none. */
 void app_view_scopes(struct json_writer *w, const struct catalog_integration *app);
 /* "not_asked": the scopes that a person may allow besides, in words; of no app: none. */
-void app_view_not_asked(struct web_request *request, struct json_writer *w,
-                        const struct catalog_integration *app);
+void app_view_not_asked(struct json_writer *w, const struct catalog_integration *app);
 /* Whether a connection with these scopes may not run the action; SLICE_NONE: they are not known. */
 bool app_refuses(const struct catalog_action *action, slice granted);
 /* "access": the titles of the actions that these scopes allow, by effect (access.html); of no app:

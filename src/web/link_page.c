@@ -70,7 +70,7 @@ static void write_link(struct web_request *request, const struct link_page *page
     bool is_open = request->session.is_open;
     app_view_access(w, page->app, SLICE_NONE);
     app_view_scopes(w, page->app);
-    app_view_not_asked(request, w, page->lacks_client ? NULL : page->app);
+    app_view_not_asked(w, page->lacks_client ? NULL : page->app);
     write_next_site(w, page);
     view_time(w, "expires_at", link->expires_at);
     json_member_str(w, "label", page->has_row ? page->row.label : SLICE_NONE);

@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
+import { makePartition } from './support/partition.mjs';
 import { credentials } from './support/stack.mjs';
 import { copyFlow, lengthen } from './support/waiting.mjs';
 
@@ -895,13 +896,6 @@ test('executions: calls of flows stand among them by time, each once, and lead t
   await visit.end();
 });
 
-// A day's partition of long ago, as its own server would have it.
-async function makePartition(table, date) {
-  const part = `sluice.${table}_${date.replaceAll('-', '')}`;
-  await dashboard.stack.cluster.sql(`create table if not exists ${part} (like sluice.${table} including all)`);
-  await dashboard.stack.cluster.sql(`alter table sluice.${table} attach partition ${part} for values from (sluice.uuid_floor('${date}')) to (sluice.uuid_floor(date '${date}' + 1))`);
-}
-
 test('executions and events of long ago stand behind recent ones on one page', async () => {
   const own = await dashboard.account('long ago');
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
@@ -911,7 +905,7 @@ test('executions and events of long ago stand behind recent ones on one page', a
   const id = "(lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008000' || lpad(to_hex(days), 12, '0'))::uuid";
   const copies = (table, where) => dashboard.stack.cluster.sql(`insert into sluice.${table} select copy.* from (select days, now() - days * interval '1 day' as at from unnest(array[3, 20]) days) o, sluice.${table} e,
     lateral json_populate_record(e, json_build_object('id', ${id})) copy where ${where}`);
-  for (const days of [3, 20]) for (const table of ['execution', 'audit_event']) await makePartition(table, new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10));
+  for (const days of [3, 20]) for (const table of ['execution', 'audit_event']) await makePartition(dashboard.stack, table, Date.now() - days * 86_400_000);
   await copies('execution', `e.id = '${run.json.execution_id}'`);
   await until('it is in the trail', async () => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${own.id}' and kind = 'execution.blocked'`)) === 1);
   await copies('audit_event', `e.account_id = '${own.id}' and e.kind = 'execution.blocked'`);

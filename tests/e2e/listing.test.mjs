@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { makePartition } from './support/partition.mjs';
 import { Stack } from './support/stack.mjs';
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -105,14 +106,9 @@ test('old executions are found behind empty days', async () => {
   const c = await stack.account('long ago', { apps: [] });
   const days = [3, 40, 400];
   for (const day of days) {
-    const date = new Date(Date.now() - day * DAY_MS).toISOString().slice(0, 10);
-    const part = `sluice.execution_${date.replaceAll('-', '')}`;
-    await stack.cluster.sql(`create table if not exists ${part} (like sluice.execution including all)`);
-    await stack.cluster.sql(
-      `alter table sluice.execution attach partition ${part}
-       for values from (sluice.uuid_floor('${date}')) to (sluice.uuid_floor(date '${date}' + 1))`,
-    );
-    await insertOld(c.id, Date.parse(date), 2);
+    const at = Math.floor(Date.now() / DAY_MS - day) * DAY_MS;
+    await makePartition(stack, 'execution', at);
+    await insertOld(c.id, at, 2);
   }
   const { items, pages } = await walk(c.key, '/api/executions', 'executions');
   assert.equal(items.length, 6);

@@ -1,5 +1,5 @@
-// Converts times to the reader's time zone (those of today without the date, of half a year without the year), copies, keeps a form from being sent twice, and refreshes
-// the element with data-live, if the page has one: on server-sent events, or by polling where the
+// Converts times to the reader's time zone (those of today without the date, those near it without the
+// year), copies, keeps a form from being sent twice, and refreshes the element with data-live, if the page has one: on server-sent events, or by polling where the
 // stream cannot be opened. That element consists of blocks with an id (id) and a version
 // (data-version). A block is updated in place when its version changes, unless the update would move
 // what the pointer is on or lose typed or selected text: then a bar says that there is news, and its
