@@ -115,13 +115,24 @@ struct catalog_limits {
     const struct expr *quota_remaining, *quota_reset;
 };
 
+/* What a reply that matched a rule says of a write. IN_PROGRESS: an earlier request under the same
+ * provider key is still being carried out. */
+enum catalog_rule_outcome {
+    RULE_SAYS_NOTHING,
+    RULE_NOT_DONE,
+    RULE_PARTLY,
+    RULE_UNKNOWN,
+    RULE_IN_PROGRESS,
+};
+
 /* From a reply to an error: the first whose `when` is true wins. */
 struct catalog_error_rule {
     uint32_t source_index; /* in the manifest's array */
     bool is_of_part;       /* which is named there */
     const struct expr *when;
     bool on_success;
-    bool missing_scopes;                        /* a new grant mends it */
+    bool missing_scopes; /* a new grant mends it */
+    enum catalog_rule_outcome outcome;
     slice error_code;                           /* empty: the status decides */
     const struct expr_template *message, *hint; /* NULL: sluice's own text */
 };
@@ -256,6 +267,9 @@ struct catalog_action {
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
     const struct schema *schema;
     unsigned deadline_ms; /* 0: the server's default */
+    /* The statuses that prove that nothing was done, an array of integers; NULL: the integration's
+     */
+    const struct json *not_done_statuses;
     struct catalog_request request;
     struct catalog_error_rules errors;
     struct catalog_files files;
@@ -295,6 +309,7 @@ struct catalog_integration {
     const struct json *scope_words; /* object: scope -> what it allows, in words; or NULL */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
+    const struct json *not_done_statuses; /* as an action's; NULL: the usual ones (exec/effect.h) */
 };
 
 struct pack_header;

@@ -375,6 +375,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->scope_words = read_scope_words(r, "scope_words");
     manifest_read_limits(r, &integration->limits);
     integration->errors = manifest_read_errors(r, "errors");
+    integration->not_done_statuses = manifest_read_not_done(r);
 }
 
 /* The order of members in read_head matters where one is read by another: identity reads auth,

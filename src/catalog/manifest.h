@@ -41,6 +41,8 @@ bool manifest_is_host_given(slice base);
 void manifest_check_address(const struct reader *r, const char *name, slice text);
 /* manifest_errors.c: `errors`, of an integration and of an action; `limits`. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
+/* `not_done_statuses` of an integration or action; NULL when absent or faulty. */
+const struct json *manifest_read_not_done(struct reader *r);
 void manifest_read_limits(struct reader *parent, struct catalog_limits *limits);
 
 /* manifest_form.c: the fields of auth's type, with the texts of its member `form`. */

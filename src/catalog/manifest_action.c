@@ -408,6 +408,7 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
      * before files, which name one of the requests by number. */
     manifest_read_then(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
+    action->not_done_statuses = manifest_read_not_done(&r);
     read_files(&r, &action->files, action->then_count);
     read_display(&r, action);
     check_key_member(&r, action);

@@ -22,6 +22,12 @@ static bool is_error_code(slice code)
                           code);
 }
 
+static enum catalog_rule_outcome read_outcome(struct reader *r)
+{
+    static const char *const names[] = {"not_done", "partly", "unknown", "in_progress", NULL};
+    return (enum catalog_rule_outcome)(reader_choice(r, "outcome", names, -1) + 1);
+}
+
 static void read_error_rule(struct reader *parent, struct reader_path *path,
                             const struct json *object, uint32_t at, void *out)
 {
@@ -38,6 +44,7 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
     rule->when = reader_expr(&r, "when");
     rule->on_success = reader_bool(&r, "on_success", false);
     rule->missing_scopes = reader_bool(&r, "missing_scopes", false);
+    rule->outcome = read_outcome(&r);
     rule->error_code = reader_text(&r, "error_code");
     rule->message = reader_template(&r, "message");
     rule->hint = reader_template(&r, "hint");
@@ -49,6 +56,13 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
                      SLICE_ARG(rule->error_code));
     if (rule->missing_scopes && !slice_eq_cstr(rule->error_code, "forbidden"))
         reader_error(&r, "missing_scopes", "goes with the error_code \"forbidden\" only");
+    if (rule->outcome > RULE_NOT_DONE && rule->error_code.len > 0 &&
+        slice_has_word(SLICE("unauthorized reauth_required rate_limited"), rule->error_code))
+        reader_error(
+            &r, "outcome",
+            "\"not_done\" alone goes with the error_code \"%.*s\", after which callers send "
+            "the same again",
+            SLICE_ARG(rule->error_code));
     if (rule->when)
         rules->count++;
 }
@@ -141,6 +155,28 @@ struct catalog_error_rules manifest_read_errors(struct reader *r, const char *na
     if (rules.items || room == 0)
         read_rules(r, name, read_error_rule, &rules);
     return rules;
+}
+
+/* A reply of 401, 403 or 429 was refused before anything was done, whatever else a vendor does; the
+ * credential is marked and callers wait on that ground. */
+const struct json *manifest_read_not_done(struct reader *r)
+{
+    static const char *const name = "not_done_statuses";
+    const struct json *array = reader_member(r, name);
+    bool is_good = !array || array->type == JSON_ARRAY;
+    unsigned needed = 0;
+    for (uint32_t i = 0; array && is_good && i < array->count; i++) {
+        int64_t status = 0;
+        is_good = json_to_i64(&array->as.items[i], &status) && status >= 300 && status <= 599;
+        needed += status == 401 || status == 403 || status == 429;
+    }
+    if (!is_good || (array && needed != 3)) {
+        reader_error(r, name,
+                     "must be an array of statuses from 300 to 599, with 401, 403 and 429 "
+                     "among them");
+        return NULL;
+    }
+    return array;
 }
 
 /* ---- limits ---- */

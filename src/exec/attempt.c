@@ -23,8 +23,7 @@ static unsigned min_timeout(unsigned wanted, uint64_t left_ms)
     return wanted > 0 && wanted < left_ms ? wanted : 0;
 }
 
-/* All that the action sends. */
-static bool is_run_repeat_safe(const struct exec *exec)
+bool exec_is_repeat_safe(const struct exec *exec)
 {
     return exec->action->is_idempotent || catalog_has_provider_key(exec->action);
 }
@@ -37,7 +36,7 @@ static bool is_repeat_safe(const struct exec *exec)
     bool only_asks = at < action->then_count && !action->then[at].done;
     if (at > 0)
         return only_asks || action->then[at - 1].is_idempotent;
-    return only_asks || is_run_repeat_safe(exec);
+    return only_asks || exec_is_repeat_safe(exec);
 }
 
 /* Whether the intent, where there is one, is still ours to carry out. Once the lease has run out
@@ -192,7 +191,7 @@ static void report_use(const struct exec *exec)
 static bool repeats_from_first(const struct exec *exec)
 {
     return exec->progress.at > 0 && exec->out.reason != EXEC_UNREACHABLE && !is_repeat_safe(exec) &&
-           is_run_repeat_safe(exec);
+           exec_is_repeat_safe(exec);
 }
 
 /* Whether the same may go out again without doing anything twice, and it could help. */
@@ -209,7 +208,8 @@ static bool is_worth_retrying(const struct exec *exec)
                call->result == HTTP_CALL_PROXY || call->result == HTTP_CALL_RESET;
     if (!is_repeat_safe(exec) && !repeats_from_first(exec))
         return false;
-    if (exec->out.reason == EXEC_PROVIDER_RATE_LIMITED || exec->out.reason == EXEC_BROKEN_OFF)
+    if (exec->out.reason == EXEC_PROVIDER_RATE_LIMITED || exec->out.reason == EXEC_BROKEN_OFF ||
+        exec->out.is_in_progress)
         return true;
     return call->result == HTTP_CALL_OK &&
            (call->status == 502 || call->status == 503 || call->status == 504);
@@ -276,11 +276,6 @@ enum op_result exec_step_read_reply(struct op *op)
         return op_jump(op, EXEC_STEP_CALL);
     }
     ASSERT(exec->out.attempts > 0);
-    /* Whether the provider may have acted is a fact of the request, not of its last attempt: an
-     * attempt that found no connection says nothing of the one before. */
-    exec->attempt.is_any_byte_sent = exec->attempt.is_any_byte_sent ||
-                                     exec->attempt.call.is_any_byte_sent;
-    exec->attempt.call.is_any_byte_sent = exec->attempt.is_any_byte_sent;
     return op_run_job(op, &exec->job, exec->attempt.call.body.len > READ_ON_LOOP_BYTES_MAX,
                       read_attempt_reply, "the reply to be read");
 }
@@ -306,9 +301,9 @@ enum op_result exec_step_check_reply(struct op *op)
         return wait_for_memory(exec);
     if (exec->op.arena.use)
         budget_use_settle(exec->op.arena.use);
-    exec->out.is_repeatable = exec->action->level == LEVEL_READ ||
-                              !exec->attempt.is_any_byte_sent ||
-                              (exec->in.is_recorded_by_caller && is_run_repeat_safe(exec));
+    exec_doubt_learn(exec);
+    exec->out.is_repeatable = exec->out.effect == EXEC_EFFECT_NONE ||
+                              (exec->in.is_recorded_by_caller && exec_is_repeat_safe(exec));
     count_call(exec);
     exec_limits_learn(exec);
     if (exec_renews_after(exec))

@@ -188,10 +188,12 @@ enum op_result exec_step_load_key(struct op *op)
     list_unlink(&exec->key.waiter_link);
     if (exec->key.found.has_execution) /* handed on by the run that was waited for */
         return replay(exec);
-    if (exec->in.idempotency_key.len == 0 || exec->in.is_dry_run)
+    if (exec->in.idempotency_key.len == 0)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop_memory(exec);
+    if (exec->in.is_dry_run) /* it shows the provider's key, which is made of the fingerprint */
+        return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec)
         return is_same_request(exec, holder->key.claim.fingerprint) ? wait_for(exec, holder)

@@ -121,8 +121,11 @@ struct exec_request {
     /* With it: what lets it send, which the caller changes as it learns more; nothing is sent
      * without. */
     struct exec_proof *proof;
+    /* An earlier run of the same call may have acted, and nothing has settled it since: whatever
+     * refuses this one does not mean that nothing was done. */
+    bool is_in_doubt;
     /* The provider's idempotency key, where the action has one: this name in that space (RFC 9562
-     * 5.5), made when it is needed. Empty: of idempotency_key, or the run's own. */
+     * 5.5), made when it is needed. Empty: of idempotency_key and the request, or the run's own. */
     slice provider_name;
     struct uuid provider_space;
     uint64_t timeout_ms;  /* 0: the action's own, else the setting execution-timeout */

@@ -318,12 +318,22 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
         slice_cstr(err->text));
 }
 
+/* Of the client's key and its request (RFC 9562 5.5: a name in the account's space, so that
+ * accounts cannot meet): under a key that was free again a corrected request is another one to the
+ * provider, too. */
+static struct uuid id_of_key(const struct exec *exec)
+{
+    char name[IDEMPOTENCY_KEY_MAX * 4 + 1 + sizeof(exec->key.claim.fingerprint)];
+    slice fingerprint =
+        slice_of((const char *)exec->key.claim.fingerprint, sizeof(exec->key.claim.fingerprint));
+    return uuid_v5(exec->in.account_id,
+                   SLICE_JOIN(name, exec->in.idempotency_key, SLICE("\n"), fingerprint));
+}
+
 /* The provider's own idempotency key, where the action has one: the same for every attempt, and for
- * every run under one of the client's keys (RFC 9562 5.5: a name in the account's space, so that
- * accounts cannot meet). */
+ * every run of one request under one of the client's keys. */
 static slice provider_key(struct exec *exec)
 {
-    slice key = exec->in.idempotency_key;
     char *text = NULL;
     if (exec->attempt.provider_key.len == 0 && catalog_has_provider_key(exec->action))
         text = arena_alloc_text(&exec->op.arena, UUID_TEXT_LEN + 1);
@@ -331,8 +341,8 @@ static slice provider_key(struct exec *exec)
         return exec->attempt.provider_key;
     struct uuid id = exec->in.provider_name.len > 0
                          ? uuid_v5(exec->in.provider_space, exec->in.provider_name)
-                     : key.len > 0 ? uuid_v5(exec->in.account_id, key)
-                                   : uuid_v7();
+                     : exec->in.idempotency_key.len > 0 ? id_of_key(exec)
+                                                        : uuid_v7();
     uuid_format(id, text);
     return exec->attempt.provider_key = slice_of(text, UUID_TEXT_LEN);
 }

@@ -103,8 +103,11 @@ struct exec_attempt {
     struct exec_built request;
     struct http_call call;
     uint64_t started_ns;
-    uint64_t proof_boot_ns;    /* when the query for a newer proof was sent */
-    bool is_any_byte_sent;     /* by any attempt at the current request */
+    uint64_t proof_boot_ns; /* when the query for a newer proof was sent */
+    /* What the last request ended with that may have acted, and which of the action's it was; until
+     * a later reply settles it. NULL: none. */
+    const struct exec_outcome *doubt;
+    unsigned doubt_at;
     slice provider_key;        /* the run's, once the first request is built; empty: none */
     struct budget_wait memory; /* to read a large reply */
     size_t reading_bytes;      /* what that waits for; 0: nothing */
@@ -114,7 +117,7 @@ struct exec_attempt {
 struct exec_record {
     struct execution row;
     unsigned tries;
-    bool is_settled;          /* what was done of several requests is in the outcome */
+    bool is_settled;          /* what earlier requests did, or may have done, is in the outcome */
     enum exec_reason refusal; /* why the connection is marked; EXEC_SUCCEEDED: it is not */
 };
 
@@ -228,6 +231,8 @@ bool exec_renews_after(const struct exec *exec);
 void exec_excuse_token(struct exec *exec);
 /* The connection has no token at all: client credentials before their first use. */
 bool exec_needs_first_token(const struct exec *exec);
+/* attempt.c: all that the action sends may be sent again without doing anything twice. */
+bool exec_is_repeat_safe(const struct exec *exec);
 /* attempt.c: how long to wait before the next attempt, `attempts` having been made: full jitter
  * under an exponential ceiling, behind what the provider asked for (-1: nothing). 0: do not, since
  * it asked for more than EXEC_BACKOFF_MS_MAX, or too little of left_ms would remain. */
@@ -260,7 +265,15 @@ enum op_result exec_change_origin(struct exec *exec);
 /* sequence.c: back to the action's first request, which is built. false: it cannot be; the outcome
  * stands. */
 bool exec_start_over(struct exec *exec);
-/* Before an outcome is recorded: says what was done, where a later request of the action failed. */
+/* settle.c. A reply was read, or none came: keeps what it leaves in doubt, or settles that. */
+void exec_doubt_learn(struct exec *exec);
+/* Whether some request of the run may have acted and nothing has said so since. */
+static inline bool exec_is_in_doubt(const struct exec *exec)
+{
+    return exec->in.is_in_doubt || exec->attempt.doubt;
+}
+/* Before an outcome is recorded: says what was done, or may have been, by requests before the one
+ * that failed. */
 void exec_settle(struct exec *exec);
 /* preview.c: the requests behind the first as far as they depend on no reply, into *later (an
  * array; may be NULL). ERR_*: one cannot be made of this input; err is a sentence about it. */

@@ -90,6 +90,13 @@ const char *exec_reason_status(enum exec_reason reason)
                                            : NULL;
 }
 
+const char *exec_effect_name(enum exec_effect effect)
+{
+    static const char *const names[] = {"not_done", "done", "partly", "unknown"};
+    ASSERT(effect < ARRAY_LEN(names));
+    return names[effect];
+}
+
 slice exec_outcome_error_code(const struct exec_outcome *outcome)
 {
     return outcome->error_code.len > 0 ? outcome->error_code
@@ -135,7 +142,8 @@ static bool has_retry_time(const struct exec_outcome *outcome)
 int64_t exec_outcome_retry_after_s(const struct exec_outcome *outcome)
 {
     ASSERT(outcome->retry_after_ms >= -1);
-    if (!has_retry_time(outcome))
+    /* A time after which to send it again would be advice to do it twice. */
+    if (outcome->effect == EXEC_EFFECT_UNKNOWN || !has_retry_time(outcome))
         return 0;
     return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;
 }

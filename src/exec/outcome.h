@@ -62,6 +62,16 @@ bool exec_reason_is_failed(enum exec_reason reason);
 /* "succeeded", "blocked", "failed"; NULL: neither, so that there is no summary. */
 const char *exec_reason_status(enum exec_reason reason);
 
+/* What a run did, or may have done; of a read only whether it succeeded. "done", "not_done",
+ * "partly" and "unknown" in the summary. */
+enum exec_effect {
+    EXEC_EFFECT_NONE, /* with proof (exec/effect.h): an idempotency key is free again */
+    EXEC_EFFECT_DONE,
+    EXEC_EFFECT_PARTLY,
+    EXEC_EFFECT_UNKNOWN,
+};
+const char *exec_effect_name(enum exec_effect effect);
+
 /* recommended_next_action: none, connect, or connect with force_reconnect */
 enum exec_next { EXEC_NEXT_NONE, EXEC_NEXT_CONNECT, EXEC_NEXT_RECONNECT };
 
@@ -81,6 +91,8 @@ struct exec_times {
 
 struct exec_outcome {
     enum exec_reason reason;
+    enum exec_effect effect;
+    bool is_in_progress;      /* an earlier request under the provider's key is being carried out */
     struct uuid execution_id; /* nil: none */
     slice integration_id, action_id;
     int64_t started_us, finished_us;
@@ -107,8 +119,8 @@ struct exec_outcome {
     bool is_dry_run;  /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
     int64_t connection_id;  /* of a dry run: what it would have used; 0: the app needs none */
     slice connection_label; /* likewise */
-    /* The same request may go out again: nothing reached the provider, or the action only reads, so
-     * that no key is bound to this outcome. */
+    /* The same request may go out again: nothing was done, so that no key is bound to this outcome,
+     * or it is a flow's, which sends it again under the same provider's key. */
     bool is_repeatable;
     struct exec_times times; /* set at its end */
 };

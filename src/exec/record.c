@@ -17,27 +17,12 @@ enum {
     RELEASE_RETRY_MS = 500
 };
 
-/* Proof that nothing was done, as by any read that failed: the key is free again, "retry unchanged"
- * works. */
+/* With proof that nothing was done, or of a read that failed, the key is free again: "retry
+ * unchanged" works. */
 static enum claim_end end_of_claim(const struct exec *exec)
 {
-    if (exec->in.idempotency_key.len == 0)
-        return CLAIM_RELEASE;
-    if (exec->out.reason != EXEC_SUCCEEDED && exec->action->level == LEVEL_READ)
-        return CLAIM_RELEASE;
-    if (exec->progress.done.len > 0) /* an earlier request of the action has acted */
-        return CLAIM_KEEP;
-    switch (exec->out.reason) {
-    case EXEC_PROVIDER_FORBIDDEN:
-    case EXEC_PROVIDER_RATE_LIMITED:
-    case EXEC_UNREACHABLE:
-        return CLAIM_RELEASE;
-    case EXEC_TIMED_OUT:
-    case EXEC_REPLY_UNREADABLE: /* of a reply that no further request could be made from */
-        return exec->attempt.call.is_any_byte_sent ? CLAIM_KEEP : CLAIM_RELEASE;
-    default:
-        return CLAIM_KEEP;
-    }
+    bool is_free = exec->in.idempotency_key.len == 0 || exec->out.effect == EXEC_EFFECT_NONE;
+    return is_free ? CLAIM_RELEASE : CLAIM_KEEP;
 }
 
 /* It went to the provider, or was to: there is a row of it. */

@@ -104,6 +104,7 @@ static void fill_record(struct recovery *recovery)
                     : SLICE("What became of this write could not be recorded.");
     struct exec_outcome outcome = {
         .reason = EXEC_OUTCOME_UNKNOWN,
+        .effect = EXEC_EFFECT_UNKNOWN,
         .execution_id = claim->execution_id,
         .integration_id = claim->integration_id,
         .action_id = claim->action_id,

@@ -49,8 +49,7 @@ void exec_excuse_token(struct exec *exec)
     exec->out.reason = EXEC_TIMED_OUT;
     exec->out.error_code = SLICE_NONE;
     exec->out.is_repeatable = true;
-    exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent =
-        false; /* as good as not sent */
+    exec->out.effect = EXEC_EFFECT_NONE;
     exec->out.message = exec->out.display_summary =
         SLICE("The connection's tokens ran out before the provider checked them.");
     exec->out.hint = SLICE("Nothing was done, and the connection stays as it is. Try again.");
@@ -98,13 +97,12 @@ enum op_result exec_step_renew_token(struct op *op)
 
 /* ---- no token ---- */
 
-/* The run ends here. What was claimed is released on the way: the provider refused the token, or
- * was not called, so nothing was done. */
+/* The run ends here. The provider refused the token, or was not called: this request did nothing.
+ */
 static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
     ASSERT(reason != EXEC_SUCCEEDED && !exec->pages.is_ended);
     exec_end_with(exec, reason, message, hint);
-    exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent = false;
     if (uuid_is_nil(exec->out.execution_id))
         exec->out.execution_id = uuid_v7();
     return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE); /* former pages are the result */

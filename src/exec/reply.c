@@ -6,6 +6,7 @@
 
 #include "base/ascii.h"
 #include "base/clock.h"
+#include "exec/effect.h"
 #include "exec/reply_body.h"
 #include "exec/reply_text.h"
 #include "exec/reply_words.h"
@@ -312,7 +313,7 @@ static slice default_hint(struct reply *r)
     if (is_refused && r->action->integration->auth.kind == AUTH_NONE)
         return SLICE("Nothing was done. The app asks for a credential, and its manifest says that "
                      "it needs none: the operator of this server has to mend the manifest.");
-    return reply_hint(reason, r->call->status, r->acts);
+    return reply_hint(reason, r->out->effect, r->call->status, r->acts);
 }
 
 /* A request that carried no credential was refused one: a URL that has run out, say. The connection
@@ -324,10 +325,13 @@ static bool refuses_no_credential(const struct reply *r, const struct catalog_er
     return r->built->is_bare && (reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED);
 }
 
-/* "Too fast" is a refusal before anything was done, also where the status is 503. */
-static bool is_outcome_unknown(const struct reply *r)
+static void say_effect(struct reply *r, const struct catalog_error_rule *rule)
 {
-    return r->acts && r->call->status >= 500 && r->out->reason != EXEC_PROVIDER_RATE_LIMITED;
+    struct exec_outcome *out = r->out;
+    bool is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED;
+    out->is_in_progress = rule && rule->outcome == RULE_IN_PROGRESS;
+    if (r->acts)
+        out->effect = exec_effect_of_reply(r->action, r->call->status, rule, is_too_fast);
 }
 
 static void fail_by_reply(struct reply *r)
@@ -348,6 +352,7 @@ static void fail_by_reply(struct reply *r)
         if (rule->missing_scopes && out->advice == EXEC_ADVICE_OF_REASON)
             out->advice = EXEC_ADVICE_RECONNECT;
     }
+    say_effect(r, rule);
     read_retry_after(r);
     out->message = rule ? eval_text(r, "message", rule->message) : SLICE_NONE;
     out->hint = rule ? eval_text(r, "hint", rule->hint) : SLICE_NONE;
@@ -356,7 +361,7 @@ static void fail_by_reply(struct reply *r)
     out->is_hint_given = out->hint.len > 0;
     if (out->hint.len == 0)
         out->hint = default_hint(r);
-    else if (is_outcome_unknown(r))
+    else if (out->effect == EXEC_EFFECT_UNKNOWN)
         out->hint = arena_printf(r->arena,
                                  "%.*s The outcome is unknown: check before sending it again.",
                                  SLICE_ARG(out->hint));
@@ -386,13 +391,15 @@ static enum exec_reason reason_of_call(const struct http_call *call)
 
 static slice call_hint(const struct reply *r)
 {
-    return reply_call_hint(r->out->reason, r->call->is_any_byte_sent, r->acts);
+    return reply_call_hint(r->out->reason, r->out->effect, r->call->is_any_byte_sent, r->acts);
 }
 
 static void fail_by_call(struct reply *r)
 {
     struct exec_outcome *out = r->out;
     out->reason = reason_of_call(r->call);
+    if (r->acts && r->call->is_any_byte_sent)
+        out->effect = EXEC_EFFECT_UNKNOWN;
     if (out->reason == EXEC_OWN_RATE_LIMIT)
         out->retry_after_ms = REPLY_OVERLOAD_WAIT_MS;
     out->message = arena_printf(r->arena, "%.*s %s: %s.", SLICE_ARG(r->action->integration->name),
@@ -446,6 +453,7 @@ static void read_output(struct reply *r)
     out->output_json = masked.ptr == text.ptr ? arena_dup(r->arena, masked) : masked;
     if (!buf_is_ok(&text) || !out->output_json.ptr) {
         out->reason = EXEC_REPLY_TOO_LARGE;
+        out->effect = r->acts ? EXEC_EFFECT_DONE : EXEC_EFFECT_NONE;
         out->message = arena_printf(r->arena, "%.*s %s.", SLICE_ARG(r->action->integration->name),
                                     reply_call_words(out->reason));
         out->hint = call_hint(r);
@@ -481,12 +489,13 @@ static slice find_misfit(struct reply *r)
 static void fail_unreadable(struct reply *r, slice misfit)
 {
     r->out->reason = EXEC_REPLY_UNREADABLE;
+    r->out->effect = r->acts ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE;
     r->out->message = arena_printf(r->arena, "%.*s %s: HTTP %u %.*s%.*s",
                                    SLICE_ARG(r->action->integration->name),
                                    reply_call_words(EXEC_REPLY_UNREADABLE), r->call->status,
                                    SLICE_ARG(misfit), SLICE_ARG(provider_words(r)));
     r->out->message = with_request_id(r, r->out->message);
-    r->out->hint = reply_call_hint(EXEC_REPLY_UNREADABLE, true, r->acts);
+    r->out->hint = reply_call_hint(EXEC_REPLY_UNREADABLE, r->out->effect, true, r->acts);
 }
 
 /* For the request behind it: what its templates see, and what is to be said should it fail. */
@@ -528,6 +537,7 @@ static void read_success(struct reply *r)
         return;
     }
     out->reason = EXEC_SUCCEEDED;
+    out->effect = EXEC_EFFECT_DONE;
     if (r->at < r->action->then_count) {
         keep_reply(r);
         return;
@@ -570,7 +580,8 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     expr_budget_init(&r.budget);
     /* What is made of a reply may be decoded and put in again: twice as long as the reply is. */
     r.budget.bytes_max += 2 * call->body.len;
-    outcome->is_hint_given = false;
+    outcome->is_hint_given = outcome->is_in_progress = false;
+    outcome->effect = EXEC_EFFECT_NONE;
     outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
     outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
     outcome->manifest_fault = SLICE_NONE;
@@ -591,8 +602,10 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
         outcome->display_title = action->title;
         outcome->display_summary = outcome->message;
     }
-    if (arena->is_exhausted && outcome->reason == EXEC_SUCCEEDED && !outcome->output_json.ptr)
+    if (arena->is_exhausted && outcome->reason == EXEC_SUCCEEDED && !outcome->output_json.ptr) {
         outcome->reason = EXEC_REPLY_TOO_LARGE;
+        outcome->effect = r.acts ? EXEC_EFFECT_DONE : EXEC_EFFECT_NONE;
+    }
 }
 
 void exec_reply_display(const struct catalog_action *action, const struct json *input,

@@ -6,7 +6,7 @@
  * attempts.
  *
  * Where a later request fails after an earlier one has acted, the run is failed, says what was
- * done, and its idempotency key stays bound.
+ * done, and its idempotency key stays bound (settle.c).
  */
 #include "exec/internal.h"
 
@@ -27,7 +27,6 @@ enum op_result exec_step_next_request(struct op *op)
     bool has_moved = exec->attempt.request.at < exec->progress.at;
     if (exec->out.reason != EXEC_SUCCEEDED || !has_moved)
         return OP_NEXT;
-    exec->attempt.is_any_byte_sent = exec->attempt.call.is_any_byte_sent = false;
     if (exec_build_request(exec) == OP_STOP || exec_change_origin(exec) == OP_STOP)
         return OP_NEXT; /* former pages are the result */
     exec->pages.attempts += exec->out.attempts;
@@ -51,79 +50,4 @@ bool exec_start_over(struct exec *exec)
     bool is_ready = exec_build_request(exec) == OP_NEXT && exec_change_origin(exec) == OP_NEXT;
     exec->out = kept;
     return is_ready;
-}
-
-/* ---- what was done ---- */
-
-/* Whether the request that failed may have done its part all the same. */
-static bool is_unknown(const struct exec *exec)
-{
-    unsigned status = exec->out.provider_status;
-    switch (exec->out.reason) {
-    case EXEC_TIMED_OUT:
-    case EXEC_BROKEN_OFF:
-    case EXEC_REPLY_UNREADABLE:
-    case EXEC_REPLY_TOO_LARGE:
-        return exec->attempt.call.is_any_byte_sent;
-    case EXEC_PROVIDER_ERROR:
-        return exec->attempt.call.is_any_byte_sent && status >= 500;
-    default:
-        return false;
-    }
-}
-
-/* Whether a later try of all could end otherwise. */
-static bool is_passing(enum exec_reason reason)
-{
-    return reason == EXEC_PROVIDER_RATE_LIMITED || reason == EXEC_OWN_RATE_LIMIT ||
-           reason == EXEC_CIRCUIT_OPEN || reason == EXEC_UNREACHABLE || reason == EXEC_TIMED_OUT ||
-           reason == EXEC_UNAVAILABLE;
-}
-
-static slice partly_hint(struct exec *exec)
-{
-    slice stays = SLICE("What was done stays done: the same request sent again would do it once "
-                        "more. Do what is left in another way; the idempotency_key keeps this "
-                        "answer.");
-    if (!exec->out.is_hint_given)
-        return stays;
-    return arena_printf(&exec->op.arena, "%.*s %.*s", SLICE_ARG(exec->out.hint), SLICE_ARG(stays));
-}
-
-/* No code of the cause: "rate_limited" or "reauth_required" would have the whole sent again. */
-static void settle_partly(struct exec *exec)
-{
-    struct exec_outcome *out = &exec->out;
-    ASSERT(exec->progress.done.len > 0 && out->reason != EXEC_SUCCEEDED);
-    bool is_refused = out->reason == EXEC_REAUTH_REQUIRED || out->reason == EXEC_KEY_REFUSED;
-    if (is_refused)
-        exec->record.refusal = out->reason;
-    if (is_refused && out->advice == EXEC_ADVICE_OF_REASON)
-        out->advice = EXEC_ADVICE_RECONNECT;
-    out->is_repeatable = exec->in.is_recorded_by_caller && exec->action->is_idempotent &&
-                         is_passing(out->reason);
-    out->hint = partly_hint(exec);
-    out->reason = EXEC_PARTLY_DONE;
-    out->error_code = SLICE_NONE;
-    out->retry_after_ms = -1;
-}
-
-void exec_settle(struct exec *exec)
-{
-    struct exec_outcome *out = &exec->out;
-    const struct exec_progress *progress = &exec->progress;
-    if (exec->record.is_settled || out->reason == EXEC_SUCCEEDED || progress->done.len == 0)
-        return;
-    exec->record.is_settled = true;
-    bool is_open = is_unknown(exec);
-    slice message =
-        is_open
-            ? arena_printf(&exec->op.arena, "%.*s; whether the rest was done is not known. %.*s",
-                           SLICE_ARG(progress->done), SLICE_ARG(out->message))
-            : arena_printf(&exec->op.arena, "%.*s, but %.*s. %.*s", SLICE_ARG(progress->done),
-                           SLICE_ARG(progress->not_done), SLICE_ARG(out->message));
-    if (message.ptr)
-        out->message = out->display_summary = message;
-    if (!is_open)
-        settle_partly(exec);
 }

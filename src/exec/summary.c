@@ -36,6 +36,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *outcome)
 {
     json_member_str(w, "error_code", exec_outcome_error_code(outcome));
     json_member_str(w, "message", outcome->message.ptr ? outcome->message : SLICE(""));
+    json_member_bool(w, "retryable", exec_outcome_is_retryable(outcome));
     int64_t retry_after_s = exec_outcome_retry_after_s(outcome);
     if (retry_after_s > 0) { /* a model sees no headers, and what is stored has none */
         json_member_i64(w, "retry_after", retry_after_s);
@@ -77,6 +78,7 @@ static void put_summary(struct json_writer *w, const struct exec_outcome *outcom
             put_pages(w, outcome);
     }
     put_display(w, outcome);
+    json_member_str(w, "outcome", slice_cstr(exec_effect_name(outcome->effect)));
     if (outcome->reason != EXEC_SUCCEEDED)
         put_error(w, outcome);
     json_close(w, '}');

@@ -83,10 +83,9 @@ test('a key belongs to its account', async () => {
 test('where nothing was done the key is free again; where it may have been, it is not', async () => {
   const cases = [
     // [fault, released]
-    [{ status: 403 }, true],
+    ...[307, 400, 403, 404, 409, 410, 412, 413, 422, 501].map((status) => [{ status }, true]),
     [{ status: 429, retry_after: 90 }, true],
-    [{ status: 400 }, false],
-    [{ status: 503 }, false],
+    ...[302, 303, 304, 402, 408, 460, 499, 500, 503].map((status) => [{ status }, false]),
     [{ reset: 'after' }, false],
     [{ garbage: true }, false],
   ];
@@ -94,10 +93,11 @@ test('where nothing was done the key is free again; where it may have been, it i
     const name = `case ${i}`;
     await fault(action);
     const first = await send(servers[0], name, name);
-    assert.equal(first.status, 500, `${JSON.stringify(action)} ${first.text}`);
+    assert.deepEqual([first.status, first.json.outcome], [500, isReleased ? 'not_done' : 'unknown'], `${JSON.stringify(action)} ${first.text}`);
+    assert.equal(first.headers.has('retry-after'), action.status === 429);
     await fault({ latency_ms: 0 });
     const again = await send(servers[1], name, name);
-    assert.equal(again.status, isReleased ? 200 : 500, `${JSON.stringify(action)} ${again.text}`);
+    assert.deepEqual([again.status, again.json.outcome], isReleased ? [200, 'done'] : [500, 'unknown'], `${JSON.stringify(action)} ${again.text}`);
     assert.equal(again.headers.get('idempotent-replayed'), isReleased ? null : 'true');
     if (!isReleased) assert.equal(again.text, first.text);
   }

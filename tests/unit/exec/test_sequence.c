@@ -1,6 +1,6 @@
 /*
- * Actions of several requests: what is sent, in which order, and what is said and kept where a
- * later request fails behind one that has acted.
+ * Runs of several requests, of an action or by repetition: what is sent, in which order, and what
+ * is said and kept where a later request fails after one that has acted, or may have.
  */
 #include <stdio.h>
 
@@ -21,12 +21,15 @@ enum { CONNECTION = 7, REPLIES = 6 };
     ",\"errors\":[{\"when\":\"status == `403`\",\"error_code\":\"forbidden\",\"hint\":\"Ask the " \
     "owner.\"}]"
 
-static const char app[] =
-    APP("app", BEARER, ERRORS,
-        ACTION("up", "write", FIRST_POST, UP) "," ACTION(
-            "safe", "write", FIRST_POST,
-            ",\"idempotent\":true" UP) "," ACTION("ask", "write",
-                                                  "\"method\":\"GET\",\"path\":\"/first\"", ASK));
+static const char app[] = APP(
+    "app", BEARER, ERRORS,
+    ACTION("up", "write", FIRST_POST, UP) "," ACTION("safe", "write", FIRST_POST, ",\"idempotent\":true" UP) "," ACTION(
+        "ask", "write", "\"method\":\"GET\",\"path\":\"/first\"",
+        ASK) "," ACTION("one", "write", FIRST_POST,
+                        ",\"idempotent\":true") "," ACTION("del", "delete",
+                                                           "\"method\":\"DELETE\",\"path\":\"/"
+                                                           "first\"",
+                                                           ",\"idempotent\":true"));
 
 static int set_up(void **state)
 {
@@ -51,7 +54,7 @@ struct reply {
 
 struct way {
     const char *name, *action;
-    bool is_recorded_by_caller;
+    bool is_recorded_by_caller, is_in_doubt;
     struct reply replies[REPLIES];
     enum exec_reason reason;
     const char *sent; /* hosts and paths, in order */
@@ -65,6 +68,10 @@ struct way {
 #define FIRST                                                            \
     {                                                                    \
         200, "{\"id\":7,\"url\":\"https://files.example/n\"}", SEAM_SENT \
+    }
+#define LOST                    \
+    {                           \
+        0, NULL, SEAM_MID_REPLY \
     }
 #define NOBODY             \
     {                      \
@@ -86,8 +93,7 @@ static const struct way ways[] = {
      .replies = {{422, "{}"}},
      .reason = EXEC_PROVIDER_INVALID,
      .sent = FIRST_,
-     .message = "The App",
-     .is_bound = true},
+     .message = "The App"},
     {.name = "the second is refused",
      .action = "up",
      .replies = {FIRST, {422, "{}"}},
@@ -208,9 +214,10 @@ static const struct way ways[] = {
                  {0, NULL, SEAM_MID_REPLY},
                  {200, "{\"id\":8,\"url\":\"https://app.example/o\"}"},
                  {422, "{}"}},
-     .reason = EXEC_PARTLY_DONE,
+     .reason = EXEC_BROKEN_OFF,
      .sent = BOTH FIRST_ "app.example/o ",
-     .message = "The file was uploaded as 8, but it was not posted. The App",
+     .message = "The file was uploaded as 8; whether the rest was done is not known. The App",
+     .hint = "The outcome is unknown",
      .is_bound = true},
     {.name = "a flow may repeat what is safe, where it may end otherwise",
      .action = "safe",
@@ -234,6 +241,106 @@ static const struct way ways[] = {
      .reason = EXEC_PARTLY_DONE,
      .sent = BOTH,
      .message = "it was not posted."},
+    {.name = "lost, then 400",
+     .action = "one",
+     .replies = {LOST, {400, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_,
+     .message = "Tried again: The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then 403",
+     .action = "one",
+     .replies = {LOST, {403, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_,
+     .message = "Tried again: The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then 404",
+     .action = "one",
+     .replies = {LOST, {404, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_,
+     .message = "Tried again: The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then 409",
+     .action = "one",
+     .replies = {LOST, {409, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_,
+     .message = "Tried again: The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then 410",
+     .action = "one",
+     .replies = {LOST, {410, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_,
+     .message = "Tried again: The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then 422",
+     .action = "one",
+     .replies = {LOST, {422, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_,
+     .message = "Tried again: The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then 429",
+     .action = "one",
+     .replies = {LOST, {429, "{}"}, {429, "{}"}, {429, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_ FIRST_ FIRST_,
+     .message = "Tried again: The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then 401",
+     .action = "one",
+     .replies = {LOST, {401, "{}"}},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = FIRST_ FIRST_,
+     .message = "Tried again: The App refused",
+     .hint = "The outcome is unknown",
+     .is_bound = true,
+     .refusal = "key_refused"},
+    {.name = "503, then out of reach",
+     .action = "one",
+     .replies = {{503, "{}"}, NOBODY, NOBODY, NOBODY},
+     .reason = EXEC_PROVIDER_ERROR,
+     .sent = FIRST_ FIRST_ FIRST_ FIRST_,
+     .message = "Tried again: The App could not be reached",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
+    {.name = "lost, then done",
+     .action = "one",
+     .replies = {LOST, {200, "{}"}},
+     .reason = EXEC_SUCCEEDED,
+     .sent = FIRST_ FIRST_,
+     .is_bound = true},
+    {.name = "a delete that is lost, then finds nothing",
+     .action = "del",
+     .replies = {LOST, {404, "{}"}},
+     .reason = EXEC_SUCCEEDED,
+     .sent = FIRST_ FIRST_,
+     .is_bound = true},
+    {.name = "a delete that finds nothing",
+     .action = "del",
+     .replies = {{404, "{}"}},
+     .reason = EXEC_PROVIDER_ERROR,
+     .sent = FIRST_,
+     .hint = "Nothing was done."},
+    {.name = "an earlier run in doubt",
+     .action = "one",
+     .is_recorded_by_caller = true,
+     .is_in_doubt = true,
+     .replies = {{401, "{}"}},
+     .reason = EXEC_OUTCOME_UNKNOWN,
+     .sent = FIRST_,
+     .message = "An earlier try of this call may have been carried out. Tried again",
+     .refusal = "key_refused"},
 };
 
 struct heard {
@@ -303,6 +410,7 @@ static void begin(struct machine *m, const struct way *way, struct exec_proof *p
     machine_want(m, "app", way->action, "{}");
     m->run.exec.idempotency_key = way->is_recorded_by_caller ? SLICE_NONE : SLICE("k");
     m->run.exec.is_recorded_by_caller = way->is_recorded_by_caller;
+    m->run.exec.is_in_doubt = way->is_in_doubt;
     m->run.exec.proof = proof;
     seam_run_start(&m->run);
 }
@@ -340,6 +448,24 @@ static bool expect_stored(struct machine *m, const struct way *way)
     return is_ok;
 }
 
+/* What was done follows from what is kept: a key is free again only with proof of nothing. */
+static bool expect_effect(const struct way *way, const struct exec_outcome *out)
+{
+    bool is_bound = way->is_bound || way->is_in_doubt;
+    enum exec_effect effect = way->reason == EXEC_SUCCEEDED     ? EXEC_EFFECT_DONE
+                              : way->reason == EXEC_PARTLY_DONE ? EXEC_EFFECT_PARTLY
+                              : is_bound                        ? EXEC_EFFECT_UNKNOWN
+                                                                : EXEC_EFFECT_NONE;
+    bool is_ok = expect(way, "the effect",
+                        out->effect == effect ||
+                            (way->is_recorded_by_caller && out->effect == EXEC_EFFECT_UNKNOWN),
+                        slice_cstr(exec_effect_name(out->effect)));
+    if (out->effect == EXEC_EFFECT_UNKNOWN)
+        is_ok &=
+            expect(way, "no time to come again", exec_outcome_retry_after_s(out) == 0, SLICE_NONE);
+    return is_ok;
+}
+
 static bool expect_way(struct machine *m, const struct way *way, const struct heard *heard)
 {
     const struct exec_outcome *out = &m->run.out;
@@ -357,6 +483,7 @@ static bool expect_way(struct machine *m, const struct way *way, const struct he
                         out->is_repeatable == way->is_repeatable && out->retry_after_ms == -1 &&
                             out->advice == way->advice && out->error_code.len == 0,
                         out->error_code);
+    is_ok &= expect_effect(way, out);
     return is_ok && expect_stored(m, way);
 }
 

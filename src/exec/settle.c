@@ -1,0 +1,164 @@
+/*
+ * What a run did, or may have done, before the request that failed: by an attempt whose reply was
+ * lost, or by an earlier request of the action. Once a request may have acted, only a reply to a
+ * later one like it settles whether it did; a refusal of the later one does not
+ * (src/api/README.md "Executions").
+ */
+#include "exec/internal.h"
+#include "exec/reply_words.h"
+
+/* ---- doubt ---- */
+
+/* What an idempotent delete finds when an earlier attempt has done it. */
+static bool finds_it_gone(const struct exec *exec)
+{
+    unsigned status = exec->out.provider_status;
+    return exec_is_in_doubt(exec) && exec->action->level == LEVEL_DELETE &&
+           exec->action->is_idempotent && exec->action->then_count == 0 &&
+           exec->attempt.call.result == HTTP_CALL_OK && (status == 404 || status == 410);
+}
+
+static void succeed_as_gone(struct exec *exec)
+{
+    struct exec_outcome *out = &exec->out;
+    out->reason = EXEC_SUCCEEDED;
+    out->effect = EXEC_EFFECT_DONE;
+    out->output_json = SLICE("null");
+    out->message = out->hint = out->error_code = SLICE_NONE;
+    out->retry_after_ms = -1;
+    out->display_title = exec->action->title;
+    out->display_summary = SLICE("It is gone. The reply to an earlier request was lost.");
+}
+
+/* The client itself sends a request again where a connection that was kept ended before any reply:
+ * the reply is to the second sending. */
+static bool is_first_sending_open(const struct exec *exec)
+{
+    return exec->attempt.call.is_resent && exec->out.effect == EXEC_EFFECT_NONE &&
+           catalog_request_acts(exec->action, exec->attempt.request.at);
+}
+
+/* request.at, since a success has moved the progress on. */
+void exec_doubt_learn(struct exec *exec)
+{
+    static const struct exec_outcome lost = {
+        .reason = EXEC_BROKEN_OFF, .message = SLICE_INIT("The connection ended before a reply.")};
+    struct exec_attempt *attempt = &exec->attempt;
+    bool is_unknown = exec->out.effect == EXEC_EFFECT_UNKNOWN;
+    if (is_unknown || is_first_sending_open(exec)) {
+        struct exec_outcome *kept = is_unknown ? ARENA_NEW(&exec->op.arena, struct exec_outcome)
+                                               : NULL;
+        if (kept)
+            *kept = exec->out;
+        attempt->doubt = kept ? kept : &lost;
+        attempt->doubt_at = attempt->request.at;
+    }
+    if (finds_it_gone(exec))
+        succeed_as_gone(exec);
+    if (exec->out.reason == EXEC_SUCCEEDED && attempt->request.at >= attempt->doubt_at)
+        attempt->doubt = NULL;
+}
+
+/* None after which clients send the same again, or another: they would act on the last reply. */
+static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
+{
+    if (!doubt)
+        return EXEC_OUTCOME_UNKNOWN;
+    switch (doubt->reason) {
+    case EXEC_TIMED_OUT:
+    case EXEC_BROKEN_OFF:
+    case EXEC_REPLY_UNREADABLE:
+    case EXEC_REPLY_TOO_LARGE:
+        return doubt->reason;
+    default:
+        return EXEC_PROVIDER_ERROR;
+    }
+}
+
+/* Whether a later try of all could end otherwise. */
+static bool is_passing(enum exec_reason reason)
+{
+    return reason == EXEC_PROVIDER_RATE_LIMITED || reason == EXEC_OWN_RATE_LIMIT ||
+           reason == EXEC_CIRCUIT_OPEN || reason == EXEC_UNREACHABLE || reason == EXEC_TIMED_OUT ||
+           reason == EXEC_UNAVAILABLE;
+}
+
+static void settle_doubt(struct exec *exec)
+{
+    const struct exec_outcome *doubt = exec->attempt.doubt;
+    struct exec_outcome *out = &exec->out;
+    slice first = doubt ? doubt->message
+                        : SLICE("An earlier try of this call may have been carried out.");
+    slice message = arena_printf(&exec->op.arena, "%.*s Tried again: %.*s", SLICE_ARG(first),
+                                 SLICE_ARG(out->message));
+    out->message = out->display_summary = message.ptr ? message : first;
+    out->is_repeatable = exec->in.is_recorded_by_caller && exec_is_repeat_safe(exec) &&
+                         is_passing(out->reason);
+    out->reason = reason_of_doubt(doubt);
+    out->effect = EXEC_EFFECT_UNKNOWN;
+    out->hint = reply_call_hint(out->reason, out->effect, true, true);
+    out->error_code = SLICE_NONE;
+    out->retry_after_ms = -1;
+    out->advice = EXEC_ADVICE_NONE;
+}
+
+/* ---- several requests ---- */
+
+static slice partly_hint(struct exec *exec)
+{
+    slice stays = SLICE("What was done stays done: the same request sent again would do it once "
+                        "more. Do what is left in another way; the idempotency_key keeps this "
+                        "answer.");
+    if (!exec->out.is_hint_given)
+        return stays;
+    return arena_printf(&exec->op.arena, "%.*s %.*s", SLICE_ARG(exec->out.hint), SLICE_ARG(stays));
+}
+
+/* No code of the cause: "rate_limited" or "reauth_required" would have the whole sent again. */
+static void settle_partly(struct exec *exec)
+{
+    struct exec_outcome *out = &exec->out;
+    ASSERT(exec->progress.done.len > 0 && out->reason != EXEC_SUCCEEDED);
+    if (exec->record.refusal != EXEC_SUCCEEDED && out->advice == EXEC_ADVICE_OF_REASON)
+        out->advice = EXEC_ADVICE_RECONNECT;
+    out->is_repeatable = exec->in.is_recorded_by_caller && exec->action->is_idempotent &&
+                         is_passing(out->reason);
+    out->hint = partly_hint(exec);
+    out->reason = EXEC_PARTLY_DONE;
+    out->effect = EXEC_EFFECT_PARTLY;
+    out->error_code = SLICE_NONE;
+    out->retry_after_ms = -1;
+}
+
+/* A later request that was carried out and whose reply could not be kept leaves nothing undone. */
+static void say_done(struct exec *exec)
+{
+    struct exec_outcome *out = &exec->out;
+    const struct exec_progress *progress = &exec->progress;
+    bool is_open = out->effect != EXEC_EFFECT_NONE;
+    slice message =
+        is_open
+            ? arena_printf(&exec->op.arena, "%.*s; whether the rest was done is not known. %.*s",
+                           SLICE_ARG(progress->done), SLICE_ARG(out->message))
+            : arena_printf(&exec->op.arena, "%.*s, but %.*s. %.*s", SLICE_ARG(progress->done),
+                           SLICE_ARG(progress->not_done), SLICE_ARG(out->message));
+    if (message.ptr)
+        out->message = out->display_summary = message;
+    if (!is_open)
+        settle_partly(exec);
+}
+
+void exec_settle(struct exec *exec)
+{
+    enum exec_reason reason = exec->out.reason;
+    bool is_in_doubt = exec_is_in_doubt(exec), has_done = exec->progress.done.len > 0;
+    if (exec->record.is_settled || reason == EXEC_SUCCEEDED || !(is_in_doubt || has_done))
+        return;
+    exec->record.is_settled = true;
+    if (reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED)
+        exec->record.refusal = reason;
+    if (is_in_doubt && exec->out.effect == EXEC_EFFECT_NONE)
+        settle_doubt(exec);
+    if (has_done)
+        say_done(exec);
+}
