@@ -526,6 +526,11 @@ test-operators: build/stamp/system-run build/stamp/system-test build/stamp/syste
 		$(call programs,$(TEST_VARIANT)) $(call programs,release)
 	$(call run_tests,$(operators_lines))
 
+## test-bare: the README's commands on bare Debians in folders (RELEASES="stable oldstable"); needs root, no part of test
+.PHONY: test-bare
+test-bare:
+	@tests/bare.sh $(RELEASES)
+
 ## deb: the Debian package of both programs, in build/ (DEB_ARCH=arm64: by a cross compiler; DEB_FOLDER=; DEBEMAIL=, DEBFULLNAME= of who makes it)
 DEB_FOLDER ?= build
 .PHONY: deb

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing of the system packages that sluice needs, group by group.
 #
-#   deps/system.sh GROUP...        build run test e2e lint fuzz citus package cross operators
+#   deps/system.sh GROUP...        build run test e2e lint fuzz citus package cross operators bare
 #
 # Only missing packages are installed, without recommendations and without questions. No service is
 # started or enabled by it: PostgreSQL makes no cluster of its own where none was installed before,
@@ -46,8 +46,14 @@ group_packages()
         echo gcc libc6-dev make pkg-config patch bzip2 xz-utils ca-certificates libuv1-dev
         echo libpq-dev libpcre2-dev libstemmer-dev libyaml-dev zlib1g-dev
         ;;
-    run) has_postgres || echo postgresql ;;
-    test) echo libcmocka-dev nginx openssl curl clang-format gdb ;;
+    run)
+        has_postgres || echo postgresql
+        command -v curl >/dev/null 2>&1 || echo curl # of the requests that the README shows
+        ;;
+    test)
+        echo libcmocka-dev nginx openssl curl clang-format gdb
+        command -v systemd-analyze >/dev/null 2>&1 || echo systemd # the program, to check the unit files
+        ;;
     e2e)
         command -v npm >/dev/null 2>&1 || echo npm
         has_browser || echo chromium-headless-shell
@@ -67,7 +73,8 @@ group_packages()
         echo prometheus lintian debootstrap dpkg-dev man-db gcc-aarch64-linux-gnu qemu-user-static
         echo pgbouncer patroni python3-etcd etcd-server docker-compose
         ;;
-    *) fail "no such group: $1 (build run test e2e lint fuzz citus package cross operators)" ;;
+    bare) echo debootstrap git ;;
+    *) fail "no such group: $1 (build run test e2e lint fuzz citus package cross operators bare)" ;;
     esac
 }
 

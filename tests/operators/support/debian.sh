@@ -4,7 +4,9 @@
 
 work=$(mktemp -d)
 chroot=$work/debian
-trap 'umount "$work"/*/proc 2>/dev/null; rm -rf "$work"' EXIT
+debian_release=machine # so that the package's libraries fit
+debian_packages=systemd,ca-certificates # besides the least of Debian
+trap 'remove_debian; rm -rf "$work"' EXIT
 number=0
 
 # $1: what, then a command; its output is shown where it fails.
@@ -26,21 +28,30 @@ may_chroot()
     [ "$(id -u)" = 0 ] && chroot / true 2>/dev/null
 }
 
-# The mirror and the release of this machine, so that the package's libraries fit.
+# From the mirror of this machine, with its apt's settings, and with Debian's sources alone.
 make_debian()
 {
-    local apt_dir=$work/apt suite mirror
+    local apt_dir=$work/apt suite=$debian_release mirror security
     export apt_dir
     # shellcheck disable=SC1091 # checked by itself
     . deps/apt.sh
     # shellcheck disable=SC1091 # of the machine
-    suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    [ "$suite" != machine ] || suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
     mirror=$(apt_mirrors archive | head -n 1)
-    debootstrap --variant=minbase --include=systemd,ca-certificates "$suite" "$chroot" "$mirror" || return 1
-    rm -rf "$chroot/etc/apt" && cp -a /etc/apt "$chroot/etc/apt"
+    security=$(apt_mirrors security | head -n 1)
+    debootstrap --variant=minbase --include="$debian_packages" "$suite" "$chroot" "$mirror" || return 1
+    cp -a /etc/apt/. "$chroot/etc/apt/"
+    rm -rf "$chroot"/etc/apt/{sources.list,sources.list.d,preferences,preferences.d}
+    printf 'deb %s main\n' "$mirror $suite" ${security:+"$security $suite-security"} >"$chroot/etc/apt/sources.list"
     cp -L /etc/resolv.conf /etc/hosts "$chroot/etc/"
     mount -t proc proc "$chroot/proc" || true
     in_debian apt-get -qq update
+}
+
+remove_debian()
+{
+    umount "$work"/*/{proc,dev/pts,dev/shm} 2>/dev/null || true
+    rm -rf --one-file-system "$chroot"
 }
 
 in_debian()
