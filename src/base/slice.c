@@ -155,26 +155,35 @@ bool slice_to_bool(slice s, bool *value)
     return false;
 }
 
-/* The ranges of the second byte come from RFC 3629 4: they keep out overlong forms, surrogates and
- * what is above U+10FFFF. */
-size_t slice_utf8_first(slice s)
+/* How many bytes of s are those of one sequence; *len: how many it has whole, 0 where its first
+ * byte begins none. The ranges of the second byte come from RFC 3629 4: they keep out overlong
+ * forms, surrogates and what is above U+10FFFF. */
+static size_t utf8_begun(slice s, size_t *len)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;
-    if (s.len == 0)
-        return 0;
-    if (p[0] < 0x80)
-        return 1;
-    size_t len = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-    if (p[0] < 0xC2 || p[0] > 0xF4 || len > s.len)
-        return 0;
+    *len = p[0] < 0x80 ? 1 : p[0] < 0xC2 || p[0] > 0xF4 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (*len <= 1)
+        return *len;
     unsigned char low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
     unsigned char high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
-    if (p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; i++)
-        if ((p[i] & 0xC0) != 0x80)
-            return 0;
-    return len;
+    if (s.len < 2 || p[1] < low || p[1] > high)
+        return 1;
+    size_t begun = 2;
+    while (begun < *len && begun < s.len && (p[begun] & 0xC0) == 0x80)
+        begun++;
+    return begun;
+}
+
+size_t slice_utf8_first(slice s)
+{
+    size_t len = 0, begun = s.len > 0 ? utf8_begun(s, &len) : 0;
+    return begun == len ? len : 0;
+}
+
+size_t slice_utf8_fault(slice s)
+{
+    size_t len, begun = utf8_begun(s, &len);
+    return begun > 0 ? begun : 1;
 }
 
 size_t slice_code_point(slice s, uint32_t *code_point)

@@ -96,6 +96,10 @@ bool slice_is_utf8(slice s, size_t *bad_at);
 bool slice_is_name(slice s, size_t characters_max);
 /* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
 size_t slice_utf8_first(slice s);
+/* Of an s that begins with no well-formed sequence and is not empty: the bytes for which a decoder
+ * puts one U+FFFD, those of a sequence that is cut short, else one (the Unicode Standard 3.9, as
+ * browsers do). */
+size_t slice_utf8_fault(slice s);
 /* The first code point of well-formed UTF-8 that is not empty; its length in bytes. */
 size_t slice_code_point(slice s, uint32_t *code_point);
 /* Controls (C0, DEL, C1), marks, overrides and isolates of direction (U+061C, U+200E, U+200F,

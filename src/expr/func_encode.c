@@ -89,12 +89,12 @@ static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
         return OK;
     struct arena_text text;
     expr_text_init(&text, run);
-    /* One byte further each time, so a broken sequence of n bytes gives n replacement characters;
-     * slice_is_utf8 starts behind what it has found good. */
+    /* slice_is_utf8 starts behind what it has found good. */
     while (!slice_is_utf8(bytes, &bad_at) && text.status == OK) {
         arena_text_add(&text, slice_first(bytes, bad_at));
         ARENA_TEXT_LIT(&text, "\xEF\xBF\xBD");
-        bytes = slice_from(bytes, bad_at + 1);
+        bytes = slice_from(bytes, bad_at);
+        bytes = slice_from(bytes, slice_utf8_fault(bytes));
     }
     arena_text_add(&text, bytes);
     return expr_text_done(run, &text, out);

@@ -6,7 +6,8 @@
 
 #include "expr/expr.h"
 
-static const struct json_limits literal_limits = {EXPR_DEPTH_MAX, true};
+static const struct json_limits literal_limits = {.depth_max = EXPR_DEPTH_MAX,
+                                                  .refuse_dup_keys = true};
 
 static slice between_quotes(slice token)
 {

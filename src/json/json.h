@@ -60,6 +60,9 @@ struct json_limits {
     size_t depth_max; /* nested containers; 0, or more than that, means JSON_DEPTH_MAX: a walk over
                          a value may recurse */
     bool refuse_dup_keys; /* for request bodies, manifests, templates (src/api/README.md "HTTP") */
+    /* For providers' bodies, as browsers read them: a BOM is skipped, what is no UTF-8 and half an
+     * escaped surrogate pair become U+FFFD. Offsets in errors then count in the mended text. */
+    bool mend_text;
 };
 
 enum {
@@ -68,12 +71,12 @@ enum {
 };
 
 extern const struct json_limits json_limits_request; /* 64 deep, no duplicate keys */
-extern const struct json_limits
-    json_limits_provider; /* 512 deep, of duplicate keys the last wins */
+/* 512 deep, of duplicate keys the last wins, text is mended */
+extern const struct json_limits json_limits_provider;
 
-/* RFC 8259, UTF-8 (a BOM is refused). Everything is copied into the arena. NULL on ERR_SYNTAX
- * (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (duplicate key, named), ERR_NOMEM.
- * Iterative: hostile nesting cannot overflow the stack. */
+/* RFC 8259, UTF-8 (a BOM is refused, but for mend_text). Everything is copied into the arena. NULL
+ * on ERR_SYNTAX (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (duplicate key, named),
+ * ERR_NOMEM. Iterative: hostile nesting cannot overflow the stack. */
 struct json *json_parse(struct arena *arena, slice text, const struct json_limits *limits,
                         struct err *err) MUST_CHECK;
 

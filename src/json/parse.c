@@ -10,11 +10,13 @@
 #include <yyjson.h>
 
 #include "base/mem.h"
+#include "json/mend.h"
 #include "json/number.h"
 #include "json/parse_dup.h"
 
-const struct json_limits json_limits_request = {JSON_REQUEST_DEPTH_MAX, true};
-const struct json_limits json_limits_provider = {JSON_DEPTH_MAX, false};
+const struct json_limits json_limits_request = {.depth_max = JSON_REQUEST_DEPTH_MAX,
+                                                .refuse_dup_keys = true};
+const struct json_limits json_limits_provider = {.depth_max = JSON_DEPTH_MAX, .mend_text = true};
 
 enum {
     /* Smaller texts cost little even when they are hostile, and one more pass over each of them
@@ -33,7 +35,7 @@ struct frame {
 struct parser {
     struct arena *arena;
     size_t depth_max;
-    bool refuse_dup_keys;
+    bool refuse_dup_keys, mend_text;
     struct json_dup_table dups;
     struct err *err;
     size_t depth;
@@ -114,13 +116,14 @@ static struct scan scan_text(slice text, size_t depth_max)
 }
 
 /* yyjson begins with room for a value every six bytes and grows by half; its values are as large as
- * ours. */
+ * ours. Only bytes that are no UTF-8 make a mended text longer than the first copy. */
 size_t json_parse_bytes(slice text)
 {
+    size_t mended = slice_is_utf8(text, NULL) ? 0 : json_mend_bytes(text) + YYJSON_PADDING_SIZE;
     size_t values = scan_text(text, JSON_DEPTH_MAX).values_max;
-    size_t first = text.len / 6 * sizeof(struct json);
+    size_t first = (mended > text.len ? mended : text.len) / 6 * sizeof(struct json);
     size_t grown = values * sizeof(struct json) * 3 / 2;
-    return text.len + values * sizeof(struct json) + (first > grown ? first : grown);
+    return text.len + mended + values * sizeof(struct json) + (first > grown ? first : grown);
 }
 
 static int refuse_depth(struct err *err, size_t depth_max, size_t offset)
@@ -175,26 +178,51 @@ static int refuse_syntax(struct err *err, const yyjson_read_err *fault)
                    fault->msg ? fault->msg : "unknown fault");
 }
 
+/* copy: the text, in the arena, with padding: yyjson reads a few bytes behind it without a check of
+ * the end. */
+static yyjson_doc *read_copy(char *copy, size_t len, yyjson_read_err *fault)
+{
+    const yyjson_alc alc = {scratch_malloc, scratch_realloc, scratch_free, NULL};
+    memset(copy + len, 0, YYJSON_PADDING_SIZE);
+    *fault = (yyjson_read_err){0};
+    /* NUMBER_AS_RAW: numbers come as text, and json_number_parse chooses a type that loses
+     * nothing. */
+    return yyjson_read_opts(copy, len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &alc, fault);
+}
+
+/* Only what was refused is looked through for what can be mended: most texts are clean. A fault of
+ * syntax comes first where it is before all of that, as it is in a web page. */
+static bool can_mend(const struct parser *parser, slice text, const yyjson_read_err *fault)
+{
+    return parser->mend_text && (fault->code == YYJSON_READ_ERROR_INVALID_STRING ||
+                                 slice_starts_with(text, SLICE("\xEF\xBB\xBF")));
+}
+
 /* The parsed document, NULL with err set. Its strings and numbers lie in the arena. */
 static yyjson_doc *read_doc(struct parser *parser, slice text)
 {
-    /* Padding: yyjson reads a few bytes behind the text without a check of the end. */
+    yyjson_read_err fault;
     char *copy = arena_alloc_text(parser->arena, text.len + YYJSON_PADDING_SIZE);
-    if (!copy) {
-        refuse_json_memory(parser->err);
-        return NULL;
-    }
+    if (!copy)
+        goto nomem;
     memcpy(copy, text.ptr, text.len);
-    memset(copy + text.len, 0, YYJSON_PADDING_SIZE);
-    const yyjson_alc alc = {scratch_malloc, scratch_realloc, scratch_free, NULL};
-    yyjson_read_err fault = {0};
-    /* NUMBER_AS_RAW: numbers come as text, and json_number_parse chooses a type that loses
-     * nothing. */
-    yyjson_doc *doc = yyjson_read_opts(
-        copy, text.len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &alc, &fault);
+    yyjson_doc *doc = read_copy(copy, text.len, &fault);
+    if (!doc && can_mend(parser, text, &fault)) {
+        size_t len = json_mend_bytes(text);
+        /* What yyjson left of the first copy is of no use. */
+        if (len > text.len)
+            copy = arena_alloc_text(parser->arena, len + YYJSON_PADDING_SIZE);
+        if (!copy)
+            goto nomem;
+        json_mend(text, copy);
+        doc = read_copy(copy, len, &fault);
+    }
     if (!doc)
         refuse_syntax(parser->err, &fault);
     return doc;
+nomem:
+    refuse_json_memory(parser->err);
+    return NULL;
 }
 
 /* ---- the walk ---- */
@@ -347,6 +375,7 @@ struct json *json_parse(struct arena *arena, slice text, const struct json_limit
                            ? limits->depth_max
                            : JSON_DEPTH_MAX;
     parser.refuse_dup_keys = limits->refuse_dup_keys;
+    parser.mend_text = limits->mend_text;
     parser.err = err;
     parser.depth = 0;
     json_dup_init(&parser.dups);

@@ -53,6 +53,26 @@ static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
     }
 }
 
+/* One broken message must not hide a channel: what a browser reads is read, whatever charset the
+ * header says. */
+static void a_reply_is_read_as_browsers_read_it(void **state)
+{
+    static const struct {
+        const char *type, *body, *output;
+    } table[] = {
+        {"application/json", "{\"a\":\"cut \\ud83d\"}", "{\"a\":\"cut \xef\xbf\xbd\"}"},
+        {"application/json; charset=iso-8859-1", "{\"a\":\"caf\xe9\"}",
+         "{\"a\":\"caf\xef\xbf\xbd\"}"},
+        {"application/json;charset=utf-16", "\xef\xbb\xbf{\"a\":\"\xc3\xa9\"}",
+         "{\"a\":\"\xc3\xa9\"}"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        read_reply(*state, act(*state, true, JSON), table[i].type, table[i].body);
+        assert_int_equal(out.reason, EXEC_SUCCEEDED);
+        assert_true(slice_eq_cstr(out.output_json, table[i].output));
+    }
+}
+
 /* Whatever a success would be: rules of errors read what it says. */
 static void an_error_is_parsed_where_a_success_is_bytes(void **state)
 {
@@ -160,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH_TEST(a_reply_that_is_not_what_it_says_is_unreadable),
+        BENCH_TEST(a_reply_is_read_as_browsers_read_it),
         BENCH_TEST(an_error_is_parsed_where_a_success_is_bytes),
         BENCH_TEST(a_success_has_the_actions_reply),
         BENCH_TEST(texts_and_bytes_are_never_parsed),

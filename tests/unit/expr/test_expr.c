@@ -138,7 +138,8 @@ static void base64_round_trips(void **state)
     assert_gives(*state, "base64url_decode('Zg==')", "null", "\"f\"");
     assert_gives(*state, "base64url_decode('QenpQg')", "null",
                  "\"A\xEF\xBF\xBD\xEF\xBF\xBD"
-                 "B\""); /* latin-1 bytes */
+                 "B\"");                                                         /* latin-1 bytes */
+    assert_gives(*state, "base64url_decode('4oI')", "null", "\"\xEF\xBF\xBD\""); /* cut short */
     assert_fault(*state, "base64url_decode('a+/b')", "null", EXPR_FAULT_VALUE, "RFC 4648");
     assert_fault(*state, "base64url_decode('abcde')", "null", EXPR_FAULT_VALUE, "RFC 4648");
     assert_fault(*state, "base64(`1`)", "null", EXPR_FAULT_TYPE,

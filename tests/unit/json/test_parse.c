@@ -123,7 +123,7 @@ static void test_depth(void **state)
     assert_string_equal(err.text, "not accepted: nested deeper than 64 levels at byte 64");
     assert_non_null(try_parse(*state, nested(*state, 512), &json_limits_provider, &err));
     assert_null(try_parse(*state, nested(*state, 513), &json_limits_provider, &err));
-    const struct json_limits greedy = {1000000, true};
+    const struct json_limits greedy = {.depth_max = 1000000, .refuse_dup_keys = true};
     assert_null(try_parse(*state, nested(*state, 513), &greedy, &err));
     /* A bracket in a string is none. */
     assert_non_null(
@@ -284,6 +284,81 @@ static void test_failing_allocations(void **state)
     assert_true(has_passed);
 }
 
+/* As TextDecoder and JSON.parse of a browser read them. A request with any of them is refused. */
+static void test_provider_text_is_mended(void **state)
+{
+    static const struct {
+        slice text;
+        const char *as; /* the same document in clean JSON; NULL: no document */
+    } cases[] = {
+        {SLICE_INIT("[\"a\xFF"
+                    "b\"]"),
+         "[\"a\xEF\xBF\xBD"
+         "b\"]"},
+        {SLICE_INIT("{\"k\xC3\":\"\xC3\xA4\xC3\"}"), "{\"k\\ufffd\":\"\xC3\xA4\\ufffd\"}"},
+        {SLICE_INIT("[\"\xE2\x82\"]"), "[\"\\ufffd\"]"}, /* one for a sequence cut short */
+        {SLICE_INIT("[\"\xE2\x82"
+                    "A\xF0\x9F\x98\"]"),
+         "[\"\\ufffdA\\ufffd\"]"},
+        {SLICE_INIT("[\"\xED\xA0\xBD\"]"),
+         "[\"\\ufffd\\ufffd\\ufffd\"]"}, /* no sequence begins so */
+        {SLICE_INIT("[\"\xC0\xAF\xF5\x80\"]"), "[\"\\ufffd\\ufffd\\ufffd\\ufffd\"]"},
+        {SLICE_INIT("[\"caf\xE9\",1]"), "[\"caf\\ufffd\",1]"}, /* Latin-1 */
+        {SLICE_INIT("[\"\\ud83d\"]"), "[\"\\ufffd\"]"},
+        {SLICE_INIT("[\"\\uDE00!\"]"), "[\"\\ufffd!\"]"},
+        {SLICE_INIT("[\"\\ud83dx\\ude00\"]"), "[\"\\ufffdx\\ufffd\"]"},
+        {SLICE_INIT("[\"\\ud83d\\ud83d\\ude00\"]"), "[\"\\ufffd\\ud83d\\ude00\"]"},
+        {SLICE_INIT("[\"\\ud83d\\n\"]"), "[\"\\ufffd\\n\"]"},
+        {SLICE_INIT("[\"\\\\ud83d \\ud83d\"]"), "[\"\\\\ud83d \\ufffd\"]"}, /* no escape */
+        {SLICE_INIT("{\"\\ud83d\":1}"), "{\"\\ufffd\":1}"},
+        {SLICE_INIT("\xEF\xBB\xBF{\"a\":1}"), "{\"a\":1}"},
+        {SLICE_INIT("\xEF\xBB\xBF[\"\xFF\\ud800\"]"), "[\"\\ufffd\\ufffd\"]"},
+        {SLICE_INIT("\xEF\xBB\xBF"), NULL},
+        {SLICE_INIT("\xEF\xBB\xBF\xEF\xBB\xBF{}"), NULL}, /* one is skipped */
+        {SLICE_INIT("\xEF\xBB{}"), NULL},
+        {SLICE_INIT("[\"\xFF\"}"), NULL},
+        {SLICE_INIT("[\xFF]"), NULL},
+        {SLICE_INIT("[\"\\\xFF\"]"), NULL},
+        {SLICE_INIT("[\"\\u12\xFF\"]"), NULL},
+        {SLICE_INIT("[\"\\ud8"), NULL},
+        {SLICE_INIT("[\"\\ud83d\\u"), NULL},
+        {SLICE_INIT("[\"\\"), NULL},
+    };
+    struct err err;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        assert_null(try_parse(*state, cases[i].text, &json_limits_request, &err));
+        const struct json *value = try_parse(*state, cases[i].text, &json_limits_provider, &err);
+        const struct json *wanted = cases[i].as ? parse(*state, cases[i].as) : NULL;
+        if (!value != !wanted || (value && !json_equal(value, wanted)))
+            fail_msg("case %zu: not read as %s: %s", i, cases[i].as ? cases[i].as : "nothing",
+                     err.text);
+    }
+}
+
+/* Each byte of a hostile text becomes three: that is counted beforehand, too. */
+static void test_bytes_of_a_mended_text(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct buf text;
+    buf_init(&text, 8 << 20);
+    buf_append_cstr(&text, "[\"");
+    for (size_t n = 0; n < 100000; n++)
+        buf_append_cstr(&text, n % 2 ? "\xFF" : "\\ud800");
+    buf_append_cstr(&text, "\"]");
+    arena_init(&arena, 64 << 20);
+    struct err err = {0};
+    const struct json *value = json_parse(&arena, buf_slice(&text), &json_limits_provider, &err);
+    assert_int_equal(json_str(json_at(value, 0)).len, 300000);
+    assert_true(arena.bytes_used <= json_parse_bytes(buf_slice(&text)));
+    arena_deinit(&arena);
+    arena_init(&arena, text.len + 1000); /* room for the text, not for what it becomes */
+    assert_null(json_parse(&arena, buf_slice(&text), &json_limits_provider, &err));
+    assert_int_equal(err.code, ERR_NOMEM);
+    arena_deinit(&arena);
+    buf_deinit(&text);
+}
+
 /* What an account's share is asked for beforehand: never less than the parse takes. */
 static void test_bytes_of_a_parse(void **state)
 {
@@ -315,6 +390,8 @@ int main(void)
         JSON_TEST(test_number_types),
         JSON_TEST(test_depth_behind_strings),
         JSON_TEST(test_syntax_errors),
+        JSON_TEST(test_provider_text_is_mended),
+        JSON_TEST(test_bytes_of_a_mended_text),
         JSON_TEST(test_depth),
         JSON_TEST(test_hostile_nesting),
         JSON_TEST(test_duplicate_keys),

@@ -1,0 +1,17 @@
+/*
+ * Text that is nearly JSON, as a browser reads it (Encoding Standard "UTF-8 decode", ECMA-262
+ * JSON.parse): a byte order mark is skipped, each sequence of bytes that is no UTF-8 becomes
+ * U+FFFD, and so does an escaped surrogate that has no other half. For the bodies of providers, of
+ * which one such message would make a whole list unreadable. Private to the room.
+ */
+#ifndef JSON_MEND_H
+#define JSON_MEND_H
+
+#include "json/json.h"
+
+/* The mended text's bytes: at most three times those of the text. Linear. */
+size_t json_mend_bytes(slice text);
+/* Writes them to `to`, which does not overlap the text. */
+void json_mend(slice text, char *to);
+
+#endif
