@@ -41,6 +41,13 @@
  *                                          'http', 'mail' (RFC 5322), or a text with %Y %m %d %H
  *                                          %M %S %L (milliseconds) %y %e %j %a %A %b %B %I %p %F
  *                                          %T %s %z %Z %%
+ *   mail_text(object|null part) -> string|null
+ *                                          what the sender of a mail wrote, of Gmail's `payload`:
+ *                                          no attached file or mail; inline texts one behind the
+ *                                          other; of alternatives one with words, plain text
+ *                                          first; HTML as html_text has it. A part that cannot be
+ *                                          decoded has no text
+ *   mail_parts(object|null part) -> array  it and the parts of all levels below, in order
  *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null
  *                                          an amount in the currency's smallest unit, a whole

@@ -6,9 +6,10 @@
  * This is no parser of HTML: a mail's markup is often broken, and its text is wanted all the same.
  * The result is plain text for people and models; it must not be used as HTML again.
  */
-#include "expr/func.h"
+#include "expr/html.h"
 
 #include "base/ascii.h"
+#include "expr/func.h"
 
 enum {
     REFERENCE_BYTES_MAX = 12, /* &#x0010FFFF; and no longer */
@@ -399,19 +400,36 @@ static size_t read_markup(struct page *page, slice text)
 
 /* What it writes was never longer than the markup that asks for it: "\n\n" is due to a <p> at
  * least, "\n- " to an <li>, " ()" to an <a href=...></a>. */
-EXPR_FUNCTION(html_text)
+size_t expr_html_text(slice text, char *to)
 {
-    slice text = json_str(&args[0]);
-    struct page page = {0};
-    int rc = expr_run_text(run, text.len, &page.text);
-    if (rc != OK)
-        return rc;
+    struct page page = {.text = to};
     for (size_t i = 0; i < text.len;) {
         slice rest = slice_from(text, i);
         size_t taken = text.ptr[i] == '<' ? read_markup(&page, rest) : 0;
         i += taken > 0 ? taken : put_character(&page, rest);
     }
     ASSERT(page.len <= text.len);
-    *out = expr_string(page.text, page.len);
-    return OK;
+    return page.len;
+}
+
+EXPR_FUNCTION(html_text)
+{
+    slice text = json_str(&args[0]);
+    char *to = NULL;
+    int rc = expr_run_text(run, text.len, &to);
+    if (rc == OK)
+        *out = expr_string(to, expr_html_text(text, to));
+    return rc;
+}
+
+bool expr_text_has_words(slice text)
+{
+    while (text.len > 0) {
+        slice character = first_character(text);
+        if (!is_white(character.ptr[0]) && !slice_eq_cstr(character, "\xC2\xA0") &&
+            !is_invisible(character))
+            return true;
+        text = slice_from(text, character.len);
+    }
+    return false;
 }

@@ -36,8 +36,23 @@ test('a mail that is HTML only has a text; header names count in any case', asyn
   assert.deepEqual(read((await run('gmail', 'get_thread', { id: 't1' }, json(200, { id: 't1', messages: [message] }))).summary.output.messages[0]), wanted);
   assert.deepEqual(read((await run('gmail', 'get_draft', { id: 'r1' }, json(200, { id: 'r1', message }))).summary.output.message), wanted);
   const both = structuredClone(message);
-  both.payload.parts.push({ mimeType: 'text/plain', filename: '', body: data('plain') });
+  both.payload.parts[0].parts.unshift({ mimeType: 'text/plain', filename: '', body: data('plain') });
   assert.equal((await run('gmail', 'get_message', { id: 'm1' }, json(200, both))).summary.output.text, 'plain');
+});
+
+test('the text of a mail is what its sender wrote, in all its parts and at any depth', async () => {
+  const text = (words) => ({ mimeType: 'text/plain', filename: '', body: data(words) });
+  const multi = (type, ...parts) => ({ mimeType: `multipart/${type}`, filename: '', body: { size: 0 }, parts });
+  const attached = { mimeType: 'message/rfc822', filename: 'Offer.eml', body: { attachmentId: 'a1', size: 9 }, parts: [text('another wrote this')] };
+  const broken = { mimeType: 'text/plain', filename: '', body: { data: '+/', size: 1 } };
+  const deep = multi('mixed', multi('mixed', multi('signed', multi('related', multi('alternative', text('Dear Anna,'))))), attached, broken, text('-- \nthe list'));
+  const message = { id: 'm1', payload: { ...deep, headers: [{ name: 'Subject', value: 'Offer' }] } };
+  const { output } = (await run('gmail', 'get_message', { id: 'm1' }, json(200, message))).summary;
+  assert.equal(output.text, 'Dear Anna,\n\n-- \nthe list');
+  assert.equal(output.subject, 'Offer');
+  assert.deepEqual(output.attachments, [{ filename: 'Offer.eml', mimeType: 'message/rfc822', size: 9, attachmentId: 'a1' }]);
+  const forwarded = { id: 'm2', payload: multi('mixed', attached) };
+  assert.equal((await run('gmail', 'get_message', { id: 'm2' }, json(200, forwarded))).summary.output.text, null);
 });
 
 const EVENT = {
