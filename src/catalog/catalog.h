@@ -84,6 +84,8 @@ struct catalog_auth {
     /* object: authorize parameter -> "email", "subject" or "label" of whom it is to be; or NULL */
     const struct json *login_hint;
     bool token_by_basic, token_as_json, uses_pkce;
+    /* Over a refusal of the token endpoint: the grant has ended. NULL where auth is no OAuth. */
+    const struct expr *gone;
     /* Where the credential goes; value NULL: nowhere (AUTH_NONE), or AUTH_BASIC's own header. In
      * the path the value stands between base_url and the action's path, and has no name. */
     enum { SEND_IN_HEADER, SEND_IN_QUERY, SEND_IN_PATH } send_in;
@@ -440,6 +442,11 @@ const struct catalog_auth *catalog_auth_of(const struct catalog_integration *int
 /* NULL: the app is not connected so. */
 const struct catalog_auth *catalog_auth_by(const struct catalog_integration *integration,
                                            enum catalog_auth_kind kind);
+
+/* Whether this refusal by the token endpoint says that the grant has ended, so that a person has to
+ * connect the app again. */
+bool catalog_grant_is_gone(const struct catalog_auth *auth, unsigned status,
+                           const struct json *body, struct arena *arena);
 
 /* What a scope that is asked for allows, in words for people; SLICE_NONE: the manifest does not
  * say. */

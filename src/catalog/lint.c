@@ -19,11 +19,13 @@ enum {
     ROOT_CONNECTION = 2,
     ROOT_FILES = 4,
     ROOT_CREDENTIAL = 8,
-    ROOT_REPLY = 16, /* status, headers, body */
+    ROOT_HEADERS = 16, /* and what else a reply to an action brings beside status and body */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
     ROOT_SECOND = 256,
+    ROOT_ANSWER = 512, /* status, body */
+    ROOT_REPLY = ROOT_ANSWER | ROOT_HEADERS,
     RECIPIENT_NAME_MAX = 30,
 };
 
@@ -43,9 +45,9 @@ static const struct {
     unsigned bit;
 } roots[] = {
     {"input", ROOT_INPUT},   {"connection", ROOT_CONNECTION}, {"files", ROOT_FILES},
-    {"status", ROOT_REPLY},  {"headers", ROOT_REPLY},         {"body", ROOT_REPLY},
+    {"status", ROOT_ANSWER}, {"headers", ROOT_HEADERS},       {"body", ROOT_ANSWER},
     {"output", ROOT_OUTPUT}, {"credential", ROOT_CREDENTIAL}, {"claims", ROOT_CLAIMS},
-    {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_REPLY},
+    {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_HEADERS},
 };
 
 /* Whether an object schema that closes itself (additionalProperties false) lacks the property. An
@@ -68,7 +70,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     for (size_t i = 0; i < ARRAY_LEN(roots); i++)
         if (slice_eq_cstr(names[0], roots[i].name))
             bit = roots[i].bit;
-    lint->is_reply_read = lint->is_reply_read || bit == ROOT_REPLY;
+    lint->is_reply_read = lint->is_reply_read || (bit & ROOT_REPLY);
     if (!(bit & lint->roots))
         reader_error(&lint->reader, lint->member, "\"%.*s\" is not known here",
                      SLICE_ARG(names[0]));
@@ -562,6 +564,7 @@ static void check_auth(struct lint *lint, const struct catalog_auth *auth)
     if (auth->send_in == SEND_IN_HEADER && auth->send_name.len > 0)
         manifest_lint_header(&lint->reader, "send/name", auth->send_name);
     check_expr(lint, "test/label", ROOT_REPLY, auth->test_label);
+    check_expr(lint, "gone", ROOT_ANSWER, auth->gone);
 }
 
 void manifest_lint(const struct catalog_integration *integration, slice source,

@@ -42,6 +42,21 @@ const struct catalog_auth *catalog_auth_by(const struct catalog_integration *int
     return NULL;
 }
 
+bool catalog_grant_is_gone(const struct catalog_auth *auth, unsigned status,
+                           const struct json *body, struct arena *arena)
+{
+    struct json root = json_object(), is_gone = json_null;
+    struct expr_budget budget;
+    struct err err;
+    if (!auth->gone)
+        return false;
+    json_object_set(arena, &root, SLICE("status"), json_i64(status));
+    json_object_set(arena, &root, SLICE("body"), *body);
+    expr_budget_init(&budget);
+    return expr_eval(auth->gone, &root, &root, &budget, arena, &is_gone, &err) == OK &&
+           expr_is_true(&is_gone);
+}
+
 slice catalog_scope_words(const struct catalog_integration *integration, slice scope)
 {
     const struct catalog_auth *auth = catalog_auth_by(integration, AUTH_OAUTH2);
@@ -152,6 +167,20 @@ static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
         reader_error(r, "optional_scopes", "are asked for where auth is oauth2 only");
 }
 
+/* By default what RFC 6749 5.2 says, and words that several vendors have instead. */
+static void read_gone(struct reader *r, struct catalog_auth *auth)
+{
+    bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
+    auth->gone = reader_expr(r, "gone");
+    if (is_oauth && !json_get(r->object, SLICE("gone")))
+        auth->gone = expr_compile(r->arena,
+                                  SLICE("contains(['invalid_grant', 'bad_refresh_token', "
+                                        "'invalid_refresh_token', 'token_revoked'], body.error)"),
+                                  NULL);
+    else if (!is_oauth && auth->gone)
+        reader_error(r, "gone", "is about the token endpoint's replies, which auth of OAuth has");
+}
+
 static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
 {
     static const char *const token_auths[] = {"body", "basic", NULL};
@@ -171,6 +200,7 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     /* PKCE by default (RFC 7636); a server that does not know it ignores the parameters, as RFC
      * 6749 section 3.1 wants it. The member is for servers that refuse them. */
     auth->uses_pkce = reader_bool(r, "pkce", true);
+    read_gone(r, auth);
     if (auth->authorize_url.len > 0)
         manifest_check_address(r, "authorize_url", auth->authorize_url);
     else if (auth->kind == AUTH_OAUTH2)

@@ -279,17 +279,12 @@ static void fail_reply(struct oauth_reply *reply, enum oauth_verdict verdict, sl
     reply->message = message;
 }
 
-/* Error codes: RFC 6749 5.2, and what GitHub and Slack say instead, with status 200. */
+/* Error codes: RFC 6749 5.2, and what others say instead, with status 200. */
 static enum oauth_verdict verdict_of(slice error)
 {
-    slice gone = SLICE("invalid_grant bad_refresh_token invalid_refresh_token token_revoked");
     slice outage =
         SLICE("temporarily_unavailable server_error slow_down ratelimited internal_error");
-    if (slice_has_word(gone, error))
-        return OAUTH_GONE;
-    if (slice_has_word(outage, error))
-        return OAUTH_OUTAGE;
-    return OAUTH_REFUSED;
+    return slice_has_word(outage, error) ? OAUTH_OUTAGE : OAUTH_REFUSED;
 }
 
 /* The code goes into messages and the audit trail, so only a short visible word is repeated. */
@@ -302,26 +297,47 @@ static void read_error(struct oauth_reply *reply, slice error, struct arena *are
         arena_printf(arena, "its authorization server answered %.*s", SLICE_ARG(reply->error));
 }
 
-static void read_object(struct oauth_reply *reply, const struct json *object, struct arena *arena)
+static void read_tokens(struct oauth_reply *reply, const struct json *object, struct arena *arena)
+{
+    slice refresh = json_get_str(object, SLICE("refresh_token"));
+    reply->verdict = OAUTH_GRANTED;
+    reply->access_token = json_get_str(object, SLICE("access_token"));
+    reply->refresh_token = is_token(refresh) ? refresh : SLICE_NONE;
+    reply->expires_in_s = read_expires_in(json_get(object, SLICE("expires_in")));
+    reply->id_token = json_get_str(object, SLICE("id_token"));
+    reply->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), arena);
+}
+
+/* Of a status that is one of an answer. */
+static void read_object(struct oauth_reply *reply, const struct catalog_auth *auth, unsigned status,
+                        const struct json *object, struct arena *arena)
 {
     const struct json *error = json_get(object, SLICE("error"));
-    slice access = json_get_str(object, SLICE("access_token"));
-    slice refresh = json_get_str(object, SLICE("refresh_token"));
-    if (error && error->type != JSON_NULL) { /* first: some errors come with empty tokens */
+    bool is_success = status / 100 == 2, is_error = error && error->type != JSON_NULL;
+    bool has_token = is_success && is_token(json_get_str(object, SLICE("access_token")));
+    if (is_error) /* first: some errors come with empty tokens */
         read_error(reply, json_str(error), arena);
-    } else if (!is_token(access)) {
+    else if (!is_success)
+        fail_reply(reply, OAUTH_OUTAGE,
+                   arena_printf(arena,
+                                "its authorization server answered with HTTP %u and no "
+                                "error code",
+                                status));
+    else if (!has_token)
         fail_reply(reply, OAUTH_OUTAGE,
                    SLICE("its authorization server's reply holds no access token"));
-    } else if (is_bound_type(json_get_str(object, SLICE("token_type")))) {
+    else if (is_bound_type(json_get_str(object, SLICE("token_type"))))
         fail_reply(reply, OAUTH_REFUSED,
                    SLICE("its authorization server gave a kind of token that sluice cannot send"));
-    } else {
-        reply->verdict = OAUTH_GRANTED;
-        reply->access_token = access;
-        reply->refresh_token = is_token(refresh) ? refresh : SLICE_NONE;
-        reply->expires_in_s = read_expires_in(json_get(object, SLICE("expires_in")));
-        reply->id_token = json_get_str(object, SLICE("id_token"));
-        reply->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), arena);
+    else
+        read_tokens(reply, object, arena);
+    bool is_refusal = is_error || !has_token;
+    if (!is_refusal || !catalog_grant_is_gone(auth, status, object, arena))
+        return;
+    reply->verdict = OAUTH_GONE;
+    if (!is_error || json_str(error).len == 0) { /* in words of its own */
+        reply->error = SLICE("invalid_grant");
+        reply->message = SLICE("its authorization server says that the grant has ended");
     }
 }
 
@@ -343,19 +359,20 @@ static void read_call(const struct http_call *call, struct arena *arena, struct 
     }
 }
 
-void oauth_reply_read(const struct http_call *call, struct arena *arena, struct oauth_reply *reply)
+void oauth_reply_read(const struct catalog_auth *auth, const struct http_call *call,
+                      struct arena *arena, struct oauth_reply *reply)
 {
     *reply = (struct oauth_reply){.verdict = OAUTH_OUTAGE};
     if (call->result != HTTP_CALL_OK) {
         read_call(call, arena, reply);
         return;
     }
-    /* A 4xx without an `error` may be a proxy's, and says nothing of the grant. */
+    /* What is no JSON and no form may be a proxy's, and says nothing of the grant. */
     bool is_answer = call->status / 100 == 2 ||
                      (call->status / 100 == 4 && call->status != 429 && call->status != 408);
     const struct json *object = is_answer ? parse_reply(call, arena) : NULL;
-    if (object && (call->status / 100 == 2 || json_get(object, SLICE("error"))))
-        read_object(reply, object, arena);
+    if (object)
+        read_object(reply, auth, call->status, object, arena);
     else
         reply->message = arena_printf(arena, "its authorization server answered with HTTP %u%s",
                                       call->status, is_answer ? " and nothing readable" : "");

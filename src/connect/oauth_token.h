@@ -50,7 +50,7 @@ void oauth_request_deinit(struct oauth_request *request);
 
 enum oauth_verdict {
     OAUTH_GRANTED,
-    OAUTH_GONE,    /* the grant has ended: invalid_grant and its vendors' names for it */
+    OAUTH_GONE,    /* the grant has ended: invalid_grant, or as the manifest's `gone` says */
     OAUTH_REFUSED, /* an answer that the same request would get again: a wrong client, say */
     OAUTH_OUTAGE,  /* no answer, 5xx, 429, or not what a token endpoint says: the grant may be as
                       good  as before */
@@ -64,12 +64,13 @@ struct oauth_reply {
     slice id_token;                    /* OpenID Connect; SLICE_NONE: none came */
     slice scopes;         /* granted, one space between; SLICE_NONE: not in the reply */
     int64_t expires_in_s; /* 0: not in the reply */
-    slice error;          /* the server's error code; SLICE_NONE */
+    slice error;          /* the server's error code; SLICE_NONE. Of OAUTH_GONE never */
     slice message;        /* a part of a sentence, for a person; without secrets */
 };
 
 /* call has ended; JSON and form replies, errors with status 200 too. */
-void oauth_reply_read(const struct http_call *call, struct arena *arena, struct oauth_reply *reply);
+void oauth_reply_read(const struct catalog_auth *auth, const struct http_call *call,
+                      struct arena *arena, struct oauth_reply *reply);
 /* Words separated by spaces or commas, as providers send them, to one space between. SLICE_NONE for
  * none. */
 slice oauth_scopes_normal(slice text, struct arena *arena);

@@ -91,7 +91,7 @@ static enum op_result step_token(struct op *op)
     struct oauth_reply reply;
     struct json *credential = ARENA_NEW(&op->arena, struct json);
     oauth_request_deinit(&probe->token_request);
-    oauth_reply_read(&probe->call, &op->arena, &reply);
+    oauth_reply_read(probe->auth, &probe->call, &op->arena, &reply);
     if (reply.verdict == OAUTH_GRANTED && credential) {
         *credential = json_object();
         json_object_set(&op->arena, credential, SLICE("access_token"),

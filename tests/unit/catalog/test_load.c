@@ -129,6 +129,9 @@ static void a_good_manifest_is_found_by_all_its_names(void **state)
     catalog_unref(catalog);
 }
 
+#define GONE(expression)                                                                        \
+    "{\"type\":\"oauth2\",\"authorize_url\":\"https://a.example/a\",\"token_url\":\"https://a." \
+    "example/t\",\"gone\":\"" expression "\"}"
 #define PATH_AUTH(value) "{\"type\":\"bearer\",\"send\":{\"in\":\"path\",\"value\":\"" value "\"}}"
 
 static void a_credential_may_go_in_the_path(void **state)
@@ -509,6 +512,10 @@ static void faults_are_named_with_their_place(void **state)
         {"{\"type\":\"bearer\",\"optional_scopes\":{\"a\":\"b\"}}", "/auth/optional_scopes",
          "oauth2"},
         {"{\"type\":\"bearer\",\"optional_scopes\":[\"a\"]}", "/auth/optional_scopes", "in words"},
+        {"{\"type\":\"bearer\",\"gone\":\"body.error\"}", "/auth/gone", "token endpoint"},
+        {GONE("boddy.error"), "/auth/gone", "\"boddy\" is not known here"},
+        {GONE("headers.date"), "/auth/gone", "\"headers\" is not known here"},
+        {GONE("body.("), "/auth/gone", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(ways); i++)
         assert_fault(b, "", "{\"type\":\"bearer\"}", ways[i].auth, ways[i].pointer, ways[i].phrase);

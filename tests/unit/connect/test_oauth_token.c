@@ -13,17 +13,36 @@
 #include "connect/oauth_token.h"
 
 static struct arena arena;
+static struct catalog *apps; /* those of sluice */
+static struct catalog *bare; /* one whose manifest says nothing of refusals */
 
 static int set_up(void **state)
 {
+    static const char manifest[] =
+        "{\"integration_id\":\"plain\",\"name\":\"Plain\",\"description\":\"An app.\","
+        "\"category\":\"test\",\"base_url\":\"https://a.example\",\"auth\":{\"type\":\"oauth2\","
+        "\"authorize_url\":\"https://a.example/a\",\"token_url\":\"https://a.example/t\"},"
+        "\"actions\":[{\"action_id\":\"a\",\"title\":\"A\",\"description\":\"A.\","
+        "\"side_effect_level\":\"read\",\"input_schema\":{\"type\":\"object\","
+        "\"additionalProperties\":false},\"request\":{\"method\":\"GET\",\"path\":\"/a\"},"
+        "\"display\":{\"title\":\"A\",\"summary\":\"A\"}}]}";
+    const struct catalog_source source = {SLICE("plain.json"), slice_cstr(manifest)};
+    struct catalog_report *report = mem_alloc(sizeof(*report));
     (void)state;
     arena_init(&arena, 1024 * 1024);
-    return 0;
+    catalog_report_init(report);
+    bare = catalog_load(&source, 1, report);
+    apps = catalog_load_all(NULL, report);
+    catalog_report_deinit(report);
+    mem_free(report);
+    return bare && apps ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
+    catalog_unref(bare);
+    catalog_unref(apps);
     arena_deinit(&arena);
     return 0;
 }
@@ -118,12 +137,26 @@ static void other_grants_and_json(void **state)
 
 /* ---- replies ---- */
 
-static struct oauth_reply read(unsigned status, const char *body)
+static const struct catalog_auth *auth_of(struct catalog *catalog, const char *app)
+{
+    const struct catalog_integration *integration =
+        catalog_find_integration(catalog, slice_cstr(app), NULL);
+    assert_non_null(integration);
+    return catalog_auth_by(integration, AUTH_OAUTH2);
+}
+
+static struct oauth_reply read_of(const struct catalog_auth *auth, unsigned status,
+                                  const char *body)
 {
     struct oauth_reply reply;
     struct http_call call = {.result = HTTP_CALL_OK, .status = status, .body = slice_cstr(body)};
-    oauth_reply_read(&call, &arena, &reply);
+    oauth_reply_read(auth, &call, &arena, &reply);
     return reply;
+}
+
+static struct oauth_reply read(unsigned status, const char *body)
+{
+    return read_of(auth_of(bare, "plain"), status, body);
 }
 
 static void tokens_are_read(void **state)
@@ -201,6 +234,122 @@ static void answers_that_are_no_token(void **state)
     }
 }
 
+/* As their documents have it, and as it was seen where they are silent. */
+static void a_dead_grant_is_known_in_the_vendors_words(void **state)
+{
+    static const struct {
+        const char *app;
+        unsigned status;
+        const char *body;
+        enum oauth_verdict verdict;
+    } table[] = {
+        {"airtable", 400, "{\"error\":\"invalid_grant\"}", OAUTH_GONE},
+        {"asana", 400,
+         "{\"error\":\"invalid_grant\",\"error_description\":\"The `refresh_token` provided was "
+         "invalid.\"}",
+         OAUTH_GONE},
+        {"dropbox", 400,
+         "{\"error\":\"invalid_grant\",\"error_description\":\"refresh token is invalid or "
+         "revoked\"}",
+         OAUTH_GONE},
+        {"github", 200, "error=bad_refresh_token&error_description=The+refresh+token", OAUTH_GONE},
+        {"github", 200, "{\"error\":\"incorrect_client_credentials\"}", OAUTH_REFUSED},
+        {"gitlab", 400, "{\"error\":\"invalid_grant\"}", OAUTH_GONE},
+        {"gmail", 400,
+         "{\"error\":\"invalid_grant\",\"error_description\":\"Token has been expired or "
+         "revoked.\"}",
+         OAUTH_GONE},
+        {"google_drive", 400, "{\"error\":\"invalid_grant\",\"error_subtype\":\"invalid_rapt\"}",
+         OAUTH_GONE},
+        {"hubspot", 400,
+         "{\"status\":\"BAD_REFRESH_TOKEN\",\"message\":\"missing or invalid refresh "
+         "token\",\"correlationId\":\"c\"}",
+         OAUTH_GONE},
+        {"hubspot", 400, "{\"status\":\"BAD_HUB\",\"message\":\"missing or unknown hub id\"}",
+         OAUTH_GONE},
+        {"hubspot", 400, "{\"error\":\"invalid_grant\"}", OAUTH_GONE},
+        {"hubspot", 400, "{\"status\":\"BAD_CLIENT_SECRET\",\"message\":\"m\"}", OAUTH_OUTAGE},
+        {"jira", 403,
+         "{\"error\":\"unauthorized_client\",\"error_description\":\"refresh_token is "
+         "invalid\"}",
+         OAUTH_GONE},
+        {"jira", 403,
+         "{\"error\":\"invalid_grant\",\"error_description\":\"Unknown or invalid refresh "
+         "token.\"}",
+         OAUTH_GONE},
+        {"jira", 401,
+         "{\"error\":\"unauthorized_client\",\"error_description\":\"The client is not "
+         "authorized\"}",
+         OAUTH_REFUSED},
+        {"trello", 403,
+         "{\"error\":\"unauthorized_client\",\"error_description\":\"refresh_token is "
+         "invalid\"}",
+         OAUTH_GONE},
+        {"linear", 400, "{\"error\":\"invalid_grant\"}", OAUTH_GONE},
+        {"notion", 400, "{\"error\":\"invalid_grant\"}", OAUTH_GONE},
+        {"notion", 400,
+         "{\"object\":\"error\",\"status\":400,\"code\":\"invalid_grant\",\"message\":\"m\"}",
+         OAUTH_GONE},
+        {"outlook_mail", 400,
+         "{\"error\":\"interaction_required\",\"error_description\":\"AADSTS50076: multi-factor "
+         "authentication\",\"error_codes\":[50076]}",
+         OAUTH_GONE},
+        {"outlook_mail", 400,
+         "{\"error\":\"invalid_grant\",\"error_description\":\"AADSTS700082: the refresh token "
+         "has expired\"}",
+         OAUTH_GONE},
+        {"outlook_calendar", 400, "{\"error\":\"consent_required\"}", OAUTH_GONE},
+        {"outlook_calendar", 400, "{\"error\":\"login_required\"}", OAUTH_GONE},
+        {"outlook_calendar", 401, "{\"error\":\"invalid_client\"}", OAUTH_REFUSED},
+        {"outlook_calendar", 400, "{\"error\":\"temporarily_unavailable\"}", OAUTH_OUTAGE},
+        {"salesforce", 400,
+         "{\"error\":\"invalid_grant\",\"error_description\":\"expired access/refresh token\"}",
+         OAUTH_GONE},
+        {"salesforce", 400, "{\"error\":\"inactive_user\"}", OAUTH_GONE},
+        {"salesforce", 400, "{\"error\":\"inactive_org\"}", OAUTH_GONE},
+        /* passes with the hour, or with a rule of the organisation */
+        {"salesforce", 400,
+         "{\"error\":\"invalid_grant\",\"error_description\":\"ip restricted or invalid login "
+         "hours\"}",
+         OAUTH_REFUSED},
+        {"slack", 200, "{\"ok\":false,\"error\":\"invalid_refresh_token\"}", OAUTH_GONE},
+        {"slack", 200, "{\"ok\":false,\"error\":\"token_revoked\"}", OAUTH_GONE},
+        {"slack", 200, "{\"ok\":false,\"error\":\"account_inactive\"}", OAUTH_GONE},
+        {"slack", 200, "{\"ok\":false,\"error\":\"bad_client_secret\"}", OAUTH_REFUSED},
+        {"zendesk", 400, "{\"error\":\"invalid_grant\"}", OAUTH_GONE},
+        /* an outage says nothing, whatever its body says */
+        {"jira", 503,
+         "{\"error\":\"unauthorized_client\",\"error_description\":\"refresh_token is "
+         "invalid\"}",
+         OAUTH_OUTAGE},
+        {"hubspot", 429, "{\"status\":\"BAD_REFRESH_TOKEN\"}", OAUTH_OUTAGE},
+        {"hubspot", 200, "{\"access_token\":\"a\",\"status\":\"BAD_HUB\"}", OAUTH_GRANTED},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        struct oauth_reply reply =
+            read_of(auth_of(apps, table[i].app), table[i].status, table[i].body);
+        if (reply.verdict != table[i].verdict)
+            fail_msg("%s %u %s: %d", table[i].app, table[i].status, table[i].body, reply.verdict);
+        assert_true(reply.verdict != OAUTH_GONE || (reply.error.len > 0 && reply.message.len > 0));
+    }
+}
+
+/* Each manifest was written with the vendor's documents open. */
+static void every_app_says_what_ends_a_grant(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < apps->integration_count; i++) {
+        slice id = apps->integrations[i]->integration_id;
+        const struct catalog_integration *app = catalog_find_integration(apps, id, NULL);
+        const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
+        if (auth && slice_eq(expr_source(auth->gone), expr_source(auth_of(bare, "plain")->gone)))
+            fail_msg("%.*s: auth.gone is missing", SLICE_ARG(id));
+        assert_true(!auth || catalog_grant_is_gone(
+                                 auth, 400, scopes_of("{\"error\":\"invalid_grant\"}"), &arena));
+    }
+}
+
 static void calls_without_an_answer(void **state)
 {
     (void)state;
@@ -212,7 +361,7 @@ static void calls_without_an_answer(void **state)
             verdict = OAUTH_TIMEOUT;
         if (result == HTTP_CALL_ADDRESS_REFUSED)
             verdict = OAUTH_REFUSED;
-        oauth_reply_read(&call, &arena, &reply);
+        oauth_reply_read(auth_of(bare, "plain"), &call, &arena, &reply);
         assert_int_equal(reply.verdict, verdict);
         assert_true(reply.message.len > 0);
     }
@@ -317,6 +466,8 @@ int main(void)
         cmocka_unit_test(other_grants_and_json),
         cmocka_unit_test(tokens_are_read),
         cmocka_unit_test(answers_that_are_no_token),
+        cmocka_unit_test(a_dead_grant_is_known_in_the_vendors_words),
+        cmocka_unit_test(every_app_says_what_ends_a_grant),
         cmocka_unit_test(calls_without_an_answer),
         cmocka_unit_test(scopes_are_compared),
         cmocka_unit_test(a_credential_keeps_what_goes_on),
