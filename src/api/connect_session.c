@@ -87,9 +87,9 @@ static enum op_result read_app(struct api_request *request, struct linking *link
 
 static enum op_result read_target(struct api_request *request, struct linking *linking)
 {
-    const struct json *again = JSON_GET(request->body, "force_reconnect");
-    const struct json *id = JSON_GET(request->body, "connection_id");
-    const struct json *back = JSON_GET(request->body, "return_url");
+    const struct json *again = json_given(request->body, SLICE("force_reconnect"));
+    const struct json *id = json_given(request->body, SLICE("connection_id"));
+    const struct json *back = json_given(request->body, SLICE("return_url"));
     if (again && again->type != JSON_BOOL)
         return api_reply_error(request, 400, "force_reconnect must be true or false");
     if (id && !json_to_i64(id, &linking->wanted_id))
@@ -111,8 +111,8 @@ static enum op_result read_target(struct api_request *request, struct linking *l
 static enum op_result read_demand(struct api_request *request, struct linking *linking)
 {
     const struct catalog_identity *identity = &linking->app->identity;
-    const struct json *email = JSON_GET(request->body, "email");
-    const struct json *subject = JSON_GET(request->body, "subject");
+    const struct json *email = json_given(request->body, SLICE("email"));
+    const struct json *subject = json_given(request->body, SLICE("subject"));
     struct connect_session *session = &linking->session;
     slice name = linking->app->name;
     session->email = json_str(email);

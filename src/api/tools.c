@@ -37,13 +37,6 @@ static slice find_integration(const struct catalog *catalog, slice name)
     return slice_split(&name, '_');
 }
 
-/* NULL where it is absent or null. */
-static const struct json *given_member(const struct json *body, slice key)
-{
-    const struct json *value = json_get(body, key);
-    return json_is(value, JSON_NULL) ? NULL : value;
-}
-
 static const struct api_names members = {
     .own = {"arguments", "connectionId", "confirmed", "files"},
     .other = {{"confirm", "confirmed"},
@@ -58,7 +51,7 @@ static const struct api_names members = {
 /* `arguments`, or without it all members that mean nothing else. false: answered. */
 static bool read_arguments(struct api_request *request, struct tool *tool)
 {
-    const struct json *body = request->body, *given = given_member(body, SLICE("arguments"));
+    const struct json *body = request->body, *given = json_given(body, SLICE("arguments"));
     if (given && given->type != JSON_OBJECT) {
         (void)api_reply_error(request, 400, "arguments must be an object, got %s",
                               json_type_name(given));
@@ -76,7 +69,7 @@ static bool read_arguments(struct api_request *request, struct tool *tool)
 
 bool api_connection_read(struct api_request *request, const char *name, int64_t *id)
 {
-    const struct json *given = given_member(request->body, slice_cstr(name));
+    const struct json *given = json_given(request->body, slice_cstr(name));
     uint64_t number;
     *id = 0;
     if (!given)
@@ -98,7 +91,7 @@ bool api_connection_read(struct api_request *request, const char *name, int64_t 
 static bool read_file_text(struct api_request *request, const struct json *item, size_t index,
                            const char *name, slice *text)
 {
-    const struct json *value = given_member(item, slice_cstr(name));
+    const struct json *value = json_given(item, slice_cstr(name));
     *text = json_str(value);
     if (!value || value->type == JSON_STRING)
         return true;
@@ -110,7 +103,7 @@ static bool read_file_text(struct api_request *request, const struct json *item,
 /* Types only; exec_files_check compares the files with what the action takes. false: answered. */
 static bool read_files(struct api_request *request, struct tool *tool)
 {
-    const struct json *list = given_member(request->body, SLICE("files"));
+    const struct json *list = json_given(request->body, SLICE("files"));
     if (list && list->type != JSON_ARRAY) {
         (void)api_reply_error(request, 400, "files must be an array, got %s", json_type_name(list));
         return false;
@@ -243,7 +236,7 @@ static void gone_execute(struct api_request *request)
 
 static enum op_result begin_execute(struct api_request *request)
 {
-    const struct json *confirmed = given_member(request->body, SLICE("confirmed"));
+    const struct json *confirmed = json_given(request->body, SLICE("confirmed"));
     slice key, key_fault = api_key_header(request, &key);
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;

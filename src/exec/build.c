@@ -467,7 +467,8 @@ static bool has_key_member(const struct build *b)
 static int body_json(struct build *b, struct buf *out)
 {
     struct json value;
-    if (eval_template(b, b->request->body, EXPR_DROP_NULL_MEMBERS, &value) != OK)
+    const unsigned flags = EXPR_DROP_NULL_MEMBERS | EXPR_KEEP_GIVEN_NULLS;
+    if (eval_template(b, b->request->body, flags, &value) != OK)
         return (int)b->err->code;
     if (has_key_member(b) && put_member(b, &value, b->action->idempotency_member, b->key) != OK)
         return (int)b->err->code;

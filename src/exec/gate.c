@@ -41,8 +41,11 @@ enum op_result exec_step_find_action(struct op *op)
         exec->action =
             catalog_find_action(exec->integration, exec->in.action_id, &exec->find_status);
     exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
-    if (exec->action)
+    if (exec->action) {
         exec->out.advice = exec_advice_for(exec->action);
+        /* Before the fingerprint: with and without such a null it is the same request. */
+        exec->in.input = schema_drop_nulls(exec->action->schema, exec->in.input, &op->arena);
+    }
     exec->out.integration_id = exec->in.integration_id;
     set_deadline(exec);
     if (exec_is_unconfirmed(exec)) /* whatever its key has, it is not for this one */

@@ -11,7 +11,8 @@ struct preview {
     struct json root;
     struct expr_budget budget;
     struct err *err;
-    unsigned flags; /* of the text that is filled in */
+    unsigned flags;     /* of the text that is filled in */
+    bool is_null_given; /* what was filled in last gave a null of the input's (build.c) */
 };
 
 static bool on_name(void *user, const slice *names, size_t count)
@@ -29,6 +30,14 @@ static bool on_expr(void *user, const struct expr *expr, slice where)
     return !*(bool *)user;
 }
 
+static bool on_null(void *user, const struct expr *expr, slice where)
+{
+    struct preview *p = user;
+    (void)where;
+    p->is_null_given = expr_names_null(expr, &p->root);
+    return true;
+}
+
 static int fill_text(struct preview *p, slice text, struct json *out)
 {
     bool is_later = false;
@@ -37,9 +46,12 @@ static int fill_text(struct preview *p, slice text, struct json *out)
         return (int)p->err->code;
     expr_template_each_expr(tmpl, on_expr, &is_later);
     *out = json_string(text);
-    return is_later
-               ? OK
-               : expr_template_eval(tmpl, &p->root, p->flags, &p->budget, p->arena, out, p->err);
+    if (is_later)
+        return OK;
+    p->is_null_given = false;
+    if (p->flags & EXPR_KEEP_GIVEN_NULLS)
+        expr_template_each_expr(tmpl, on_null, p);
+    return expr_template_eval(tmpl, &p->root, p->flags, &p->budget, p->arena, out, p->err);
 }
 
 /* Leaves out what vanishes from a body, a query or the headers. */
@@ -57,7 +69,8 @@ static int fill_json(struct preview *p, const struct json *from, struct json *ou
         const struct json *item = is_array ? &from->as.items[i] : &from->as.members[i].value;
         struct json value;
         result = fill_json(p, item, &value);
-        if (result != OK || (value.type == JSON_NULL && item->type != JSON_NULL))
+        bool is_dropped = value.type == JSON_NULL && item->type != JSON_NULL && !p->is_null_given;
+        if (result != OK || is_dropped)
             continue;
         if (is_array)
             json_array_push(p->arena, out, value);
@@ -119,7 +132,8 @@ static void hide_files(struct preview *p)
 
 static int preview_one(struct preview *p, unsigned at, struct json *out)
 {
-    static const char *const members[] = {"query", "headers", "body"};
+    enum { BODY = 2 };
+    static const char *const members[] = {"query", "headers", [BODY] = "body"};
     const struct catalog_action *action = p->exec->action;
     const struct json *source = action->then[at - 1].source;
     struct json value;
@@ -134,7 +148,9 @@ static int preview_one(struct preview *p, unsigned at, struct json *out)
         const struct json *member = json_get(source, slice_cstr(members[i]));
         if (!member || member->type == JSON_NULL)
             continue;
+        p->flags = i == BODY && json_get(member, SLICE("json")) ? EXPR_KEEP_GIVEN_NULLS : 0;
         result = fill_json(p, member, &value);
+        p->flags = 0;
         json_object_set(p->arena, out, slice_cstr(members[i]), value);
     }
     if (action->files.travel != FILES_NONE && action->files.travel != FILES_BASE64 &&

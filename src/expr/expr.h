@@ -148,6 +148,9 @@ typedef bool (*expr_path_fn)(void *user, const slice *names, size_t count);
  * every placeholder exists. */
 void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
 
+/* Whether the expression is a chain of names, `input.due`, and leads to a null that is there. */
+bool expr_names_null(const struct expr *expr, const struct json *root);
+
 /* Applies the expression to samples of its data instead of data: an array is known by its first
  * item, and null in a sample is anything. ERR_NOTFOUND with *err: it names a member that the sample
  * does not have, however the evaluation would branch. *result: a sample of what it gives, NULL
@@ -180,6 +183,9 @@ enum {
     /* An object member whose value is one `${...}` that gives null is left out (by default it is
      * kept as null); an item of an array likewise. */
     EXPR_DROP_NULL_MEMBERS = 1,
+    /* Of those, one that is a chain of names (`${input.due}`) stays where the last name is there,
+     * with null: null is then what was given. */
+    EXPR_KEEP_GIVEN_NULLS = 4,
     /* Each `${...}` inside a longer text is percent-encoded as one path segment (RFC 3986 3.3);
      * "", "." and ".." are errors. */
     EXPR_PATH_SEGMENTS = 2,

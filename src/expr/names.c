@@ -98,3 +98,18 @@ void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user)
     struct origin root = {.is_known = true};
     visit_use(&walk, expr->top, &root);
 }
+
+bool expr_names_null(const struct expr *expr, const struct json *root)
+{
+    const struct expr_node *node = expr->top;
+    if (node->kind == EXPR_NODE_SEQ)
+        node = node->first;
+    for (const struct json *at = root; at; node = node->next) {
+        if (node->kind != EXPR_NODE_FIELD)
+            return false;
+        at = json_get(at, node->as.name);
+        if (!node->next)
+            return json_is(at, JSON_NULL);
+    }
+    return false;
+}

@@ -334,8 +334,10 @@ static bool is_dropped(const struct filling *f, const struct expr_template *kid,
                        const struct json *value)
 {
     /* Only what an expression gave: a null that is written in the template stays. */
-    return (f->flags & EXPR_DROP_NULL_MEMBERS) != 0 && kid->kind == EXPR_TEMPLATE_VALUE &&
-           value->type == JSON_NULL;
+    bool is_null = (f->flags & EXPR_DROP_NULL_MEMBERS) != 0 && kid->kind == EXPR_TEMPLATE_VALUE &&
+                   value->type == JSON_NULL;
+    return is_null &&
+           !((f->flags & EXPR_KEEP_GIVEN_NULLS) != 0 && expr_names_null(kid->expr, f->root));
 }
 
 /* ---- text ---- */

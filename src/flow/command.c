@@ -180,6 +180,8 @@ static enum op_result step_start(struct op *op)
         flow_template_set_find(*service->config.templates, command->in.template_key);
     if (!tmpl)
         return answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
+    if (tmpl->schema)
+        command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &op->arena);
     if (tmpl->schema && !schema_validate(tmpl->schema, command->in.input, NULL))
         return refuse_input(command, tmpl);
     command->input_json = json_text_of(command->in.input, &command->op.arena, INPUT_BYTES_MAX);

@@ -106,6 +106,8 @@ static inline slice json_str(const struct json *value)
  * when object is no object (or NULL): so chains need no checks. Linear: objects are small. */
 const struct json *json_get(const struct json *object, slice key);
 #define JSON_GET(object, literal) json_get((object), SLICE(literal))
+/* The same, and NULL for null, too: of what may be left out. */
+const struct json *json_given(const struct json *object, slice key);
 /* Whether it is an array with this text among its items. */
 bool json_has_text(const struct json *array, slice text);
 slice json_get_str(const struct json *object, slice key); /* SLICE_NONE when not a string */

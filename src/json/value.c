@@ -23,6 +23,12 @@ const struct json *json_get(const struct json *object, slice key)
     return NULL;
 }
 
+const struct json *json_given(const struct json *object, slice key)
+{
+    const struct json *value = json_get(object, key);
+    return json_is(value, JSON_NULL) ? NULL : value;
+}
+
 bool json_has_text(const struct json *array, slice text)
 {
     for (uint32_t i = 0; json_is(array, JSON_ARRAY) && i < array->count; i++)

@@ -60,7 +60,7 @@ static struct missing find_missing(const struct catalog_action *action, const st
     struct missing missing = {.is_askable = has_known_names(schema, input)};
     for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++) {
         slice name = json_str(&required->as.items[i]);
-        if (!name.ptr || json_get(input, name))
+        if (!name.ptr || json_given(input, name))
             continue;
         const struct json *field = json_get(JSON_GET(schema, "properties"), name);
         if (missing.count == MISSING_MAX || !is_field(field)) {

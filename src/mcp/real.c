@@ -173,7 +173,7 @@ enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_
         return api_refuse_scope(request, SCOPE_EXECUTE);
     slice name = slice_cstr(confirm_name(action));
     const struct json *confirm = action->requires_confirmation ? json_get(arguments, name) : NULL;
-    if (confirm && confirm->type != JSON_BOOL)
+    if (confirm && confirm->type != JSON_BOOL && confirm->type != JSON_NULL)
         return api_reply_error(request, 400, "%.*s must be true or false, got %s", SLICE_ARG(name),
                                json_type_name(confirm));
     struct exec_request wanted = {
@@ -182,7 +182,7 @@ enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_
         .input = confirm ? leave_out(arena, arguments, name) : arguments,
         .input_pointer = SLICE(""),
         .confirm_name = name.ptr,
-        .is_confirmed = confirm && confirm->as.boolean,
+        .is_confirmed = json_get_bool(arguments, name, false) && confirm,
     };
     if (!wanted.input)
         return api_reply_no_memory(request);

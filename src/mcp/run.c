@@ -51,13 +51,14 @@ enum op_result mcp_run_reply(struct api_request *request)
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
 {
     struct mcp_message *message = request->outer;
+    const struct catalog_action *action = mcp_wanted_action(request, wanted);
     slice fault = wanted->idempotency_key.ptr ? api_key_fault(wanted->idempotency_key) : SLICE_NONE;
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
-    enum op_result result =
-        message->state.ptr
-            ? mcp_confirm_take(request, message, wanted)
-            : mcp_missing_take(request, message, mcp_wanted_action(request, wanted), wanted);
+    if (action) /* as the execution does: the form shows, and the digest covers, what is sent */
+        wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->op.arena);
+    enum op_result result = message->state.ptr ? mcp_confirm_take(request, message, wanted)
+                                               : mcp_missing_take(request, message, action, wanted);
     if (result != OP_NEXT)
         return result;
     wanted->trace = api_trace(request);

@@ -273,8 +273,8 @@ static bool run_length(struct schema_run *run, const struct schema_op *op,
     return is_fine || schema_report_count(run, op, at, count);
 }
 
-static bool matches_pattern(struct schema_run *run, const struct schema_pattern *pattern,
-                            slice text)
+bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern *pattern,
+                             slice text)
 {
     enum schema_match match = schema_pattern_match(pattern, text, &run->fuel);
     if (match == SCHEMA_MATCH_FUEL)
@@ -287,7 +287,7 @@ static bool matches_pattern(struct schema_run *run, const struct schema_pattern 
 static bool has_format(struct schema_run *run, const struct schema_format *format, slice text)
 {
     if (format->pattern)
-        return matches_pattern(run, format->pattern, text);
+        return schema_pattern_is_match(run, format->pattern, text);
     return schema_spend(run, schema_format_fuel(format, text)) && format->check(text);
 }
 
@@ -307,7 +307,7 @@ static bool run_value(struct schema_run *run, const struct schema_op *op,
         is_valid = is_multiple(run, op, at->value);
         break;
     case KW_PATTERN:
-        is_valid = matches_pattern(run, op->as.pattern, json_str(at->value));
+        is_valid = schema_pattern_is_match(run, op->as.pattern, json_str(at->value));
         break;
     case KW_FORMAT:
         is_valid = has_format(run, op->as.format, json_str(at->value));
@@ -486,8 +486,7 @@ static bool run_contains(struct schema_run *run, const struct schema_op *op,
 
 /* ---- properties ---- */
 
-/* Members often come in the schema's own order: the property after the last hit is tried first. */
-static const struct schema_property *find_property(const struct schema_object *object, slice name,
+const struct schema_property *schema_find_property(const struct schema_object *object, slice name,
                                                    uint32_t *next)
 {
     if (*next < object->property_count && slice_eq(object->properties[*next].name, name))
@@ -512,7 +511,7 @@ static bool run_patterns(struct schema_run *run, const struct schema_object *obj
     const struct json *key = &at->value->as.members[index].key;
     bool is_valid = true;
     for (uint32_t i = 0; i < object->pattern_count && !run->stop_reason; i++) {
-        if (!matches_pattern(run, object->patterns[i].pattern, json_str(key)))
+        if (!schema_pattern_is_match(run, object->patterns[i].pattern, json_str(key)))
             continue;
         *is_evaluated = true;
         is_valid &= run_child(run, object->patterns[i].node, at, key, index);
@@ -539,7 +538,8 @@ static bool run_member(struct schema_run *run, const struct schema_object *objec
                        const struct schema_at *at, uint32_t index, struct member_walk *walk)
 {
     const struct json *key = &at->value->as.members[index].key;
-    const struct schema_property *property = find_property(object, json_str(key), &walk->next);
+    const struct schema_property *property =
+        schema_find_property(object, json_str(key), &walk->next);
     /* A property that is only required has no subschema: it does not count as evaluated. */
     bool is_evaluated = property && property->node;
     bool is_valid = true;

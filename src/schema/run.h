@@ -72,6 +72,13 @@ static inline bool schema_is_over(const struct schema_run *run)
 bool schema_run_node(struct schema_run *run, const struct schema_node *node,
                      const struct schema_at *at);
 unsigned schema_types_of(const struct json *value);
+/* false, too, where the fuel is used up: the run is then stopped. */
+bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern *pattern,
+                             slice text);
+/* NULL: properties and required lack that name. Members often come in the schema's own order:
+ * *next, 0 at first, is the property after the last one found, which is tried first. */
+const struct schema_property *schema_find_property(const struct schema_object *object, slice name,
+                                                   uint32_t *next);
 
 /* ---- report ---- each returns false, so that a check may return it; all do nothing when
  * run->report is NULL. op may be NULL. */

@@ -65,6 +65,13 @@ void schema_report_init(struct schema_report *report, struct arena *arena, slice
 bool schema_validate(const struct schema *schema, const struct json *instance,
                      struct schema_report *report) MUST_CHECK;
 
+/* The instance without the members whose null says that they are absent: those that
+ * `properties` name, that are not required and of which no schema takes null, alternatives
+ * included. Changes nothing of the instance, whose parts the result shares; what is new is in the
+ * arena. Without memory, or where it takes too many steps: the instance as it is. */
+const struct json *schema_drop_nulls(const struct schema *schema, const struct json *instance,
+                                     struct arena *arena);
+
 /* "pointer: message" of all violations, joined by "; ". The empty pointer is written as "input"
  * would be by the caller's prefix, or as "(root)" when that is empty too. */
 void schema_report_write(const struct schema_report *report, struct buf *out);

@@ -195,6 +195,29 @@ test('an unknown execution is not found', async () => {
   assert.deepEqual(reply.json, { error: 'Execution not found' });
 });
 
+test('null for an optional member is absence, and the same request for a key', async () => {
+  const idle = { query: null, labelIds: null, pageToken: null, includeSpamTrash: null };
+  const run = (input) => dev.execute('gmail', 'list_threads', input, { idempotency_key: 'nulls' });
+  const first = await run({ maxResults: 2, ...idle });
+  assert.equal(first.status, 200, first.text);
+  const again = await run({ maxResults: 2 });
+  assert.deepEqual([again.text, again.headers.get('idempotent-replayed')], [first.text, 'true']);
+  const tool = await dev.call('POST', '/api/tools/gmail_list_threads/execute', { maxResults: 2, ...idle });
+  assert.equal(tool.status, 200, tool.text);
+  for (const [input, fault] of [[{ ...idle, nope: null }, '/input/nope'], [{ labelIds: [null] }, '/input/labelIds/0']]) {
+    const refused = await dev.execute('gmail', 'list_threads', input);
+    assert.deepEqual([refused.json.error_code, refused.json.message.split(':')[0]], ['validation_error', fault], refused.text);
+  }
+  const required = await dev.execute('gmail', 'get_thread', { id: null });
+  assert.match(required.json.message, /^\/input\/id: must be string, not null/);
+});
+
+test('null stays where the schema takes it, and is sent', async () => {
+  const page_id = '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10';
+  const reply = await dev.execute('notion', 'update_page', { page_id, icon: null, title: null, in_trash: false }, { dry_run: true });
+  assert.deepEqual(JSON.parse(reply.json.request.body), { icon: null, in_trash: false });
+});
+
 test('the same key and request gives the stored summary, another request is refused', async () => {
   const key = `k-${Date.now()}`;
   const first = await createPage('keyed page', { confirm: true, idempotency_key: key });

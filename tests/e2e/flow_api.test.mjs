@@ -167,6 +167,14 @@ test('what a start may not be', async () => {
   assert.deepEqual(listed.json, { flows: [] });
 });
 
+test('null for an optional input of a template is absence', async () => {
+  const input = { query: null, maxResults: null, mailConnectionId: null };
+  const started = await post('/api/flows/start', { flowTemplate: 'unread_mail_summary', input, triggerType: null });
+  assert.deepEqual([started.status, started.json.flow?.flow.input], [200, {}], started.text);
+  const required = await post('/api/flows/start', { flowTemplate: 'unread_mail_to_tasks', input: { ...input, taskParent: null } });
+  assert.match(required.json.error, /^\/input\/taskParent: /);
+});
+
 test('a template that few flows have is searched in bounded steps, each of which says where it stopped', async () => {
   const rare = await stack.account('rare');
   const start = async (flowTemplate, input) => (await post('/api/flows/start', { flowTemplate, input }, { key: rare.key })).json.flowId;

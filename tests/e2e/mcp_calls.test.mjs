@@ -45,6 +45,32 @@ test('a person is asked for the input that is missing, and the call runs with th
   }
 });
 
+test('null for an optional argument is absence, in a form and for every tool', async () => {
+  const idle = { query: null, labelIds: null, pageToken: null, includeSpamTrash: null };
+  const listed = await ask('gmail_list_threads', { maxResults: 2, ...idle });
+  assert.equal(listed.structuredContent.output?.threads?.length, 2, JSON.stringify(listed));
+  const optional = { connection_id: null, idempotency_key: null, dry_run: null, max_output_bytes: null, max_pages: null, confirm: null };
+  const run = await ask('run_action', { integration_id: 'gmail', action_id: 'list_threads', input: { maxResults: 2, ...idle }, ...optional });
+  assert.equal(run.structuredContent.output?.threads?.length, 2, JSON.stringify(run));
+  assert.deepEqual(schemaOf(await ask('probe_read_label', { id: null })).required, ['id']);
+  const mail = { to: 'ada@example.com', subject: 'nulls', text: 'x', cc: null, html: null };
+  const asked = await ask('gmail_send_message', { ...mail, confirm: null });
+  assert.deepEqual(asked.inputRequests.confirmation.params.message.split('\n').slice(-3), ['to: "ada@example.com"', 'subject: "nulls"', 'text: "x"']);
+  const unasked = await ask('gmail_send_message', { ...mail, confirm: null }, {}, {});
+  assert.equal(unasked.structuredContent.error_code, 'policy_blocked', JSON.stringify(unasked));
+  const others = [
+    ['search_actions', { query: 'mail', connected_only: null, limit: null }],
+    ['describe_action', { integration_id: 'gmail', action_id: 'list_threads', template: null }],
+    ['connect_app', { integration_id: 'gmail', force_reconnect: null, connection_id: null, email: null, subject: null }],
+    ['start_flow', { template: 'unread_mail_summary', input: null }],
+  ];
+  for (const [name, args] of others) {
+    const result = await ask(name, args);
+    assert.equal(result.isError, undefined, JSON.stringify(result));
+    if (name === 'start_flow') assert.equal((await ask('get_flow', { flow_id: result.structuredContent.flowId, wait: null })).isError, undefined);
+  }
+});
+
 test('no form where the client has none, where a name is wrong, or where no field would do', async () => {
   for (const [name, args, options] of [['probe_read_label', {}, {}], ['probe_read_label', { label: 'INBOX' }, FORM], ['probe_echo', {}, FORM]]) {
     const refused = await ask(name, args, {}, options);

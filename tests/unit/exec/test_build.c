@@ -128,6 +128,9 @@ static void json_bodies_leave_out_what_is_absent(void **state)
     assert_int_equal(build(*state, post, "{\"a\":{\"x\":null,\"n\":9007199254740993}}"), OK);
     assert_slice(built.body[0], "{\"a\":{\"x\":null,\"n\":9007199254740993},\"c\":null,\"d\":[1]}");
     assert_slice(header("content-type"), "application/json");
+    /* a null that is given (only where the schema takes one) empties a field of the vendor's */
+    assert_int_equal(build(*state, post, "{\"a\":null}"), OK);
+    assert_slice(built.body[0], "{\"a\":null,\"c\":null,\"d\":[1]}");
 }
 
 static void forms_and_raw_and_multipart(void **state)

@@ -123,6 +123,16 @@ static void null_members_may_be_dropped(void **state)
                         "{\"b\":null,\"c\":3,\"d\":[],\"e\":{}}");
 }
 
+/* Only a chain of names says whether its null was given. */
+static void given_nulls_may_be_kept(void **state)
+{
+    const char *tree = "{\"a\":\"${input.none}\",\"b\":\"${input.gone}\",\"c\":\"${input.gone || "
+                       "input.none}\",\"d\":[\"${input.none}\"],\"e\":\"${input.none.x}\","
+                       "\"f\":\"${nothing}\",\"g\":\"${input.n}\",\"h\":\"${input.none[0]}\"}";
+    assert_string_equal(run(*state, tree, EXPR_DROP_NULL_MEMBERS | EXPR_KEEP_GIVEN_NULLS),
+                        "{\"a\":null,\"d\":[null],\"g\":3}");
+}
+
 static void path_segments_are_encoded(void **state)
 {
     struct bench *b = *state;
@@ -263,9 +273,9 @@ int main(void)
         bench_test(a_lone_placeholder_keeps_its_type), bench_test(inside_text_scalars_are_written),
         bench_test(the_lexer_finds_the_brace),         bench_test(escapes_are_literal),
         bench_test(bad_templates_say_where),           bench_test(null_members_may_be_dropped),
-        bench_test(path_segments_are_encoded),         bench_test(constant_parts_are_shared),
-        bench_test(one_budget_bounds_a_tree),          bench_test(a_full_arena_is_an_error),
-        bench_test(every_expression_is_listed),
+        bench_test(given_nulls_may_be_kept),           bench_test(path_segments_are_encoded),
+        bench_test(constant_parts_are_shared),         bench_test(one_budget_bounds_a_tree),
+        bench_test(a_full_arena_is_an_error),          bench_test(every_expression_is_listed),
     };
     return cmocka_run_group_tests_name("expr templates", tests, NULL, NULL);
 }

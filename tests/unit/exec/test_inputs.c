@@ -1,0 +1,162 @@
+/*
+ * What the schemas of the built-in actions allow is what can be sent, and what is given is sent.
+ * Over all of them, with their examples: a new action is held to it as well.
+ */
+#include <stdlib.h>
+
+#include "catalog/pack.h"
+#include "exec/build.h"
+#include "exec_test.h"
+
+enum { ARENA_BYTES_MAX = 256 * 1024 * 1024 };
+
+static const char credential[] = "{\"access_token\":\"a0\",\"token\":\"t0\",\"api_key\":\"k0\","
+                                 "\"username\":\"u0\",\"password\":\"p0\"}";
+
+static int setup(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    struct catalog_report *report = mem_zalloc(sizeof(*report));
+    arena_init(&b->arena, ARENA_BYTES_MAX);
+    catalog_report_init(report);
+    b->catalog = catalog_load_all(NULL, report);
+    catalog_report_deinit(report);
+    mem_free(report);
+    *state = b;
+    return b->catalog ? 0 : -1;
+}
+
+/* A text for each of the connection's parameters. */
+static struct json params_of(struct bench *b, const struct catalog_action *action)
+{
+    const struct json *all = JSON_GET(action->integration->connection_params, "properties");
+    struct json params = json_object();
+    for (uint32_t i = 0; all && i < all->count; i++)
+        json_object_set(&b->arena, &params, json_str(&all->as.members[i].key),
+                        json_string(SLICE("acme")));
+    return params;
+}
+
+static int build(struct bench *b, const struct catalog_action *action, const struct json *input,
+                 struct exec_built *built)
+{
+    struct json params = params_of(b, action);
+    bool has_auth = action->integration->auth.kind != AUTH_NONE;
+    struct exec_scope scope = {.input = input, .connection_params = &params};
+    return exec_build(action, &scope, has_auth ? bench_json(b, credential) : NULL, &b->arena, built,
+                      &b->err);
+}
+
+/* The first request as one text, for comparison. */
+static const char *request_text(struct bench *b, const struct catalog_action *action,
+                                const struct json *input)
+{
+    struct exec_built built;
+    struct buf text;
+    buf_init(&text, 16 * 1024 * 1024);
+    if (build(b, action, input, &built) != OK)
+        fail_msg("%.*s: %s", SLICE_ARG(action->tool_name), b->err.text);
+    buf_printf(&text, "%.*s %.*s\n", SLICE_ARG(built.method), SLICE_ARG(built.url));
+    for (size_t i = 0; i < built.header_count; i++)
+        buf_printf(&text, "%.*s: %.*s\n", SLICE_ARG(built.headers[i].name),
+                   SLICE_ARG(built.headers[i].value));
+    for (size_t i = 0; i < built.body_count; i++)
+        buf_append(&text, built.body[i]);
+    const char *copy = arena_cstr(&b->arena, buf_slice(&text));
+    buf_deinit(&text);
+    return copy;
+}
+
+static bool is_valid(struct bench *b, const struct catalog_action *action, const struct json *input,
+                     bool is_reported)
+{
+    struct schema_report report;
+    struct buf text;
+    schema_report_init(&report, &b->arena, SLICE("/input"));
+    if (schema_validate(action->schema, input, &report))
+        return true;
+    buf_init(&text, 64 * 1024);
+    schema_report_write(&report, &text);
+    if (is_reported)
+        print_error("%.*s: %.*s\n", SLICE_ARG(action->tool_name), SLICE_ARG(buf_slice(&text)));
+    buf_deinit(&text);
+    return false;
+}
+
+typedef void action_fn(struct bench *b, const struct catalog_action *action);
+
+static void each_action(struct bench *b, action_fn *check)
+{
+    assert_int_equal(catalog_open_heads(b->catalog), OK);
+    for (size_t i = 0; i < b->catalog->integration_count; i++)
+        for (size_t k = 0; k < b->catalog->integrations[i]->action_count; k++) {
+            slice name = b->catalog->integrations[i]->actions[k].tool_name;
+            const struct catalog_action *action = catalog_find_tool(b->catalog, name);
+            assert_non_null(action);
+            check(b, action);
+            arena_reset(&b->arena);
+        }
+}
+
+/* ---- nulls ---- */
+
+static struct json with_null(struct bench *b, const struct json *input, slice name)
+{
+    struct json copy = json_object();
+    for (uint32_t i = 0; i < input->count; i++)
+        json_object_set(&b->arena, &copy, json_str(&input->as.members[i].key),
+                        input->as.members[i].value);
+    json_object_set(&b->arena, &copy, name, json_null);
+    return copy;
+}
+
+static size_t null_count;
+
+/* A null that a schema takes means something, so it is sent. */
+static void check_kept_null(struct bench *b, const struct catalog_action *action,
+                            const struct json *input, slice name)
+{
+    struct json with = with_null(b, input, name);
+    const struct json *kept = schema_drop_nulls(action->schema, &with, &b->arena);
+    if (!json_get(kept, name) || !is_valid(b, action, kept, false))
+        return;
+    null_count++;
+    if (strcmp(request_text(b, action, input), request_text(b, action, kept)) == 0)
+        fail_msg("%.*s takes null for \"%.*s\" and does not send it", SLICE_ARG(action->tool_name),
+                 SLICE_ARG(name));
+}
+
+/* As a client in strict mode sends it: every member is there, and those that are left out are null.
+ */
+static void check_nulls(struct bench *b, const struct catalog_action *action)
+{
+    const struct json *properties = JSON_GET(action->input_schema, "properties");
+    for (uint32_t i = 0; i < action->examples->count; i++) {
+        const struct json *input = JSON_GET(&action->examples->as.items[i], "input");
+        struct json full = *input;
+        for (uint32_t k = 0; properties && k < properties->count; k++) {
+            slice name = json_str(&properties->as.members[k].key);
+            if (json_get(input, name))
+                continue;
+            full = with_null(b, &full, name);
+            check_kept_null(b, action, input, name);
+        }
+        const struct json *left = schema_drop_nulls(action->schema, &full, &b->arena);
+        if (!is_valid(b, action, left, true))
+            fail_msg("%.*s: an example with nulls is refused", SLICE_ARG(action->tool_name));
+    }
+}
+
+static void nulls_are_absence_or_are_sent(void **state)
+{
+    each_action(*state, check_nulls);
+    assert_true(null_count > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nulls_are_absence_or_are_sent, setup, bench_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
