@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "catalog/manifest.h"
+#include "catalog/tool.h"
 #include "expr/condition.h"
 
 enum { LINT_ARENA_BYTES_MAX = 16 * 1024 * 1024, POINTER_BYTES_MAX = 256 };
@@ -358,11 +359,20 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
             reader_error(&lint->reader, "input_schema/required",
                          "\"%.*s\" is none of the properties: no input could be right",
                          SLICE_ARG(json_str(&required->as.items[i])));
-    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++)
+    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
+        slice name = json_str(&properties->as.members[i].key);
         if (!JSON_GET(&properties->as.members[i].value, "description"))
             reader_warning(&lint->reader, "input_schema/properties",
-                           "property \"%.*s\" has no description",
-                           SLICE_ARG(json_str(&properties->as.members[i].key)));
+                           "property \"%.*s\" has no description", SLICE_ARG(name));
+        if (!catalog_tool_takes_property(name))
+            reader_warning(&lint->reader, "input_schema/properties",
+                           "property \"%.*s\" needs a name of at most %d letters, digits, '_', "
+                           "'-' and '.': clients of models refuse a tool with another",
+                           SLICE_ARG(name), CATALOG_TOOL_PROPERTY_MAX);
+    }
+    if (action->description.len > CATALOG_TOOL_TEXT_MAX)
+        reader_warning(&lint->reader, "description", "must have at most %d bytes for a tool",
+                       CATALOG_TOOL_TEXT_MAX);
     for (size_t i = 0; i < action->pages.count; i++)
         if (schema_lacks(schema, action->pages.items[i].input))
             reader_error(&lint->reader, "response/pagination",

@@ -5,9 +5,16 @@
  */
 #include "base/suggest.h"
 #include "catalog/manifest.h"
+#include "catalog/tool.h"
 #include "schema/keyword.h"
 
 enum { LINTED_DEPTH_MAX = 32 };
+
+struct schema_lint {
+    struct reader reader;
+    const struct json *root;
+    bool is_input; /* a model fills it in */
+};
 
 /* Known keywords that only annotate. keyword_find knows those that constrain values. */
 static const char *const annotations[] = {
@@ -39,26 +46,38 @@ static void check_name(const struct reader *r, slice name)
                        SLICE_ARG(name));
 }
 
-static void check_schema(const struct reader *r, const struct json *schema, unsigned depth);
-
-static void check_at(const struct reader *r, slice name, ptrdiff_t index, const struct json *schema,
-                     unsigned depth)
+/* What clients of models drop a tool for (tool.h). */
+static void check_for_clients(const struct schema_lint *lint, const struct json *schema)
 {
-    struct reader below = *r;
-    struct reader_path path = {r->path, name, index};
-    below.path = &path;
+    if (catalog_tool_lacks_items(lint->root, schema))
+        reader_warning(&lint->reader, NULL,
+                       "an array needs \"items\" with a \"type\": some clients of models refuse "
+                       "a tool without");
+    if (json_get_str(schema, SLICE("description")).len > CATALOG_TOOL_TEXT_MAX)
+        reader_warning(&lint->reader, "description", "must have at most %d bytes for a tool",
+                       CATALOG_TOOL_TEXT_MAX);
+}
+
+static void check_schema(const struct schema_lint *r, const struct json *schema, unsigned depth);
+
+static void check_at(const struct schema_lint *r, slice name, ptrdiff_t index,
+                     const struct json *schema, unsigned depth)
+{
+    struct schema_lint below = *r;
+    struct reader_path path = {r->reader.path, name, index};
+    below.reader.path = &path;
     check_schema(&below, schema, depth + 1);
 }
 
-static void check_below(const struct reader *r, slice name, const struct json *value,
+static void check_below(const struct schema_lint *r, slice name, const struct json *value,
                         unsigned depth)
 {
-    struct reader below = *r;
-    struct reader_path path = {r->path, name, -1};
+    struct schema_lint below = *r;
+    struct reader_path path = {r->reader.path, name, -1};
     /* Only where a keyword holds schemas are the members below keywords again: below "properties"
      * they are names of inputs, and "default" holds a value. */
     enum keyword_holds holds = keyword_holds(keyword_find(name));
-    below.path = &path;
+    below.reader.path = &path;
     if (holds == HOLDS_SCHEMA)
         check_schema(&below, value, depth + 1);
     for (uint32_t i = 0; holds == HOLDS_LIST && json_is(value, JSON_ARRAY) && i < value->count; i++)
@@ -68,12 +87,14 @@ static void check_below(const struct reader *r, slice name, const struct json *v
                  depth);
 }
 
-static void check_schema(const struct reader *r, const struct json *schema, unsigned depth)
+static void check_schema(const struct schema_lint *r, const struct json *schema, unsigned depth)
 {
+    if (r->is_input && json_is(schema, JSON_OBJECT))
+        check_for_clients(r, schema);
     for (uint32_t i = 0;
          json_is(schema, JSON_OBJECT) && depth < LINTED_DEPTH_MAX && i < schema->count; i++) {
         slice name = json_str(&schema->as.members[i].key);
-        check_name(r, name);
+        check_name(&r->reader, name);
         if (keyword_find(name) != KW_COUNT)
             check_below(r, name, &schema->as.members[i].value, depth);
     }
@@ -81,8 +102,9 @@ static void check_schema(const struct reader *r, const struct json *schema, unsi
 
 void manifest_lint_schema(const struct reader *parent, const char *name, const struct json *schema)
 {
-    struct reader r = *parent;
     struct reader_path path = {parent->path, slice_cstr(name), -1};
-    r.path = &path;
-    check_schema(&r, schema, 0);
+    struct schema_lint lint = {.reader = *parent, .root = schema};
+    lint.reader.path = &path;
+    lint.is_input = slice_eq_cstr(slice_cstr(name), "input_schema");
+    check_schema(&lint, schema, 0);
 }

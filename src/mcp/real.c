@@ -3,7 +3,7 @@
  * /mcp?tools=gmail,slack_post_* lists them, and any may be called. A tool that needs confirmation
  * takes an argument more, `confirm`; where the action has an input of that name, `sluice_confirm`.
  */
-#include "catalog/catalog.h"
+#include "catalog/tool.h"
 #include "mcp/method.h"
 
 /* ---- the list ---- */
@@ -62,44 +62,44 @@ static void put_confirm(struct json_writer *w, const struct catalog_action *acti
     json_close(w, '}');
 }
 
-/* The action's schema, with `confirm` where it is needed. */
+/* At its top there is what all clients take; catalog_tool_description says the rest. */
 static void put_schema(struct json_writer *w, const struct catalog_action *action)
 {
-    const struct json *schema = action->input_schema;
-    bool is_put = !action->requires_confirmation;
+    const struct json *schema = action->input_schema, *properties = JSON_GET(schema, "properties");
+    const struct json *required = JSON_GET(schema, "required");
+    const struct json *more = JSON_GET(schema, "additionalProperties");
+    struct catalog_tool tool;
+    catalog_tool_begin(&tool, schema);
     json_member_open(w, "inputSchema", '{');
-    for (uint32_t i = 0; i < schema->count; i++) {
-        const struct json_member *member = &schema->as.members[i];
-        slice key = json_str(&member->key);
-        json_key_slice(w, key);
-        if (is_put || !slice_eq_cstr(key, "properties")) {
-            json_put(w, &member->value);
-            continue;
-        }
-        json_open(w, '{');
-        for (uint32_t k = 0; k < member->value.count; k++) {
-            json_key_slice(w, json_str(&member->value.as.members[k].key));
-            json_put(w, &member->value.as.members[k].value);
-        }
-        put_confirm(w, action);
-        json_close(w, '}');
-        is_put = true;
+    json_member_str(w, "type", SLICE("object"));
+    json_member_open(w, "properties", '{');
+    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
+        json_key_slice(w, json_str(&properties->as.members[i].key));
+        catalog_tool_put_schema(&tool, w, &properties->as.members[i].value);
     }
-    if (!is_put) {
-        json_member_open(w, "properties", '{');
+    if (action->requires_confirmation)
         put_confirm(w, action);
-        json_close(w, '}');
-    }
+    json_close(w, '}');
+    json_member_open(w, "required", '[');
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
+        json_put(w, &required->as.items[i]);
+    json_close(w, ']');
+    json_key(w, "additionalProperties");
+    if (more)
+        catalog_tool_put_schema(&tool, w, more);
+    else
+        json_put_bool(w, true);
     json_close(w, '}');
 }
 
 /* Hints for clients, many of which ask their user by readOnlyHint alone. */
-static void put_tool(struct json_writer *w, const struct catalog_action *action)
+static void put_tool(struct api_request *request, struct json_writer *w,
+                     const struct catalog_action *action)
 {
     json_open(w, '{');
     json_member_str(w, "name", action->tool_name);
     json_member_str(w, "title", action->title);
-    json_member_str(w, "description", action->description);
+    json_member_str(w, "description", catalog_tool_description(action, &request->op.arena));
     put_schema(w, action);
     json_member_open(w, "annotations", '{');
     json_member_bool(w, "readOnlyHint", action->level == LEVEL_READ);
@@ -132,7 +132,7 @@ void mcp_real_tools_put(struct api_request *request, struct json_writer *w, slic
                 return;
             }
             if (action) {
-                put_tool(w, action);
+                put_tool(request, w, action);
                 last = head->tool_name;
                 room--;
             }

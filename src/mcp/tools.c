@@ -6,6 +6,7 @@
  * malformed request is an error of the protocol.
  */
 #include "base/encode.h"
+#include "catalog/tool.h"
 #include "flow/template.h"
 #include "json/scan.h"
 #include "mcp/method.h"
@@ -49,6 +50,8 @@ static enum op_result call_describe_action(struct api_request *request, const st
 {
     slice template = json_get_str(arguments, SLICE("template"));
     request->match.params[0] = template;
+    if (slice_eq_cstr(template, "*"))
+        return mcp_hand_on(request, &api_flows_templates, arguments, &mcp_tool_result);
     if (template.len > 0)
         return mcp_hand_on(request, &api_flows_template, arguments, &mcp_tool_result);
     request->match.params[0] = json_get_str(arguments, SLICE("integration_id"));
@@ -111,7 +114,8 @@ static const struct tool tools[] = {
      &api_actions_get, .is_read = true, .begin = call_describe_action,
      .inputs = {{"integration_id", "string", "The app, as search_actions names it", false},
                 {"action_id", "string", "The action, as search_actions names it", false},
-                {"template", "string", "A template of start_flow, in place of both", false}}},
+                {"template", "string",
+                 "A template of start_flow, in place of both; * for a list of all", false}}},
     {"run_action", "Run an action",
      "Runs one action. One that writes is blocked without confirm, and says what it would do.",
      &mcp_run_action, .is_destructive = true, .begin = call_endpoint,
@@ -127,7 +131,8 @@ static const struct tool tools[] = {
                 {"max_pages", "integer", "Of a list, at most so many pages, 1 to 100", false}}},
     {"start_flow", "Start a flow",
      "Starts a durable run of a template of several steps, and returns its flow, whose id get_flow "
-     "takes. describe_action with `template` has what its input is. The templates: ",
+     "takes. describe_action with `template` has what its input is, and lists all templates with "
+     "`*` for one. Templates: ",
      &api_flows_start, .is_destructive = true, .begin = call_start_flow,
      .inputs = {{"template", "string", "The template's key", true},
                 {"input", "object", "As the template's input_schema says", false}}},
@@ -166,23 +171,40 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
         if (tool->inputs[i].is_required)
             json_put_str(w, slice_cstr(tool->inputs[i].name));
     json_close(w, ']');
+    json_member_bool(w, "additionalProperties", false);
     json_close(w, '}');
+}
+
+/* A line each: with what it does, or else with its name alone, as many as fit. */
+static bool add_templates(struct arena_text *text, const struct flow_template_set *set,
+                          bool is_short)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const struct flow_template *one = set->items[i];
+        slice about = is_short ? one->name : catalog_summary(one->description);
+        size_t len = 4 + one->key.len + about.len;
+        if (len > text->bytes_max - text->len)
+            return is_short;
+        ARENA_TEXT_LIT(text, "\n- ");
+        arena_text_add(text, one->key);
+        ARENA_TEXT_LIT(text, ": ");
+        arena_text_add(text, about);
+    }
+    return true;
 }
 
 /* Of start_flow with the templates that there are. */
 static slice about(struct api_request *request, const struct tool *tool)
 {
     const struct flow_template_set *set = *request->api->config.templates;
-    struct arena_text text;
+    struct arena_text text = {.len = 0};
+    bool is_whole = false;
     if (tool->endpoint != &api_flows_start)
         return slice_cstr(tool->about);
-    arena_text_init(&text, &request->op.arena, 64 * 1024);
-    arena_text_add(&text, slice_cstr(tool->about));
-    for (size_t i = 0; i < set->count; i++) {
-        ARENA_TEXT_LIT(&text, "\n- ");
-        arena_text_add(&text, set->items[i]->key);
-        ARENA_TEXT_LIT(&text, ": ");
-        arena_text_add(&text, catalog_summary(set->items[i]->description));
+    for (int is_short = 0; is_short < 2 && !is_whole; is_short++) {
+        arena_text_init(&text, &request->op.arena, CATALOG_TOOL_TEXT_MAX);
+        arena_text_add(&text, slice_cstr(tool->about));
+        is_whole = add_templates(&text, set, is_short);
     }
     return text.status == OK ? slice_of(text.ptr, text.len) : slice_cstr(tool->about);
 }

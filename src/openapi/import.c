@@ -423,6 +423,8 @@ int openapi_import(const struct import_options *options, struct import_result *r
     map_init(&im.def_names, REFS_MAX);
     map_init(&im.ids, IMPORT_OPERATIONS_MAX);
     map_init(&im.overridden, IMPORT_OPERATIONS_MAX);
+    if (map_put(&im.def_names, SLICE(IMPORT_ANY_NAME), &im, NULL) != OK)
+        import_starve(&im);
     int code = convert_document(&im, options, err);
     map_deinit(&im.files);
     map_deinit(&im.refs);

@@ -18,6 +18,9 @@ enum {
     IMPORT_PREFIX_MAX = 40,
 };
 
+/* In `$defs` where it is needed: any value. */
+#define IMPORT_ANY_NAME "any_json"
+
 /* A place that some $ref names. Schemas there become `$defs` of the action that needs them. */
 struct import_ref {
     const struct json *target; /* NULL: leads nowhere */
@@ -124,6 +127,7 @@ struct import_schema {
     struct import *im;
     struct import_op *op; /* for what is lost; NULL: not reported */
     bool is_request;      /* what is readOnly is left out; else what is writeOnly */
+    bool has_any;         /* some array's items may be anything */
     bool is_over;         /* more than nodes_max subschemas: the result is of no use */
     unsigned nodes, nodes_max;
     uint64_t id;

@@ -101,9 +101,15 @@ static bool is_enum(const struct json *value)
     return value->type == JSON_ARRAY && value->count > 0 && is_shallow_value(value);
 }
 
+static const char *const type_names[] = {"null",   "boolean", "integer", "number",
+                                         "string", "array",   "object"};
+
 static bool is_type_name(slice name)
 {
-    return slice_has_word(SLICE("null boolean integer number string array object"), name);
+    for (size_t i = 0; i < ARRAY_LEN(type_names); i++)
+        if (slice_eq_cstr(name, type_names[i]))
+            return true;
+    return false;
 }
 
 static bool is_type(const struct json *value)
@@ -394,6 +400,55 @@ static struct json with_null(struct import_schema *s, struct json schema)
     return out;
 }
 
+/* ---- arrays ---- */
+
+static struct json any_type(struct import_schema *s)
+{
+    struct json types = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(type_names); i++)
+        json_array_push(s->im->arena, &types, json_string(slice_cstr(type_names[i])));
+    return types;
+}
+
+static struct json any_ref(struct import_schema *s)
+{
+    struct json ref = json_object();
+    import_set(s->im, &ref, "$ref", json_string(SLICE("#/$defs/" IMPORT_ANY_NAME)));
+    s->has_any = true;
+    return ref;
+}
+
+static bool says_type(const struct json *schema)
+{
+    static const char *const typing[] = {"type", "enum", "const", "anyOf", "oneOf"};
+    for (size_t i = 0; i < ARRAY_LEN(typing); i++)
+        if (json_get(schema, slice_cstr(typing[i])))
+            return true;
+    return false;
+}
+
+/* An array whose items may be anything says so with all types: clients of models refuse one that
+ * says none (catalog/tool.h). */
+static void type_items(struct import_schema *s, const struct json *in, struct json *out)
+{
+    const struct json *type = JSON_GET(out, "type"), *items = JSON_GET(out, "items");
+    bool is_array = slice_eq_cstr(json_str(type), "array") || json_has_text(type, SLICE("array"));
+    bool is_none = json_is(items, JSON_BOOL) && !items->as.boolean;
+    bool is_typed = says_type(items) || (JSON_GET(items, "$ref") &&
+                                         says_type(import_resolve(s->im, JSON_GET(in, "items"))));
+    if (!s->is_request || !is_array || is_none || is_typed)
+        return;
+    struct json typed = json_is(items, JSON_OBJECT) ? *items : json_object();
+    if (typed.count == 0) {
+        typed = any_ref(s);
+    } else {
+        json_object_put(s->im->arena, &typed, SLICE("type"), any_type(s));
+        if (!JSON_GET(&typed, "items"))
+            json_object_put(s->im->arena, &typed, SLICE("items"), any_ref(s));
+    }
+    json_object_put(s->im->arena, out, SLICE("items"), typed);
+}
+
 /* ---- references ---- */
 
 /* A $ref becomes one to `$defs` of the action's schema; its target is queued once and converted
@@ -447,6 +502,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
     keep_bound(s, in, SLICE("maximum"), SLICE("exclusiveMaximum"), &out);
     keep_required(s, in, &out);
     keep_example(s, in, &out);
+    type_items(s, in, &out);
     return s->im->is_30 && json_get_bool(in, SLICE("nullable"), false) ? with_null(s, out) : out;
 }
 
@@ -476,6 +532,12 @@ void import_schema_finish(struct import_schema *schemas, struct json *root)
      * ends. */
     for (struct import_ref *ref = schemas->first; ref && !schemas->is_over; ref = ref->next)
         json_object_set(schemas->im->arena, &defs, ref->name, convert(schemas, ref->target, 1));
+    if (schemas->has_any) {
+        struct json any = json_object();
+        import_set(schemas->im, &any, "type", any_type(schemas));
+        import_set(schemas->im, &any, "items", any_ref(schemas));
+        json_object_set(schemas->im->arena, &defs, SLICE(IMPORT_ANY_NAME), any);
+    }
     if (defs.count > 0)
         import_set(schemas->im, root, "$defs", defs);
 }

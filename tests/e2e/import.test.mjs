@@ -8,7 +8,9 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import Ajv2020 from 'ajv/dist/2020.js';
 import { makeFolder, removeFolder, run } from './support/process.mjs';
+import { Mcp } from './support/mcp.mjs';
 import { Stack, sluiceBin } from './support/stack.mjs';
+import { faultsOf } from './support/tool_rules.mjs';
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'];
 const require = createRequire(import.meta.url);
@@ -279,6 +281,19 @@ test('imported actions run end to end', async () => {
     assert.equal(detail.json.side_effect_level, 'write');
     const found = await server.call(account.key, 'GET', '/api/search?query=gh+issues+list+for+repo');
     assert.ok(found.json.items.some((one) => one.integration_id === 'gh' && one.action_id === 'issues_list_for_repo'));
+
+    // And no client of a model drops one.
+    const tools = {};
+    for (const letter of 'abcdefghijklmnopqrstuvwxyz') {
+      const mcp = new Mcp(server.base, account.key, `/mcp?tools=gh_${letter}*`);
+      for (let cursor; cursor !== null; ) {
+        const { result } = await mcp.ask('tools/list', { ...(cursor && { cursor }) });
+        for (const tool of result.tools) tools[tool.name] = tool;
+        cursor = result.nextCursor ?? null;
+      }
+    }
+    assert.ok(Object.keys(tools).length > 500, `${Object.keys(tools).length}`);
+    assert.deepEqual(Object.values(tools).flatMap(faultsOf), []);
   } finally {
     standIn.close();
     await stack.stopWell(assert);

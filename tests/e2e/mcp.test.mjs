@@ -1,11 +1,14 @@
 // POST /mcp (src/mcp/README.md): both eras on one endpoint, with raw requests and the official SDK's
 // clients; every message is compared with the specification's schema (support/mcp.mjs).
 import assert from 'node:assert/strict';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, meta } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
+import { faultsOf } from './support/tool_rules.mjs';
 
 const SIX = ['search_actions', 'describe_action', 'run_action', 'start_flow', 'get_flow', 'connect_app'];
 let stack, server, account, mcp, reader;
@@ -156,6 +159,39 @@ test('real tools by choice, page by page', async () => {
   }
 });
 
+test('no client drops a tool for its schema', async () => {
+  const { items } = (await server.call(account.key, 'GET', '/api/integrations?page_size=100')).json;
+  let seen = 0;
+  const all = {};
+  for (const { integration_id: app, capabilities } of items) {
+    const { tools } = (await new Mcp(server.base, account.key, `/mcp?tools=${app}`).ask('tools/list')).result;
+    seen += capabilities.length;
+    for (const tool of tools) all[tool.name] = tool;
+  }
+  assert.equal(Object.keys(all).length, seen + SIX.length);
+  assert.deepEqual(Object.values(all).flatMap(faultsOf), []);
+  // what the schema says at its top is said in words, and holds as before
+  for (const [name, words] of Object.entries({
+    gmail_send_message: 'Needs at least one of: text; html.',
+    jira_add_comment: 'Needs exactly one of: text; adf.',
+    asana_update_task: 'Does not take: due_on and due_at.',
+    discord_list_messages: 'Does not take: before and after; or before and around; or after and around.',
+    github_update_label: 'Needs at least 4 arguments.',
+    twilio_add_conversation_participant: 'Needs at least one of: Identity; Address and ProxyAddress.',
+    google_drive_share_file: 'Needs at least one of: type = "user" or "group", with emailAddress; type = "domain", with domain; type = "anyone".',
+  })) {
+    const { description } = all[name];
+    assert.ok(description.endsWith(words), `${name}: ${description}`);
+  }
+  const folder = new URL('../../contrib/integrations/', import.meta.url).pathname;
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.json')).map((name) => join(folder, name));
+  const said = await stack.sluice(['catalog', 'lint', ...files]);
+  assert.equal(said.code, 0);
+  assert.match(said.stdout, /^\d+ integrations, \d+ actions, 0 warnings: fine\n$/);
+  const refused = await mcp.call('gmail_send_message', { to: 'a@example.com', subject: 's', confirm: true });
+  assert.equal(refused.structuredContent.error_code, 'validation_error');
+});
+
 test('the first request of a server may be for real tools', async () => {
   const fresh = await stack.serve();
   const { result } = await new Mcp(fresh.base, account.key, '/mcp?tools=probe').ask('tools/list');
@@ -171,6 +207,8 @@ test('search, describe, run', async () => {
   assert.equal(detail.structuredContent.tool_name, 'gmail_send_message');
   const template = (await mcp.ask('tools/list')).result.tools[3].description.match(/\n- (\S+):/)[1];
   assert.equal((await mcp.call('describe_action', { template })).structuredContent.key, template);
+  const all = await mcp.call('describe_action', { template: '*' });
+  assert.ok(all.structuredContent.templates.some((one) => one.key === template));
   const label = await run('probe', 'read_label', { id: 'INBOX' });
   assert.deepEqual([label.isError, label.structuredContent.status, label.structuredContent.output.id], [undefined, 'succeeded', 'INBOX']);
   assert.deepEqual(inside(label).json, label.structuredContent);

@@ -430,6 +430,41 @@ static void a_scope_that_is_asked_for_has_words(void **state)
     assert_warned(clean);
 }
 
+#define TEXT_100                                                                                  \
+    "0123456789 123456789 123456789 123456789 123456789 123456789 123456789 123456789 123456789 " \
+    "123456789 "
+#define TEXT_1100                                                                             \
+    TEXT_100 TEXT_100 TEXT_100 TEXT_100 TEXT_100 TEXT_100 TEXT_100 TEXT_100 TEXT_100 TEXT_100 \
+        TEXT_100
+
+static void clients_of_models_take_the_tool(void **state)
+{
+    (void)state;
+    static const struct case_of warned[] = {
+        {"{\"type\":\"boolean\"", "{\"type\":\"array\"", "/actions/0/input_schema/properties/full",
+         "an array needs \"items\" with a \"type\""},
+        {"{\"type\":\"boolean\"", "{\"type\":[\"null\",\"array\"],\"items\":{}",
+         "/actions/0/input_schema/properties/full", "an array needs"},
+        {"{\"type\":\"boolean\"",
+         "{\"type\":\"array\",\"items\":{\"anyOf\":[{\"type\":\"array\"}]}",
+         "/actions/0/input_schema/properties/full/items/anyOf/0", "an array needs"},
+        {"Reads one page.", TEXT_1100, "/actions/0/description", "at most 1000 bytes"},
+        {"All of it", TEXT_1100, "/actions/0/input_schema/properties/full/description",
+         "at most 1000 bytes"},
+        {"\"full\":{\"type\"",
+         "\"a[b]\":{\"type\":\"string\",\"description\":\"x\"},\"full\":{\"type\"",
+         "/actions/0/input_schema/properties", "property \"a[b]\" needs a name of"},
+    };
+    static const struct case_of clean[] = {
+        {"{\"type\":\"boolean\"", "{\"type\":\"array\",\"items\":{\"enum\":[1]}", NULL, NULL},
+        {"{\"type\":\"boolean\"", "{\"type\":\"array\",\"items\":{\"$ref\":\"#/properties/id\"}",
+         NULL, NULL},
+        {ACTION, "\"output_schema\":{\"type\":\"array\"}," ACTION, NULL, NULL},
+    };
+    assert_warned(warned);
+    assert_warned(clean);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +479,7 @@ int main(void)
         cmocka_unit_test_teardown(a_form_has_the_fields_of_its_type, check_nothing_leaks),
         cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
         cmocka_unit_test_teardown(a_scope_that_is_asked_for_has_words, check_nothing_leaks),
+        cmocka_unit_test_teardown(clients_of_models_take_the_tool, check_nothing_leaks),
         cmocka_unit_test_teardown(a_literal_is_written_as_one, check_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

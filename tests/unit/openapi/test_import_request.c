@@ -324,6 +324,29 @@ static void depth_is_bounded(void **state)
     buf_deinit(&text);
 }
 
+/* Nothing is refused that the document allows, and clients of models get a type. */
+static void an_array_says_what_its_items_are(void **state)
+{
+    struct bench *b = *state;
+    import(b, DOCUMENT("3.1.0",
+                       BODY("{'type':'object','properties':{'a':{'type':'array'},'b':{'type':"
+                            "'array','items':{}},'c':{'type':'array','items':{'title':'C'}},'d':{"
+                            "'type':'array','items':{'$ref':'#/components/schemas/D'}},'e':{'type':"
+                            "'array','items':{'$ref':'#/components/schemas/E'}}}}"),
+                       ",'components':{'schemas':{'D':{'type':'string'},'E':{'title':'E'}}}"));
+    AT(INPUT "properties/a/items", "{'$ref':'#/$defs/any_json'}");
+    AT(INPUT "properties/b/items", "{'$ref':'#/$defs/any_json'}");
+    AT(INPUT "properties/c/items",
+       "{'title':'C','type':['null','boolean','integer','number','string','array','object'],"
+       "'items':{'$ref':'#/$defs/any_json'}}");
+    AT(INPUT "properties/d/items", "{'$ref':'#/$defs/D'}");
+    AT(INPUT "properties/e/items/type",
+       "['null','boolean','integer','number','string','array','object']");
+    AT(INPUT "$defs/any_json",
+       "{'type':['null','boolean','integer','number','string','array','object'],"
+       "'items':{'$ref':'#/$defs/any_json'}}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +366,7 @@ int main(void)
         TEST(a_ring_of_references_ends),
         TEST(what_our_schemas_refuse_is_dropped),
         TEST(depth_is_bounded),
+        TEST(an_array_says_what_its_items_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,354 @@
+/*
+ * An action's schema and description as a tool's; see tool.h.
+ */
+#include "catalog/tool.h"
+
+#include "base/ascii.h"
+#include "schema/keyword.h"
+
+enum { NODES_MAX = 1000, HOPS_MAX = 16, RULES_BYTES_MAX = 600, WORDS_DEPTH_MAX = 4 };
+
+/* ---- questions ---- */
+
+bool catalog_tool_takes_property(slice name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (!ascii_is_alnum(name.ptr[i]) && slice_find_char(SLICE("_.-"), name.ptr[i]) < 0)
+            return false;
+    return name.len > 0 && name.len <= CATALOG_TOOL_PROPERTY_MAX;
+}
+
+/* The end of its chain of $ref. NULL: it has none, or it leads out of the schema or in a circle. */
+static const struct json *target_of(const struct json *root, const struct json *schema)
+{
+    for (unsigned hops = 0; hops < HOPS_MAX; hops++) {
+        slice text = json_get_str(schema, SLICE("$ref"));
+        if (!text.ptr)
+            return hops == 0 ? NULL : schema;
+        if (text.len == 0 || text.ptr[0] != '#')
+            return NULL;
+        schema = json_pointer(root, slice_from(text, 1));
+    }
+    return NULL;
+}
+
+static bool takes_type(const struct json *schema, const char *name)
+{
+    const struct json *type = JSON_GET(schema, "type");
+    return slice_eq_cstr(json_str(type), name) || json_has_text(type, slice_cstr(name));
+}
+
+static bool is_typed(const struct json *root, const struct json *schema)
+{
+    static const char *const typing[] = {"type", "enum", "const", "anyOf", "oneOf"};
+    const struct json *target = target_of(root, schema);
+    for (size_t i = 0; i < ARRAY_LEN(typing); i++)
+        if (json_get(schema, slice_cstr(typing[i])) || json_get(target, slice_cstr(typing[i])))
+            return true;
+    return false;
+}
+
+bool catalog_tool_lacks_items(const struct json *root, const struct json *schema)
+{
+    return takes_type(schema, "array") && !is_typed(root, JSON_GET(schema, "items"));
+}
+
+/* ---- the schema ---- */
+
+void catalog_tool_begin(struct catalog_tool *tool, const struct json *input_schema)
+{
+    *tool = (struct catalog_tool){.root = input_schema};
+}
+
+/* Of what cannot be described further: any value but an array, whose items would need a type. */
+static void put_any(struct json_writer *w)
+{
+    static const char *const types[] = {"string", "number", "boolean", "object", "null"};
+    json_member_open(w, "type", '[');
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        json_put_str(w, slice_cstr(types[i]));
+    json_close(w, ']');
+}
+
+/* Behind a sentence of its second half, else behind a word. */
+static slice cut_text(slice text, size_t max)
+{
+    slice kept = slice_first_utf8(text, max);
+    if (kept.len == text.len)
+        return text;
+    for (size_t end = kept.len; end > max / 2; end--)
+        if (kept.ptr[end - 1] == ' ' && kept.ptr[end - 2] == '.')
+            return slice_first(kept, end - 1);
+    for (size_t end = kept.len; end > max / 2; end--)
+        if (kept.ptr[end - 1] == ' ')
+            return slice_first(kept, end - 1);
+    return kept;
+}
+
+static void put_below(struct catalog_tool *tool, struct json_writer *w, slice name,
+                      const struct json *value)
+{
+    enum keyword_holds holds = keyword_holds(keyword_find(name));
+    if (holds == HOLDS_SCHEMA) {
+        catalog_tool_put_schema(tool, w, value);
+    } else if (holds == HOLDS_LIST && value->type == JSON_ARRAY) {
+        json_open(w, '[');
+        for (uint32_t i = 0; i < value->count; i++)
+            catalog_tool_put_schema(tool, w, &value->as.items[i]);
+        json_close(w, ']');
+    } else if (holds == HOLDS_MAP && value->type == JSON_OBJECT) {
+        json_open(w, '{');
+        for (uint32_t i = 0; i < value->count; i++) {
+            json_key_slice(w, json_str(&value->as.members[i].key));
+            catalog_tool_put_schema(tool, w, &value->as.members[i].value);
+        }
+        json_close(w, '}');
+    } else if (slice_eq_cstr(name, "description") && value->type == JSON_STRING) {
+        json_put_str(w, cut_text(json_str(value), CATALOG_TOOL_TEXT_MAX));
+    } else {
+        json_put(w, value);
+    }
+}
+
+/* All but what names parts of the schema, and what `before`, which goes before it, has. */
+static void put_members(struct catalog_tool *tool, struct json_writer *w, const struct json *schema,
+                        const struct json *before)
+{
+    for (uint32_t i = 0; i < schema->count; i++) {
+        slice name = json_str(&schema->as.members[i].key);
+        bool is_name = slice_starts_with(name, SLICE("$")) || slice_eq_cstr(name, "definitions");
+        bool is_untyped_items = slice_eq_cstr(name, "items") &&
+                                catalog_tool_lacks_items(tool->root, schema);
+        if (is_name || is_untyped_items || json_get(before, name))
+            continue;
+        json_key_slice(w, name);
+        put_below(tool, w, name, &schema->as.members[i].value);
+    }
+}
+
+/* What a tool's schema cannot hold whole, since it refers to itself or is too large. */
+static void put_cut(struct catalog_tool *tool, struct json_writer *w, const struct json *schema)
+{
+    const struct json *target = target_of(tool->root, schema);
+    slice about = json_get_str(schema, SLICE("description"));
+    const struct json *type = json_get(target ? target : schema, SLICE("type"));
+    if (!about.ptr)
+        about = json_get_str(target, SLICE("description"));
+    json_open(w, '{');
+    if (about.ptr)
+        json_member_str(w, "description", cut_text(about, CATALOG_TOOL_TEXT_MAX));
+    if (json_is(type, JSON_STRING) && !slice_eq_cstr(json_str(type), "array"))
+        json_member(w, "type", type);
+    else
+        put_any(w);
+    json_close(w, '}');
+}
+
+/* Whether its target may be written inside what is being written; then it is open. */
+static bool open_target(struct catalog_tool *tool, const struct json *target)
+{
+    for (unsigned i = 0; i < tool->open_count; i++)
+        if (tool->open[i] == target)
+            return false;
+    if (tool->open_count == ARRAY_LEN(tool->open))
+        return false;
+    tool->open[tool->open_count++] = target;
+    return true;
+}
+
+static void put_items(struct catalog_tool *tool, struct json_writer *w, const struct json *schema)
+{
+    const struct json *items = JSON_GET(schema, "items");
+    json_member_open(w, "items", '{');
+    if (json_is(items, JSON_OBJECT))
+        put_members(tool, w, items, NULL);
+    put_any(w);
+    json_close(w, '}');
+}
+
+void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
+                             const struct json *schema)
+{
+    unsigned opened = tool->open_count;
+    if (schema->type != JSON_OBJECT) {
+        json_put(w, schema);
+        return;
+    }
+    const struct json *target = target_of(tool->root, schema);
+    if (++tool->nodes > NODES_MAX || (target && !open_target(tool, target))) {
+        put_cut(tool, w, schema);
+        return;
+    }
+    json_open(w, '{');
+    put_members(tool, w, schema, NULL);
+    if (json_is(target, JSON_OBJECT))
+        put_members(tool, w, target, schema);
+    if (catalog_tool_lacks_items(tool->root, schema))
+        put_items(tool, w, schema);
+    else if (catalog_tool_lacks_items(tool->root, target))
+        put_items(tool, w, target);
+    json_close(w, '}');
+    tool->open_count = opened;
+}
+
+/* ---- what the schema demands besides, in words ---- */
+
+static void say(struct arena_text *text, const struct json *schema, unsigned depth);
+
+/* The subschemas of a list, a property's values, names that are required: with `joint` between. */
+static void say_list(struct arena_text *text, const struct json *list, const char *joint,
+                     unsigned depth)
+{
+    for (uint32_t i = 0; json_is(list, JSON_ARRAY) && i < list->count; i++) {
+        const struct json *item = &list->as.items[i];
+        if (i > 0)
+            arena_text_add(text, slice_cstr(joint));
+        if (item->type == JSON_OBJECT)
+            say(text, item, depth);
+        else if (item->type == JSON_STRING)
+            arena_text_add(text, json_str(item));
+    }
+}
+
+static void say_json(struct arena_text *text, const struct json *value)
+{
+    arena_text_add(text, json_text_of(value, text->arena, RULES_BYTES_MAX));
+}
+
+/* type = "user" or "group" */
+static void say_property(struct arena_text *text, slice name, const struct json *schema)
+{
+    const struct json *one = JSON_GET(schema, "const"), *list = JSON_GET(schema, "enum");
+    arena_text_add(text, name);
+    if (one && schema->count == 1) {
+        ARENA_TEXT_LIT(text, " = ");
+        say_json(text, one);
+    } else if (json_is(list, JSON_ARRAY) && schema->count == 1) {
+        for (uint32_t i = 0; i < list->count; i++) {
+            arena_text_add(text, i == 0 ? SLICE(" = ") : SLICE(" or "));
+            say_json(text, &list->as.items[i]);
+        }
+    } else {
+        ARENA_TEXT_LIT(text, ": ");
+        say_json(text, schema);
+    }
+}
+
+static void say_properties(struct arena_text *text, const struct json *properties)
+{
+    for (uint32_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
+        if (i > 0)
+            ARENA_TEXT_LIT(text, " and ");
+        say_property(text, json_str(&properties->as.members[i].key),
+                     &properties->as.members[i].value);
+    }
+}
+
+/* A subschema, as a part of a sentence. What has no words is said as it is written. */
+static void say(struct arena_text *text, const struct json *schema, unsigned depth)
+{
+    for (uint32_t i = 0; depth < WORDS_DEPTH_MAX && i < schema->count; i++) {
+        const struct json_member *member = &schema->as.members[i];
+        const struct json *value = &member->value;
+        bool is_first = i == 0;
+        switch (keyword_find(json_str(&member->key))) {
+        case KW_REQUIRED:
+            arena_text_add(text, is_first ? SLICE("") : SLICE(", with "));
+            say_list(text, value, " and ", depth + 1);
+            break;
+        case KW_PROPERTIES:
+            arena_text_add(text, is_first ? SLICE("") : SLICE(", "));
+            say_properties(text, value);
+            break;
+        case KW_ANY_OF:
+        case KW_ONE_OF:
+            arena_text_add(text, is_first ? SLICE("") : SLICE(", and "));
+            say_list(text, value, " or ", depth + 1);
+            break;
+        case KW_NOT:
+            arena_text_add(text, is_first ? SLICE("not ") : SLICE(", but not "));
+            say(text, value, depth + 1);
+            break;
+        default:
+            arena_text_add(text, is_first ? SLICE("") : SLICE(", "));
+            arena_text_printf(
+                text, "\"%.*s\": ", SLICE_ARG(json_excerpt(json_str(&member->key), text->arena)));
+            say_json(text, value);
+        }
+    }
+}
+
+/* One sentence a keyword. */
+static void say_rule(struct arena_text *text, enum keyword keyword, const struct json *value)
+{
+    int64_t count = 0;
+    switch (keyword) {
+    case KW_ANY_OF:
+        ARENA_TEXT_LIT(text, " Needs at least one of: ");
+        say_list(text, value, "; ", 0);
+        break;
+    case KW_ONE_OF:
+        ARENA_TEXT_LIT(text, " Needs exactly one of: ");
+        say_list(text, value, "; ", 0);
+        break;
+    case KW_NOT:
+        ARENA_TEXT_LIT(text, " Does not take: ");
+        if (value->type == JSON_OBJECT && value->count == 1 && JSON_GET(value, "anyOf"))
+            say_list(text, JSON_GET(value, "anyOf"), "; or ", 0);
+        else if (value->type == JSON_OBJECT)
+            say(text, value, 0);
+        break;
+    case KW_REQUIRED: /* of a part of an allOf */
+        ARENA_TEXT_LIT(text, " Needs ");
+        say_list(text, value, " and ", 0);
+        break;
+    case KW_MIN_PROPERTIES:
+    case KW_MAX_PROPERTIES:
+        (void)json_to_i64(value, &count);
+        arena_text_printf(text, " Needs at %s %lld argument%s",
+                          keyword == KW_MIN_PROPERTIES ? "least" : "most", (long long)count,
+                          count == 1 ? "" : "s");
+        break;
+    default:
+        arena_text_printf(text,
+                          " Also, by JSON Schema, \"%.*s\": ", SLICE_ARG(keyword_name(keyword)));
+        say_json(text, value);
+    }
+    ARENA_TEXT_LIT(text, ".");
+}
+
+/* allOf is one rule after the other, where each part is no more than such rules. */
+static void say_rules(struct arena_text *text, const struct json *schema, unsigned depth)
+{
+    for (uint32_t i = 0; i < schema->count; i++) {
+        enum keyword keyword = keyword_find(json_str(&schema->as.members[i].key));
+        const struct json *value = &schema->as.members[i].value;
+        bool is_listed = depth == 0 &&
+                         (keyword == KW_TYPE || keyword == KW_PROPERTIES ||
+                          keyword == KW_REQUIRED || keyword == KW_ADDITIONAL_PROPERTIES);
+        bool is_name = keyword <= KW_SCHEMA && keyword != KW_REF;
+        if (keyword == KW_COUNT || is_listed || is_name || keyword == KW_DEFINITIONS)
+            continue;
+        if (keyword != KW_ALL_OF || depth == WORDS_DEPTH_MAX) {
+            say_rule(text, keyword, value);
+            continue;
+        }
+        for (uint32_t k = 0; value->type == JSON_ARRAY && k < value->count; k++)
+            if (value->as.items[k].type == JSON_OBJECT)
+                say_rules(text, &value->as.items[k], depth + 1);
+    }
+}
+
+slice catalog_tool_description(const struct catalog_action *action, struct arena *arena)
+{
+    struct arena_text text;
+    arena_text_init(&text, arena, RULES_BYTES_MAX);
+    say_rules(&text, action->input_schema, 0);
+    slice rules = text.status == OK
+                      ? slice_of(text.ptr, text.len)
+                      : SLICE(" Not every combination of arguments is taken: describe_action has "
+                              "the whole input_schema.");
+    slice about = cut_text(action->description, CATALOG_TOOL_TEXT_MAX - rules.len);
+    return rules.len == 0 ? about
+                          : arena_printf(arena, "%.*s%.*s", SLICE_ARG(about), SLICE_ARG(rules));
+}

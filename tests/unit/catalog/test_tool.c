@@ -1,0 +1,195 @@
+/* catalog/tool: schemas as clients of models take them, and what is then said in words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "catalog/tool.h"
+
+static int setup(void **state)
+{
+    struct arena *arena = mem_zalloc(sizeof(*arena));
+    arena_init(arena, 16 * 1024 * 1024);
+    *state = arena;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    arena_deinit(*state);
+    mem_free(*state);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+/* ' stands for ". */
+static const struct json *parse(struct arena *arena, const char *text)
+{
+    char *copy = arena_cstr(arena, slice_cstr(text));
+    for (char *c = copy; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    const struct json *value = json_parse(arena, slice_cstr(copy), &json_limits_request, NULL);
+    assert_non_null(value);
+    return value;
+}
+
+static const struct json *shown(struct arena *arena, const struct json *root,
+                                const struct json *schema)
+{
+    struct catalog_tool tool;
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, 1024 * 1024);
+    catalog_tool_begin(&tool, root);
+    catalog_tool_put_schema(&tool, w, schema);
+    slice out = json_text_take(&text, arena);
+    const struct json *value = json_parse(arena, out, &json_limits_provider, NULL);
+    assert_non_null(value);
+    return value;
+}
+
+/* Of the root's property `p`. */
+static void expect(struct arena *arena, const char *root_text, const char *wanted)
+{
+    const struct json *root = parse(arena, root_text);
+    const struct json *got = shown(arena, root, json_pointer(root, SLICE("/properties/p")));
+    if (!json_equal(got, parse(arena, wanted)))
+        fail_msg("%.*s, not %s", SLICE_ARG(json_text_of(got, arena, 1024 * 1024)), wanted);
+}
+
+#define ANY "'type':['string','number','boolean','object','null']"
+
+static void references_are_replaced(void **state)
+{
+    expect(*state,
+           "{'properties':{'p':{'$ref':'#/$defs/a','description':'here'}},'$defs':{'a':{'type':"
+           "'object','description':'there','properties':{'b':{'$ref':'#/$defs/b'}}},'b':{'enum':"
+           "['$ref'],'$comment':'x'}}}",
+           "{'description':'here','type':'object','properties':{'b':{'enum':['$ref']}}}");
+    /* a chain, and what leads nowhere */
+    expect(*state,
+           "{'properties':{'p':{'$ref':'#/$defs/a'}},'$defs':{'a':{'$ref':'#/$defs/b'},"
+           "'b':{'type':'string'}}}",
+           "{'type':'string'}");
+    expect(*state, "{'properties':{'p':{'$ref':'#/$defs/a'}}}", "{}");
+    expect(*state, "{'properties':{'p':{'$ref':'http://x/y','type':'string'}}}",
+           "{'type':'string'}");
+    expect(*state, "{'properties':{'p':{'$ref':'#/properties/p','minimum':1}}}", "{'minimum':1}");
+    /* one that is within itself is cut there, and is whole at its next place */
+    expect(*state,
+           "{'properties':{'p':{'properties':{'a':{'$ref':'#/$defs/n'},'b':{'$ref':'#/$defs/n'}}}},"
+           "'$defs':{'n':{'type':'object','description':'node','properties':{'n':{'$ref':"
+           "'#/$defs/n'}}}}}",
+           "{'properties':{'a':{'type':'object','description':'node','properties':{'n':{"
+           "'description':'node','type':'object'}}},'b':{'type':'object','description':'node',"
+           "'properties':{'n':{'description':'node','type':'object'}}}}}");
+}
+
+static void arrays_have_typed_items(void **state)
+{
+    expect(*state, "{'properties':{'p':{'type':'array'}}}", "{'type':'array','items':{" ANY "}}");
+    expect(*state, "{'properties':{'p':{'type':['null','array'],'items':{}}}}",
+           "{'type':['null','array'],'items':{" ANY "}}");
+    expect(*state, "{'properties':{'p':{'type':'array','items':{'description':'x'}}}}",
+           "{'type':'array','items':{'description':'x'," ANY "}}");
+    expect(*state, "{'properties':{'p':{'type':'array','items':{'enum':[1]}}}}",
+           "{'type':'array','items':{'enum':[1]}}");
+    expect(*state,
+           "{'properties':{'p':{'$ref':'#/$defs/any'}},'$defs':{'any':{'type':['array','string'],"
+           "'items':{'$ref':'#/$defs/any'}}}}",
+           "{'type':['array','string'],'items':{" ANY "}}");
+}
+
+/* Each level refers to the next one twice: 2^30 nodes, were there no limit. */
+static void what_grows_without_end_is_cut(void **state)
+{
+    char text[8192];
+    size_t len = (size_t)snprintf(text, sizeof(text),
+                                  "{'properties':{'p':{'$ref':'#/$defs/n0'}},"
+                                  "'$defs':{");
+    for (int i = 0; i < 30; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len,
+                                "'n%d':{'type':'object','properties':{'a':{'$ref':'#/$defs/n%d'},"
+                                "'b':{'$ref':'#/$defs/n%d'}}},",
+                                i, i + 1, i + 1);
+    (void)snprintf(text + len, sizeof(text) - len, "'n30':{'type':'string'}}}");
+    const struct json *root = parse(*state, text);
+    const struct json *got = shown(*state, root, json_pointer(root, SLICE("/properties/p")));
+    assert_true(json_text_of(got, *state, 1024 * 1024).len < 100 * 1024);
+    assert_true(json_text_of(got, *state, 1024 * 1024).len > 1000);
+}
+
+static void rule(struct arena *arena, const char *schema, const char *words)
+{
+    struct catalog_action action = {.description = SLICE("Does it."),
+                                    .input_schema = parse(arena, schema)};
+    slice got = catalog_tool_description(&action, arena);
+    slice wanted = arena_printf(arena, "Does it.%s", words);
+    if (!slice_eq(got, wanted))
+        fail_msg("%.*s, not %.*s", SLICE_ARG(got), SLICE_ARG(wanted));
+}
+
+static void what_the_top_demands_is_said(void **state)
+{
+    rule(*state, "{'type':'object','title':'T','properties':{},'required':['a'],'$defs':{}}", "");
+    rule(*state, "{'anyOf':[{'required':['a']},{'required':['b','c']}]}",
+         " Needs at least one of: a; b and c.");
+    rule(*state,
+         "{'anyOf':[{'properties':{'e':{'const':'X'}}},{'properties':{'e':{'enum':[1,2]}},"
+         "'required':['b']}]}",
+         " Needs at least one of: e = \"X\"; e = 1 or 2, with b.");
+    rule(*state,
+         "{'oneOf':[{'required':['a'],'not':{'anyOf':[{'required':['b']},{'required':['c']}]}}]}",
+         " Needs exactly one of: a, but not b or c.");
+    rule(*state, "{'not':{'required':['a','b']}}", " Does not take: a and b.");
+    rule(*state, "{'minProperties':2}", " Needs at least 2 arguments.");
+    rule(*state, "{'maxProperties':1}", " Needs at most 1 argument.");
+    rule(*state, "{'allOf':[{'anyOf':[{'required':['a']}]},{'required':['b']}]}",
+         " Needs at least one of: a. Needs b.");
+    rule(*state, "{'dependentRequired':{'a':['b']}}",
+         " Also, by JSON Schema, \"dependentRequired\": {\"a\":[\"b\"]}.");
+    rule(*state, "{'anyOf':[{'minProperties':3}]}",
+         " Needs at least one of: \"minProperties\": 3.");
+}
+
+static void the_whole_fits(void **state)
+{
+    char about[3001] = "", names[2001];
+    struct arena *arena = *state;
+    for (size_t i = 0; i < 300; i++)
+        memcpy(about + 9 * i, "A few w. ", 9);
+    struct catalog_action action = {
+        .description = slice_cstr(about),
+        .input_schema = parse(arena, "{'anyOf':[{'required':['a']},{'required':['b']}]}")};
+    slice got = catalog_tool_description(&action, arena);
+    assert_true(got.len <= CATALOG_TOOL_TEXT_MAX && got.len > CATALOG_TOOL_TEXT_MAX - 20);
+    assert_true(slice_ends_with(got, SLICE("A few w. Needs at least one of: a; b.")));
+    memset(names, 'x', 2000);
+    names[2000] = '\0';
+    slice large = arena_printf(arena, "{'not':{'required':['%s']}}", names);
+    action.input_schema = parse(arena, arena_cstr(arena, large));
+    got = catalog_tool_description(&action, arena);
+    assert_true(got.len <= CATALOG_TOOL_TEXT_MAX);
+    assert_true(slice_find(got, SLICE("describe_action has the whole")) > 0);
+    /* of a property, too */
+    const struct json *property =
+        parse(arena, arena_cstr(arena, arena_printf(arena, "{'description':'%s'}", about)));
+    const struct json *cut = JSON_GET(shown(arena, property, property), "description");
+    assert_true(cut->count <= CATALOG_TOOL_TEXT_MAX && cut->count > CATALOG_TOOL_TEXT_MAX - 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(references_are_replaced, setup, teardown),
+        cmocka_unit_test_setup_teardown(arrays_have_typed_items, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_grows_without_end_is_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_the_top_demands_is_said, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_whole_fits, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
