@@ -76,11 +76,15 @@ OP_OF(request_of, api_request)
 
 /* ---- the key ---- */
 
+static bool is_below(const struct http_exchange *exchange, const char *first)
+{
+    return exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], first);
+}
+
 /* What needs a key: all below /api, and /mcp. */
 static bool is_keyed(const struct http_exchange *exchange)
 {
-    return exchange->segment_count > 0 && (slice_eq_cstr(exchange->segments[0], "api") ||
-                                           slice_eq_cstr(exchange->segments[0], "mcp"));
+    return is_below(exchange, "api") || is_below(exchange, "mcp");
 }
 
 /* What follows "Bearer ", SLICE_NONE when there is no such header. */
@@ -98,6 +102,8 @@ static enum op_result step_find_key(struct op *op)
     ASSERT(!request->endpoint && !request->frame.is_answered);
     if (!is_keyed(request->exchange))
         return op_jump(op, STEP_ROUTE);
+    if (api_origin_reply_preflight(request))
+        return OP_DONE;
     bool is_known = vault_auth_check(request->api->config.auth, &request->check,
                                      bearer_key(request->exchange), api_client_address(request),
                                      op);
@@ -391,6 +397,12 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
         return http_frame_refuse(exchange);
     request->api = api;
     request->exchange = exchange;
+    if (is_below(exchange, "mcp")) {
+        api_origin_begin(request);
+        /* Clients put a slash behind the address that they are given. */
+        if (exchange->segment_count == 2 && exchange->segments[1].len == 0)
+            exchange->segment_count = 1;
+    }
     http_frame_begin(&request->frame, exchange, &request->op, &api->active, on_gone);
     op_start(&request->op, &request_class, exchange->loop, NULL, API_REQUEST_ARENA_BYTES_MAX);
     request->op.request_id = exchange->request_id;

@@ -123,6 +123,15 @@ bool api_may(const struct api_request *request, uint32_t scope,
 /* Answers 403. */
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 
+/* ---- origin.c: pages of browsers ---- */
+
+/* Before anything is answered: where the page's origin is allowed, each reply names it. */
+void api_origin_begin(struct api_request *request);
+/* Whether the request comes from a page of an origin that is not allowed. */
+bool api_origin_is_foreign(const struct api_request *request);
+/* true: it was a browser's question whether an allowed page may send its request; answered. */
+bool api_origin_reply_preflight(struct api_request *request);
+
 /* ---- memory.c: what a request takes of its account's share ---- */
 
 void api_memory_begin(struct api_request *request);

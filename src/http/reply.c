@@ -77,6 +77,8 @@ static size_t head_bytes_max(const struct exchange *exchange, const struct http_
                  exchange->pub.server->config.server_name.len;
     for (size_t i = 0; i < count; i++)
         len += headers[i].name.len + headers[i].value.len + 4;
+    for (size_t i = 0; i < exchange->pub.common_count; i++)
+        len += exchange->pub.common[i].name.len + exchange->pub.common[i].value.len + 4;
     return len;
 }
 
@@ -105,6 +107,8 @@ static bool make_head(struct exchange *exchange, const struct http_header *heade
         at = put_reply_field(at, SLICE("X-Request-Id"), pub->request_id);
     for (size_t i = 0; i < count; i++)
         at = put_reply_field(at, headers[i].name, headers[i].value);
+    for (size_t i = 0; i < pub->common_count; i++)
+        at = put_reply_field(at, pub->common[i].name, pub->common[i].value);
     at = put_framing(exchange, at, body_len);
     at = put_reply_text(at, SLICE("\r\n"));
     ASSERT((size_t)(at - head) <= cap);

@@ -119,7 +119,10 @@ struct http_exchange {
     bool is_delivered;    /* the handler knows it; false: it was refused before */
     /* ---- the handler's ---- */
     void *user;
-    const char *route;       /* for metrics: the pattern that was found; "(none)" before */
+    const char *route; /* for metrics: the pattern that was found; "(none)" before */
+    /* fields of each reply, whoever makes it; on_head may set them, as http_reply takes them */
+    const struct http_header *common;
+    size_t common_count;
     uint64_t body_bytes_max; /* on_head may change it for its path */
     uint64_t body_pause_at;  /* 0: the body is read at once; may be set before http_body_accept */
     struct budget_use *use;  /* the body counts there; until http_body_release, which comes first */

@@ -4,7 +4,6 @@
 #include "mcp/mcp.h"
 
 #include "base/version.h"
-#include "http/url.h"
 #include "mcp/listen.h"
 #include "mcp/method.h"
 
@@ -110,31 +109,6 @@ enum op_result mcp_hand_on(struct api_request *request, const struct api_endpoin
                      : endpoint->begin(request);
 }
 
-/* Compared as scheme, host and port: the text of an origin may leave out a default port. */
-static bool is_origin(slice origin, slice allowed)
-{
-    struct url url;
-    char text[URL_ORIGIN_MAX + 1], wanted[URL_ORIGIN_MAX + 1];
-    if (url_parse(origin, &url, NULL) != OK)
-        return false;
-    slice of_request = url_origin(&url, text);
-    return url_parse(allowed, &url, NULL) == OK && slice_eq(of_request, url_origin(&url, wanted));
-}
-
-/* A page in a browser may reach a server that its own user runs, under a name that the page's
- * server has pointed there. Only browsers send the header. */
-static bool is_from_elsewhere(struct api_request *request)
-{
-    const struct api_config *config = &request->api->config;
-    slice origin = http_request_header(request->exchange, SLICE("Origin"));
-    if (!origin.ptr || is_origin(origin, slice_cstr(request->api->public_url)))
-        return false;
-    for (size_t i = 0; i < config->mcp_origin_count; i++)
-        if (is_origin(origin, config->mcp_origins[i]))
-            return false;
-    return true;
-}
-
 /* A notification has no answer; none of those that clients send changes anything here. */
 static enum op_result accept_notification(struct api_request *request)
 {
@@ -145,7 +119,9 @@ static enum op_result accept_notification(struct api_request *request)
 
 static enum op_result begin(struct api_request *request)
 {
-    if (is_from_elsewhere(request))
+    /* A page in a browser may reach a server that its own user runs, under a name that the page's
+     * server has pointed there. Only browsers send the header. */
+    if (api_origin_is_foreign(request))
         return mcp_reply_error(request, NULL, 403, MCP_INVALID_REQUEST, SLICE_NONE,
                                "Pages of this origin may not call here: public-url and mcp-origin "
                                "say which may");
