@@ -33,13 +33,14 @@ enum {
     CATALOG_RULES_MAX = 64,
     CATALOG_PAGES_DEFAULT = 10,
     CATALOG_PAGES_MAX = 100,
-    CATALOG_PAGE_INPUTS_MAX = 8, /* that ask for a page */
-    CATALOG_AUTHS_MAX = 4,       /* ways to connect an app */
-    CATALOG_INSTEAD_MAX = 8,     /* alternatives of one request */
-    CATALOG_REQUIRED_MAX = 16,   /* members without which a reply is not the action's */
-    CATALOG_REQUESTS_MAX = 3,    /* of one action, one behind the other */
-    CATALOG_HOSTS_MAX = 8,       /* that a URL out of a reply may name */
-    CATALOG_PROBLEMS_MAX = 200,  /* a report; further ones are counted only */
+    CATALOG_PAGE_INPUTS_MAX = 8,      /* that ask for a page */
+    CATALOG_AUTHS_MAX = 4,            /* ways to connect an app */
+    CATALOG_INSTEAD_MAX = 8,          /* alternatives of one request */
+    CATALOG_REQUIRED_MAX = 16,        /* members without which a reply is not the action's */
+    CATALOG_REQUESTS_MAX = 3,         /* of one action, one behind the other */
+    CATALOG_HOSTS_MAX = 8,            /* that a URL out of a reply may name */
+    CATALOG_DEADLINE_MS_MAX = 600000, /* of one action */
+    CATALOG_PROBLEMS_MAX = 200,       /* a report; further ones are counted only */
 };
 
 enum catalog_level { LEVEL_READ, LEVEL_WRITE, LEVEL_DELETE, LEVEL_ADMIN };

@@ -10,7 +10,6 @@
 #include "base/ascii.h"
 
 enum {
-    DEADLINE_MS_MAX = 600000,
     FILES_MAX = 10,
     FILE_BYTES_MAX = 64 * 1024 * 1024,
     HOST_BYTES_MAX = 253 + 6, /* RFC 1035's name, ":" and a port */
@@ -290,7 +289,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     action->undo = reader_text(r, "undo");
     action->recipients = reader_parts(r, "recipients");
     action->gone = reader_text(r, "gone");
-    action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", DEADLINE_MS_MAX);
+    action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", CATALOG_DEADLINE_MS_MAX);
 }
 
 /* tool_name and the limit on its length. */

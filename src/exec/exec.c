@@ -81,7 +81,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     service->config = *config;
     service->self = uuid_v7();
     list_init(&service->all);
-    list_init(&service->releases);
+    list_init(&service->endings);
     map_init(&service->in_flight, config->executions_max + 1);
     concurrency_init(&service->concurrency, config->executions_max, config->account_executions_max);
     exec_stored_init(&service->stored, config->loop, config->pool, config->work, STORED_MAX);
@@ -132,7 +132,7 @@ bool exec_service_has_claim(const struct exec_service *service, struct uuid exec
         if (uuid_eq(exec->key.claim.execution_id, execution_id))
             return true;
     }
-    return exec_releases_have(service, execution_id);
+    return exec_endings_have(service, execution_id);
 }
 
 bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id)
@@ -157,7 +157,7 @@ struct tally_kept *exec_service_sums(struct exec_service *service)
 
 void exec_service_cancel_all(struct exec_service *service)
 {
-    exec_releases_cancel(service);
+    exec_endings_cancel(service);
     LIST_EACH(&service->all, struct exec, exec, all_link)
         op_cancel(&exec->op);
 }

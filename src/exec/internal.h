@@ -33,7 +33,7 @@ struct exec_service {
     struct breaker *breaker;
     struct map in_flight; /* account and key -> struct exec, of this process */
     struct list all;      /* struct exec.all_link */
-    struct list releases; /* record.c */
+    struct list endings;  /* ending.c */
     struct unsent unsent;
     struct concurrency concurrency; /* all under way, by account */
     struct exec_stored_table stored;
@@ -116,7 +116,6 @@ struct exec_attempt {
 /* What is kept (record.c). */
 struct exec_record {
     struct execution row;
-    unsigned tries;
     bool is_settled;          /* what earlier requests did, or may have done, is in the outcome */
     enum exec_reason refusal; /* why the connection is marked; EXEC_SUCCEEDED: it is not */
 };
@@ -254,11 +253,12 @@ static inline bool exec_is_claimed(const struct exec *exec)
 void exec_connection_drop(struct exec *exec);
 /* claim.c: takes the key out of the table; wakes the waiters with the outcome. */
 void exec_key_release(struct exec *exec);
-/* record.c: ends the claim on an op of its own that tries until it is gone, so that the client need
- * not wait for an unreachable database. */
+/* ending.c: releases the claim, or records the result under it, on an op of its own, so that the
+ * client need not wait for an unreachable database. The row is record.row. */
 void exec_claim_release_later(struct exec *exec);
-void exec_releases_cancel(struct exec_service *service);
-bool exec_releases_have(const struct exec_service *service, struct uuid execution_id);
+void exec_claim_record_later(struct exec *exec, enum claim_end end);
+void exec_endings_cancel(struct exec_service *service);
+bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
 /* admit.c: the current request goes to another origin than the one before: leaves that one's
  * circuit with a vote and enters the new one's. OP_STOP, as exec_stop, where it is open. */
 enum op_result exec_change_origin(struct exec *exec);

@@ -1,8 +1,8 @@
 /*
  * What is kept of a run: the execution with its summary, the end of its claim, the mark on a
- * connection that the provider refused, the audit event of a run that was blocked. A result that a
- * provider has acted on is recorded however long the database is unreachable; nothing is answered
- * before.
+ * connection that the provider refused, the audit event of a run that was blocked. What a run did
+ * is answered only from its record: where that takes longer than a client waits, the answer is that
+ * the outcome is unknown, and the record follows in the background (ending.c).
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -12,9 +12,8 @@
 
 enum {
     RECORD_RETRY_MS = 200,
-    RECORD_TRIES_MAX = 600,
+    RECORD_WAIT_MS = 5000, /* beyond the run's deadline, before its client is answered */
     AUDIT_ARENA_BYTES_MAX = 64 * 1024,
-    RELEASE_RETRY_MS = 500
 };
 
 /* With proof that nothing was done, or of a read that failed, the key is free again: "retry
@@ -67,28 +66,42 @@ enum op_result exec_step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* The provider may have acted: try until it is recorded. RECORD_TRIES_MAX times RECORD_RETRY_MS are
- * two minutes at least; after that another process, or the scan for orphans, ends the claim as
- * unknown. */
+/* The run acted, or may have, and what became of it is not its record's to say: the answer is that
+ * the outcome is unknown, with the id under which the record is, or will be. A read changed
+ * nothing, and 503 says so. */
+static enum op_result stop_unrecorded(struct exec *exec, slice message)
+{
+    exec->summary_json = SLICE_NONE;
+    if (!exec->key.claim.is_write)
+        return exec_stop_unavailable(
+            exec, SLICE("The database cannot be reached, so the result could not be recorded; "
+                        "nothing was changed, try again."));
+    exec_end_with(exec, EXEC_OUTCOME_UNKNOWN, message,
+                  SLICE("The outcome is unknown: the write may or may not have happened. GET "
+                        "/api/executions/{execution_id} shows its record. Check before sending it "
+                        "again."));
+    exec->out.effect = EXEC_EFFECT_UNKNOWN;
+    exec->out.error_code = SLICE_NONE;
+    exec->out.retry_after_ms = -1;
+    return OP_STOP;
+}
+
+/* The provider may have acted: it is tried until it is recorded, and the client waits for it for
+ * some time. One that learns of no record still learns that there may have been a write. */
 static enum op_result record_again(struct exec *exec)
 {
     ASSERT(exec_is_claimed(exec) && is_tried(exec));
-    if (exec->record.tries++ >= RECORD_TRIES_MAX)
+    uint64_t answer_by_ns = exec->deadline_ns + RECORD_WAIT_MS * 1000000ULL;
+    if (loop_now_ns(exec->op.loop) < answer_by_ns) {
+        op_sleep(&exec->op, &exec->timer, RECORD_RETRY_MS, "the database, to record a result");
+        return op_wait_then(&exec->op, EXEC_STEP_RECORD);
+    }
+    exec_claim_record_later(exec, end_of_claim(exec));
+    if (exec->out.effect == EXEC_EFFECT_NONE)
         return exec_stop_unavailable(
-            exec,
-            SLICE("The action ran, but its result could not be recorded. Check whether it was "
-                  "done before sending it again."));
-    op_sleep(&exec->op, &exec->timer, RECORD_RETRY_MS, "the database, to record a result");
-    return op_wait_then(&exec->op, EXEC_STEP_RECORD);
-}
-
-static enum op_result stop_recovered(struct exec *exec)
-{
-    ASSERT(exec->key.state == EXEC_CLAIM_ENDED);
-    return exec_stop_unavailable(
-        exec, SLICE("The action ran, but this server had lost touch with the database and "
-                    "its run was recorded as unknown. Check whether it was done before "
-                    "sending it again."));
+            exec, SLICE("The database cannot be reached; nothing was done, try again."));
+    return stop_unrecorded(exec, SLICE("The action ran, and its result could not be recorded yet: "
+                                       "the database cannot be reached."));
 }
 
 /* It was not stored, and nothing says that it cannot be. */
@@ -121,11 +134,16 @@ enum op_result exec_step_check_record(struct op *op)
     case OK:
         return OP_NEXT;
     case ERR_NOTFOUND:
-        return stop_recovered(exec);
+        return stop_unrecorded(exec,
+                               SLICE("The action ran, but this server had lost touch with the "
+                                     "database and its run was recorded as unknown."));
     case ERR_INVALID:
     case ERR_LIMIT:
         op_log(op, LOG_ERROR, "a result cannot be stored",
                LOG_CSTR("sqlstate", exec->query.sqlstate), LOG_STR("cause", exec->query.message));
+        if (exec_is_claimed(exec) && exec->out.effect != EXEC_EFFECT_NONE)
+            return stop_unrecorded(exec,
+                                   SLICE("The action ran, and its result cannot be recorded."));
         return exec_stop(exec, EXEC_INTERNAL, SLICE_NONE, SLICE_NONE);
     default:
         return check_unstored(exec);
@@ -170,93 +188,6 @@ enum op_result exec_step_notify_connection(struct op *op)
     connect_changed(exec->service->config.connect, exec->in.account_id,
                     exec->integration->integration_id);
     return OP_NEXT;
-}
-
-/* ---- claims that are released in the background ---- */
-
-/* Our own claim while the database is unreachable: no other process ends it while this one lives,
- * so its release is tried until it is gone. The client has had its 503 long before. */
-struct release {
-    struct op op;
-    struct pg_pool *pool;
-    struct pg_query query;
-    struct op_timer timer;
-    struct claim claim;
-    struct list link; /* in the service, to be cut on the way down */
-};
-
-enum release_step { RELEASE_CLAIM, RELEASE_CHECK };
-
-static enum op_result step_release(struct op *op)
-{
-    struct release *release = CONTAINER_OF(op, struct release, op);
-    store_claim_release(release->pool, &release->query, op, &release->claim);
-    return OP_WAIT;
-}
-
-static enum op_result step_check_release(struct op *op)
-{
-    struct release *release = CONTAINER_OF(op, struct release, op);
-    if (store_done_result(&release->query) == OK)
-        return OP_DONE;
-    op_sleep(op, &release->timer, RELEASE_RETRY_MS, "the database, to release a claim");
-    return op_wait_then(op, RELEASE_CLAIM);
-}
-
-static void end_release(struct op *op, enum op_end end)
-{
-    (void)end;
-    list_unlink(&CONTAINER_OF(op, struct release, op)->link);
-}
-
-static const struct op_step release_steps[] = {
-    [RELEASE_CLAIM] = {"release", step_release, 0},
-    [RELEASE_CHECK] = {"check", step_check_release, OP_TO(RELEASE_CLAIM)},
-};
-static const struct op_class release_class = {
-    .name = "claim_release",
-    OP_STEPS(release_steps),
-    .on_end = end_release,
-    .free = op_free_struct,
-};
-
-void exec_claim_release_later(struct exec *exec)
-{
-    /* Remembered as unsent before anything can fail: should the claim be committed after its
-     * release, the scan for orphans frees its key instead of recording an unknown outcome. */
-    exec_claim_move(exec, EXEC_CLAIM_ENDED);
-    unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
-    struct release *release = mem_zalloc(sizeof(*release));
-    if (!release) {
-        op_log(&exec->op, LOG_ERROR, "a claim stays behind until the next scan for orphans",
-               LOG_STR("integration_id", exec->out.integration_id));
-        return;
-    }
-    release->pool = exec->service->config.pool;
-    op_start(&release->op, &release_class, exec->op.loop, NULL, AUDIT_ARENA_BYTES_MAX);
-    list_init(&release->link);
-    list_push_back(&exec->service->releases, &release->link);
-    struct arena *arena = &release->op.arena;
-    release->claim = exec->key.claim;
-    release->claim.integration_id = arena_dup(arena, exec->key.claim.integration_id);
-    release->claim.action_id = arena_dup(arena, exec->key.claim.action_id);
-    if (exec->key.claim.key.len > 0)
-        release->claim.key = arena_dup(arena, exec->key.claim.key);
-}
-
-void exec_releases_cancel(struct exec_service *service)
-{
-    LIST_EACH(&service->releases, struct release, release, link)
-        op_cancel(&release->op);
-}
-
-bool exec_releases_have(const struct exec_service *service, struct uuid execution_id)
-{
-    LIST_EACH(&service->releases, struct release, release, link) {
-        if (uuid_eq(release->claim.execution_id, execution_id))
-            return true;
-    }
-    return false;
 }
 
 /* ---- audit ---- */

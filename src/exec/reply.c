@@ -394,12 +394,21 @@ static slice call_hint(const struct reply *r)
     return reply_call_hint(r->out->reason, r->out->effect, r->call->is_any_byte_sent, r->acts);
 }
 
+/* A reply whose body is too large to read has a status all the same. */
+static enum exec_effect effect_of_call(const struct reply *r)
+{
+    unsigned status = r->call->status;
+    return r->call->result == HTTP_CALL_TOO_LARGE && status >= 300
+               ? exec_effect_of_reply(r->action, status, NULL, status == 429)
+               : EXEC_EFFECT_UNKNOWN;
+}
+
 static void fail_by_call(struct reply *r)
 {
     struct exec_outcome *out = r->out;
     out->reason = reason_of_call(r->call);
     if (r->acts && r->call->is_any_byte_sent)
-        out->effect = EXEC_EFFECT_UNKNOWN;
+        out->effect = effect_of_call(r);
     if (out->reason == EXEC_OWN_RATE_LIMIT)
         out->retry_after_ms = REPLY_OVERLOAD_WAIT_MS;
     out->message = arena_printf(r->arena, "%.*s %s: %s.", SLICE_ARG(r->action->integration->name),

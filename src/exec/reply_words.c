@@ -121,7 +121,7 @@ slice reply_call_hint(enum exec_reason reason, enum exec_effect effect, bool is_
         return SLICE("The outcome is unknown: the write may or may not have happened, since a "
                      "proxy or a login page may have answered in the app's place. Check before "
                      "sending it again.");
-    if (is_write)
+    if (effect == EXEC_EFFECT_UNKNOWN)
         return SLICE("The outcome is unknown: the write may or may not have happened. Check before "
                      "sending it again.");
     if (reason == EXEC_REPLY_TOO_LARGE)

@@ -50,8 +50,9 @@ void exec_doubt_learn(struct exec *exec)
                                                : NULL;
         if (kept)
             *kept = exec->out;
+        bool is_later = !attempt->doubt || attempt->request.at > attempt->doubt_at;
         attempt->doubt = kept ? kept : &lost;
-        attempt->doubt_at = attempt->request.at;
+        attempt->doubt_at = is_later ? attempt->request.at : attempt->doubt_at;
     }
     if (finds_it_gone(exec))
         succeed_as_gone(exec);

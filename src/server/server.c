@@ -317,11 +317,17 @@ static int start_services(struct server *server, struct err *err)
 
 /* ---- inbound ---- */
 
-/* A request may wait for another execution and then run its own, or wait for a flow to change. */
+/* The last resort, for a request that nothing else ends: a run is answered at its deadline or soon
+ * after it, which is the setting's or an action's own. A 503 in its place would say that nothing
+ * was done. */
 static uint32_t request_timeout_ms(const struct config *config)
 {
-    uint64_t executions_ms = config->execution_timeout_ms * 2, wait_ms = API_WAIT_S_MAX * 1000;
-    return (uint32_t)((executions_ms > wait_ms ? executions_ms : wait_ms) + REQUEST_MARGIN_MS);
+    uint64_t longest_ms = API_WAIT_S_MAX * 1000;
+    if (longest_ms < config->execution_timeout_ms)
+        longest_ms = config->execution_timeout_ms;
+    if (longest_ms < CATALOG_DEADLINE_MS_MAX)
+        longest_ms = CATALOG_DEADLINE_MS_MAX;
+    return (uint32_t)longest_ms + REQUEST_MARGIN_MS;
 }
 
 static struct http_server *listen_on(struct server *server, const slice *addresses, size_t count,

@@ -626,6 +626,77 @@ static void a_proof_that_cannot_be_renewed(void **state)
 
 /* ---- the record ---- */
 
+/* Fails each try to end the claim until the run's client is answered. */
+static void lose_the_record(struct bench *b, const char *name)
+{
+    for (unsigned i = 0; i < 400 && !seam_run_has_ended(&b->run); i++) {
+        seam_query_fail(query(b, name), ERR_BUSY);
+        seam_settle(b->node.loop);
+        if (!seam_run_has_ended(&b->run))
+            (void)seam_pass_timer(b->node.loop, 1000);
+    }
+    assert_true(seam_run_has_ended(&b->run));
+}
+
+/* Its client is answered some seconds after the run's deadline: what a write did is unknown, and
+ * 503 is for what did nothing. The record follows. */
+static void a_record_that_takes_too_long(void **state)
+{
+    static const struct {
+        unsigned status;
+        const char *statement;
+        enum exec_reason reason;
+        enum exec_effect effect;
+    } cases[] = {
+        {200, "execution_finish_keep", EXEC_OUTCOME_UNKNOWN, EXEC_EFFECT_UNKNOWN},
+        {500, "execution_finish_keep", EXEC_OUTCOME_UNKNOWN, EXEC_EFFECT_UNKNOWN},
+        {404, "execution_finish_release", EXEC_UNAVAILABLE, EXEC_EFFECT_NONE},
+    };
+    struct bench *b = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        size_t former = b->store.executions.count;
+        char key[] = {'l', 'o', 'n', 'g', (char)('0' + i), 0};
+        want_plain(b, "put", key);
+        seam_run_start(&b->run);
+        answer(b, "claim_find");
+        answer(b, "claim_insert");
+        reply(b, cases[i].status, "{}");
+        lose_the_record(b, cases[i].statement);
+        const struct exec_outcome out = b->run.out;
+        assert_int_equal(out.reason, cases[i].reason);
+        assert_int_equal(out.effect, cases[i].effect);
+        assert_false(exec_outcome_is_retryable(&out));
+        assert_true(exec_service_has_claim(b->node.exec, out.execution_id));
+        (void)seam_pass_timer(b->node.loop, 1000);
+        (void)end(b);
+        for (unsigned j = 0; j < 4 && b->store.executions.count == former; j++) {
+            (void)seam_pass_timer(b->node.loop, 1000);
+            seam_node_answer(&b->node, &b->store);
+        }
+        assert_int_equal(b->store.executions.count, former + 1);
+        assert_true(uuid_eq(b->store.executions.items[former].id, out.execution_id));
+        assert_int_equal(b->store.executions.items[former].is_succeeded, cases[i].status == 200);
+    }
+}
+
+/* Another process has recorded its outcome as unknown, and that is what its client hears. */
+static void a_record_that_is_not_ours_any_more(void **state)
+{
+    struct bench *b = *state;
+    want_plain(b, "put", "k");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "claim_insert");
+    reply(b, 200, "{}");
+    seam_query_done(query(b, "execution_finish_keep")); /* no row */
+    seam_settle(b->node.loop);
+    const struct exec_outcome *out = &b->run.out;
+    assert_int_equal(out->reason, EXEC_OUTCOME_UNKNOWN);
+    assert_int_equal(out->effect, EXEC_EFFECT_UNKNOWN);
+    assert_false(uuid_is_nil(out->execution_id));
+    assert_int_equal(end(b), EXEC_OUTCOME_UNKNOWN);
+}
+
 static void a_record_that_fails(void **state)
 {
     struct bench *b = *state;
@@ -859,7 +930,7 @@ static void every_step_and_jump_was_taken(void **state)
     (void)state;
     assert_int_equal(seam_table_missing("exec"), 0);
     assert_int_equal(seam_table_missing("stored"), 0);
-    assert_int_equal(seam_table_missing("claim_release"), 0);
+    assert_int_equal(seam_table_missing("claim_end"), 0);
     assert_int_equal(seam_table_missing("audit"), 0);
 }
 
@@ -880,6 +951,8 @@ int main(void)
         STEPS_TEST(a_proof_is_renewed_before_the_first_byte),
         STEPS_TEST(a_proof_that_cannot_be_renewed),
         STEPS_TEST(a_record_that_fails),
+        STEPS_TEST(a_record_that_takes_too_long),
+        STEPS_TEST(a_record_that_is_not_ours_any_more),
         STEPS_TEST(a_token_that_has_run_out),
         STEPS_TEST(a_token_that_is_refused),
         STEPS_TEST(a_token_that_cannot_be_renewed),
