@@ -8,7 +8,6 @@ import { after, before, test } from 'node:test';
 import { hold, pause, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
 
-const WRITERS = 4;
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
 // Longer than a connection is waited for; in the whole form longer than a lease, too.
 const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [8_000, 8_500];
@@ -19,8 +18,10 @@ let stack, server, account, flowId;
 before(async () => {
   stack = await Stack.start();
   account = await stack.account('frozen', { apps: ['probe'] });
-  // a connection counts as dead five seconds after the longest statement
-  const args = ['--database-writers', String(WRITERS), '--database-readers', '1', '--database-timeout', TIMEOUT];
+  // A connection counts as dead five seconds after the longest statement. There is one that writes: of
+  // several that stand still, one with nothing in flight is not given up, and takes the release of a claim.
+  // Both are then done as the backends go on, in any order, and there may be nothing left to recover.
+  const args = ['--database-writers', '1', '--database-readers', '1', '--database-timeout', TIMEOUT];
   server = await stack.serve({ args });
   await loseFlow();
 });
@@ -61,10 +62,10 @@ test('claims that are committed after their connection was given up', async () =
   assert.equal((await send('before')).status, 200); // key and connection are known from now on
   // one that has selected last is told from the reader once it has written again
   let warming = 0;
-  const frozen = await until('all writers are connected', async () => {
-    await Promise.all(Array.from({ length: 2 * WRITERS }, () => send(`warming ${++warming}`)));
+  const frozen = await until('the writer is known', async () => {
+    await send(`warming ${++warming}`);
     const pids = await writers();
-    return pids.length === WRITERS && pids;
+    return pids.length === 1 && pids;
   });
   const requests = [
     () => send('unkeyed'),
@@ -74,7 +75,7 @@ test('claims that are committed after their connection was given up', async () =
   signal(frozen, 'SIGSTOP');
   try {
     for (const reply of await Promise.all(requests.map((one) => one()))) assert.equal(reply.status, 503, reply.text);
-    // behind what released them on a new connection
+    // on the new connection, after what released the claims
     await until('it writes again', async () => (await send('after')).status === 200);
     assert.deepEqual(await inFlight(), [], 'there was nothing to release');
   } finally {
