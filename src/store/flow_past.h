@@ -1,7 +1,7 @@
 /*
  * What flows have called, as a list by time: the steps of all the account's flows that have ended,
- * for lists that have them among executions. An attempt is a row, and so is a whole fan-out. Only
- * the template knows which step is a call (flow/calls.h).
+ * but for those that took no input, for lists that have them among executions. An attempt is a row,
+ * and so is a whole fan-out. Only the template knows which step is a call (flow/calls.h).
  */
 #ifndef STORE_FLOW_PAST_H
 #define STORE_FLOW_PAST_H
@@ -17,14 +17,14 @@ struct flow_past {
     slice error;        /* as that of a flow_step */
     slice actor;        /* who started the flow */
     slice api_key_name; /* of the actor; SLICE_NONE: it is no key, or its key is gone */
-    bool is_cut;        /* the last that was read, though more may follow; of whatever outcome */
+    bool is_cut;        /* the last that was read, though more may follow; whatever it is */
 };
 
 enum flow_past_outcome { FLOW_PAST_ALL, FLOW_PAST_FAILED, FLOW_PAST_COMPLETED };
 
-/* From since on, and before `before`; the youngest count_max (1 to 200), of those that completed
- * among the youngest 1,000. app_id, action_id (SLICE_NONE: any): for a list of the calls of these:
- * no steps where no template has such a call, else steps of all. */
+/* From since on, and before `before`; the youngest count_max (1 to 200) among the 1,000
+ * youngest steps of the range. app_id, action_id (SLICE_NONE: any): for a list of the calls of
+ * these: no steps where no template has such a call, else steps of all. */
 struct flow_past_range {
     int64_t since, before, count_max;
     enum flow_past_outcome outcome;

@@ -14,8 +14,8 @@
 
 enum {
     ROWS_MAX = 25,
-    SCANS_MAX = 3,      /* of 1,000 rows each at most; the first is of recent ones */
-    CALLS_A_SCAN = 100, /* steps of flows, of which two in five are calls of most templates */
+    SCANS_MAX = 3,     /* of 1,000 rows each at most; the first is of recent ones */
+    CALLS_A_SCAN = 50, /* steps of flows, more than half of them calls; later scans read more */
     CALLS_A_SCAN_MAX = 200,
     CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
     KEYS_MAX = 100,         /* to choose from */
@@ -477,7 +477,8 @@ static enum op_result load_rows(struct web_request *request)
     const struct flow_past_range range = {
         .since = since > 0 ? since : 1,
         .before = time_of_position(runs->page.before, runs->now_ms),
-        .count_max = is_wide(runs) || runs->is_crowded ? CALLS_A_SCAN_MAX : CALLS_A_SCAN,
+        .count_max = runs->scans > 0 || is_wide(runs) || runs->is_crowded ? CALLS_A_SCAN_MAX
+                                                                          : CALLS_A_SCAN,
         .outcome = !filter->status.ptr                        ? FLOW_PAST_ALL
                    : slice_eq_cstr(filter->status, states[1]) ? FLOW_PAST_FAILED
                                                               : FLOW_PAST_COMPLETED,
