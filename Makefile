@@ -429,26 +429,30 @@ CONTAIN := build/release/tests/contain
 $(CONTAIN): $(CONTAIN).o
 	$(Q)$(CC_release) -pie $(LDFLAGS_release) $< -o $@
 
-# A test is selected by T=, a part of its file's name.
-selected = $(if $(T),$(findstring $(T),$(notdir $(f))),$(f))
+# A test is selected by T=, parts of its file's name of which one is enough.
+selected = $(if $(T),$(strip $(foreach t,$(T),$(findstring $(t),$(notdir $(f))))),$(f))
 
 # Lines "KIND NAME COMMAND..." for tests/run.sh. $(1) is the variant.
 unit_sources = $(foreach r,$(or $(ROOM),$(ROOMS)),$(foreach f,$(UNIT_$(r)),$(if \
 	$(selected),$(f))))
 unit_programs = $(patsubst %.c,build/$(1)/%,$(unit_sources))
 unit_lines = $(foreach f,$(unit_sources),unit $(f:tests/%.c=%) build/$(1)/$(f:%.c=%)$(newline))
-fuzz_programs = $(FUZZ_C:%.c=build/asan/%)
-fuzz_lines = $(foreach f,$(FUZZ_C),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
+fuzz_sources = $(foreach f,$(FUZZ_C),$(if $(selected),$(f)))
+fuzz_programs = $(patsubst %.c,build/asan/%,$(fuzz_sources))
+fuzz_lines = $(foreach f,$(fuzz_sources),fuzz $(f:tests/%.c=%) build/asan/$(f:%.c=%) \
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
-sim_lines = unit sim/seeds build/$(1)/tests/sim/sim$(newline)unit sim/bugs build/$(1)/tests/sim/sim bugs$(newline)
-lint_lines = $(foreach l,rooms banned hosts references words docs citus format,lint lint/$(l) tests/lint/$(l).sh$(newline))
+sim_lines = $(foreach f,sim/seeds sim/bugs,$(if $(selected),unit $(f) build/$(1)/tests/sim/sim \
+	$(filter bugs,$(notdir $(f)))$(newline)))
+lint_lines = $(foreach f,$(foreach l,rooms banned hosts references words docs citus format,lint/$(l)),$(if \
+	$(selected),lint $(f) tests/$(f).sh$(newline)))
 integration_sources = $(foreach f,$(INTEGRATION_C),$(if $(selected),$(f)))
 integration_programs = $(patsubst %.c,build/$(1)/%,$(integration_sources))
 integration_lines = $(foreach f,$(integration_sources),integration $(f:tests/%.c=%) \
 	build/$(1)/$(f:%.c=%)$(newline)) \
 	$(foreach f,$(INTEGRATION_SCRIPTS),$(if $(selected),integration $(f:tests/%=%) $(f)$(newline)))
-cost_programs = $(COST_C:%.c=build/release/%)
-cost_lines = $(foreach f,$(COST_C),cost $(f:tests/unit/%.c=release/%) \
+cost_sources = $(foreach f,$(COST_C),$(if $(selected),$(f)))
+cost_programs = $(patsubst %.c,build/release/%,$(cost_sources))
+cost_lines = $(foreach f,$(cost_sources),cost $(f:tests/unit/%.c=release/%) \
 	build/release/$(f:%.c=%)$(newline))
 docs_lines = $(foreach f,$(DOCS),$(if $(selected),docs docs/$(basename $(notdir $(f))) \
 	tests/docs/run.sh $(f)$(newline)))
@@ -474,11 +478,14 @@ export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-bench
 export SLUICE_SIM_BIN := $(CURDIR)/build/$(TEST_VARIANT)/tests/sim/sim
 export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 
-## test: install what is needed, build, run every test
+# What a test of the whole programs needs.
+STACK := build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
+	$(call programs,$(TEST_VARIANT)) $(call programs,release)
+
+## test: install what is needed, build, run every test (T= selects, STRICT=1: what passes at the second try only has failed)
 .PHONY: test
-test: export TEST_AGAIN := 2
-test: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
+test: export TEST_AGAIN ?= 2
+test: $(STACK) \
 		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs) \
 		build/$(TEST_VARIANT)/tests/sim/sim $(call integration_programs,$(TEST_VARIANT))
 	$(call run_tests,$(lint_lines)$(call unit_lines,$(TEST_VARIANT))$(fuzz_lines) \
@@ -499,15 +506,13 @@ sim: $(CONTAIN) build/$(TEST_VARIANT)/tests/sim/sim
 
 ## test-integration: the real server against PostgreSQL and scripted peers, of names with T= in them
 .PHONY: test-integration
-test-integration: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release) \
+test-integration: $(STACK) \
 		build/$(TEST_VARIANT)/tests/sim/sim $(call integration_programs,$(TEST_VARIANT))
 	$(call run_tests,$(call integration_lines,$(TEST_VARIANT)))
 
 ## test-e2e: real clients and a real browser, of names with T= in them
 .PHONY: test-e2e
-test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release)
+test-e2e: $(STACK)
 	$(call run_tests,$(e2e_lines))
 
 ## test-citus: sharded mode, on a Citus cluster of three that is built first (CITUS_SOURCE= its source, T= selects); no part of test
@@ -515,15 +520,13 @@ test-e2e: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN)
 test-citus: export SLUICE_CITUS_BIN := $(CURDIR)/build/citus/bin
 test-citus: export SLUICE_ROUTING_BIN := $(CURDIR)/build/$(TEST_VARIANT)/tests/citus/test_routing
 test-citus: export TEST_JOBS := 2
-test-citus: build/stamp/system-run build/stamp/system-test build/stamp/system-citus $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
+test-citus: build/stamp/system-citus $(STACK) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
 	@tests/citus/build.sh build/citus
 	$(call run_tests,$(citus_lines))
 
 ## test-operators: what takes programs of an operator: promtool, a Debian for the package, Patroni and PgBouncer (T= selects); no part of test
 .PHONY: test-operators
-test-operators: build/stamp/system-run build/stamp/system-test build/stamp/system-operators $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release)
+test-operators: build/stamp/system-operators $(STACK)
 	$(call run_tests,$(operators_lines))
 
 ## test-bare: the README's commands on bare Debians in folders (RELEASES="stable oldstable"); needs root, no part of test
@@ -545,16 +548,14 @@ deb: $(call program,$(or $(DEB_CROSS),release),sluice) $(call program,$(or $(DEB
 .PHONY: met
 met: export SLUICE_MET := write
 met: export TEST_JOBS := 1
-met: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,release)
+met: $(STACK)
 	$(call run_tests,e2e e2e/descriptions.test.mjs tests/e2e/descriptions.test.mjs$(newline)$\
 		e2e e2e/replay.test.mjs tests/e2e/replay.test.mjs$(newline))
 
 ## test-docs: the lists of CONTRIBUTING by a patch each, which builds and none of whose files can be forgotten (T= selects)
 .PHONY: test-docs
 test-docs: export TEST_TIMEOUT_S := 1800
-test-docs: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,asan) $(call programs,release)
+test-docs: $(STACK) $(call programs,asan)
 	$(call run_tests,$(docs_lines))
 
 ## soak: 1,000 seeds of sim; flows under kills, dying databases, frozen backends; attacks; all OpenAPI of npm; test-docs (SOAK_SECONDS=600)
@@ -563,9 +564,7 @@ soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
 soak: export SEEDS := $(or $(SEEDS),1000)
 soak: export JOBS := $(shell nproc)
-soak: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,$(TEST_VARIANT)) $(call programs,asan) $(call programs,release) \
-		build/$(TEST_VARIANT)/tests/sim/sim
+soak: $(STACK) $(call programs,asan) build/$(TEST_VARIANT)/tests/sim/sim
 	$(call run_tests,$(call sim_lines,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/frozen.test.mjs %/attacks.test.mjs \
 		%/import_all.test.mjs,$(E2E)),e2e \
 		$(f:tests/%=%) $(f)$(newline))$(docs_lines))

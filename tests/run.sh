@@ -2,18 +2,16 @@
 # Runs tests and counts them: tests/run.sh CONTAIN LIST
 #
 # LIST has a line "KIND NAME COMMAND..." a program; CONTAIN is build/.../contain, which bounds its
-# time and kills what it leaves behind. One line a program tells how it went; the whole output is
-# shown for failures only, without leaks: a failed test does not free what it holds. Before the last
-# line stands what failed and why, in short. Programs speak TAP ("ok 1 - name", "not ok", "# SKIP"), as cmocka and
-# Node's test runner do; one that prints none counts as a single test, by its exit status (77 is a
-# skip). What was measured is shown, too: lines that begin with "figure: ".
-# The last line is the sum: "N passed, N failed, N skipped". Exits 1 when anything failed.
+# time and kills what it leaves behind. What each has said is read and shown by tests/report.pl. Before the
+# last line stands what failed and why, in short. The last line is the sum: "N passed, N failed, N skipped".
+# Exits 1 when anything failed.
 #
 # TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of the
 # time); of the kind cost one by one, and so e2e tests that say "// Alone:" and why, because they measure.
 # TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes, so that only what hangs is
-# ended). TEST_AGAIN (0): where at most so many programs failed, each is run once more by itself at the
-# end, and that run counts; why it failed first is told.
+# ended). TEST_AGAIN (0): where at most so many programs failed, each that may (may_run_again) is run once
+# more by itself at the end, and that run counts. What passes then is named before the last line, and with
+# STRICT=1 it is a failure.
 #
 # What tests write is in a folder of the run, TMPDIR, which is removed with all that they leave in it. Where
 # much is run, SLUICE_TEST_CLUSTER names a data folder of PostgreSQL that they copy (tests/cluster.sh).
@@ -34,142 +32,35 @@ node_program()
     if [ -x "$own" ]; then echo "$own"; else echo node; fi
 }
 
-# Prints "PASSED FAILED SKIPPED" of a TAP stream on stdin. $1: exit status of the program.
-count_tap()
-{
-    awk -v status="$1" '
-        { sub(/\r$/, "") }
-        /^1\.\.[0-9]+/ { plan += substr($1, 4) }
-        /^not ok/ { if ($0 ~ /# *(SKIP|TODO)/) skipped++; else failed++; next }
-        /^ok/ { if (toupper($0) ~ /# *SKIP/) skipped++; else passed++ }
-        END {
-            seen = passed + failed + skipped
-            if (seen == 0 && plan == 0) {
-                if (status == 0) passed = 1; else if (status == 77) skipped = 1; else failed = 1
-            } else {
-                # A program that ended early did not run the rest of its plan.
-                if (plan > seen) failed += plan - seen
-                if (status != 0 && failed == 0) failed = 1
-            }
-            print passed + 0, failed + 0, skipped + 0
-        }'
-}
-
-# Prints the same from the closing comments of Node, which count the tests inside suites too.
-count_node()
-{
-    awk -v status="$1" '
-        $1 == "#" && $2 == "pass" { passed = $3 }
-        $1 == "#" && ($2 == "fail" || $2 == "cancelled") { failed += $3 }
-        $1 == "#" && ($2 == "skipped" || $2 == "todo") { skipped += $3 }
-        END {
-            if (status != 0 && failed == 0) failed = 1
-            print passed + 0, failed + 0, skipped + 0
-        }'
-}
-
 # One program: $1 folder for results, $2 its line.
 run_one()
 {
-    local results=$1 kind name command log status=0 begin seconds counts word
+    local results=$1 kind name command log status=0 begin seconds
     read -r kind name command <<<"$2"
-    log=$results/${name//\//_}.log
+    log=$results/${name//\//_}
     [ "$kind" != e2e ] || command="$(node_program) --test --test-reporter=tap $command"
     begin=$EPOCHREALTIME
     # shellcheck disable=SC2086 # a command and its arguments
     CMOCKA_MESSAGE_OUTPUT=TAP "$contain" "${TEST_TIMEOUT_S:-900}" $command >"$log" 2>&1 </dev/null ||
         status=$?
     seconds=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
-    if [ "$kind" = e2e ]; then
-        counts=$(count_node "$status" <"$log")
-    else
-        counts=$(count_tap "$status" <"$log")
-    fi
-    echo "$counts" >"$results/${name//\//_}.counts"
-    report "$name" "$seconds" "$status" "$log" "$counts"
-}
-
-report()
-{
-    local name=$1 seconds=$2 status=$3 log=$4 passed failed skipped word=pass cpu
-    cpu=$(sed -n 's/^# cpu \([0-9.]*\)$/\1/p' "$log" | tail -n 1)
-    read -r passed failed skipped <<<"$5"
-    [ "$failed" -eq 0 ] || word=FAIL
-    [ "$passed" -ne 0 ] || [ "$failed" -ne 0 ] || word=skip
     # One write, so that lines of programs that run side by side do not mix.
-    {
-        printf '%-4s  %-44s %4d passed' "$word" "$name" "$passed"
-        [ "$failed" -eq 0 ] || printf ', %d failed' "$failed"
-        [ "$skipped" -eq 0 ] || printf ', %d skipped' "$skipped"
-        printf '  %s s, %s s of CPU\n' "$seconds" "${cpu:-?}"
-        sed -n 's/^\(# \)\{0,1\}figure: /      /p' "$log"
-        if [ "$word" = FAIL ]; then
-            printf -- '----- %s (exit status %s) -----\n' "$name" "$status"
-            without_leaks <"$log"
-            printf -- '----- end of %s -----\n' "$name"
-        fi
-    } >"$log.report"
+    tests/report.pl "$name" "$status" "$seconds" "$log" >"$log.report"
     cat "$log.report"
-    [ "$word" != FAIL ] || {
-        printf 'failed: %s (exit status %s)\n' "$name" "$status"
-        failures "$status" <"$log"
-    } >"$log.failures"
 }
 
-# The log on stdin; a leak report is left out where a test failed, one line says so.
-without_leaks()
-{
-    awk '
-        /^ *not ok/ { failed = 1 }
-        /ERROR: LeakSanitizer/ && failed { is_leak = 1 }
-        !is_leak
-        is_leak && /^SUMMARY: / { print "(" $0 "; not listed, since a test failed)"; is_leak = 0 }'
-}
+# What counts: a test that reads what a provider was asked for, counts rows, or statements, or bytes.
+COUNTING='ledger|count\(\*\)|_seconds_count|byteLength|bytesOf'
 
-# What failed, of the log on stdin: names, places and messages of tests; of a program that died without
-# naming one its sanitizer report's head or its last lines. $1: its exit status.
-failures()
+# Whether a program of this kind and name may be run again: how busy the machine was may explain that it
+# failed. It explains no number that was counted, and nothing of what needs no other program.
+may_run_again()
 {
-    awk -v status="$1" -v tests=4 -v lines=14 '
-        function keep(line) { if (count++ < lines) text = text "    " line "\n" }
-        function end() {
-            if (in_test && !is_parent && shown++ < tests) printf "%s", text
-            in_test = 0
-        }
-        { sub(/\r$/, ""); plain = $0; sub(/^ +/, "", plain) }
-        in_node && plain == "..." { end(); in_node = 0; next }
-        in_node && plain ~ /failureType: .subtestsFailed/ { is_parent = 1; next }
-        in_node && plain ~ /^(location|error|stack|code|name|expected|actual|operator|failureType|duration_ms|type):/ {
-            part = plain
-            sub(/:.*/, "", part)
-            if (part == "location" || part == "error") keep(plain)
-            next
-        }
-        in_node && part == "error" { sub(/^      /, ""); if (plain != "") keep($0); next }
-        in_node && part == "stack" {
-            if (plain ~ /file:/ && !has_frame++) text = text "    at " plain "\n"
-            next
-        }
-        in_node { next }
-        plain ~ /^(not )?ok|^1\.\./ { end() }
-        plain ~ /^not ok/ && plain !~ /# *(SKIP|TODO)/ {
-            in_test = 1
-            is_parent = count = has_frame = 0
-            text = "  " plain "\n"
-            next
-        }
-        in_test && plain == "---" { in_node = 1; next }
-        in_test && plain ~ /^# / && plain !~ /^# (not ok|cpu)/ { keep(substr(plain, 3)); next }
-        /ERROR: (Address|UndefinedBehavior|Thread)Sanitizer|runtime error:|ASSERT\(.*\) failed/ { died = lines }
-        died-- > 0 { last_words = last_words "    " $0 "\n" }
-        plain != "" && plain !~ /^# cpu/ { tail[n++ % lines] = $0 }
-        END {
-            end()
-            if (shown > tests) printf "  and %d more\n", shown - tests
-            if (last_words) printf "%s", last_words
-            if (shown || last_words) exit
-            for (i = n > lines ? n - lines : 0; i < n; i++) print "    " tail[i % lines]
-        }'
+    case $1 in
+    cost) ;;
+    integration | e2e) ! grep -qE "$COUNTING" "tests/$2" "tests/$2.c" 2>/dev/null ;;
+    *) return 1 ;;
+    esac
 }
 
 # $1 how many at a time, $2 results, $3 yes: what measures, which is the kind cost and e2e whose head says
@@ -242,35 +133,56 @@ main()
     sum "$results"
 }
 
-# Runs again what failed, $1 results; the file NAME.first keeps why it failed first.
+# Runs again what failed, $1 results; NAME.first keeps why it failed first, NAME.again which tests did.
 run_again()
 {
-    local failed name line
+    local failed log kind name command
     mapfile -t failed < <(find "$1" -name '*.failures')
     [ "${#failed[@]}" -le "${TEST_AGAIN:-0}" ] || return 0
-    for name in "${failed[@]}"; do
-        mv "$name" "${name%.failures}.first"
-        name=$(sed -n '1s/^failed: \([^ ]*\) .*/\1/p' "${name%.failures}.first")
-        line=$(awk -v name="$name" '$2 == name' "$list")
+    for log in "${failed[@]%.failures}"; do
+        name=$(sed -n '1s/^failed: \([^ ]*\) .*/\1/p' "$log.failures")
+        read -r kind name command < <(awk -v name="$name" '$2 == name' "$list")
+        may_run_again "$kind" "$name" || continue
+        mv "$log.failures" "$log.first"
+        mv "$log.names" "$log.again"
         echo "again, by itself: $name"
-        "$self" "$contain" "$list" --one "$1" "$line" || true
+        "$self" "$contain" "$list" --one "$1" "$kind $name $command" || true
+    done
+}
+
+# A line a test that passed when it was run again, of the results $1.
+passed_again()
+{
+    local first log name
+    for first in "$1"/*.first; do
+        log=${first%.first}
+        if [ ! -e "$first" ] || [ -e "$log.failures" ]; then continue; fi
+        name=$(sed -n '1s/^failed: \([^ ]*\) .*/\1/p' "$first")
+        if [ -s "$log.again" ]; then
+            sed "s|^|passed at the second try: $name: |" "$log.again"
+        else
+            echo "passed at the second try: $name"
+        fi
     done
 }
 
 # What failed, and the numbers. A program without a result (its runner died) is a failure too.
 sum()
 {
-    local programs
+    local programs again
     find "$1" -name '*.first' -exec sed '1s/^failed:/failed first, before it was run again:/' {} +
     find "$1" -name '*.failures' -exec cat {} +
+    again=$(passed_again "$1")
+    [ -z "$again" ] || echo "$again"
     programs=$(awk 'NF { n++ } END { print n + 0 }' "$list")
-    find "$1" -name '*.counts' -exec cat {} + | awk -v programs="$programs" '
-        { passed += $1; failed += $2; skipped += $3 }
-        END {
-            failed += programs - NR
-            printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
-            exit failed > 0
-        }'
+    find "$1" -name '*.counts' -exec cat {} + |
+        awk -v programs="$programs" -v is_red="${again:+${STRICT:-}}" '
+            { passed += $1; failed += $2; skipped += $3 }
+            END {
+                failed += programs - NR
+                printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+                exit failed > 0 || is_red == "1"
+            }'
 }
 
 if [ "${3:-}" = --one ]; then

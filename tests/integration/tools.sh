@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What contributors' tools do: the counter of code lines, libraries on a machine without dpkg.
+# What contributors' tools do: the counter of code lines, libraries on a machine without dpkg, the runner.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -84,6 +84,101 @@ test_without_dpkg()
         "deps: no dpkg here"
 }
 
+# $1: name of a program that fails the first time, $2: STRICT. The run's last lines, and its status.
+run_flaky()
+{
+    rm -f "$work/ran"
+    echo "integration $1 $work/flaky" >"$work/list"
+    TEST_AGAIN=2 STRICT=$2 tests/run.sh "$work/contain" "$work/list" >"$work/said" 2>&1
+    set -- $?
+    sed -n '/^passed at/p;$p' "$work/said" | tr '\n' ';'
+    echo "$1"
+}
+
+test_second_try()
+{
+    # shellcheck disable=SC2016 # the script's own
+    printf '#!/bin/sh\nshift\nexec "$@"\n' >"$work/contain"
+    cat >"$work/flaky" <<END
+#!/bin/sh
+if [ -e "$work/ran" ]; then echo "ok 1 - a b"; else echo "not ok 1 - a b"; fi
+printf '# why\nok 2 - c\n1..2\n'
+touch "$work/ran"
+END
+    chmod +x "$work/contain" "$work/flaky"
+    is "what passes at the second try is named" "$(run_flaky integration/none "")" \
+        "passed at the second try: integration/none: a b;2 passed, 0 failed, 0 skipped;0"
+    is "and is a failure where it has to be strict" "$(run_flaky integration/none 1)" \
+        "passed at the second try: integration/none: a b;2 passed, 0 failed, 0 skipped;1"
+    is "what counts is not run again" "$(run_flaky e2e/idempotency.test.mjs "")" \
+        "1 passed, 1 failed, 0 skipped;1"
+}
+
+# Node's, with suites and tests within a test; cmocka's, which died before its plan was done.
+test_report()
+{
+    cat >"$work/node" <<'END'
+TAP version 13
+# Subtest: a suite
+    # Subtest: first
+    ok 1 - first
+      ---
+      duration_ms: 1
+      type: 'test'
+      ...
+    # Subtest: later # SKIP
+    ok 2 - later # SKIP
+      ---
+      duration_ms: 1
+      type: 'test'
+      ...
+    1..2
+ok 1 - a suite
+  ---
+  duration_ms: 1
+  type: 'suite'
+  ...
+# Subtest: outer
+    # Subtest: inner
+    not ok 1 - inner
+      ---
+      duration_ms: 1
+      type: 'test'
+      location: 'a.mjs:3:1'
+      failureType: 'testCodeFailure'
+      error: |-
+        Expected values
+        1 !== 2
+      code: 'ERR_ASSERTION'
+      stack: |-
+        TestContext.<anonymous> (file:///a.mjs:4:2)
+      ...
+    1..1
+not ok 2 - outer
+  ---
+  duration_ms: 1
+  type: 'test'
+  failureType: 'subtestsFailed'
+  error: '1 subtest failed'
+  ...
+1..2
+# tests 4
+# figure: 7 apples
+# cpu 1.5
+END
+    is "suites are no tests, and of tests within a test the inner one failed" \
+        "$(tests/report.pl x 1 2.0 "$work/node" | sed -n 1,2p && cat "$work/node.counts" "$work/node.failures" "$work/node.names")" \
+        "$(printf '%s\n' 'FAIL  x                                               1 passed, 2 failed, 1 skipped  2.0 s, 1.5 s of CPU' '      7 apples' '1 2 1' \
+            'failed: x (exit status 1)' '  not ok 1 - inner' "    location: 'a.mjs:3:1'" '    error: |-' '      Expected values' '      1 !== 2' \
+            '    at TestContext.<anonymous> (file:///a.mjs:4:2)' inner)"
+    printf '1..3\nok 1 - a\n==1==ERROR: AddressSanitizer: heap\n    #0 f\n' >"$work/died"
+    is "what did not come to its end has failed" \
+        "$(tests/report.pl y 134 0.1 "$work/died" >/dev/null && cat "$work/died.counts" "$work/died.failures")" \
+        "$(printf '%s\n' '1 2 0' 'failed: y (exit status 134)' '    ==1==ERROR: AddressSanitizer: heap' '        #0 f')"
+}
+
 test_count
 test_without_dpkg
+test_second_try
+test_report
 echo "1..$number"
