@@ -3,7 +3,7 @@
 #
 # LIST has a line "KIND NAME COMMAND..." a program; CONTAIN is build/.../contain, which bounds its
 # time and kills what it leaves behind. What each has said is read and shown by tests/report.pl. Before the
-# last line stands what failed and why, in short. The last line is the sum: "N passed, N failed, N skipped".
+# last line stands what failed and why, in short, and how long all took. The last line is the sum: "N passed, N failed, N skipped".
 # Exits 1 when anything failed.
 #
 # TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of the
@@ -174,6 +174,8 @@ sum()
     find "$1" -name '*.failures' -exec cat {} +
     again=$(passed_again "$1")
     [ -z "$again" ] || echo "$again"
+    find "$1" -name '*.counts' | sed 's/\.counts$//' | xargs -r -d '\n' sed -n 's/^# cpu \([0-9.]*\)$/\1/p' |
+        awk -v wall="$SECONDS" '{ cpu += $1 } END { printf "took %d:%02d min, %d:%02d min of CPU\n", wall / 60, wall % 60, cpu / 60, cpu % 60 }'
     programs=$(awk 'NF { n++ } END { print n + 0 }' "$list")
     find "$1" -name '*.counts' -exec cat {} + |
         awk -v programs="$programs" -v is_red="${again:+${STRICT:-}}" '
