@@ -82,18 +82,6 @@ slice api_execution_read(struct api_request *request, const struct json *body,
     return wanted->idempotency_key.ptr ? api_key_fault(wanted->idempotency_key) : SLICE_NONE;
 }
 
-/* The key of the body, or of the header. SLICE_NONE: they go together. */
-static slice read_header_key(struct api_request *request, struct exec_request *wanted)
-{
-    slice header, fault = api_key_header(request, &header);
-    if (fault.ptr || !header.ptr)
-        return fault;
-    if (wanted->idempotency_key.ptr && !slice_eq(wanted->idempotency_key, header))
-        return SLICE("idempotency_key and the header Idempotency-Key differ");
-    wanted->idempotency_key = header;
-    return SLICE_NONE;
-}
-
 enum op_result api_execution_reply(struct api_request *request)
 {
     struct exec *exec = request->state;
@@ -127,7 +115,7 @@ static enum op_result begin_create(struct api_request *request)
     struct exec_request wanted;
     slice problem = api_execution_read(request, request->body, &wanted);
     if (!problem.ptr)
-        problem = read_header_key(request, &wanted);
+        problem = api_key_join(request, &wanted.idempotency_key);
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
     wanted.trace = api_trace(request);

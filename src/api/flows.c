@@ -96,6 +96,25 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     return api_wait(request, then);
 }
 
+/* What was done is in the flow alone. A start that is sent again would be a second one; a decision
+ * that is made again does no harm, and finds what the first has become. */
+static enum op_result reply_read_flow(struct api_request *request,
+                                      const struct flow_command *command)
+{
+    bool is_done = command->answer == FLOW_ANSWER_DONE;
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(command->flow_id, id);
+    if (command->in.kind == FLOW_COMMAND_START)
+        return api_reply_error(request, 500,
+                               "The flow %s begun: read the flow %s before you start another",
+                               is_done ? "has" : "may have", id);
+    return api_reply_later(request,
+                           api_sentence(request,
+                                        "The answer was lost, and the change %s made: read the "
+                                        "flow %s before you try again",
+                                        is_done ? "was" : "may have been", id));
+}
+
 static enum op_result refuse_command(struct api_request *request,
                                      const struct flow_command *command)
 {
@@ -105,15 +124,18 @@ static enum op_result refuse_command(struct api_request *request,
     case FLOW_ANSWER_NO_TEMPLATE:
         return reply_no_template(request, command->in.template_key);
     case FLOW_ANSWER_INVALID:
+    case FLOW_ANSWER_KEY_MISMATCH:
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_CONFLICT:
+    case FLOW_ANSWER_KEY_GONE:
         return api_reply_error(request, 409, "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_REPEATED: /* needs an id of the caller's, which only a dashboard form sends */
     case FLOW_ANSWER_UNAVAILABLE:
         return command->message.ptr ? api_reply_later(request, command->message)
                                     : api_reply_database(request, ERR_BUSY);
+    case FLOW_ANSWER_UNKNOWN:
     case FLOW_ANSWER_DONE: /* without its view: there was no memory for it */
-        return api_reply_error(request, 500, "Internal error");
+        return reply_read_flow(request, command);
     }
     UNREACHABLE("every answer is above");
     return OP_DONE;
@@ -154,7 +176,22 @@ static enum op_result finish_start(struct api_request *request)
     json_member_raw(w, "flow", state->command.view_json);
     json_member_raw(w, "templates", template_list(request));
     api_reply_header(request, "ETag", api_flow_etag(request, state->command.rev));
+    if (state->command.is_replayed)
+        api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
     return api_reply_close(request, 200);
+}
+
+/* Of the body, or of the header. false: answered. */
+static bool read_key(struct api_request *request, slice *key)
+{
+    if (!read_body_text(request, "idempotency_key", key))
+        return false;
+    slice fault = key->ptr ? api_key_fault(*key) : SLICE_NONE;
+    if (!fault.ptr)
+        fault = api_key_join(request, key);
+    if (fault.ptr)
+        (void)api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+    return !fault.ptr;
 }
 
 static enum op_result begin_start(struct api_request *request)
@@ -163,7 +200,8 @@ static enum op_result begin_start(struct api_request *request)
     const struct json *input = JSON_GET(request->body, "input");
     struct flow_request in = {.kind = FLOW_COMMAND_START};
     if (!read_body_text(request, "flowTemplate", &in.template_key) ||
-        !read_body_text(request, "triggerType", &in.trigger_type))
+        !read_body_text(request, "triggerType", &in.trigger_type) ||
+        !read_key(request, &in.idempotency_key))
         return OP_DONE;
     if (in.template_key.len == 0)
         return api_reply_error(request, 400,
@@ -185,7 +223,8 @@ static enum op_result begin_start(struct api_request *request)
 const struct api_endpoint api_flows_start = {
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
-    .members = &(const struct api_names){.own = {"flowTemplate", "input", "triggerType"}},
+    .members = &(
+        const struct api_names){.own = {"flowTemplate", "input", "triggerType", "idempotency_key"}},
     .begin = begin_start,
 };
 

@@ -56,3 +56,15 @@ slice api_key_header(struct api_request *request, slice *key)
         return SLICE("The header Idempotency-Key is not a valid quoted string (RFC 8941 3.3.3)");
     return api_key_fault(*key);
 }
+
+slice api_key_join(struct api_request *request, slice *key)
+{
+    slice header = SLICE_NONE;
+    slice fault = request->outer ? SLICE_NONE : api_key_header(request, &header);
+    if (fault.ptr || !header.ptr)
+        return fault;
+    if (key->ptr && !slice_eq(*key, header))
+        return SLICE("idempotency_key and the header Idempotency-Key differ");
+    *key = header;
+    return SLICE_NONE;
+}

@@ -193,6 +193,9 @@ slice api_key_fault(slice key) MUST_CHECK;
 /* The key of the header, without quotes; SLICE_NONE: there is none. Returns what is wrong with it
  * (400), SLICE_NONE: nothing. */
 slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
+/* The same of a body that may name a key, too: *key is the member's (SLICE_NONE: none) before, and
+ * one of both after. The header of a request that was handed on (mcp) is not the endpoint's. */
+slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
 /* Writes an audit event of the caller; `then` runs when it is stored or lost (store_done_result).
  * kind and details are borrowed until then. */
 enum op_result api_audit(struct api_request *request, slice kind, slice details, api_step *then);

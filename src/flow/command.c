@@ -2,16 +2,21 @@
  * Start, approve, reject, resume, cancel. Each is one conditional statement and works on any node;
  * the node that takes a flow by it runs it. The answer is the view after the change.
  *
- * A start is written before it runs. Approve, reject and resume load the flow, decide by what they
+ * A start is written before it runs. With an idempotency key the same statement binds that, so that
+ * a start which is refused binds nothing and one that is made cannot be made again; a repetition
+ * loads the flow that the key has. Approve, reject and resume load the flow, decide by what they
  * loaded, and write fenced by its revision; where it has changed in between they load again. A
  * cancel needs nothing of the row, so it writes first and loads afterwards.
  *
  * Each statement carries one token for all its sendings: a repetition after a lost answer finds the
  * token in the row and succeeds. A statement whose answer never came may still have made a flow
- * ours; service->has_lost makes the adopter scan for such flows by their owner.
+ * ours; service->has_lost makes the adopter scan for such flows by their owner. "Unavailable" means
+ * that nothing was done: a start is sent until its answer is here, for as long as a client waits,
+ * and what is not known then is answered as that.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
+#include "vault/key.h"
 
 enum {
     /* How long a cancel waits where another node may be about to send a request: longer than that
@@ -23,11 +28,15 @@ enum {
     TRIES_MAX = 8,
     AGAIN_MS = 100,
     REPORT_BYTES_MAX = 16 * 1024,
+    FINGERPRINT_BYTES_MAX = INPUT_BYTES_MAX + 1024,
+    SEND_MS_MAX = 20000, /* so long a start is sent again, after the pool's own tries */
 };
 
 enum command_step {
     COMMAND_BEGIN,
+    COMMAND_CHECK_KEY,
     COMMAND_START,
+    COMMAND_SEND,
     COMMAND_STARTED,
     COMMAND_LOAD,
     COMMAND_LOADED,
@@ -56,9 +65,19 @@ static enum op_result answer_command(struct flow_command *command, enum flow_ans
     return OP_DONE;
 }
 
+/* Also of a change that is durable, where its answer alone cannot be made. */
 static enum op_result unavailable(struct flow_command *command)
 {
-    return answer_command(command, FLOW_ANSWER_UNAVAILABLE, SLICE_NONE);
+    bool is_open = command->is_sent || command->is_changed;
+    return answer_command(command, is_open ? FLOW_ANSWER_UNKNOWN : FLOW_ANSWER_UNAVAILABLE,
+                          SLICE_NONE);
+}
+
+/* The answer of a change that was sent: whether it is known now what became of it. ERR_NOMEM is one
+ * that was done, whose rows found no room. */
+static bool is_lost(int status)
+{
+    return status == ERR_CLOSED || status == ERR_NOMEM;
 }
 
 /* can_run was false. Without a lease the database is what is missing. */
@@ -104,6 +123,71 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
     return answer_command(command, FLOW_ANSWER_DONE, SLICE_NONE);
 }
 
+/* ---- a start's key ---- */
+
+/* What the request is. The first line tells it from any execution's, and its format from others. */
+static int make_fingerprint(struct flow_command *command)
+{
+    struct buf text;
+    buf_init(&text, FINGERPRINT_BYTES_MAX);
+    buf_append(&text, SLICE("flow 1\n"));
+    buf_append(&text, command->in.template_key);
+    buf_append_char(&text, '\n');
+    buf_append(&text, command->in.trigger_type);
+    buf_append_char(&text, '\n');
+    json_write_sorted(&text, command->in.input);
+    bool is_ok = buf_is_ok(&text);
+    vault_sha256(buf_slice(&text), command->claim.fingerprint);
+    buf_deinit(&text);
+    return is_ok ? OK : ERR_NOMEM;
+}
+
+/* Null for an optional member is absence, for the fingerprint, too. Of a template that is gone the
+ * input stays as it is. */
+static void drop_nulls(struct flow_command *command)
+{
+    const struct flow_template *tmpl =
+        flow_template_set_find(*command->service->config.templates, command->in.template_key);
+    if (tmpl && tmpl->schema)
+        command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &command->op.arena);
+}
+
+/* Before the checks: a flow that was started is answered whatever has changed since. */
+static enum op_result load_key(struct flow_command *command)
+{
+    ASSERT(uuid_is_nil(command->in.flow_id));
+    command->claim.key = command->in.idempotency_key;
+    if (make_fingerprint(command) != OK)
+        return unavailable(command);
+    store_claim_find(command->service->config.pool, &command->query, &command->op,
+                     command->in.account_id, command->claim.key);
+    return OP_WAIT;
+}
+
+/* The key was taken before. Only a flow can have the same fingerprint, and it was durable together
+ * with its key. */
+static enum op_result follow_key(struct flow_command *command)
+{
+    if (memcmp(command->claim.fingerprint, command->found.fingerprint,
+               sizeof(command->claim.fingerprint)) != 0)
+        return answer_command(command, FLOW_ANSWER_KEY_MISMATCH,
+                              SLICE("This idempotency_key was used for a different request; "
+                                    "nothing was started. Use a new key for a new request, or "
+                                    "send the first request again unchanged."));
+    command->is_replayed = true;
+    command->flow_id = command->in.flow_id = command->found.execution_id;
+    return op_jump(&command->op, COMMAND_LOAD);
+}
+
+static enum op_result step_check_key(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    int status = store_claim_result(&command->query, &command->found);
+    if (status == ERR_NOTFOUND)
+        return OP_NEXT;
+    return status == OK ? follow_key(command) : unavailable(command);
+}
+
 static enum op_result step_begin(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -111,7 +195,8 @@ static enum op_result step_begin(struct op *op)
     command->flow_id = command->in.flow_id;
     switch (command->in.kind) {
     case FLOW_COMMAND_START:
-        return OP_NEXT;
+        drop_nulls(command);
+        return command->in.idempotency_key.ptr ? load_key(command) : op_jump(op, COMMAND_START);
     case FLOW_COMMAND_CANCEL:
         return op_jump(op, COMMAND_CANCEL);
     case FLOW_COMMAND_APPROVE:
@@ -180,8 +265,6 @@ static enum op_result step_start(struct op *op)
         flow_template_set_find(*service->config.templates, command->in.template_key);
     if (!tmpl)
         return answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
-    if (tmpl->schema)
-        command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &op->arena);
     if (tmpl->schema && !schema_validate(tmpl->schema, command->in.input, NULL))
         return refuse_input(command, tmpl);
     command->input_json = json_text_of(command->in.input, &command->op.arena, INPUT_BYTES_MAX);
@@ -197,8 +280,18 @@ static enum op_result step_start(struct op *op)
     if (!command->run)
         return unavailable(command);
     command->flow_id = flow.id;
+    command->claim.execution_id = flow.id;
+    command->claim.expires_at =
+        flow.created_at + (int64_t)service->config.idempotency_ttl_ms * 1000;
     flow_trace_begin(command->run, command->in.trace);
     flow_title_begin(command->run);
+    return OP_NEXT;
+}
+
+/* The same statement each time, which knows what an earlier sending has made. */
+static enum op_result step_send(struct op *op)
+{
+    struct flow_command *command = command_of(op);
     struct flow_start start = {
         .flow = &command->run->transition.next,
         .input = command->input_json,
@@ -206,9 +299,42 @@ static enum op_result step_start(struct op *op)
         .waiting_input = flow_run_waiting_input(command->run),
         .trace = command->run->whole.trace,
         .title = command->run->whole.title,
+        .claim = command->claim.key.ptr ? &command->claim : NULL,
     };
-    store_flow_start(service->config.pool, &command->query, &command->op, &start);
+    command->is_sent = true;
+    store_flow_start(command->service->config.pool, &command->query, op, &start);
     return OP_WAIT;
+}
+
+/* It may have begun. Until the answer is here the statement is sent again; in vain for too long,
+ * the adopter finds the flow if there is one. */
+static enum op_result send_again(struct flow_command *command)
+{
+    struct op *op = &command->op;
+    command->query.is_unknown = true; /* of ERR_NOMEM, too */
+    if (loop_now_ns(op->loop) - op->started_ns < SEND_MS_MAX * UINT64_C(1000000)) {
+        op_sleep(op, &command->timer, AGAIN_MS, "the database, to learn whether the flow began");
+        return op_wait_then(op, COMMAND_SEND);
+    }
+    command->service->has_lost = true;
+    flow_run_drop(command->run);
+    command->run = NULL;
+    return unavailable(command);
+}
+
+/* Nothing was made. */
+static enum op_result not_started(struct flow_command *command, int status)
+{
+    flow_run_drop(command->run);
+    command->run = NULL;
+    command->is_sent = false;
+    if (status == OK)
+        return follow_key(command);                                 /* another request was faster */
+    if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id)) /* the id is taken */
+        return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
+    op_log(&command->op, LOG_WARN, "a flow could not be started", LOG_INT("status", status),
+           LOG_STR("cause", command->query.message));
+    return unavailable(command);
 }
 
 /* The view is written before the launch: it shows revision 1, which run->flow holds until then. */
@@ -216,21 +342,16 @@ static enum op_result step_started(struct op *op)
 {
     struct flow_command *command = command_of(op);
     struct flow_run *run = command->run;
+    bool is_keyed = command->claim.key.ptr != NULL;
     ASSERT(run && uuid_eq(run->flow.id, command->flow_id));
-    int status = store_flow_start_result(&command->query);
+    int status = is_keyed ? store_claim_result(&command->query, &command->found)
+                          : store_flow_start_result(&command->query);
+    if (is_lost(status))
+        return send_again(command);
+    if (status != OK || (is_keyed && command->found.state != CLAIM_WON))
+        return not_started(command, status);
     command->run = NULL;
-    if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id)) { /* the id is taken */
-        flow_run_drop(run);
-        return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
-    }
-    if (status != OK) {
-        if (status == ERR_CLOSED)
-            command->service->has_lost = true; /* it may have begun: it is found then */
-        op_log(op, LOG_WARN, "a flow could not be started", LOG_INT("status", status),
-               LOG_STR("cause", command->query.message));
-        flow_run_drop(run);
-        return unavailable(command);
-    }
+    command->is_sent = false;
     command->whole = (struct flow_whole){
         .flow = run->flow,
         .input = command->input_json,
@@ -249,6 +370,7 @@ static enum op_result step_started(struct op *op)
 static enum op_result step_cancel(struct op *op)
 {
     struct flow_command *command = command_of(op);
+    command->is_sent = true;
     store_flow_cancel(command->service->config.pool, &command->query, op, command->in.account_id,
                       command->in.flow_id, command->op_token, clock_wall_us());
     return OP_WAIT;
@@ -268,7 +390,11 @@ static enum op_result step_loaded(struct op *op)
     struct flow_command *command = command_of(op);
     int status = store_flow_load_result(&command->query, &command->whole);
     if (status == ERR_NOTFOUND)
-        return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+        return answer_command(
+            command, command->is_replayed ? FLOW_ANSWER_KEY_GONE : FLOW_ANSWER_NOT_FOUND,
+            command->is_replayed ? SLICE("The flow that this idempotency_key started is not kept "
+                                         "any more; use a new key to start another")
+                                 : SLICE_NONE);
     if (status != OK)
         return unavailable(command);
     flow_template_unref(command->find.tmpl); /* of the try before */
@@ -285,7 +411,7 @@ static enum op_result step_template(struct op *op)
     flow_template_found(command->service, &command->find);
     if (command->find.status != OK)
         return unavailable(command);
-    if (command->is_changed)
+    if (command->is_changed || command->is_replayed)
         return answer_view(command, &command->whole, command->find.tmpl);
     return OP_NEXT;
 }
@@ -337,6 +463,7 @@ static enum op_result step_take(struct op *op)
     };
     if (is_approval)
         command->take.output = command->decided.output;
+    command->is_sent = true;
     store_flow_take(service->config.pool, &command->query, op, &command->take);
     return op_wait_then(op, COMMAND_CHANGED);
 }
@@ -355,6 +482,7 @@ static enum op_result step_reject(struct op *op)
         .error = command->decided.error,
     };
     ASSERT(command->in.kind == FLOW_COMMAND_REJECT && reject.error.ptr);
+    command->is_sent = true;
     store_flow_reject(command->service->config.pool, &command->query, op, &reject);
     return op_wait_then(op, COMMAND_CHANGED);
 }
@@ -530,6 +658,7 @@ static enum op_result step_changed(struct op *op)
     struct flow_command *command = command_of(op);
     ASSERT(command->in.kind != FLOW_COMMAND_START && !command->is_changed);
     int status = change_result(command);
+    command->is_sent = is_lost(status);
     if (status == OK) {
         apply_change(command);
         if (!must_wait(command))
@@ -544,17 +673,20 @@ static enum op_result step_changed(struct op *op)
             return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
         return retry(command, COMMAND_CANCEL);
     }
-    if (status == ERR_CLOSED && command->in.kind != FLOW_COMMAND_CANCEL)
+    if (is_lost(status) && command->in.kind != FLOW_COMMAND_CANCEL)
         command->service->has_lost = true; /* it may be ours */
     return unavailable(command);
 }
 
 #define TO_CHANGED OP_TO(COMMAND_CHANGED)
 static const struct op_step steps[] = {
-    [COMMAND_BEGIN] = {"begin", step_begin, OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
+    [COMMAND_BEGIN] = {"begin", step_begin,
+                       OP_TO(COMMAND_START) | OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
+    [COMMAND_CHECK_KEY] = {"check_key", step_check_key, OP_TO(COMMAND_LOAD)},
     [COMMAND_START] = {"start", step_start, OP_TO(COMMAND_START)},
-    [COMMAND_STARTED] = {"started", step_started, 0},
-    /* approve, reject, resume; and what a cancel left */
+    [COMMAND_SEND] = {"send", step_send, 0},
+    [COMMAND_STARTED] = {"started", step_started, OP_TO(COMMAND_SEND) | OP_TO(COMMAND_LOAD)},
+    /* approve, reject, resume; what a cancel left; and the flow that a start's key has */
     [COMMAND_LOAD] = {"load", step_load, 0},
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
     [COMMAND_TEMPLATE] = {"template", step_template, 0},
@@ -570,7 +702,7 @@ static void on_end(struct op *op, enum op_end end)
 {
     struct flow_command *command = command_of(op);
     if (end == OP_ENDED_CANCELLED) {
-        command->answer = FLOW_ANSWER_UNAVAILABLE;
+        (void)unavailable(command);
         command->service->has_lost = true; /* what was sent may yet happen */
     }
     if (command->run)

@@ -30,7 +30,8 @@ struct flow_config {
     struct exec_node *node;
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
-    size_t runs_max;           /* flows in memory at a time, 0: 2000; due ones past it wait */
+    size_t runs_max;             /* flows in memory at a time, 0: 2000; due ones past it wait */
+    uint64_t idempotency_ttl_ms; /* of a start's key */
     struct budget_queue *work; /* counts the memory of runs, by account; NULL: it is not counted */
     struct tracer *tracer;     /* NULL: no traces */
 };
@@ -80,8 +81,14 @@ enum flow_answer {
     FLOW_ANSWER_INVALID,     /* start: the input; message has every violation */
     FLOW_ANSWER_CONFLICT,    /* nothing to approve, another step, not resumable: message */
     FLOW_ANSWER_REPEATED,    /* start: a flow of this id was started before */
-    /* the database is unreachable, or there is no memory; else message says what is missing */
+    /* start: its idempotency key was used for another request, or for a flow that is gone: message
+     */
+    FLOW_ANSWER_KEY_MISMATCH,
+    FLOW_ANSWER_KEY_GONE,
+    /* the database is unreachable, or there is no memory; else message says what is missing.
+     * Nothing was done */
     FLOW_ANSWER_UNAVAILABLE,
+    FLOW_ANSWER_UNKNOWN, /* it may have been done: the flow of flow_id says it */
 };
 
 /* All borrowed until it has ended. */
@@ -95,6 +102,7 @@ struct flow_request {
     slice template_key;       /* START */
     const struct json *input; /* START; an object */
     slice trigger_type;       /* START */
+    slice idempotency_key;    /* START, without a flow_id; SLICE_NONE: none */
     slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting one */
     slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
     int64_t rev;              /* APPROVE, REJECT: the revision that was decided on; 0: any */
@@ -109,8 +117,9 @@ struct flow_command {
     enum flow_answer answer;
     slice message;
     struct uuid flow_id;
-    slice view_json; /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
-    int64_t rev;     /* of view_json */
+    slice view_json;  /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
+    int64_t rev;      /* of view_json */
+    bool is_replayed; /* START: by an earlier request under its key; the view is as it is now */
     struct {
         slice by; /* the actor; SLICE_NONE: nothing was decided */
         int64_t at;
@@ -126,8 +135,11 @@ struct flow_command {
     struct flow_take take;
     struct flow_step decided; /* of an approval: its attempt, as the decision ends it */
     slice input_json;
+    struct claim claim;         /* START, with a key: that of the flow */
+    struct claim_outcome found; /* what its key has */
     struct uuid op_token;
     unsigned tries;
+    bool is_sent;             /* a change was sent, and what became of it is not known */
     struct uuid was_owned_by; /* CANCEL: before it */
     bool was_cancelled;       /* CANCEL: perhaps before this command */
     bool is_changed;          /* the change is durable; what follows only makes the answer */

@@ -54,6 +54,9 @@ void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);
 /* Its end: what the execution, which has ended, is answered with. */
 api_step mcp_run_reply;
+/* The idempotency key of _meta, for clients that may not add an argument to the model's;
+ * SLICE_NONE: none. */
+slice mcp_meta_key(const struct mcp_message *message);
 /* What an execution of the tool begins with: its output fits into a result. */
 void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
                      struct exec_request *wanted);

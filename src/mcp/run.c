@@ -8,8 +8,7 @@
 #include "mcp/missing.h"
 #include "mcp/stream.h"
 
-/* For clients that may not add an argument to the model's. */
-static slice meta_key(const struct mcp_message *message)
+slice mcp_meta_key(const struct mcp_message *message)
 {
     return json_get_str(message->meta, SLICE("sluice/idempotency_key"));
 }
@@ -35,7 +34,7 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
     if (wanted->output_bytes_max > MCP_OUTPUT_BYTES_MAX)
         wanted->output_bytes_max = MCP_OUTPUT_BYTES_MAX;
     if (!wanted->idempotency_key.ptr)
-        wanted->idempotency_key = meta_key(message);
+        wanted->idempotency_key = mcp_meta_key(message);
 }
 
 /* The reply is the one of POST /api/executions; the request's envelope makes the result of it. */

@@ -69,6 +69,8 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
                                       const struct json *arguments)
 {
     struct arena *arena = &request->op.arena;
+    const struct json *key = JSON_GET(arguments, "idempotency_key");
+    slice meta_key = mcp_meta_key(request->outer);
     struct json *body = ARENA_NEW(arena, struct json);
     if (!body)
         return api_reply_no_memory(request);
@@ -79,6 +81,8 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
                         arguments->as.members[i].value);
     }
     json_object_set(arena, body, SLICE("triggerType"), json_string(SLICE("agent")));
+    if (meta_key.ptr && (!key || key->type == JSON_NULL))
+        json_object_set(arena, body, SLICE("idempotency_key"), json_string(meta_key));
     return mcp_hand_on(request, tool->endpoint, body, mcp_flow_envelope(request->outer));
 }
 
@@ -135,7 +139,10 @@ static const struct tool tools[] = {
      "`*` for one. Templates: ",
      &api_flows_start, .is_destructive = true, .begin = call_start_flow,
      .inputs = {{"template", "string", "The template's key", true},
-                {"input", "object", "As the template's input_schema says", false}}},
+                {"input", "object", "As the template's input_schema says", false},
+                {"idempotency_key", "string",
+                 "The same key with the same input starts one flow and gives it as it is now",
+                 false}}},
     {"get_flow", "Read a flow",
      "A flow with its steps. Where one waits for an approval, a person gives it.", &api_flows_get,
      .is_read = true, .begin = call_get_flow,

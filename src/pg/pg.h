@@ -36,7 +36,7 @@
 struct dns_resolver;
 
 enum {
-    PG_PARAMS_MAX = 22,
+    PG_PARAMS_MAX = 25,
     PG_COLUMNS_MAX = 32,
     PG_ALONE_BYTES = 256 * 1024,
     PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* all parameters of a query: ERR_LIMIT past it */

@@ -236,6 +236,7 @@ static int start_flows(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .templates = &server->templates,
         .runs_max = (size_t)server->config->flows_max,
+        .idempotency_ttl_ms = server->config->idempotency_ttl_ms,
         .work = &server->work,
         .tracer = server->tracer,
     };

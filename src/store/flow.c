@@ -41,9 +41,8 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
 
 /* ---- start ---- */
 
-#define START_PARAMS                                                                              \
-    STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID),                               \
-        STORE_FLOW_OF(template_key, PG_TEXT),                                                     \
+#define START_REST                                                                                \
+    STORE_FLOW_OF(template_key, PG_TEXT),                                                         \
         PG_OF("version", PG_UUID, struct flow, template_version),                                 \
         PG_OF("trigger", PG_TEXT, struct flow, trigger_type),                                     \
         PG_WORD("status", struct flow, status, &store_flow_statuses), STORE_FLOW_OF(rev, PG_I64), \
@@ -54,32 +53,44 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
         STORE_FLOW_OF(created_at, PG_TIME), STORE_FLOW_OF(updated_at, PG_TIME),                   \
         STORE_FLOW_OF(completed_at, PG_TIME), PG_ARG("input", PG_JSON), PG_ARG("actor", PG_TEXT), \
         PG_ARG("shown", PG_JSON)
+#define START_PARAMS STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), START_REST
+#define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
 static const struct pg_column start_params[] = {START_PARAMS};
-static const struct pg_column start_more_params[] = {START_PARAMS, PG_ARG("trace", PG_TEXT),
-                                                     PG_ARG("title", PG_TEXT)};
+static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
+/* As store_claim_result has them: the row that the statement may meet is the key's. */
+static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
+                                                      PG_ARG("key", PG_TEXT),
+                                                      STORE_FLOW_OF(id, PG_UUID),
+                                                      START_REST,
+                                                      START_MORE,
+                                                      PG_ARG("fingerprint", PG_BYTES),
+                                                      PG_ARG("expires_at", PG_TIME)};
 /* What the second sending adds: the first inserts rows that cannot be there, and need not check. */
 #define AGAIN " on conflict do nothing"
+
+#define FLOW_COLUMNS                                                                        \
+    "account_id, id, template_key, template_version, trigger_type, status, rev, op_token, " \
+    "owner, step_index, attempt, is_begun, adoptions, waiting_for, wake_at, deadline, "     \
+    "created_at, updated_at, completed_at"
+#define FLOW_VALUES                                                                     \
+    ":account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, :owner, " \
+    ":step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, :deadline, "  \
+    ":created_at, :updated_at, :completed_at"
+#define DOC_COLUMNS "account_id, flow_id, input, actor, waiting_input"
+#define DOC_VALUES  ":account_id, :id, :input, :actor, :shown"
 
 /* A start may be requested twice, by its caller's id. The second sending has to distinguish a flow
  * that it made itself from one that another request made under the same id: created_at, in
  * microseconds and drawn once per request, is the same only for its own. */
-#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...)   \
-    {                                                                                              \
-        .name = stmt_name,                                                                         \
-        .sql =                                                                                     \
-            "with made as (insert into sluice.flow (account_id, id, template_key, "                \
-            "template_version, trigger_type, status, rev, op_token, owner, step_index, "           \
-            "attempt, is_begun, adoptions, waiting_for, wake_at, deadline, created_at, "           \
-            "updated_at, completed_at" flow_column ") "                                            \
-            "@row :account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, "       \
-            ":owner, :step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, "        \
-            ":deadline, :created_at, :updated_at, :completed_at" flow_value " @end" rest           \
-            " returning id), documented as ("                                                      \
-            "insert into sluice.flow_doc (account_id, flow_id, input, actor, waiting_input" column \
-            ") "                                                                                   \
-            "@row :account_id, :id, :input, :actor, :shown" value " @end" rest ") "                \
-            "select :ord @from" answer,                                                            \
-        PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                         \
+#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...) \
+    {                                                                                            \
+        .name = stmt_name,                                                                       \
+        .sql = "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "           \
+               "@row " FLOW_VALUES flow_value " @end" rest " returning id), documented as ("     \
+               "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                           \
+               "@row " DOC_VALUES value " @end" rest ") "                                        \
+               "select :ord @from" answer,                                                       \
+        PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                       \
     }
 #define START_IS_OURS                                        \
     " where :id in (select m.id from made m) or "            \
@@ -97,6 +108,33 @@ static const struct pg_stmt flow_start_more_again =
 static const struct pg_stmt flow_start_more =
     START_MORE_STMT("flow_start_more", MORE, "", "", .again = &flow_start_more_again);
 
+/* With an idempotency key: the key is taken first, bound at once, and flow and document follow
+ * where it is ours. Else the answer is what holds it, a flow or an execution. The id is drawn once
+ * a request, so a request that finds it under the key has made the flow, by this sending or by an
+ * earlier one. */
+#define IF_OURS                                                                 \
+    " from @input claimed c where c.account_id = :account_id and c.key = :key " \
+    "and c.execution_id = :id"
+static const struct pg_stmt flow_start_keyed = {
+    .name = "flow_start_keyed",
+    .sql = "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "
+           "execution_id, fingerprint, state, owner, integration_id, action_id, connection_id, "
+           "is_write, started_at, expires_at) "
+           "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
+           "null::bigint, true, :created_at, :expires_at @end" STORE_CLAIM_OR_HOLDER "), "
+           "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
+           "select " FLOW_VALUES ", :title" IF_OURS AGAIN "), "
+           "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
+           "select " DOC_VALUES ", :trace" IF_OURS AGAIN ") "
+           "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
+           "c.owner, " STORE_CLAIM_NOT_READ " from @input claimed c "
+           "where c.account_id = :account_id and c.key = :key",
+    PG_PARAMS(start_keyed_params),
+    PG_COLUMNS(store_claim_columns),
+    .key_count = 2,
+    .access = PG_WRITE,
+};
+
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start)
 {
@@ -105,12 +143,26 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     /* A flow that at once waits or is completed has gone through two states in one insert. */
     ASSERT(flow->rev == 1 ? is_running : flow->rev == 2 && !is_running);
     ASSERT(is_running == !uuid_is_nil(flow->owner));
+    const struct claim *claim = start->claim;
     bool has_more = start->trace.ptr || start->title.ptr;
-    const struct pg_value values[] = {pg_json(start->input), pg_text_or_empty(start->actor),
-                                      pg_json(start->waiting_input), pg_text(start->trace),
-                                      pg_text(start->title)};
-    store_ask_of(pool, query, op, has_more ? &flow_start_more : &flow_start, flow, values,
-                 has_more ? ARRAY_LEN(values) : ARRAY_LEN(values) - 2);
+    struct pg_value values[] = {claim ? pg_text(claim->key) : pg_null(PG_TEXT),
+                                pg_json(start->input),
+                                pg_text_or_empty(start->actor),
+                                pg_json(start->waiting_input),
+                                pg_text(start->trace),
+                                pg_text(start->title),
+                                pg_null(PG_BYTES),
+                                pg_null(PG_TIME)};
+    if (!claim) {
+        store_ask_of(pool, query, op, has_more ? &flow_start_more : &flow_start, flow, &values[1],
+                     has_more ? 5 : 3);
+        return;
+    }
+    ASSERT(claim->key.ptr && uuid_eq(claim->execution_id, flow->id));
+    ASSERT(claim->expires_at > flow->created_at);
+    values[6] = pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint)));
+    values[7] = pg_time(claim->expires_at);
+    store_ask_of(pool, query, op, &flow_start_keyed, flow, values, ARRAY_LEN(values));
 }
 
 int store_flow_start_result(const struct pg_query *query)
@@ -295,8 +347,8 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 }
 
 const struct pg_stmt *const flow_stmts[] = {
-    &flow_start, &flow_start_again, &flow_start_more, &flow_start_more_again,
-    &flow_move,  &flow_move_again,  &flow_park,       &flow_park_again,
-    &flow_wake,  &flow_wake_again,  &flow_wake_park,  &flow_wake_park_again,
-    NULL,
+    &flow_start_keyed,      &flow_start, &flow_start_again, &flow_start_more,
+    &flow_start_more_again, &flow_move,  &flow_move_again,  &flow_park,
+    &flow_park_again,       &flow_wake,  &flow_wake_again,  &flow_wake_park,
+    &flow_wake_park_again,  NULL,
 };

@@ -8,7 +8,7 @@
 #ifndef STORE_FLOW_H
 #define STORE_FLOW_H
 
-#include "store/store.h"
+#include "store/idempotency.h"
 
 enum flow_status {
     FLOW_RUNNING,
@@ -94,9 +94,13 @@ struct flow_start {
     slice waiting_input; /* while it waits: what the step shows; else SLICE_NONE */
     slice trace;         /* SLICE_NONE: none; a traceparent, and perhaps a tracestate */
     slice title;         /* SLICE_NONE: its template's name is its title */
+    /* NULL: without an idempotency key. Else the same statement binds the key: execution_id is the
+     * flow's id; of what is in flight it has nothing. */
+    const struct claim *claim;
 };
 /* Inserts flow and document. Result: ERR_INVALID where there is one of this id that another request
- * has made. */
+ * has made; with a claim that of store_claim_result instead: the flow was made with CLAIM_WON
+ * alone. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start);
 int store_flow_start_result(const struct pg_query *query) MUST_CHECK;

@@ -9,10 +9,8 @@
 #include "store/internal.h"
 #include "store/node.h"
 
-#define CLAIM_ROW "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound', t.owner, "
-
 #define OUT(name, type, ...) PG_OF(#name, type, struct claim_outcome, name, __VA_ARGS__)
-static const struct pg_column claim_columns[] = {
+const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),      OUT(execution_id, PG_UUID),
     OUT(fingerprint, PG_BYTES),    PG_ARG("is_bound", PG_BOOL), OUT(owner, PG_UUID),
     OUT(is_succeeded, PG_BOOL),    OUT(error_code, PG_TEXT),    OUT(summary, PG_TEXT),
@@ -25,7 +23,8 @@ enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
  * the state stands inside the lateral subquery: for a claim in flight no partition is searched. */
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
-    .sql = "select :ord, " CLAIM_ROW "e.status = 'succeeded', e.error_code, e.summary, e.bytes "
+    .sql = "select :ord, " STORE_CLAIM_ROW
+           "e.status = 'succeeded', e.error_code, e.summary, e.bytes "
            "from @input lateral (select * from sluice.idempotency_key k "
            "where k.account_id = :account_id and k.key = :key "
            "and (k.state <> 'bound' or k.expires_at > :now) offset 0) t "
@@ -34,7 +33,7 @@ static const struct pg_stmt claim_find = {
            "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
            "offset 0) e on true",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT), PG_ARG("now", PG_TIME)),
-    PG_COLUMNS(claim_columns),
+    PG_COLUMNS(store_claim_columns),
     .key_count = 2,
 };
 
@@ -49,30 +48,6 @@ static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), PG_ARG
 static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
                                                CLAIM_MEMBERS, OF(expires_at, PG_TIME)};
 
-/* DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
- * finds out which run holds the key, also when that was committed after its snapshot. The row is
- * rewritten as it is, but for a bound one past its expiry, which changes hands. Racers queue on the
- * row; one wins. execution_id is the operation token: a run that finds its own id there has won, in
- * a replay too. What a bound key is bound to is not read here: that is rare (claim_find came
- * before), and merely opening a plan over all partitions would cost each claim more than its
- * insert. */
-/* clang-format off */
-#define TAKE(column)                                                                               \
-    column " = case when t.state = 'bound' and t.expires_at <= excluded.started_at "               \
-    "then excluded." column " else t." column " end"
-#define TAKE_ALL                                                                                   \
-    TAKE("execution_id") ", "                                                                      \
-    TAKE("fingerprint") ", "                                                                       \
-    TAKE("state") ", "                                                                             \
-    TAKE("owner") ", "                                                                             \
-    TAKE("integration_id") ", "                                                                    \
-    TAKE("action_id") ", "                                                                         \
-    TAKE("connection_id") ", "                                                                     \
-    TAKE("is_write") ", "                                                                          \
-    TAKE("started_at") ", "                                                                        \
-    TAKE("expires_at")
-/* clang-format on */
-
 #define INSERT_STMT(stmt_name, state_and_owner, rest, ...)                                         \
     {                                                                                              \
         .name = stmt_name,                                                                         \
@@ -84,17 +59,14 @@ static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, 
                "@end" rest,                                                                        \
         PG_PARAMS(insert_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                  \
     }
-#define OR_THE_HOLDER                                                                \
-    " on conflict (account_id, key) do update set " TAKE_ALL " returning " CLAIM_ROW \
-    "null::boolean, null::text, null::text, null::bigint"
-static const struct pg_stmt claim_insert = INSERT_STMT("claim_insert", "'in_flight', :owner",
-                                                       OR_THE_HOLDER, PG_COLUMNS(claim_columns),
-                                                       .match = PG_MATCH_KEY);
+static const struct pg_stmt claim_insert =
+    INSERT_STMT("claim_insert", "'in_flight', :owner", STORE_CLAIM_OR_HOLDER,
+                PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
 /* A row that no run is behind: bound, so without an owner. */
 static const struct pg_stmt claim_spend =
-    INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", OR_THE_HOLDER,
-                PG_COLUMNS(claim_columns), .match = PG_MATCH_KEY);
+    INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
+                PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
 /* A run without a client's key claims one made of its own id: no other run can have taken it, so
  * the first sending does not check. */

@@ -172,6 +172,39 @@ extern const struct pg_words store_flow_statuses, store_flow_pauses;
 enum { STORE_FLOW_REF_COLUMNS = 6 };
 extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
+/* A claim's columns, as a row of claim_find and of the statements that take a key has them. */
+enum { STORE_CLAIM_COLUMNS = 10 };
+extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
+#define STORE_CLAIM_ROW \
+    "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound' as is_bound, t.owner, "
+/* A statement that takes a key reads nothing of what it is bound to. */
+#define STORE_CLAIM_NOT_READ "null::boolean, null::text, null::text, null::bigint"
+
+/* DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
+ * finds out which run holds the key, also when that was committed after its snapshot. The row is
+ * rewritten as it is, but for a bound one past its expiry, which changes hands. Racers queue on the
+ * row; one wins. execution_id is the operation token: a run that finds its own id there has won, in
+ * a replay too. What a bound key is bound to is not read here: that is rare (claim_find came
+ * before), and merely opening a plan over all partitions would cost each claim more than its
+ * insert. */
+/* clang-format off */
+#define STORE_CLAIM_TAKE(column)                                                                   \
+    column " = case when t.state = 'bound' and t.expires_at <= excluded.started_at "               \
+    "then excluded." column " else t." column " end"
+#define STORE_CLAIM_OR_HOLDER                                                                      \
+    " on conflict (account_id, key) do update set "                                                \
+    STORE_CLAIM_TAKE("execution_id") ", "                                                          \
+    STORE_CLAIM_TAKE("fingerprint") ", "                                                           \
+    STORE_CLAIM_TAKE("state") ", "                                                                 \
+    STORE_CLAIM_TAKE("owner") ", "                                                                 \
+    STORE_CLAIM_TAKE("integration_id") ", "                                                        \
+    STORE_CLAIM_TAKE("action_id") ", "                                                             \
+    STORE_CLAIM_TAKE("connection_id") ", "                                                         \
+    STORE_CLAIM_TAKE("is_write") ", "                                                              \
+    STORE_CLAIM_TAKE("started_at") ", "                                                            \
+    STORE_CLAIM_TAKE("expires_at") " returning " STORE_CLAIM_ROW STORE_CLAIM_NOT_READ
+/* clang-format on */
+
 /* The key parameter of a claim: the client's, or one made of the execution's id, which begins with
  * U+0001 and so meets no client's; its text is kept in the query. */
 struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid execution_id);

@@ -69,6 +69,12 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
             return web_reply_problem(request, 503, "Not available now", "%.*s.",
                                      SLICE_ARG(command->message));
         break;
+    case FLOW_ANSWER_UNKNOWN:
+        return web_reply_problem(request, 503, "Perhaps done",
+                                 "The answer of the database was lost. Reload the flow's page, or "
+                                 "the list of flows, to see whether it was done.");
+    case FLOW_ANSWER_KEY_MISMATCH: /* a form has no key */
+    case FLOW_ANSWER_KEY_GONE:
     /* The ASSERT excludes the last two; they are listed for -Wswitch. */
     case FLOW_ANSWER_REPEATED:
     case FLOW_ANSWER_DONE:

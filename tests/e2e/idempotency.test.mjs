@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
+import { Mcp } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SEND = '/gmail/v1/users/me/messages/send';
@@ -128,6 +129,83 @@ test('a key is forgotten after its time, by a job of the server', async () => {
     return reply.headers.get('idempotent-replayed') === null;
   });
   assert.equal(await writes('brief'), 2);
+});
+
+const startFlow = (server, subject, more, headers, who = account) =>
+  server.call(who.key, 'POST', '/api/flows/start', { flowTemplate: 'probe_chain', input: { subject, confirm: true }, ...more }, headers);
+const isDone = async (id) =>
+  until(`${id} is completed`, async () => {
+    const { json } = await servers[0].call(account.key, 'GET', `/api/flows/${id}`);
+    assert.notEqual(json.flow.status, 'failed', JSON.stringify(json.steps));
+    return json.flow.status === 'completed';
+  });
+
+test('30 parallel starts of a flow with one key over two processes: one flow', async () => {
+  const quoted = { 'idempotency-key': '"flow one"' };
+  const replies = await Promise.all(Array.from({ length: 30 }, (_, i) =>
+    i % 3 ? startFlow(servers[i % 2], 'chain', { idempotency_key: 'flow one' }) : startFlow(servers[i % 2], 'chain', {}, quoted)));
+  assert.equal(only(replies.map((reply) => reply.status)), 200, replies.map((reply) => reply.text).join('\n'));
+  const id = only(replies.map((reply) => reply.json.flowId));
+  only(replies.map((reply) => reply.json.flow.flow.id));
+  assert.equal(replies.filter((reply) => reply.headers.get('idempotent-replayed') === null).length, 1);
+  assert.equal(replies.filter((reply) => reply.headers.get('idempotent-replayed') === 'true').length, 29);
+  await isDone(id);
+  for (const server of servers) {
+    const later = await startFlow(server, 'chain', { idempotency_key: 'flow one' }, quoted);
+    assert.deepEqual([later.status, later.json.flow.flow.status, later.headers.get('idempotent-replayed')], [200, 'completed', 'true']);
+    assert.equal(later.headers.get('etag'), `"${later.json.flow.flow.rev}"`);
+  }
+  const once = await writes('chain');
+  assert.equal((await startFlow(servers[0], 'chain', {})).headers.get('idempotent-replayed'), null);
+  await until('a start without a key is another flow', async () => await writes('chain') === 2 * once);
+  const theirs = await startFlow(servers[1], 'chain', { idempotency_key: 'flow one' }, {}, other);
+  assert.notEqual(theirs.json.flowId, id);
+});
+
+test('a start under another request’s key, and one that is refused', async () => {
+  const key = { idempotency_key: 'flow two' };
+  for (const [more, status] of [[{ input: { subject: 1 } }, 400], [{ flowTemplate: 'nope' }, 404]])
+    assert.equal((await startFlow(servers[0], 'x', { ...key, ...more })).status, status);
+  const first = await startFlow(servers[0], 'two', key);
+  assert.deepEqual([first.status, first.headers.get('idempotent-replayed')], [200, null]);
+  for (const [subject, more] of [['three', {}], ['two', { triggerType: 'agent' }], ['two', { flowTemplate: 'probe_approve', input: { subject: 'two' } }]]) {
+    const reply = await startFlow(servers[1], subject, { ...key, ...more });
+    assert.equal(reply.status, 400);
+    assert.match(reply.json.error, /idempotency_key was used for a different request; nothing was started/);
+  }
+  const execution = await send(servers[1], 'two', 'flow two');
+  assert.deepEqual([execution.status, execution.json.error_code], [409, 'validation_error']);
+  assert.equal((await send(servers[0], 'of an execution', 'flow three')).status, 200);
+  assert.equal((await startFlow(servers[1], 'of an execution', { idempotency_key: 'flow three' })).status, 400);
+  for (const [more, headers, error] of [
+    [{ idempotencyKey: 'k' }, {}, /idempotencyKey.*idempotency_key/],
+    [{ idempotency_key: 1 }, {}, /idempotency_key must be a string/],
+    [{ idempotency_key: '' }, {}, /1 to 255 printable/],
+    [{}, { 'idempotency-key': 'x'.repeat(256) }, /1 to 255 printable/],
+    [{ idempotency_key: 'a' }, { 'idempotency-key': 'b' }, /differ/],
+  ]) {
+    const reply = await startFlow(servers[0], 'bad', more, headers);
+    assert.equal(reply.status, 400, reply.text);
+    assert.match(reply.json.error, error);
+  }
+});
+
+test('the same in MCP: an argument, or a member of _meta', async () => {
+  const mcp = servers.map((server) => new Mcp(server.base, account.key));
+  const args = { template: 'probe_chain', input: { subject: 'of an agent', confirm: true } };
+  const begun = [];
+  for (const [i, more, options] of [
+    [0, { idempotency_key: 'agent' }, {}],
+    [1, {}, { meta: { 'sluice/idempotency_key': 'agent' } }],
+    [0, { idempotency_key: 'agent' }, { meta: { 'sluice/idempotency_key': 'another' } }],
+  ]) {
+    const result = await mcp[i].call('start_flow', { ...args, ...more }, options);
+    assert.equal(result.isError, undefined, JSON.stringify(result));
+    begun.push(result.structuredContent.flowId);
+  }
+  only(begun);
+  const wrong = await mcp[0].call('start_flow', { ...args, idempotencyKey: 'agent' });
+  assert.deepEqual([wrong.isError, /idempotency_key/.test(JSON.stringify(wrong.structuredContent))], [true, true]);
 });
 
 test('a client that goes away does not stop what others wait for', async () => {

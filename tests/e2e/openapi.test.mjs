@@ -297,6 +297,11 @@ test('flows', async () => {
   const gate = () => start('api_gate', { id: 'INBOX' }, { triggerType: 'agent' });
   const begun = await judge(200, await gate(), ['/flow', '/flow/flow', '/flow/steps/0', '/flow/steps/3', '/templates/0']);
   const id = begun.json.flowId;
+  for (const replayed of [null, 'true']) {
+    const once = await judge(200, await start('api_gate', { id: 'INBOX' }, { idempotency_key: 'contract-3' }), ['/flow', '/flow/flow']);
+    assert.equal(once.headers.get('idempotent-replayed'), replayed);
+  }
+  await judge(400, await start('api_gate', { id: 'SENT' }, { idempotency_key: 'contract-3' }));
   await rests(id, 'waiting');
   const waiting = await judge(200, await get(`/api/flows/${id}`), ['/flow', '/steps/0', '/steps/2']);
   assert.equal(waiting.json.steps[2].status, 'waiting');

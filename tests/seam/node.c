@@ -134,6 +134,7 @@ static void open_services(struct seam_node *node)
         .node = node->node,
         .catalog = &node->catalog,
         .templates = &node->templates,
+        .idempotency_ttl_ms = 24 * 3600 * 1000,
     };
     node->flow = node->templates ? flow_service_new(&flow) : NULL;
 }

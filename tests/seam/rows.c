@@ -230,8 +230,8 @@ static slice inline_summary(const struct execution *row)
     return row && row->summary.len <= STORE_SUMMARY_INLINE_BYTES ? row->summary : SLICE_NONE;
 }
 
-static void put_claim(struct seam_store *store, struct pg_query *query, struct row_claim *row,
-                      bool with_execution)
+void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
+                    bool with_execution)
 {
     const struct claim *claim = &row->claim;
     const struct execution *found =
@@ -257,23 +257,29 @@ static int do_claim_find(struct seam_store *store, struct pg_query *query)
     struct row_claim *row =
         seam_find_claim(store, seam_uuid(query, "account_id"), seam_text(query, "key"));
     if (row && (!row->is_bound || row->claim.expires_at > seam_time(query, "now")))
-        put_claim(store, query, row, true);
+        seam_claim_put(store, query, row, true);
     return OK;
 }
 
 /* The row stays as it is, but for a bound one past its expiry, which changes hands. Whoever finds
  * the own execution there has won. */
+struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
+                                  bool is_bound)
+{
+    struct row_claim *row = seam_find_claim(store, claim->account_id, claim->key);
+    bool is_over = row && row->is_bound && row->claim.expires_at <= claim->started_at;
+    if (!row)
+        row = ROW_ADD(store, claims);
+    else if (!is_over)
+        return row;
+    *row = (struct row_claim){.claim = *claim, .is_bound = is_bound};
+    return row;
+}
+
 static int do_claim_insert(struct seam_store *store, struct pg_query *query)
 {
     struct claim claim = claim_of(store, query);
-    struct row_claim *row = seam_find_claim(store, claim.account_id, claim.key);
-    if (!row) {
-        row = ROW_ADD(store, claims);
-        *row = (struct row_claim){.claim = claim};
-    } else if (row->is_bound && row->claim.expires_at <= claim.started_at) {
-        *row = (struct row_claim){.claim = claim};
-    }
-    put_claim(store, query, row, false);
+    seam_claim_put(store, query, seam_claim_take(store, &claim, false), false);
     return OK;
 }
 
@@ -375,6 +381,7 @@ static void add_execution(struct seam_store *store, const struct pg_query *query
         .finished_at = seam_time(query, "finished_at"),
         .owner = seam_uuid(query, "owner"),
         .summary = seam_keep(store, seam_text(query, "summary")),
+        .attempts = seam_i64(query, "attempts"),
     };
 }
 
@@ -441,7 +448,7 @@ static int do_execution_get(struct seam_store *store, struct pg_query *query)
         pg_i64((int64_t)row->summary.len),
         pg_null(PG_UUID),
         pg_null(PG_TEXT),
-        pg_null(PG_I64),
+        row->attempts ? pg_i64(row->attempts) : pg_null(PG_I64),
     };
     seam_row(query, cells);
     return OK;

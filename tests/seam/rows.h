@@ -114,6 +114,13 @@ extern const struct seam_statement seam_flow_take_statements[];
 void seam_rows_grow(void **items, size_t *cap, size_t count, size_t size);
 slice seam_keep(struct seam_store *store, slice text);
 
+/* The row of a claim's statement that takes a key, or finds its holder; the same as one of its
+ * answer. */
+struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
+                                  bool is_bound);
+void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
+                    bool with_execution);
+
 struct uuid seam_uuid(const struct pg_query *query, const char *param);
 int64_t seam_i64(const struct pg_query *query, const char *param);
 /* 0: NULL */

@@ -96,10 +96,9 @@ size_t seam_flow_cells(const struct flow *flow, struct pg_value *cells)
 
 /* ---- start ---- */
 
-/* The second sending tells what it, or the first, has made by its time from what another has. */
-static int do_start(struct seam_store *store, struct pg_query *query)
+static struct flow started_flow(struct seam_store *store, const struct pg_query *query)
 {
-    struct flow flow = {
+    return (struct flow){
         .account_id = seam_uuid(query, "account_id"),
         .id = seam_uuid(query, "id"),
         .template_key = seam_keep(store, seam_text(query, "template_key")),
@@ -118,27 +117,67 @@ static int do_start(struct seam_store *store, struct pg_query *query)
         .updated_at = seam_time(query, "updated_at"),
         .completed_at = seam_time(query, "completed_at"),
     };
-    const struct row_flow *other = seam_find_flow(store, flow.id);
-    seam_rows(query, !other || other->flow.created_at == flow.created_at);
-    if (other)
-        return seam_is_again(query) ? OK : ERR_INVALID;
-    if (!is_legal(&flow))
+}
+
+static bool has_param(const struct pg_query *query, const char *name)
+{
+    for (size_t i = 0; i < query->stmt->param_count; i++)
+        if (strcmp(query->stmt->params[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static int add_flow(struct seam_store *store, struct pg_query *query, const struct flow *flow)
+{
+    if (!is_legal(flow))
         return ERR_INVALID;
-    *ROW_ADD(store, flows) = (struct row_flow){
-        .flow = flow,
-        .op_token = flow.id,
+    struct row_flow *row = ROW_ADD(store, flows);
+    *row = (struct row_flow){
+        .flow = *flow,
+        .op_token = flow->id,
         .input = seam_keep(store, seam_text(query, "input")),
         .actor = seam_keep(store, seam_text(query, "actor")),
         .waiting_input = seam_keep(store, seam_text(query, "shown")),
     };
-    if (strstr(query->stmt->name, "more")) {
-        struct row_flow *row = seam_find_flow(store, flow.id);
+    if (has_param(query, "trace")) {
         row->trace = seam_keep(store, seam_text(query, "trace"));
         row->title = seam_keep(store, seam_text(query, "title"));
     }
     if (store->on_flow)
-        store->on_flow(store->owner, &(struct flow){0}, &flow, query);
+        store->on_flow(store->owner, &(struct flow){0}, flow, query);
     return OK;
+}
+
+/* The second sending tells what it, or the first, has made by its time from what another has. */
+static int do_start(struct seam_store *store, struct pg_query *query)
+{
+    struct flow flow = started_flow(store, query);
+    const struct row_flow *other = seam_find_flow(store, flow.id);
+    seam_rows(query, !other || other->flow.created_at == flow.created_at);
+    if (other)
+        return seam_is_again(query) ? OK : ERR_INVALID;
+    return add_flow(store, query, &flow);
+}
+
+/* The key, and the flow where it is ours and is not there yet; both or none. */
+static int do_start_keyed(struct seam_store *store, struct pg_query *query)
+{
+    struct flow flow = started_flow(store, query);
+    struct claim claim = {
+        .account_id = flow.account_id,
+        .key = seam_keep(store, seam_text(query, "key")),
+        .execution_id = flow.id,
+        .started_at = flow.created_at,
+        .expires_at = seam_time(query, "expires_at"),
+    };
+    slice fingerprint = seam_text(query, "fingerprint");
+    memcpy(claim.fingerprint, fingerprint.ptr, sizeof(claim.fingerprint));
+    if (!is_legal(&flow))
+        return ERR_INVALID;
+    struct row_claim *row = seam_claim_take(store, &claim, true);
+    seam_claim_put(store, query, row, false);
+    bool is_ours = uuid_eq(row->claim.execution_id, flow.id);
+    return is_ours && !seam_find_flow(store, flow.id) ? add_flow(store, query, &flow) : OK;
 }
 
 /* ---- transitions ---- */
@@ -395,6 +434,7 @@ static int do_rev(struct seam_store *store, struct pg_query *query)
 }
 
 const struct seam_statement seam_flow_statements[] = {
+    {"flow_start_keyed", do_start_keyed},
     {"flow_start", do_start},
     {"flow_start_again", do_start},
     {"flow_start_more", do_start},

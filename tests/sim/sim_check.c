@@ -46,6 +46,17 @@ static void check_owner(struct sim *sim, const struct flow *before, const struct
         sim_fail(sim, "a flow went back");
 }
 
+/* A client that starts with a key knows its flow's id from the first that there is. */
+static void check_new_flow(struct sim *sim, const struct flow *flow, const struct pg_query *query)
+{
+    struct sim_client *client = sim_client_in(sim, seam_text(query, "input"));
+    if (!client || !client->key[0])
+        return;
+    if (!uuid_is_nil(client->flow_id))
+        sim_fail(sim, "client %zu has two flows under one key", client->number);
+    client->flow_id = flow->id;
+}
+
 void sim_check_flow(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query)
 {
@@ -54,8 +65,10 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
     sim_note(sim, "flow %s: %s, step %lld, attempt %lld, rev %lld", sim_short(after->id, id),
              flow_status_name(after->status), (long long)after->step_index,
              (long long)after->attempt, (long long)after->rev);
-    if (before->rev == 0)
+    if (before->rev == 0) {
+        check_new_flow(sim, after, query);
         return;
+    }
     if (!is_allowed(query->stmt->name, before->status, after->status))
         sim_fail(sim, "%s led from %s to %s", query->stmt->name, flow_status_name(before->status),
                  flow_status_name(after->status));
@@ -138,8 +151,15 @@ void sim_check_told(struct sim *sim, const struct sim_run *run)
         check_execution(sim, run);
         return;
     }
+    const struct flow_command *command = &run->run.as.command;
+    bool is_start = run->command == FLOW_COMMAND_START;
+    if (is_start && !command->is_replayed && run->run.answer == FLOW_ANSWER_UNAVAILABLE &&
+        client->key[0] && seam_find_flow(&sim->store, command->flow_id))
+        sim_fail(sim, "client %zu was told that its flow did not begin", client->number);
     if (run->run.answer != FLOW_ANSWER_DONE)
         return;
+    if (!uuid_eq(command->flow_id, client->flow_id))
+        sim_fail(sim, "client %zu was told of another flow than its own", client->number);
     client->is_started = true;
     client->is_approved |= run->command == FLOW_COMMAND_APPROVE;
     client->is_cancelled |= run->command == FLOW_COMMAND_CANCEL ||

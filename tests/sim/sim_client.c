@@ -24,7 +24,10 @@ void sim_clients_init(struct sim *sim, size_t executions, size_t flows)
         };
         if (client->kind == SIM_FLOW) {
             sim_apps_choose(client);
-            client->flow_id = uuid_v7();
+            if (seam_pick(2) == 0) /* its id comes with the flow */
+                (void)snprintf(client->key, sizeof(client->key), "f%zu", i);
+            else
+                client->flow_id = uuid_v7();
         } else {
             client->name = actions[client->kind];
             if (seam_pick(2) == 0)
@@ -93,7 +96,10 @@ static void ask(struct sim *sim, struct sim_client *client)
              client->key, client->asks);
     if (client->kind == SIM_FLOW) {
         seam_run_flow(&run->run, &node->on, client->name, client->input);
-        run->run.command.flow_id = client->flow_id;
+        if (client->key[0])
+            run->run.command.idempotency_key = slice_cstr(client->key);
+        else
+            run->run.command.flow_id = client->flow_id;
         run->command = FLOW_COMMAND_START;
     } else {
         seam_run_exec(&run->run, &node->on, client->name, client->input);
@@ -166,8 +172,18 @@ bool sim_client_event(struct sim *sim)
 
 static void note_answer(struct sim *sim, const struct sim_run *run)
 {
-    static const char *const answers[] = {"done",     "not found", "no template", "invalid",
-                                          "conflict", "repeated",  "unavailable"};
+    static const char *const answers[] = {
+        [FLOW_ANSWER_DONE] = "done",
+        [FLOW_ANSWER_NOT_FOUND] = "not found",
+        [FLOW_ANSWER_NO_TEMPLATE] = "no template",
+        [FLOW_ANSWER_INVALID] = "invalid",
+        [FLOW_ANSWER_CONFLICT] = "conflict",
+        [FLOW_ANSWER_REPEATED] = "repeated",
+        [FLOW_ANSWER_KEY_MISMATCH] = "another request's key",
+        [FLOW_ANSWER_KEY_GONE] = "the key's flow is gone",
+        [FLOW_ANSWER_UNAVAILABLE] = "unavailable",
+        [FLOW_ANSWER_UNKNOWN] = "unknown",
+    };
     if (run->run.is_command)
         sim_note(sim, "client %zu: is told: %s", run->client->number, answers[run->run.answer]);
     else

@@ -99,16 +99,134 @@ static void a_start_that_the_database_does_not_take(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
 }
 
-static void a_start_whose_answer_is_lost_runs_all_the_same(void **state)
+/* It is sent again until its answer is here. */
+static void a_start_whose_answer_is_lost_is_answered_all_the_same(void **state)
 {
     struct machine *m = *state;
     machine_begin_start(m, "read", confirmed);
     struct pg_query *query = machine_query(m, "flow_start");
     assert_int_equal(seam_rows_do(&m->store, query), OK);
     seam_query_lose_for_good(query);
-    assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
     assert_int_equal(m->store.flows.count, 1);
     machine_until(m, m->store.flows.items[0].flow.id, FLOW_COMPLETED);
+}
+
+/* No answer for as long as its client waits: whether it began is not known, and its id is given. */
+static void a_start_that_may_have_begun_says_so(void **state)
+{
+    struct machine *m = *state;
+    machine_begin_start(m, "read", confirmed);
+    struct pg_query *query = machine_query(m, "flow_start");
+    assert_int_equal(seam_rows_do(&m->store, query), OK);
+    seam_query_lose_for_good(query);
+    seam_pool_away_set(m->node.pool, true);
+    while (!seam_run_has_ended(&m->run))
+        assert_true(seam_pass_timer(m->node.loop, 60000));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_UNKNOWN);
+    struct uuid id = m->run.as.command.flow_id;
+    assert_true(uuid_eq(id, m->store.flows.items[0].flow.id));
+    seam_run_end(&m->run);
+    seam_pool_away_set(m->node.pool, false);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* ---- start with an idempotency key ---- */
+
+static void prepare_keyed(struct machine *m, const char *template_key, const char *input)
+{
+    seam_run_flow(&m->run, &m->node, template_key, input);
+    m->run.command.idempotency_key = SLICE("k");
+}
+
+static enum flow_answer start_keyed(struct machine *m, const char *template_key, const char *input)
+{
+    prepare_keyed(m, template_key, input);
+    seam_run_start(&m->run);
+    return machine_end(m);
+}
+
+static void a_key_gives_the_flow_as_it_is_now(void **state)
+{
+    struct machine *m = *state;
+    assert_int_equal(start_keyed(m, "read", "{\"confirm\":true,\"n\":1}"), FLOW_ANSWER_DONE);
+    struct uuid id = m->run.flow_id;
+    machine_until(m, id, FLOW_COMPLETED);
+    flow_service_drain(m->node.flow); /* what was started is answered whatever has changed */
+    prepare_keyed(m, "read", "{\"n\":1,\"confirm\":true}");
+    seam_run_start(&m->run);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+    assert_true(m->run.as.command.is_replayed);
+    assert_true(uuid_eq(m->run.as.command.flow_id, id));
+    assert_true(slice_find(m->run.as.command.view_json, SLICE("\"status\":\"completed\"")) > 0);
+    seam_run_end(&m->run);
+    assert_int_equal(m->store.flows.count, 1);
+}
+
+static void a_key_of_another_request(void **state)
+{
+    struct machine *m = *state;
+    assert_int_equal(start_keyed(m, "read", confirmed), FLOW_ANSWER_DONE);
+    assert_int_equal(start_keyed(m, "read", "{\"confirm\":true,\"n\":1}"),
+                     FLOW_ANSWER_KEY_MISMATCH);
+    assert_int_equal(start_keyed(m, "pause", confirmed), FLOW_ANSWER_KEY_MISMATCH);
+    prepare_keyed(m, "read", confirmed);
+    m->run.command.trigger_type = SLICE("webhook");
+    seam_run_start(&m->run);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_KEY_MISMATCH);
+    seam_run_exec(&m->run, &m->node, "put", "{}");
+    m->run.exec.idempotency_key = SLICE("k");
+    m->run.exec.is_confirmed = true;
+    seam_run_start(&m->run);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.out.reason, EXEC_KEY_MISMATCH);
+    seam_run_end(&m->run);
+    assert_int_equal(m->store.flows.count, 1);
+}
+
+static void a_start_that_is_refused_binds_nothing(void **state)
+{
+    struct machine *m = *state;
+    assert_int_equal(start_keyed(m, "none", confirmed), FLOW_ANSWER_NO_TEMPLATE);
+    assert_int_equal(start_keyed(m, "read", "{\"other\":1}"), FLOW_ANSWER_INVALID);
+    prepare_keyed(m, "read", confirmed);
+    seam_run_start(&m->run);
+    seam_query_fail(machine_query(m, "flow_start_keyed"), ERR_TIMEOUT);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+    assert_int_equal(m->store.claims.count, 0);
+    assert_int_equal(start_keyed(m, "read", confirmed), FLOW_ANSWER_DONE);
+}
+
+/* Between the look for the key and the insert another request is faster. */
+static void a_start_that_another_overtakes(void **state)
+{
+    struct machine *m = *state;
+    struct uuid other = machine_start(m, "pause", confirmed);
+    prepare_keyed(m, "read", confirmed);
+    seam_run_start(&m->run);
+    struct pg_query *query = machine_query(m, "flow_start_keyed");
+    struct claim claim = {.account_id = seam_account,
+                          .key = SLICE("k"),
+                          .execution_id = other,
+                          .expires_at = INT64_MAX};
+    slice fingerprint = seam_param(query, "fingerprint")->as.bytes;
+    memcpy(claim.fingerprint, fingerprint.ptr, sizeof(claim.fingerprint));
+    (void)seam_claim_take(&m->store, &claim, true);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+    assert_true(m->run.as.command.is_replayed);
+    assert_true(uuid_eq(m->run.as.command.flow_id, claim.execution_id));
+    seam_run_end(&m->run);
+    assert_int_equal(m->store.flows.count, 1);
+    m->store.flows.count = 0; /* retention has removed it */
+    seam_settle(m->node.loop);
+    prepare_keyed(m, "read", confirmed);
+    seam_run_start(&m->run);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_KEY_GONE);
+    check_message(m, "not kept any more");
+    seam_run_end(&m->run);
 }
 
 static void a_server_that_drains_takes_nothing(void **state)
@@ -291,6 +409,8 @@ static size_t walk_once(enum flow_command_kind kind, size_t place, enum seam_fau
     m->walk.place = SIZE_MAX;
     seam_walk_for_ms(&m->walk, 60000);
     is_right &= flow_service_active(m->node.flow) == 0 && m->walk.writes <= 1;
+    /* What was done, or might be later, is never "unavailable". */
+    is_right &= answer != FLOW_ANSWER_UNAVAILABLE || !has_happened(m, kind, id);
     if (has_happened(m, kind, id)) /* also where its answer was lost: somebody runs it */
         is_right &= machine_row(m, id)->flow.status > FLOW_WAITING;
     else
@@ -318,6 +438,56 @@ static void each_query_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
+/* One fault at one place of a start. "Unavailable" is true: nothing was made, nor is later. With a
+ * key the same request makes one flow, however often it is sent. */
+static size_t start_once(bool is_keyed, size_t place, enum seam_fault fault, bool *is_ok)
+{
+    struct machine *m = machine_new(templates);
+    m->walk =
+        (struct seam_walk){.node = &m->node, .store = &m->store, .place = place, .fault = fault};
+    prepare_keyed(m, "read", confirmed);
+    if (!is_keyed)
+        m->run.command.idempotency_key = SLICE_NONE;
+    seam_run_start(&m->run);
+    bool is_ended = seam_walk_until_ended(&m->walk, &m->run);
+    enum flow_answer answer = m->run.answer;
+    struct uuid id = m->run.as.command.flow_id;
+    seam_run_end(&m->run);
+    size_t places = m->walk.places;
+    m->walk.place = SIZE_MAX;
+    seam_walk_for_ms(&m->walk, 60000);
+    size_t made = m->store.flows.count;
+    bool is_right = is_ended && made <= 1;
+    is_right &= answer != FLOW_ANSWER_UNAVAILABLE || made == 0;
+    is_right &= answer != FLOW_ANSWER_DONE || made == 1;
+    is_right &= made == 0 || uuid_eq(m->store.flows.items[0].flow.id, id);
+    is_right &= made == 0 || m->store.flows.items[0].flow.status == FLOW_COMPLETED;
+    if (is_keyed)
+        is_right &= start_keyed(m, "read", confirmed) == FLOW_ANSWER_DONE &&
+                    m->store.flows.count == 1;
+    if (!is_right)
+        print_error("%s at %s: answer %u, %zu flows\n", seam_fault_name(fault), m->walk.where,
+                    answer, made);
+    *is_ok &= is_right;
+    seam_walk_for_ms(&m->walk, 60000);
+    assert_int_equal(machine_free(m), 0);
+    return places;
+}
+
+static void each_query_of_a_start_fails_in_each_way(void **state)
+{
+    bool is_ok = true;
+    (void)state;
+    for (unsigned is_keyed = 0; is_keyed < 2; is_keyed++) {
+        size_t places = start_once(is_keyed, SIZE_MAX, SEAM_REFUSED, &is_ok);
+        assert_true(places > is_keyed);
+        for (size_t place = 0; place < places; place++)
+            for (unsigned fault = 0; fault < SEAM_FAULTS; fault++)
+                (void)start_once(is_keyed, place, (enum seam_fault)fault, &is_ok);
+    }
+    assert_true(is_ok);
+}
+
 static void every_step_and_jump_was_taken(void **state)
 {
     (void)state;
@@ -333,7 +503,12 @@ int main(void)
         ON_A_MACHINE(a_start_of_nothing_and_one_that_does_not_fit),
         ON_A_MACHINE(a_start_that_is_repeated),
         ON_A_MACHINE(a_start_that_the_database_does_not_take),
-        ON_A_MACHINE(a_start_whose_answer_is_lost_runs_all_the_same),
+        ON_A_MACHINE(a_start_whose_answer_is_lost_is_answered_all_the_same),
+        ON_A_MACHINE(a_start_that_may_have_begun_says_so),
+        ON_A_MACHINE(a_key_gives_the_flow_as_it_is_now),
+        ON_A_MACHINE(a_key_of_another_request),
+        ON_A_MACHINE(a_start_that_is_refused_binds_nothing),
+        ON_A_MACHINE(a_start_that_another_overtakes),
         ON_A_MACHINE(a_server_that_drains_takes_nothing),
         ON_A_MACHINE(commands_for_no_flow),
         ON_A_MACHINE(a_load_or_a_template_that_cannot_be_had),
@@ -344,6 +519,7 @@ int main(void)
         ON_A_MACHINE(resumes),
         ON_A_MACHINE(a_cancel_cuts_what_runs),
         cmocka_unit_test(each_query_fails_in_each_way),
+        cmocka_unit_test(each_query_of_a_start_fails_in_each_way),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
     seam_table_watch();

@@ -36,16 +36,25 @@ static struct flow_take take;
 static struct flow_reject reject;
 static struct uuid token;  /* of a cancel */
 static slice trace, title; /* of a start; most have neither */
+static slice key;          /* likewise */
 
+/* arg: the flow; NULL: the one at hand. */
 static inline void start_start(struct pg_call *c)
 {
+    const struct flow *wanted = c->arg ? c->arg : &flow;
+    static struct claim claim; /* its fingerprint is borrowed */
+    claim = (struct claim){.key = key,
+                           .execution_id = wanted->id,
+                           .expires_at = wanted->created_at + 3600LL * SECOND_US};
     struct flow_start begun = {
-        .flow = &flow,
+        .flow = wanted,
         .input = SLICE("{\"a\":1}"),
         .actor = SLICE("me"),
-        .waiting_input = flow.status == FLOW_WAITING ? SLICE("{\"title\":\"shown\"}") : SLICE_NONE,
+        .waiting_input = wanted->status == FLOW_WAITING ? SLICE("{\"title\":\"shown\"}")
+                                                        : SLICE_NONE,
         .trace = trace,
         .title = title,
+        .claim = key.ptr ? &claim : NULL,
     };
     store_flow_start(c->bench->pool, &c->query, &c->op, &begun);
 }

@@ -139,6 +139,111 @@ static void test_a_start_keeps_its_trace_and_title(void **state)
     trace = title = SLICE_NONE;
 }
 
+static struct claim_outcome key_outcome(const struct pg_call *call)
+{
+    struct claim_outcome outcome;
+    assert_int_equal(store_claim_result(&call->query, &outcome), OK);
+    return outcome;
+}
+
+static int64_t count_keyed(const char *table, const char *condition)
+{
+    char sql[512], id[UUID_TEXT_LEN + 1];
+    uuid_format(account, id);
+    (void)snprintf(sql, sizeof(sql),
+                   "select count(*) from sluice.%s where account_id = '%s' and (%s)", table, id,
+                   condition);
+    return items_ask(conninfo, sql);
+}
+
+static const char keyed[] = "template_key = 'keyed'";
+
+/* At the same moment, by two processes. */
+static void test_starts_with_one_key_make_one_flow(void **state)
+{
+    static struct flow racers[40];
+    struct pg_bench second;
+    struct pg_pool_config config = {
+        .conninfo = conninfo, .queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
+    struct uuid winner = {{0}};
+    size_t won = 0;
+    (void)state;
+    pg_bench_open(&second, &config, true);
+    key = SLICE("race");
+    title = SLICE("A title");
+    for (size_t i = 0; i < ARRAY_LEN(racers); i++) {
+        racers[i] = new_flow();
+        racers[i].template_key = SLICE("keyed");
+        pg_call_start(i % 2 ? &bench : &second, &calls[i], start_start, &racers[i]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(racers); i++) {
+        while (!calls[i].is_done) {
+            (void)loop_turn(bench.loop, false);
+            (void)loop_turn(second.loop, false);
+        }
+        struct claim_outcome outcome = key_outcome(&calls[i]);
+        won += outcome.state == CLAIM_WON;
+        if (outcome.state == CLAIM_WON)
+            winner = racers[i].id;
+        else
+            assert_int_equal(outcome.state, CLAIM_BOUND);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(racers); i++)
+        assert_true(uuid_eq(key_outcome(&calls[i]).execution_id, winner));
+    pg_calls_end(calls, ARRAY_LEN(racers));
+    pg_bench_close(&second);
+    assert_int_equal(won, 1);
+    assert_int_equal(count_keyed("flow", keyed), 1);
+    flow.id = winner;
+    assert_int_equal(count("flow_doc", "input ->> 'a' = '1'"), 1);
+    assert_int_equal(count("flow", "title = 'A title'"), 1);
+    key = title = SLICE_NONE;
+}
+
+/* A set of starts of which some have keys that are taken; then the keys expire. */
+static void test_a_key_of_a_start(void **state)
+{
+    (void)state;
+    key = SLICE("mine");
+    flow = new_flow();
+    flow.template_key = SLICE("again");
+    struct uuid first = flow.id;
+    for (int i = 0; i < 3; i++) { /* the second is a replay, the third another request */
+        calls[0].is_again = i == 1;
+        if (i == 2)
+            flow.id = uuid_v7();
+        run(start_start, NULL);
+        struct claim_outcome outcome = key_outcome(&calls[0]);
+        assert_int_equal(outcome.state, i < 2 ? CLAIM_WON : CLAIM_BOUND);
+        assert_true(uuid_eq(outcome.execution_id, first));
+        assert_false(outcome.has_execution);
+        pg_call_end(&calls[0]);
+    }
+    calls[0].is_again = false;
+    assert_int_equal(count_keyed("flow", "template_key = 'again'"), 1);
+    items_tell(conninfo, "update sluice.idempotency_key set expires_at = now() - interval '1 h' "
+                         "where key = 'mine'");
+    run(start_start, NULL);
+    assert_int_equal(key_outcome(&calls[0]).state, CLAIM_WON);
+    pg_call_end(&calls[0]);
+    assert_int_equal(count("flow", "template_key = 'again'"), 1);
+    assert_int_equal(count_keyed("flow", "template_key = 'again'"), 2);
+    key = SLICE_NONE;
+}
+
+/* One whose row is refused leaves its key free. */
+static void test_a_start_that_is_refused_takes_no_key(void **state)
+{
+    (void)state;
+    key = SLICE("free");
+    flow = new_flow();
+    flow.trigger_type = SLICE("nothing");
+    assert_int_equal(pg_call_run(&bench, &calls[0], start_start, NULL), ERR_INVALID);
+    pg_call_end(&calls[0]);
+    assert_int_equal(count_keyed("idempotency_key", "key = 'free'"), 0);
+    key = SLICE_NONE;
+}
+
 static void test_moves_are_fenced_and_replayable(void **state)
 {
     (void)state;
@@ -342,6 +447,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_start_of_another_is_not_ours),
     cmocka_unit_test(test_a_start_may_be_all),
     cmocka_unit_test(test_a_start_keeps_its_trace_and_title),
+    cmocka_unit_test(test_starts_with_one_key_make_one_flow),
+    cmocka_unit_test(test_a_key_of_a_start),
+    cmocka_unit_test(test_a_start_that_is_refused_takes_no_key),
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
     cmocka_unit_test(test_running_to_running_is_hot),
     cmocka_unit_test(test_those_that_wait_are_counted),
