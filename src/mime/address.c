@@ -105,9 +105,49 @@ struct mailboxes {
     size_t *count;
 };
 
-static void put_mailbox(struct mailboxes *list, slice name, slice address)
+static bool is_all_ascii(slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] >= 0x80)
+            return false;
+    return true;
+}
+
+/* The address with its domain in ASCII, in room where that is written in another way. What is left
+ * of the @ cannot be: a mailbox of such a name is reached by servers of SMTPUTF8 (RFC 6531) only.
+ * SLICE_NONE with the error set. */
+static slice address_ascii(const struct mailboxes *list, slice address,
+                           char room[MIME_ADDRESS_MAX + 1])
+{
+    char domain_room[MIME_ADDRESS_MAX];
+    ptrdiff_t at = slice_find_char(address, '@');
+    size_t local = at < 0 ? 0 : (size_t)at;
+    slice domain = at < 0 ? SLICE_NONE : slice_from(address, local + 1);
+    if (at < 0 || is_all_ascii(address))
+        return address;
+    if (!is_all_ascii(slice_first(address, local))) {
+        mime_fail(list->mime, "%s: what is in front of the @ must be ASCII in %.*s", list->what,
+                  SLICE_ARG(slice_first_utf8(address, 80)));
+        return SLICE_NONE;
+    }
+    domain = mime_domain_ascii(domain, domain_room);
+    if (domain.len == 0 || local + 1 + domain.len > MIME_ADDRESS_MAX) {
+        mime_fail(list->mime, "%s: the domain of %.*s must be written in its ASCII form (xn--...)",
+                  list->what, SLICE_ARG(slice_first_utf8(address, 80)));
+        return SLICE_NONE;
+    }
+    memcpy(room, address.ptr, local + 1);
+    memcpy(room + local + 1, domain.ptr, domain.len);
+    return slice_of(room, local + 1 + domain.len);
+}
+
+static void put_mailbox(struct mailboxes *list, slice name, slice written)
 {
     struct mime *mime = list->mime;
+    char room[MIME_ADDRESS_MAX + 1];
+    slice address = address_ascii(list, written, room);
+    if (!address.ptr && written.ptr)
+        return;
     if (!is_address(address)) {
         mime_fail(mime, "%s: %.*s is no e-mail address", list->what,
                   SLICE_ARG(slice_first(address, 80)));

@@ -41,6 +41,12 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space);
 /* false with the error set: value is no string, or holds control characters. */
 bool mime_check_text(struct mime *mime, const char *what, const struct json *value);
 
+/* ---- domain.c ---- */
+
+/* A domain with letters beyond ASCII as DNS knows it, in room: each such label as "xn--" and
+ * punycode. SLICE_NONE: one label is none, or would have to be normalized first. */
+slice mime_domain_ascii(slice domain, char room[MIME_ADDRESS_MAX]);
+
 /* ---- address.c ---- */
 
 /* Writes the mailboxes that value names, with a comma between them; *count goes up. */

@@ -4,6 +4,7 @@
  *
  *   from, to, cc, bcc, reply_to   a string "Name <a@b.c>, d@e.f", an object {name, email}, or an
  *                                 array of either
+ *                                 (a domain beyond ASCII is written as DNS knows it, xn--...)
  *   subject                       string
  *   date                          RFC 3339 string, becomes Date
  *   message_id, in_reply_to       string, with or without < >

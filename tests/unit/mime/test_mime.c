@@ -351,7 +351,7 @@ static void bad_input_is_named(void **state)
     assert_refused(*state, "{\"to\":\"Name <>\"}", "no e-mail address");
     assert_refused(*state, "{\"to\":\"a..b@c\"}", "no e-mail address");
     assert_refused(*state, "{\"to\":\"a@-_!\"}", "no e-mail address");
-    assert_refused(*state, "{\"to\":\"j\xC3\xBC@x\"}", "no e-mail address");
+    assert_refused(*state, "{\"to\":\"j\xC3\xBC@x\"}", "in front of the @ must be ASCII");
     assert_refused(*state, "{\"to\":5}", "to must be a string, not number");
     assert_refused(*state, "{\"to\":{\"name\":\"x\"}}", "needs a member email");
     assert_refused(*state, "{\"subject\":[]}", "subject must be a string, not array");
@@ -371,6 +371,75 @@ static void bad_input_is_named(void **state)
     assert_refused(*state,
                    "{\"attachments\":[{\"data\":\"\",\"content_type\":\"Message/RFC822\"}]}",
                    "multipart/* or message/*");
+}
+
+/* As WHATWG's URL parser writes these domains. */
+static void domains_beyond_ascii_are_punycoded(void **state)
+{
+    static const struct {
+        const char *domain, *wanted;
+    } cases[] = {
+        {"m\xC3\xBCller.example", "xn--mller-kva.example"},
+        {"M\xC3\x9CLLER.Example", "xn--mller-kva.example"},
+        {"a.B\xC3\xBC"
+         "cher.example",
+         "a.xn--bcher-kva.example"},
+        {"\xE4\xBE\x8B\xE3\x81\x88.\xE3\x83\x86\xE3\x82\xB9\xE3\x83\x88", "xn--r8jz45g.xn--zckzah"},
+        {"\xE4\xBB\x96\xE4\xBB\xAC\xE4\xB8\xBA\xE4\xBB\x80\xE4\xB9\x88\xE4\xB8\x8D\xE8\xAF\xB4\xE4"
+         "\xB8\xAD\xE6\x96\x87.example",
+         "xn--ihqwcrb4cv8a8dqg056pqjye.example"},
+        {"\xD0\xBF\xD0\xBE\xD1\x87\xD0\xB5\xD0\xBC\xD1\x83\xD0\xB6\xD0\xB5\xD0\xBE\xD0\xBD\xD0\xB8"
+         "\xD0\xBD\xD0\xB5\xD0\xB3\xD0\xBE\xD0\xB2\xD0\xBE\xD1\x80\xD1\x8F\xD1\x82\xD0\xBF\xD0\xBE"
+         "\xD1\x80\xD1\x83\xD1\x81\xD1\x81\xD0\xBA\xD0\xB8.example",
+         "xn--b1abfaaepdrnnbgefbadotcwatmq2g4l.example"},
+        {"\xCE\x95\xCE\xBB\xCE\xBB\xCE\xAC\xCE\xB4\xCE\xB1.gr", "xn--hxakic4aa.gr"},
+        {"stra\xC3\x9F"
+         "e.example",
+         "xn--strae-oqa.example"},
+        {"\xC5\x81\xC3\x93"
+         "D\xC5\xB9.pl",
+         "xn--d-uga0v4h.pl"},
+        {"\xE0\xA4\xB9\xE0\xA4\xBF\xE0\xA4\xA8\xE0\xA5\x8D\xE0\xA4\xA6\xE0\xA5\x80.example",
+         "xn--j2bd4cyah0f.example"},
+        {"\xD9\x84\xD9\x8A\xD9\x87\xD9\x85\xD8\xA7\xD8\xA8\xD8\xAA\xD9\x83\xD9\x84\xD9\x85\xD9\x88"
+         "\xD8\xB4\xD8\xB9\xD8\xB1\xD8\xA8\xD9\x8A.example",
+         "xn--mgbcah9ar9a4efegftvvn.example"},
+        {"l\xC3\xBCgen-und-\xC3\xA4hnliches.example", "xn--lgen-und-hnliches-yqb16b.example"},
+        {"\xC5\xB8.\xC5\xBD.\xC4\x80\xC4\x82.\xE1\xBA\xBE", "xn--wda.xn--jha.xn--ydae.xn--ilg"},
+        {"\xC3\xBC.\xC3\xBC.\xC3\xBC", "xn--tda.xn--tda.xn--tda"},
+        {"\xF0\xA0\x80\x80.example", "xn--j50i.example"},
+    };
+    static const char *const refused[] = {
+        "u\xCC\x88.example",
+        "\xEF\xBC\xA1\xEF\xBC\xA2.example",
+        "i\xE2\x9D\xA4.example",
+        "\xC3\xBC\xE3\x80\x82"
+        "example",
+        "\xC3\xBC..example",
+        "\xC3\xBC\xE2\x80\x8B.example",
+        "\xC4\xB0.example",
+        "\xC3\xBC_.example",
+        "\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC"
+        "\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC"
+        "\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC"
+        "\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC"
+        "\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC"
+        "\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC.example",
+    };
+    char object[512], wanted[512];
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        (void)snprintf(object, sizeof object, "{\"to\":\"Ada <a.b@%s>, c@d.example\"}",
+                       cases[i].domain);
+        (void)snprintf(wanted, sizeof wanted, "To: Ada <a.b@%s>, c@d.example\r\n", cases[i].wanted);
+        const char *got = message_of(*state, bench_json(*state, object));
+        assert_non_null(got);
+        if (strncmp(got, wanted, strlen(wanted)) != 0)
+            assert_string_equal(got, wanted);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
+        (void)snprintf(object, sizeof object, "{\"to\":[\"a@%s\"]}", refused[i]);
+        assert_refused(*state, object, "must be written in its ASCII form");
+    }
 }
 
 static void long_lists_are_folded(void **state)
@@ -428,6 +497,7 @@ int main(void)
         bench_test(line_ends_become_crlf),
         bench_test(nothing_is_injected),
         bench_test(bad_input_is_named),
+        bench_test(domains_beyond_ascii_are_punycoded),
         bench_test(long_lists_are_folded),
         bench_test(size_is_bounded),
     };
