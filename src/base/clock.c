@@ -260,3 +260,36 @@ bool time_parse(slice text, int64_t *wall_us)
     civil.year = year;
     return is_civil(&civil) && civil_to_us(civil, offset, wall_us);
 }
+
+/* ---- midnights ---- */
+
+static int64_t first_sunday(int64_t year, unsigned month)
+{
+    int64_t first = time_days_from_civil(year, month, 1);
+    int64_t weekday = (first % 7 + 7 + 4) % 7; /* 1970-01-01 was a Thursday, 0 is a Sunday */
+    return first + (7 - weekday) % 7;
+}
+
+/* Behind UTC, at the midnight that the day begins with. Summer time begins on the second Sunday in
+ * March and ends on the first in November, both at two o'clock (15 U.S.C. 260a). */
+static int64_t pacific_hours(int64_t day)
+{
+    int64_t year;
+    unsigned month, of_month;
+    time_civil_from_days(day, &year, &month, &of_month);
+    return day > first_sunday(year, 3) + 7 && day <= first_sunday(year, 11) ? 7 : 8;
+}
+
+bool time_parse_midnight(slice text, int64_t now_us, int64_t *wall_us)
+{
+    bool is_pacific = slice_eq_cstr(text, "midnight America/Los_Angeles");
+    if (!is_pacific && !slice_eq_cstr(text, "midnight UTC"))
+        return false;
+    int64_t day = floor_div(floor_div(now_us, US_PER_SECOND), SECONDS_PER_DAY) - 1;
+    do {
+        day++;
+        *wall_us =
+            (day * SECONDS_PER_DAY + (is_pacific ? pacific_hours(day) * 3600 : 0)) * US_PER_SECOND;
+    } while (*wall_us <= now_us);
+    return true;
+}

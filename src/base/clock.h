@@ -23,6 +23,9 @@ void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1]);
  * is taken where it may be (23:59:60 UTC on the last day of a month) and read as :59.999999. false
  * when it is not one, or when it lies outside the years 0000 to 9999 in UTC. */
 bool time_parse(slice text, int64_t *wall_us) MUST_CHECK;
+/* "midnight UTC", "midnight America/Los_Angeles": when a day's quota begins again. *wall_us: the
+ * next one after now_us. The rules of the zone's summer time are those since 2007. */
+bool time_parse_midnight(slice text, int64_t now_us, int64_t *wall_us) MUST_CHECK;
 /* RFC 9110 5.6.7 HTTP-date, the three forms. A year of two digits is taken to be at most 50 years
  * ahead of now. The day's name must be one, but is not compared with the date. */
 bool time_parse_http(slice text, int64_t *wall_us) MUST_CHECK;

@@ -142,8 +142,8 @@ static slice eval_text(struct reply *r, const char *member, const struct expr_te
 
 /* ---- times to wait ---- */
 
-/* Seconds, an epoch in seconds or milliseconds, an HTTP date or an RFC 3339 time; -1 when it is
- * none. */
+/* Seconds, an epoch in seconds or milliseconds, an HTTP date, an RFC 3339 time or the next
+ * midnight; -1 when it is none. */
 static int64_t wait_ms(const struct json *value)
 {
     double number = 0;
@@ -151,7 +151,8 @@ static int64_t wait_ms(const struct json *value)
     slice text = slice_trim(json_str(value));
     if (json_is_number(value)) {
         number = json_to_double(value);
-    } else if (text.len > 0 && (time_parse_http(text, &at_us) || time_parse(text, &at_us))) {
+    } else if (text.len > 0 && (time_parse_http(text, &at_us) || time_parse(text, &at_us) ||
+                                time_parse_midnight(text, now_us, &at_us))) {
         number = (double)(at_us - now_us) / 1e6;
     } else {
         uint64_t whole;

@@ -291,6 +291,40 @@ static void widens_short_years(void **state)
     }
 }
 
+/* As the zone database has them. */
+static void knows_the_next_midnight(void **state)
+{
+    static const struct {
+        const char *now, *wanted;
+    } pacific[] = {
+        {"2026-01-15T12:00:00Z", "2026-01-16T08:00:00.000Z"},
+        {"2026-07-15T06:59:59Z", "2026-07-15T07:00:00.000Z"},
+        {"2026-07-15T07:00:00Z", "2026-07-16T07:00:00.000Z"},
+        {"2026-03-08T09:00:00Z", "2026-03-09T07:00:00.000Z"},
+        {"2026-03-08T07:59:00Z", "2026-03-08T08:00:00.000Z"},
+        {"2026-03-09T06:30:00Z", "2026-03-09T07:00:00.000Z"},
+        {"2026-11-01T06:30:00Z", "2026-11-01T07:00:00.000Z"},
+        {"2026-11-01T07:30:00Z", "2026-11-02T08:00:00.000Z"},
+        {"2026-11-02T07:30:00Z", "2026-11-02T08:00:00.000Z"},
+        {"2027-12-31T23:00:00Z", "2028-01-01T08:00:00.000Z"},
+        {"2028-03-12T08:00:01Z", "2028-03-13T07:00:00.000Z"},
+    };
+    char text[TIME_TEXT_LEN + 1];
+    int64_t now, got;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(pacific); i++) {
+        assert_true(time_parse(slice_cstr(pacific[i].now), &now));
+        assert_true(time_parse_midnight(SLICE("midnight America/Los_Angeles"), now, &got));
+        time_format(got, text);
+        assert_string_equal(text, pacific[i].wanted);
+        assert_true(time_parse_midnight(SLICE("midnight UTC"), now, &got));
+        assert_true(got > now && got - now <= 86400 * (int64_t)US);
+        assert_int_equal(got % (86400 * (int64_t)US), 0);
+    }
+    assert_false(time_parse_midnight(SLICE("midnight Europe/Zurich"), now, &got));
+    assert_false(time_parse_midnight(SLICE("midnight"), now, &got));
+}
+
 static void clocks_go_on(void **state)
 {
     (void)state;
@@ -308,7 +342,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(counts_every_day),  TEST(formats_as_libc_does), TEST(stays_within_the_years),
         TEST(parses_rfc3339),    TEST(parses_every_offset),  TEST(survives_mutations),
-        TEST(parses_http_dates), TEST(widens_short_years),   TEST(clocks_go_on),
+        TEST(parses_http_dates), TEST(widens_short_years),   TEST(knows_the_next_midnight),
+        TEST(clocks_go_on),
     };
     return cmocka_run_group_tests_name("base/clock", tests, NULL, NULL);
 }

@@ -235,6 +235,55 @@ static void every_action_names_its_page(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* A hint says what the reply does, and nothing of what it does not: "Parameter unknown, code none"
+ * helps nobody. */
+static size_t count_empty_hints(struct bench *b, const struct catalog_integration *app,
+                                const struct catalog_error_rules *rules)
+{
+    static const char *const replies[] = {"{}", "[]", "{\"error\":{}}", "{\"errors\":[{}]}",
+                                          "{\"errors\":{}}"};
+    static const char *const fillers[] = {"unknown", "none", "not said", "null"};
+    size_t bad = 0;
+    for (size_t i = 0; i < rules->count * ARRAY_LEN(replies); i++) {
+        const struct expr_template *hint = rules->items[i / ARRAY_LEN(replies)].hint;
+        slice text = arena_printf(&b->arena,
+                                  "{\"status\":400,\"headers\":{},\"input\":{},\"integration\":"
+                                  "{\"name\":\"App\"},\"body\":%s}",
+                                  replies[i % ARRAY_LEN(replies)]);
+        const struct json *root = json_parse(&b->arena, text, &json_limits_request, NULL);
+        struct expr_budget budget;
+        struct json value;
+        struct err err;
+        expr_budget_init(&budget);
+        if (!hint || expr_template_eval(hint, root, 0, &budget, &b->arena, &value, &err) != OK)
+            continue;
+        for (size_t f = 0; f < ARRAY_LEN(fillers); f++)
+            if (slice_has_word(json_str(&value), slice_cstr(fillers[f])) ||
+                slice_find(json_str(&value), arena_printf(&b->arena, " %s,", fillers[f])) >= 0 ||
+                slice_find(json_str(&value), arena_printf(&b->arena, " %s.", fillers[f])) >= 0) {
+                print_error("%.*s: %.*s\n", SLICE_ARG(app->integration_id),
+                            SLICE_ARG(json_str(&value)));
+                bad++;
+            }
+    }
+    return bad;
+}
+
+static void hints_say_what_replies_say(void **state)
+{
+    struct bench *b = *state;
+    size_t bad = 0;
+    for (size_t i = 0; i < b->catalog->integration_count; i++) {
+        const struct catalog_integration *app =
+            catalog_find_integration(b->catalog, b->catalog->integrations[i]->integration_id, NULL);
+        bad += count_empty_hints(b, app, &app->errors);
+        for (size_t k = 0; k < app->action_count; k++)
+            bad += count_empty_hints(
+                b, app, &catalog_find_action(app, app->actions[k].action_id, NULL)->errors);
+    }
+    assert_int_equal(bad, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +296,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_deletion_says_whether_it_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(tool_names_are_unique_and_within_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(every_action_names_its_page, setup, teardown),
+        cmocka_unit_test_setup_teardown(hints_say_what_replies_say, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

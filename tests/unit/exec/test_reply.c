@@ -185,6 +185,9 @@ static void waits_come_in_many_forms(void **state)
     read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":3}", 0);
     assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
     assert_int_equal(out.retry_after_ms, 3000);
+    read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":\"midnight UTC\"}", 0);
+    int64_t day_ms = 86400000, now_ms = clock_wall_us() / 1000;
+    assert_in_range((now_ms + out.retry_after_ms) % day_ms + 60000, day_ms - 60000, day_ms + 60000);
     read_reply(*state, action, 403, "{\"reason\":\"no\"}", 0);
     assert_int_equal(out.reason, EXEC_PROVIDER_FORBIDDEN);
 }
