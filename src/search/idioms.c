@@ -83,7 +83,7 @@ const struct search_idiom search_idioms[] = {
     {"direct message", "direct dm", 0},
     {"by email address", "email address", 0},
     {"by email / by mail / per email / per mail / via email / via mail", "email mail",
-     WORD_LOCATION},
+     WORD_LOCATION | WORD_CHANNEL},
     {"hang up", "end, call", 0},
     {"anything on / nothing on / something on", "event", 0},
     {"from my calendar / in my calendar / off my calendar / on my calendar / on the calendar / "
@@ -211,10 +211,10 @@ const struct search_idiom search_idioms[] = {
      "share, permission", 0},
     {"should * see / should be able to edit / should be able to open / should be able to see",
      "share, permission access", 0},
-    {"text message", "sms text", 0},
+    {"text message", "sms text", WORD_CHANNEL},
     {"by sms / by text / by text message / per sms / per text / per text message / via sms / "
      "via text / via text message",
-     "sms text", WORD_LOCATION},
+     "sms text", WORD_LOCATION | WORD_CHANNEL},
     {"rank * by / sort * by", "sort", 0},
     {"fire up / get started", "start run", 0},
     {"kick off / set * in motion / set off", "start run trigger", 0},

@@ -463,6 +463,9 @@ static struct search_posting *make_postings(struct builder *b)
             .doc = entry->doc & SEARCH_DOC_MAX,
             .is_in_id = entry->counts[FIELD_ID] > 0,
             .is_in_title = entry->counts[FIELD_TITLE] > 0,
+            .is_about = entry->counts[FIELD_TAGS] + entry->counts[FIELD_INTEGRATION] +
+                            entry->counts[FIELD_DOMAIN] >
+                        0,
             .is_in_app = names_app(b, entry),
             .is_one = entry->is_one,
             .is_many = entry->is_many,

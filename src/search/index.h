@@ -13,7 +13,7 @@
 #include "json/json.h"
 #include "search/search.h"
 
-enum { SEARCH_DOC_MAX = (1 << 27) - 1 };
+enum { SEARCH_DOC_MAX = (1 << 26) - 1 };
 
 /* ---- what is indexed; texts are borrowed for the call, spans name them in the index's texts ----
  */
@@ -38,8 +38,8 @@ struct search_integration {
 
 /* impact: the part of BM25F that does not depend on the query, above 0 and below 1. */
 struct search_posting {
-    uint32_t doc : 27;
-    uint32_t is_in_id : 1, is_in_title : 1,
+    uint32_t doc : 26;
+    uint32_t is_in_id : 1, is_in_title : 1, is_about : 1, /* its app or a tag */
         is_in_app : 1;                /* its integration, and hardly anything else, is called so */
     uint32_t is_one : 1, is_many : 1; /* in id or title as "message", as "messages" */
     float impact;

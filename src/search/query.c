@@ -304,7 +304,7 @@ static void read_content(struct state *s, size_t at)
     part->is_sender = is_sender(s, at);
     part->is_container = s->is_inside && !is_app_name(part) && !(s->verb_classes & WORD_SAYS);
     part->use = use_of(s, at);
-    if (!part->is_known && part->means.len == 0)
+    if (!part->is_known && part->means.len == 0 && !(part->classes & WORD_CHANNEL))
         part->is_name = part->is_name || is_name || is_recipient || has_digit(part_text(part));
     part->is_command = s->content == 0;
     if (s->content++ == 0) {

@@ -29,8 +29,12 @@ static const float rarest_share = 0.06f;
 /* What a document gains, in proportion, when all words of its id or of its title are in the
  * query. */
 static const float name_bonus = 0.3f;
-/* An app that the account has connected comes first among near equals. */
-static const float connected_bonus = 0.1f;
+/* Documents whose relevance differs by less than this share are a tie, which an app wins that the
+ * account has connected. */
+static const float tie_share = 0.04f;
+
+/* More than the one word that names a channel, and what it is close to. */
+static const float name_words_min = 1.6f;
 
 enum {
     JOINED_WORDS_MAX = 3,
@@ -45,6 +49,8 @@ struct score {
     float sum, best;
     float id, best_id, title, best_title; /* how many words of its id, of its title */
     bool is_app_named;                    /* one of them is the name of its integration */
+    bool is_of_channel;                   /* that is asked for, or its name has it */
+    bool is_channel_in_name;
 };
 
 struct query {
@@ -62,6 +68,9 @@ struct query {
     bool is_command;                      /* it: what is to be done */
     bool is_sender;                       /* it: an app that is not asked for */
     bool is_app_named;                    /* some integration */
+    bool names_channel;                   /* the word being looked at: "sms" */
+    bool is_channel_named;                /* by some word */
+    const struct search_term *own_term;   /* of the word being looked at; NULL */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
 };
@@ -196,6 +205,16 @@ static const struct search_posting *first_posting(const struct query *q,
     return postings + low;
 }
 
+/* "sms", which stands for "text" too; not "message", which may be any. */
+static bool is_channel(const struct query *q, const struct search_term *term, float weight)
+{
+    if (!q->names_channel || weight < SEARCH_CLOSE)
+        return false;
+    const struct search_word *word =
+        search_index_word(q->index, search_index_text(q->index, term->stem));
+    return term == q->own_term || (word && word->classes & WORD_CHANNEL);
+}
+
 /* Adds one term's postings to the current word's best values. The best of the terms counts, not
  * their sum: a document that has both "mail" and "email" is not twice as good. */
 static void score_term(struct query *q, const struct search_term *term, float term_weight,
@@ -208,6 +227,7 @@ static void score_term(struct query *q, const struct search_term *term, float te
     uint32_t verb = (uint32_t)(term - q->index->terms);
     /* The query's command, and a word that some action's id begins with. */
     bool is_verb = q->is_command && term->is_verb && term->implied == SEARCH_NO_TERM;
+    bool names = is_channel(q, term, term_weight);
     for (; posting < end && posting->doc < q->doc_end; posting++) {
         struct score *score = &q->scores[posting->doc - q->doc_first];
         bool is_other_number = q->is_plural ? posting->is_one && !posting->is_many
@@ -226,6 +246,10 @@ static void score_term(struct query *q, const struct search_term *term, float te
         score->best = larger_weight(score->best, weight * posting->impact);
         if (posting->is_in_app && may_name_app && term_weight >= SEARCH_CLOSE && !q->is_sender)
             score->is_app_named = q->is_app_named = true;
+        if (names && posting->is_about)
+            score->is_of_channel = true;
+        if (names && (posting->is_in_id || posting->is_in_title))
+            score->is_channel_in_name = true;
         if (posting->is_in_id)
             score->best_id = larger_weight(score->best_id, weight);
         if (posting->is_in_title)
@@ -309,6 +333,13 @@ static void score_means(struct query *q, const struct search_part *part)
     }
 }
 
+/* "by sms", "text Ada"; not "the text", nor a mail that the request only mentions. */
+static bool names_channel(const struct search_part *part)
+{
+    bool is_text = part->use == AS_VERB && slice_eq_cstr(token_text(&part->token), "text");
+    return part->role == ROLE_CORE && (part->classes & WORD_CHANNEL || is_text);
+}
+
 static void score_part(struct query *q, const struct search_part *part,
                        const struct search_token *token, bool is_last)
 {
@@ -317,8 +348,16 @@ static void score_part(struct query *q, const struct search_part *part,
     q->is_sender = part->is_sender;
     q->is_container = part->is_container;
     q->is_command = part->is_command;
+    q->names_channel = names_channel(part);
+    q->is_channel_named = q->is_channel_named || q->names_channel;
+    q->own_term = part->classes & WORD_CHANNEL && part->means.len == 0 ? part->term : NULL;
     if (part->means.len > 0) {
         score_means(q, part);
+        return;
+    }
+    if (part->classes & WORD_CHANNEL && !part->term) { /* an app that nothing here knows */
+        q->word.count = 0;
+        score_word(q, role_weights[part->role]);
         return;
     }
     /* Only for the first word that asks for something, and not while it may be half a word. */
@@ -383,9 +422,19 @@ static float share(float said, unsigned words)
     return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
 }
 
+/* Of another app than the one that is asked for, or, where none is, of another channel. An app that
+ * does not say what it is about may do what its action's name says: "Send a mail", but not "Find a
+ * user by mail". */
+static bool is_of_another(const struct query *q, const struct score *got)
+{
+    bool is_named = got->is_channel_in_name && larger_weight(got->id, got->title) > name_words_min;
+    return !got->is_app_named &&
+           (q->is_app_named || (q->is_channel_named && !got->is_of_channel && !is_named));
+}
+
 /* How much of what is asked for the document has, 1 being all of it in the strongest fields. A
- * question does not want to change anything, so writes count half; a query that names an app does
- * not want another one. */
+ * question does not want to change anything, so writes count half; a query that names an app or a
+ * channel does not want another one. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
@@ -393,7 +442,7 @@ static float relevance_of(const struct query *q, size_t doc)
     float score = q->asked > 0 ? got->sum / q->asked : got->sum;
     score *= 1 + name_bonus * larger_weight(share(got->id, d->id_word_count),
                                             share(got->title, d->title_word_count));
-    if (q->is_app_named && !got->is_app_named)
+    if (is_of_another(q, got))
         score *= SEARCH_HALF;
     if (q->reading.is_question && is_action(d) && !d->is_read)
         score *= SEARCH_HALF;
@@ -411,12 +460,13 @@ static struct search_found find_doc(const struct query *q, const struct search_r
     if (!is_action(d) && request->with_actions)
         score *= SEARCH_HALF;
     if (request->connected && request->connected[d->integration])
-        score *= 1 + connected_bonus;
+        score *= 1 + tie_share;
     if (slice_eq(search_index_text(q->index, d->tool_name), q->id))
         score += 200;
     else if (slice_eq(search_index_text(q->index, d->id), q->id))
         score += 100;
-    return (struct search_found){(uint32_t)doc, score, relevance >= SEARCH_HALF || score >= 100};
+    bool fits = relevance >= SEARCH_HALF && !is_of_another(q, &q->scores[doc - q->doc_first]);
+    return (struct search_found){(uint32_t)doc, score, fits || score >= 100};
 }
 
 static bool is_before(struct search_found a, struct search_found b)

@@ -10,7 +10,7 @@
  * Relevance Framework, 3.6) over id, title, tags, description, integration and input names. No word
  * counts more than a bound, known or not, so that a name or a rare word decides nothing. There is
  * no floor: what has any word of the query is found. Relevance is high where a document has half of
- * what is asked for.
+ * what is asked for, and is of the app, or else of the channel (SMS, mail), that is asked for.
  *
  * Not for several threads at once: the stemmer has state.
  */
@@ -36,7 +36,7 @@ struct search_request {
     size_t doc_first, doc_count; /* where hits may be; doc_count 0: everywhere */
     /* One for each integration of the index: whether it may be found. NULL: all may. */
     const bool *allowed;
-    /* Likewise: what comes first among near equals. NULL: nothing does. */
+    /* Likewise: what wins a tie. NULL: nothing does. */
     const bool *connected;
     size_t limit;
     bool keeps_all; /* also what has nothing of the query, behind the rest */
@@ -45,7 +45,7 @@ struct search_request {
 struct search_found {
     uint32_t doc; /* of the index */
     float score;  /* comparable within one search only */
-    bool is_high; /* it has half of what is asked for */
+    bool is_high; /* it has half of what is asked for, in the app or channel that is */
 };
 
 struct search_index;

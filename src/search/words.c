@@ -64,6 +64,11 @@ const struct search_class search_classes[] = {
     {"mail mails email emails message messages newsletter newsletters notification notifications",
      WORD_LETTER},
     {"spreadsheet workbook calendar wiki crm inbox mailbox webhook board", WORD_LOCATION},
+    {"sms email emails mail mails fax whatsapp", WORD_CHANNEL},
+    /* apps that people ask for, whether there are manifests of them or not */
+    {"bluesky facebook imessage instagram linkedin mastodon pinterest reddit skype snapchat tiktok "
+     "twitter viber wechat youtube zoom",
+     WORD_CHANNEL | WORD_LOCATION},
     {"api app service software platform cloud online server", WORD_GENERIC},
 
     /* times and numbers */

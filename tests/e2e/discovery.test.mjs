@@ -197,13 +197,16 @@ test('a search takes sentences, and says how relevant what it finds is', async (
   for (const name of ['gmail', 'gmail_get_thread', 'get_thread']) assert.equal((await items(name))[0].relevance, 'high');
 });
 
-test('what is connected comes first among near equals', async () => {
+test('what is connected wins ties only', async () => {
   const first = async (query) => (await get(`/api/search?query=${query}`)).json.items[0];
   // the account has gmail and notion
   for (const query of ['send+a+message', 'send+an+email', 'thank+the+candidate+for+the+interview', 'create+a+draft'])
     assert.equal((await first(query)).integration_id, 'gmail', query);
   for (const query of ['send+a+message+with+outlook', 'send+a+slack+message'])
-    assert.equal((await first(query)).connected, false, query); // who names an app wants that one
+    assert.equal((await first(query)).connected, false, query); // a query that names an app wants that one
+  const { items } = (await get('/api/search?query=send+an+SMS')).json;
+  assert.deepEqual([items[0].integration_id, items[0].connected, items[0].relevance], ['twilio', false, 'high']);
+  assert.ok(items.filter((one) => one.integration_id === 'gmail').every((one) => one.relevance === 'low'));
 });
 
 test('a search is limited, and narrowed to what is connected', async () => {
