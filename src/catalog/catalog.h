@@ -146,8 +146,9 @@ struct catalog_error_rules {
 };
 
 /* What becomes of arrays and objects in a query or a form: names that repeat (objects are refused),
- * name[]=, or name[0]=; both of the latter give name[key]= for objects. */
-enum catalog_nesting { NESTING_REPEAT, NESTING_BRACKETS, NESTING_INDICES };
+ * name[]=, or name[0]=; both of the latter give name[key]= for objects, as does the last one, whose
+ * arrays repeat the name. */
+enum catalog_nesting { NESTING_REPEAT, NESTING_BRACKETS, NESTING_INDICES, NESTING_DEEP };
 
 enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_RAW };
 
@@ -166,8 +167,9 @@ struct catalog_request {
     enum catalog_body_kind body_kind;
     const struct expr_template *body; /* BODY_JSON, BODY_RAW */
     struct catalog_parts fields;      /* BODY_FORM, BODY_MULTIPART */
-    slice raw_content_type;
+    slice content_type; /* of BODY_RAW; of BODY_JSON where it is not application/json */
     bool raw_is_base64;
+    bool takes_others; /* inputs that input_schema does not name are members of the body */
     /* What is sent in its stead: the first whose `when` is true. */
     struct catalog_request_case *instead;
     size_t instead_count;

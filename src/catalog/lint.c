@@ -373,6 +373,10 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
     if (action->description.len > CATALOG_TOOL_TEXT_MAX)
         reader_warning(&lint->reader, "description", "must have at most %d bytes for a tool",
                        CATALOG_TOOL_TEXT_MAX);
+    const struct json *more = JSON_GET(schema, "additionalProperties");
+    if (action->request.takes_others && json_is(more, JSON_BOOL) && !more->as.boolean)
+        reader_error(&lint->reader, "request/body/others",
+                     "has no meaning: input_schema takes no other inputs");
     for (size_t i = 0; i < action->pages.count; i++)
         if (schema_lacks(schema, action->pages.items[i].input))
             reader_error(&lint->reader, "response/pagination",

@@ -20,7 +20,7 @@ static void read_body_raw(struct reader *r, struct catalog_request *request)
     static const char *const encodings[] = {"utf8", "base64", NULL};
     request->body_kind = BODY_RAW;
     request->body = reader_template(r, "raw");
-    request->raw_content_type = reader_text_required(r, "content_type");
+    request->content_type = reader_text_required(r, "content_type");
     request->raw_is_base64 = reader_choice(r, "encoding", encodings, 0) == 1;
 }
 
@@ -48,6 +48,16 @@ static void read_body_multipart(struct reader *r, struct catalog_request *reques
     }
 }
 
+/* Where a vendor wants a type of its own, it is one of JSON (RFC 6839 3.1). */
+static void read_json_type(struct reader *r, struct catalog_request *request)
+{
+    request->content_type = reader_text(r, "content_type");
+    slice rest = request->content_type, type = slice_trim(slice_split(&rest, ';'));
+    if (type.len > 0 && !slice_ends_with(type, SLICE("+json")) &&
+        !slice_eq_cstr(type, "application/json"))
+        reader_error(r, "content_type", "must be application/json or end in +json");
+}
+
 static void read_body(struct reader *parent, struct catalog_request *request)
 {
     struct reader r;
@@ -57,6 +67,7 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     if (json_get(r.object, SLICE("json"))) {
         request->body_kind = BODY_JSON;
         request->body = reader_template(&r, "json");
+        read_json_type(&r, request);
     } else if (json_get(r.object, SLICE("form"))) {
         request->body_kind = BODY_FORM;
         request->fields = reader_parts(&r, "form");
@@ -67,6 +78,8 @@ static void read_body(struct reader *parent, struct catalog_request *request)
     } else {
         reader_error(&r, NULL, "must have one of json, form, multipart, raw");
     }
+    if (request->body_kind != BODY_RAW)
+        request->takes_others = reader_bool(&r, "others", false);
     reader_finish(&r);
 }
 
@@ -146,7 +159,7 @@ static void read_path(struct reader *r, struct catalog_request *request)
 static void read_request(struct reader *r, struct catalog_request *request, bool is_later)
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
-    static const char *const nestings[] = {"repeat", "brackets", "indices", NULL};
+    static const char *const nestings[] = {"repeat", "brackets", "indices", "deep", NULL};
     /* No HEAD, OPTIONS or TRACE: an action returns a body. */
     int method = reader_choice(r, "method", methods, -1);
     if (!json_get(r->object, SLICE("method")))

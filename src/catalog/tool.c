@@ -166,6 +166,25 @@ static void put_items(struct catalog_tool *tool, struct json_writer *w, const st
     json_close(w, '}');
 }
 
+/* Whether both have a keyword that is more than a note: then neither may hide the other's. */
+static bool constrains_same(const struct json *schema, const struct json *target)
+{
+    for (uint32_t i = 0; i < schema->count; i++) {
+        slice name = json_str(&schema->as.members[i].key);
+        if (keyword_find(name) != KW_COUNT && !slice_starts_with(name, SLICE("$")) &&
+            json_get(target, name))
+            return true;
+    }
+    return false;
+}
+
+static void put_both(struct catalog_tool *tool, struct json_writer *w, const struct json *target)
+{
+    json_member_open(w, "allOf", '[');
+    catalog_tool_put_schema(tool, w, target);
+    json_close(w, ']');
+}
+
 void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
                              const struct json *schema)
 {
@@ -181,8 +200,10 @@ void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
     }
     json_open(w, '{');
     put_members(tool, w, schema, NULL);
-    if (json_is(target, JSON_OBJECT))
+    if (json_is(target, JSON_OBJECT) && !constrains_same(schema, target))
         put_members(tool, w, target, schema);
+    else if (json_is(target, JSON_OBJECT) && !JSON_GET(schema, "allOf"))
+        put_both(tool, w, target);
     if (catalog_tool_lacks_items(tool->root, schema))
         put_items(tool, w, schema);
     else if (catalog_tool_lacks_items(tool->root, target))

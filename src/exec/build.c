@@ -54,6 +54,19 @@ static int scalar_text(struct build *b, const struct json *value, slice name, sl
 
 /* ---- url-encoded pairs: query and form ---- */
 
+/* The next input that the schema does not name, where the body takes such; NULL: none. */
+static const struct json_member *next_other(const struct build *b, uint32_t *at)
+{
+    const struct json *input = JSON_GET(&b->root, "input");
+    const struct json *named = JSON_GET(b->action->input_schema, "properties");
+    while (b->request->takes_others && json_is(input, JSON_OBJECT) && *at < input->count) {
+        const struct json_member *member = &input->as.members[(*at)++];
+        if (!json_get(named, json_str(&member->key)))
+            return member;
+    }
+    return NULL;
+}
+
 /* name: of the pair being written, with the brackets of what it is nested in. */
 struct pairs {
     struct buf *out;
@@ -90,13 +103,15 @@ static int check_name(struct build *b, const struct buf *name)
                    SLICE_ARG(slice_first_utf8(buf_slice(name), 100)));
 }
 
-/* name[key]=value, and so on inside. */
+/* name[key]=value, and so on inside; key=value where there is no name. */
 static int append_nested(struct build *b, struct pairs *pairs, slice key, const struct json *value)
 {
     size_t len = pairs->name.len;
-    buf_append_char(&pairs->name, '[');
+    if (len > 0)
+        buf_append_char(&pairs->name, '[');
     buf_append(&pairs->name, key);
-    buf_append_char(&pairs->name, ']');
+    if (len > 0)
+        buf_append_char(&pairs->name, ']');
     int result = check_name(b, &pairs->name);
     if (result == OK)
         result = append_value(b, pairs, value);
@@ -111,6 +126,7 @@ static int append_items(struct build *b, struct pairs *pairs, const struct json 
         const struct json *item = &array->as.items[i];
         slice key = pairs->nesting == NESTING_INDICES ? arena_printf(b->arena, "%u", i) : SLICE("");
         result = pairs->nesting == NESTING_REPEAT ? append_pair(b, pairs, item)
+                 : pairs->nesting == NESTING_DEEP ? append_value(b, pairs, item)
                                                   : append_nested(b, pairs, key, item);
     }
     return result;
@@ -130,23 +146,30 @@ static int append_value(struct build *b, struct pairs *pairs, const struct json 
     return result;
 }
 
+static int append_named(struct build *b, struct pairs *pairs, slice name, const struct json *value)
+{
+    buf_clear(&pairs->name);
+    buf_append(&pairs->name, name);
+    int result = check_name(b, &pairs->name);
+    return result == OK ? append_value(b, pairs, value) : result;
+}
+
 /* name=value pairs; `lead` goes before the first. */
 static int append_pairs(struct build *b, struct buf *out, char lead,
-                        const struct catalog_parts *parts)
+                        const struct catalog_parts *parts, bool takes_others)
 {
     struct pairs pairs = {.out = out, .nesting = b->request->nesting, .lead = lead};
+    const struct json_member *other;
     int result = OK;
     buf_init(&pairs.name, BUILD_NAME_BYTES_MAX);
     for (size_t i = 0; i < parts->count && result == OK; i++) {
         struct json value;
-        buf_clear(&pairs.name);
-        buf_append(&pairs.name, parts->items[i].name);
-        result = check_name(b, &pairs.name);
+        result = eval_template(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
         if (result == OK)
-            result = eval_template(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
-        if (result == OK)
-            result = append_value(b, &pairs, &value);
+            result = append_named(b, &pairs, parts->items[i].name, &value);
     }
+    for (uint32_t at = 0; takes_others && result == OK && (other = next_other(b, &at)) != NULL;)
+        result = append_named(b, &pairs, json_str(&other->key), &other->value);
     buf_deinit(&pairs.name);
     return result;
 }
@@ -420,7 +443,7 @@ static int build_url(struct build *b, const struct json *credential)
     int result = request->url ? append_url(b, &url) : append_path(b, credential, &url);
     if (result == OK)
         result = append_pairs(b, &url, slice_find_char(buf_slice(&url), '?') < 0 ? '?' : '&',
-                              &request->query);
+                              &request->query, false);
     if (result == OK)
         result = add_credential(b, credential, &url);
     if (result == OK && url.is_over)
@@ -436,6 +459,26 @@ static int build_url(struct build *b, const struct json *credential)
 }
 
 /* ---- the body ---- */
+
+/* Into a copy, since constant parts of a template are shared. */
+static int put_others(struct build *b, struct json *object)
+{
+    uint32_t at = 0;
+    const struct json_member *other = next_other(b, &at);
+    struct json copy = json_object();
+    if (!other)
+        return OK;
+    if (object->type != JSON_OBJECT)
+        return err_set(b->err, ERR_INVALID, "the body takes no further members: it is %s",
+                       json_type_name(object));
+    for (uint32_t i = 0; i < object->count; i++)
+        json_object_set(b->arena, &copy, json_str(&object->as.members[i].key),
+                        object->as.members[i].value);
+    for (; other; other = next_other(b, &at))
+        json_object_put(b->arena, &copy, json_str(&other->key), other->value);
+    *object = copy;
+    return OK;
+}
 
 /* The object with the text at `path`, whose names dots separate; objects on the way are made where
  * there are none. A copy down to there, since constant parts of a template are shared. */
@@ -470,15 +513,18 @@ static int body_json(struct build *b, struct buf *out)
     const unsigned flags = EXPR_DROP_NULL_MEMBERS | EXPR_KEEP_GIVEN_NULLS;
     if (eval_template(b, b->request->body, flags, &value) != OK)
         return (int)b->err->code;
+    if (put_others(b, &value) != OK)
+        return (int)b->err->code;
     if (has_key_member(b) && put_member(b, &value, b->action->idempotency_member, b->key) != OK)
         return (int)b->err->code;
     json_write(out, &value);
-    return add_header(b, SLICE("Content-Type"), SLICE("application/json"));
+    slice type = b->request->content_type;
+    return add_header(b, SLICE("Content-Type"), type.len > 0 ? type : SLICE("application/json"));
 }
 
 static int body_form(struct build *b, struct buf *out)
 {
-    if (append_pairs(b, out, '\0', &b->request->fields) != OK)
+    if (append_pairs(b, out, '\0', &b->request->fields, true) != OK)
         return (int)b->err->code;
     if (has_key_member(b)) {
         if (out->len > 0)
@@ -503,7 +549,7 @@ static int body_raw(struct build *b, struct buf *out)
         buf_append(out, json_str(&value));
     else if (decode_base64(out, json_str(&value)) != OK)
         return err_set(b->err, ERR_INVALID, "the body is not valid base64");
-    return add_header(b, SLICE("Content-Type"), request->raw_content_type);
+    return add_header(b, SLICE("Content-Type"), request->content_type);
 }
 
 /* A name between quotes as browsers write it (RFC 7578 4.2): nothing in it ends the quotes or the
@@ -557,40 +603,50 @@ static void append_text_part(struct buf *out, slice boundary, slice name, slice 
 }
 
 /* null is left out, an array repeats the part. */
-static int append_field(struct build *b, struct buf *out, slice boundary,
-                        const struct catalog_part *part)
+static int append_field(struct build *b, struct buf *out, slice boundary, slice name,
+                        const struct json *value)
 {
-    struct json value;
-    const struct json *items = &value;
+    const struct json *items = value;
     uint32_t count = 1;
-    if (eval_template(b, part->value, 0, &value) != OK)
-        return (int)b->err->code;
-    if (value.type == JSON_ARRAY) {
-        items = value.as.items;
-        count = value.count;
+    if (value->type == JSON_ARRAY) {
+        items = value->as.items;
+        count = value->count;
     }
     for (uint32_t i = 0; i < count; i++) {
         slice text;
         if (items[i].type == JSON_NULL)
             continue;
-        if (scalar_text(b, &items[i], part->name, &text) != OK)
+        if (scalar_text(b, &items[i], name, &text) != OK)
             return (int)b->err->code;
-        append_text_part(out, boundary, part->name, text);
+        append_text_part(out, boundary, name, text);
     }
     return OK;
+}
+
+static int append_fields(struct build *b, struct buf *out, slice boundary)
+{
+    const struct catalog_parts *fields = &b->request->fields;
+    const struct json_member *other;
+    int result = OK;
+    for (size_t i = 0; i < fields->count && result == OK; i++) {
+        struct json value;
+        result = eval_template(b, fields->items[i].value, 0, &value);
+        if (result == OK)
+            result = append_field(b, out, boundary, fields->items[i].name, &value);
+    }
+    for (uint32_t at = 0; result == OK && (other = next_other(b, &at)) != NULL;)
+        result = append_field(b, out, boundary, json_str(&other->key), &other->value);
+    return result;
 }
 
 /* RFC 7578. The boundary is random: no value can hold it but by guessing 144 bits. */
 static int body_multipart(struct build *b, struct buf *out)
 {
-    const struct catalog_parts *fields = &b->request->fields;
     uint8_t noise[18];
     char room[BUILD_BOUNDARY_LEN];
     random_bytes(noise, sizeof(noise));
     slice boundary = encode_base64url_in(room, sizeof(room), slice_of(noise, sizeof(noise)));
-    int result = OK;
-    for (size_t i = 0; i < fields->count && result == OK; i++)
-        result = append_field(b, out, boundary, &fields->items[i]);
+    int result = append_fields(b, out, boundary);
     if (has_key_member(b))
         append_text_part(out, boundary, b->action->idempotency_member, b->key);
     append_files(b, out, boundary);
@@ -607,8 +663,8 @@ static int body_file(struct build *b)
     ASSERT(b->file_count == 1);
     b->out->body[0] = file->bytes;
     b->out->body_count = 1;
-    slice type = file->content_type.len == 0 && request->raw_content_type.len > 0
-                     ? request->raw_content_type
+    slice type = file->content_type.len == 0 && request->content_type.len > 0
+                     ? request->content_type
                      : exec_file_type(file);
     if (http_header_get(b->out->headers, b->out->header_count, SLICE("Content-Type")).ptr)
         return OK; /* the vendor takes no other: the request's headers name it */

@@ -21,6 +21,7 @@ struct members {
     struct import *im;
     struct member items[IMPORT_PROPERTIES_MAX];
     size_t count;
+    bool is_closed; /* the document says that there are no others */
 };
 
 /* ---- flattening ---- */
@@ -66,17 +67,17 @@ static bool has_more_to_say(const struct json *schema)
 }
 
 /* Collects the members of an object schema and of its allOf. false: it is no object, or one that
- * may have other members. depth bounds references that lead back to themselves. The absence of
- * additionalProperties counts as closed: formally it is open, but authors rarely mean it. */
+ * says what its other members are. depth bounds references that lead back to themselves. */
 static bool collect(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
     const struct json *type = JSON_GET(schema, "type"), *all = JSON_GET(schema, "allOf");
     const struct json *more = JSON_GET(schema, "additionalProperties");
-    bool is_closed = !more || (more->type == JSON_BOOL && !more->as.boolean);
-    if (!json_is(schema, JSON_OBJECT) || depth == 0 || has_more_to_say(schema) || !is_closed ||
-        (type && !slice_eq_cstr(json_str(type), "object")))
+    bool is_closed = json_is(more, JSON_BOOL) && !more->as.boolean;
+    if (!json_is(schema, JSON_OBJECT) || depth == 0 || has_more_to_say(schema) ||
+        (more && !is_closed) || (type && !slice_eq_cstr(json_str(type), "object")))
         return false;
+    members->is_closed = members->is_closed || is_closed;
     for (uint32_t i = 0; json_is(all, JSON_ARRAY) && i < all->count; i++)
         if (!collect(members, &all->as.items[i], depth - 1))
             return false;
@@ -184,6 +185,14 @@ static void set_body(struct import_op *op, const char *kind, struct json value)
     json_object_set(op->im->arena, &op->body, slice_cstr(kind), value);
 }
 
+/* What the document does not describe and does not rule out is sent as it is given. */
+static void take_others(struct import_op *op, const struct members *members)
+{
+    op->is_open = !members->is_closed;
+    if (op->is_open)
+        import_set(op->im, &op->body, "others", json_bool(true));
+}
+
 /* The body in one input. */
 static struct import_input *add_whole(struct import_op *op, const struct json *request_body,
                                       const struct json *media)
@@ -229,6 +238,7 @@ static void put_json(struct import_op *op, const struct json *request_body,
     if (members->count > 0) {
         size_t first = add_flat(op, request_body, media, members);
         set_body(op, "json", make_json(op, first));
+        take_others(op, members);
         if (import_schema_is_nullable(op->im, JSON_GET(media, "schema")))
             import_weaken(op, "the body may not be null");
         return;
@@ -286,6 +296,7 @@ static void put_form(struct import_op *op, const struct json *request_body,
     size_t first = add_flat(op, request_body, media, members);
     if (!is_multipart) {
         set_body(op, "form", make_object(op, first));
+        take_others(op, members);
         return;
     }
     struct json parts = json_array();
@@ -296,6 +307,7 @@ static void put_form(struct import_op *op, const struct json *request_body,
         json_array_push(op->im->arena, &parts, part);
     }
     set_body(op, "multipart", parts);
+    take_others(op, members);
 }
 
 /* Text as it is; bytes in base64. */
@@ -376,9 +388,10 @@ static void put_media(struct import_op *op, const struct json *request_body, sli
     mark_required(members, JSON_GET(media, "schema"), FLATTEN_DEPTH_MAX);
     if (kind == MEDIA_JSON) {
         put_json(op, request_body, media, members);
-        if (slice_ends_with(type, SLICE("+json")))
-            import_weaken(op, "its body is sent as application/json, not %.*s",
-                          SLICE_ARG(slice_first_utf8(type, 100)));
+        slice rest = type;
+        if (op->body.type == JSON_OBJECT &&
+            slice_ends_with(slice_trim(slice_split(&rest, ';')), SLICE("+json")))
+            import_set(op->im, &op->body, "content_type", json_string(type));
     } else if (kind == MEDIA_FORM || kind == MEDIA_MULTIPART) {
         put_form(op, request_body, media, members, kind == MEDIA_MULTIPART);
     } else {

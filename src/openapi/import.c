@@ -190,7 +190,8 @@ static int read_overrides(struct import *im, slice text, struct err *err)
     if (result == OK && im->integration)
         result = check_override_members(im->integration, SLICE("integration"),
                                         "name description category tags docs_url base_url headers "
-                                        "errors limits connection_params auth scope_words",
+                                        "errors limits not_done_statuses connection_params auth "
+                                        "scope_words",
                                         err);
     if (result == OK && im->operations)
         result = check_operations(im->operations, err);
@@ -238,6 +239,8 @@ static void put_given_member(struct import *im, struct json *manifest, const cha
         import_set(im, manifest, name, *given);
 }
 
+static const int not_done_statuses[] = {401, 403, 404, 405, 413, 415, 429};
+
 static struct json make_manifest(struct import *im, struct json actions)
 {
     const struct json *info = JSON_GET(im->document, "info");
@@ -264,6 +267,14 @@ static struct json make_manifest(struct import *im, struct json actions)
         import_set(im, &manifest, "scope_words", im->scope_words);
     put_given_member(im, &manifest, "limits");
     put_given_member(im, &manifest, "errors");
+    /* Of a vendor that nothing else is known of, only these statuses say that nothing was done. */
+    struct json statuses = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(not_done_statuses); i++)
+        json_array_push(im->arena, &statuses, json_i64(not_done_statuses[i]));
+    if (JSON_GET(im->integration, "not_done_statuses"))
+        put_given_member(im, &manifest, "not_done_statuses");
+    else
+        import_set(im, &manifest, "not_done_statuses", statuses);
     import_set(im, &manifest, "actions", actions);
     return manifest;
 }

@@ -5,7 +5,8 @@
  *
  * Overrides are a JSON object that says what a description does not know:
  *   {"integration": {"name", "description", "category", "tags", "docs_url", "base_url", "headers",
- *                    "connection_params", "auth", "limits", "errors": as in a manifest},
+ *                    "connection_params", "auth", "limits", "errors",
+ *                    "not_done_statuses": as in a manifest},
  *    "operations": {"<operationId, or METHOD /path>": {"skip", "action_id", "title", "description",
  *                    "tags", "side_effect_level", "requires_confirmation", "idempotent",
  *                    "idempotency_header", "idempotency_member", "scopes", "response", "display":

@@ -80,6 +80,9 @@ struct import_op {
     /* request, under construction */
     struct json query, headers, body;
     slice path_template;
+    bool is_deep; /* objects of the query are name[key]= */
+    bool is_open; /* the body may have members that the document does not describe */
+    slice accept; /* a type of JSON that replies have; empty: application/json */
     slice idempotency_header;
 };
 

@@ -114,8 +114,9 @@ static struct json make_input_schema(struct import_op *op)
     if (op->required.count > 0)
         import_set(op->im, &schema, "required", op->required);
     import_set(op->im, &schema, "properties", op->properties);
-    /* Closed: a misspelt input is an error, not a call without it. */
-    import_set(op->im, &schema, "additionalProperties", json_bool(false));
+    /* Closed, so that a misspelt input is an error, but where the document lets the body have
+     * further members. */
+    import_set(op->im, &schema, "additionalProperties", json_bool(op->is_open));
     import_schema_finish(op->schemas, &schema);
     if (op->schemas->is_over)
         import_skip(op, "its input has more than %d schemas", INPUT_NODES_MAX);
@@ -186,6 +187,10 @@ static struct json make_request(struct import_op *op)
     import_set(op->im, &request, "path", json_string(op->path_template));
     if (op->query.count > 0)
         import_set(op->im, &request, "query", op->query);
+    if (op->is_deep)
+        import_set(op->im, &request, "nesting", json_string(SLICE("deep")));
+    if (op->accept.len > 0)
+        json_object_set(op->im->arena, &op->headers, SLICE("Accept"), json_string(op->accept));
     if (op->headers.count > 0)
         import_set(op->im, &request, "headers", op->headers);
     if (op->body.type == JSON_OBJECT)
@@ -243,10 +248,10 @@ static void make_action(struct import_op *op, struct json *action, struct arena 
         import_set(op->im, action, "scopes", scopes);
     import_set(op->im, action, "input_schema", *input);
     import_set(op->im, action, "output_schema", make_output_schema(op, scratch));
+    struct json response = import_response(op, !slice_eq_cstr(json_str(&level), "read"));
     import_set(op->im, action, "request", make_request(op));
     if (!JSON_GET(op->override, "response"))
-        import_set(op->im, action, "response",
-                   import_response(op, !slice_eq_cstr(json_str(&level), "read")));
+        import_set(op->im, action, "response", response);
     import_set(op->im, action, "display", make_display(op, title));
     make_examples(op, schema, title, &examples);
     if (examples.count > 0)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/ascii.h"
+#include "base/encode.h"
 #include "catalog/manifest.h"
 #include "openapi/internal.h"
 
@@ -183,33 +184,29 @@ static struct json joined(struct import_op *op, slice path, const char *separato
                                         SLICE_ARG(path), SLICE_ARG(join), SLICE_ARG(path)));
 }
 
-/* The members of an object, each a query parameter of its own: name[member], or member. */
-static void put_members(struct import_op *op, const struct parameter *p, bool is_deep)
+/* The members of an object, each a query parameter of its own; what else it may be goes under the
+ * parameter's name. Whatever is taken is sent, whether the document describes the member or not. */
+static void put_exploded(struct import_op *op, const struct parameter *p)
 {
-    const struct json *schema = import_resolve(op->im, p->schema);
-    const struct json *properties = JSON_GET(schema, "properties");
-    if (!json_is(properties, JSON_OBJECT) || properties->count == 0) {
-        drop_parameter(op, p, "is an object whose members are not described");
+    if (JSON_GET(&op->query, "")) {
+        drop_parameter(op, p, "is one object of several that are written as parameters");
         return;
     }
     struct import_input *input = add_parameter_input(op, p);
     slice path = input ? import_input_path(op, input) : SLICE_NONE;
-    for (uint32_t i = 0; input && i < properties->count; i++) {
-        slice member = json_str(&properties->as.members[i].key);
-        slice wire = is_deep ? arena_printf(op->im->arena, "%.*s[%.*s]", SLICE_ARG(p->name),
-                                            SLICE_ARG(member))
-                             : member;
-        /* It becomes a quoted name in an expression and a parameter's name on the wire. */
-        bool is_bare = import_slug(op->im, member).len > 0 && slice_find_char(member, '"') < 0 &&
-                       slice_find_char(member, '\\') < 0 && import_is_plain(member);
-        if (!is_bare || import_schema_may_be(op->im, &properties->as.members[i].value, "object")) {
-            import_weaken(op, "the member \"%.*s\" of \"%.*s\" cannot be sent",
-                          SLICE_ARG(slice_first_utf8(member, 100)), SLICE_ARG(p->name));
-            continue;
-        }
-        json_object_put(op->im->arena, &op->query, wire,
-                        template_of(op, arena_printf(op->im->arena, "%.*s.\"%.*s\"",
-                                                     SLICE_ARG(path), SLICE_ARG(member))));
+    slice type = json_get_str(import_resolve(op->im, p->schema), SLICE("type"));
+    op->is_deep = true;
+    if (input && slice_eq_cstr(type, "object")) {
+        json_object_put(op->im->arena, &op->query, SLICE(""), import_input_template(op, input));
+    } else if (input) {
+        static const char *const tests[] = {"==", "!="};
+        const slice names[] = {SLICE(""), p->name};
+        for (size_t i = 0; i < ARRAY_LEN(tests); i++)
+            json_object_put(
+                op->im->arena, &op->query, names[i],
+                template_of(op,
+                            arena_printf(op->im->arena, "type(%.*s) %s 'object' && %.*s || `null`",
+                                         SLICE_ARG(path), tests[i], SLICE_ARG(path))));
     }
 }
 
@@ -232,13 +229,14 @@ static void put_query(struct import_op *op, const struct parameter *p)
                                              SLICE_ARG(path), SLICE_ARG(path))));
         return;
     }
-    if (is_object || is_deep) {
-        if (is_deep || p->is_exploded)
-            put_members(op, p, is_deep);
+    if (is_object && !is_deep) {
+        if (p->is_exploded)
+            put_exploded(op, p);
         else
             drop_parameter(op, p, "is an object in a form that cannot be written");
         return;
     }
+    op->is_deep = op->is_deep || is_deep;
     struct import_input *input = add_parameter_input(op, p);
     if (!input)
         return;
@@ -377,6 +375,23 @@ static void read_list(struct import_op *op, const struct json *list, const struc
     }
 }
 
+/* Literal text of a path: what may not stand there is encoded (RFC 3986 3.3), escapes are kept. */
+static void append_literal(struct buf *out, slice text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        slice escape = slice_first(slice_from(text, i), 3);
+        bool is_escape = c == '%' && escape.len == 3 && ascii_is_hex(escape.ptr[1]) &&
+                         ascii_is_hex(escape.ptr[2]);
+        bool is_placeholder = c == '$' && i + 1 == text.len; /* before a brace */
+        if (ascii_is_alnum(c) || is_escape ||
+            (slice_find_char(SLICE("-._~!$&'()*+,;=:@/"), c) >= 0 && !is_placeholder))
+            buf_append_char(out, c);
+        else
+            encode_percent(out, slice_of(&text.ptr[i], 1));
+    }
+}
+
 /* Turns {name} into ${input.name}. A name that no parameter describes is taken for a required
  * string, since without a value there is no path. */
 static void make_path(struct import_op *op, slice prefix)
@@ -384,12 +399,12 @@ static void make_path(struct import_op *op, slice prefix)
     struct buf out;
     slice path = op->path;
     buf_init(&out, 8192);
-    buf_append(&out, prefix);
+    append_literal(&out, prefix);
     while (path.len > 0 && !op->is_skipped) {
         ptrdiff_t open = slice_find_char(path, '{');
         slice rest = open < 0 ? SLICE_NONE : slice_from(path, (size_t)open + 1);
         ptrdiff_t close = slice_find_char(rest, '}');
-        buf_append(&out, open < 0 ? path : slice_first(path, (size_t)open));
+        append_literal(&out, open < 0 ? path : slice_first(path, (size_t)open));
         if (open < 0)
             break;
         slice name = slice_first(rest, close < 0 ? 0 : (size_t)close);
@@ -424,9 +439,8 @@ void import_parameters(struct import_op *op)
     const struct json *own = JSON_GET(op->node, "parameters");
     const struct json *shared = JSON_GET(op->path_item, "parameters");
     slice prefix = import_server_prefix(op);
-    if (slice_find_char(op->path, '?') >= 0 || slice_find_char(op->path, '#') >= 0 ||
-        slice_find_char(op->path, '$') >= 0)
-        import_skip(op, "its path holds a query, a fragment or a dollar sign");
+    if (slice_find_char(op->path, '?') >= 0 || slice_find_char(op->path, '#') >= 0)
+        import_skip(op, "its path holds a query or a fragment");
     else if (!slice_starts_with(op->path, SLICE("/")))
         import_skip(op, "its path does not begin with a slash");
     read_list(op, shared, own, true);

@@ -45,8 +45,9 @@ static bool is_empty_object(struct import *im, const struct json *schema)
 
 /* One reply's content types. JSON wins where there is a choice, because requests ask for it
  * (Accept). */
-static void add_content(struct import *im, struct replies *replies, const struct json *content)
+static void add_content(struct import_op *op, struct replies *replies, const struct json *content)
 {
+    struct import *im = op->im;
     bool is_text = true;
     ASSERT(json_is(content, JSON_OBJECT) && content->count > 0); /* nothing would be all text */
     for (uint32_t i = 0; i < content->count; i++) {
@@ -54,6 +55,8 @@ static void add_content(struct import *im, struct replies *replies, const struct
         is_text = is_text && is_text_type(type);
         if (!is_json_type(type))
             continue;
+        if (slice_ends_with(type, SLICE("+json")) && !JSON_GET(content, "application/json"))
+            op->accept = type;
         const struct json *schema = JSON_GET(&content->as.members[i].value, "schema");
         bool is_none = is_empty_object(im, schema);
         replies->is_none = replies->is_none || is_none;
@@ -78,7 +81,7 @@ static void read_replies(struct import_op *op, struct replies *replies)
         const struct json *reply = import_resolve(op->im, &member->value);
         const struct json *content = JSON_GET(reply, "content");
         if (json_is(content, JSON_OBJECT) && content->count > 0)
-            add_content(op->im, replies, content);
+            add_content(op, replies, content);
         else
             replies->is_none = true;
     }

@@ -449,6 +449,73 @@ static void type_items(struct import_schema *s, const struct json *in, struct js
     json_object_put(s->im->arena, out, SLICE("items"), typed);
 }
 
+/* ---- discriminators ---- */
+
+/* Whether a key of the mapping names the schema that `ref` refers to: by the reference, or by the
+ * last part of it (OpenAPI "Discriminator Object"). */
+static bool is_mapped_to(slice value, slice ref)
+{
+    size_t at = ref.len - (value.len < ref.len ? value.len : ref.len);
+    return slice_eq(value, ref) || (value.len > 0 && at > 0 && ref.ptr[at - 1] == '/' &&
+                                    slice_eq(slice_from(ref, at), value));
+}
+
+/* The values that choose the branch: those of the mapping, else its schema's own name. */
+static struct json names_of(struct import_schema *s, const struct json *mapping, slice ref)
+{
+    struct json names = json_array();
+    for (uint32_t i = 0; json_is(mapping, JSON_OBJECT) && i < mapping->count; i++)
+        if (is_mapped_to(json_str(&mapping->as.members[i].value), ref))
+            json_array_push(s->im->arena, &names, mapping->as.members[i].key);
+    size_t from = ref.len;
+    while (from > 0 && ref.ptr[from - 1] != '/')
+        from--;
+    if (names.count == 0)
+        json_array_push(s->im->arena, &names, json_string(slice_from(ref, from)));
+    return names;
+}
+
+/* Without it a value may fit two branches of a oneOf, which then refuses it. A branch that says
+ * itself what the property is keeps that. */
+static void name_branch(struct import_schema *s, slice property, struct json names,
+                        const struct json *described, struct json *branch)
+{
+    struct arena *arena = s->im->arena;
+    const struct json *own =
+        json_get(JSON_GET(import_resolve(s->im, described), "properties"), property);
+    own = import_resolve(s->im, own);
+    if (JSON_GET(own, "const") || JSON_GET(own, "enum") || JSON_GET(branch, "properties") ||
+        branch->type != JSON_OBJECT)
+        return;
+    struct json value = json_object(), properties = json_object(), required = json_array();
+    if (names.count == 1)
+        json_object_set(arena, &value, SLICE("const"), names.as.items[0]);
+    else
+        json_object_set(arena, &value, SLICE("enum"), names);
+    json_object_set(arena, &properties, property, value);
+    json_array_push(arena, &required, json_string(property));
+    json_object_set(arena, branch, SLICE("properties"), properties);
+    if (!JSON_GET(branch, "required"))
+        json_object_set(arena, branch, SLICE("required"), required);
+}
+
+static void name_branches(struct import_schema *s, const struct json *in, struct json *out)
+{
+    static const char *const lists[] = {"oneOf", "anyOf"};
+    const struct json *by = JSON_GET(in, "discriminator"), *mapping = JSON_GET(by, "mapping");
+    slice property = json_get_str(by, SLICE("propertyName"));
+    for (size_t i = 0; property.len > 0 && i < ARRAY_LEN(lists); i++) {
+        const struct json *described = json_get(in, slice_cstr(lists[i]));
+        const struct json *list = json_get(out, slice_cstr(lists[i]));
+        for (uint32_t k = 0; json_is(list, JSON_ARRAY) && k < list->count; k++) {
+            slice ref = json_get_str(&described->as.items[k], SLICE("$ref"));
+            if (ref.len > 0)
+                name_branch(s, property, names_of(s, mapping, ref), &described->as.items[k],
+                            &list->as.items[k]);
+        }
+    }
+}
+
 /* ---- references ---- */
 
 /* A $ref becomes one to `$defs` of the action's schema; its target is queued once and converted
@@ -503,6 +570,7 @@ static struct json convert(struct import_schema *s, const struct json *in, unsig
     keep_required(s, in, &out);
     keep_example(s, in, &out);
     type_items(s, in, &out);
+    name_branches(s, in, &out);
     return s->im->is_30 && json_get_bool(in, SLICE("nullable"), false) ? with_null(s, out) : out;
 }
 

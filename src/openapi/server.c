@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/ascii.h"
 #include "openapi/internal.h"
 
 enum { VARIABLES_MAX = 20 };
@@ -21,7 +22,7 @@ static slice first_url(const struct json *servers)
     return without_slash(json_get_str(json_at(servers, 0), SLICE("url")));
 }
 
-static void add_param(struct import *im, slice name, struct json property)
+static void add_param(struct import *im, slice name, struct json property, bool is_required)
 {
     /* Members are set in this order, which the indices 1 and 2 below rely on. */
     struct json *schema = &im->connection_params;
@@ -33,16 +34,33 @@ static void add_param(struct import *im, slice name, struct json property)
         import_set(im, schema, "additionalProperties", json_bool(false));
     }
     json_object_set(im->arena, &schema->as.members[1].value, name, property);
-    json_array_push(im->arena, &schema->as.members[2].value, json_string(name));
+    if (is_required)
+        json_array_push(im->arena, &schema->as.members[2].value, json_string(name));
 }
 
-/* A variable with one value is that value; any other becomes a parameter of the connection. Its
- * default is only a suggestion there: guessed, it would send a credential to another host. */
+/* Whether it can stand in an address and in an expression as it is. */
+static bool is_address_text(slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!ascii_is_alnum(text.ptr[i]) && slice_find_char(SLICE("-._~:/"), text.ptr[i]) < 0)
+            return false;
+    return true;
+}
+
+/* A variable with one value is that value, and so is the default of one that is the scheme or that
+ * is empty. Any other becomes a parameter of the connection, which its default stands for. */
 static void put_variable(struct import *im, const struct json *variables, slice name,
                          struct buf *out)
 {
     const struct json *variable = json_get(variables, name), *values = JSON_GET(variable, "enum");
-    slice param = import_slug(im, name);
+    const struct json *default_value = JSON_GET(variable, "default");
+    slice param = import_slug(im, name), fallback = without_slash(json_str(default_value));
+    bool is_usable = default_value && default_value->type == JSON_STRING &&
+                     is_address_text(fallback);
+    if (is_usable && (out->len == 0 || fallback.len == 0)) {
+        buf_append(out, fallback);
+        return;
+    }
     if (json_is(values, JSON_ARRAY) && values->count == 1) {
         buf_append(out, json_str(&values->as.items[0]));
         return;
@@ -60,13 +78,17 @@ static void put_variable(struct import *im, const struct json *variables, slice 
                                               SLICE_ARG(name))));
     if (json_is(values, JSON_ARRAY) && values->count > 0)
         import_set(im, &property, "enum", *values);
-    if (json_is(JSON_GET(variable, "default"), JSON_STRING))
-        import_set(im, &property, "default", *JSON_GET(variable, "default"));
+    if (json_is(default_value, JSON_STRING))
+        import_set(im, &property, "default", *default_value);
     const struct json *known = JSON_GET(&im->connection_params, "properties");
     /* A variable may occur twice, or two have one slug; they share the parameter. */
     if (!json_get(known, param))
-        add_param(im, param, property);
-    buf_printf(out, "${connection.params.%.*s}", SLICE_ARG(param));
+        add_param(im, param, property, !is_usable);
+    if (is_usable)
+        buf_printf(out, "${connection.params.%.*s || '%.*s'}", SLICE_ARG(param),
+                   SLICE_ARG(fallback));
+    else
+        buf_printf(out, "${connection.params.%.*s}", SLICE_ARG(param));
 }
 
 static int expand_server_url(struct import *im, slice url, const struct json *variables,
@@ -133,13 +155,13 @@ int import_servers(struct import *im, struct err *err)
         import_set(im, &property, "minLength", json_i64(1));
         import_set_text(im, &property, "description",
                         SLICE("The host of the service, as in api.example.com."));
-        add_param(im, SLICE("host"), property);
+        add_param(im, SLICE("host"), property, true);
         buf_append_cstr(&out, "https://${connection.params.host}");
         if (url.len > 0 && url.ptr[0] != '/')
             buf_append_char(&out, '/');
     }
     int result = expand_server_url(im, url, JSON_GET(server, "variables"), &out, err);
-    im->base_url = json_string(over_https(im, buf_slice(&out)));
+    im->base_url = json_string(over_https(im, without_slash(buf_slice(&out))));
     if (result == OK && !buf_is_ok(&out))
         result = err_set(err, ERR_LIMIT, "servers/0/url is too long");
     buf_deinit(&out);

@@ -79,6 +79,12 @@ static void references_are_replaced(void **state)
     expect(*state, "{'properties':{'p':{'$ref':'http://x/y','type':'string'}}}",
            "{'type':'string'}");
     expect(*state, "{'properties':{'p':{'$ref':'#/properties/p','minimum':1}}}", "{'minimum':1}");
+    /* where both demand something, both do; notes are the nearer one's */
+    expect(
+        *state,
+        "{'properties':{'p':{'$ref':'#/$defs/a','required':['k']}},'$defs':{'a':{'type':'object',"
+        "'required':['b'],'description':'there'}}}",
+        "{'required':['k'],'allOf':[{'type':'object','required':['b'],'description':'there'}]}");
     /* one that is within itself is cut there, and is whole at its next place */
     expect(*state,
            "{'properties':{'p':{'properties':{'a':{'$ref':'#/$defs/n'},'b':{'$ref':'#/$defs/n'}}}},"

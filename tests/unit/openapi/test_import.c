@@ -164,12 +164,20 @@ static void servers_become_base_url(void **state)
     import(b, SERVERS("[{'url':'https://{region}.example.com/{v}/','variables':{'region':{'enum':["
                       "'eu','us'],'default':'eu','description':'Where.'},'v':{'enum':['v2'],"
                       "'default':'v2'}}},{'url':'https://b.example.com'}]"));
-    AT("/base_url", "'https://${connection.params.region}.example.com/v2'");
+    AT("/base_url", "'https://${connection.params.region || \\u0027eu\\u0027}.example.com/v2'");
     AT("/connection_params",
        "{'type':'object','properties':{'region':{'type':'string','minLength':1,'description':"
-       "'Where.','enum':['eu','us'],'default':'eu'}},'required':['region'],"
+       "'Where.','enum':['eu','us'],'default':'eu'}},'required':[],"
        "'additionalProperties':false}");
     SAYS(NOTE, "2 servers are described, the first is used");
+    AT("/not_done_statuses", "[401,403,404,405,413,415,429]");
+    /* the scheme and what is empty are not asked for; what has no default, or one that cannot be
+     * part of an address, is */
+    import(b, SERVERS("[{'url':'{scheme}://{shop}.example.com/{path}','variables':{'scheme':{"
+                      "'default':'https','enum':['https','http']},'shop':{'default':'your shop'},"
+                      "'path':{'default':''}}}]"));
+    AT("/base_url", "'https://${connection.params.shop}.example.com'");
+    AT("/connection_params/required", "['shop']");
     import(b, SERVERS("[{'url':'/api'}]"));
     AT("/base_url", "'https://${connection.params.host}/api'");
     SAYS(NOTE, "no server with a host");
