@@ -272,8 +272,7 @@ struct catalog_action {
     const struct json *input_schema, *output_schema;             /* the latter may be NULL */
     const struct schema *schema;
     unsigned deadline_ms; /* 0: the server's default */
-    /* The statuses that prove that nothing was done, an array of integers; NULL: the integration's
-     */
+    /* The 4xx that prove that nothing was done, an array of integers; NULL: the integration's */
     const struct json *not_done_statuses;
     struct catalog_request request;
     struct catalog_error_rules errors;

@@ -167,12 +167,12 @@ const struct json *manifest_read_not_done(struct reader *r)
     unsigned needed = 0;
     for (uint32_t i = 0; array && is_good && i < array->count; i++) {
         int64_t status = 0;
-        is_good = json_to_i64(&array->as.items[i], &status) && status >= 300 && status <= 599;
+        is_good = json_to_i64(&array->as.items[i], &status) && status >= 400 && status <= 499;
         needed += status == 401 || status == 403 || status == 429;
     }
     if (!is_good || (array && needed != 3)) {
         reader_error(r, name,
-                     "must be an array of statuses from 300 to 599, with 401, 403 and 429 "
+                     "must be an array of statuses from 400 to 499, with 401, 403 and 429 "
                      "among them");
         return NULL;
     }

@@ -61,8 +61,8 @@ static enum exec_effect effect_of_rule(enum catalog_rule_outcome outcome)
     }
 }
 
-/* A list of the manifest's own is narrower than what its rules call a refusal: where it is given,
- * a code alone proves nothing. */
+/* A list of the manifest's own says which 4xx alone prove it. It is narrower than what its rules
+ * call a refusal: where it is given, a code proves nothing. */
 enum exec_effect exec_effect_of_reply(const struct catalog_action *action, unsigned status,
                                       const struct catalog_error_rule *rule, bool is_too_fast)
 {
@@ -71,7 +71,8 @@ enum exec_effect exec_effect_of_reply(const struct catalog_action *action, unsig
         return EXEC_EFFECT_NONE;
     if (rule && rule->outcome != RULE_SAYS_NOTHING)
         return effect_of_rule(rule->outcome);
-    bool is_proof = statuses ? has_status(statuses, status)
-                             : is_usual_proof(status) || (rule && is_refusal(rule->error_code));
+    bool is_listed = !statuses || status < 400 || status >= 500 || has_status(statuses, status);
+    bool is_proof = (is_usual_proof(status) && is_listed) ||
+                    (!statuses && rule && is_refusal(rule->error_code));
     return is_proof ? EXEC_EFFECT_NONE : EXEC_EFFECT_UNKNOWN;
 }

@@ -9,13 +9,14 @@
 
 /* ---- doubt ---- */
 
-/* What an idempotent delete finds when an earlier attempt has done it. */
+/* What an idempotent delete finds when an earlier sending has done it. */
 static bool finds_it_gone(const struct exec *exec)
 {
     unsigned status = exec->out.provider_status;
-    return exec_is_in_doubt(exec) && exec->action->level == LEVEL_DELETE &&
-           exec->action->is_idempotent && exec->action->then_count == 0 &&
-           exec->attempt.call.result == HTTP_CALL_OK && (status == 404 || status == 410);
+    bool is_repeated = exec_is_in_doubt(exec) || exec->attempt.call.is_resent;
+    return is_repeated && exec->action->level == LEVEL_DELETE && exec->action->is_idempotent &&
+           exec->action->then_count == 0 && exec->attempt.call.result == HTTP_CALL_OK &&
+           (status == 404 || status == 410);
 }
 
 static void succeed_as_gone(struct exec *exec)
@@ -44,6 +45,8 @@ void exec_doubt_learn(struct exec *exec)
     static const struct exec_outcome lost = {
         .reason = EXEC_BROKEN_OFF, .message = SLICE_INIT("The connection ended before a reply.")};
     struct exec_attempt *attempt = &exec->attempt;
+    if (finds_it_gone(exec)) /* before this reply can be the one in doubt */
+        succeed_as_gone(exec);
     bool is_unknown = exec->out.effect == EXEC_EFFECT_UNKNOWN;
     if (is_unknown || is_first_sending_open(exec)) {
         struct exec_outcome *kept = is_unknown ? ARENA_NEW(&exec->op.arena, struct exec_outcome)
@@ -54,8 +57,6 @@ void exec_doubt_learn(struct exec *exec)
         attempt->doubt = kept ? kept : &lost;
         attempt->doubt_at = is_later ? attempt->request.at : attempt->doubt_at;
     }
-    if (finds_it_gone(exec))
-        succeed_as_gone(exec);
     if (exec->out.reason == EXEC_SUCCEEDED && attempt->request.at >= attempt->doubt_at)
         attempt->doubt = NULL;
 }
@@ -84,14 +85,25 @@ static bool is_passing(enum exec_reason reason)
            reason == EXEC_UNAVAILABLE;
 }
 
+/* Why the last request failed, without what our own messages say of it at their end: "; nothing was
+ * done" is not true of the run. */
+static slice last_cause(const struct exec *exec)
+{
+    slice message = exec->out.message;
+    ptrdiff_t at = slice_find(message, SLICE("; nothing was "));
+    return at < 0 || message.ptr[message.len - 1] != '.' ? message
+                                                         : slice_first(message, (size_t)at);
+}
+
 static void settle_doubt(struct exec *exec)
 {
     const struct exec_outcome *doubt = exec->attempt.doubt;
     struct exec_outcome *out = &exec->out;
     slice first = doubt ? doubt->message
                         : SLICE("An earlier try of this call may have been carried out.");
-    slice message = arena_printf(&exec->op.arena, "%.*s Tried again: %.*s", SLICE_ARG(first),
-                                 SLICE_ARG(out->message));
+    slice last = last_cause(exec);
+    slice message = arena_printf(&exec->op.arena, "%.*s Tried again: %.*s%s", SLICE_ARG(first),
+                                 SLICE_ARG(last), last.len < out->message.len ? "." : "");
     out->message = out->display_summary = message.ptr ? message : first;
     out->is_repeatable = exec->in.is_recorded_by_caller && exec_is_repeat_safe(exec) &&
                          is_passing(out->reason);
@@ -137,12 +149,14 @@ static void say_done(struct exec *exec)
     struct exec_outcome *out = &exec->out;
     const struct exec_progress *progress = &exec->progress;
     bool is_open = out->effect != EXEC_EFFECT_NONE;
+    slice last = last_cause(exec);
+    const char *end = last.len < out->message.len ? "." : "";
     slice message =
         is_open
-            ? arena_printf(&exec->op.arena, "%.*s; whether the rest was done is not known. %.*s",
-                           SLICE_ARG(progress->done), SLICE_ARG(out->message))
-            : arena_printf(&exec->op.arena, "%.*s, but %.*s. %.*s", SLICE_ARG(progress->done),
-                           SLICE_ARG(progress->not_done), SLICE_ARG(out->message));
+            ? arena_printf(&exec->op.arena, "%.*s; whether the rest was done is not known. %.*s%s",
+                           SLICE_ARG(progress->done), SLICE_ARG(last), end)
+            : arena_printf(&exec->op.arena, "%.*s, but %.*s. %.*s%s", SLICE_ARG(progress->done),
+                           SLICE_ARG(progress->not_done), SLICE_ARG(last), end);
     if (message.ptr)
         out->message = out->display_summary = message;
     if (!is_open)
