@@ -2,6 +2,7 @@
 // the ratio where there is one, else of the value; isLess: the less the better.
 import { measurePeers } from '../peers/measure.mjs';
 import { measureFairness } from './fairness.mjs';
+import { measureStrangers } from './strangers.mjs';
 import { own } from './stage.mjs';
 import { measureConnectionMemory, measureIdleMemory, measurePooledMemory, measureStart } from './memory.mjs';
 import { measureMcp } from './mcp.mjs';
@@ -103,6 +104,10 @@ export const figures = [
     name: `median beside an account at ten times its share: ${what}`, unit: 'ms', against: 'beside one at its share', isLess: true, least: 1.5, aim: 1.1,
     measure: (stage) => measureFairness(stage, scenario),
   })),
+  {
+    name: 'median beside strangers: read executions', unit: 'ms', against: 'beside the same flood under one key', isLess: true, least: 1.5, aim: 1.1,
+    measure: (stage) => measureStrangers(stage, 'read_small'),
+  },
   // that of 3 KB has no bar: a result has the text twice, for programs and for models
   ...[['0.2 KB', 'mcp_small', 'read_small', 1.15], ['3 KB', 'mcp', 'read', undefined]].map(([size, call, rest, least]) => ({
     name: `server CPU of a tools/call (${size} reply)`, unit: 'µs', against: 'POST /api/executions', isLess: true, least,

@@ -5,7 +5,8 @@
  * The exchange waits with the body (HTTP_BODY_WAIT) until the key is known, so that strangers take
  * no memory but that of a head. The body's memory is taken from the account's share before it is
  * read, and again before it is parsed. The paths for operators have no key and no account: they
- * begin at STEP_ROUTE.
+ * begin at STEP_ENTER, in the line of strangers or of probes; so does a key that is refused, which
+ * STEP_ROUTE answers.
  */
 #include "api/request.h"
 
@@ -87,6 +88,13 @@ static bool is_keyed(const struct http_exchange *exchange)
     return is_below(exchange, "api") || is_below(exchange, "mcp");
 }
 
+/* What load balancers ask for. */
+static bool is_probe(const struct http_exchange *exchange)
+{
+    return exchange->segment_count == 1 && (slice_eq_cstr(exchange->segments[0], "healthz") ||
+                                            slice_eq_cstr(exchange->segments[0], "readyz"));
+}
+
 /* What follows "Bearer ", SLICE_NONE when there is no such header. */
 static slice bearer_key(const struct http_exchange *exchange)
 {
@@ -101,7 +109,7 @@ static enum op_result step_find_key(struct op *op)
     struct api_request *request = request_of(op);
     ASSERT(!request->endpoint && !request->frame.is_answered);
     if (!is_keyed(request->exchange))
-        return op_jump(op, STEP_ROUTE);
+        return op_jump(op, STEP_ENTER);
     if (api_origin_reply_preflight(request))
         return OP_DONE;
     bool is_known = vault_auth_check(request->api->config.auth, &request->check,
@@ -131,13 +139,14 @@ static enum op_result step_check_key(struct op *op)
 {
     struct api_request *request = request_of(op);
     ASSERT(is_keyed(request->exchange));
-    if (request->check.is_elsewhere)
-        return api_reply_error(request, 403, "This API key may not be used from this address");
-    if (request->check.status == ERR_REFUSED)
-        return api_reply_key_refused(request);
+    if (request->check.status == ERR_REFUSED) {
+        http_request_account_set(request->exchange, (struct uuid){{0}});
+        return op_jump(op, STEP_ENTER);
+    }
     if (request->check.status != OK)
         return api_reply_database(request, request->check.status);
     request->grant = request->check.grant;
+    http_request_account_set(request->exchange, request->grant.account_id);
     /* from here on log lines have the account, and memory is counted in its share */
     uuid_format(request->grant.account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
@@ -147,7 +156,8 @@ static enum op_result step_check_key(struct op *op)
 
 static enum op_result step_enter(struct op *op)
 {
-    return op_enter(op, &request_of(op)->entry);
+    struct api_request *request = request_of(op);
+    return op_enter(op, &request->entry, is_probe(request->exchange) ? OP_PROBES : OP_STRANGERS);
 }
 
 /* ---- route ---- */
@@ -186,6 +196,10 @@ static enum op_result step_route(struct op *op)
     struct api_request *request = request_of(op);
     ASSERT(!request->endpoint);
     struct http_exchange *exchange = request->exchange;
+    if (request->check.is_elsewhere)
+        return api_reply_error(request, 403, "This API key may not be used from this address");
+    if (request->check.status == ERR_REFUSED)
+        return api_reply_key_refused(request);
     switch (http_router_match(request->api->router, exchange->head.method, exchange->segments,
                               exchange->segment_count, &request->match)) {
     case HTTP_MATCH_NO_PATH:
@@ -358,8 +372,8 @@ static void free_request(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_FIND_KEY] = {"find_key", step_find_key, OP_TO(STEP_ROUTE)},
-    [STEP_CHECK_KEY] = {"check_key", step_check_key, 0},
+    [STEP_FIND_KEY] = {"find_key", step_find_key, OP_TO(STEP_ENTER)},
+    [STEP_CHECK_KEY] = {"check_key", step_check_key, OP_TO(STEP_ENTER)},
     [STEP_TAKE_RATE] = {"take_rate", step_take_rate, OP_TO(STEP_TAKE_RATE)},
     [STEP_ENTER] = {"enter", step_enter, 0},
     [STEP_ROUTE] = {"route", step_route, 0},

@@ -304,6 +304,7 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
     uint64_t now = loop_now_ns(connection->client->loop);
     connection->call = call;
     call->connection = connection;
+    stream_read_for(connection->stream, call->tenant, false);
     /* A second sending begins with the first part again. */
     connection->part_index = connection->part_offset = 0;
     /* All that a call learns of its connection is copied: the connection may close before the call

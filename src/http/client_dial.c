@@ -321,6 +321,8 @@ static enum op_result step_address(struct op *op)
         tcp_connect(op->loop, generic, CLIENT_STREAM_QUEUE * 2, &dial_events, dial, &dial->why);
     if (!dial->stream) /* no descriptor, no memory */
         return dial_failed(dial, HTTP_CALL_OVERLOADED);
+    if (dial->call)
+        stream_read_for(dial->stream, dial->call->tenant, false);
     dial_hold(dial, "tcp connect");
     dial_arm_attempt(dial);
     return OP_WAIT;

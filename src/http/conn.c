@@ -433,6 +433,14 @@ static bool wants_input(const struct http_conn *conn)
     return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
 }
 
+/* What comes is thrown away: the connection is about to end, or the reply went out before the body.
+ */
+static bool is_input_discarded(const struct http_conn *conn)
+{
+    return conn->state == CONN_LINGER ||
+           (conn->state == CONN_BODY && conn->exchange->is_body_dropped);
+}
+
 /* Left-over input is processed again: at once where the connection is not blocked any more, in the
  * next turn where the number of requests in this one was the reason. Where the client reads slowly,
  * on_drained comes here again. */
@@ -477,6 +485,7 @@ static void conn_settle(struct http_conn *conn)
     /* settle_eof may have closed it. */
     if (!is_alive(conn))
         return;
+    stream_read_for(conn->stream, conn->account, is_input_discarded(conn));
     if (wants_input(conn))
         stream_read_start(conn->stream);
     else

@@ -363,6 +363,15 @@ slice http_query_get(struct http_exchange *pub, slice name)
     return SLICE_NONE;
 }
 
+void http_request_account_set(struct http_exchange *pub, struct uuid account)
+{
+    struct http_conn *conn = exchange_of(pub)->conn;
+    if (!conn || conn->state == CONN_CLOSED)
+        return;
+    conn->account = account;
+    stream_read_for(conn->stream, account, false);
+}
+
 void http_body_accept(struct http_exchange *pub)
 {
     struct exchange *exchange = exchange_of(pub);

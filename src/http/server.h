@@ -21,6 +21,7 @@
 #include "base/arena.h"
 #include "base/budget.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/slice.h"
 #include "http/head.h"
 #include "http/message.h"
@@ -149,6 +150,9 @@ const struct http_header *http_query_all(struct http_exchange *exchange, size_t 
  * arena.
  */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
+/* The account behind the request is known: from now on its connection is read in that account's
+ * turn. Until then, and with nil, it is a stranger's. */
+void http_request_account_set(struct http_exchange *exchange, struct uuid account);
 /* Ends HTTP_BODY_WAIT, or a pause. Harmless without one. */
 void http_body_accept(struct http_exchange *exchange);
 /* The body is not needed any more; exchange->body is empty then, and nothing counts in `use`. */

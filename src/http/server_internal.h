@@ -9,6 +9,7 @@
 #define HTTP_SERVER_INTERNAL_H
 
 #include "base/buf.h"
+#include "base/id.h"
 #include "base/lines.h"
 #include "http/parser.h"
 #include "http/server.h"
@@ -55,6 +56,7 @@ struct http_conn {
     uint32_t turn_requests;   /* begun in this turn */
     struct sockaddr_in6 peer; /* or what fits of it: a v4 address, or nothing but AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
+    struct uuid account;               /* of its last request whose key was known; nil: none */
     uint8_t state;
     bool is_first, is_eof, is_eof_due, is_processing, is_shut;
 };

@@ -6,7 +6,9 @@
  * short, and has at most as many young ones under way as the others have and wait for on average. A
  * long reply counts as several requests, in the turns after it. A request is young until it ends,
  * or for YOUNG_NS: one that takes longer waits for something else than this process or its
- * database. An account alone passes, and pays nothing.
+ * database. An account alone passes, and pays nothing. Strangers share one line, as if they were an
+ * account; the probes of load balancers have another, which is never greedy: they are cheap, and
+ * strangers that send such requests, too, must not hold up those that decide about this node.
  */
 #include <string.h>
 
@@ -85,7 +87,8 @@ static size_t young_max(const struct loop_entrance *entrance, const struct entry
 static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_line *line)
 {
     size_t own = line->waiting_count + line->young_count;
-    bool is_greedy = own > GREEDY_MIN && own >= GREEDY * others_mean(entrance, line);
+    bool is_probes = slice_eq(slice_of(line->line.key, line->line.key_len), OP_PROBES);
+    bool is_greedy = !is_probes && own > GREEDY_MIN && own >= GREEDY * others_mean(entrance, line);
     return is_greedy ? ENTRIES_A_TURN_GREEDY : ENTRIES_A_TURN;
 }
 
@@ -247,10 +250,10 @@ static bool is_shared(struct loop_entrance *entrance, slice account, uint64_t no
 
 /* ---- the interface ---- */
 
-enum op_result op_enter(struct op *op, struct op_entry *entry)
+enum op_result op_enter(struct op *op, struct op_entry *entry, slice line_name)
 {
     struct loop_entrance *entrance = &op->loop->entrance;
-    slice account = op->account_id;
+    slice account = op->account_id.len > 0 ? op->account_id : line_name;
     uint64_t now_ns = loop_now_ns(op->loop);
     ASSERT(account.len > 0 && account.len <= UUID_TEXT_LEN && !op->entry);
     if (!is_shared(entrance, account, now_ns))
@@ -277,8 +280,8 @@ enum op_result op_enter(struct op *op, struct op_entry *entry)
 void op_weigh(const struct op *op, size_t reply_bytes)
 {
     size_t more = reply_bytes / REPLY_BYTES;
-    struct entry_line *line = more > 0 ? lines_find(&op->loop->entrance.lines, op->account_id)
-                                       : NULL;
+    slice account = op->account_id.len > 0 ? op->account_id : OP_STRANGERS;
+    struct entry_line *line = more > 0 ? lines_find(&op->loop->entrance.lines, account) : NULL;
     if (line)
         line->carried = line->carried + more < CARRIED_MAX ? line->carried + more : CARRIED_MAX;
 }

@@ -14,6 +14,7 @@
 
 enum {
     LOOP_READ_BYTES = 64 * 1024,
+    LOOP_DISCARD_BYTES = 4 * 1024, /* of a stream whose input is thrown away, at a time */
     /* Of reading and accepting in one turn, however many sockets are ready. */
     LOOP_READ_NS_MAX = 500 * 1000,
     /* Of tasks in one turn, whatever their count, with what hooks will have to do for them
@@ -53,6 +54,48 @@ struct loop_entrance {
     uint64_t shared_until_ns;
 };
 
+/* reads.c */
+enum read_class { READ_APPS, READ_CLIENTS, READ_DISCARDED, READ_CLASSES };
+/* For the metrics: clients are accounts or strangers. */
+enum read_kind {
+    READ_KIND_APP,
+    READ_KIND_ACCOUNT,
+    READ_KIND_STRANGER,
+    READ_KIND_DISCARDED,
+    READ_KINDS
+};
+
+/* There while streams of the account are ready. */
+struct read_line {
+    struct line line;  /* in the queue's ring */
+    struct list ready; /* struct loop_reader.link, in the order in which poll reported them */
+};
+
+struct read_queue {
+    struct lines lines; /* struct read_line, by account */
+    struct read_line strangers;
+    struct list ring; /* of lines in which some are ready */
+};
+
+struct loop_reads {
+    struct read_queue queues[READ_CLASSES];
+    struct loop_task discard_task;
+    struct timer discard_timer;
+    uint64_t until_ns; /* the time for reading of this class and turn */
+    uint64_t turns_max[READ_KINDS];
+    struct metric_series *waits[READ_KINDS], *turns[READ_KINDS];
+};
+
+/* What poll found readable, until it is read. Embedded in its owner. */
+struct loop_reader {
+    struct list link;
+    struct read_line *line; /* NULL: it is not ready */
+    uint64_t ready_ns, ready_turn;
+    struct uuid account; /* nil: a stranger's */
+    enum read_class class;
+    void (*read)(struct loop_reader *reader);
+};
+
 struct loop {
     uv_loop_t uv;
     uv_prepare_t prepare;
@@ -68,6 +111,7 @@ struct loop {
     size_t work_count; /* on pool threads */
     struct loop_jobs jobs;
     struct loop_entrance entrance;
+    struct loop_reads reads;
 
     struct timer_slot *slots;
     size_t slot_count, slot_cap;
@@ -78,10 +122,6 @@ struct loop {
     uint64_t now_ns, turn_began_ns, cpu_mark_ns;
     bool is_in_turn, is_dirty, is_stopped;
     bool is_one_turn; /* loop_turn runs it */
-
-    /* Sockets that are read in turn: see loop_may_read. */
-    uint64_t read_round;
-    bool is_round_open, has_passed_over;
 
     struct loop_stats stats;
     uint64_t turn_cpu_ns_limit;        /* 0: none */
@@ -110,12 +150,6 @@ void loop_enter(struct loop *loop);
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name);
 /* The time for tasks of this turn is used up: the rest runs in the next turn. */
 bool loop_is_drain_over(const struct loop *loop);
-/* The same for what is read and accepted. */
-bool loop_is_reading_over(const struct loop *loop);
-/* Whether a socket that is ready may be read now; *round is of that socket, 0 at first. When a
- * turn's time for reading is over, the rest is passed over, and poll reports it again; then those
- * that have been read wait until all that were ready have been, however fast their peers send. */
-bool loop_may_read(struct loop *loop, uint64_t *round);
 /* What has run since the last lap was this part of the turn. */
 void loop_lap(struct loop *loop, enum loop_part part);
 void loop_turn_end(struct loop *loop);
@@ -134,6 +168,25 @@ void loop_timers_deinit(struct loop *loop);
 
 void loop_jobs_init(struct loop_jobs *jobs);
 void loop_jobs_deinit(struct loop_jobs *jobs);
+
+void loop_reads_init(struct loop *loop);
+void loop_reads_deinit(struct loop_reads *reads);
+/* read(reader) is called when it is its turn, once for each loop_reader_ready. */
+void loop_reader_init(struct loop_reader *reader, enum read_class class,
+                      void (*read)(struct loop_reader *reader));
+/* Poll has reported it, or it has read a part and goes on; any number of times. */
+void loop_reader_ready(struct loop *loop, struct loop_reader *reader);
+/* It is not read any more; harmless when it is not ready. */
+void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
+/* Its line, from now on. */
+void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
+                      enum read_class class);
+/* After poll: reads those whose turn it is. The others keep their turn for the next one. */
+void loop_read_ready(struct loop *loop);
+/* Some were passed over; not of those whose input is thrown away. */
+bool loop_has_ready(const struct loop *loop);
+/* In read(): the time of this class is used up; another visit follows in the next turn. */
+bool loop_is_reading_over(const struct loop *loop);
 
 void loop_entrance_init(struct loop *loop);
 void loop_entrance_deinit(struct loop *loop);

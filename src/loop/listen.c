@@ -12,8 +12,8 @@
 #include "loop/tcp_internal.h"
 
 enum {
-    ACCEPTS_A_TURN_MAX = 128, /* then others get their turn; poll reports the rest again */
-    ACCEPTS_A_TURN_MIN = 8,   /* even if reading has used up the turn's time */
+    ACCEPTS_A_TURN_MAX = 128, /* then poll reports the rest again */
+    ACCEPTS_A_VISIT = 8,      /* then others are read */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
     LEFT_ACCEPTS_MAX = 4, /* of those that no other process took meanwhile */
@@ -22,6 +22,9 @@ enum {
 struct tcp_listener {
     struct loop *loop;
     struct poll_watch *watch;
+    struct loop_reader reader; /* in a line of its own */
+    uint64_t turn;             /* of the loop, in which it accepted so many: */
+    size_t turn_accepts;
     struct timer rest;
     void (*on_accept)(struct stream *stream, void *owner);
     void *owner;
@@ -37,7 +40,7 @@ struct tcp_listener {
 
 static void accept_one(struct tcp_listener *listener, int fd)
 {
-    struct tcp_stream *tcp = tcp_stream_new(listener->loop, listener->is_unix);
+    struct tcp_stream *tcp = tcp_stream_new(listener->loop, listener->is_unix, READ_CLIENTS);
     int rc =
         tcp ? (listener->is_unix ? uv_pipe_open(&tcp->uv.pipe, fd) : uv_tcp_open(&tcp->uv.tcp, fd))
             : UV_ENOMEM;
@@ -157,15 +160,26 @@ static void on_listener_ready(void *owner, int events)
     struct tcp_listener *listener = owner;
     (void)events;
     poll_watch_set(listener->watch, POLL_READ); /* after an error libuv has stopped watching */
+    loop_reader_ready(listener->loop, &listener->reader);
+}
+
+static void on_turn_to_accept(struct loop_reader *reader)
+{
+    struct tcp_listener *listener = CONTAINER_OF(reader, struct tcp_listener, reader);
+    uint64_t turn = loop_stats(listener->loop)->turns;
+    if (listener->is_resting)
+        return;
     if (!is_its_turn(listener)) {
         leave_to_others(listener);
         return;
     }
-    for (size_t i = 0; i < ACCEPTS_A_TURN_MAX && is_its_turn(listener); i++) {
-        bool has_time = i < ACCEPTS_A_TURN_MIN || !loop_is_reading_over(listener->loop);
-        if (!has_time || !accept_next(listener))
-            break;
-    }
+    listener->turn_accepts = listener->turn == turn ? listener->turn_accepts : 0;
+    listener->turn = turn;
+    for (size_t i = 0; i < ACCEPTS_A_VISIT; i++, listener->turn_accepts++)
+        if (!is_its_turn(listener) || !accept_next(listener))
+            return;
+    if (listener->turn_accepts < ACCEPTS_A_TURN_MAX)
+        loop_reader_ready(listener->loop, &listener->reader);
 }
 
 void tcp_listener_accept_all(struct tcp_listener *listener)
@@ -227,6 +241,8 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
     listener->owner = owner;
     listener->bound.fd = -1;
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    loop_reader_init(&listener->reader, READ_CLIENTS, on_turn_to_accept);
+    listener->reader.account = (struct uuid){{[15] = 1}}; /* a line of its own: no account's */
     timer_init(&listener->rest, loop, on_rested);
     if (listener_open(listener, config, err) != OK) {
         tcp_listener_free(listener);
@@ -255,6 +271,7 @@ void tcp_listener_free(struct tcp_listener *listener)
     if (!listener || listener->garbage.free)
         return;
     timer_stop(&listener->rest);
+    loop_reader_leave(listener->loop, &listener->reader);
     poll_watch_free(listener->watch);
     /* The watch goes before the descriptor: epoll must not keep a number that is used again. */
     tcp_unbind(&listener->bound);

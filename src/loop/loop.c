@@ -143,7 +143,8 @@ static void loop_settle(struct loop *loop)
     /* No callback of this turn is on the stack any more, so the memory may go. */
     loop_free_garbage(loop);
     loop_lap(loop, PART_MEMORY);
-    bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next);
+    bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next) ||
+                     loop_has_ready(loop); /* some of them are not polled any more */
     if (uv_is_closing((uv_handle_t *)&loop->idle))
         return;
     /* An active idle handle makes poll return at once. */
@@ -159,6 +160,7 @@ static void on_check(uv_check_t *check)
 {
     struct loop *loop = loop_of(check->loop);
     list_append_all(&loop->tasks, &loop->tasks_next); /* poll lies between */
+    loop_read_ready(loop);
     loop_settle(loop);
 }
 
@@ -273,6 +275,7 @@ static void loop_init_handles(struct loop *loop)
     loop_timers_init(loop);
     loop_jobs_init(&loop->jobs);
     loop_entrance_init(loop);
+    loop_reads_init(loop);
 }
 
 struct loop *loop_new(struct err *err)
@@ -380,6 +383,7 @@ void loop_free(struct loop *loop)
     loop_timers_deinit(loop);
     loop_jobs_deinit(&loop->jobs);
     loop_entrance_deinit(loop);
+    loop_reads_deinit(&loop->reads);
     while (loop_uv_turn(loop, UV_RUN_DEFAULT))
         list_append_all(&loop->tasks, &loop->tasks_next); /* as on_check did */
     ASSERT(list_is_empty(&loop->garbage));

@@ -2,11 +2,11 @@
  * The one event loop of a process: a run queue of ops, hooks at the end of each turn, and the
  * accounting of turns. uv.h stays inside this room; others see opaque structs.
  *
- * A turn: poll (I/O and timer callbacks, which only store results and wake ops) -> drain the run
- * queue -> end-of-turn hooks (pg sends its batch, http flushes replies, the log is written) ->
- * memory of ended ops and closed streams is freed. What is queued while the queue drains runs in
- * the same drain, up to LOOP_RUNS_MAX; the rest goes first in the next turn, which then does not
- * block in poll.
+ * A turn: poll (I/O and timer callbacks, which only store results and wake ops) -> readable streams
+ * are read in turn -> drain the run queue -> end-of-turn hooks (pg sends its batch, http flushes
+ * replies, the log is written) -> memory of ended ops and closed streams is freed. What is queued
+ * while the queue drains runs in the same drain, up to LOOP_RUNS_MAX; the rest goes first in the
+ * next turn, which then does not block in poll.
  */
 #ifndef LOOP_LOOP_H
 #define LOOP_LOOP_H

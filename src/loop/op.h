@@ -153,16 +153,20 @@ void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const ch
 /* Wakes early; releases the hold. Harmless when idle. */
 void op_sleep_stop(struct op_timer *timer);
 
+/* The line of requests without an account, and one for those of load balancers. */
+#define OP_STRANGERS SLICE("strangers")
+#define OP_PROBES    SLICE("probes")
+
 /* Called where a request begins. OP_NEXT: it may start; OP_WAIT: it waits in the line of
- * op->account_id, because other accounts send requests, too (loop/entrance.c). entry: inside the
- * op's struct. */
+ * op->account_id, or, where that is empty, in the one given, because others send requests, too
+ * (loop/entrance.c). entry: inside the op's struct. */
 struct op_entry {
     struct op *op;
     struct entry_line *line;
     uint64_t began_ns; /* 0: it waits */
     struct list link;
 };
-enum op_result op_enter(struct op *op, struct op_entry *entry) MUST_CHECK;
+enum op_result op_enter(struct op *op, struct op_entry *entry, slice line) MUST_CHECK;
 /* The op's request is answered by so many bytes: its account begins fewer requests for it in the
  * turns that follow, while other accounts send some. */
 void op_weigh(const struct op *op, size_t reply_bytes);

@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/id.h"
 #include "base/slice.h"
 #include "loop/loop.h"
 
@@ -44,6 +45,7 @@ struct stream_class {
     void (*reset)(struct stream *stream);
     size_t (*write_pending)(const struct stream *stream);
     int (*peer)(const struct stream *stream, struct sockaddr *out, size_t cap);
+    void (*read_for)(struct stream *stream, struct uuid account, bool is_discarded);
 };
 
 struct stream {
@@ -109,6 +111,13 @@ static inline void stream_reset(struct stream *stream)
 static inline int stream_peer(const struct stream *stream, struct sockaddr *out, size_t cap)
 {
     return stream->class->peer(stream, out, cap);
+}
+
+/* Whose turn is used when it is read (loop/reads.c): nil is a stranger. is_discarded: what comes is
+ * thrown away, so it is read last, a little at a time. */
+static inline void stream_read_for(struct stream *stream, struct uuid account, bool is_discarded)
+{
+    stream->class->read_for(stream, account, is_discarded);
 }
 
 #endif

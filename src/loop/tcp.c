@@ -1,13 +1,15 @@
 /*
  * TCP and Unix-socket streams. Owned by whoever stream_own names until on_closed; the block goes at
- * the bottom of that turn. An idle stream is this struct and nothing else: reads land in the loop's
- * shared buffer, and what the socket did not take waits in a tcp_out block that goes once it is
- * drained.
+ * the bottom of that turn. libuv reports that a stream is readable; it is read when its turn comes
+ * (reads.c). An idle stream is this struct and nothing else: reads land in the loop's shared
+ * buffer, and what the socket did not take waits in a tcp_out block that goes once it is drained.
  */
 #include "loop/tcp.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -15,9 +17,10 @@
 
 enum {
     TCP_PARTS_MAX = 64,
-    /* of one stream: then the others are read, even if its peer sends faster. libuv alone would
-     * read up to 32 full buffers at a time */
-    TCP_TURN_BYTES_MAX = 256 * 1024,
+    TCP_TURN_BYTES_MAX = 256 * 1024, /* of one stream: then it waits for the next turn */
+    /* of one that waits; then poll need not report it again. One whose input is thrown away waits
+     * for a while in any case */
+    TCP_REPORTS_MAX = 4,
 };
 
 /* Two buffers: one is with libuv and must not move, the other collects meanwhile. */
@@ -73,7 +76,7 @@ static void tcp_close_handle(struct tcp_stream *tcp, bool is_reset)
     tcp->is_closing = true;
     if (tcp->counted)
         atomic_fetch_sub_explicit(tcp->counted, 1, memory_order_relaxed);
-    loop_task_cancel(&tcp->resume);
+    loop_reader_leave(tcp->base.loop, &tcp->reader);
     if (is_reset && !tcp->is_unix && uv_tcp_close_reset(&tcp->uv.tcp, on_uv_closed) == 0)
         return;
     uv_close(&tcp->uv.handle, on_uv_closed);
@@ -104,89 +107,121 @@ static void tcp_reset(struct stream *stream)
 
 /* ---- reading ---- */
 
+/* libuv gets no buffer and so reads nothing: it only says that there is something to read. */
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
 {
-    (void)suggested;
     struct tcp_stream *tcp = handle->data;
-    struct loop *loop = loop_of(handle->loop);
-    loop_turn_begin(loop);
-    bool may_read = loop_may_read(loop, &tcp->read_round);
-    *out = uv_buf_init(may_read ? loop->read_buf : NULL, may_read ? LOOP_READ_BYTES : 0);
+    (void)suggested;
+    loop_reader_ready(tcp->base.loop, &tcp->reader);
+    *out = uv_buf_init(NULL, 0);
 }
 
-/* libuv takes a hang-up behind the last bytes for EOF, also when it was a reset: then the socket
- * has an error pending, and what came is not complete. 0 or libuv's error. */
-static int error_at_eof(struct tcp_stream *tcp)
+/* Each report costs time, also of one whose turn does not come for long. */
+static void on_reported(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
-    uv_os_fd_t fd;
+    struct tcp_stream *tcp = handle->data;
+    (void)count, (void)bytes; /* UV_ENOBUFS */
+    if (++tcp->reports < TCP_REPORTS_MAX && tcp->reader.class != READ_DISCARDED)
+        return;
+    tcp->is_unwatched = true;
+    uv_read_stop(handle);
+}
+
+static void tcp_watch(struct tcp_stream *tcp)
+{
+    int rc = tcp->is_unwatched ? 0 : uv_read_start(&tcp->uv.stream, on_alloc, on_reported);
+    if (rc != 0 && rc != UV_EALREADY)
+        tcp_fail(tcp, rc, "read");
+}
+
+/* The kernel takes a hang-up behind the last bytes for an end, also when it was a reset: then the
+ * socket has an error pending, and what came is not complete. */
+static void tcp_take_eof(struct tcp_stream *tcp, int fd)
+{
     int error = 0;
     socklen_t len = sizeof(error);
-    if (uv_fileno(&tcp->uv.handle, &fd) == 0)
-        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
-    return -error;
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+    if (error) {
+        tcp_fail(tcp, -error, "read");
+        return;
+    }
+    tcp->is_eof = true;
+    uv_read_stop(&tcp->uv.stream);
+    tcp->base.events->on_eof(&tcp->base, tcp->base.owner, true);
 }
 
-/* A stream that has read its share of this turn continues in the next. */
-static void rest_after(struct tcp_stream *tcp, size_t count)
+/* A full buffer: more is there, which comes when the others have had their turn. */
+static void tcp_go_on(struct tcp_stream *tcp, size_t count)
 {
     uint64_t turn = loop_stats(tcp->base.loop)->turns;
     if (tcp->read_turn != turn)
         tcp->turn_bytes = 0;
     tcp->read_turn = turn;
     tcp->turn_bytes += count;
-    if (tcp->turn_bytes < TCP_TURN_BYTES_MAX || tcp->is_closing || !tcp->wants_read)
-        return;
-    uv_read_stop(&tcp->uv.stream);
-    loop_task_queue_next_turn(tcp->base.loop, &tcp->resume);
+    if (tcp->turn_bytes < TCP_TURN_BYTES_MAX && tcp->wants_read && !tcp->is_closing)
+        loop_reader_ready(tcp->base.loop, &tcp->reader);
 }
 
-static void on_read(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
+static void tcp_take(struct tcp_stream *tcp, int fd, ssize_t count, size_t cap)
 {
-    struct tcp_stream *tcp = handle->data;
-    bool is_passed_over = count == UV_ENOBUFS && bytes->len == 0; /* on_alloc gave no room */
-    if (count == 0 || is_passed_over || tcp->is_closing)          /* 0 is EAGAIN */
+    if (count < 0 && errno != EAGAIN)
+        tcp_fail(tcp, -errno, "read");
+    else if (count == 0)
+        tcp_take_eof(tcp, fd);
+    else if (count > 0)
+        tcp->base.events->on_read(&tcp->base, tcp->base.owner,
+                                  slice_of(tcp->base.loop->read_buf, (size_t)count));
+    if (count > 0 && (size_t)count == cap)
+        tcp_go_on(tcp, cap);
+}
+
+static void on_turn_to_read(struct loop_reader *reader)
+{
+    struct tcp_stream *tcp = CONTAINER_OF(reader, struct tcp_stream, reader);
+    size_t cap = reader->class == READ_DISCARDED ? LOOP_DISCARD_BYTES : LOOP_READ_BYTES;
+    uv_os_fd_t fd;
+    ssize_t count;
+    ASSERT(tcp->wants_read && !tcp->is_eof && !tcp->is_closing);
+    int rc = uv_fileno(&tcp->uv.handle, &fd);
+    ASSERT(rc == 0);
+    tcp->reports = 0;
+    do
+        count = read(fd, tcp->base.loop->read_buf, cap);
+    while (count < 0 && errno == EINTR);
+    tcp_take(tcp, fd, count, cap);
+    /* One that goes on needs no report. */
+    if (!tcp->is_unwatched || reader->line)
         return;
-    loop_enter(tcp->base.loop);
-    struct stream *stream = &tcp->base;
-    if (count > 0) {
-        stream->events->on_read(stream, stream->owner, slice_of(bytes->base, (size_t)count));
-        rest_after(tcp, (size_t)count);
-        return;
-    }
-    int error = count == UV_EOF ? error_at_eof(tcp) : (int)count;
-    if (error) {
-        tcp_fail(tcp, error, "read");
-        return;
-    }
-    tcp->is_eof = true;
-    stream->events->on_eof(stream, stream->owner, true);
+    tcp->is_unwatched = false;
+    if (tcp->wants_read && !tcp->is_closing && !tcp->is_eof)
+        tcp_watch(tcp);
 }
 
 static void tcp_read_start(struct stream *stream)
 {
     struct tcp_stream *tcp = tcp_of(stream);
     tcp->wants_read = true;
-    if (tcp->is_closing || tcp->is_connecting || tcp->is_eof || loop_task_is_queued(&tcp->resume))
+    if (tcp->is_closing || tcp->is_connecting || tcp->is_eof)
         return;
     ASSERT(stream->events && stream->events->on_read && stream->events->on_eof);
-    int rc = uv_read_start(&tcp->uv.stream, on_alloc, on_read);
-    if (rc != 0 && rc != UV_EALREADY)
-        tcp_fail(tcp, rc, "read");
-}
-
-static void on_resume(struct loop_task *task)
-{
-    struct tcp_stream *tcp = CONTAINER_OF(task, struct tcp_stream, resume);
-    if (tcp->wants_read)
-        tcp_read_start(&tcp->base);
+    tcp_watch(tcp);
 }
 
 static void tcp_read_stop(struct stream *stream)
 {
     struct tcp_stream *tcp = tcp_of(stream);
-    tcp->wants_read = false;
+    tcp->wants_read = tcp->is_unwatched = false;
+    tcp->reports = 0;
+    loop_reader_leave(stream->loop, &tcp->reader);
     if (!tcp->is_closing)
         uv_read_stop(&tcp->uv.stream);
+}
+
+static void tcp_read_for(struct stream *stream, struct uuid account, bool is_discarded)
+{
+    struct tcp_stream *tcp = tcp_of(stream);
+    loop_reader_move(stream->loop, &tcp->reader, account,
+                     is_discarded ? READ_DISCARDED : tcp->class);
 }
 
 /* ---- writing ---- */
@@ -364,11 +399,12 @@ static const struct stream_class tcp_class = {
     .reset = tcp_reset,
     .write_pending = tcp_write_pending,
     .peer = tcp_peer,
+    .read_for = tcp_read_for,
 };
 
 /* ---- making ---- */
 
-struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix)
+struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix, enum read_class class)
 {
     struct tcp_stream *tcp = mem_zalloc(sizeof(*tcp));
     if (!tcp)
@@ -379,7 +415,8 @@ struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix)
     int rc = is_unix ? uv_pipe_init(&loop->uv, &tcp->uv.pipe, 0)
                      : uv_tcp_init(&loop->uv, &tcp->uv.tcp);
     ASSERT(rc == 0); /* makes no socket yet */
-    loop_task_init(&tcp->resume, on_resume);
+    tcp->class = class;
+    loop_reader_init(&tcp->reader, class, on_turn_to_read);
     tcp->uv.handle.data = tcp;
     if (!is_unix)
         uv_tcp_nodelay(&tcp->uv.tcp, 1);
@@ -429,7 +466,8 @@ struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
 {
     ASSERT(events && events->on_closed);
     uv_connect_t *request = mem_zalloc(sizeof(*request));
-    struct tcp_stream *tcp = request ? tcp_stream_new(loop, address->sa_family == AF_UNIX) : NULL;
+    struct tcp_stream *tcp =
+        request ? tcp_stream_new(loop, address->sa_family == AF_UNIX, READ_APPS) : NULL;
     if (!tcp) {
         mem_free(request);
         return err_null(err, ERR_NOMEM, "no memory for a connection");

@@ -26,13 +26,16 @@ struct tcp_stream {
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
     _Atomic uint32_t *counted; /* less one when it closes; NULL: it is not counted */
     struct loop_garbage garbage;
-    uint64_t read_round; /* of loop_may_read */
-    uint64_t read_turn;  /* of the loop; turn_bytes were read in it */
+    enum read_class class; /* unless its input is thrown away */
+    struct loop_reader reader;
+    uint64_t read_turn; /* of the loop; turn_bytes were read in it */
     size_t turn_bytes;
-    struct loop_task resume; /* queued while reading rests until the next turn */
+    uint8_t reports;   /* of poll, while it waits to be read */
+    bool is_unwatched; /* poll reports it no more until it is read */
 };
 
 /* Without a socket yet, without events. NULL when out of memory. */
-struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix) MUST_CHECK;
+struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix,
+                                  enum read_class class) MUST_CHECK;
 
 #endif

@@ -39,7 +39,6 @@ void loop_turn_init(struct loop *loop)
     turns_over_max = number_of_environment("SLUICE_TURNS_OVER_MAX");
     loop->lag_series = metric_series(&lag_metric, SLICE_NONE);
     loop->turn_series = metric_series(&turn_metric, SLICE_NONE);
-    loop->read_round = 1;
 }
 
 void loop_turn_begin(struct loop *loop)
@@ -96,27 +95,6 @@ bool loop_is_drain_over(const struct loop *loop)
     return loop->step_began_ns + loop->reserved_ns >= loop->drain_until_ns;
 }
 
-bool loop_is_reading_over(const struct loop *loop)
-{
-    return loop->is_in_turn && clock_mono_ns() >= loop->turn_began_ns + LOOP_READ_NS_MAX;
-}
-
-bool loop_may_read(struct loop *loop, uint64_t *round)
-{
-    bool was_read = *round == loop->read_round;
-    /* A stream that was read in this round waits until each that was passed over has been
-     * read. */
-    if (was_read && loop->is_round_open)
-        return false;
-    if (!loop_is_reading_over(loop)) {
-        *round = loop->read_round;
-        return true;
-    }
-    if (!was_read)
-        loop->has_passed_over = true;
-    return false;
-}
-
 void loop_lap(struct loop *loop, enum loop_part part)
 {
     if (loop->turn_cpu_ns_limit == 0 || !loop->is_in_turn)
@@ -143,14 +121,6 @@ static void loop_report_long_turn(const struct loop *loop, uint64_t cpu_ns)
               LOG_MS("memory_ms", parts_ns[PART_MEMORY]));
 }
 
-/* Ends the round unless streams were passed over: those are read first in the next turn. */
-static void loop_end_round(struct loop *loop)
-{
-    loop->is_round_open = loop->has_passed_over;
-    loop->has_passed_over = false;
-    loop->read_round += !loop->is_round_open;
-}
-
 void loop_turn_end(struct loop *loop)
 {
     if (!loop->is_in_turn)
@@ -175,7 +145,6 @@ void loop_turn_end(struct loop *loop)
         is_turn_far_over |= turn_cpu_ns > FAR_OVER * loop->turn_cpu_ns_limit;
         loop_report_long_turn(loop, turn_cpu_ns);
     }
-    loop_end_round(loop);
     memset(loop->parts_ns, 0, sizeof(loop->parts_ns));
     loop->events = loop->tasks_run = 0;
 }

@@ -584,9 +584,16 @@ static int engine_peer(const struct stream *stream, struct sockaddr *out, size_t
     return engine->under ? stream_peer(engine->under, out, cap) : ERR_CLOSED;
 }
 
+static void engine_read_for(struct stream *stream, struct uuid account, bool is_discarded)
+{
+    struct tls_engine *engine = engine_of(stream);
+    if (engine->under)
+        stream_read_for(engine->under, account, is_discarded);
+}
+
 static const struct stream_class engine_class = {
     "tls",        engine_read_start, engine_read_stop,     engine_write, engine_shutdown,
-    engine_close, engine_reset,      engine_write_pending, engine_peer,
+    engine_close, engine_reset,      engine_write_pending, engine_peer,  engine_read_for,
 };
 
 static const struct stream_events under_events = {

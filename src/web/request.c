@@ -164,7 +164,7 @@ static enum op_result step_session(struct op *op)
         (mark.ptr && !is_for_page(request))) {
         /* A cookie that does not open is no error: the request continues without a session. */
         *session = (struct web_session){0};
-        return op_jump(op, STEP_ROUTE);
+        return op_jump(op, STEP_ENTER);
     }
     /* The cookie was valid when it was sealed; the key is checked on every request. */
     const struct vault_caller caller = session_caller(session);
@@ -200,14 +200,14 @@ static enum op_result step_check_session(struct op *op)
     session->scopes = grant->scopes;
     uuid_format(session->account_id, request->account_text);
     op->account_id = slice_cstr(request->account_text);
+    http_request_account_set(request->exchange, session->account_id);
     return OP_NEXT;
 }
 
 static enum op_result step_enter(struct op *op)
 {
-    struct web_request *request = request_of(op);
-    /* Enters the account's share of the work; a request without a session has no account. */
-    return request->session.is_open ? op_enter(op, &request->entry) : OP_NEXT;
+    /* A request without a session has no account: it waits in the strangers' line. */
+    return op_enter(op, &request_of(op)->entry, OP_STRANGERS);
 }
 
 /* ---- the page, and access to it ---- */
@@ -512,7 +512,7 @@ static void free_request(struct op *op)
 }
 
 static const struct op_step steps[] = {
-    [STEP_SESSION] = {"session", step_session, OP_TO(STEP_ROUTE)},
+    [STEP_SESSION] = {"session", step_session, OP_TO(STEP_ENTER)},
     [STEP_CHECK_SESSION] = {"check_session", step_check_session, 0},
     [STEP_ENTER] = {"enter", step_enter, 0},
     [STEP_ROUTE] = {"route", step_route, 0},

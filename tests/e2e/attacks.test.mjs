@@ -86,9 +86,9 @@ async function longestTurn() {
 }
 
 // The other account's work: {medians in ms by scenario, replies, refused}.
-async function work(seconds) {
+async function work(seconds, scenarios = SCENARIOS, connections = CONNECTIONS) {
   const json = join(stack.dir, 'victim.json');
-  const end = await run(release('sluice-bench'), ['--base', server.base, '--scenario', SCENARIOS.join(','), '--connections', String(CONNECTIONS), '--duration', String(seconds),
+  const end = await run(release('sluice-bench'), ['--base', server.base, '--scenario', scenarios.join(','), '--connections', String(connections), '--duration', String(seconds),
     '--warmup', '0', '--json', json, '--quiet'], { env: { SLUICE_KEY: victim.key } });
   if (end.code === 1) throw new Error(end.stderr);
   const report = JSON.parse(await readFile(json, 'utf8'));
@@ -194,3 +194,68 @@ test('a flood of executions', (t) => isHarmless(t, () => [by(attackers[0], 'floo
 
 test('a flood of statements', (t) =>
   isHarmless(t, () => [by(attackers[0], 'flood', { connections: 200, requests: [{ path: '/api/executions?limit=100' }, { path: '/api/flows?limit=100' }, { path: '/api/audit' }] })]));
+
+// ---- strangers: no account is known yet ----
+
+const STRANGERS = 100; // connections
+const TURNS_MAX = 8; // of the loop, that a readable connection of an account or an app may wait
+const REPLIES_MAX = 40; // of the strangers together, for one of the quiet account's: a turn has two pages at most
+const BODY = 200_000;
+const QUIET = ['read_small'];
+
+// Judged by counts: beside the attack one connection of a quiet account is served without a failure and in its turn, and
+// what it and its app send is read within so many turns.
+async function isFair(t, begin, quiet = QUIET) {
+  const read = () => work(SECONDS, quiet, 1);
+  server = await serve();
+  try {
+    const alone = await read();
+    const attackers = await Promise.all(begin());
+    const beside = await read();
+    const counts = await Promise.all(attackers.map((one) => one.stop()));
+    const metrics = await server.metrics();
+    const turns = (of) => Number(new RegExp(`^sluice_loop_read_wait_turns_max\\{of="${of}"\\} (\\d+)`, 'm').exec(metrics)?.[1]);
+    const ms = (one) => one.medians[0].toFixed(2);
+    const told = `${beside.replies} replies beside ${alone.replies}, ${ms(alone)} to ${ms(beside)} ms; waited turns: ${['apps', 'accounts', 'strangers'].map((of) => `${of} ${turns(of)}`).join(', ')}; the attackers had ${JSON.stringify(counts)}`;
+    t.diagnostic(told);
+    assert.equal(beside.refused, 0, beside.why);
+    assert.ok(turns('apps') <= TURNS_MAX && turns('accounts') <= TURNS_MAX, told);
+    assert.ok(counts.every((one) => (one[200] ?? 0) <= REPLIES_MAX * beside.replies), told);
+  } finally {
+    await server.stop();
+    stack.forget(server);
+  }
+}
+
+async function scenario(name, path) {
+  const file = join(stack.dir, `${name}.json`);
+  await writeFile(file, JSON.stringify({ name, description: path, steps: [{ method: 'GET', path }] }));
+  return file;
+}
+
+// A flood that takes less of the machine than one of Node.js does, so that more of it arrives.
+async function flood(path) {
+  const json = join(stack.dir, 'strangers.json');
+  const args = ['--base', server.base, '--scenario', await scenario('strangers', path), '--connections', String(STRANGERS), '--duration', String(SECONDS + 1), '--warmup', '0', '--json', json, '--quiet'];
+  const running = run(release('sluice-bench'), args, { env: { SLUICE_KEY: 'none' } });
+  await pause(200);
+  return {
+    async stop() {
+      await running;
+      return { 200: JSON.parse(await readFile(json, 'utf8')).scenarios[0].done };
+    },
+  };
+}
+
+const stranger = (name, path, options) => attack(name, { port: server.port, connections: STRANGERS, requests: [{ path }], ...options });
+
+test('strangers whose requests are refused unread', (t) => isFair(t, () => [stranger('unread', '/api/executions', { bytes: BODY })]));
+
+test('strangers that send half a head', (t) => isFair(t, () => [stranger('halves', '/api/executions')]));
+
+test('strangers that do not read', (t) => isFair(t, () => [stranger('silent', '/openapi.json')]));
+
+test('strangers that ask for pages', (t) => isFair(t, () => [flood('/docs')]));
+
+// A node that answers these late is taken out by its proxy.
+test('probes beside strangers', async (t) => isFair(t, () => [flood('/docs')], [await scenario('readyz', '/readyz')]));

@@ -61,9 +61,10 @@ function repeat({ port }, bytes) {
   });
 }
 
+const authorization = (key) => (key ? `Authorization: Bearer ${key}\r\n` : '');
 const json = (path, key, body) =>
-  `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
-const get = (path, key) => `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+  `POST ${path} HTTP/1.1\r\nHost: x\r\n${authorization(key)}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+const get = (path, key) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${authorization(key)}\r\n`;
 const many = (number, fn) => Promise.all(Array.from({ length: number }, (_, i) => fn(i)));
 
 const attacks = {
@@ -80,6 +81,40 @@ const attacks = {
     const body = `{"integration_id":"big","action_id":"small","input":{${parts.join(',')}}}`;
     return many(o.connections, () => repeat(o, json('/api/executions', o.key, body)));
   },
+  // A body that is refused by its head: all of it is sent, and at the first byte of the reply the next one
+  unread: (o) => many(o.connections, () => new Promise((resolve) => {
+    const text = json(o.requests[0].path, '', 'x'.repeat(o.bytes));
+    const again = () => {
+      if (isOver) return resolve();
+      const socket = net.connect(o.port, '127.0.0.1', () => socket.write(text));
+      socket.on('error', () => {});
+      socket.on('data', (bytes) => {
+        count(bytes.toString('latin1', 9, 12));
+        socket.destroy();
+      });
+      socket.on('close', again);
+    };
+    again();
+  })),
+  // Half a head, byte by byte, and then the same on a new connection
+  halves: (o) => many(o.connections, () => new Promise((resolve) => {
+    const again = () => {
+      if (isOver) return resolve();
+      const socket = net.connect(o.port, '127.0.0.1');
+      const text = get(o.requests[0].path, '').slice(0, -4);
+      let sent = 0;
+      socket.setNoDelay();
+      socket.on('error', () => {});
+      socket.on('close', again);
+      const more = setInterval(() => {
+        if (!isOver && sent < text.length) return void socket.write(text[sent++]);
+        clearInterval(more);
+        count('halves');
+        socket.destroy();
+      }, 1);
+    };
+    again();
+  })),
   // Asks, and does not read
   silent: (o) => many(o.connections, () => new Promise((resolve) => {
     const socket = net.connect(o.port, '127.0.0.1');

@@ -10,13 +10,15 @@ struct guest {
     size_t *order;
     size_t begun; /* its place; 0: it has not */
     bool stays;   /* until it is released */
+    bool is_probe;
     size_t bytes; /* of its reply */
     bool is_ended;
 };
 
 static enum op_result step_enter(struct op *op)
 {
-    return op_enter(op, &CONTAINER_OF(op, struct guest, op)->entry);
+    struct guest *guest = CONTAINER_OF(op, struct guest, op);
+    return op_enter(op, &guest->entry, guest->is_probe ? OP_PROBES : OP_STRANGERS);
 }
 
 static enum op_result step_begin(struct op *op)
@@ -251,6 +253,50 @@ static void a_long_reply_counts_as_several(void **state)
     assert_true(begun[1] <= 1 + A_TURN + A_TURN_GREEDY);
 }
 
+/* As many as all others together, they are one account among them; and however many there are, a
+ * probe is not behind them. */
+static void strangers_share_one_line(void **state)
+{
+    struct loop *loop = *state;
+    struct guest first, late, probes[2];
+    come(loop, &first, SLICE("other"));
+    order = 0;
+    for (size_t i = 0; i < MANY; i++)
+        come(loop, &guests[i], SLICE(""));
+    come(loop, &probes[0], SLICE(""));
+    probes[0].is_probe = true;
+    do
+        loop_turn(loop, false);
+    while (!first.is_ended || !probes[0].is_ended);
+    assert_true(order <= 2 + A_TURN + 3 * A_TURN_GREEDY);
+    size_t before = order;
+    come(loop, &late, SLICE("other"));
+    come(loop, &probes[1], SLICE(""));
+    probes[1].is_probe = true;
+    while (!late.is_ended || !probes[1].is_ended)
+        loop_turn(loop, false);
+    assert_true(order <= before + 2 + 3 * A_TURN_GREEDY);
+    run_to_the_end(loop);
+    assert_int_equal(order, MANY + 4);
+}
+
+/* Strangers that send many of them slow down the others' by what a turn has room for alone. */
+static void probes_are_never_greedy(void **state)
+{
+    enum { TURNS = 5 };
+    struct loop *loop = *state;
+    struct guest first;
+    order = 0;
+    come(loop, &first, SLICE("other"));
+    for (size_t i = 0; i < MANY; i++) {
+        come(loop, &guests[i], SLICE(""));
+        guests[i].is_probe = true;
+    }
+    turn_for(loop, TURNS);
+    assert_true(order >= 1 + (TURNS - 2) * A_TURN);
+    run_to_the_end(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +308,8 @@ int main(void)
         TEST(an_account_may_have_as_many_as_the_others),
         TEST(who_stays_long_counts_no_more),
         TEST(a_long_reply_counts_as_several),
+        TEST(strangers_share_one_line),
+        TEST(probes_are_never_greedy),
     };
     return cmocka_run_group_tests_name("loop/entrance", tests, NULL, NULL);
 }

@@ -228,6 +228,108 @@ static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
     crowd_end(&crowd);
 }
 
+/* ---- one that stays, beside new ones that keep coming ---- */
+
+enum { GUESTS = 40, GUEST_TURNS = 200, GUEST_TURNS_PER_READ_MAX = 8 };
+
+struct inn {
+    struct loop *loop;
+    struct tcp_listener *listener;
+    struct guest {
+        struct inn *inn;
+        struct stream *stream;
+        int peer;
+    } guests[GUESTS]; /* the first one stays */
+    size_t accepted, closed, reads_of_first;
+    bool is_over;
+};
+
+static void guest_comes(struct inn *inn, struct guest *guest)
+{
+    struct sockaddr_in address = loopback(tcp_listener_port(inn->listener));
+    guest->inn = inn;
+    guest->stream = NULL;
+    guest->peer = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(guest->peer, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(write(guest->peer, "x", 1), 1);
+}
+
+static void on_guest_read(struct stream *stream, void *owner, slice bytes)
+{
+    struct guest *guest = owner;
+    struct inn *inn = guest->inn;
+    (void)bytes;
+    uint64_t until_ns = clock_mono_ns() + READ_NS;
+    while (clock_mono_ns() < until_ns)
+        continue;
+    if (guest == &inn->guests[0]) {
+        inn->reads_of_first++;
+        assert_int_equal(write(guest->peer, "x", 1), 1);
+        return;
+    }
+    stream_close(stream);
+}
+
+static void on_guest_closed(struct stream *stream, void *owner, const struct err *why)
+{
+    struct guest *guest = owner;
+    (void)stream, (void)why;
+    close(guest->peer);
+    guest->inn->closed++;
+    guest->stream = NULL;
+    if (!guest->inn->is_over)
+        guest_comes(guest->inn, guest);
+}
+
+static const struct stream_events guest_events = {
+    NULL, on_guest_read, on_crowd_eof, NULL, on_guest_closed,
+};
+
+/* Accepted in the order in which they came: the one without a stream whose port it is. */
+static void on_guest_accepted(struct stream *stream, void *owner)
+{
+    struct inn *inn = owner;
+    struct sockaddr_in address = {0}, own;
+    inn->accepted++;
+    assert_int_equal(stream_peer(stream, (struct sockaddr *)&address, sizeof(address)), OK);
+    for (size_t i = 0; i < GUESTS; i++) {
+        struct guest *guest = &inn->guests[i];
+        socklen_t len = sizeof(own);
+        if (guest->stream || getsockname(guest->peer, (struct sockaddr *)&own, &len) != 0 ||
+            own.sin_port != address.sin_port)
+            continue;
+        guest->stream = stream;
+        stream_own(stream, &guest_events, guest);
+        stream_read_start(stream);
+        return;
+    }
+    fail();
+}
+
+static void new_streams_do_not_keep_another_from_its_turn(void **state)
+{
+    static struct inn inn;
+    struct err err = {0};
+    struct tcp_listen_config config = {.address = SLICE("127.0.0.1:0")};
+    inn = (struct inn){.loop = *state};
+    inn.listener = tcp_listen(inn.loop, &config, on_guest_accepted, &inn, &err);
+    assert_non_null(inn.listener);
+    for (size_t i = 0; i < GUESTS; i++)
+        guest_comes(&inn, &inn.guests[i]);
+    WAIT_UNTIL(inn.loop, inn.guests[0].stream && inn.accepted >= GUESTS);
+    for (size_t i = 0; i < GUEST_TURNS; i++)
+        loop_turn(inn.loop, true);
+    size_t reads = inn.reads_of_first;
+    inn.is_over = true;
+    tcp_listener_accept_all(inn.listener);
+    for (size_t i = 0; i < GUESTS; i++)
+        if (inn.guests[i].stream)
+            stream_close(inn.guests[i].stream);
+    WAIT_UNTIL(inn.loop, inn.closed == inn.accepted);
+    tcp_listener_free(inn.listener);
+    assert_true(reads >= GUEST_TURNS / GUEST_TURNS_PER_READ_MAX);
+}
+
 static void the_queue_has_a_limit(void **state)
 {
     struct pair pair;
@@ -408,6 +510,7 @@ int main(void)
         TEST(a_slow_reader_gets_all_in_order),
         TEST(a_fast_sender_leaves_turns_to_others),
         TEST(many_that_are_ready_are_read_in_turns_and_all_of_them),
+        TEST(new_streams_do_not_keep_another_from_its_turn),
         TEST(the_queue_has_a_limit),
         TEST(reading_goes_on_after_shutdown),
         TEST(a_reset_is_told),

@@ -1,0 +1,235 @@
+/*
+ * Who is read when. Poll only says which streams are readable; they are read after it, in turn:
+ * first what apps send, then clients, by account, at last what is only thrown away. The database's
+ * connections are few, and are read while poll reports them.
+ *
+ * Each class has a ring of lines, one for each account, and strangers share one. A visit reads one
+ * stream once; then the next line has its turn. So a stream waits for those that were in its line
+ * before it, and never for those that come later, however many they are. Apps cannot use the time
+ * of clients, nor clients that of apps.
+ *
+ * What is thrown away has some KB each millisecond. It is not polled meanwhile: the faster it is
+ * thrown away, the faster its peers send more, and a loop that is woken for it has no rest.
+ */
+#include <string.h>
+
+#include "loop/internal.h"
+
+enum {
+    DISCARDS_A_TURN = 4, /* of LOOP_DISCARD_BYTES each */
+    DISCARD_REST_MS = 1,
+};
+
+static struct metric wait_metric = METRIC_INIT(
+    "sluice_loop_read_wait_seconds",
+    "How long a readable connection waited for its turn to be read, by what it is: an app's, an "
+    "account's, a stranger's (no account is known yet), or one whose input is thrown away.",
+    METRIC_HISTOGRAM);
+static struct metric turns_metric =
+    METRIC_INIT("sluice_loop_read_wait_turns_max",
+                "The most turns of the loop that a readable connection has waited.", METRIC_GAUGE);
+
+static const char *const kind_labels[READ_KINDS] = {"of=\"apps\"", "of=\"accounts\"",
+                                                    "of=\"strangers\"", "of=\"discarded\""};
+
+/* ---- lines ---- */
+
+/* Without memory for a line of its own, an account stands with the strangers. */
+static struct read_line *read_line_of(struct loop_reads *reads, const struct loop_reader *reader)
+{
+    struct read_queue *queue = &reads->queues[reader->class];
+    bool is_own = reader->class != READ_DISCARDED && !uuid_is_nil(reader->account);
+    struct read_line *line = is_own ? lines_get(&queue->lines, uuid_slice(&reader->account)) : NULL;
+    if (!line)
+        return &queue->strangers;
+    if (!line->ready.next) /* a new one */
+        list_init(&line->ready);
+    return line;
+}
+
+static void reader_join(struct loop_reads *reads, struct loop_reader *reader)
+{
+    struct read_queue *queue = &reads->queues[reader->class];
+    struct read_line *line = read_line_of(reads, reader);
+    if (list_is_empty(&line->ready))
+        list_push_back(&queue->ring, &line->line.ring);
+    list_push_back(&line->ready, &reader->link);
+    reader->line = line;
+    if (reader->class == READ_DISCARDED && !timer_is_armed(&reads->discard_timer))
+        timer_start_in_ms(&reads->discard_timer, DISCARD_REST_MS);
+}
+
+static void reader_part(struct loop_reads *reads, struct loop_reader *reader)
+{
+    struct read_queue *queue = &reads->queues[reader->class];
+    struct read_line *line = reader->line;
+    list_unlink(&reader->link);
+    reader->line = NULL;
+    if (!list_is_empty(&line->ready))
+        return;
+    if (line == &queue->strangers)
+        list_unlink(&line->line.ring);
+    else
+        lines_drop(&queue->lines, &line->line);
+    if (reader->class == READ_DISCARDED)
+        timer_stop(&reads->discard_timer);
+}
+
+/* ---- readers ---- */
+
+void loop_reader_init(struct loop_reader *reader, enum read_class class,
+                      void (*read)(struct loop_reader *reader))
+{
+    *reader = (struct loop_reader){.class = class, .read = read};
+    list_init(&reader->link);
+}
+
+void loop_reader_ready(struct loop *loop, struct loop_reader *reader)
+{
+    loop_turn_begin(loop);
+    if (reader->line)
+        return;
+    reader->ready_ns = loop->turn_began_ns;
+    reader->ready_turn = loop->stats.turns;
+    reader_join(&loop->reads, reader);
+}
+
+void loop_reader_leave(struct loop *loop, struct loop_reader *reader)
+{
+    if (reader->line)
+        reader_part(&loop->reads, reader);
+}
+
+void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
+                      enum read_class class)
+{
+    bool was_ready = reader->line != NULL;
+    if (class == reader->class && uuid_eq(account, reader->account))
+        return;
+    loop_reader_leave(loop, reader);
+    reader->class = class;
+    reader->account = account;
+    if (was_ready)
+        reader_join(&loop->reads, reader);
+}
+
+bool loop_has_ready(const struct loop *loop)
+{
+    const struct read_queue *queues = loop->reads.queues;
+    return !list_is_empty(&queues[READ_APPS].ring) || !list_is_empty(&queues[READ_CLIENTS].ring);
+}
+
+/* ---- reading ---- */
+
+static enum read_kind read_kind_of(const struct loop_reader *reader)
+{
+    switch (reader->class) {
+    case READ_APPS:
+        return READ_KIND_APP;
+    case READ_DISCARDED:
+        return READ_KIND_DISCARDED;
+    default:
+        /* The ids of accounts have a time; strangers and listeners have none. */
+        return uuid_v7_wall_ms(reader->account) ? READ_KIND_ACCOUNT : READ_KIND_STRANGER;
+    }
+}
+
+static void note_wait(struct loop *loop, const struct loop_reader *reader)
+{
+    struct loop_reads *reads = &loop->reads;
+    enum read_kind kind = read_kind_of(reader);
+    uint64_t turns = loop->stats.turns - reader->ready_turn;
+    metric_observe_ns(reads->waits[kind], loop->turn_began_ns - reader->ready_ns);
+    if (turns <= reads->turns_max[kind])
+        return;
+    reads->turns_max[kind] = turns;
+    metric_set(reads->turns[kind], (double)turns);
+}
+
+static void read_next(struct loop *loop, struct read_queue *queue)
+{
+    struct read_line *line = LIST_ITEM(queue->ring.next, struct read_line, line.ring);
+    struct loop_reader *reader = LIST_ITEM(line->ready.next, struct loop_reader, link);
+    /* Moved before the read, which may end the stream, and with it the line. */
+    list_move_back(&queue->ring, &line->line.ring);
+    reader_part(&loop->reads, reader);
+    note_wait(loop, reader);
+    reader->read(reader);
+}
+
+/* At least one is read, so that no class waits for ever. */
+static void read_queue_until(struct loop *loop, enum read_class class, uint64_t until_ns)
+{
+    struct read_queue *queue = &loop->reads.queues[class];
+    loop->reads.until_ns = until_ns;
+    while (!list_is_empty(&queue->ring)) {
+        read_next(loop, queue);
+        if (loop_is_reading_over(loop))
+            return;
+    }
+}
+
+bool loop_is_reading_over(const struct loop *loop)
+{
+    return clock_mono_ns() >= loop->reads.until_ns;
+}
+
+void loop_read_ready(struct loop *loop)
+{
+    if (!loop_has_ready(loop))
+        return;
+    loop_enter(loop);
+    uint64_t began_ns = clock_mono_ns();
+    bool has_clients = !list_is_empty(&loop->reads.queues[READ_CLIENTS].ring);
+    read_queue_until(loop, READ_APPS,
+                     began_ns + (has_clients ? LOOP_READ_NS_MAX / 2 : LOOP_READ_NS_MAX));
+    read_queue_until(loop, READ_CLIENTS, began_ns + LOOP_READ_NS_MAX);
+}
+
+/* With the tasks, which come after all that is read. */
+static void on_discard(struct loop_task *task)
+{
+    struct loop *loop = CONTAINER_OF(task, struct loop, reads.discard_task);
+    struct read_queue *queue = &loop->reads.queues[READ_DISCARDED];
+    for (size_t i = 0; i < DISCARDS_A_TURN && !list_is_empty(&queue->ring); i++)
+        read_next(loop, queue);
+    if (!list_is_empty(&queue->ring))
+        timer_start_in_ms(&loop->reads.discard_timer, DISCARD_REST_MS);
+}
+
+static void on_discard_due(struct timer *timer)
+{
+    struct loop_reads *reads = CONTAINER_OF(timer, struct loop_reads, discard_timer);
+    loop_task_queue(timer->loop, &reads->discard_task);
+}
+
+/* ---- making and unmaking ---- */
+
+void loop_reads_init(struct loop *loop)
+{
+    struct loop_reads *reads = &loop->reads;
+    loop_task_init(&reads->discard_task, on_discard);
+    timer_init(&reads->discard_timer, loop, on_discard_due);
+    for (size_t class = 0; class < READ_CLASSES; class ++) {
+        struct read_queue *queue = &reads->queues[class];
+        lines_init(&queue->lines, sizeof(struct read_line));
+        list_init(&queue->ring);
+        list_init(&queue->strangers.line.ring);
+        list_init(&queue->strangers.ready);
+    }
+    for (size_t kind = 0; kind < READ_KINDS; kind++) {
+        slice label = slice_cstr(kind_labels[kind]);
+        reads->waits[kind] = metric_series(&wait_metric, label);
+        reads->turns[kind] = metric_series(&turns_metric, label);
+    }
+}
+
+void loop_reads_deinit(struct loop_reads *reads)
+{
+    loop_task_cancel(&reads->discard_task);
+    for (size_t class = 0; class < READ_CLASSES; class ++) {
+        struct read_queue *queue = &reads->queues[class];
+        ASSERT(list_is_empty(&queue->ring));
+        lines_deinit(&queue->lines);
+    }
+}
