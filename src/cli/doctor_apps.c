@@ -181,7 +181,7 @@ static enum op_result step_call(struct op *op)
             .deadline_ns = loop_now_ns(op->loop) + CALL_MS * 1000000ULL,
         };
         if (http_call_start(reach->out.client, &origin->call, op) != OK)
-            origin->call.result = HTTP_CALL_PROTOCOL;
+            origin->call.result = HTTP_CALL_INVALID;
     }
     return reach->count > 0 ? OP_WAIT : OP_NEXT;
 }

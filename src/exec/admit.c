@@ -194,6 +194,7 @@ static bool read_vote(const struct exec *exec, bool *is_failure)
     case HTTP_CALL_PROXY:
     case HTTP_CALL_OVERLOADED:
     case HTTP_CALL_UNSENT:
+    case HTTP_CALL_INVALID:
     case HTTP_CALL_CANCELLED:
     case HTTP_CALL_RESULTS:
         break;

@@ -156,7 +156,7 @@ enum op_result exec_step_call(struct op *op)
     exec_trace_call(exec);
     if (http_call_start(exec->service->config.http, &exec->attempt.call, op) == OK)
         return OP_WAIT;
-    exec->attempt.call.result = HTTP_CALL_PROTOCOL;
+    exec->attempt.call.result = HTTP_CALL_INVALID;
     return OP_NEXT;
 }
 

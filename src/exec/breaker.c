@@ -105,8 +105,10 @@ static void member_open(struct breaker_member *member, uint64_t now)
     member->window.now = member->window.before = (struct tally){.accounts = 0};
     if (!origin)
         return;
+    /* It answers none of them; one alone may be the cause, unless there is no other. */
     struct tally sum = breaker_window_sum(&origin->window);
-    if (sum.failing == sum.accounts) /* it answers none */
+    bool is_telling = sum.accounts > 1 || !member->breaker->has_others;
+    if (sum.failing == sum.accounts && is_telling)
         breaker_origin_set_gauge(origin, true);
 }
 

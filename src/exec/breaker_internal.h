@@ -73,6 +73,8 @@ struct breaker {
     struct lines members;
     struct list by_age;             /* origins */
     struct breaker_votes_news news; /* of the last vote */
+    struct uuid first;              /* account that came; nil: none has */
+    bool has_others;
     struct shard shards[BREAKER_SHARDS];
 };
 

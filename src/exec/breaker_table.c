@@ -164,6 +164,9 @@ static struct breaker_member *member_new(struct breaker *breaker, const struct m
     if (!member)
         return NULL;
     member->account_id = key->account_id;
+    if (uuid_is_nil(breaker->first))
+        breaker->first = key->account_id;
+    breaker->has_others |= !uuid_eq(breaker->first, key->account_id);
     member->breaker = breaker;
     member->origin = origin;
     list_init(&member->origin_link);

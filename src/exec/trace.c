@@ -30,13 +30,22 @@ void exec_trace_begin(struct exec *exec)
     exec->trace = trace;
 }
 
+/* A request that has little room left goes out without: a trace must not be why it cannot. */
+static bool has_room(const struct http_call *call)
+{
+    enum { SPARE_BYTES = 1024 }; /* for what the client adds, and an override's path */
+    size_t bytes = SPARE_BYTES + TRACE_PARENT_LEN + TRACE_STATE_BYTES_MAX + call->url.len;
+    for (size_t i = 0; i < call->header_count; i++)
+        bytes += call->headers[i].name.len + call->headers[i].value.len + 4;
+    return call->header_count + 2 <= HTTP_CALL_HEADERS_MAX && bytes <= HTTP_CALL_REQUEST_HEAD_MAX;
+}
+
 /* Behind the request's own headers. One that has a traceparent of its caller's keeps that. */
 static void pass_on(struct exec *exec, struct exec_trace *trace)
 {
     struct http_call *call = &exec->attempt.call;
     size_t count = call->header_count;
-    if (count + 2 > HTTP_CALL_HEADERS_MAX ||
-        http_header_get(call->headers, count, SLICE("traceparent")).ptr)
+    if (!has_room(call) || http_header_get(call->headers, count, SLICE("traceparent")).ptr)
         return;
     for (size_t i = 0; i < count; i++)
         trace->headers[i] = call->headers[i];

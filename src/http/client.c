@@ -36,6 +36,7 @@ static const char *const result_names[HTTP_CALL_RESULTS] = {
     [HTTP_CALL_TOO_LARGE] = "too_large",
     [HTTP_CALL_OVERLOADED] = "overloaded",
     [HTTP_CALL_UNSENT] = "unsent",
+    [HTTP_CALL_INVALID] = "invalid",
     [HTTP_CALL_CANCELLED] = "cancelled",
 };
 

@@ -114,6 +114,7 @@ enum http_call_result {
     HTTP_CALL_TOO_LARGE,       /* status, headers and the body's beginning are there */
     HTTP_CALL_OVERLOADED,      /* own limits: queue full or too long a wait, descriptors, memory */
     HTTP_CALL_UNSENT,          /* the caller's may_send said no; nothing of the call was sent */
+    HTTP_CALL_INVALID,         /* for callers, where http_call_start refused what it was to send */
     HTTP_CALL_CANCELLED,
     HTTP_CALL_RESULTS
 };

@@ -65,12 +65,31 @@ slice trace_parent_write(const struct trace_context *context, char room[TRACE_PA
     return slice_of(room, TRACE_PARENT_LEN);
 }
 
-/* Neither its members nor their number are checked: they are other programs', and what cannot be
- * read by them is ignored there. A line break must not get into a header. */
+/* A key, '=' and a value (3.3.1.3); what a key is made of is its vendor's affair. */
+static bool is_member(slice member)
+{
+    ptrdiff_t at = slice_find_char(member, '=');
+    if (at <= 0)
+        return false;
+    slice key = slice_first(member, (size_t)at), value = slice_from(member, (size_t)at + 1);
+    return slice_printable(key, '!') == key.len && value.len > 0 &&
+           slice_printable(value, ' ') == value.len && slice_find_char(value, '=') < 0;
+}
+
+/* Blanks around the whole are no part of a header's value: the call would be refused for them. */
 bool trace_state_fits(slice text)
 {
-    return text.len > 0 && text.len <= TRACE_STATE_BYTES_MAX && slice_find_char(text, '=') > 0 &&
-           slice_printable(text, ' ') == text.len;
+    slice rest = text;
+    /* Their number has a limit in 3.3.1.1; the size has one here, which bounds it. */
+    if (text.len > TRACE_STATE_BYTES_MAX || slice_trim(text).len != text.len)
+        return false;
+    while (rest.len > 0) {
+        slice member = slice_trim(slice_split(&rest, ','));
+        /* Empty ones are allowed (3.3.1.1). */
+        if (member.len > 0 && !is_member(member))
+            return false;
+    }
+    return slice_find_char(text, '=') > 0;
 }
 
 struct trace_context trace_child(const struct trace_context *parent)

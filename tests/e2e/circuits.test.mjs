@@ -18,7 +18,9 @@ before(async () => {
     const fails = failing.down || request.headers.authorization === 'down' || url.searchParams.get('q') === 'fail';
     reply.writeHead(fails ? 500 : 200, { 'content-type': 'application/json' }).end('{"ok":true}');
   });
-  stack.catalog = await writeCatalog(stack.dir, { app: {} });
+  const q = { type: 'string', description: 'Anything.' };
+  const request = { method: 'GET', path: '/read', headers: { 'x-one': '${input.q}', 'x-two': '${input.q}', 'x-three': '${input.q}' } };
+  stack.catalog = await writeCatalog(stack.dir, { app: { actions: { read: {}, long: { input_schema: { type: 'object', additionalProperties: false, properties: { q } }, request } } } });
   for (const name of names) accounts[name] = await stack.account(name, { apps: [] });
 });
 after(async () => {
@@ -78,6 +80,18 @@ test('an app that fails most accounts is left alone by all', async () => {
   assert.ok(Number(reply.headers.get('retry-after')) >= 1);
   assert.equal(provider.seen['/read'], before);
   assert.deepEqual(await gauge(), [`{origin="${APP}"} 1`]);
+});
+
+// Its head would be too large: the app was not even asked.
+test('what this server refuses to send is no vote', async () => {
+  const LONG = 'x'.repeat(12_000);
+  const replies = [];
+  for (let i = 0; i < 8; i++) replies.push(...(await Promise.all(['one', 'two', 'three'].map((name) => server.execute(accounts[name].key, 'app', 'long', { q: LONG })))));
+  assert.deepEqual([...new Set(replies.map((reply) => reply.status))], [500], replies[0].text);
+  assert.match(replies[0].json.message, /the request's head is larger/);
+  assert.equal(succeeded(await times(5, () => run('quiet'))), 5);
+  assert.equal(succeeded(await times(5, () => run('one'))), 5);
+  assert.deepEqual(await gauge(), []);
 });
 
 test('one account alone on a server is kept from an app that fails', async () => {

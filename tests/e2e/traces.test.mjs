@@ -54,7 +54,9 @@ before(async () => {
   });
   headersFile = join(stack.dir, 'receiver.headers');
   await writeFile(headersFile, `# of the receiver\nAuthorization: Bearer ${SECRET}\nX-Tenant: t1\n`, { mode: 0o600 });
-  catalog = await writeCatalog(stack.dir, { app: { actions: { read: {} } } });
+  const schema = { type: 'object', additionalProperties: false, properties: { q: { type: 'string', description: 'Anything.' } } };
+  const long = { input_schema: schema, request: { method: 'GET', path: '/read', headers: { 'x-one': '${input.q}', 'x-two': '${input.q}', 'x-three': '${input.q}' } } };
+  catalog = await writeCatalog(stack.dir, { app: { actions: { read: {}, long } } });
   account = await stack.account('traces');
   server = await serve(at(receiver.url, '--trace-headers-file', headersFile, '--trace-sample', '0', '--trace-propagate', 'on'));
 });
@@ -123,15 +125,30 @@ test('a batch is a span over its executions; MCP has its trace in _meta', async 
   assert.equal(tree(spans, from.spanId), '(batch(app_read(GET app) app_read(GET app) app_read(GET app)))');
   assert.equal(spans.find((span) => span.name === 'batch').is['sluice.executions'], 3);
 
-  const [meta, header] = [parent(), parent()];
-  const params = { name: 'run_action', arguments: { integration_id: 'app', action_id: 'read', input: {} }, _meta: { traceparent: meta.headers.traceparent, tracestate: 'a=\n1' } };
-  const reply = await server.call(account.key, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
-    { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-11-25', ...header.headers });
-  assert.equal(reply.status, 200, reply.text);
-  const mcp = await receiver.trace(meta.traceId, 2);
-  assert.equal(tree(mcp, meta.spanId), '(app_read(GET app))');
-  assert.deepEqual(mcp.map((span) => span.traceState), [undefined, undefined]);
-  assert.equal(receiver.spans.some((span) => span.traceId === header.traceId), false);
+  // a malformed state is left out, and the call is made
+  for (const tracestate of ['a=\n1', ' a=1', 'a=1\t', 'a']) {
+    const [meta, header] = [parent(), parent()];
+    const params = { name: 'run_action', arguments: { integration_id: 'app', action_id: 'read', input: {} }, _meta: { traceparent: meta.headers.traceparent, tracestate } };
+    const reply = await server.call(account.key, 'POST', '/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params },
+      { accept: 'application/json, text/event-stream', 'mcp-protocol-version': '2025-11-25', ...header.headers });
+    assert.equal(reply.status, 200, reply.text);
+    assert.notEqual(reply.json.result.isError, true, reply.text);
+    const mcp = await receiver.trace(meta.traceId, 2);
+    assert.equal(tree(mcp, meta.spanId), '(app_read(GET app))');
+    assert.deepEqual(mcp.map((span) => span.traceState), [undefined, undefined]);
+    assert.equal(receiver.spans.some((span) => span.traceId === header.traceId), false);
+  }
+});
+
+// Beside headers that fill the head, a trace has no room.
+test('a trace is never why a request cannot be sent', async () => {
+  const from = parent();
+  from.headers.tracestate = `a=${'x'.repeat(500)}`;
+  for (let bytes = 10_400; bytes <= 10_900; bytes += 50) {
+    const reply = await run(server, from.headers, { action_id: 'long', input: { q: 'x'.repeat(bytes) } });
+    const plain = await run(server, {}, { action_id: 'long', input: { q: 'x'.repeat(bytes) } });
+    assert.equal(reply.json.message, plain.json.message, `${bytes}: ${reply.text}`);
+  }
 });
 
 test('the steps of a flow are in the trace of its start, also on another process, and in none where it had none', async () => {

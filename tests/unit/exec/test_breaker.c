@@ -405,6 +405,22 @@ static void the_metric_says_when_it_answers_none(void **state)
     assert_true(is_refused(anna));
 }
 
+/* Where others use the server, what one sends may be the cause, also while they are quiet. */
+static void one_account_of_several_sets_no_metric(void **state)
+{
+    (void)state;
+    begin(&config);
+    assert_true(vote(SLICE("https://other.example.com"), bert, false));
+    fail_times(10, anna);
+    assert_true(is_refused(anna));
+    assert_int_equal(gauge(), 0);
+    now += 125 * MS;
+    assert_true(vote(ORIGIN, anna, false));
+    fail_times(9, anna);
+    fail_times(10, bert); /* it answers neither of them */
+    assert_int_equal(gauge(), 1);
+}
+
 /* ---- hosts that connections name ---- */
 
 static void a_host_that_a_connection_names_is_its_accounts_own_affair(void **state)
@@ -584,6 +600,7 @@ int main(void)
         TEST(probes_are_spread_over_accounts),
         TEST(what_closes_it_lets_accounts_probe),
         TEST(the_metric_says_when_it_answers_none),
+        TEST(one_account_of_several_sets_no_metric),
         TEST(a_host_that_a_connection_names_is_its_accounts_own_affair),
         TEST(memory_is_bounded),
         TEST(an_account_with_many_hosts_displaces_itself),

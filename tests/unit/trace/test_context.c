@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "http/message.h"
 #include "trace/context.h"
 
 static const char good[] = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
@@ -66,6 +67,25 @@ static void states(void **state)
     assert_false(trace_state_fits(SLICE("a=1\r\nX-Injected: 1")));
     assert_false(trace_state_fits(SLICE("a=\xc3\xbc")));
     assert_false(trace_state_fits(SLICE("nothing")));
+    /* what fits may be sent as the value of a header, and no reader takes it for something else */
+    static const slice malformed[] = {
+        SLICE_INIT(" a=1"),    SLICE_INIT("a=1 "), SLICE_INIT("\ta=1"), SLICE_INIT("a=1,b"),
+        SLICE_INIT("=1"),      SLICE_INIT("a="),   SLICE_INIT("a=1=2"), SLICE_INIT("a b=1"),
+        SLICE_INIT("a=1\x7f"), SLICE_INIT(","),    SLICE_INIT(" "),     SLICE_INIT("a=1,=2"),
+    };
+    for (size_t i = 0; i < ARRAY_LEN(malformed); i++)
+        assert_false(trace_state_fits(malformed[i]));
+    assert_true(trace_state_fits(SLICE("a@b/c=1 2,, d=3")));
+    for (unsigned c = 0; c < 256; c++) { /* in each position */
+        char one[] = "a=1,b=2";
+        for (size_t at = 0; at < sizeof(one) - 1; at++) {
+            char was = one[at];
+            one[at] = (char)c;
+            slice header = slice_of(one, sizeof(one) - 1);
+            assert_true(!trace_state_fits(header) || http_is_field_value(header));
+            one[at] = was;
+        }
+    }
 }
 
 static void children(void **state)
