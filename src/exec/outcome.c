@@ -44,7 +44,7 @@ static const struct fact facts[EXEC_REASONS] = {
     [EXEC_REPLY_UNREADABLE] = {"reply_unreadable", "execution_failed", .retry = RETRY_REPEATABLE},
     [EXEC_REPLY_TOO_LARGE] = {"reply_too_large", "execution_failed"},
     [EXEC_PARTLY_DONE] = {"partly_done", "execution_failed", .retry = RETRY_REPEATABLE},
-    [EXEC_OUTCOME_UNKNOWN] = {"outcome_unknown", "execution_failed"},
+    [EXEC_OUTCOME_UNKNOWN] = {"outcome_unknown", "execution_failed", .retry = RETRY_REPEATABLE},
     [EXEC_UNAVAILABLE] = {"unavailable", NULL},
     [EXEC_STILL_RUNNING] = {"still_running", NULL},
     [EXEC_CANCELLED] = {"cancelled", NULL},

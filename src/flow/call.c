@@ -8,6 +8,9 @@
 enum {
     UNSENT_MAX = 200, /* in a row, a minute or more: then the attempt fails */
     RETRY_MS_MAX = 3600 * 1000,
+    /* tries, where the template does not say how many */
+    TRIES_PASSING = 10,
+    TRIES_SAFE = 3,
 };
 
 static const struct catalog_action *find_action(const struct flow_run *run, size_t step)
@@ -21,6 +24,12 @@ bool flow_call_is_safe(const struct flow_run *run, size_t step)
     const struct catalog_action *action = find_action(run, step);
     return !action || action->level == LEVEL_READ || action->is_idempotent ||
            catalog_has_provider_key(action);
+}
+
+bool flow_call_is_read(const struct flow_run *run, size_t step)
+{
+    const struct catalog_action *action = find_action(run, step);
+    return !action || action->level == LEVEL_READ;
 }
 
 /* Confirmed at the start, or by an approval that a person has given. */
@@ -81,6 +90,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .connection_id = call->connection_id,
         .is_recorded_by_caller = true,
         .proof = &run->proof,
+        .is_in_doubt = call->is_in_doubt && !flow_call_is_read(run, run->plan.step),
         .provider_name = provider_name(call, step->key, arena),
         .provider_space = run->flow.id,
         .timeout_ms = step->timeout_ms,
@@ -92,12 +102,54 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     return exec_start(run->service->config.exec, &request, parent);
 }
 
+/* A refusal after which the same call is likely to succeed. A write that ran out of time without an
+ * effect could not be sent; a read may just be slow. */
+static bool is_passing(const struct exec_outcome *out, bool is_read)
+{
+    switch (out->reason) {
+    case EXEC_PROVIDER_RATE_LIMITED:
+    case EXEC_OWN_RATE_LIMIT:
+    case EXEC_CIRCUIT_OPEN:
+    case EXEC_UNREACHABLE:
+        return true;
+    case EXEC_TIMED_OUT:
+        return !is_read;
+    default:
+        return slice_eq_cstr(exec_outcome_error_code(out), "rate_limited");
+    }
+}
+
+/* What is stored of a call that failed. In doubt, what was not sent proves nothing either. */
+static struct flow_error error_of(const struct flow_call *call, const struct exec_outcome *out,
+                                  struct arena *arena)
+{
+    bool is_read = flow_call_is_read(call->run, call->run->plan.step);
+    bool is_unknown = call->is_in_doubt && !is_read && out->effect == EXEC_EFFECT_NONE;
+    slice code = exec_outcome_error_code(out);
+    slice tried = is_unknown ? SLICE("An earlier try of this call may have been carried out. "
+                                     "Tried again: ")
+                             : SLICE("");
+    struct flow_error error = {
+        .code = code.len > 0 ? arena_dup(arena, code) : SLICE("execution_failed"),
+        .message = arena_printf(arena, "%.*s%.*s", SLICE_ARG(tried), SLICE_ARG(out->message)),
+        .hint = out->hint.len > 0 ? arena_dup(arena, out->hint) : SLICE_NONE,
+        .is_retryable = exec_outcome_is_retryable(out),
+        .retry_after_ms = out->retry_after_ms,
+        .effect = is_unknown ? EXEC_EFFECT_UNKNOWN : out->effect,
+    };
+    if (is_unknown) /* the tries that may be made without asking are those that do no harm */
+        error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
+    error.is_passing = error.effect == EXEC_EFFECT_NONE && is_passing(out, is_read);
+    return error;
+}
+
 /* EXEC_UNAVAILABLE and EXEC_STILL_RUNNING say nothing about the provider: the same attempt may call
  * again. A success that is too large fails without a retry, as the provider would answer the same.
  */
-enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
+enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error)
 {
+    const struct flow_run *run = call->run;
     const struct exec_outcome *out = exec_outcome_of(exec);
     switch (out->reason) {
     case EXEC_SUCCEEDED:
@@ -109,6 +161,7 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
                                               "step keeps 1 MB at most.",
                                               out->output_json.len),
                                  SLICE("Ask for less, for example for fewer items or fields."));
+        error->effect = out->effect;
         return FLOW_CALL_FAILED;
     case EXEC_UNAVAILABLE:
     case EXEC_STILL_RUNNING:
@@ -121,14 +174,7 @@ enum flow_call_end flow_call_result(const struct flow_run *run, const struct exe
     default:
         break;
     }
-    slice code = exec_outcome_error_code(out);
-    *error = (struct flow_error){
-        .code = code.len > 0 ? arena_dup(arena, code) : SLICE("execution_failed"),
-        .message = arena_dup(arena, out->message),
-        .hint = out->hint.len > 0 ? arena_dup(arena, out->hint) : SLICE_NONE,
-        .is_retryable = exec_outcome_is_retryable(out),
-        .retry_after_ms = out->retry_after_ms,
-    };
+    *error = error_of(call, out, arena);
     return FLOW_CALL_FAILED;
 }
 
@@ -140,7 +186,9 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
     const struct flow_retry *retry = &flow_run_step(run)->retry;
     unsigned tries_max = retry->attempts_max;
     if (tries_max == 0)
-        tries_max = flow_call_is_safe(run, run->plan.step) ? 3 : 1;
+        tries_max = error->is_passing                        ? TRIES_PASSING
+                    : flow_call_is_safe(run, run->plan.step) ? TRIES_SAFE
+                                                             : 1;
     if (!error->is_retryable || error->is_final || tries >= tries_max)
         return 0;
     uint64_t ceiling = retry->backoff_ms ? retry->backoff_ms : 1000;
@@ -178,10 +226,12 @@ struct flow_error flow_error_deadline(void)
 
 struct flow_error flow_error_unknown(void)
 {
-    return flow_error_make(
+    struct flow_error error = flow_error_make(
         "execution_failed", SLICE("The server stopped while this write was under way."),
         SLICE("The outcome is unknown: the write may or may not have happened. Check "
               "first; resume makes the call again."));
+    error.effect = EXEC_EFFECT_UNKNOWN;
+    return error;
 }
 
 slice flow_error_text(const struct flow_error *error, struct arena *arena)
@@ -197,6 +247,9 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
                                                : error->retry_after_ms;
         json_member_i64(w, "retry_after", ms > 1000 ? (ms + 999) / 1000 : 1);
     }
+    json_member_str(w, "outcome", slice_cstr(exec_effect_name(error->effect)));
+    if (error->tries > 0)
+        json_member_i64(w, "tries", error->tries);
     if (error->hint.len > 0)
         json_member_str(w, "hint", error->hint);
     json_close(w, '}');
@@ -204,5 +257,38 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
     if (copy.ptr)
         return copy;
     /* Out of memory or too large: an attempt that failed has to have an error. */
-    return SLICE("{\"code\":\"execution_failed\",\"message\":\"\",\"retryable\":false}");
+    return SLICE("{\"code\":\"execution_failed\",\"message\":\"\",\"retryable\":false,"
+                 "\"outcome\":\"unknown\"}");
+}
+
+/* The program of the version before has written none: a lost reply had one of these codes there. */
+static enum exec_effect read_effect(const struct json *error, slice code)
+{
+    slice name = json_get_str(error, SLICE("outcome"));
+    for (enum exec_effect effect = EXEC_EFFECT_NONE; effect <= EXEC_EFFECT_UNKNOWN; effect++)
+        if (slice_eq_cstr(name, exec_effect_name(effect)))
+            return effect;
+    bool is_lost = slice_eq_cstr(code, "timeout") || slice_eq_cstr(code, "execution_failed");
+    return is_lost ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE;
+}
+
+struct flow_error flow_error_read(slice text, struct arena *arena)
+{
+    const struct json *error = json_parse(arena, text, &json_limits_provider, NULL);
+    slice code = json_get_str(error, SLICE("code"));
+    int64_t wait_s = -1, tries = 0;
+    if (!json_to_i64(JSON_GET(error, "retry_after"), &wait_s))
+        wait_s = -1;
+    if (!json_to_i64(JSON_GET(error, "tries"), &tries))
+        tries = 0;
+    if (!code.ptr)
+        code = SLICE("execution_failed");
+    return (struct flow_error){
+        .code = code,
+        .message = json_get_str(error, SLICE("message")),
+        .hint = json_get_str(error, SLICE("hint")),
+        .retry_after_ms = wait_s < 0 ? -1 : wait_s * 1000,
+        .effect = read_effect(error, code),
+        .tries = tries,
+    };
 }

@@ -1,6 +1,6 @@
 /*
  * A tool_call with for_each. A few lanes share the items, each an op that takes one item after the
- * other: intent (where the call must not be repeated unnoticed), call, fact. Facts are rows of
+ * other: intent (of a write), call, fact. Facts are rows of
  * flow_item; those of one turn share a commit. Once an item has failed for good no new one is
  * begun; those in flight finish.
  *
@@ -24,7 +24,9 @@ enum item_state { ITEM_TO_DO, ITEM_IN_FLIGHT, ITEM_COMPLETED, ITEM_FAILED };
 
 struct fan_item {
     enum item_state state;
-    slice output; /* JSON text, in the run's arena */
+    bool is_in_doubt; /* an earlier try of it may have acted */
+    int64_t tries;    /* since a person resumed it, as far as facts say */
+    slice output;     /* JSON text, in the run's arena */
     struct flow_error error;
 };
 
@@ -37,10 +39,10 @@ struct flow_lane {
     struct op_timer timer;
     struct exec *exec;
     struct json input;
+    struct flow_call call; /* of exec */
     struct flow_error error;
     struct flow_item fact;
     size_t item;
-    int64_t tries;
     uint64_t sent_boot_ns; /* the fact */
 };
 
@@ -51,7 +53,7 @@ struct flow_fan {
     size_t output_bytes; /* of completed items, with a comma each */
     struct flow_lane *lanes[FLOW_CONCURRENCY_MAX];
     size_t lane_count;
-    bool is_safe;    /* calls may be repeated: no intents */
+    bool is_read;    /* calls need no intents */
     bool is_stopped; /* an item has failed for good */
     bool is_left;    /* the flow is not ours any more, or this process shuts down */
     bool is_too_large;
@@ -120,6 +122,8 @@ static enum op_result fail_item(struct flow_lane *lane)
     item->error.code = arena_dup(arena, lane->error.code);
     item->error.message = arena_dup(arena, lane->error.message);
     item->error.hint = lane->error.hint.len > 0 ? arena_dup(arena, lane->error.hint) : SLICE_NONE;
+    item->error.tries = lane->error.tries = item->tries;
+    item->is_in_doubt |= item->error.effect != EXEC_EFFECT_NONE;
     move_item(item, ITEM_FAILED);
     lane->fan->is_stopped = true;
     make_fact(lane, FLOW_ITEM_FAILED);
@@ -146,11 +150,10 @@ static enum op_result step_take(struct op *op)
     if (fan->is_stopped || fan->is_left || fan->next == fan->count)
         return OP_DONE;
     lane->item = fan->next++;
-    lane->tries = 0;
     move_item(item_of(lane), ITEM_IN_FLIGHT);
     arena_reset(&lane->scratch);
     lane->input = json_object();
-    if (fan->is_safe)
+    if (fan->is_read)
         return op_jump(op, LANE_CALL);
     make_fact(lane, FLOW_ITEM_BEGUN);
     return OP_NEXT;
@@ -197,6 +200,7 @@ static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
         lane->error = flow_error_make("execution_failed",
                                       SLICE("The call succeeded, but its output cannot be stored."),
                                       SLICE_NONE);
+        lane->error.effect = lane->fan->is_read ? EXEC_EFFECT_NONE : EXEC_EFFECT_DONE;
         return fail_item(lane);
     }
     op_sleep(&lane->op, &lane->timer, AGAIN_MS, "the database, to record an item");
@@ -208,23 +212,31 @@ static enum op_result step_begun(struct op *op)
     return check_insert(lane_of(op), LANE_BEGIN);
 }
 
+/* Nothing is sent this time. */
+static enum op_result fail_unsent(struct flow_lane *lane, struct flow_error error)
+{
+    lane->error = error;
+    if (lane->call.is_in_doubt && !lane->fan->is_read)
+        lane->error.effect = EXEC_EFFECT_UNKNOWN;
+    return fail_item(lane);
+}
+
 /* Also where an item is tried again, so a deadline that has passed in the meantime ends it. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
-    struct flow_call call = {.run = lane->run, .input = &lane->input, .item = lane->item};
-    if (flow_run_is_overdue(lane->run)) {
-        lane->error = flow_error_deadline();
-        return fail_item(lane);
-    }
-    if (!flow_plan_item(lane->run, lane->item, &lane->scratch, &lane->input, &call.connection_id,
-                        &lane->error))
-        return fail_item(lane);
-    lane->exec = flow_call_start(&call, op);
-    if (lane->exec)
-        return OP_WAIT;
-    lane->error = flow_error_memory();
-    return fail_item(lane);
+    struct flow_error error;
+    lane->call = (struct flow_call){.run = lane->run,
+                                    .input = &lane->input,
+                                    .item = lane->item,
+                                    .is_in_doubt = item_of(lane)->is_in_doubt};
+    if (flow_run_is_overdue(lane->run))
+        return fail_unsent(lane, flow_error_deadline());
+    if (!flow_plan_item(lane->run, lane->item, &lane->scratch, &lane->input,
+                        &lane->call.connection_id, &error))
+        return fail_unsent(lane, error);
+    lane->exec = flow_call_start(&lane->call, op);
+    return lane->exec ? OP_WAIT : fail_unsent(lane, flow_error_memory());
 }
 
 /* The call has succeeded, which is recorded whatever becomes of its output: past the limit, or with
@@ -257,14 +269,14 @@ static enum op_result step_called(struct op *op)
     struct exec *exec = lane->exec;
     ASSERT(exec);
     lane->exec = NULL;
-    switch (flow_call_result(run, exec, &lane->scratch, &lane->error)) {
+    switch (flow_call_result(&lane->call, exec, &lane->scratch, &lane->error)) {
     case FLOW_CALL_SUCCEEDED:
         run->progress.unsent = 0;
         return complete_item(lane, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
         /* With a durable intent the call is tried to its end, as in step_execute of run.c. */
-        if (flow_run_is_leaving(run) && lane->fan->is_safe)
+        if (flow_run_is_leaving(run) && lane->fan->is_read)
             return leave_fan(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
     case FLOW_CALL_CANCELLED:
@@ -272,7 +284,8 @@ static enum op_result step_called(struct op *op)
     case FLOW_CALL_FAILED:
         break;
     }
-    uint64_t wait_ms = flow_call_retry_ms(run, &lane->error, ++lane->tries);
+    item_of(lane)->is_in_doubt |= lane->error.effect != EXEC_EFFECT_NONE;
+    uint64_t wait_ms = flow_call_retry_ms(run, &lane->error, ++item_of(lane)->tries);
     if (wait_ms > 0 && wait_ms <= SLEEP_MS_MAX && !lane->fan->is_stopped)
         return call_again(lane, wait_ms, "back-off before an item's next attempt");
     lane->error.is_final = wait_ms == 0; /* else the whole step waits for that long */
@@ -324,31 +337,38 @@ static const struct op_class lane_class = {
 
 /* ---- what is known of the items ---- */
 
-/* The reverse of flow_error_text, as far as the step's error needs it. */
-static struct flow_error read_error(struct flow_run *run, slice text)
+/* The intent of a call whose end is not known. A write that must not be made twice in silence fails
+ * where this attempt made it; any other is in doubt from then on. */
+static void leave_open(struct flow_run *run, struct fan_item *item, int64_t attempt)
 {
-    struct err err;
-    const struct json *error = json_parse(&run->op.arena, text, &json_limits_provider, &err);
-    slice code = json_get_str(error, SLICE("code"));
-    int64_t wait_s = -1;
-    if (!json_to_i64(JSON_GET(error, "retry_after"), &wait_s))
-        wait_s = -1;
-    return (struct flow_error){
-        .code = code.ptr ? code : SLICE("execution_failed"),
-        .message = json_get_str(error, SLICE("message")),
-        .hint = json_get_str(error, SLICE("hint")),
-        .is_final = true,
-        .retry_after_ms = wait_s < 0 ? -1 : wait_s * 1000,
-    };
+    item->is_in_doubt = true;
+    if (attempt != run->plan.attempt || flow_call_is_safe(run, run->plan.step))
+        return;
+    item->state = ITEM_FAILED;
+    item->error = flow_error_unknown();
+}
+
+static void read_failed(struct flow_run *run, struct fan_item *item, const struct flow_item *fact)
+{
+    struct flow_error error = flow_error_read(fact->error, &run->op.arena);
+    item->is_in_doubt |= error.effect != EXEC_EFFECT_NONE;
+    if (fact->attempt > run->progress.attempt_base && item->tries < error.tries)
+        item->tries = error.tries;
+    if (fact->attempt != run->plan.attempt)
+        return;
+    item->state = ITEM_FAILED;
+    item->error = error;
+    item->error.is_final = true;
 }
 
 /* Facts of an item come in order of attempts, in each begun, completed, failed. What completed in
  * any attempt has completed. Facts of the current attempt are those of an earlier owner, as this
- * process writes its own only after they were read: an intent without an end is a call whose
- * outcome is unknown. */
-static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact)
+ * process writes its own only after they were read. next: the fact behind it; NULL: none. */
+static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact,
+                      const struct flow_item *next)
 {
     struct fan_item *item = &fan->items[fact->item];
+    bool has_end = next && next->item == fact->item && next->attempt == fact->attempt;
     ASSERT(fact->item >= 0 && fact->step_index == (int64_t)run->plan.step);
     if (item->state == ITEM_COMPLETED)
         return;
@@ -356,10 +376,10 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
         item->state = ITEM_COMPLETED;
         item->output = fact->output;
         fan->output_bytes += fact->output.len + 1;
-    } else if (fact->attempt == run->plan.attempt) {
-        item->state = ITEM_FAILED;
-        item->error = fact->fact == FLOW_ITEM_FAILED ? read_error(run, fact->error)
-                                                     : flow_error_unknown();
+    } else if (fact->fact == FLOW_ITEM_FAILED) {
+        read_failed(run, item, fact);
+    } else if (!has_end) {
+        leave_open(run, item, fact->attempt);
     }
 }
 
@@ -375,16 +395,22 @@ static struct flow_fan *make_fan(struct flow_run *run)
     fan->items = ARENA_ARRAY(&run->op.arena, struct fan_item, fan->count + 1);
     if (!fan->items)
         return NULL;
-    fan->is_safe = flow_call_is_safe(run, run->plan.step);
+    fan->is_read = flow_call_is_read(run, run->plan.step);
+    for (size_t i = 0; i < fan->count; i++)
+        fan->items[i].tries = run->plan.attempt - 1 - run->progress.attempt_base;
     for (size_t i = 0; i < run->whole.item_count; i++)
         if (run->whole.items[i].step_index == (int64_t)run->plan.step &&
             run->whole.items[i].item < (int64_t)fan->count)
-            read_fact(run, fan, &run->whole.items[i]);
-    for (size_t i = 0; old && i < old->count && i < fan->count; i++)
+            read_fact(run, fan, &run->whole.items[i],
+                      i + 1 < run->whole.item_count ? &run->whole.items[i + 1] : NULL);
+    for (size_t i = 0; old && i < old->count && i < fan->count; i++) {
+        fan->items[i].is_in_doubt |= old->items[i].is_in_doubt;
+        fan->items[i].tries = old->items[i].tries;
         if (old->items[i].state == ITEM_COMPLETED && fan->items[i].state != ITEM_COMPLETED) {
             fan->items[i] = old->items[i];
             fan->output_bytes += old->items[i].output.len + 1;
         }
+    }
     for (size_t i = 0; i < fan->count; i++)
         fan->is_stopped = fan->is_stopped || fan->items[i].state == ITEM_FAILED;
     return fan;
@@ -445,6 +471,7 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
     struct arena *arena = flow_run_scratch(run);
     const struct fan_item *first = NULL;
     size_t failed = 0, completed = 0;
+    bool is_unknown = false;
     struct buf names;
     buf_init(&names, 256);
     for (size_t i = 0; i < fan->count; i++) {
@@ -452,6 +479,7 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
         completed += item->state == ITEM_COMPLETED;
         if (item->state != ITEM_FAILED)
             continue;
+        is_unknown |= item->error.effect == EXEC_EFFECT_UNKNOWN;
         if (failed++ < NAMED_MAX)
             buf_printf(&names, "%s%zu", failed > 1 ? ", " : "", i + 1);
         if (!first || (!first->error.is_final && item->error.is_final))
@@ -459,7 +487,12 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
     }
     ASSERT(first); /* joined because an item failed */
     *error = first->error;
+    error->tries = 0; /* an item's own */
     error->is_final = error->is_final || !error->is_retryable;
+    if (is_unknown)
+        error->effect = EXEC_EFFECT_UNKNOWN;
+    else if (completed > 0 && !fan->is_read)
+        error->effect = EXEC_EFFECT_PARTLY;
     error->message = arena_printf(arena, "%s %.*s%s of %zu failed, %zu completed: %.*s",
                                   failed > 1 ? "Items" : "Item", SLICE_ARG(buf_slice(&names)),
                                   failed > NAMED_MAX ? " and more" : "", fan->count, completed,
@@ -495,5 +528,7 @@ enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct
         arena_printf(flow_run_scratch(run),
                      "The outputs of %zu items are over the 1 MB that a step keeps.", completed),
         SLICE("Ask each call for less, for example for fewer fields."));
+    if (!fan->is_read)
+        error->effect = completed < fan->count ? EXEC_EFFECT_PARTLY : EXEC_EFFECT_DONE;
     return FLOW_FAN_FAILED;
 }

@@ -53,8 +53,12 @@ enum flow_plan_kind {
 struct flow_error {
     slice code, message, hint; /* hint may be SLICE_NONE */
     bool is_retryable;
-    bool is_final; /* all attempts have been made, whatever is_retryable says to the caller */
-    int64_t retry_after_ms; /* -1: not known */
+    bool is_passing; /* a refusal that passes by itself: nothing was done, and more tries are worth
+                        their while */
+    bool is_final;   /* all attempts have been made, whatever is_retryable says to the caller */
+    int64_t retry_after_ms;  /* -1: not known */
+    enum exec_effect effect; /* what the attempt, or one before it, did or may have done */
+    int64_t tries;           /* of an item, that one among them; 0: not said */
 };
 
 struct flow_fan;
@@ -83,6 +87,9 @@ struct flow_plan {
 struct flow_progress {
     int64_t attempt_base; /* attempts before a person resumed it */
     bool is_interrupted;  /* this attempt was begun by a node that has died */
+    /* An attempt before it may have acted (of a fan-out each item has that for itself). It follows
+     * from the rows: a failed attempt's error has its outcome, and an intent without a row. */
+    bool is_in_doubt;
     unsigned unsent;      /* how many calls in a row could not be made */
     struct exec *exec;    /* under way; NULL: none */
     struct flow_fan *fan; /* of the current step, also after its attempt has failed */
@@ -219,7 +226,8 @@ struct flow_call {
     struct flow_run *run;
     const struct json *input;
     int64_t connection_id;
-    size_t item; /* SIZE_MAX: no fan-out */
+    size_t item;      /* SIZE_MAX: no fan-out */
+    bool is_in_doubt; /* an earlier try of it may have acted */
 };
 /* The exec lives in parent's arena, as does what it borrows besides the input. NULL: no memory. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
@@ -229,10 +237,13 @@ enum flow_call_end {
     FLOW_CALL_UNSENT,    /* nothing was sent, for a reason on this side: to be tried again */
     FLOW_CALL_CANCELLED, /* on the way down, the flow is lost, or a fault: the run ends */
 };
-enum flow_call_end flow_call_result(const struct flow_run *run, const struct exec *exec,
+enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error);
 /* Whether the call may be repeated: a second one has no effect of its own. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step);
+/* Whether it only reads, or is refused before anything is sent: then it needs no intent, and leaves
+ * no doubt. */
+bool flow_call_is_read(const struct flow_run *run, size_t step);
 /* How long to wait before the next attempt, after `tries` attempts; 0: none is left. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries);
@@ -244,6 +255,8 @@ struct flow_error flow_error_memory(void);
 struct flow_error flow_error_deadline(void);
 struct flow_error flow_error_unknown(void);
 slice flow_error_text(const struct flow_error *error, struct arena *arena);
+/* The reverse, of a step or an item. Its texts live as long as text and arena do. */
+struct flow_error flow_error_read(slice text, struct arena *arena);
 
 /* fan_out.c */
 /* Lanes are started, run is held; false: out of memory. */

@@ -32,6 +32,27 @@ static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
     return false;
 }
 
+/* An attempt of this step may have acted: its row says so, or an intent has no row. A fan-out's own
+ * intent says nothing, the facts of its items do. */
+static bool has_doubt(struct flow_run *run, int64_t step)
+{
+    const struct flow *flow = &run->flow;
+    bool is_known = run->tmpl && step < (int64_t)run->tmpl->step_count;
+    bool is_call = !is_known || run->tmpl->steps[step].type == FLOW_TOOL_CALL;
+    if (!is_call || (is_known && flow_call_is_read(run, (size_t)step)))
+        return false;
+    bool is_open = flow->is_begun && flow->step_index == step &&
+                   !has_ended(run, step, flow->attempt);
+    if (is_open && is_known && run->tmpl->steps[step].for_each)
+        is_open = run->whole.item_count > 0;
+    for (size_t i = 0; i < run->whole.step_count && !is_open; i++) {
+        const struct flow_step *row = &run->whole.steps[i];
+        is_open = row->step_index == step && !row->is_completed &&
+                  flow_error_read(row->error, flow_run_scratch(run)).effect != EXEC_EFFECT_NONE;
+    }
+    return is_open;
+}
+
 /* A wait or an approval whose time has come. The plan is made for its fields; its kind, times and
  * input are those of the pause, since evaluated now they would be others. A pause is shortened to
  * the deadline (park_until), so an end at the deadline is the deadline. */
@@ -78,6 +99,7 @@ static void plan_standing(struct flow_run *run)
         flow_plan_make(run, at + 1, 1, false);
         return;
     }
+    run->progress.is_in_doubt = has_doubt(run, flow->step_index);
     enum flow_step_type type = run->tmpl->steps[at].type;
     bool is_pause = type == FLOW_WAIT || type == FLOW_APPROVAL;
     if (has_ended(run, flow->step_index, flow->attempt)) {
@@ -105,6 +127,7 @@ static void end_at_once(struct flow_run *run, const struct flow_error *error)
             flow_run_fail(run, step + 1, 1, error);
             return;
         }
+    run->progress.is_in_doubt = has_doubt(run, flow->step_index);
     flow_run_fail(run, step, flow->attempt + (flow->is_begun ? 0 : 1), error);
 }
 

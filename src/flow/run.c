@@ -171,10 +171,10 @@ static enum op_result step_execute(struct op *op)
     struct flow_run *run = flow_run_of(op);
     ASSERT(run->tmpl && !run->progress.exec);
     bool must_end = run->plan.kind == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
-                    !run->progress.is_interrupted && !flow_call_is_safe(run, run->plan.step);
+                    !run->progress.is_interrupted && !flow_call_is_read(run, run->plan.step);
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
-    if (flow_run_is_leaving(run) && run->progress.unsent > 0)
+    if (flow_run_is_leaving(run) && run->progress.unsent > 0 && !run->progress.is_interrupted)
         return move_on(run); /* nothing was sent: the intent is taken back */
     /* An end begins nothing, and a fault has an error that says more. */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
@@ -183,8 +183,18 @@ static enum op_result step_execute(struct op *op)
     return op_jump(op, steps_of_plans[run->plan.kind]);
 }
 
+static struct flow_call call_of(struct flow_run *run)
+{
+    return (struct flow_call){.run = run,
+                              .input = &run->plan.value,
+                              .connection_id = run->plan.connection_id,
+                              .item = SIZE_MAX,
+                              .is_in_doubt = run->progress.is_in_doubt};
+}
+
 /* Makes the call, unless its intent has to be durable first: then the same plan is executed again
- * once the intent is recorded. A read goes without an intent, which saves a commit. */
+ * once the intent is recorded. A read goes without an intent, which saves a commit. A write has one
+ * also where it may be repeated, or what a crash leaves in doubt would be forgotten. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -192,12 +202,9 @@ static enum op_result step_call(struct op *op)
     bool is_safe = flow_call_is_safe(run, run->plan.step);
     if (run->progress.is_interrupted && !is_safe)
         return fail_step(run, flow_error_unknown());
-    if ((run->is_waking || !is_safe) && !is_begun(run))
+    if ((run->is_waking || !flow_call_is_read(run, run->plan.step)) && !is_begun(run))
         return move_on(run); /* the row of a waking run is not ours before this transition */
-    struct flow_call call = {.run = run,
-                             .input = &run->plan.value,
-                             .connection_id = run->plan.connection_id,
-                             .item = SIZE_MAX};
+    struct flow_call call = call_of(run);
     run->progress.exec = flow_call_start(&call, op);
     return run->progress.exec ? OP_WAIT : fail_step(run, flow_error_memory());
 }
@@ -209,9 +216,10 @@ static enum op_result step_called(struct op *op)
     struct flow_run *run = flow_run_of(op);
     struct flow_error error;
     struct exec *exec = run->progress.exec;
+    struct flow_call call = call_of(run);
     ASSERT(exec);
     run->progress.exec = NULL;
-    switch (flow_call_result(run, exec, flow_run_scratch(run), &error)) {
+    switch (flow_call_result(&call, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
         run->progress.unsent = 0;
         return complete_step(run, exec_outcome_of(exec)->output_json);

@@ -93,10 +93,16 @@ static void end_attempt(struct flow_run *run, slice output, slice error)
         1);
 }
 
+/* What an earlier try leaves in doubt stays so, whatever this attempt failed with: a deadline, or a
+ * lack of memory, proves nothing of it. */
 static void fail_attempt(struct flow_run *run, const struct flow_error *error)
 {
+    struct flow_error kept = *error;
     ASSERT(error->code.len > 0);
-    end_attempt(run, SLICE_NONE, flow_error_text(error, flow_run_scratch(run)));
+    if (run->progress.is_in_doubt && kept.effect == EXEC_EFFECT_NONE)
+        kept.effect = EXEC_EFFECT_UNKNOWN;
+    run->progress.is_in_doubt = run->progress.is_in_doubt || kept.effect != EXEC_EFFECT_NONE;
+    end_attempt(run, SLICE_NONE, flow_error_text(&kept, flow_run_scratch(run)));
 }
 
 static void fail_flow(struct flow_run *run)
@@ -108,6 +114,15 @@ static void fail_flow(struct flow_run *run)
                                       .attempt = finished->attempt});
 }
 
+/* The call has succeeded, and its output is lost. */
+static struct flow_error lost_output(const struct flow_run *run, slice message)
+{
+    struct flow_error error = flow_error_make("execution_failed", message, SLICE_NONE);
+    if (flow_run_step(run)->type == FLOW_TOOL_CALL && !flow_call_is_read(run, run->plan.step))
+        error.effect = EXEC_EFFECT_DONE;
+    return error;
+}
+
 /* The order matters: the output joins the others before the next step is planned, whose expressions
  * may refer to it; and the plan is made before the transition, which carries its intent. */
 void flow_run_finish_completed(struct flow_run *run, slice output)
@@ -116,8 +131,8 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     ASSERT(!kept->is_there && !run->progress.exec);
     slice text = arena_dup(&run->op.arena, output);
     if (!text.ptr) {
-        struct flow_error error = flow_error_make(
-            "execution_failed", SLICE("The step's output cannot be held in memory."), SLICE_NONE);
+        struct flow_error error =
+            lost_output(run, SLICE("The step's output cannot be held in memory."));
         fail_attempt(run, &error);
         fail_flow(run);
         return;
@@ -126,6 +141,7 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     *kept = (struct flow_output){.is_there = true, .text = text};
     run->progress.fan = NULL;
     run->progress.attempt_base = 0;
+    run->progress.is_in_doubt = false;
     run->scratch_current ^= 1; /* the ended attempt's texts stay until its row is durable */
     flow_plan_make(run, run->plan.step + 1, 1, false);
     move_to_plan(run);
@@ -172,8 +188,11 @@ void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error
 void flow_run_finish_refused(struct flow_run *run)
 {
     struct flow_step *finished = &run->transition.finished;
+    bool has_called = run->tmpl->steps[finished->step_index].type == FLOW_TOOL_CALL &&
+                      !flow_call_is_read(run, (size_t)finished->step_index);
     struct flow_error error = flow_error_make(
         "execution_failed", SLICE("The step's output cannot be stored."), SLICE_NONE);
+    error.effect = has_called ? EXEC_EFFECT_DONE : EXEC_EFFECT_NONE;
     ASSERT(flow_run_has_finished(run) && finished->is_completed);
     finished->is_completed = false;
     finished->output = SLICE_NONE;

@@ -204,6 +204,13 @@ async function mailToTasks(at, who, taskParent, expected, { mails }) {
   return { flow, shown };
 }
 
+test('mail to tasks: a rate limit on one of five pages only delays it', async () => {
+  const limit = { match: { method: 'POST', path_prefix: '/v1/pages' }, skip: 2, count: 1, action: { status: 429, retry_after: 1 } };
+  await stack.provider.faults([limit]);
+  await mailToTasks(server, account, parent, parent, { mails: 5 });
+  await stack.provider.faults([]);
+});
+
 test('mail to tasks: the pages are those that were shown, below a page and in a database', async () => {
   await mailToTasks(server, account, parent, parent, { mails: 4 });
   await mailToTasks(server, account, parent.page_id, parent, { mails: 2 });

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -28,6 +29,8 @@
 #define GET(key, more)        STEP(key, "tool_call", "\"tool\":\"demo_get\"," more "\"input\":{}")
 #define PUT(key, by, more) \
     STEP(key, "tool_call", "\"tool\":\"demo_put\",\"confirmed_by\":\"" by "\"," more "\"input\":{}")
+/* A write that may be repeated. */
+#define SET(key, more) STEP(key, "tool_call", "\"tool\":\"demo_set\"," more "\"input\":{}")
 #define EACH(more)     "\"for_each\":\"input.n\",\"concurrency\":2," more
 #define ASK(key, more) STEP(key, "approval", more "\"title\":\"Go?\",\"summary\":\"s\"")
 #define PASS(key)      STEP(key, "transform", "\"expr\":\"`1`\"")
@@ -211,6 +214,15 @@ static inline void machine_check_error(const struct machine *m, struct uuid id, 
             error = m->store.steps.items[i].step.error;
     if (!error.ptr || slice_find(error, slice_cstr(text)) < 0)
         fail_msg("no \"%s\" in %.*s", text, SLICE_ARG(error));
+}
+
+/* What that error says was done. */
+static inline void machine_check_outcome(const struct machine *m, struct uuid id,
+                                         const char *outcome)
+{
+    char text[64];
+    (void)snprintf(text, sizeof(text), "\"outcome\":\"%s\"", outcome);
+    machine_check_error(m, id, text);
 }
 
 #endif

@@ -13,6 +13,7 @@ static const char *const templates[] = {
     TEMPLATE("bad", STEP("a", "tool_call", BAD)),
     TEMPLATE_WITH("late", "\"deadline\":2,", GET("a", "\"for_each\":\"input.n\",")),
     TEMPLATE("read", GET("a", EACH("\"retry\":{\"attempts\":3,\"backoff\":2},"))),
+    TEMPLATE("set", SET("a", EACH("\"confirmed_by\":\"start\",\"retry\":{\"attempts\":1},"))),
     TEMPLATE("write", PUT("a", "start", EACH(""))),
     NULL,
 };
@@ -191,6 +192,114 @@ static void a_write_that_a_dead_server_had_begun(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
+/* ---- what earlier tries leave in doubt, item by item ---- */
+
+static const char one[] = "{\"confirm\":true,\"n\":[1]}";
+
+static void check_fact(const struct machine *m, int64_t item, const char *outcome)
+{
+    char text[64];
+    (void)snprintf(text, sizeof(text), "\"outcome\":\"%s\"", outcome);
+    for (size_t i = m->store.items.count; i > 0; i--) {
+        const struct row_item *row = &m->store.items.items[i - 1];
+        if (row->item != item || !slice_eq_cstr(row->fact, "failed"))
+            continue;
+        if (slice_find(row->error, slice_cstr(text)) < 0)
+            fail_msg("no %s in %.*s", text, SLICE_ARG(row->error));
+        return;
+    }
+    fail_msg("item %lld has not failed", (long long)item);
+}
+
+static void resume_refused(struct machine *m, struct uuid id, unsigned status)
+{
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+    machine_reply(m, status);
+    machine_until(m, id, FLOW_FAILED);
+}
+
+/* Also after the person's retry, and after a crash in between. */
+static void an_item_whose_reply_was_lost_stays_in_doubt(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", one);
+    seam_call_fail(machine_call(m), SEAM_SENT);
+    machine_until(m, id, FLOW_FAILED);
+    check_fact(m, 0, "unknown");
+    resume_refused(m, id, 404);
+    check_fact(m, 0, "unknown");
+    machine_restart(m);
+    resume_refused(m, id, 404);
+    check_fact(m, 0, "unknown");
+    machine_check_outcome(m, id, "unknown");
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* An intent without an end, of a write that is repeated and of one that is not. */
+static void an_item_that_a_dead_server_had_begun_stays_in_doubt(void **state)
+{
+    static const char *const keys[] = {"set", "write"};
+    struct machine *m = *state;
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        struct uuid id = machine_start(m, keys[i], one);
+        (void)machine_call(m);
+        machine_restart(m);
+        if (i == 0)
+            machine_reply(m, 404);
+        machine_until(m, id, FLOW_FAILED);
+        machine_check_outcome(m, id, "unknown");
+        resume_refused(m, id, 404);
+        machine_check_outcome(m, id, "unknown");
+    }
+}
+
+/* The doubt about one item is none about another. */
+static void each_item_has_its_own_doubt(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", "{\"confirm\":true,\"n\":[1,2]}");
+    seam_call_fail(machine_call(m), SEAM_SENT);
+    machine_reply(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    check_fact(m, 0, "unknown");
+    check_fact(m, 1, "not_done");
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+    machine_reply(m, 404);
+    machine_reply(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    check_fact(m, 0, "unknown");
+    check_fact(m, 1, "not_done");
+    machine_check_outcome(m, id, "unknown");
+}
+
+/* ---- refusals that pass ---- */
+
+static void an_item_is_repeated_after_a_refusal_that_passes(void **state)
+{
+    static const char *const headers[] = {"retry-after", "1", NULL};
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", three);
+    for (unsigned i = 0; i < 6; i++)
+        seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(m->store.steps.items[0].step.attempt, 1);
+}
+
+/* In the lanes and by the step together. */
+static void an_item_has_ten_tries(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", one);
+    for (unsigned i = 1; i <= 10; i++) {
+        const char *const headers[] = {"retry-after", i % 3 ? "1" : "60", NULL};
+        seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    }
+    machine_until(m, id, FLOW_FAILED);
+    check_fact(m, 0, "not_done");
+    assert_int_equal(m->walk.sent, 0); /* an eleventh would be the walk's */
+}
+
 /* The fact that an item has failed outlives the server that wrote it. */
 static void an_item_that_a_dead_server_saw_fail(void **state)
 {
@@ -296,6 +405,11 @@ int main(void)
         ON_A_MACHINE(a_flow_that_is_cancelled_meanwhile),
         ON_A_MACHINE(a_drain_before_the_intent),
         ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
+        ON_A_MACHINE(an_item_whose_reply_was_lost_stays_in_doubt),
+        ON_A_MACHINE(an_item_that_a_dead_server_had_begun_stays_in_doubt),
+        ON_A_MACHINE(each_item_has_its_own_doubt),
+        ON_A_MACHINE(an_item_is_repeated_after_a_refusal_that_passes),
+        ON_A_MACHINE(an_item_has_ten_tries),
         ON_A_MACHINE(an_item_that_a_dead_server_saw_fail),
         ON_A_MACHINE(a_call_that_may_not_be_sent),
         cmocka_unit_test(each_place_fails_in_each_way),

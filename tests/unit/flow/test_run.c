@@ -22,6 +22,8 @@ static const char *const templates[] = {
     TEMPLATE("pause", WAIT("a", "\"${input.n}\"") "," GET("b", "")),
     TEMPLATE("read", GET("a", "")),
     TEMPLATE("retry", GET("a", "\"retry\":{\"attempts\":3,\"backoff\":2,\"backoff_max\":2},")),
+    TEMPLATE("set", SET("a", "\"confirmed_by\":\"start\",\"retry\":{\"attempts\":2},")),
+    TEMPLATE("set_once", SET("a", "\"confirmed_by\":\"start\",\"retry\":{\"attempts\":1},")),
     TEMPLATE_WITH("wait_late", "\"deadline\":30,", WAIT("a", "60")),
     TEMPLATE("write", PUT("a", "start", "")),
     NULL,
@@ -275,6 +277,190 @@ static void a_write_that_a_dead_server_had_begun(void **state)
     assert_int_equal(m->walk.sent, 0);
 }
 
+/* ---- what earlier tries leave in doubt ---- */
+
+static const char go[] = "{\"confirm\":true}";
+
+static void refuse(struct machine *m, unsigned status)
+{
+    seam_call_reply(machine_call(m), status, "{\"error\":\"no\"}");
+    seam_settle(m->node.loop);
+}
+
+static void resume(struct machine *m, struct uuid id)
+{
+    assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
+}
+
+static void a_refusal_proves_that_nothing_was_done(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", go);
+    refuse(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_outcome(m, id, "not_done");
+    resume(m, id);
+    refuse(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_outcome(m, id, "not_done");
+}
+
+/* The step's own try, a person's, and one of another process after a crash. */
+static void a_lost_reply_stays_in_doubt(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", go);
+    seam_call_fail(machine_call(m), SEAM_SENT);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_outcome(m, id, "unknown");
+    for (unsigned i = 0; i < 3; i++) {
+        static const unsigned refusals[] = {404, 401, 429};
+        if (i == 2)
+            machine_restart(m);
+        resume(m, id);
+        refuse(m, refusals[i]);
+        machine_until(m, id, FLOW_FAILED);
+        machine_check_outcome(m, id, "unknown");
+        machine_check_error(m, id, "may or may not have happened");
+    }
+    resume(m, id);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* All that exec tries by itself is lost, too. */
+static void lose_all(struct machine *m)
+{
+    while (!seam_query_named(m->node.pool, "flow_move")) {
+        seam_call_fail(machine_call(m), SEAM_SENT);
+        seam_settle(m->node.loop);
+    }
+}
+
+static void a_try_of_the_retry_rule_keeps_the_doubt(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned is_killed = 0; is_killed < 2; is_killed++) {
+        struct uuid id = machine_start(m, "set", go);
+        lose_all(m);
+        seam_rows_answer(&m->store, machine_query(m, "flow_move"));
+        seam_settle(m->node.loop);
+        assert_int_equal(machine_count_steps(m, id, false), 1);
+        if (is_killed)
+            machine_restart(m);
+        refuse(m, 404);
+        machine_until(m, id, FLOW_FAILED);
+        assert_int_equal(machine_count_steps(m, id, false), 2);
+        machine_check_outcome(m, id, "unknown");
+    }
+}
+
+/* One that may be repeated is repeated by another process, at the first attempt and at a later one:
+ * each has its intent. */
+static void a_write_that_a_dead_server_had_begun_is_in_doubt(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned is_later = 0; is_later < 2; is_later++) {
+        struct uuid id = machine_start(m, "set_once", go);
+        if (is_later) {
+            refuse(m, 404);
+            machine_until(m, id, FLOW_FAILED);
+            machine_check_outcome(m, id, "not_done");
+            resume(m, id);
+        }
+        (void)machine_call(m);
+        assert_true(machine_row(m, id)->flow.is_begun);
+        machine_restart(m);
+        refuse(m, 404);
+        machine_until(m, id, FLOW_FAILED);
+        machine_check_outcome(m, id, "unknown");
+    }
+}
+
+static void a_read_leaves_no_doubt(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "read", go);
+    (void)machine_call(m);
+    machine_restart(m);
+    refuse(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_outcome(m, id, "not_done");
+}
+
+/* The program of the version before wrote no outcome: its codes for a lost reply mean doubt. */
+static void an_error_without_an_outcome(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", go);
+    refuse(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    m->store.steps.items[0].step.error =
+        SLICE("{\"code\":\"timeout\",\"message\":\"m\",\"retryable\":false}");
+    resume(m, id);
+    refuse(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_outcome(m, id, "unknown");
+}
+
+/* ---- refusals that pass ---- */
+
+/* Its next attempt fails before a first byte has left; exec makes some tries of its own. */
+static void fail_unsent(struct machine *m, struct uuid id, enum seam_phase phase)
+{
+    size_t failed = machine_count_steps(m, id, false);
+    for (unsigned i = 0; i < 1000 && machine_count_steps(m, id, false) == failed; i++) {
+        struct http_call *call = seam_call(m->node.http, 0);
+        if (call)
+            seam_call_fail(call, phase);
+        machine_turn(m, NULL);
+    }
+}
+
+static void a_write_is_repeated_after_a_refusal_that_passes(void **state)
+{
+    static const char *const headers[] = {"retry-after", "1", NULL};
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", go);
+    seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    seam_rows_answer(&m->store, machine_query(m, "flow_move"));
+    fail_unsent(m, id, SEAM_DIAL);
+    fail_unsent(m, id, SEAM_UNSENT);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_int_equal(machine_count_steps(m, id, false), 3);
+}
+
+static void ten_tries_are_made(void **state)
+{
+    struct machine *m = *state;
+    static const char *const headers[] = {"retry-after", "86400", NULL};
+    struct uuid id = machine_start(m, "write", go);
+    for (unsigned i = 1; i <= 10; i++) {
+        seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+        machine_until(m, id, i < 10 ? FLOW_WAITING : FLOW_FAILED);
+        const struct flow *flow = &machine_row(m, id)->flow;
+        if (i < 10)
+            assert_true(flow->wake_at - flow->updated_at <= 3600 * INT64_C(1000000));
+        seam_move_to_ns(seam_now_ns() + UINT64_C(3600) * 1000000000);
+    }
+    machine_check_error(m, id, "rate_limited");
+    machine_check_outcome(m, id, "not_done");
+}
+
+/* What may have been done is not repeated, nor what will be refused again. */
+static void a_write_is_not_repeated_after_anything_else(void **state)
+{
+    struct machine *m = *state;
+    static const unsigned refusals[] = {400, 401, 403, 404, 409, 500, 503};
+    for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
+        struct uuid id = machine_start(m, "write", go);
+        refuse(m, refusals[i]);
+        machine_until(m, id, FLOW_FAILED);
+        assert_int_equal(machine_count_steps(m, id, false), 1);
+    }
+}
+
 /* A drain: what sleeps before its next attempt leaves, and who comes next goes on. */
 static void a_drain_while_it_sleeps(void **state)
 {
@@ -472,6 +658,15 @@ int main(void)
         ON_A_MACHINE(a_transition_that_fails_is_tried_again),
         ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
         ON_A_MACHINE(a_drain_while_it_sleeps),
+        ON_A_MACHINE(a_refusal_proves_that_nothing_was_done),
+        ON_A_MACHINE(a_lost_reply_stays_in_doubt),
+        ON_A_MACHINE(a_try_of_the_retry_rule_keeps_the_doubt),
+        ON_A_MACHINE(a_write_that_a_dead_server_had_begun_is_in_doubt),
+        ON_A_MACHINE(a_read_leaves_no_doubt),
+        ON_A_MACHINE(an_error_without_an_outcome),
+        ON_A_MACHINE(a_write_is_repeated_after_a_refusal_that_passes),
+        ON_A_MACHINE(ten_tries_are_made),
+        ON_A_MACHINE(a_write_is_not_repeated_after_anything_else),
         cmocka_unit_test(each_place_fails_in_each_way),
         cmocka_unit_test(it_is_killed_or_cancelled_at_each_wait),
         cmocka_unit_test(every_type_of_step_is_in_a_template),
