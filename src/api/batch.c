@@ -9,8 +9,9 @@
  * endpoint would send them as headers there are `retry_after` (seconds) and `idempotent_replayed`.
  * The whole is 200 however its items end: a caller branches on each.
  *
- * Summaries up to BATCH_SUMMARIES_BYTES_MAX in all are answered in full; of one past that the
- * answer has its id and `truncated`, since it is stored and can be fetched.
+ * An output is cut to BATCH_OUTPUT_BYTES where neither its item nor the operator says how much.
+ * Summaries up to BATCH_SUMMARIES_BYTES_MAX in all are answered; of one past that the answer has
+ * its id and `truncated`, since it is stored and can be fetched.
  */
 #include "api/envelope.h"
 #include "api/request.h"
@@ -18,6 +19,7 @@
 enum {
     BATCH_ITEMS_MAX = 50,
     BATCH_SUMMARIES_BYTES_MAX = 4 * 1024 * 1024,
+    BATCH_OUTPUT_BYTES = 1024 * 1024,
     BATCH_REPLY_BYTES_MAX = BATCH_SUMMARIES_BYTES_MAX + 1024 * 1024,
     BATCH_ITEM_BYTES = 256, /* about what an item takes besides its summary */
 };
@@ -78,6 +80,8 @@ static void start_item(struct api_request *request, struct item *item, size_t in
         return;
     wanted.replay_room = &batch->replay_room;
     wanted.trace = batch->trace;
+    if (wanted.output_bytes_max == 0 && exec_service_output_bytes(request->api->config.exec) == 0)
+        wanted.output_bytes_max = BATCH_OUTPUT_BYTES;
     wanted.input_pointer = arena_printf(&request->op.arena, "/executions/%zu/input", index);
     item->exec = exec_start(request->api->config.exec, &wanted, &request->op);
     if (item->exec)

@@ -75,6 +75,31 @@ static void release_owner(void *owner)
 
 /* A large reply stays where it is: the hold keeps its memory until the client has read it. A small
  * one is copied, so that a slow client does not hold a whole request. */
+enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
+                               size_t count, struct op *owner)
+{
+    size_t len = 0;
+    ASSERT(!request->frame.is_answered && !request->envelope && count > 0);
+    for (size_t i = 0; i < count; i++)
+        len += parts[i].len;
+    char *room = NULL;
+    if (count > 1 && len <= API_REPLY_LARGE_BYTES &&
+        !(room = arena_alloc_text(&request->op.arena, len)))
+        return api_reply_error(request, 500, "Internal error");
+    api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
+    request->frame.is_answered = true;
+    op_weigh(&request->op, len);
+    if (len <= API_REPLY_LARGE_BYTES) {
+        http_reply(request->exchange, status, request->headers, request->header_count,
+                   room ? slice_join(room, len, parts, count) : parts[0]);
+        return OP_DONE;
+    }
+    op_hold(owner, "a client that reads its reply");
+    http_reply_large(request->exchange, status, request->headers, request->header_count, parts,
+                     count, release_owner, owner);
+    return OP_DONE;
+}
+
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner)
 {
@@ -84,17 +109,8 @@ enum op_result api_reply_from(struct api_request *request, unsigned status, slic
         request->envelope = NULL;
         return envelope->reply(request, status, json_text, owner);
     }
-    api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
-    request->frame.is_answered = true;
-    op_weigh(&request->op, json_text.len);
-    if (json_text.len <= API_REPLY_LARGE_BYTES) {
-        http_reply(request->exchange, status, request->headers, request->header_count, json_text);
-        return OP_DONE;
-    }
-    op_hold(owner, "a client that reads its reply");
-    http_reply_large(request->exchange, status, request->headers, request->header_count, json_text,
-                     release_owner, owner);
-    return OP_DONE;
+    request->reply_text = json_text;
+    return api_reply_parts(request, status, &request->reply_text, 1, owner);
 }
 
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)

@@ -86,6 +86,7 @@ struct api_request {
     struct http_header headers[API_REPLY_HEADERS_MAX];
     size_t header_count;
     struct json_text text; /* of the reply that api_reply_open has begun */
+    slice reply_text;      /* that was handed to api_reply_from */
 };
 
 struct api {
@@ -166,6 +167,10 @@ enum op_result api_reply(struct api_request *request, unsigned status, slice jso
 /* The same of a text in the memory of that op, which lives until a client has taken a large one. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
+/* The same of a text that lies in several places, for a reply that has no envelope; the array lives
+ * as long as request. */
+enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
+                               size_t count, struct op *owner);
 /* The JSON of a reply, an object that is open. One of the two below closes it and answers, with 500
  * where it is longer than bytes_max. Nothing waits in between. */
 struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max);

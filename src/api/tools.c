@@ -7,7 +7,9 @@
 #include "json/scan.h"
 #include "base/clock.h"
 
-enum { TOOL_REPLY_BYTES_MAX = 128 * 1024 * 1024 };
+/* The output, which may be large, is twice in a reply: it is sent from where it is, and what stands
+ * around it has two gaps. */
+enum { TOOL_FRAME_BYTES_MAX = 4 * 1024 * 1024, TOOL_REPLY_PARTS = 5 };
 
 #define CONNECTION_ID_MAX (((int64_t)1 << 53) - 1) /* what a JSON number of a client can hold */
 
@@ -18,6 +20,7 @@ struct tool {
     slice pointer;                              /* of them in the body */
     struct exec_file files[EXEC_FILES_MAX + 1]; /* one too many, so that exec_files_check refuses */
     size_t file_count;
+    slice reply[TOOL_REPLY_PARTS];
 };
 
 /* ---- the request ---- */
@@ -192,25 +195,47 @@ static void put_error(struct json_writer *w, const struct exec_outcome *out)
     json_close(w, '}');
 }
 
-static void put_envelope(struct json_writer *w, const struct tool *tool,
-                         const struct exec_outcome *out)
+/* A member whose value goes in later. Returns where. */
+static size_t put_gap(struct json_writer *w, const char *key)
+{
+    json_key(w, key);
+    w->needs_comma = true;
+    return w->out->len;
+}
+
+static enum op_result reply_envelope(struct api_request *request, struct tool *tool,
+                                     const struct exec_outcome *out)
 {
     bool is_ok = out->reason == EXEC_SUCCEEDED;
+    struct json_writer *w = api_reply_open(request, TOOL_FRAME_BYTES_MAX);
+    size_t data = 0;
     json_member_bool(w, "ok", is_ok);
     json_member_str(w, "toolName", tool->name);
     json_member_str(w, "integration", tool->integration_id);
     if (is_ok) {
-        json_member_raw(w, "data", out->output_json);
+        data = put_gap(w, "data");
         put_meta(w, out);
     } else {
         put_error(w, out);
     }
-    json_member_raw(w, "canonical", exec_summary_of(tool->exec));
+    size_t canonical = put_gap(w, "canonical");
+    json_close(w, '}');
+    slice frame = json_text_take(&request->text, &request->op.arena);
+    if (!frame.ptr)
+        return api_reply_error(request, 500, "Internal error");
+    slice output = out->output_json.len > 0 ? out->output_json : SLICE("null");
+    tool->reply[0] = slice_first(frame, data);
+    tool->reply[1] = is_ok ? output : SLICE("");
+    tool->reply[2] = slice_from(slice_first(frame, canonical), data);
+    tool->reply[3] = exec_summary_of(tool->exec);
+    tool->reply[4] = slice_from(frame, canonical);
+    return api_reply_parts(request, api_verdict_of(out->reason)->tool_status, tool->reply,
+                           TOOL_REPLY_PARTS, exec_op_of(tool->exec));
 }
 
 static enum op_result finish_execute(struct api_request *request)
 {
-    const struct tool *tool = request->state;
+    struct tool *tool = request->state;
     ASSERT(tool && tool->exec);
     /* a copy: recall fills in what a replay lacks */
     struct exec_outcome out = *exec_outcome_of(tool->exec);
@@ -223,8 +248,7 @@ static enum op_result finish_execute(struct api_request *request)
         recall(&out, summary, &request->op.arena);
     if (out.is_dry_run)
         return api_reply(request, 200, summary);
-    put_envelope(api_reply_open(request, TOOL_REPLY_BYTES_MAX), tool, &out);
-    return api_reply_close(request, api_verdict_of(out.reason)->tool_status);
+    return reply_envelope(request, tool, &out);
 }
 
 /* Not a cancel: what a provider may have seen is recorded (exec/exec.h). */

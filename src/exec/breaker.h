@@ -18,8 +18,8 @@
  * account alone, apart from those of an app that lives at the same origin.
  *
  * An execution has one vote, given at its end, whatever number of attempts it made. What a provider
- * answers below 500 is a success: it is there. What was not sent for a reason of this server's is no
- * vote.
+ * answers below 500 is a success: it is there. What was not sent for a reason of this server's is
+ * no vote.
  *
  * Limits: origins_max origins and members_max pairs of account and origin are remembered, the
  * least recently used one without executions goes first; an account displaces only itself and the

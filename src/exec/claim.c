@@ -88,7 +88,7 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
                               .bytes_max = exec_output_bytes_max(exec),
                               .is_resource = exec->in.is_resource};
     size_t *room = exec->in.replay_room;
-    size_t most = bytes < wanted.bytes_max ? bytes : wanted.bytes_max;
+    size_t most = wanted.bytes_max > 0 && wanted.bytes_max < bytes ? wanted.bytes_max : bytes;
     if (room && *room < most) {
         exec->out.is_left_out = true;
         return OP_STOP;
@@ -108,6 +108,8 @@ static enum op_result replay(struct exec *exec)
     found->has_execution = false; /* once: the next load has to set it again */
     exec->out.is_replayed = true;
     exec->out.execution_id = found->execution_id;
+    exec->out.started_us = exec->record.row.started_at = found->started_at;
+    exec->out.finished_us = exec->record.row.finished_at = found->finished_at;
     exec->out.reason = found->is_succeeded      ? EXEC_SUCCEEDED
                        : parsed == EXEC_REASONS ? EXEC_PROVIDER_ERROR
                                                 : parsed;
@@ -133,6 +135,8 @@ static void hand_on(const struct exec *holder, struct exec *waiter)
     waiter->key.found = (struct claim_outcome){.has_execution = is_large || copy.ptr,
                                                .is_succeeded = true,
                                                .execution_id = record->id,
+                                               .started_at = record->started_at,
+                                               .finished_at = record->finished_at,
                                                .summary = copy,
                                                .summary_bytes = record->summary_bytes};
 }
@@ -243,6 +247,8 @@ enum op_result exec_step_read_replay(struct op *op)
         return exec_stop_database(exec);
     exec->key.found.is_succeeded = stored.is_succeeded;
     exec->key.found.error_code = stored.error_code;
+    exec->key.found.started_at = stored.started_at;
+    exec->key.found.finished_at = stored.finished_at;
     exec->key.found.summary = stored.summary;
     exec->key.found.summary_bytes = stored.summary_bytes;
     return replay(exec);
@@ -261,11 +267,11 @@ enum op_result exec_step_take_stored(struct op *op)
     case ERR_NOTFOUND:
         exec->out.is_replayed = false; /* the key may be free by now */
         return wait_and_reload(exec);
-    case ERR_NOMEM:
-        exec->fit_status = ERR_NOMEM;
-        return op_jump(op, EXEC_STEP_CHECK_FIT);
     default:
-        return exec_stop_database(exec);
+        if (exec->out.reason != EXEC_SUCCEEDED)
+            return exec_stop_database(exec);
+        exec->fit_status = stored->status; /* no memory for it, or no database: it says where */
+        return op_jump(op, EXEC_STEP_CHECK_FIT);
     }
 }
 

@@ -64,7 +64,7 @@ static const struct op_step steps[EXEC_STEPS] = {
     STEP(MARK_CONNECTION, mark_connection, TO(FIT_OUTPUT)),
     STEP(NOTIFY_CONNECTION, notify_connection, 0),
     STEP(FIT_OUTPUT, fit_output, 0),
-    STEP(CHECK_FIT, check_fit, TO(ANSWER)),
+    STEP(CHECK_FIT, check_fit, 0),
     STEP(ANSWER, answer, 0),
 };
 
@@ -138,6 +138,11 @@ bool exec_service_has_claim(const struct exec_service *service, struct uuid exec
 bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id)
 {
     return unsent_has(&service->unsent, execution_id);
+}
+
+size_t exec_service_output_bytes(const struct exec_service *service)
+{
+    return service->config.output_bytes;
 }
 
 struct exec_stored_table *exec_service_stored(struct exec_service *service)

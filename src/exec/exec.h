@@ -52,8 +52,8 @@ struct exec_config {
     size_t response_bytes_max, executions_max;
     size_t account_executions_max; /* of one account alone (exec/concurrency.h); 0: the default */
     size_t file_bytes_max;         /* of one file, decoded; an action may take less */
-    size_t output_bytes;           /* answered of an output where the caller names no limit */
-    size_t output_bytes_max;       /* and the most that a caller can ask for */
+    size_t output_bytes;     /* answered of an output where the caller names no limit; 0: all */
+    size_t output_bytes_max; /* and the most that a caller can ask for, where that is not 0 */
 };
 
 /* NULL: out of memory. Everything in config outlives it. */
@@ -69,6 +69,8 @@ bool exec_service_released_unsent(const struct exec_service *service, struct uui
 /* What another process told. false: it is of something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
 /* For those that read a stored summary by its id. */
+/* Answered of an output where a request names no limit; 0: all. */
+size_t exec_service_output_bytes(const struct exec_service *service);
 struct exec_stored_table *exec_service_stored(struct exec_service *service);
 /* What it has counted for charts. */
 struct tallies *exec_service_tallies(struct exec_service *service);

@@ -7,6 +7,7 @@
 
 #include "base/encode.h"
 #include "exec/internal.h"
+#include "exec/summary.h"
 #include "json/scan.h"
 
 enum {
@@ -17,6 +18,7 @@ enum {
     FIT_SHARE_MIN = 64,                /* less room than this for a member says nothing */
     FIT_ROUNDS_MAX = 16,               /* of sharing */
     FIT_ON_LOOP_BYTES_MAX = 64 * 1024, /* a larger summary is cut on a pool thread */
+    LEFT_OUT_BYTES_MAX = 64 * 1024,    /* what says that an output was left out, and its summary */
 };
 
 struct cut {
@@ -278,18 +280,24 @@ static void put_cuts(struct fit *f, struct json_writer *w)
     json_close(w, ']');
 }
 
-static void put_truncated(struct fit *f, struct buf *out, slice value)
+/* bytes: of the whole. preview: JSON text */
+static void put_cut_object(struct fit *f, struct buf *out, size_t bytes, slice preview)
 {
     struct json_writer w;
     json_begin(&w, out);
-    write_cut(f, value, f->wanted->bytes_max);
     json_open(&w, '{');
     json_member_bool(&w, "truncated", true);
-    json_member_i64(&w, "bytes", (int64_t)value.len);
+    json_member_i64(&w, "bytes", (int64_t)bytes);
     json_member_i64(&w, "max_output_bytes", (int64_t)f->wanted->bytes_max);
     put_cuts(f, &w);
-    json_member_raw(&w, "preview", buf_slice(&f->out));
+    json_member_raw(&w, "preview", preview);
     json_close(&w, '}');
+}
+
+static void put_truncated(struct fit *f, struct buf *out, slice value)
+{
+    write_cut(f, value, f->wanted->bytes_max);
+    put_cut_object(f, out, value.len, buf_slice(&f->out));
 }
 
 /* The summary with another text in the place of its output: all else stays byte for byte. */
@@ -362,12 +370,16 @@ int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena 
 
 /* ---- the step ---- */
 
+/* Where the operator cuts by default, a request can ask for more, up to a limit; else it gets what
+ * it asks for, as it would get the whole. */
 size_t exec_output_bytes_max(const struct exec *exec)
 {
     const struct exec_config *config = &exec->service->config;
-    uint64_t wanted = exec->in.output_bytes_max > 0 ? exec->in.output_bytes_max
-                                                    : config->output_bytes;
-    return wanted < config->output_bytes_max ? (size_t)wanted : config->output_bytes_max;
+    uint64_t asked = exec->in.output_bytes_max;
+    if (asked == 0)
+        return config->output_bytes;
+    uint64_t most = config->output_bytes > 0 ? config->output_bytes_max : SIZE_MAX;
+    return asked < most ? (size_t)asked : (size_t)most;
 }
 
 static void fit_output(struct op *op)
@@ -389,24 +401,43 @@ enum op_result exec_step_fit_output(struct op *op)
 {
     struct exec *exec = exec_of(op);
     exec->fit_status = OK;
-    bool is_small = exec->summary_json.len <= exec_output_bytes_max(exec);
+    size_t bytes_max = exec_output_bytes_max(exec);
+    bool is_small = bytes_max == 0 || exec->summary_json.len <= bytes_max;
     if (exec->out.reason != EXEC_SUCCEEDED || (is_small && !exec->out.is_replayed))
         return OP_NEXT;
     return op_run_job(op, &exec->job, exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX, fit_output,
                       "its output to be cut");
 }
 
+/* Without any of the output: it is stored, and the answer says where. Of a replay no more is here
+ * than what its key says. */
+static void leave_output_out(struct exec *exec)
+{
+    struct exec_outcome *out = &exec->out;
+    struct exec_fit wanted = {.execution_id = out->execution_id,
+                              .bytes_max = exec_output_bytes_max(exec),
+                              .is_resource = exec->in.is_resource};
+    struct fit f = {.wanted = &wanted, .cuts = {{.of = 1}}, .cut_count = 1};
+    size_t bytes = out->is_replayed ? exec->key.found.summary_bytes : out->output_json.len;
+    struct buf cut;
+    exec->op.arena.bytes_max += LEFT_OUT_BYTES_MAX;
+    buf_init(&cut, LEFT_OUT_BYTES_MAX);
+    put_cut_object(&f, &cut, bytes, SLICE("null"));
+    out->output_json = arena_take(&exec->op.arena, &cut);
+    if (out->is_replayed) {
+        out->effect = EXEC_EFFECT_DONE;
+        out->display_title = exec->action ? exec->action->title : SLICE("Action run");
+        out->display_summary = SLICE("It has run before; its output is stored.");
+    }
+    exec->summary_json = exec_summary_render(out, &exec->op.arena);
+}
+
+/* A result is never withheld for want of memory, as 503 would do: the action has run. */
 enum op_result exec_step_check_fit(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->fit_status == OK || !uuid_is_nil(exec->out.execution_id));
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(exec->out.execution_id, id);
-    if (exec->fit_status == OK)
-        return OP_NEXT;
-    return exec_stop_unavailable(
-        exec, arena_printf(&op->arena,
-                           "The action ran and its result is stored, but there is no memory "
-                           "to show it now; GET /api/executions/%s.",
-                           id));
+    if (exec->fit_status != OK)
+        leave_output_out(exec);
+    return OP_NEXT;
 }

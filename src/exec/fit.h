@@ -9,7 +9,8 @@
  *
  * so that no program can take a part for the whole, and a model sees what there is and how to read
  * on. `kept` and `of` count an array's items, an object's members or a string's bytes; a number
- * that does not fit is null, 0 of 1. Sizes are those of the JSON text.
+ * that does not fit is null, 0 of 1. Sizes are those of the JSON text. Where there was no memory
+ * for any of it, the cut is that of the whole, 0 of 1, and max_output_bytes is 0.
  */
 #ifndef EXEC_FIT_H
 #define EXEC_FIT_H

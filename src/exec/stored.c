@@ -143,11 +143,9 @@ static void fit(struct op *op)
 static enum op_result step_fit(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);
-    const struct exec_fit *wanted = &stored->wanted;
     stored->status = store_text_result(&stored->query, &stored->summary);
     stored->is_found = stored->status == OK;
-    if (!stored->is_found ||
-        (wanted->bytes_max == 0 && wanted->offset == 0 && wanted->pointer.len == 0))
+    if (!stored->is_found)
         return OP_NEXT;
     return op_run_job(op, &stored->fitting, true, fit, "a stored output to be cut");
 }

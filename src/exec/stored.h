@@ -35,7 +35,7 @@ struct exec_stored_read {
     int status;
     bool is_found;
     slice summary; /* live as long as the op's memory */
-    slice output;  /* within it, where a part was wanted or a size given; may be SLICE_NONE */
+    slice output;  /* within it; SLICE_NONE: it has none */
     /* private */
     struct exec_stored *stored;
     struct op *op;         /* while it waits */

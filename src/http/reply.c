@@ -282,8 +282,18 @@ void http_exchange_release(struct exchange *exchange)
     void (*release)(void *ctx) = exchange->release;
     exchange->release = NULL;
     exchange->rest = SLICE_NONE;
+    exchange->part_count = 0;
     if (release)
         release(exchange->release_ctx);
+}
+
+/* `rest` is empty only where all is written. */
+static void take_next_part(struct exchange *exchange)
+{
+    while (exchange->rest.len == 0 && exchange->part_count > 0) {
+        exchange->rest = *exchange->parts++;
+        exchange->part_count--;
+    }
 }
 
 /* Writes the next piece. Where the kernel took all of it, the one after follows in the next turn,
@@ -294,6 +304,7 @@ void http_exchange_pump(struct exchange *exchange)
     /* At most one piece waits outside the kernel: a slow client costs no copy of a large body. */
     slice piece = slice_first(exchange->rest, CONN_PIECE_BYTES);
     exchange->rest = slice_from(exchange->rest, piece.len);
+    take_next_part(exchange);
     if (!http_conn_flush(conn, &piece, 1))
         return;
     exchange->pub.reply_bytes += piece.len;
@@ -309,30 +320,37 @@ void http_exchange_pump(struct exchange *exchange)
 }
 
 static void begin_large(struct exchange *exchange, unsigned status,
-                        const struct http_header *headers, size_t count, slice body)
+                        const struct http_header *headers, size_t count, const slice *parts,
+                        size_t part_count, size_t len)
 {
-    if (!begin_reply(exchange, status, headers, count, body.len))
+    if (!begin_reply(exchange, status, headers, count, len))
         return;
-    exchange->rest = body;
+    exchange->parts = parts;
+    exchange->part_count = part_count;
+    take_next_part(exchange);
     queue_out(exchange);
     loop_task_queue(exchange->conn->server->loop, &exchange->conn->task);
 }
 
 void http_reply_large(struct http_exchange *pub, unsigned status, const struct http_header *headers,
-                      size_t count, slice body, void (*release)(void *ctx), void *ctx)
+                      size_t count, const slice *parts, size_t part_count,
+                      void (*release)(void *ctx), void *ctx)
 {
     struct exchange *exchange = exchange_of(pub);
+    size_t len = 0;
+    for (size_t i = 0; i < part_count; i++)
+        len += parts[i].len;
     bool has_body = status_has_body(status) && pub->head.method != HTTP_METHOD_HEAD;
     ASSERT(status >= 200 && status <= 599);
     exchange->release = release;
     exchange->release_ctx = ctx;
     if (claim(exchange)) {
-        if (!is_reply_sendable(exchange, headers, count, body.len))
+        if (!is_reply_sendable(exchange, headers, count, 0)) /* never queued as a whole */
             send_error(exchange, 500, SLICE("Internal error"));
-        else if (has_body && body.len > 0)
-            begin_large(exchange, status, headers, count, body);
-        else
-            send_whole(exchange, status, headers, count, body);
+        else if (has_body && len > 0)
+            begin_large(exchange, status, headers, count, parts, part_count, len);
+        else /* its length alone is sent */
+            send_whole(exchange, status, headers, count, (slice){parts[0].ptr, len});
     }
     /* Not begun (no client, an error, no body): its owner gets the body back at once. */
     if (exchange->rest.len == 0)

@@ -167,12 +167,13 @@ void http_body_release(struct http_exchange *exchange);
  * exchange's or the op's arena, or a constant). HEAD, 204 and 304 send no body. */
 void http_reply(struct http_exchange *exchange, unsigned status, const struct http_header *headers,
                 size_t header_count, slice body);
-/* As http_reply, for a large body: it stays where it is, its bytes go out as the client takes them,
- * and none are copied to wait for it. release(ctx) comes exactly once, from the loop, when the body
- * is not needed any more; it may come before this returns. */
+/* As http_reply, for a large body in one or more parts, of any size: they stay where they are, with
+ * the array that names them, their bytes go out as the client takes them, and none are copied to
+ * wait for it. release(ctx) comes exactly once, from the loop, when the body is not needed any
+ * more; it may come before this returns. */
 void http_reply_large(struct http_exchange *exchange, unsigned status,
-                      const struct http_header *headers, size_t header_count, slice body,
-                      void (*release)(void *ctx), void *ctx);
+                      const struct http_header *headers, size_t header_count, const slice *parts,
+                      size_t part_count, void (*release)(void *ctx), void *ctx);
 /* {"error": text} as application/json; text is escaped. */
 void http_reply_error(struct http_exchange *exchange, unsigned status, slice text);
 /* A streamed reply: chunked, or until close for HTTP/1.0. Read time-outs of the request end here;

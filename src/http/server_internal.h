@@ -67,7 +67,9 @@ struct exchange {
     unsigned refs;
     struct list out_link; /* conn->outbox */
     slice out_head, out_body;
-    slice rest; /* of a large body: not queued yet */
+    slice rest;         /* of a part of a large body: not queued yet */
+    const slice *parts; /* that follow it */
+    size_t part_count;
     void (*release)(
         void *ctx); /* to the owner of that body; NULL: no large body, or already called */
     void *release_ctx;

@@ -14,7 +14,7 @@ const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS] = {
     PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),      OUT(execution_id, PG_UUID),
     OUT(fingerprint, PG_BYTES),    PG_ARG("is_bound", PG_BOOL), OUT(owner, PG_UUID),
     OUT(is_succeeded, PG_BOOL),    OUT(error_code, PG_TEXT),    OUT(summary, PG_TEXT),
-    OUT(summary_bytes, PG_I64)};
+    OUT(summary_bytes, PG_I64),    OUT(started_at, PG_TIME),    OUT(finished_at, PG_TIME)};
 enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
@@ -24,12 +24,13 @@ enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
     .sql = "select :ord, " STORE_CLAIM_ROW
-           "e.status = 'succeeded', e.error_code, e.summary, e.bytes "
+           "e.status = 'succeeded', e.error_code, e.summary, e.bytes, e.started_at, e.finished_at "
            "from @input lateral (select * from sluice.idempotency_key k "
            "where k.account_id = :account_id and k.key = :key "
            "and (k.state <> 'bound' or k.expires_at > :now) offset 0) t "
            "left join lateral (select x.status, x.error_code, " BOUND_SUMMARY " as summary, "
-           "octet_length(x.summary)::bigint as bytes from sluice.execution x "
+           "octet_length(x.summary)::bigint as bytes, x.started_at, x.finished_at from "
+           "sluice.execution x "
            "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
            "offset 0) e on true",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT), PG_ARG("now", PG_TIME)),

@@ -47,6 +47,7 @@ struct claim_outcome {
     bool has_execution;
     bool is_succeeded;
     slice error_code;
+    int64_t started_at, finished_at;
     slice summary; /* SLICE_NONE: large, ask store_execution_get_summary */
     size_t summary_bytes;
 };

@@ -173,12 +173,13 @@ enum { STORE_FLOW_REF_COLUMNS = 6 };
 extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
 /* A claim's columns, as a row of claim_find and of the statements that take a key has them. */
-enum { STORE_CLAIM_COLUMNS = 10 };
+enum { STORE_CLAIM_COLUMNS = 12 };
 extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
 #define STORE_CLAIM_ROW \
     "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound' as is_bound, t.owner, "
 /* A statement that takes a key reads nothing of what it is bound to. */
-#define STORE_CLAIM_NOT_READ "null::boolean, null::text, null::text, null::bigint"
+#define STORE_CLAIM_NOT_READ \
+    "null::boolean, null::text, null::text, null::bigint, null::timestamptz, null::timestamptz"
 
 /* DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
  * finds out which run holds the key, also when that was committed after its snapshot. The row is

@@ -148,12 +148,25 @@ reading('parts of it', async () => {
   assert.equal((await get(path, other.key)).status, 404);
 });
 
-reading('a replay is cut as the first answer was, on both endpoints', async () => {
-  const again = await server.execute(account.key, 'big', 'large', { q: '2' }, { idempotency_key: stored[2].key });
+test('the answer is the whole output, on both endpoints', async () => {
+  const fresh = await server.execute(account.key, 'big', 'large', { q: '5' });
+  assert.deepEqual([fresh.status, sumOf(fresh.text)], [200, stored[5].sum]);
+  const tool = await server.call(account.key, 'POST', '/api/tools/big_large/execute', { arguments: { q: '5' } });
+  const sum = (value) => sumOf(JSON.stringify({ output: value }));
+  assert.deepEqual([tool.status, sum(tool.json.data), sum(tool.json.canonical.output)], [200, stored[5].sum, stored[5].sum]);
+  assert.equal(Number(tool.headers.get('content-length')), Buffer.byteLength(tool.text));
+  const asked = await server.execute(account.key, 'big', 'large', { q: '5' }, { max_output_bytes: 1000 });
+  assert.deepEqual([asked.json.output.truncated, asked.json.output.max_output_bytes], [true, 1000]);
+});
+
+reading('a replay has the whole output, too, or what is asked for', async () => {
+  const run = (more) => server.execute(account.key, 'big', 'large', { q: '2' }, { idempotency_key: stored[2].key, ...more });
+  const again = await run();
   assert.equal(again.status, 200);
   assert.equal(again.headers.get('idempotent-replayed'), 'true');
-  assert.equal(again.json.output.truncated, true);
+  assert.equal(sumOf(again.text), stored[2].sum);
   assert.equal(again.json.execution_id, stored[2].id);
+  assert.equal((await run({ max_output_bytes: 1000 })).json.output.truncated, true);
   const tool = await server.call(account.key, 'POST', '/api/tools/big_large/execute', { arguments: { q: '2' } }, { 'Idempotency-Key': stored[2].key });
   assert.equal(tool.status, 200);
   assert.deepEqual(tool.json.data, again.json.output);

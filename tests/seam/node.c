@@ -122,8 +122,6 @@ static void open_services(struct seam_node *node)
         .response_bytes_max = 1024 * 1024,
         .executions_max = EXECUTIONS_MAX,
         .file_bytes_max = 1024 * 1024,
-        .output_bytes = 1024 * 1024,
-        .output_bytes_max = 1024 * 1024,
     };
     node->exec = exec_service_new(&exec);
     exec_node_serve(node->node, node->exec);

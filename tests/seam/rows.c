@@ -247,6 +247,8 @@ void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row
         pg_text(found ? found->error_code : SLICE_NONE),
         pg_text(inline_summary(found)),
         found ? pg_i64((int64_t)found->summary.len) : pg_null(PG_I64),
+        found ? pg_time(found->started_at) : pg_null(PG_TIME),
+        found ? pg_time(found->finished_at) : pg_null(PG_TIME),
     };
     seam_row(query, cells);
 }

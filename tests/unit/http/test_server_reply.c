@@ -150,14 +150,16 @@ static void a_large_body_waits_where_it_is(void **state)
     struct client client;
     char *bytes = large_body();
     releases = 0;
-    app_begin(&app, *state, defaults);
+    app_begin(&app, *state, (struct http_server_config){.write_bytes_max = LARGE_BYTES / 2});
     client_open(&client, &app);
     SEND(&client, GET("/slow") GET("/echo"));
     WAIT_UNTIL(app.loop, app.held_count);
     stream_read_stop(client.stream);
     struct http_exchange *exchange = app.held[0];
     http_exchange_ref(exchange);
-    http_reply_large(exchange, 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release, &releases);
+    const slice parts[] = {SLICE_NONE, slice_of(bytes, 7), slice_of(bytes + 7, LARGE_BYTES - 8),
+                           SLICE(""), slice_of(bytes + LARGE_BYTES - 1, 1)};
+    http_reply_large(exchange, 200, NULL, 0, parts, ARRAY_LEN(parts), on_release, &releases);
     app.held[0] = NULL;
     WAIT_UNTIL(app.loop, http_reply_pending(exchange) > 0); /* the kernel has had enough */
     assert_in_range(http_reply_pending(exchange), 1, 256 * 1024);
@@ -187,16 +189,15 @@ static void a_large_body_is_let_go_when_its_client_goes(void **state)
     SEND(&client, GET("/slow"));
     WAIT_UNTIL(app.loop, app.held_count);
     stream_read_stop(client.stream);
-    http_reply_large(app.held[0], 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release,
-                     &releases);
+    const slice body = slice_of(bytes, LARGE_BYTES);
+    http_reply_large(app.held[0], 200, NULL, 0, &body, 1, on_release, &releases);
     app.held[0] = NULL;
     client_close(&client);
     WAIT_UNTIL(app.loop, releases);
     client_open(&client, &app); /* a reply without a body needs it not at all */
     SEND(&client, "HEAD /slow HTTP/1.1\r\nHost: a\r\n\r\n");
     WAIT_UNTIL(app.loop, app.held_count == 2);
-    http_reply_large(app.held[1], 200, NULL, 0, slice_of(bytes, LARGE_BYTES), on_release,
-                     &releases);
+    http_reply_large(app.held[1], 200, NULL, 0, &body, 1, on_release, &releases);
     app.held[1] = NULL;
     assert_int_equal(releases, 2);
     client_expect(&client, "Content-Length: 20971520\r\n");

@@ -74,6 +74,8 @@ static void test_a_large_summary_is_read_by_itself(void **state)
         run(start_find);
         struct claim_outcome outcome = outcome_of(&calls[0]);
         assert_true(outcome.has_execution && outcome.summary_bytes == whole.len);
+        assert_true(outcome.started_at == got.started_at && outcome.started_at > 0);
+        assert_true(outcome.finished_at == got.finished_at && outcome.finished_at > 0);
         assert_int_equal(outcome.summary.ptr == NULL, more);
         done();
         run(start_get_summary);
