@@ -311,6 +311,7 @@ struct catalog_integration {
     size_t auth_count;
     struct catalog_identity identity;
     const struct json *scope_words; /* object: scope -> what it allows, in words; or NULL */
+    bool follows_redirects;         /* on their own origin */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
     const struct json *not_done_statuses; /* as an action's; NULL: the usual ones (exec/effect.h) */

@@ -388,6 +388,7 @@ static slice read_icon(struct reader *r, const char *name)
 
 static void read_head(struct reader *r, struct catalog_integration *integration)
 {
+    static const char *const redirects[] = {"none", "same-origin", NULL};
     integration->integration_id = reader_text_required(r, "integration_id");
     integration->name = reader_text_required(r, "name");
     integration->description = reader_text_required(r, "description");
@@ -398,6 +399,7 @@ static void read_head(struct reader *r, struct catalog_integration *integration)
     integration->base_url = reader_template(r, "base_url");
     integration->is_host_given = manifest_is_host_given(json_get_str(r->object, SLICE("base_url")));
     integration->headers = reader_parts(r, "headers");
+    integration->follows_redirects = reader_choice(r, "redirects", redirects, 0) == 1;
     integration->connection_schema =
         reader_schema(r, "connection_params", &integration->connection_params);
     read_auths(r, integration);

@@ -309,6 +309,8 @@ enum op_result exec_step_check_reply(struct op *op)
     if (exec_renews_after(exec))
         return op_jump(op, EXEC_STEP_RENEW_TOKEN);
     exec_excuse_token(exec);
+    if (exec_follow_redirect(exec))
+        return op_jump(op, EXEC_STEP_CALL);
     uint64_t wait_ms = 0;
     if (exec->out.reason != EXEC_SUCCEEDED && is_worth_retrying(exec))
         wait_ms = exec_backoff_ms(exec->out.attempts, exec_left_ms(exec), exec->out.retry_after_ms);

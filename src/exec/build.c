@@ -432,7 +432,9 @@ static int append_url(struct build *b, struct buf *url)
     struct json value;
     if (eval_template(b, b->request->url, 0, &value) != OK)
         return (int)b->err->code;
-    return exec_progress_follow(b->progress, json_str(&value), b->request->hosts, url, b->err);
+    ASSERT(b->progress && b->progress->at > 0);
+    return exec_url_follow(b->progress->former_url, json_str(&value), b->request->hosts, url,
+                           b->err);
 }
 
 static int build_url(struct build *b, const struct json *credential)

@@ -52,8 +52,9 @@ struct exec_built {
     size_t secret_at, secret_len;    /* where the credential is in the url; len 0: it is not */
     slice secrets[EXEC_SECRETS_MAX]; /* texts that no reply may show */
     size_t secret_count;
-    bool is_bare; /* it carries no credential, so that a refusal is none of the credential */
-    unsigned at;  /* which of the action's requests it is */
+    bool is_bare;       /* it carries no credential, so that a refusal is none of the credential */
+    bool is_redirected; /* url is where a reply has led (redirect.c) */
+    unsigned at;        /* which of the action's requests it is */
 };
 
 /* The request that scope->progress is at. ERR_INVALID: err is a sentence for the caller about the
@@ -70,10 +71,10 @@ struct json exec_build_root(const struct exec_scope *scope, struct arena *arena)
 /* The members `first` and `second` of a scope's root. */
 void exec_progress_put(const struct exec_progress *progress, struct json *root,
                        struct arena *arena);
-/* Appends the URL that text is: a whole one, or a path on the origin of the request before. Its
- * host is that origin's or one of hosts (array of strings, may be NULL), else ERR_REFUSED with the
- * origin that it names in err. ERR_INVALID: it is none. */
-int exec_progress_follow(const struct exec_progress *progress, slice text, const struct json *hosts,
-                         struct buf *url, struct err *err) MUST_CHECK;
+/* Appends the URL that text is, which a reply to a request for former_url has named: a whole one,
+ * or a path on the same origin. Its host is that origin's or one of hosts (array of strings, may be
+ * NULL), else ERR_REFUSED with the origin that it names in err. ERR_INVALID: it is none. */
+int exec_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
+                    struct err *err) MUST_CHECK;
 
 #endif

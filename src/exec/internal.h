@@ -265,6 +265,8 @@ enum op_result exec_change_origin(struct exec *exec);
 /* sequence.c: back to the action's first request, which is built. false: it cannot be; the outcome
  * stands. */
 bool exec_start_over(struct exec *exec);
+/* redirect.c: the request goes to where the reply has led, if it may; true: it has to be sent. */
+bool exec_follow_redirect(struct exec *exec);
 /* settle.c. A reply was read, or none came: keeps what it leaves in doubt, or settles that. */
 void exec_doubt_learn(struct exec *exec);
 /* Whether some request of the run may have acted and nothing has said so since. */

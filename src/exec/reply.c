@@ -306,6 +306,17 @@ static slice with_request_id(struct reply *r, slice message)
     return text.ptr ? text : message;
 }
 
+/* Where it leads, so that whoever called can use the new name. */
+static slice redirect_hint(struct reply *r, slice hint)
+{
+    slice to = mask(r, http_call_header(r->call, SLICE("location")));
+    to = reply_clean_text(to, REPLY_WORDS_BYTES_MAX, r->arena);
+    slice longer = to.len > 0 ? arena_printf(r->arena, "%.*s The redirect leads to \"%.*s\".",
+                                             SLICE_ARG(hint), SLICE_ARG(to))
+                              : SLICE_NONE;
+    return longer.ptr ? longer : hint;
+}
+
 /* A credential is none of an app's that takes calls without one. */
 static slice default_hint(struct reply *r)
 {
@@ -366,6 +377,8 @@ static void fail_by_reply(struct reply *r)
         out->hint = arena_printf(r->arena,
                                  "%.*s The outcome is unknown: check before sending it again.",
                                  SLICE_ARG(out->hint));
+    if (r->call->status / 100 == 3)
+        out->hint = redirect_hint(r, out->hint);
     out->message = with_request_id(r, out->message);
 }
 
@@ -392,7 +405,8 @@ static enum exec_reason reason_of_call(const struct http_call *call)
 
 static slice call_hint(const struct reply *r)
 {
-    return reply_call_hint(r->out->reason, r->out->effect, r->call->is_any_byte_sent, r->acts);
+    return reply_call_hint(r->out->reason, r->call->result, r->out->effect,
+                           r->call->is_any_byte_sent, r->acts);
 }
 
 /* A reply whose body is too large to read has a status all the same. */
@@ -413,7 +427,7 @@ static void fail_by_call(struct reply *r)
     if (out->reason == EXEC_OWN_RATE_LIMIT)
         out->retry_after_ms = REPLY_OVERLOAD_WAIT_MS;
     out->message = arena_printf(r->arena, "%.*s %s: %s.", SLICE_ARG(r->action->integration->name),
-                                reply_call_words(out->reason), r->call->err.text);
+                                reply_call_words(out->reason, r->call->result), r->call->err.text);
     out->hint = call_hint(r);
 }
 
@@ -465,7 +479,7 @@ static void read_output(struct reply *r)
         out->reason = EXEC_REPLY_TOO_LARGE;
         out->effect = r->acts ? EXEC_EFFECT_DONE : EXEC_EFFECT_NONE;
         out->message = arena_printf(r->arena, "%.*s %s.", SLICE_ARG(r->action->integration->name),
-                                    reply_call_words(out->reason));
+                                    reply_call_words(out->reason, r->call->result));
         out->hint = call_hint(r);
     }
     buf_deinit(&text);
@@ -500,12 +514,13 @@ static void fail_unreadable(struct reply *r, slice misfit)
 {
     r->out->reason = EXEC_REPLY_UNREADABLE;
     r->out->effect = r->acts ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE;
-    r->out->message = arena_printf(r->arena, "%.*s %s: HTTP %u %.*s%.*s",
-                                   SLICE_ARG(r->action->integration->name),
-                                   reply_call_words(EXEC_REPLY_UNREADABLE), r->call->status,
-                                   SLICE_ARG(misfit), SLICE_ARG(provider_words(r)));
+    r->out->message =
+        arena_printf(r->arena, "%.*s %s: HTTP %u %.*s%.*s", SLICE_ARG(r->action->integration->name),
+                     reply_call_words(EXEC_REPLY_UNREADABLE, HTTP_CALL_OK), r->call->status,
+                     SLICE_ARG(misfit), SLICE_ARG(provider_words(r)));
     r->out->message = with_request_id(r, r->out->message);
-    r->out->hint = reply_call_hint(EXEC_REPLY_UNREADABLE, r->out->effect, true, r->acts);
+    r->out->hint =
+        reply_call_hint(EXEC_REPLY_UNREADABLE, HTTP_CALL_OK, r->out->effect, true, r->acts);
 }
 
 /* For the request behind it: what its templates see, and what is to be said should it fail. */

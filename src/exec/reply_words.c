@@ -5,6 +5,43 @@
 
 /* ---- replies ---- */
 
+#define NOTHING "Nothing was done. "
+
+/* By status, of a reply that means no more than it. */
+struct status_words {
+    unsigned status; /* 0: any other */
+    const char *words, *hint;
+};
+
+static const struct status_words *status_words(unsigned status)
+{
+    static const char check_ids[] = NOTHING "Check that the ids in the input exist and that the "
+                                            "connected account can see them.";
+    static const struct status_words table[] = {
+        {404, "found nothing there", check_ids},
+        {409, "reports a conflict with what is there",
+         NOTHING "Read what is there now, then send what fits it."},
+        {410, "says that this is gone for good",
+         NOTHING "Do not send it again; list or search again for what there is now."},
+        {412, "says that this has changed meanwhile",
+         NOTHING "Read it again, then send the change for what it is now."},
+        {413, "does not take a request of that size",
+         NOTHING "Send less: a smaller file, a shorter text, or fewer items at a time."},
+        {0, "reported an error", check_ids},
+    };
+    static const struct status_words redirect = {
+        300, "answered with a redirect, which is not followed",
+        NOTHING "The redirect is not followed. What was renamed or moved has another name or id "
+                "now; else the manifest's "
+                "base_url or the connection's address is out of date."};
+    const struct status_words *row = table;
+    if (status >= 300 && status < 400)
+        return &redirect;
+    while (row->status != status && row->status != 0)
+        row++;
+    return row;
+}
+
 const char *reply_status_words(enum exec_reason reason, unsigned status)
 {
     switch (reason) {
@@ -20,10 +57,7 @@ const char *reply_status_words(enum exec_reason reason, unsigned status)
     case EXEC_PROVIDER_UNSUPPORTED:
         return "does not offer this operation";
     default:
-        return status == 404                   ? "found nothing there"
-               : status >= 300 && status < 400 ? "answered with a redirect, "
-                                                 "which is not followed"
-                                               : "reported an error";
+        return status_words(status)->words;
     }
 }
 
@@ -51,12 +85,7 @@ static slice error_hint(unsigned status, bool is_write)
                      "later.");
     if (status >= 500 || status < 300) /* the app's own way to say no */
         return SLICE("Nothing was done. Correct what the message says, then try again.");
-    if (status < 400)
-        return SLICE("Nothing was done. The provider answered with a redirect, and those are not "
-                     "followed: the manifest's base_url or the connection's address is out of "
-                     "date.");
-    return SLICE("Nothing was done. Check that the ids in the input exist and that the connected "
-                 "account can see them.");
+    return slice_cstr(status_words(status)->hint);
 }
 
 slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned status, bool is_write)
@@ -87,13 +116,17 @@ slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned stat
 
 /* ---- calls that brought no reply ---- */
 
-const char *reply_call_words(enum exec_reason reason)
+const char *reply_call_words(enum exec_reason reason, enum http_call_result result)
 {
+    if (result == HTTP_CALL_TIMEOUT_CONNECT)
+        return "could not be connected to in time";
+    if (reason == EXEC_BROKEN_OFF && result == HTTP_CALL_PROTOCOL)
+        return "did not answer in HTTP";
     switch (reason) {
     case EXEC_ADDRESS_REFUSED:
         return "is at an address that this server may not call";
     case EXEC_TIMED_OUT:
-        return "took too long";
+        return "did not answer in time";
     case EXEC_REPLY_TOO_LARGE:
         return "sent a reply that is larger than this server takes";
     case EXEC_OWN_RATE_LIMIT:
@@ -107,8 +140,8 @@ const char *reply_call_words(enum exec_reason reason)
     }
 }
 
-slice reply_call_hint(enum exec_reason reason, enum exec_effect effect, bool is_any_byte_sent,
-                      bool is_write)
+slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
+                      enum exec_effect effect, bool is_any_byte_sent, bool is_write)
 {
     if (reason == EXEC_ADDRESS_REFUSED)
         return SLICE("Nothing was sent, so nothing was done. Sending it again does not help; the "
@@ -121,6 +154,9 @@ slice reply_call_hint(enum exec_reason reason, enum exec_effect effect, bool is_
         return SLICE("The outcome is unknown: the write may or may not have happened, since a "
                      "proxy or a login page may have answered in the app's place. Check before "
                      "sending it again.");
+    if (effect == EXEC_EFFECT_UNKNOWN && reason == EXEC_TIMED_OUT)
+        return SLICE("The outcome is unknown: no answer came in time, and the write may or may not "
+                     "have happened. Check before sending it again.");
     if (effect == EXEC_EFFECT_UNKNOWN)
         return SLICE("The outcome is unknown: the write may or may not have happened. Check before "
                      "sending it again.");
@@ -131,5 +167,11 @@ slice reply_call_hint(enum exec_reason reason, enum exec_effect effect, bool is_
         return SLICE("Nothing was changed. A proxy or a login page may have answered in the app's "
                      "place: try again later, or have the operator of this server see what answers "
                      "there.");
+    if (result == HTTP_CALL_PROTOCOL)
+        return SLICE("Nothing was changed. What answers at the app's address does not speak HTTP: "
+                     "have the operator of this server check that address.");
+    if (reason == EXEC_TIMED_OUT)
+        return SLICE("Nothing was changed; trying again is safe. If it takes too long again, ask "
+                     "for less at a time.");
     return SLICE("Nothing was changed; trying again is safe.");
 }

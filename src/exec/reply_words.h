@@ -7,14 +7,16 @@
 #define EXEC_REPLY_WORDS_H
 
 #include "exec/outcome.h"
+#include "http/client.h"
 
 /* Behind the app's name: "found the request invalid". Constant text, as all of these. */
 const char *reply_status_words(enum exec_reason reason, unsigned status);
 /* Of a reply with that status; SLICE_NONE where there is nothing to say. */
 slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned status, bool is_write);
-/* Behind the app's name: "could not be reached". */
-const char *reply_call_words(enum exec_reason reason);
-slice reply_call_hint(enum exec_reason reason, enum exec_effect effect, bool is_any_byte_sent,
-                      bool is_write);
+/* Behind the app's name: "could not be reached". result: how the call ended; HTTP_CALL_RESULTS
+ * where that is not known. */
+const char *reply_call_words(enum exec_reason reason, enum http_call_result result);
+slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
+                      enum exec_effect effect, bool is_any_byte_sent, bool is_write);
 
 #endif

@@ -78,18 +78,16 @@ static int check_host(slice text, slice former_url, const struct json *hosts, st
     return err_set(err, ERR_REFUSED, "%.*s", SLICE_ARG(slice_cstr(room)));
 }
 
-int exec_progress_follow(const struct exec_progress *progress, slice text, const struct json *hosts,
-                         struct buf *url, struct err *err)
+int exec_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
+                    struct err *err)
 {
     bool is_path = slice_starts_with(text, SLICE("/")) && !slice_starts_with(text, SLICE("//"));
-    ASSERT(progress && progress->at > 0);
     if (is_path) { /* RFC 9110 10.2.2 */
-        slice former = progress->former_url;
-        size_t end = (size_t)slice_find(former, SLICE("://")) + 3;
-        while (end < former.len && former.ptr[end] != '/' && former.ptr[end] != '?')
+        size_t end = (size_t)slice_find(former_url, SLICE("://")) + 3;
+        while (end < former_url.len && former_url.ptr[end] != '/' && former_url.ptr[end] != '?')
             end++;
-        buf_append(url, slice_first(former, end));
+        buf_append(url, slice_first(former_url, end));
     }
     buf_append(url, text);
-    return check_host(buf_slice(url), progress->former_url, hosts, err);
+    return check_host(buf_slice(url), former_url, hosts, err);
 }

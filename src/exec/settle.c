@@ -109,7 +109,7 @@ static void settle_doubt(struct exec *exec)
                          is_passing(out->reason);
     out->reason = reason_of_doubt(doubt);
     out->effect = EXEC_EFFECT_UNKNOWN;
-    out->hint = reply_call_hint(out->reason, out->effect, true, true);
+    out->hint = reply_call_hint(out->reason, HTTP_CALL_RESULTS, out->effect, true, true);
     out->error_code = SLICE_NONE;
     out->retry_after_ms = -1;
     out->advice = EXEC_ADVICE_NONE;

@@ -119,8 +119,10 @@ const rows = [
   { what: '422', reason: 'provider_invalid', fault: S(422), hint: NOTHING_DONE },
   { what: '404', reason: 'provider_error', fault: S(404), hint: /ids in the input/ },
   { what: '402', reason: 'provider_error', fault: S(402) },
-  { what: '409', reason: 'provider_error', fault: S(409) },
-  { what: '410', reason: 'provider_error', fault: S(410) },
+  { what: '409', reason: 'provider_error', fault: S(409), message: /reports a conflict/, hint: /Read what is there now/ },
+  { what: '410', reason: 'provider_error', fault: S(410), message: /gone for good/, hint: /Do not send it again/ },
+  { what: '412', reason: 'provider_error', fault: S(412), message: /has changed meanwhile/, hint: /Read it again/ },
+  { what: '413', reason: 'provider_error', fault: S(413), message: /a request of that size/, hint: /Send less/ },
   { what: '418', reason: 'provider_error', fault: S(418) },
   { what: '500', reason: 'provider_error', fault: S(500), retryable: true, hint: NOTHING_DONE },
   { what: '500 of a write', reason: 'provider_error', write: true, fault: S(500), hint: UNKNOWN },
@@ -130,7 +132,7 @@ const rows = [
   { what: '503 of a write', reason: 'provider_error', write: true, fault: S(503), hint: UNKNOWN },
   { what: '504', reason: 'provider_error', fault: S(504), retryable: true },
   { what: '599', reason: 'provider_error', fault: S(599), retryable: true },
-  { what: 'a redirect to another host', reason: 'provider_error', integration: 'nginx', at: 'redirect', hint: /redirect/ },
+  { what: 'a redirect to another host', reason: 'provider_error', integration: 'nginx', at: 'redirect', message: /redirect, which is not followed/, hint: /The redirect leads to "https:\/\/elsewhere\.example\/"\.$/ },
   { what: 'an error in a 200', reason: 'provider_error', fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/, hint: /Correct what the message says/ },
   { what: 'an error in a 200 of a write', reason: 'provider_error', write: true, fault: S(200, { ok: false, why: 'because' }), message: /^The app says because/, hint: UNKNOWN },
   ...['unauthorized', 'forbidden', 'reauth_required', 'rate_limited', 'validation_error', 'unsupported_operation', 'timeout', 'execution_failed'].map((code) => ({
@@ -248,7 +250,7 @@ const manifests = () => [
   integration('misnamed', host('misnamed')),
   integration('babble', host('babble')),
   integration('silent', host('silent'), { limits: { connect_timeout_ms: 300 } }),
-  integration('nginx', host('nginx'), { actions: [action('read', { path: '/${input.at}' }), action('write', { method: 'POST', path: '/${input.at}' }, { side_effect_level: 'write' })] }),
+  integration('nginx', host('nginx'), { redirects: 'same-origin', actions: [action('read', { path: '/${input.at}' }), action('write', { method: 'POST', path: '/${input.at}' }, { side_effect_level: 'write' })] }),
 ];
 
 // ---- the peers ----
@@ -273,6 +275,8 @@ const nginxConf = (tls, address, dead) => (port) => `
     location /accepted { return 202; }
     location /lie { default_type application/json; return 200 "<html>no JSON</html>"; }
     location /redirect { return 302 https://elsewhere.example/; }
+    location /renamed { absolute_redirect off; return 301 /found; }
+    location /found { default_type application/json; return 200 '{}'; }
     location /date { add_header Retry-After "${tomorrow}" always; return 429; }
     location /bad_gateway { proxy_pass http://127.0.0.1:${dead}; }
   }
@@ -461,6 +465,11 @@ test('a key whose run goes on in another process past the deadline: 503', async 
   assert.match(reply.headers.get('retry-after'), /^\d+$/);
   assert.equal((await first).status, 200);
   assert.equal((await run('plain')).headers.get('idempotent-replayed'), 'true');
+});
+
+test('what was renamed is found where the reply leads to', async () => {
+  const reply = await servers.plain.execute(stack.shared.key, 'nginx', 'read', { at: 'renamed' });
+  assert.deepEqual([reply.status, reply.json.output], [200, {}], reply.text);
 });
 
 test('a success, for comparison: no error in it, and stored as it was answered', async () => {

@@ -12,11 +12,10 @@
 static int follow(struct bench *b, const char *former, const char *text, const char *hosts,
                   char *out, size_t cap)
 {
-    struct exec_progress progress = {.at = 1, .former_url = slice_cstr(former)};
     struct buf url;
     buf_init(&url, 4096);
     int result =
-        exec_progress_follow(&progress, slice_cstr(text), bench_json(b, hosts), &url, &b->err);
+        exec_url_follow(slice_cstr(former), slice_cstr(text), bench_json(b, hosts), &url, &b->err);
     (void)snprintf(out, cap, "%.*s", SLICE_ARG(buf_slice(&url)));
     buf_deinit(&url);
     return result;
