@@ -185,9 +185,13 @@ static void waits_come_in_many_forms(void **state)
     read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":3}", 0);
     assert_int_equal(out.reason, EXEC_PROVIDER_RATE_LIMITED);
     assert_int_equal(out.retry_after_ms, 3000);
+    /* From a moment between these two to the midnight nearest to where that leads. */
+    int64_t day_ms = 86400000, before_ms = clock_wall_us() / 1000;
     read_reply(*state, action, 403, "{\"reason\":\"slow\",\"wait\":\"midnight UTC\"}", 0);
-    int64_t day_ms = 86400000, now_ms = clock_wall_us() / 1000;
-    assert_in_range((now_ms + out.retry_after_ms) % day_ms + 60000, day_ms - 60000, day_ms + 60000);
+    int64_t after_ms = clock_wall_us() / 1000 + 1;
+    int64_t midnight_ms = (before_ms + out.retry_after_ms + day_ms / 2) / day_ms * day_ms;
+    assert_true(out.retry_after_ms > 0 && before_ms + out.retry_after_ms <= midnight_ms);
+    assert_true(after_ms + out.retry_after_ms >= midnight_ms);
     read_reply(*state, action, 403, "{\"reason\":\"no\"}", 0);
     assert_int_equal(out.reason, EXEC_PROVIDER_FORBIDDEN);
 }
