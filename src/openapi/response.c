@@ -26,11 +26,29 @@ static bool is_json_type(slice type)
            slice_ends_with(type, SLICE("+json")) || slice_eq_cstr(type, "*/*");
 }
 
+/* What people write and programs read as lines, whatever it is called. XML and YAML are not read,
+ * so they are handed on as text, too. A reply that is no UTF-8 comes as bytes all the same. */
 static bool is_text_type(slice type)
 {
+    static const char *const subtypes[] = {
+        "xml",        "+xml",         "yaml",       "+yaml",       "x-yaml",
+        "x-ndjson",   "ndjson",       "jsonl",      "x-jsonlines", "json-seq",
+        "javascript", "x-javascript", "ecmascript", "typescript",  "graphql",
+        "sql",        "toml",         "x-sh",       "csv",
+    };
     type = slice_trim(slice_split(&type, ';'));
-    /* XML is not read, so it is handed on as text. */
-    return slice_starts_with(type, SLICE("text/")) || slice_ends_with(type, SLICE("xml"));
+    ptrdiff_t slash = slice_find_char(type, '/');
+    slice subtype = slash < 0 ? SLICE_NONE : slice_from(type, (size_t)slash + 1);
+    if (slice_eq_nocase(slice_first(type, 5), SLICE("text/")))
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(subtypes); i++) {
+        slice known = slice_cstr(subtypes[i]);
+        bool is_suffix = known.ptr[0] == '+' && subtype.len > known.len;
+        if (slice_eq_nocase(is_suffix ? slice_from(subtype, subtype.len - known.len) : subtype,
+                            known))
+            return true;
+    }
+    return false;
 }
 
 /* An object that can have no member: there is nothing to read in it. */
