@@ -40,6 +40,14 @@ function mimeMessage(m) {
   return headers.join('\r\n');
 }
 
+const partsOf = (part) => (part ? [part, ...(part.parts ?? []).flatMap(partsOf)] : []);
+const mailText = (payload) => {
+  const written = partsOf(payload).filter((part) => !part.filename && part.body?.data);
+  const texts = (type) => written.filter((part) => part.mimeType === type).map((part) => Buffer.from(part.body.data, 'base64url').toString('utf8'));
+  return texts('text/plain')[0] ?? texts('text/html').map(htmlText)[0] ?? null;
+};
+const htmlText = (t) => t.replace(/<[^>]*>/g, '\n').replace(/\s*\n\s*/g, '\n').trim();
+
 const string = (f) => [f, [{ types: [TYPE_STRING] }]];
 for (const [name, [fn, signature]] of Object.entries({
   base64: string(([t]) => Buffer.from(t).toString('base64')),
@@ -48,7 +56,9 @@ for (const [name, [fn, signature]] of Object.entries({
   mime_message: [([m]) => mimeMessage(m), [{ types: [TYPE_OBJECT] }]],
   header: [([list, name]) => list?.find((one) => one.name.toLowerCase() === name.toLowerCase())?.value ?? null, [{ types: [TYPE_ARRAY, TYPE_NULL] }, { types: [TYPE_STRING] }]],
   // Enough for the mails of the emulated provider.
-  html_text: string(([t]) => t.replace(/<[^>]*>/g, '\n').replace(/\s*\n\s*/g, '\n').trim()),
+  mail_parts: [([part]) => partsOf(part), [{ types: [TYPE_OBJECT, TYPE_NULL] }]],
+  mail_text: [([part]) => mailText(part), [{ types: [TYPE_OBJECT, TYPE_NULL] }]],
+  html_text: string(([t]) => htmlText(t)),
   unescape_html: string(([t]) => t.replace(/&(?:(amp|lt|gt|quot|apos|nbsp)|#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6}));/g, (_, name, decimal, hex) => (name ? { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00A0' }[name] : String.fromCodePoint(decimal ?? `0x${hex}`)))),
   truncate: [([t, n]) => (t.length > n ? `${t.slice(0, n - 1)}…` : t), [{ types: [TYPE_STRING] }, { types: [0] }]],
 }))
@@ -160,7 +170,7 @@ for (const [file, manifest] of manifests)
       assert.equal(file, `${manifest.integration_id}.json`);
       const known = ['integration_id', 'name', 'description', 'category', 'tags', 'docs_url', 'icon', 'base_url', 'headers', 'connection_params', 'auth', 'scope_words', 'identity', 'limits', 'errors', 'actions'];
       assert.deepEqual(Object.keys(manifest).filter((k) => !known.includes(k)), []);
-      const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'checked', 'met', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'idempotency_member', 'undo', 'recipients', 'gone', 'scopes', 'input_schema', 'output_schema', 'request', 'response', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
+      const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'checked', 'met', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'idempotency_member', 'undo', 'recipients', 'gone', 'scopes', 'input_schema', 'not_done_statuses', 'output_schema', 'request', 'response', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
       assert.equal(new Set(manifest.actions.map((a) => a.action_id)).size, manifest.actions.length);
       for (const a of manifest.actions) {
         assert.deepEqual(Object.keys(a).filter((k) => !actionKeys.includes(k)), [], a.action_id);
