@@ -350,6 +350,27 @@ static void every_app_says_what_ends_a_grant(void **state)
     }
 }
 
+/* An app that each customer has at a host of their own has its authorization server there, too. */
+static void people_sign_in_where_the_app_is(void **state)
+{
+    const struct json *params =
+        scopes_of("{\"instance\":\"acme--dev.sandbox.my.salesforce.com\",\"subdomain\":\"acme\"}");
+    size_t found = 0;
+    (void)state;
+    for (size_t i = 0; i < apps->integration_count; i++) {
+        slice id = apps->integrations[i]->integration_id;
+        const struct catalog_integration *app = catalog_find_integration(apps, id, NULL);
+        const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
+        if (!auth || !app->is_host_given)
+            continue;
+        found++;
+        assert_true(slice_find(oauth_url_make(auth->authorize_url, params, &arena), SLICE("acme")) >
+                    0);
+        assert_true(slice_find(oauth_url_make(auth->token_url, params, &arena), SLICE("acme")) > 0);
+    }
+    assert_true(found >= 2); /* Salesforce, Zendesk */
+}
+
 static void calls_without_an_answer(void **state)
 {
     (void)state;
@@ -468,6 +489,7 @@ int main(void)
         cmocka_unit_test(answers_that_are_no_token),
         cmocka_unit_test(a_dead_grant_is_known_in_the_vendors_words),
         cmocka_unit_test(every_app_says_what_ends_a_grant),
+        cmocka_unit_test(people_sign_in_where_the_app_is),
         cmocka_unit_test(calls_without_an_answer),
         cmocka_unit_test(scopes_are_compared),
         cmocka_unit_test(a_credential_keeps_what_goes_on),
