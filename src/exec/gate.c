@@ -210,6 +210,8 @@ enum op_result exec_use_connection(struct exec *exec, int64_t id)
     exec->connection.item = find_item(exec->connection.lookup.set, id);
     if (!exec->connection.item)
         return stop_connection_unknown(exec);
+    if (exec->in.connection_id != 0 && !exec->connection.item->is_default)
+        exec->out.reconnect_id = id;
     return exec->connection.item->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
 }
 

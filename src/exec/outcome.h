@@ -100,9 +100,10 @@ struct exec_outcome {
     slice display_title, display_summary;
     slice message, hint; /* hint may be empty */
     enum exec_advice advice;
-    bool is_hint_given;     /* by the manifest */
-    slice error_code;       /* set by a manifest's rule, overrides the table's; usually empty */
-    int64_t retry_after_ms; /* -1: not known */
+    int64_t reconnect_id; /* of the connection that was used, where it is not the default one; 0 */
+    bool is_hint_given;   /* by the manifest */
+    slice error_code;     /* set by a manifest's rule, overrides the table's; usually empty */
+    int64_t retry_after_ms;                  /* -1: not known */
     int64_t quota_remaining, quota_reset_ms; /* what the reply says of calls to come; -1: nothing */
     /* of an action with pages (exec/page.c): how many were read, what asks for the next (null:
      * there is none; else an object of inputs), and why it ended before the last one that was

@@ -3,6 +3,8 @@
  */
 #include "exec/summary.h"
 
+#include <stdio.h>
+
 enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
     SUMMARY_FRAME_BYTES = 1000, /* what stands around most outputs: then it need not grow */
@@ -17,19 +19,42 @@ static void put_display(struct json_writer *w, const struct exec_outcome *outcom
     json_close(w, '}');
 }
 
-static void put_next_action(struct json_writer *w, const struct exec_outcome *outcome)
+/* The members of an object that is open. */
+static void put_action(struct json_writer *w, const struct exec_outcome *outcome)
 {
-    enum exec_next next = exec_outcome_next(outcome);
-    if (next == EXEC_NEXT_NONE)
-        return;
-    json_member_open(w, "recommended_next_action", '{');
+    bool is_again = exec_outcome_next(outcome) == EXEC_NEXT_RECONNECT;
+    char id[24];
     json_member_str(w, "tool", SLICE("sluice.connect_app"));
     json_member_open(w, "input", '{');
     json_member_str(w, "integration_id", outcome->integration_id);
-    if (next == EXEC_NEXT_RECONNECT)
+    if (is_again)
         json_member_bool(w, "force_reconnect", true);
+    if (is_again && outcome->reconnect_id != 0) {
+        (void)snprintf(id, sizeof(id), "%lld", (long long)outcome->reconnect_id);
+        json_member_str(w, "connection_id", slice_cstr(id));
+    }
     json_close(w, '}');
+}
+
+static void put_next_action(struct json_writer *w, const struct exec_outcome *outcome)
+{
+    if (exec_outcome_next(outcome) == EXEC_NEXT_NONE)
+        return;
+    json_member_open(w, "recommended_next_action", '{');
+    put_action(w, outcome);
     json_close(w, '}');
+}
+
+slice exec_next_action_render(const struct exec_outcome *outcome, struct arena *arena)
+{
+    struct json_text text;
+    if (exec_outcome_next(outcome) == EXEC_NEXT_NONE)
+        return SLICE_NONE;
+    struct json_writer *w = json_text_begin(&text, 1024);
+    json_open(w, '{');
+    put_action(w, outcome);
+    json_close(w, '}');
+    return json_text_take(&text, arena);
 }
 
 static void put_error(struct json_writer *w, const struct exec_outcome *outcome)

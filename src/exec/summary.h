@@ -11,6 +11,9 @@
 /* JSON text in the arena; SLICE_NONE: out of memory, or a reason that has none
  * (exec_reason_status). */
 slice exec_summary_render(const struct exec_outcome *outcome, struct arena *arena);
+/* What recommended_next_action holds, JSON text in the arena; SLICE_NONE: it has none, or there is
+ * no memory for it. */
+slice exec_next_action_render(const struct exec_outcome *outcome, struct arena *arena);
 /* The row that keeps it, of an outcome that was tried (asserted, as what the schema's CHECK
  * constraints demand). connection_id 0: none. summary: its document; SLICE_NONE is refused by the
  * database. Texts are borrowed. */

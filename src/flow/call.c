@@ -3,11 +3,14 @@
  * flow's own rows are intent and result. And what becomes of the outcome.
  */
 #include "base/clock.h"
+#include "exec/summary.h"
+#include "flow/hint.h"
 #include "flow/internal.h"
 
 enum {
     UNSENT_MAX = 200, /* in a row, a minute or more: then the attempt fails */
     RETRY_MS_MAX = 3600 * 1000,
+    NEXT_BYTES_MAX = 4096,
     /* tries, where the template does not say how many */
     TRIES_PASSING = 10,
     TRIES_SAFE = 3,
@@ -132,13 +135,14 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
     struct flow_error error = {
         .code = code.len > 0 ? arena_dup(arena, code) : SLICE("execution_failed"),
         .message = arena_printf(arena, "%.*s%.*s", SLICE_ARG(tried), SLICE_ARG(out->message)),
-        .hint = out->hint.len > 0 ? arena_dup(arena, out->hint) : SLICE_NONE,
         .is_retryable = exec_outcome_is_retryable(out),
         .retry_after_ms = out->retry_after_ms,
         .effect = is_unknown ? EXEC_EFFECT_UNKNOWN : out->effect,
     };
     if (is_unknown) /* the tries that may be made without asking are those that do no harm */
         error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
+    error.hint = flow_hint_of(out, error.effect, arena);
+    error.next_json = exec_next_action_render(out, arena);
     error.is_passing = error.effect == EXEC_EFFECT_NONE && is_passing(out, is_read);
     return error;
 }
@@ -228,8 +232,7 @@ struct flow_error flow_error_unknown(void)
 {
     struct flow_error error = flow_error_make(
         "execution_failed", SLICE("The server stopped while this write was under way."),
-        SLICE("The outcome is unknown: the write may or may not have happened. Check "
-              "first; resume makes the call again."));
+        flow_hint_unknown());
     error.effect = EXEC_EFFECT_UNKNOWN;
     return error;
 }
@@ -237,6 +240,9 @@ struct flow_error flow_error_unknown(void)
 slice flow_error_text(const struct flow_error *error, struct arena *arena)
 {
     struct json_text text;
+    bool is_said = slice_starts_with(error->hint, flow_hint_unknown());
+    slice hint = error->effect == EXEC_EFFECT_UNKNOWN && !is_said ? flow_hint_unknown()
+                                                                  : error->hint;
     struct json_writer *w = json_text_begin(&text, 256 * 1024);
     json_open(w, '{');
     json_member_str(w, "code", error->code);
@@ -250,8 +256,10 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
     json_member_str(w, "outcome", slice_cstr(exec_effect_name(error->effect)));
     if (error->tries > 0)
         json_member_i64(w, "tries", error->tries);
-    if (error->hint.len > 0)
-        json_member_str(w, "hint", error->hint);
+    if (hint.len > 0)
+        json_member_str(w, "hint", hint);
+    if (error->next_json.ptr)
+        json_member_raw(w, "recommended_next_action", error->next_json);
     json_close(w, '}');
     slice copy = json_text_take(&text, arena);
     if (copy.ptr)
@@ -275,6 +283,7 @@ static enum exec_effect read_effect(const struct json *error, slice code)
 struct flow_error flow_error_read(slice text, struct arena *arena)
 {
     const struct json *error = json_parse(arena, text, &json_limits_provider, NULL);
+    const struct json *next = JSON_GET(error, "recommended_next_action");
     slice code = json_get_str(error, SLICE("code"));
     int64_t wait_s = -1, tries = 0;
     if (!json_to_i64(JSON_GET(error, "retry_after"), &wait_s))
@@ -287,6 +296,7 @@ struct flow_error flow_error_read(slice text, struct arena *arena)
         .code = code,
         .message = json_get_str(error, SLICE("message")),
         .hint = json_get_str(error, SLICE("hint")),
+        .next_json = next ? json_text_of(next, arena, NEXT_BYTES_MAX) : SLICE_NONE,
         .retry_after_ms = wait_s < 0 ? -1 : wait_s * 1000,
         .effect = read_effect(error, code),
         .tries = tries,

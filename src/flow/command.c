@@ -531,6 +531,19 @@ static void report_earlier(struct flow_command *command)
     }
 }
 
+/* What a flow without a waiting approval does: "it is running", "step \"rest\" waits until ...". */
+static slice say_state(const struct flow *flow, const struct flow_template *tmpl,
+                       struct arena *arena)
+{
+    char until[TIME_TEXT_LEN + 1];
+    if (flow->status != FLOW_WAITING)
+        return arena_printf(arena, "it is %s", flow_status_name(flow->status));
+    time_format(flow_goes_on_at(flow), until);
+    return arena_printf(arena, "step \"%.*s\" waits until %s%s",
+                        SLICE_ARG(tmpl->steps[flow->step_index].key), until,
+                        flow->waiting_for == FLOW_WAITS_RETRY ? " to be tried again" : "");
+}
+
 /* Checks in the order in which they explain most: another state, another step, another revision,
  * too late. The statement checks all of it again under the row's lock; these give the message. */
 static enum op_result decide_approval(struct flow_command *command)
@@ -541,8 +554,8 @@ static enum op_result decide_approval(struct flow_command *command)
     if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL) {
         report_earlier(command);
         return conflict(command,
-                        arena_printf(arena, "No approval step of this flow is waiting; it is %s.",
-                                     flow_status_name(flow->status)));
+                        arena_printf(arena, "No approval step of this flow is waiting; %.*s.",
+                                     SLICE_ARG(say_state(flow, tmpl, arena))));
     }
     slice key = tmpl->steps[flow->step_index].key;
     if (command->in.step_key.ptr && !slice_eq(command->in.step_key, key)) {

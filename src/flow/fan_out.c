@@ -9,6 +9,7 @@
  * step; the next attempt gets a new one that inherits the completed items.
  */
 #include "base/clock.h"
+#include "flow/hint.h"
 #include "flow/internal.h"
 #include "flow/state.h"
 
@@ -122,6 +123,8 @@ static enum op_result fail_item(struct flow_lane *lane)
     item->error.code = arena_dup(arena, lane->error.code);
     item->error.message = arena_dup(arena, lane->error.message);
     item->error.hint = lane->error.hint.len > 0 ? arena_dup(arena, lane->error.hint) : SLICE_NONE;
+    if (lane->error.next_json.ptr)
+        item->error.next_json = arena_dup(arena, lane->error.next_json);
     item->error.tries = lane->error.tries = item->tries;
     item->is_in_doubt |= item->error.effect != EXEC_EFFECT_NONE;
     move_item(item, ITEM_FAILED);
@@ -498,8 +501,9 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
                                   failed > NAMED_MAX ? " and more" : "", fan->count, completed,
                                   SLICE_ARG(first->error.message));
     buf_deinit(&names);
-    if (error->hint.len == 0)
-        error->hint = SLICE("Resume runs only the items that have not completed.");
+    slice hint = error->effect == EXEC_EFFECT_UNKNOWN ? flow_hint_unknown() : error->hint;
+    error->hint = arena_printf(arena, "%.*s%sResume runs only the items that have not completed.",
+                               SLICE_ARG(hint), hint.len > 0 ? " " : "");
 }
 
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error)

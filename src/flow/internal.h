@@ -52,6 +52,7 @@ enum flow_plan_kind {
 /* The error of a failed step. Texts are constant or live as long as the plan. */
 struct flow_error {
     slice code, message, hint; /* hint may be SLICE_NONE */
+    slice next_json;           /* recommended_next_action; SLICE_NONE: none */
     bool is_retryable;
     bool is_passing; /* a refusal that passes by itself: nothing was done, and more tries are worth
                         their while */

@@ -79,5 +79,7 @@ enum op_result mcp_connect_ask(struct api_request *request, struct mcp_message *
     json_object_set(arena, body, SLICE("integration_id"), json_string(out->integration_id));
     if (exec_outcome_next(out) == EXEC_NEXT_RECONNECT)
         json_object_set(arena, body, SLICE("force_reconnect"), json_bool(true));
+    if (out->reconnect_id != 0)
+        json_object_set(arena, body, SLICE("connection_id"), json_i64(out->reconnect_id));
     return mcp_hand_on(request, &api_connect_session, body, &link);
 }

@@ -5,6 +5,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { WAIT_MS_MAX, until } from './support/client.mjs';
+import { Mcp } from './support/mcp.mjs';
 import { Emulator } from './support/emulator.mjs';
 import { makeCertificates, startNginx } from './support/nginx.mjs';
 import { Stack, credentials } from './support/stack.mjs';
@@ -166,6 +167,45 @@ test('summary: a query, a certain connection, nothing found', async () => {
   const flow = await Flow.start(server, account, 'unread_mail_summary', { mailConnectionId: 1 });
   await flow.reaches('failed');
   assert.equal(flow.step('list').error.code, 'integration_not_connected');
+});
+
+// A link for the first mailbox mends nothing where the second one is dead.
+test('a step that needs a connection says which, and how to go on', async () => {
+  const bare = await stack.account('Two mailboxes', { apps: [] });
+  const failed = async (input) => {
+    const flow = await Flow.start(server, bare, 'unread_mail_summary', { maxResults: 1, ...input });
+    await flow.reaches('failed');
+    return [flow, flow.step('list').error];
+  };
+  const next = (input) => ({ tool: 'sluice.connect_app', input: { integration_id: 'gmail', ...input } });
+  let [flow, error] = await failed({});
+  assert.deepEqual([error.code, error.outcome, error.recommended_next_action], ['integration_not_connected', 'not_done', next({})]);
+  assert.match(error.hint, /Connect the app, then resume the flow/);
+  await stack.connect(bare.id, 'gmail', credentials.gmail);
+  await until('it goes on', async () => {
+    await flow.tell('resume');
+    return (await flow.reaches('completed').catch(() => null))?.flow.status === 'completed';
+  });
+  const second = await stack.connect(bare.id, 'gmail', { access_token: 'of nobody' }, ['--label', 'second']);
+  const call = (connectionId) => server.call(bare.key, 'POST', '/api/tools/gmail_list_labels/execute', { arguments: {}, ...connectionId });
+  // refused by the app, and then known to be dead
+  for (const _ of [1, 2]) {
+    [flow, error] = await failed({ mailConnectionId: second });
+    assert.deepEqual([error.code, error.recommended_next_action], ['reauth_required', next({ force_reconnect: true, connection_id: second })]);
+    assert.match(error.hint, /Reconnect the (app|account).* [Tt]hen resume the flow/);
+    assert.doesNotMatch(error.hint, /request|key|POST/);
+    const { canonical } = (await call({ connectionId: second })).json;
+    assert.deepEqual(canonical.recommended_next_action, next({ force_reconnect: true, connection_id: second }));
+  }
+  const link = await server.call(bare.key, 'POST', '/api/connect/sessions', error.recommended_next_action.input);
+  assert.equal(link.status, 201, link.text);
+  assert.match(await (await fetch(link.json.url)).text(), /second/);
+  const capabilities = { elicitation: { url: {} } };
+  const asked = await new Mcp(server.base, bare.key).ask('tools/call',
+    { name: 'run_action', arguments: { integration_id: 'gmail', action_id: 'list_labels', input: {}, connection_id: second } }, { capabilities });
+  assert.match(await (await fetch(asked.result.inputRequests.connection.params.url)).text(), /second/);
+  const first = (await call({})).json;
+  assert.equal(first.ok, true, JSON.stringify(first));
 });
 
 const originOf = (item) => item.input.children[0].paragraph.rich_text[0].text.content;

@@ -119,6 +119,10 @@ static void reconnecting_is_recommended_where_it_helps(void **state)
     out = outcome(EXEC_REAUTH_REQUIRED);
     next = JSON_GET(render(&out), "recommended_next_action");
     assert_true(json_get_bool(JSON_GET(next, "input"), SLICE("force_reconnect"), false));
+    assert_null(JSON_GET(JSON_GET(next, "input"), "connection_id"));
+    out.reconnect_id = 115295572658582;
+    next = JSON_GET(render(&out), "recommended_next_action");
+    assert_text(JSON_GET(next, "input"), "connection_id", "115295572658582");
     out = outcome(EXEC_SCOPE_MISSING);
     assert_non_null(JSON_GET(render(&out), "recommended_next_action"));
     out = outcome(EXEC_PROVIDER_FORBIDDEN);
@@ -155,7 +159,8 @@ static void only_what_could_succeed_is_retryable(void **state)
         bool is_always = i == EXEC_OWN_RATE_LIMIT || i == EXEC_CIRCUIT_OPEN ||
                          i == EXEC_PROVIDER_RATE_LIMITED;
         bool is_sometimes = i == EXEC_TIMED_OUT || i == EXEC_UNREACHABLE || i == EXEC_BROKEN_OFF ||
-                            i == EXEC_REPLY_UNREADABLE || i == EXEC_PARTLY_DONE;
+                            i == EXEC_REPLY_UNREADABLE || i == EXEC_PARTLY_DONE ||
+                            i == EXEC_OUTCOME_UNKNOWN;
         out.provider_status = 404;
         assert_int_equal(exec_outcome_is_retryable(&out), is_always);
         out.is_repeatable = true;

@@ -307,7 +307,13 @@ static void decisions_that_do_not_fit(void **state)
     check_conflict(m, id, "a", 7, "has changed since it was shown");
     machine_row(m, id)->flow.wake_at = 1;
     check_conflict(m, id, "a", 0, "has expired");
-    check_conflict(m, machine_start(m, "pause", confirmed), NULL, 0, "No approval step");
+    check_conflict(m, machine_start(m, "pause", confirmed), NULL, 0,
+                   "No approval step of this flow is waiting; step \"a\" waits until 20");
+    id = machine_start(m, "read", confirmed);
+    static const char *const headers[] = {"retry-after", "60", NULL};
+    seam_call_reply_with(machine_call(m), 429, headers, SLICE("{}"));
+    machine_until(m, id, FLOW_WAITING);
+    check_conflict(m, id, NULL, 0, "to be tried again");
 }
 
 static void a_rejection_ends_it(void **state)

@@ -1,0 +1,144 @@
+/*
+ * Hints of failed steps; see hint.h.
+ *
+ * Where the reason decides what to do there is a sentence for flows. All else (a manifest's hint,
+ * what a schema takes) is the execution's own, put into the words of a flow: it says more about the
+ * case than any sentence of ours.
+ */
+#include "flow/hint.h"
+
+enum { HINT_BYTES_MAX = 64 * 1024 };
+
+slice flow_hint_unknown(void)
+{
+    return SLICE("The outcome is unknown: the write may or may not have happened. Check first; "
+                 "resume makes the call again.");
+}
+
+/* NULL: the execution's own. */
+static const char *reason_words(enum exec_reason reason)
+{
+    switch (reason) {
+    case EXEC_INTEGRATION_UNKNOWN:
+    case EXEC_ACTION_UNKNOWN:
+        return "Nothing was done. The template names an action that this server does not have: "
+               "once its operator has added it, resume the flow.";
+    case EXEC_CONFIRMATION_MISSING:
+        return "Nothing was done. The template does not confirm this write, so that resume does "
+               "not help: start a flow of one that does.";
+    case EXEC_NOT_CONNECTED:
+        return "Nothing was done. Connect the app, then resume the flow.";
+    case EXEC_CONNECTION_UNKNOWN:
+        return "Nothing was done. Start a new flow with one of the account's connections to the "
+               "app; resume names the same one again.";
+    case EXEC_REAUTH_REQUIRED:
+    case EXEC_KEY_REFUSED:
+        return "Nothing was done. Reconnect the app, then resume the flow.";
+    case EXEC_CONNECTION_AMBIGUOUS:
+        return "Nothing was done. Make one of the app's connections the default one, then resume "
+               "the flow.";
+    case EXEC_OWN_RATE_LIMIT:
+    case EXEC_PROVIDER_RATE_LIMITED:
+        return "Nothing was done. Wait as many seconds as retry_after says, then resume the flow.";
+    case EXEC_PROVIDER_UNSUPPORTED:
+        return "Nothing was done. The app does not offer this, so that resume does not help: the "
+               "template needs another action.";
+    case EXEC_UNAVAILABLE:
+    case EXEC_STILL_RUNNING:
+        return "Nothing was sent. Resume the flow.";
+    default:
+        return NULL;
+    }
+}
+
+/* What stands for what; the longer ones come first. */
+static const struct {
+    const char *said, *meant;
+} phrases[] = {
+    {"Do not send it again unchanged", "Resume does not help"},
+    {"Do not repeat it unchanged", "Resume does not help"},
+    {"send the same request again", "resume the flow"},
+    {"Sending it again", "Resuming the flow"},
+    {"Run the action again", "Resume the flow"},
+    {"trying again is safe", "resuming the flow is safe"},
+    {"try again", "resume the flow"},
+    {"Try again", "Resume the flow"},
+    {"Retry-After", "retry_after"},
+};
+
+/* A sentence with one of these is about something that a flow does not have. */
+static const char *const foreign[] = {"idempotency", "connectionId", "GET /", "POST /"};
+
+static void put_words(struct buf *out, slice sentence)
+{
+    while (sentence.len > 0) {
+        size_t i = 0;
+        while (i < ARRAY_LEN(phrases) && !slice_starts_with(sentence, slice_cstr(phrases[i].said)))
+            i++;
+        bool is_found = i < ARRAY_LEN(phrases);
+        if (is_found)
+            buf_append_cstr(out, phrases[i].meant);
+        else
+            buf_append_char(out, sentence.ptr[0]);
+        sentence = slice_from(sentence, is_found ? strlen(phrases[i].said) : 1);
+    }
+}
+
+static bool is_foreign(slice sentence)
+{
+    for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+        if (slice_find(sentence, slice_cstr(foreign[i])) >= 0)
+            return true;
+    return false;
+}
+
+/* A sentence ends with a stop and a space; only the last one has no space behind it. */
+static void put_own(struct buf *out, slice hint)
+{
+    while (hint.len > 0) {
+        ptrdiff_t stop = slice_find(hint, SLICE(". "));
+        slice sentence = stop < 0 ? hint : slice_of(hint.ptr, (size_t)stop + 1);
+        hint = slice_from(hint, stop < 0 ? hint.len : (size_t)stop + 2);
+        if (is_foreign(sentence))
+            continue;
+        if (out->len > 0)
+            buf_append_char(out, ' ');
+        put_words(out, sentence);
+    }
+}
+
+/* What every hint ends with, where its own words do not say it. */
+static const char *end_of(enum exec_reason reason)
+{
+    if (reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID)
+        return "Resume makes the same call again: with another input, start a new flow.";
+    if (reason == EXEC_ADDRESS_REFUSED || reason == EXEC_OPERATION_GONE)
+        return "Resume makes the same call again.";
+    return "Then resume the flow.";
+}
+
+slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, struct arena *arena)
+{
+    const char *words = reason_words(outcome->reason);
+    struct buf out;
+    if (effect == EXEC_EFFECT_UNKNOWN)
+        return flow_hint_unknown();
+    if (effect == EXEC_EFFECT_DONE)
+        return SLICE("The call was carried out, and its result is lost. Check first; resume makes "
+                     "the call again.");
+    if (effect == EXEC_EFFECT_PARTLY)
+        return SLICE("What was done stays done, and resume would do it once more. Do what is left "
+                     "in another way.");
+    buf_init(&out, HINT_BYTES_MAX);
+    if (!words || outcome->is_hint_given)
+        put_own(&out, outcome->hint);
+    if (out.len == 0 && words)
+        buf_append_cstr(&out, words);
+    slice said = buf_slice(&out);
+    if (slice_find(said, SLICE("esume")) < 0 && slice_find(said, SLICE("esuming")) < 0) {
+        if (said.len > 0 && said.ptr[said.len - 1] != '.')
+            buf_append_char(&out, '.');
+        buf_printf(&out, "%s%s", out.len > 0 ? " " : "", end_of(outcome->reason));
+    }
+    return arena_take(arena, &out);
+}

@@ -1,0 +1,118 @@
+/* Hints of failed steps speak of the flow, whatever an execution's hint speaks of. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "exec/reply_words.h"
+#include "flow/hint.h"
+
+static struct arena arena;
+
+static void check_words(slice hint, enum exec_reason reason)
+{
+    static const char *const foreign[] = {
+        "same request", "idempotency", "Idempotency", "Retry-After", "connectionId",
+        "GET /",        "POST /",      "confirm",     "try again",   "send it again"};
+    static const char *const own[] = {"resum", "Resum", "start a new flow"};
+    bool is_own = false;
+    for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+        if (slice_find(hint, slice_cstr(foreign[i])) >= 0 &&
+            (reason != EXEC_CONFIRMATION_MISSING || i != 7))
+            fail_msg("%s: \"%s\" in: %.*s", exec_reason_name(reason), foreign[i], SLICE_ARG(hint));
+    for (size_t i = 0; i < ARRAY_LEN(own); i++)
+        is_own |= slice_find(hint, slice_cstr(own[i])) >= 0;
+    if (!is_own)
+        fail_msg("%s: nothing of the flow in: %.*s", exec_reason_name(reason), SLICE_ARG(hint));
+}
+
+static slice hint_of(enum exec_reason reason, enum exec_effect effect, slice said, bool is_given)
+{
+    struct exec_outcome out = {.reason = reason, .hint = said, .is_hint_given = is_given};
+    slice hint = flow_hint_of(&out, effect, &arena);
+    check_words(hint, reason);
+    return hint;
+}
+
+/* Each hint that an execution makes of a reply, or of none. */
+static void test_all_that_executions_say(void **state)
+{
+    static const unsigned statuses[] = {200, 302, 400, 404, 409, 429, 500, 503};
+    (void)state;
+    for (enum exec_reason reason = EXEC_INTEGRATION_UNKNOWN; reason < EXEC_REASONS; reason++)
+        for (enum exec_effect effect = EXEC_EFFECT_NONE; effect <= EXEC_EFFECT_UNKNOWN; effect++)
+            for (size_t i = 0; i < 2 * ARRAY_LEN(statuses); i++) {
+                slice said = reply_hint(reason, effect, statuses[i / 2], i % 2);
+                (void)hint_of(reason, effect, said, false);
+                said = reply_call_hint(reason, effect, i & 2, i % 2);
+                (void)hint_of(reason, effect, said, false);
+                arena_reset(&arena);
+            }
+}
+
+/* What gates and manifests say: what mends it is kept. */
+static void test_what_mends_it_is_kept(void **state)
+{
+    static const struct {
+        enum exec_reason reason;
+        bool is_given;
+        const char *said, *kept;
+    } cases[] = {
+        {EXEC_SCOPE_MISSING, false,
+         "It is asked for only where a person wants it: reconnect the app, tick \"Files\" there, "
+         "then send the same request again.",
+         "reconnect the app, tick \"Files\" there, then resume the flow."},
+        {EXEC_REAUTH_REQUIRED, false,
+         "Reconnect the app and send the same request again, or name another connection: POST "
+         "/api/tools/x/execute with connectionId, one of 17 (x).",
+         "Reconnect the app, then resume the flow."},
+        {EXEC_INPUT_INVALID, false, "Correct the input: /to is a text",
+         "Correct the input: /to is a text. Resume makes the same call again: with another input, "
+         "start a new flow."},
+        {EXEC_PROVIDER_RATE_LIMITED, true,
+         "Wait as long as Retry-After says and try again; Notion allows three requests a second.",
+         "Wait as long as retry_after says and resume the flow; Notion allows three requests"},
+        {EXEC_PROVIDER_ERROR, true, "Read it again and repeat the change.",
+         "Read it again and repeat the change. Then resume the flow."},
+        {EXEC_PROVIDER_ERROR, true,
+         "The idempotency key belongs to another input: give another key for this one.",
+         "Then resume the flow."},
+        {EXEC_CIRCUIT_OPEN, false,
+         "Nothing was sent, so nothing was done. The app itself is failing. Try again later.",
+         "Nothing was sent, so nothing was done. The app itself is failing. Resume the flow "
+         "later."},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        slice hint = hint_of(cases[i].reason, EXEC_EFFECT_NONE, slice_cstr(cases[i].said),
+                             cases[i].is_given);
+        if (slice_find(hint, slice_cstr(cases[i].kept)) < 0)
+            fail_msg("no \"%s\" in: %.*s", cases[i].kept, SLICE_ARG(hint));
+    }
+}
+
+/* Of what may have been done, no hint of a refusal says that nothing was. */
+static void test_doubt_is_said(void **state)
+{
+    (void)state;
+    slice hint = hint_of(EXEC_PROVIDER_RATE_LIMITED, EXEC_EFFECT_UNKNOWN,
+                         SLICE("Nothing was done. Wait."), true);
+    assert_true(slice_find(hint, SLICE("outcome is unknown")) >= 0);
+    assert_true(slice_find(hint, SLICE("othing was")) < 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_that_executions_say),
+        cmocka_unit_test(test_what_mends_it_is_kept),
+        cmocka_unit_test(test_doubt_is_said),
+    };
+    arena_init(&arena, 16 * 1024 * 1024);
+    int failed = cmocka_run_group_tests_name("flow/hint", tests, NULL, NULL);
+    arena_deinit(&arena);
+    return failed ? failed : mem_live_blocks() != 0;
+}
