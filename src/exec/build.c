@@ -5,6 +5,7 @@
 #include "exec/build.h"
 
 #include "base/encode.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 enum {
@@ -33,7 +34,13 @@ struct build {
 static int eval_template(struct build *b, const struct expr_template *tmpl, unsigned flags,
                          struct json *value)
 {
-    return expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
+    int result = expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
+    if (result == OK)
+        return OK;
+    /* The caller knows the action's input, and nothing of what the manifest makes of it. */
+    log_event(LOG_DEBUG, "an expression of a manifest failed",
+              LOG_STR("tool", b->action->tool_name), LOG_CSTR("cause", b->err->text));
+    return err_set(b->err, (enum err_code)result, "%s", b->budget.words);
 }
 
 /* A scalar as text: strings as they are, numbers and booleans as JSON. A whole number has no
@@ -749,8 +756,9 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
     ASSERT(scope->file_count <= EXEC_FILES_MAX);
     *built = (struct exec_built){.credential_index = SIZE_MAX, .at = at};
     expr_budget_init(&b.budget);
-    /* In a mail they are in base64 twice: 4/3 with line ends and 4/3 of that, and the result. */
-    b.budget.bytes_max += exec_files_size(scope->files, scope->file_count) * 6;
+    /* What the schema takes can be sent, also as base64 in a mail that is base64 itself. */
+    expr_budget_add_data(&b.budget, exec_files_size(scope->files, scope->file_count) +
+                                        json_text_bytes(scope->input));
     b.root = exec_build_root(scope, arena);
     if (arena->is_exhausted)
         return err_set(err, ERR_NOMEM, "out of memory");

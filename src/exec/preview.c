@@ -51,7 +51,8 @@ static int fill_text(struct preview *p, slice text, struct json *out)
     p->is_null_given = false;
     if (p->flags & EXPR_KEEP_GIVEN_NULLS)
         expr_template_each_expr(tmpl, on_null, p);
-    return expr_template_eval(tmpl, &p->root, p->flags, &p->budget, p->arena, out, p->err);
+    int result = expr_template_eval(tmpl, &p->root, p->flags, &p->budget, p->arena, out, p->err);
+    return result == OK ? OK : err_set(p->err, (enum err_code)result, "%s", p->budget.words);
 }
 
 /* Leaves out what vanishes from a body, a query or the headers. */
@@ -172,6 +173,7 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err)
     int result = OK;
     ASSERT(exec->action->then_count > 0);
     expr_budget_init(&p.budget);
+    expr_budget_add_data(&p.budget, json_text_bytes(scope.input));
     p.root = exec_build_root(&scope, p.arena);
     hide_files(&p);
     for (unsigned at = 1; at <= exec->action->then_count && result == OK; at++) {

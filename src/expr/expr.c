@@ -125,6 +125,13 @@ void expr_budget_init(struct expr_budget *budget)
     *budget = (struct expr_budget){.visits_max = EXPR_VISITS_MAX, .bytes_max = EXPR_BYTES_MAX};
 }
 
+void expr_budget_add_data(struct expr_budget *budget, size_t bytes)
+{
+    enum { COPIES = 6 };
+    budget->bytes_max += bytes * COPIES;
+    budget->visits_max += bytes * 2 * COPIES / EXPR_SCAN_UNIT; /* read, and written */
+}
+
 /* Charges the result: what it will be when it is written, however small it is in memory. */
 static int charge_result(struct expr_run *run, const struct json *result)
 {

@@ -87,6 +87,7 @@ enum {
     EXPR_ARGS_MAX = 32,
     EXPR_VISITS_MAX = 1000000,
     EXPR_BYTES_MAX = 1024 * 1024,
+    EXPR_WORDS_MAX = 200,
 };
 
 /* What kind of failure it was, in the words of the compliance suite; finer than enum err_code. */
@@ -124,10 +125,15 @@ struct expr_budget {
     uint64_t visits, visits_max;
     size_t bytes_built, bytes_result, bytes_max;
     enum expr_fault fault; /* of the last evaluation that failed */
+    /* What was wrong, for readers who do not know the expression: it names neither that nor a
+     * function. Behind "... cannot be made: ". */
+    char words[EXPR_WORDS_MAX];
 };
 
 /* EXPR_VISITS_MAX, EXPR_BYTES_MAX, nothing used. */
 void expr_budget_init(struct expr_budget *budget);
+/* Room to encode so many bytes of data twice (base64 in base64), and to hold the result. */
+void expr_budget_add_data(struct expr_budget *budget, size_t bytes);
 
 /* Evaluates against `current` (`@`) with `root` (`$`); NULL stands for JSON null, and they are
  * often the same. *result shares sub-values with root, current and the expression's own literals:
@@ -150,6 +156,9 @@ void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
 
 /* Whether the expression is a chain of names, `input.due`, and leads to a null that is there. */
 bool expr_names_null(const struct expr *expr, const struct json *root);
+
+/* Appends where that chain leads, as a JSON Pointer; nothing where the expression is another. */
+void expr_write_pointer(const struct expr *expr, struct buf *out);
 
 /* Applies the expression to samples of its data instead of data: an array is known by its first
  * item, and null in a sample is anything. ERR_NOTFOUND with *err: it names a member that the sample

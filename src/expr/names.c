@@ -113,3 +113,15 @@ bool expr_names_null(const struct expr *expr, const struct json *root)
     }
     return false;
 }
+
+void expr_write_pointer(const struct expr *expr, struct buf *out)
+{
+    const struct expr_node *node = expr->top, *first = node;
+    if (node->kind == EXPR_NODE_SEQ)
+        first = node->first;
+    for (node = first; node; node = node->next)
+        if (node->kind != EXPR_NODE_FIELD)
+            return;
+    for (node = first; node; node = node->next)
+        json_pointer_append_key(out, node->as.name);
+}

@@ -6,9 +6,26 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Of what belongs to no single node: budgets and memory. */
 enum { NO_OFFSET = INT32_MAX };
+
+/* A function's name is not for readers of the words: what it says of a value is. */
+void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what)
+{
+    static const char *const words[] = {
+        [EXPR_FAULT_LIMIT] = "what is made of it would be too large",
+        [EXPR_FAULT_MEMORY] = "out of memory",
+        [EXPR_FAULT_TYPE] = "a part of it is missing, or of a kind that does not fit there",
+    };
+    const char *said = strstr(what, "(): ");
+    const char *fixed = fault < ARRAY_LEN(words) ? words[fault] : NULL;
+    budget->fault = fault;
+    if (!fixed)
+        fixed = said ? said + strlen("(): ") : "a part of it has a form that does not fit there";
+    (void)snprintf(budget->words, sizeof(budget->words), "%s", fixed);
+}
 
 int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
 {
@@ -22,7 +39,7 @@ int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, cons
         snprintf(where, sizeof where, "at offset %u of", at);
     /* Set with the error: a caller that has several evaluations finds the category of the one that
      * failed. */
-    run->budget->fault = fault;
+    expr_budget_fail(run->budget, fault, what);
     slice excerpt = slice_first(run->source, 200);
     return err_set(run->err, expr_fault_code(fault), "%s: %s, %s the expression %.*s%s",
                    expr_fault_name(fault), what, where, SLICE_ARG(excerpt),

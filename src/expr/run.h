@@ -17,7 +17,10 @@ struct expr_run {
 
 enum { EXPR_SCAN_UNIT = 32 }; /* bytes of text that cost one visit */
 
-/* Sets the error and the budget's fault; returns the code. `at` is a node's offset. */
+/* Sets the budget's fault and words. Of a value that does not fit, `what` is "NAME(): SENTENCE"
+ * where a sentence of it is for all readers. */
+void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what);
+/* Sets the error as well; returns the code. `at` is a node's offset. */
 int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 /* The budget of visits, or of bytes, has run out; a value is too deep; the arena is full. */

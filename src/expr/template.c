@@ -7,6 +7,7 @@
  * injection). One budget bounds all expressions of a tree together; only containers and texts
  * around a placeholder are made new.
  */
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/encode.h"
@@ -325,7 +326,7 @@ static int fill_value(struct filling *f, const struct expr_template *tmpl, struc
 
 static int no_room(struct filling *f)
 {
-    f->budget->fault = EXPR_FAULT_MEMORY;
+    expr_budget_fail(f->budget, EXPR_FAULT_MEMORY, "");
     return err_set(f->err, ERR_NOMEM, "memory: no room to fill in a template");
 }
 
@@ -342,10 +343,31 @@ static bool is_dropped(const struct filling *f, const struct expr_template *kid,
 
 /* ---- text ---- */
 
+/* Words that name what is at fault by its pointer, where the expression is a chain of names. */
+static void say_of(struct filling *f, const struct expr_template *part, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+static void say_of(struct filling *f, const struct expr_template *part, const char *fmt, ...)
+{
+    char *words = f->budget->words;
+    size_t size = sizeof(f->budget->words);
+    struct buf name;
+    va_list args;
+    buf_init(&name, size / 2);
+    expr_write_pointer(part->expr, &name);
+    bool is_named = buf_is_ok(&name) && name.len > 0;
+    int len = snprintf(words, size, "%.*s ", is_named ? (int)name.len : 12,
+                       is_named ? name.ptr : "a part of it");
+    buf_deinit(&name);
+    va_start(args, fmt);
+    (void)vsnprintf(words + len, size - (size_t)len, fmt, args);
+    va_end(args);
+}
+
 static int text_fault(struct filling *f, const struct expr_template *part, const struct json *value)
 {
     slice source = expr_source(part->expr), where = slice_first(part->where, 200);
-    f->budget->fault = EXPR_FAULT_TYPE;
+    expr_budget_fail(f->budget, EXPR_FAULT_TYPE, "");
+    say_of(f, part, "is %s, which cannot stand inside a longer text", expr_value_type(value));
     return err_set(f->err, ERR_INVALID,
                    "%.*s%s${%.*s} is %s, which cannot stand inside a longer text", SLICE_ARG(where),
                    where.len ? ": " : "", SLICE_ARG(slice_first(source, 200)),
@@ -360,7 +382,8 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
     /* "", "." and ".." would make the URL another one (RFC 3986 5.2.4): with id "..",
      * /users/${id}/posts is /posts. */
     if (text.len == 0 || slice_eq_cstr(text, ".") || slice_eq_cstr(text, "..")) {
-        f->budget->fault = EXPR_FAULT_VALUE;
+        expr_budget_fail(f->budget, EXPR_FAULT_VALUE, "");
+        say_of(f, part, "is \"%.*s\", which cannot stand in the path of a URL", SLICE_ARG(text));
         return err_set(f->err, ERR_INVALID,
                        "${%.*s} is \"%.*s\", which cannot stand in the path of a URL",
                        SLICE_ARG(slice_first(expr_source(part->expr), 200)), SLICE_ARG(text));

@@ -218,6 +218,7 @@ struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *st
 bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
                         const struct expr_template *tmpl, const char *what, struct json *value);
 /* The plan is a fault: validation_error with this message. */
+void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err);
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
 /* A connection's id from a value: a number or a decimal string; null: the default one. */
 int64_t flow_connection_id(const struct json *value);

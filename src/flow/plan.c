@@ -22,6 +22,15 @@ void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
               "gave."));
 }
 
+/* For the operator, whose expression it is; the step's error is for those who know its data alone.
+ */
+void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err)
+{
+    log_event(LOG_INFO, "an expression of a template failed", LOG_CSTR("of", what),
+              LOG_STR("flow_id", run->op.request_id), LOG_STR("template", run->tmpl->key),
+              LOG_STR("step_key", flow_run_step(run)->key), LOG_CSTR("cause", err->text));
+}
+
 /* ---- the root of expressions ---- */
 
 static struct json time_value(struct arena *arena, int64_t wall_us)
@@ -102,7 +111,8 @@ bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
     if (root && (expr ? expr_eval(expr, root, root, &budget, arena, value, &err)
                       : expr_template_eval(tmpl, root, 0, &budget, arena, value, &err)) == OK)
         return true;
-    flow_plan_fault(run, what, err.text);
+    flow_plan_log(run, what, &err);
+    flow_plan_fault(run, what, root ? budget.words : err.text);
     return false;
 }
 
@@ -116,6 +126,13 @@ int64_t flow_connection_id(const struct json *value)
     bool is_number = json_is(value, JSON_STRING) ? slice_to_i64(json_str(value), &id)
                                                  : json_to_i64(value, &id);
     return is_number && id > 0 ? id : EXEC_CONNECTION_NONE;
+}
+
+static int refuse_words(const struct flow_run *run, const char *member,
+                        const struct expr_budget *budget, struct err *err)
+{
+    flow_plan_log(run, member, err);
+    return err_set(err, err->code, "%s: %s", member, budget->words);
 }
 
 /* Of the step, or of one of its items. */
@@ -133,13 +150,13 @@ static int evaluate_call(struct flow_run *run, const struct flow_step_def *step,
     expr_budget_init(&budget);
     if (step->input && expr_template_eval(step->input, root, EXPR_DROP_NULL_MEMBERS, &budget, arena,
                                           input, err) != OK)
-        return (int)err->code;
+        return refuse_words(run, "input", &budget, err);
     if (input->type != JSON_OBJECT)
         return err_set(err, ERR_INVALID, "it is %s, not an object", json_type_name(input));
     if (!step->connection)
         return OK;
     if (expr_template_eval(step->connection, root, 0, &budget, arena, &connection, err) != OK)
-        return err_prefix(err, "connection");
+        return refuse_words(run, "connection", &budget, err);
     *connection_id = flow_connection_id(&connection);
     return OK;
 }

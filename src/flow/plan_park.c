@@ -131,6 +131,14 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
     flow_change_write(&a->w, &change, &a->change_budget, flow_run_scratch(a->run));
 }
 
+/* Returns false, for a caller's return. */
+static bool refuse_expression(struct approval *a)
+{
+    flow_plan_log(a->run, "what there is to approve", &a->err);
+    (void)err_set(&a->err, a->err.code, "%s", a->budget.words);
+    return false;
+}
+
 /* One call that this approval confirms: exactly the input that will be sent. The lint of templates
  * guarantees that all it is made of is known by now. */
 static bool put_call(struct approval *a, const struct flow_step_def *step, const struct json *item,
@@ -145,10 +153,10 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
         return false;
     if (step->input && expr_template_eval(step->input, root, EXPR_DROP_NULL_MEMBERS, &a->budget,
                                           arena, &input, &a->err) != OK)
-        return false;
+        return refuse_expression(a);
     if (step->connection && expr_template_eval(step->connection, root, 0, &a->budget, arena,
                                                &connection, &a->err) != OK)
-        return false;
+        return refuse_expression(a);
     json_open(&a->w, '{');
     json_member_str(&a->w, "stepKey", step->key);
     json_member_str(&a->w, "tool", step->tool);
@@ -174,14 +182,14 @@ static bool put_approval_step(struct approval *a, const struct flow_step_def *st
         return false;
     if (step->when && !step->is_when_late) {
         if (expr_eval(step->when, root, root, &a->budget, arena, &value, &a->err) != OK)
-            return false;
+            return refuse_expression(a);
         if (!expr_is_true(&value))
             return true;
     }
     if (!step->for_each)
         return put_call(a, step, NULL, 0);
     if (expr_eval(step->for_each, root, root, &a->budget, arena, &value, &a->err) != OK)
-        return false;
+        return refuse_expression(a);
     if (value.type != JSON_ARRAY || value.count > FLOW_ITEMS_MAX) {
         (void)err_set(&a->err, ERR_INVALID, "its for_each gives no array of at most 1,000 items");
         return false;

@@ -29,6 +29,16 @@ const struct json *json_given(const struct json *object, slice key)
     return json_is(value, JSON_NULL) ? NULL : value;
 }
 
+size_t json_text_bytes(const struct json *value)
+{
+    size_t bytes = value->type == JSON_STRING ? value->count : 0;
+    for (uint32_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
+        bytes += json_text_bytes(&value->as.items[i]);
+    for (uint32_t i = 0; value->type == JSON_OBJECT && i < value->count; i++)
+        bytes += value->as.members[i].key.count + json_text_bytes(&value->as.members[i].value);
+    return bytes;
+}
+
 bool json_has_text(const struct json *array, slice text)
 {
     for (uint32_t i = 0; json_is(array, JSON_ARRAY) && i < array->count; i++)

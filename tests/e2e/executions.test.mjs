@@ -218,6 +218,14 @@ test('null stays where the schema takes it, and is sent', async () => {
   assert.deepEqual(JSON.parse(reply.json.request.body), { icon: null, in_trash: false });
 });
 
+test('the longest mail that the schema takes is sent, and no message shows an expression', async () => {
+  const mail = (more) => dev.execute('gmail', 'send_message', { to: 'ada@example.com', subject: 'long', ...more }, { confirm: true });
+  const sent = await mail({ text: 'ä😀'.repeat(250_000), html: 'x'.repeat(500_000) });
+  assert.equal(sent.status, 200, sent.text.slice(0, 500));
+  const refused = await mail({ text: 'x', from: 'nobody' });
+  assert.match(refused.json.message, /^The request cannot be made from this input: from: nobody is no e-mail address/);
+});
+
 test('the same key and request gives the stored summary, another request is refused', async () => {
   const key = `k-${Date.now()}`;
   const first = await createPage('keyed page', { confirm: true, idempotency_key: key });

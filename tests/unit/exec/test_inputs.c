@@ -153,10 +153,87 @@ static void nulls_are_absence_or_are_sent(void **state)
     assert_true(null_count > 20);
 }
 
+/* ---- the largest inputs ---- */
+
+/* What a client's request can hold of one text (body-bytes, 8 MiB by default), and how much is
+ * taken of one that has no limit of its own. */
+enum { TEXT_BYTES_MAX = 8 * 1024 * 1024 - 64 * 1024, OPEN_TEXT_COUNT = 20 * 1000 };
+
+static struct json with_text(struct bench *b, const struct json *input, slice name, slice unit,
+                             size_t count)
+{
+    struct json copy = json_object();
+    char *text = arena_alloc_text(&b->arena, unit.len * count);
+    for (size_t i = 0; i < count; i++)
+        memcpy(text + i * unit.len, unit.ptr, unit.len);
+    for (uint32_t i = 0; i < input->count; i++)
+        json_object_set(&b->arena, &copy, json_str(&input->as.members[i].key),
+                        input->as.members[i].value);
+    json_object_put(&b->arena, &copy, name, json_string(slice_of(text, unit.len * count)));
+    return copy;
+}
+
+static size_t text_count, refused_count;
+
+/* How long a URL may be is no matter of characters, so of a text that goes there as many letters
+ * are taken; and a text may be what no mail can have (an address). Nothing shows an expression. */
+static bool is_refused_well(const char *why, bool is_letters)
+{
+    if (strstr(why, "xpression") || strstr(why, "${") || strstr(why, "()"))
+        return false;
+    return (strstr(why, "the URL would be longer than") && !is_letters) ||
+           strstr(why, "is no e-mail address") || strstr(why, "must hold message ids");
+}
+
+/* The longest text that the schema takes, of the longest characters that it takes. */
+static void check_text(struct bench *b, const struct catalog_action *action,
+                       const struct json *input, const struct json_member *property)
+{
+    static const char *const units[] = {"\xf0\x9f\x98\x80", "a", "1"};
+    int64_t most = json_get_i64(&property->value, SLICE("maxLength"), OPEN_TEXT_COUNT);
+    slice name = json_str(&property->key);
+    struct exec_built built;
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        slice unit = slice_cstr(units[i]);
+        size_t count = (uint64_t)most * unit.len > TEXT_BYTES_MAX ? TEXT_BYTES_MAX / unit.len
+                                                                  : (size_t)most;
+        struct json with = with_text(b, input, name, unit, count);
+        if (!schema_validate(action->schema, &with, NULL))
+            continue;
+        text_count++;
+        if (build(b, action, &with, &built) == OK)
+            return;
+        bool is_letters = unit.len == 1 && json_get(&property->value, SLICE("maxLength"));
+        if (!is_refused_well(b->err.text, is_letters)) {
+            print_error("%.*s: %zu of \"%s\" for %.*s: %s\n", SLICE_ARG(action->tool_name), count,
+                        units[i], SLICE_ARG(name), b->err.text);
+            refused_count++;
+            return;
+        }
+    }
+}
+
+static void check_texts(struct bench *b, const struct catalog_action *action)
+{
+    const struct json *properties = JSON_GET(action->input_schema, "properties");
+    const struct json *input = JSON_GET(json_at(action->examples, 0), "input");
+    for (uint32_t i = 0; properties && i < properties->count; i++)
+        if (slice_eq_cstr(json_get_str(&properties->as.members[i].value, SLICE("type")), "string"))
+            check_text(b, action, input, &properties->as.members[i]);
+}
+
+static void the_largest_inputs_can_be_sent(void **state)
+{
+    each_action(*state, check_texts);
+    assert_true(text_count > 500);
+    assert_int_equal(refused_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nulls_are_absence_or_are_sent, setup, bench_teardown),
+        cmocka_unit_test_setup_teardown(the_largest_inputs_can_be_sent, setup, bench_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
