@@ -75,7 +75,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
                         ? api_members_fault(request, &api_execution_members, body)
                         : SLICE("An execution must be a JSON object");
     if (!item->problem.ptr)
-        item->problem = api_execution_read(request, body, &wanted);
+        item->problem = api_execution_read(request, &api_execution_members, body, &wanted);
     if (item->problem.ptr)
         return;
     wanted.replay_room = &batch->replay_room;

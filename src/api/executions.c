@@ -41,9 +41,23 @@ const struct api_names api_execution_members = {
 const struct api_names api_execution_query = {
     .other = {{"dry_run", "the member dry_run of the body"}}};
 
+/* Only where a name is unknown: the action is compiled for it. */
+static slice find_misplaced(struct api_request *request, const struct api_names *names,
+                            const struct json *body, slice integration_id, slice action_id)
+{
+    bool is_known = true;
+    for (uint32_t i = 0; is_known && i < body->count; i++)
+        is_known = api_names_has(names, json_str(&body->as.members[i].key));
+    const struct catalog_integration *app =
+        is_known ? NULL
+                 : catalog_find_integration(*request->api->config.catalog, integration_id, NULL);
+    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    return action ? api_misplaced_fault(request, names, body, action->input_schema) : SLICE_NONE;
+}
+
 /* Texts are borrowed from the body, which lives as long as the request's op. */
-slice api_execution_read(struct api_request *request, const struct json *body,
-                         struct exec_request *wanted)
+slice api_execution_read(struct api_request *request, const struct api_names *names,
+                         const struct json *body, struct exec_request *wanted)
 {
     const struct json *confirm = JSON_GET(body, "confirm"), *dry_run = JSON_GET(body, "dry_run");
     const struct json *input = JSON_GET(body, "input"), *key = JSON_GET(body, "idempotency_key");
@@ -65,6 +79,9 @@ slice api_execution_read(struct api_request *request, const struct json *body,
         return SLICE("max_output_bytes must be a positive integer");
     if (!is_limit(JSON_GET(body, "max_pages"), &pages_max))
         return SLICE("max_pages must be a positive integer");
+    slice fault = find_misplaced(request, names, body, integration_id, action_id);
+    if (fault.ptr)
+        return fault;
     *wanted = (struct exec_request){
         .account_id = request->grant.account_id,
         .actor = api_actor(request),
@@ -113,7 +130,7 @@ enum op_result api_execution_wait(struct api_request *request, api_step *then)
 static enum op_result begin_create(struct api_request *request)
 {
     struct exec_request wanted;
-    slice problem = api_execution_read(request, request->body, &wanted);
+    slice problem = api_execution_read(request, &api_execution_members, request->body, &wanted);
     if (!problem.ptr)
         problem = api_key_join(request, &wanted.idempotency_key);
     if (problem.ptr)

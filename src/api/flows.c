@@ -207,6 +207,13 @@ static enum op_result begin_start(struct api_request *request)
         return api_reply_error(request, 400,
                                "flowTemplate is required, a key of GET "
                                "/api/flows/templates");
+    const struct flow_template *tmpl =
+        flow_template_set_find(*request->api->config.templates, in.template_key);
+    slice fault = tmpl ? api_misplaced_fault(request, request->endpoint->members, request->body,
+                                             tmpl->input_schema)
+                       : SLICE_NONE;
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     if (input && input->type != JSON_OBJECT && input->type != JSON_NULL)
         return api_reply_error(request, 400, "input must be an object, got %s",
                                json_type_name(input));

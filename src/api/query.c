@@ -38,6 +38,20 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
     return SLICE_NONE;
 }
 
+slice api_misplaced_fault(struct api_request *request, const struct api_names *names,
+                          const struct json *body, const struct json *input_schema)
+{
+    const struct json *inputs = JSON_GET(input_schema, "properties");
+    const char *inside = names->wrapper ? names->wrapper : "input";
+    for (uint32_t i = 0; inputs && i < body->count; i++) {
+        slice name = json_str(&body->as.members[i].key);
+        if (!api_names_has(names, name) && json_get(inputs, name))
+            return api_sentence(request, "%.*s is not a member of this request: put it inside %s",
+                                SLICE_ARG(json_excerpt(name, &request->op.arena)), inside);
+    }
+    return SLICE_NONE;
+}
+
 /* A value as it would stand in a query; SLICE_NONE: null, absent, or no memory. */
 static slice argument_text(struct api_request *request, const struct json *value)
 {

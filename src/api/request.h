@@ -218,10 +218,10 @@ void api_trace_batch_end(const struct api_request *request, const struct trace_c
                          size_t count);
 /* The names of an execution, alone and in a batch. */
 extern const struct api_names api_execution_members, api_execution_query;
-/* The body of POST /api/executions, or an item of a batch. SLICE_NONE: wanted is filled, from the
- * request's memory; else what is wrong with it (400). */
-slice api_execution_read(struct api_request *request, const struct json *body,
-                         struct exec_request *wanted) MUST_CHECK;
+/* The body of POST /api/executions, or an item of a batch, whose names these are. SLICE_NONE:
+ * wanted is filled, from the request's memory; else what is wrong with it (400). */
+slice api_execution_read(struct api_request *request, const struct api_names *names,
+                         const struct json *body, struct exec_request *wanted) MUST_CHECK;
 /* Waits for the execution in request->state, which goes on without its client; `then` is
  * api_execution_reply, or ends in it: the answer of POST /api/executions. */
 enum op_result api_execution_wait(struct api_request *request, api_step *then);
@@ -241,6 +241,11 @@ slice api_query_fault(struct api_request *request) MUST_CHECK;
 /* The same of a body, or of an object inside it. */
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body) MUST_CHECK;
+/* The sentence for the first member that stands beside the arguments and is one of them by their
+ * schema (400): ignored, it would be a call without it. The arguments are in the member that the
+ * names call wrapper, else in `input`. */
+slice api_misplaced_fault(struct api_request *request, const struct api_names *names,
+                          const struct json *body, const struct json *input_schema) MUST_CHECK;
 /* Numbers of any length: what is above max is max, and default_value where it is absent. In this
  * order: 0 or more; 1 or more; any whole number, of which those below 1 are 1. false: answered with
  * 400. */

@@ -103,6 +103,15 @@ static bool read_file_text(struct api_request *request, const struct json *item,
     return false;
 }
 
+static const struct api_names file_members = {
+    .own = {"field", "name", "contentType", "data"},
+    .other = {{"mimeType", "contentType"},
+              {"type", "contentType"},
+              {"filename", "name"},
+              {"content", "data"},
+              {"base64", "data"}},
+};
+
 /* Types only; exec_files_check compares the files with what the action takes. false: answered. */
 static bool read_files(struct api_request *request, struct tool *tool)
 {
@@ -120,6 +129,11 @@ static bool read_files(struct api_request *request, struct tool *tool)
         if (item->type != JSON_OBJECT) {
             (void)api_reply_error(request, 400, "/files/%zu must be an object, got %s", i,
                                   json_type_name(item));
+            return false;
+        }
+        slice fault = api_members_fault(request, &file_members, item);
+        if (fault.ptr) {
+            (void)api_reply_error(request, 400, "/files/%zu: %.*s", i, SLICE_ARG(fault));
             return false;
         }
         if (!read_file_text(request, item, i, "field", &file->field) ||
@@ -277,6 +291,13 @@ static enum op_result begin_execute(struct api_request *request)
         !api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &output_bytes_max) ||
         !api_query_positive(request, "max_pages", 0, CATALOG_PAGES_MAX, &pages_max))
         return OP_DONE;
+    const struct catalog_action *action =
+        catalog_find_tool(*request->api->config.catalog, request->match.params[0]);
+    slice fault = action && json_given(request->body, SLICE("arguments"))
+                      ? api_misplaced_fault(request, &members, request->body, action->input_schema)
+                      : SLICE_NONE;
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     if (!read_arguments(request, tool) ||
         !api_connection_read(request, "connectionId", &connection_id) || !read_files(request, tool))
         return OP_DONE;

@@ -74,7 +74,7 @@ static enum op_result begin_run_action(struct api_request *request)
 {
     struct exec_request wanted;
     int64_t connection_id;
-    slice problem = api_execution_read(request, request->body, &wanted);
+    slice problem = api_execution_read(request, request->endpoint->members, request->body, &wanted);
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
     if (!api_connection_read(request, "connection_id", &connection_id))

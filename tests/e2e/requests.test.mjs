@@ -160,6 +160,31 @@ test('where a flow starts, is decided about, and where connections are made', as
   await refused(await call('PATCH', `/api/connections/${connections[0].id}`, { Label: 'x', default: true }), member('Label', 'label'));
 });
 
+test('a member that the schema has belongs inside', async () => {
+  const misplaced = (name, inside) => new RegExp(`^${name} is not a member of this request: put it inside ${inside}$`);
+  const run = { integration_id: 'gmail', action_id: 'list_threads', input: { query: 'is:unread' }, maxResults: 3 };
+  await refused(await call('POST', '/api/executions', run), misplaced('maxResults', 'input'));
+  await refused(await call('POST', '/api/executions', { ...run, action_id: 'gmail_list_threads' }), misplaced('maxResults', 'input'));
+  const batch = await call('POST', '/api/executions/batch', { executions: [run] });
+  assert.match(batch.json.results[0].error, misplaced('maxResults', 'input'));
+  await refused(await call('POST', '/api/tools/gmail_list_threads/execute', { arguments: {}, maxResults: 3 }), misplaced('maxResults', 'arguments'));
+  assert.equal((await call('POST', '/api/tools/gmail_list_threads/execute', { maxResults: 3 })).status, 200);
+  await refused(await call('POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' }, id: 'x' }), misplaced('id', 'input'));
+  assert.equal((await call('POST', '/api/executions', { ...run, maxResults: undefined, min: 3 })).status, 200);
+  // of an action that has none of the name, or of none, it is as unknown as before
+  assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'list_labels', input: {} })).status, 200);
+  assert.equal((await call('POST', '/api/executions', { ...run, action_id: 'nope' })).json.error_code, 'action_not_found');
+});
+
+test('members of files have their names', async () => {
+  const file = { name: 'a.txt', data: 'YQ==' };
+  for (const [name, right] of [['mimeType', 'contentType'], ['mime_type', 'contentType'], ['content_type', 'contentType'], ['type', 'contentType'], ['fileName', 'name'], ['content', 'data'], ['base64', 'data']])
+    await refused(
+      await call('POST', '/api/tools/gmail_list_labels/execute', { arguments: {}, files: [file, { ...file, [name]: 'x' }] }),
+      new RegExp(`^/files/1: ${name} is not a member of this request: use ${right}$`),
+    );
+});
+
 // ---- numbers, booleans ----
 
 test('numbers above any integer are the highest', async () => {
