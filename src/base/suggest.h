@@ -29,10 +29,10 @@ struct suggest_name {
 };
 
 struct suggest {
-    slice best; /* out: SLICE_NONE while nothing is near enough */
+    slice best;     /* out: SLICE_NONE while nothing is near enough */
+    unsigned limit; /* out: the edits to `best`; only what is nearer is taken */
     /* private */
     struct suggest_name typed;
-    unsigned limit; /* only what is nearer is taken */
     unsigned cells_left;
 };
 

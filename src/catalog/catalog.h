@@ -395,7 +395,7 @@ const struct catalog_action *catalog_find_tool(const struct catalog *catalog, sl
 
 /* ---- unknown.c: for ids that the finders do not know ---- */
 
-/* The nearest id; SLICE_NONE: none is near. The cost is bounded (base/suggest.h). Borrowed. */
+/* The id that is meant; SLICE_NONE: none is near. Borrowed. */
 slice catalog_nearest_integration(const struct catalog *catalog, slice id);
 /* action: an action id or a full tool name; the answer is an action id. */
 slice catalog_nearest_action(const struct catalog_integration *integration, slice action);

@@ -1,29 +1,68 @@
 /*
- * Unknown ids of integrations, actions and tools: the nearest known one, and the sentence that
- * suggests it. Read from the pack, so a mistyped id opens and compiles nothing. Linear in the ids;
- * base/suggest.h bounds the cost of each comparison.
+ * Unknown ids of integrations, actions and tools: the one that is meant, by how it is spelt or by
+ * what it says, and the sentence that suggests it. Linear in the ids; base/suggest.h bounds the
+ * cost of each comparison, search/search.h that of a search.
  */
 #include "base/suggest.h"
 #include "catalog/pack.h"
+#include "catalog/search.h"
+#include "search/index.h"
 
 static const struct pack_action *actions_of(const struct catalog *catalog)
 {
     return pack_table_of(catalog->pack, PACK_ACTIONS);
 }
 
+enum {
+    SEARCH_ARENA_BYTES_MAX = 64 * 1024 * 1024,
+    MISTYPED = 2, /* fewer edits are a mistyped name; more of them, and another one may be meant */
+};
+
+/* The document that does what the name says, of those that the request admits; NULL: none does. */
+static const struct search_doc *by_meaning(const struct catalog *catalog, slice name,
+                                           struct search_request *request)
+{
+    struct arena arena;
+    struct search_found *found;
+    size_t count = 0;
+    request->query = name;
+    request->limit = 1;
+    arena_init(&arena, SEARCH_ARENA_BYTES_MAX);
+    int status = search_run(catalog->search, &arena, request, &found, &count);
+    bool is_fit = status == OK && count > 0 && found[0].is_high;
+    const struct search_doc *doc = is_fit ? &catalog->search->docs[found[0].doc] : NULL;
+    arena_deinit(&arena);
+    return doc;
+}
+
+static slice found_text(const struct catalog *catalog, struct buf_span span)
+{
+    return slice_of(catalog->search->texts + span.at, span.len);
+}
+
+/* A name that is one letter off is mistyped. Any other may be a word for the same thing: then what
+ * it means counts, and how it is spelt only where it means nothing. */
+static bool is_mistyped(const struct suggest *suggest)
+{
+    return suggest->best.len > 0 && suggest->limit < MISTYPED;
+}
+
 slice catalog_nearest_integration(const struct catalog *catalog, slice id)
 {
     struct suggest suggest;
+    struct search_request request = {.with_integrations = true};
     suggest_begin(&suggest, id);
     for (size_t i = 0; i < catalog->integration_count; i++)
         suggest_offer(&suggest, catalog->integrations[i]->integration_id);
-    return suggest.best;
+    const struct search_doc *doc = is_mistyped(&suggest) ? NULL : by_meaning(catalog, id, &request);
+    return doc ? found_text(catalog, doc->id) : suggest.best;
 }
 
 slice catalog_nearest_action(const struct catalog_integration *integration, slice action)
 {
     const struct catalog *catalog = integration->catalog;
     const struct pack_action *actions = actions_of(catalog) + integration->action_first;
+    struct search_request request = {.with_actions = true};
     struct suggest by_id, by_tool;
     suggest_begin(&by_id, action);
     suggest_begin(&by_tool, action);
@@ -31,11 +70,35 @@ slice catalog_nearest_action(const struct catalog_integration *integration, slic
         suggest_offer(&by_id, pack_text_of(catalog->pack, actions[i].action_id));
         suggest_offer(&by_tool, pack_text_of(catalog->pack, actions[i].tool_name));
     }
+    catalog_search_within(&request, integration);
+    const struct search_doc *doc =
+        is_mistyped(&by_id) || is_mistyped(&by_tool)
+            ? NULL
+            : by_meaning(catalog, catalog_short_id(integration->integration_id, action), &request);
+    if (doc)
+        return found_text(catalog, doc->id);
     if (by_id.best.len > 0 || by_tool.best.len == 0)
         return by_id.best;
     ASSERT(slice_starts_with(by_tool.best, integration->integration_id));
     /* The answer is an action id in any case: without the prefix and its "_". */
     return slice_from(by_tool.best, integration->integration_id.len + 1);
+}
+
+/* Of a tool's name the beginning says which app is meant, where there is such a one. */
+static const struct search_doc *tool_by_meaning(const struct catalog *catalog, slice tool_name)
+{
+    struct search_request request = {.with_actions = true};
+    for (size_t len = tool_name.len; len > 0; len--) {
+        const struct catalog_integration *app =
+            len < tool_name.len && tool_name.ptr[len] == '_'
+                ? catalog_find_integration(catalog, slice_first(tool_name, len), NULL)
+                : NULL;
+        if (!app)
+            continue;
+        catalog_search_within(&request, app);
+        return by_meaning(catalog, slice_from(tool_name, len + 1), &request);
+    }
+    return by_meaning(catalog, tool_name, &request);
 }
 
 slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
@@ -45,7 +108,9 @@ slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
     suggest_begin(&suggest, tool_name);
     for (size_t i = 0; i < catalog->pack->tables[PACK_ACTIONS].count; i++)
         suggest_offer(&suggest, pack_text_of(catalog->pack, actions[i].tool_name));
-    return suggest.best;
+    const struct search_doc *doc = is_mistyped(&suggest) ? NULL
+                                                         : tool_by_meaning(catalog, tool_name);
+    return doc ? found_text(catalog, doc->tool_name) : suggest.best;
 }
 
 /* what: the sentence up to the name. The name is the caller's text, so it is shortened and

@@ -335,6 +335,10 @@ test('an id that is nearly one names the one that is meant', async () => {
       `There is no tool "${wrong}"; did you mean "${wrong.replace('calender', 'calendar').replace('gmial', 'gmail').toLowerCase()}"? Nothing was done.`,
     );
   assert.equal(await tool('gmail_send_mesage'), 'Gmail has no action "gmail_send_mesage"; did you mean "send_message"? Nothing was done.');
+  // meaning, not letters
+  assert.equal(await run('slack', 'send_message'), 'Slack has no action "send_message"; did you mean "post_message"? Nothing was done.');
+  assert.equal(await said('/api/actions/jira/create_ticket'), 'Jira has no action "create_ticket"; did you mean "create_issue"?');
+  assert.match(await tool('slack_send_message'), /did you mean "post_message"/);
   // what is near to nothing, and what is long
   assert.equal(await run('qqqqqqqq', 'x'), 'There is no integration "qqqqqqqq". Nothing was done.');
   assert.equal(await run('gmail', 'qqqqqqqq'), 'Gmail has no action "qqqqqqqq". Nothing was done.');
