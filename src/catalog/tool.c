@@ -249,6 +249,9 @@ static void say_property(struct arena_text *text, slice name, const struct json 
             arena_text_add(text, i == 0 ? SLICE(" = ") : SLICE(" or "));
             say_json(text, &list->as.items[i]);
         }
+    } else if (json_is(JSON_GET(schema, "type"), JSON_STRING) && schema->count == 1) {
+        ARENA_TEXT_LIT(text, " as ");
+        arena_text_add(text, json_get_str(schema, SLICE("type")));
     } else {
         ARENA_TEXT_LIT(text, ": ");
         say_json(text, schema);

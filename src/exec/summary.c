@@ -8,7 +8,12 @@
 enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
     SUMMARY_FRAME_BYTES = 1000, /* what stands around most outputs: then it need not grow */
+    HINT_BYTES_MAX = 8192,      /* of one to which the next line is added */
 };
+
+#define LINK_HINT                                                                           \
+    "POST /api/connect/sessions, with the input of recommended_next_action, makes the link" \
+    " for a person."
 
 static void put_display(struct json_writer *w, const struct exec_outcome *outcome)
 {
@@ -57,6 +62,27 @@ slice exec_next_action_render(const struct exec_outcome *outcome, struct arena *
     return json_text_take(&text, arena);
 }
 
+/* Whatever asks for a connection, a manifest's hint too, says how a person comes to it. */
+static void put_hint(struct json_writer *w, const struct exec_outcome *outcome)
+{
+    bool is_next = exec_outcome_next(outcome) != EXEC_NEXT_NONE;
+    char room[HINT_BYTES_MAX];
+    slice hint = slice_first_utf8(outcome->hint, sizeof(room) - sizeof(LINK_HINT));
+    if (is_next)
+        hint = SLICE_JOIN(room, hint, hint.len > 0 ? SLICE(" ") : SLICE(""), SLICE(LINK_HINT));
+    else
+        hint = outcome->hint;
+    if (hint.len > 0)
+        json_member_str(w, "hint", hint);
+}
+
+slice exec_hint_of_people(slice hint)
+{
+    if (!slice_ends_with(hint, SLICE(LINK_HINT)))
+        return hint;
+    return slice_trim(slice_first(hint, hint.len - strlen(LINK_HINT)));
+}
+
 static void put_error(struct json_writer *w, const struct exec_outcome *outcome)
 {
     json_member_str(w, "error_code", exec_outcome_error_code(outcome));
@@ -66,8 +92,7 @@ static void put_error(struct json_writer *w, const struct exec_outcome *outcome)
     if (retry_after_s > 0) { /* a model sees no headers, and what is stored has none */
         json_member_i64(w, "retry_after", retry_after_s);
     }
-    if (outcome->hint.len > 0)
-        json_member_str(w, "hint", outcome->hint);
+    put_hint(w, outcome);
     put_next_action(w, outcome);
 }
 

@@ -14,6 +14,8 @@ slice exec_summary_render(const struct exec_outcome *outcome, struct arena *aren
 /* What recommended_next_action holds, JSON text in the arena; SLICE_NONE: it has none, or there is
  * no memory for it. */
 slice exec_next_action_render(const struct exec_outcome *outcome, struct arena *arena);
+/* A hint of a summary without the route of recommended_next_action, which is for programs. */
+slice exec_hint_of_people(slice hint);
 /* The row that keeps it, of an outcome that was tried (asserted, as what the schema's CHECK
  * constraints demand). connection_id 0: none. summary: its document; SLICE_NONE is refused by the
  * database. Texts are borrowed. */

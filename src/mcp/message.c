@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "json/scan.h"
 #include "mcp/stream.h"
+#include "mcp/words.h"
 #include "trace/context.h"
 
 enum { RESULT_BYTES_MAX = 128 * 1024 * 1024, NAME_BYTES_MAX = 8 * 1024 };
@@ -98,7 +99,8 @@ enum op_result mcp_refuse_without_tasks(struct api_request *request,
 static enum op_result refuse(struct api_request *request, unsigned status, slice json_text,
                              struct op *owner)
 {
-    slice sentence = json_scan_get(json_text, SLICE("error"), &request->op.arena);
+    slice sentence = mcp_words_say(json_scan_get(json_text, SLICE("error"), &request->op.arena),
+                                   &request->op.arena);
     enum mcp_code code = status >= 500                     ? MCP_INTERNAL_ERROR
                          : status == 400 && !request->body ? MCP_PARSE_ERROR
                                                            : MCP_INVALID_REQUEST;

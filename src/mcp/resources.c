@@ -11,6 +11,7 @@
 #include "base/encode.h"
 #include "json/scan.h"
 #include "mcp/method.h"
+#include "mcp/words.h"
 
 enum { URI_BYTES_MAX = 8 * 1024, RESOURCE_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX };
 
@@ -76,13 +77,14 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
     if (status == 400 || status == 403 || status == 404) {
         struct arena *arena = &request->op.arena;
         slice sentence = json_scan_str(json_scan_get(json_text, SLICE("error"), arena), arena);
-        return refuse_uri(request, message, sentence);
+        return refuse_uri(request, message, mcp_words_say(sentence, arena));
     }
     if (status != 200)
         return mcp_refusal.reply(request, status, json_text, owner);
     if (json_text.len > RESOURCE_BYTES_MAX) /* a flow's view */
         return refuse_uri(request, message,
-                          SLICE("Too large to be read here: GET /api/flows/{id} has the whole"));
+                          SLICE("Too large to be read here: the dashboard shows all of it"));
+    json_text = mcp_words_say_json(json_text, &request->op.arena);
     mcp_result_begin(&result, message, json_text.len + json_text.len / 4 + 512);
     json_member_open(&result.w, "contents", '[');
     json_open(&result.w, '{');

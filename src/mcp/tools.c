@@ -11,6 +11,7 @@
 #include "json/scan.h"
 #include "mcp/method.h"
 #include "mcp/task.h"
+#include "mcp/words.h"
 
 enum {
     PAGE_TOOLS = 64,
@@ -287,7 +288,8 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
 /* ---- tools/call ---- */
 
 /* The six names are not the catalog's: a tool's name there begins with an integration and has an
- * underscore behind it, and none is called search, describe, run, start, get or connect. */
+ * underscore behind it, and none is called search, describe, run, start, get or connect. The
+ * interface names one of them with the service in front: sluice.connect_app. */
 enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message)
 {
     static const struct json none = {.type = JSON_OBJECT};
@@ -301,8 +303,11 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
                                json_type_name(arguments));
     if (!arguments)
         arguments = &none;
+    slice own = slice_starts_with(message->name, SLICE("sluice."))
+                    ? slice_from(message->name, strlen("sluice."))
+                    : message->name;
     for (size_t i = 0; i < ARRAY_LEN(tools); i++)
-        if (slice_eq_cstr(message->name, tools[i].name))
+        if (slice_eq_cstr(own, tools[i].name))
             return tools[i].begin(request, &tools[i], arguments);
     return mcp_real_tool_call(request, message, arguments);
 }
@@ -356,7 +361,7 @@ static slice leave_flow_out(struct arena *arena, slice json_text)
     json_member_bool(w, "truncated", true);
     json_member_i64(w, "bytes", (int64_t)json_text.len);
     json_member_raw(w, "flowId", id);
-    json_member_str(w, "hint", SLICE("Too large for a result: GET /api/flows/{id} has the whole"));
+    json_member_str(w, "hint", SLICE("Too large for a result: the dashboard shows all of it"));
     json_close(w, '}');
     return json_text_take(&text, arena);
 }
@@ -366,6 +371,7 @@ void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_
 {
     if (json_text.len > RESULT_BYTES_MAX)
         json_text = leave_flow_out(arena, json_text);
+    json_text = mcp_words_say_json(json_text, arena);
     slice text = fence(arena, json_text);
     json_member_open(w, "content", '[');
     json_open(w, '{');

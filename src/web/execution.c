@@ -2,6 +2,7 @@
  * One execution: how it ended, what came of it as a tree, what is known of the request, and the
  * same call by curl. What was sent is not stored, so the call has an example's input.
  */
+#include "exec/summary.h"
 #include "store/connection.h"
 #include "store/execution.h"
 #include "web/pages.h"
@@ -85,7 +86,7 @@ static enum op_result reply_one(struct web_request *request)
     json_member_str(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
     json_member_str(w, "error_code", json_get_str(summary, SLICE("error_code")));
     json_member_str(w, "message", json_get_str(summary, SLICE("message")));
-    json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
+    json_member_str(w, "hint", exec_hint_of_people(json_get_str(summary, SLICE("hint"))));
     write_request(request, w);
     write_output(execution, summary, w);
     return web_reply_view(request, 200, "execution");

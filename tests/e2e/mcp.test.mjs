@@ -174,7 +174,7 @@ test('no client drops a tool for its schema', async () => {
   for (const [name, words] of Object.entries({
     gmail_send_message: 'Needs at least one of: text; html.',
     jira_add_comment: 'Needs exactly one of: text; adf.',
-    asana_update_task: 'Does not take: due_on and due_at.',
+    jira_create_issue: 'Does not take: description and descriptionAdf.',
     discord_list_messages: 'Does not take: before and after; or before and around; or after and around.',
     github_update_label: 'Needs at least 4 arguments.',
     twilio_add_conversation_participant: 'Needs at least one of: Identity; Address and ProxyAddress.',

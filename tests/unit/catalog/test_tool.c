@@ -152,6 +152,8 @@ static void what_the_top_demands_is_said(void **state)
          "{'oneOf':[{'required':['a'],'not':{'anyOf':[{'required':['b']},{'required':['c']}]}}]}",
          " Needs exactly one of: a, but not b or c.");
     rule(*state, "{'not':{'required':['a','b']}}", " Does not take: a and b.");
+    rule(*state, "{'not':{'required':['a','b'],'properties':{'a':{'type':'string'}}}}",
+         " Does not take: a and b, a as string.");
     rule(*state, "{'minProperties':2}", " Needs at least 2 arguments.");
     rule(*state, "{'maxProperties':1}", " Needs at most 1 argument.");
     rule(*state, "{'allOf':[{'anyOf':[{'required':['a']}]},{'required':['b']}]}",

@@ -104,7 +104,12 @@ static void every_reason_has_a_summary_that_fits_its_kind(void **state)
             slice_eq(json_get_str(json, SLICE("error_code")), exec_outcome_error_code(&out)));
         assert_true(exec_outcome_error_code(&out).len > 0);
         assert_text(json, "message", "What happened\n");
-        assert_text(json, "hint", "What to do");
+        slice hint = json_get_str(json, SLICE("hint"));
+        assert_true(slice_starts_with(hint, SLICE("What to do")));
+        assert_true(slice_eq_cstr(exec_hint_of_people(hint), "What to do"));
+        /* what is recommended has its route */
+        assert_int_equal(slice_find(hint, SLICE(" POST /api/connect/sessions")) > 0,
+                         JSON_GET(json, "recommended_next_action") != NULL);
     }
 }
 

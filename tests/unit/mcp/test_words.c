@@ -1,0 +1,101 @@
+/* mcp/words: what sluice says of its routes, as a client that has tools reads it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "api/request.h"
+#include "base/mem.h"
+#include "mcp/words.h"
+
+static int setup(void **state)
+{
+    struct arena *arena = mem_zalloc(sizeof(*arena));
+    arena_init(arena, 16 * 1024 * 1024);
+    *state = arena;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    arena_deinit(*state);
+    mem_free(*state);
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+static void expect(struct arena *arena, const char *said, const char *wanted)
+{
+    slice got = mcp_words_say(slice_cstr(said), arena);
+    if (!slice_eq_cstr(got, wanted))
+        fail_msg("\"%.*s\", not \"%s\"", SLICE_ARG(got), wanted);
+}
+
+static void a_route_becomes_its_tool(void **state)
+{
+    expect(*state, "GET /api/actions/slack/post_message shows what it takes.",
+           "describe_action shows what it takes.");
+    expect(*state, "See GET /api/actions?integration_id=slack.", "See search_actions.");
+    expect(*state,
+           "GET /api/search?query= finds one; POST /api/tools/a_b/execute with "
+           "connectionId, one of 5.",
+           "search_actions finds one; run_action with connection_id, one of 5.");
+    expect(*state, "\"GET /api/executions/0199\"", "\"the resource sluice://executions/0199\"");
+    expect(*state, "GET /api/flows/templates lists them",
+           "describe_action with the template * "
+           "lists them");
+    expect(*state, "GET /api/flows/{id} has it", "get_flow has it");
+    expect(*state, "GET /api/audit?kind=execution.blocked lists them", "the dashboard lists them");
+    expect(*state, "POST /api/flows/x/resume.", "the dashboard.");
+    /* what is not a route of ours, or not a whole word */
+    expect(*state, "GET /v1/api/x", "GET /v1/api/x");
+    expect(*state, "FORGET /api/flows/x", "FORGET /api/flows/x");
+    expect(*state, "myconnectionId GET /api/flows/1", "myconnectionId get_flow");
+    expect(*state, "", "");
+}
+
+/* Of every route there is, so that a new one cannot be forgotten. */
+static void no_route_is_left(void **state)
+{
+    size_t count;
+    const struct http_route *routes = api_routes(&count);
+    for (size_t i = 0; i < count; i++) {
+        slice method = http_method_text(routes[i].method);
+        slice said =
+            arena_printf(*state, "Try %.*s %s: it helps.", SLICE_ARG(method), routes[i].pattern);
+        slice got = mcp_words_say(said, *state);
+        if (slice_find(said, SLICE(" /api/")) >= 0 && slice_find(got, SLICE("/api/")) >= 0)
+            fail_msg("%.*s", SLICE_ARG(got));
+    }
+}
+
+static void only_our_words_change(void **state)
+{
+    slice text =
+        SLICE("{\"status\":\"failed\",\"hint\":\"GET /api/search\",\"output\":{\"hint\":"
+              "\"GET /api/search\"},\"flow\":{\"input\":{\"message\":\"GET /api/search\"},"
+              "\"steps\":[{\"error\":{\"message\":\"GET /api/search\",\"n\":[1]}},{\"output\":"
+              "\"GET /api/search\"}]},\"error\":\"GET /api/search\"}");
+    slice wanted =
+        SLICE("{\"status\":\"failed\",\"hint\":\"search_actions\",\"output\":{\"hint\":"
+              "\"GET /api/search\"},\"flow\":{\"input\":{\"message\":\"GET /api/search\"},"
+              "\"steps\":[{\"error\":{\"message\":\"search_actions\",\"n\":[1]}},{\"output\":"
+              "\"GET /api/search\"}]},\"error\":\"search_actions\"}");
+    slice got = mcp_words_say_json(text, *state);
+    if (!slice_eq(got, wanted))
+        fail_msg("%.*s", SLICE_ARG(got));
+    slice plain = SLICE("{\"hint\":\"Wait.\"}");
+    assert_ptr_equal(mcp_words_say_json(plain, *state).ptr, plain.ptr);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_route_becomes_its_tool, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_route_is_left, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_our_words_change, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
