@@ -67,9 +67,11 @@ static bool may_send(const struct http_call *call)
     return is_ours(exec) && is_proven(exec, EXEC_PROOF_MS);
 }
 
-/* Ends before the first byte, so that the claim goes and the key is free. */
+/* Ends before the first byte, so that the claim goes and the key is free; where an earlier request
+ * of the run may have acted, exec_settle says so. */
 static enum op_result stop_unsent(struct exec *exec, slice message)
 {
+    exec->out.effect = EXEC_EFFECT_NONE;
     exec->out.message = message;
     exec->out.hint = SLICE_NONE;
     exec->out.reason = EXEC_UNAVAILABLE;

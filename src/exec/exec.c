@@ -366,6 +366,8 @@ enum op_result exec_step_answer(struct op *op)
     struct exec_outcome *out = &exec->out;
     ASSERT(exec->key.state != EXEC_CLAIM_ASKED);
     ASSERT(!exec_reason_is_blocked(out->reason) || !exec_is_claimed(exec));
+    if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
+        exec_settle(exec); /* of a step: what was not tried again proves nothing */
     if (out->finished_us == 0)
         out->finished_us = clock_wall_us();
     if (exec_reason_is_blocked(out->reason)) {

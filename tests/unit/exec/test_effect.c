@@ -157,13 +157,18 @@ static void answer_call(struct machine *m, const struct way *way, const struct r
         seam_call_reply(call, reply->status, reply->body);
 }
 
-/* replies: ended by one without a body. */
-static void run(struct machine *m, const struct way *way, const struct reply *replies)
+static void want(struct machine *m, const struct way *way)
 {
     connect_forget_all(m->node.connect);
     m->store.claims.count = m->store.executions.count = 0;
     machine_want(m, way->app, way->action, way->input);
     m->run.exec.idempotency_key = SLICE("k");
+}
+
+/* replies: ended by one without a body. */
+static void run(struct machine *m, const struct way *way, const struct reply *replies)
+{
+    want(m, way);
     seam_run_start(&m->run);
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(&m->run); i++) {
         seam_settle(m->node.loop);
@@ -283,11 +288,63 @@ static void a_key_in_use_proves_nothing(void **state)
     assert_true(expect(*state, &plain, for_long, EXEC_EFFECT_UNKNOWN));
 }
 
+/* ---- what is not sent again ---- */
+
+/* The node's lease has run out when the second try is due. */
+static void a_second_try_that_is_not_sent_proves_nothing(void **state)
+{
+    struct machine *m = *state;
+    static const struct way set = {"app", "set", "{}", REPEATS};
+    want(m, &set);
+    seam_run_start(&m->run);
+    machine_answer(m, "claim_find");
+    machine_answer(m, "claim_insert");
+    assert_true(seam_call_send(machine_call(m)));
+    seam_pass_ms(m->node.loop, 12000); /* no heartbeat is answered */
+    assert_false(exec_node_may_write(m->node.node));
+    seam_call_fail(machine_call(m), SEAM_MID_REPLY);
+    seam_pass_ms(m->node.loop, 1000);
+    machine_assert_no_call(m);
+    (void)machine_end_of(m, &m->run);
+    const char *fault = find_fault(m, EXEC_EFFECT_UNKNOWN);
+    if (fault)
+        fail_msg("%s: %s, \"%.*s\"", fault, exec_reason_name(m->run.out.reason),
+                 SLICE_ARG(m->run.out.message));
+    (void)machine_end(m);
+}
+
+/* A step of a flow whose earlier try is in doubt, and whose connection has gone meanwhile. */
+static void a_step_that_is_not_tried_again_stays_in_doubt(void **state)
+{
+    struct machine *m = *state;
+    const struct exec_outcome *out = &m->run.out;
+    static const struct way create = {"http", "create_resource", "{\"resource\":\"a\",\"body\":{}}",
+                                      WRITES};
+    struct exec_proof proof = {.flow_id = uuid_v7(), .owner = exec_node_id(m->node.node), .rev = 1};
+    m->store.connections.count = 0;
+    want(m, &create);
+    m->run.exec.idempotency_key = SLICE_NONE;
+    m->run.exec.is_recorded_by_caller = m->run.exec.is_in_doubt = true;
+    m->run.exec.proof = &proof;
+    seam_run_start(&m->run);
+    assert_int_equal(machine_end_of(m, &m->run), EXEC_OUTCOME_UNKNOWN);
+    assert_int_equal(out->effect, EXEC_EFFECT_UNKNOWN);
+    assert_slice_equal(exec_outcome_error_code(out), "execution_failed");
+    assert_slice_has(out->message, "Tried again: HTTP API is not connected to this account.");
+    assert_false(has(out->message, "othing was "));
+    assert_slice_has(out->hint, "The outcome is unknown");
+    (void)machine_end(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_status_says_what_was_done, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_key_in_use_proves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_second_try_that_is_not_sent_proves_nothing, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_step_that_is_not_tried_again_stays_in_doubt, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
