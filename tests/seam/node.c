@@ -19,16 +19,19 @@ const struct uuid seam_account = {
     "\"side_effect_level\":\"" level "\",\"input_schema\":{\"type\":\"object\"}," more \
     "\"request\":{\"path\":\"/" id "\"," request "},"                                  \
     "\"display\":{\"title\":\"Done\",\"summary\":\"status ${status}\"}}"
-#define GET  "\"method\":\"GET\",\"query\":{\"q\":\"${input.q}\"}"
-#define POST "\"method\":\"POST\",\"body\":{\"json\":\"${input}\"}"
+#define GET    "\"method\":\"GET\",\"query\":{\"q\":\"${input.q}\"}"
+#define POST   "\"method\":\"POST\",\"body\":{\"json\":\"${input}\"}"
+#define DELETE "\"method\":\"DELETE\",\"query\":{\"of\":\"${input.of}\"}"
 
+#define DEMO_GET ACTION("get", "read", GET, "")
+#define DEMO_PUT ACTION("put", "write", POST, "\"requires_confirmation\":true,")
+#define DEMO_SET ACTION("set", "write", POST, "\"idempotent\":true,")
+#define DEMO_PAY ACTION("pay", "write", POST, "\"idempotency_header\":\"Idempotency-Key\",")
+#define DEMO_DEL ACTION("del", "delete", DELETE, "\"idempotent\":true,")
 const char seam_demo_manifest[] =
     "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"category\":\"c\","
     "\"base_url\":\"https://demo.example\",\"auth\":{\"type\":\"none\"},"
-    "\"actions\":[" ACTION("get", "read", GET, "") "," ACTION(
-        "put", "write", POST,
-        "\"requires_confirmation\":true,") "," ACTION("set", "write", POST,
-                                                      "\"idempotent\":true,") "]}";
+    "\"actions\":[" DEMO_GET "," DEMO_PUT "," DEMO_SET "," DEMO_PAY "," DEMO_DEL "]}";
 
 const char seam_demo_template[] =
     "{\"key\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"input\":{\"type\":\"object\","

@@ -11,7 +11,8 @@
 #include "seam/seam.h"
 
 /* An app that needs no connection: `get` is a read, `put` a write that has to be confirmed, `set`
- * one that may be repeated. Each takes any object. */
+ * one that may be repeated, `pay` one with the app's own idempotency key, `del` a delete of what
+ * input.of names. Each takes any object. */
 extern const char seam_demo_manifest[];
 /* demo_get, then demo_put confirmed by its approval, with a wait of a minute in between. */
 extern const char seam_demo_template[];

@@ -51,6 +51,7 @@ enum seam_bug {
     SEAM_BUG_REPEAT_WRITE,   /* who adopts does not see that the step had begun */
     SEAM_BUG_FORGET_BINDING, /* a key is free again after a write */
     SEAM_BUG_ADOPT_TWICE,    /* an adoption does not ask whose the flow is */
+    SEAM_BUG_LAST_REPLY,     /* a run looks at its last reply only */
     SEAM_BUGS
 };
 

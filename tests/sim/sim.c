@@ -1,7 +1,7 @@
 /*
  * The loop of events, and the program: `sim` runs SEEDS seeds from FIRST on, each in a process of
  * its own, JOBS at a time; SEED=n one, with its whole history on stdout. FLOWS and EXECUTIONS say
- * how much each has to do, BUG=1..5 plants a fault (seam/rows.h). `sim bugs` plants each in turn.
+ * how much each has to do, BUG=1..6 plants a fault (seam/rows.h). `sim bugs` plants each in turn.
  */
 #include "sim/sim.h"
 
@@ -124,7 +124,7 @@ static struct sim_storm draw_storm(void)
         .for_good = some(400),
         .late = some(600),
         .call_fail = some(200),
-        .limited = some(100),
+        .refused = some(150),
         .handshake = some(990),
         .time = 20 + (unsigned)seam_pick(200),
     };
@@ -250,6 +250,10 @@ static const char *const template_texts[] = {
                           "\"tool_call\",\"tool\":\"demo_put\",\"confirmed_by\":\"start\","
                           "\"input\":{\"of\":"
                           "\"${input.of}\"}}]}",
+    HEAD("paid") "{\"key\":\"pay\",\"type\":\"tool_call\",\"tool\":\"demo_pay\",\"confirmed_by\":"
+                 "\"start\",\"input\":{\"of\":\"${input.of}\"}}," WAIT(
+                     "5") ",{\"key\":\"remove\",\"type\":\"tool_call\",\"tool\":\"demo_del\","
+                          "\"confirmed_by\":\"start\",\"input\":{\"of\":\"${input.of}\"}}]}",
     NULL,
 };
 

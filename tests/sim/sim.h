@@ -4,10 +4,11 @@
  * start flows, approve, reject, cancel and resume them, on any node, again where they got no
  * answer. Meanwhile nodes crash at any step and come back as new ones, stand still while time goes
  * on, have their clocks set; commits come late, are refused, or are done and their answers lost;
- * the provider refuses, breaks off, is silent.
+ * the provider refuses, breaks off, is silent, does what it says nothing of.
  *
  * After every event: what a statement did to a flow is a legal transition, and of whom it may come;
- * no write reaches the provider twice unless declared safe; who writes for a flow owns it; what a
+ * nothing is done twice unless its client was told that it may have been done, nor is anybody told
+ * that nothing was done where something was; who writes for a flow owns it; what a
  * client was told stands in the store. When the storm is over every flow ends, no claim is left,
  * and no node holds anything in memory.
  *
@@ -29,7 +30,7 @@ struct sim_storm {
     unsigned crash, pause, step;               /* of all events */
     unsigned refuse, rollback, lose, for_good; /* of queries; for_good: of those lost */
     unsigned late;                             /* answers that wait for another event */
-    unsigned call_fail, limited;               /* of calls */
+    unsigned call_fail, refused;               /* of calls */
     unsigned handshake;                        /* calls whose first byte waits for another event */
     unsigned time;                             /* events at which time goes on though work waits */
 };
@@ -43,9 +44,14 @@ struct sim_node {
     struct list runs; /* struct sim_run.link */
 };
 
-enum sim_kind { SIM_READ, SIM_WRITE, SIM_SAFE_WRITE, SIM_FLOW };
+enum sim_kind { SIM_READ, SIM_WRITE, SIM_SAFE_WRITE, SIM_KEYED_WRITE, SIM_DELETE, SIM_FLOW };
 
-/* One thing that a client wants, and asks for until it is told what became of it. */
+/* What an answer says of what was done. */
+enum sim_effect_told { SIM_NOT_DONE, SIM_DONE, SIM_IN_DOUBT };
+
+/* One thing that a client wants, and asks for until it is told what became of it. It does as it is
+ * told: what was not done it asks for again; what is in doubt it gives up, or asks for once more
+ * knowing that it may be done twice. */
 struct sim_client {
     enum sim_kind kind;
     size_t number;
@@ -59,8 +65,11 @@ struct sim_client {
     /* what it was told, and what it did */
     bool is_succeeded; /* of an execution */
     struct uuid execution_id;
+    struct uuid bound_id, released_id; /* what its key has, or had, to the last answer */
     bool is_approved, is_cancelled, is_started;
     unsigned resumed;
+    unsigned step_did; /* what was done by the current step of its flow, but for items */
+    unsigned excuses;  /* times that it asked again for what it was told is in doubt */
 };
 
 /* An answer that a client waits for. */
@@ -68,14 +77,33 @@ struct sim_run {
     struct seam_run run;
     struct list link;
     struct sim_client *client;
-    enum flow_command_kind command; /* of a flow */
+    enum flow_command_kind command;    /* of a flow */
+    struct uuid bound_id, released_id; /* the client's, when it began */
+    unsigned did;                      /* how much the provider has done for it */
 };
 
-/* A request that changes something, by all its text. */
+/* A request that changes something, by all its text; what the provider has of it. */
 struct sim_effect {
     uint64_t hash;
-    unsigned count;
-    size_t client;
+    unsigned count; /* times that it was done, and not undone */
+};
+
+/* A key of the provider's own, once what it was sent with is done. */
+struct sim_key {
+    uint64_t hash;
+    size_t effect;
+};
+
+/* A write that has reached the provider and is not answered yet. */
+struct sim_request {
+    const struct http_call *call;
+    uint64_t started_ns; /* the call's: its struct is used again */
+    uint64_t key;        /* hash of the provider's key; 0: none */
+    size_t effect;
+    struct sim_run *run; /* NULL: of a flow */
+    struct sim_client *client;
+    bool is_item; /* of a step that calls for each of several */
+    bool did;     /* this one, and not one of the same before it */
 };
 
 struct sim {
@@ -91,6 +119,8 @@ struct sim {
     struct sim_storm storm;
     bool is_calm; /* nothing goes wrong any more */
     ROWS(struct sim_effect) effects;
+    ROWS(struct sim_key) keys;
+    ROWS(struct sim_request) requests;
     uint64_t began_ns;
     size_t events, crashes, lost, writes;
 };
@@ -122,6 +152,8 @@ size_t sim_node_number(const struct sim *sim, const struct sim_node *node);
 
 /* ---- sim_provider.c ---- */
 
+/* Its run is gone, and so are the calls of it. */
+void sim_provider_forget(struct sim *sim, const struct sim_run *run);
 /* The first byte of each call that has not left yet leaves. */
 void sim_provider_take(struct sim *sim, struct sim_node *node);
 void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index);
@@ -152,6 +184,7 @@ void sim_apps_choose(struct sim_client *client);
 void sim_apps_answer(struct sim *sim, struct http_call *call);
 /* Whom a text names; NULL: nobody. */
 struct sim_client *sim_client_in(struct sim *sim, slice text);
+struct sim_client *sim_client_of(struct sim *sim, const struct http_call *call);
 
 /* ---- sim_record.c ---- */
 
@@ -165,6 +198,11 @@ void sim_record(void *owner, const struct pg_query *query, int status);
 void sim_check_flow(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query);
 void sim_check_told(struct sim *sim, const struct sim_run *run);
+enum sim_effect_told sim_told(const struct sim_run *run);
+/* What the error of a flow's last failed step says. */
+bool sim_is_in_doubt(const struct sim *sim, struct uuid flow_id);
+/* Of a flow that has failed: what its step did, or may have done, its error says. */
+void sim_check_failed(struct sim *sim, const struct row_flow *row);
 /* A first byte of a write is about to leave. */
 void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call);
 bool sim_all_have_ended(struct sim *sim);

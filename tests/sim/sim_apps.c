@@ -117,6 +117,7 @@ static const struct {
     {"demo", "{\"of\":\"client-%zu-\",\"confirm\":true}"},
     {"fan", "{\"of\":\"client-%zu-\",\"confirm\":true}"},
     {"safe", "{\"of\":\"client-%zu-\",\"confirm\":true}"},
+    {"paid", "{\"of\":\"client-%zu-\",\"confirm\":true}"},
     {"mail_with_reminder",
      "{\"to\":\"a@b.example\",\"subject\":\"client-%zu-\",\"text\":\"Hello.\","
      "\"remindAfter\":60}"},
@@ -167,6 +168,12 @@ struct sim_client *sim_client_in(struct sim *sim, slice text)
         client = named_in(sim, buf_slice(&mail));
     buf_deinit(&mail);
     return client;
+}
+
+struct sim_client *sim_client_of(struct sim *sim, const struct http_call *call)
+{
+    struct sim_client *client = sim_client_in(sim, seam_call_body(call));
+    return client ? client : named_in(sim, call->url);
 }
 
 /* ---- what the apps answer ---- */

@@ -72,6 +72,9 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
     if (!is_allowed(query->stmt->name, before->status, after->status))
         sim_fail(sim, "%s led from %s to %s", query->stmt->name, flow_status_name(before->status),
                  flow_status_name(after->status));
+    if (before->step_index != after->step_index ||
+        strcmp(query->stmt->name, "flow_take_resume") == 0)
+        sim_client_in(sim, seam_find_flow(&sim->store, after->id)->input)->step_did = 0;
     if (after->rev != before->rev + 1)
         sim_fail(sim, "%s led from rev %lld to %lld", query->stmt->name, (long long)before->rev,
                  (long long)after->rev);
@@ -83,7 +86,7 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
 void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call)
 {
     struct uuid id = exec_node_id(node->on.node);
-    const struct sim_client *client = sim_client_in(sim, seam_call_body(call));
+    const struct sim_client *client = sim_client_of(sim, call);
     const struct row_flow *row =
         client && client->kind == SIM_FLOW ? seam_find_flow(&sim->store, client->flow_id) : NULL;
     if (!seam_node_lives(&sim->store, id))
@@ -99,10 +102,64 @@ void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_c
 
 /* ---- what clients were told ---- */
 
+static bool has(slice text, const char *part)
+{
+    return text.ptr && slice_find(text, slice_cstr(part)) >= 0;
+}
+
+/* A 503, which has no summary, says that nothing was done. */
+enum sim_effect_told sim_told(const struct sim_run *run)
+{
+    slice summary = run->run.summary_json;
+    if (has(summary, "\"outcome\":\"done\""))
+        return SIM_DONE;
+    return has(summary, "\"outcome\":\"unknown\"") || has(summary, "\"outcome\":\"partly\"")
+               ? SIM_IN_DOUBT
+               : SIM_NOT_DONE;
+}
+
+bool sim_is_in_doubt(const struct sim *sim, struct uuid flow_id)
+{
+    const struct flow_step *last = NULL;
+    for (size_t i = 0; i < sim->store.steps.count; i++)
+        if (uuid_eq(sim->store.steps.items[i].flow_id, flow_id) &&
+            !sim->store.steps.items[i].step.is_completed)
+            last = &sim->store.steps.items[i].step;
+    return last && has(last->error, "\"outcome\":\"unknown\"");
+}
+
+void sim_check_failed(struct sim *sim, const struct row_flow *row)
+{
+    const struct sim_client *client = sim_client_in(sim, row->input);
+    if (row->flow.status == FLOW_FAILED && client->step_did > 0 &&
+        !sim_is_in_doubt(sim, row->flow.id))
+        sim_fail(sim, "the flow of client %zu failed, and does not say that its step may be done",
+                 client->number);
+}
+
+/* What was answered is what was done for it, and what its key has. A key that was let go runs
+ * again; one that is bound gives the same answer. */
+static void check_effect(struct sim *sim, const struct sim_run *run)
+{
+    const struct sim_client *client = run->client;
+    const struct exec_outcome *out = &run->run.out;
+    bool is_result = out->reason == EXEC_SUCCEEDED || exec_reason_is_failed(out->reason);
+    if (client->kind != SIM_READ && sim_told(run) == SIM_NOT_DONE && run->did > 0)
+        sim_fail(sim, "client %zu was told that nothing was done (%s), and it was", client->number,
+                 exec_reason_name(out->reason));
+    if (!client->key[0] || !is_result)
+        return;
+    if (!uuid_is_nil(run->bound_id) && !uuid_eq(run->bound_id, out->execution_id))
+        sim_fail(sim, "client %zu: a key that was bound ran again", client->number);
+    if (!uuid_is_nil(run->released_id) && uuid_eq(run->released_id, out->execution_id))
+        sim_fail(sim, "client %zu: a key that was let go gives the former answer", client->number);
+}
+
 static void check_execution(struct sim *sim, const struct sim_run *run)
 {
     struct sim_client *client = run->client;
     const struct exec_outcome *out = &run->run.out;
+    check_effect(sim, run);
     if (out->reason != EXEC_SUCCEEDED && !exec_reason_is_failed(out->reason))
         return;
     const struct execution *row = seam_find_execution(&sim->store, out->execution_id);
@@ -206,6 +263,7 @@ void sim_check_end(struct sim *sim)
             sim_fail(sim, "the flow of client %zu has not ended: it is %s, step %lld",
                      sim_client_in(sim, row->input)->number, flow_status_name(row->flow.status),
                      (long long)row->flow.step_index);
+        sim_check_failed(sim, row);
     }
     for (size_t i = 0; i < sim->store.claims.count; i++)
         if (!sim->store.claims.items[i].is_bound)

@@ -11,7 +11,7 @@
 
 enum { ASKS_MAX = 12, BEGIN_MS_MAX = 60000, AGAIN_MS_MAX = 8000, RESUMES_MAX = 2 };
 
-static const char *const actions[] = {"get", "put", "set"};
+static const char *const actions[] = {"get", "put", "set", "pay", "del"};
 
 void sim_clients_init(struct sim *sim, size_t executions, size_t flows)
 {
@@ -77,6 +77,8 @@ static void begin(struct sim *sim, struct sim_node *node, struct sim_client *cli
 {
     run->client = client;
     run->run.on_gone = on_gone;
+    run->bound_id = client->bound_id;
+    run->released_id = client->released_id;
     list_init(&run->link);
     list_push_back(&node->runs, &run->link);
     client->open++;
@@ -121,8 +123,10 @@ static void decide(struct sim *sim, struct sim_client *client, enum flow_command
              sim_node_number(sim, node));
     seam_run_command(&run->run, &node->on, kind, client->flow_id);
     run->command = kind;
-    if (kind == FLOW_COMMAND_RESUME)
+    if (kind == FLOW_COMMAND_RESUME) {
         client->resumed++;
+        client->excuses += sim_is_in_doubt(sim, client->flow_id);
+    }
     begin(sim, node, client, run);
 }
 
@@ -144,7 +148,8 @@ static bool decide_some(struct sim *sim)
     }
     if (sim->is_calm)
         return false;
-    if (row->flow.status == FLOW_FAILED && draw == 0 && client->resumed < RESUMES_MAX)
+    sim_check_failed(sim, row);
+    if (row->flow.status == FLOW_FAILED && draw < 8 && client->resumed < RESUMES_MAX)
         decide(sim, client, FLOW_COMMAND_RESUME);
     else if (draw == 39 && seam_pick(8) == 0)
         decide(sim, client, FLOW_COMMAND_CANCEL);
@@ -192,18 +197,55 @@ static void note_answer(struct sim *sim, const struct sim_run *run)
                  run->run.out.is_replayed ? ", as before" : "");
 }
 
-/* Whether it may have happened or not: asked again under its key, given up without one. */
-static bool is_no_answer(enum exec_reason reason)
+static void go_on(struct sim_client *client, bool is_to_repeat)
 {
-    return reason == EXEC_UNAVAILABLE || reason == EXEC_STILL_RUNNING || reason == EXEC_CANCELLED ||
-           reason == EXEC_INTERNAL || exec_reason_is_blocked(reason);
+    if (!is_to_repeat || client->asks >= ASKS_MAX)
+        client->is_done = true;
 }
 
-static void give_up_or_go_on(struct sim_client *client, bool is_unknown)
+/* Whether it may have happened or not is not known: asked again under its key, given up without. */
+static void go_on_unanswered(struct sim_client *client)
 {
-    bool may_repeat = client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ;
-    if (!is_unknown || !may_repeat || client->asks >= ASKS_MAX)
-        client->is_done = true;
+    go_on(client, client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ);
+}
+
+/* It may be done twice now: as another request, under another key. */
+static void insist(struct sim *sim, struct sim_client *client)
+{
+    sim_note(sim, "client %zu: wants it all the same", client->number);
+    client->excuses++;
+    if (client->key[0])
+        (void)snprintf(client->key, sizeof(client->key), "k%zu.%u", client->number,
+                       client->excuses);
+    client->bound_id = client->released_id = (struct uuid){{0}};
+}
+
+/* What is in doubt is asked for once more under its key, which then gives the same answer. */
+static void heed(struct sim *sim, struct sim_client *client, const struct sim_run *run)
+{
+    struct uuid id = run->run.out.execution_id;
+    switch (sim_told(run)) {
+    case SIM_NOT_DONE:
+        if (exec_reason_is_failed(run->run.out.reason))
+            client->released_id = id;
+        go_on(client, true);
+        break;
+    case SIM_DONE:
+        client->bound_id = id;
+        go_on(client, false);
+        break;
+    case SIM_IN_DOUBT: {
+        bool is_first = client->key[0] && uuid_is_nil(client->bound_id);
+        client->bound_id = id;
+        if (!is_first && seam_pick(2) == 0 && client->open == 0 && !sim->is_calm) {
+            insist(sim, client);
+            go_on(client, true);
+        } else {
+            go_on(client, is_first);
+        }
+        break;
+    }
+    }
 }
 
 static void take_answer(struct sim *sim, struct sim_run *run)
@@ -213,11 +255,11 @@ static void take_answer(struct sim *sim, struct sim_run *run)
     note_answer(sim, run);
     sim_check_told(sim, run);
     if (!run->run.is_command) {
-        give_up_or_go_on(client, is_no_answer(run->run.out.reason));
+        heed(sim, client, run);
     } else if (run->command == FLOW_COMMAND_START) {
         bool is_there = run->run.answer == FLOW_ANSWER_DONE ||
                         run->run.answer == FLOW_ANSWER_REPEATED;
-        give_up_or_go_on(client, !is_there);
+        go_on(client, !is_there);
     }
 }
 
@@ -228,17 +270,18 @@ void sim_node_harvest(struct sim *sim, struct sim_node *node)
             continue;
         list_unlink(&run->link);
         take_answer(sim, run);
+        sim_provider_forget(sim, run);
         seam_run_end(&run->run);
     }
 }
 
 void sim_node_drop_runs(struct sim *sim, struct sim_node *node)
 {
-    (void)sim;
     LIST_DRAIN(&node->runs, struct sim_run, run, link) {
         run->client->open--;
         if (!run->run.is_command || run->command == FLOW_COMMAND_START)
-            give_up_or_go_on(run->client, true);
+            go_on_unanswered(run->client);
+        sim_provider_forget(sim, run);
         seam_run_drop(&run->run);
     }
 }
