@@ -1,5 +1,5 @@
 // The reference of the interface: every operation of openapi.json, for everyone, with its call by
-// curl, which does what it says when it is run; kept by the browser until it changes.
+// curl, which does what it says when it is run; kept by the browser until it changes. On the release build.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
@@ -9,7 +9,7 @@ import { Dashboard, PHONE } from './support/dashboard.mjs';
 let dashboard, account, operations;
 
 before(async () => {
-  dashboard = await Dashboard.start();
+  dashboard = await Dashboard.start({ bin: process.env.SLUICE_RELEASE_BIN });
   account = await dashboard.account('Reader');
   const document = (await dashboard.call(account, 'GET', '/openapi.json')).json;
   operations = Object.entries(document.paths).flatMap(([path, item]) =>

@@ -2,7 +2,7 @@
 import https from 'node:https';
 import { judge } from './judge.mjs';
 
-const PAUSE_MS = 20;
+const [PAUSE_MS, PAUSE_MS_MAX] = [20, 100]; // from question to question; the latter once a second has passed
 export const WAIT_MS_MAX = 180_000; // for what would never come, however slow the machine is
 const CONNECT_MS_MAX = 120_000;
 
@@ -17,12 +17,13 @@ export const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 // Waits for a condition, never for a time: fn is called until it gives something true. The limit is
 // for what would never come, and says nothing of how fast it has to be.
 export async function until(what, fn, ms = WAIT_MS_MAX) {
-  const end = Date.now() + ms;
+  const begin = Date.now();
   for (;;) {
     const value = await fn();
     if (value) return value;
-    if (Date.now() > end) throw new Error(`timed out waiting until ${what}`);
-    await pause(PAUSE_MS);
+    const waited = Date.now() - begin;
+    if (waited > ms) throw new Error(`timed out waiting until ${what}`);
+    await pause(waited < 1000 ? PAUSE_MS : PAUSE_MS_MAX);
   }
 }
 

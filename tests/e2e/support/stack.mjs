@@ -10,7 +10,10 @@ import { TURN_LIMITS } from './dev.mjs';
 import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
 
 export const sluiceBin = process.env.SLUICE_BIN;
-const providerBin = process.env.SLUICE_PROVIDER_BIN;
+// The emulator is not what is tested here: its TLS costs a sanitized build several times as much. It has
+// tests of its own (provider_faults.test.mjs).
+const { SLUICE_RELEASE_BIN, SLUICE_PROVIDER_BIN } = process.env;
+const providerBin = SLUICE_RELEASE_BIN ? `${SLUICE_RELEASE_BIN}-provider` : SLUICE_PROVIDER_BIN;
 const catalogDir = new URL('catalog', import.meta.url).pathname;
 const START_MS = 180_000;
 // A cluster of Citus in the place of the one PostgreSQL, unless a stack is asked for the other.
