@@ -121,6 +121,8 @@ LIBS_SYSTEM := -lpthread -ldl -lrt -lm
 # $(call archives,VARIANT,ROOM): the archives of the room and of all that it needs, as linked.
 archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(r).a) \
 	build/$(1)/libembed.a
+# What a test build's archive of the room has besides.
+TEST_PARTS_mcp := tests/e2e/mcp_conformance/fixture.c
 # Tests that need more than their room: those of the search search catalogs, one of them with an app
 # that was imported; one of the store parses the JSON of an export.
 TESTS_AS_api := mcp
@@ -349,7 +351,8 @@ endef
 
 # One archive a room; its tests see only what the room sees.
 define ROOM_RULES
-build/$(1)/lib$(2).a: $(SOURCES_$(2):%.c=build/$(1)/%.o) build/list/sources-$(2)
+build/$(1)/lib$(2).a: $(SOURCES_$(2):%.c=build/$(1)/%.o) build/list/sources-$(2) \
+		$(if $(findstring $(TEST_BUILD),$(CFLAGS_$(1))),$(TEST_PARTS_$(2):%.c=build/$(1)/%.o))
 
 $(if $(PLAIN_$(2)),$(PLAIN_$(2):%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
 		build/$(1)/libunitsupport.a $(call archives,$(1),$(call tests_as,$(2))) build/list/ldflags-$(1)

@@ -63,7 +63,8 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
 extern const struct api_endpoint mcp_run_action;
 
 #ifdef SLUICE_TEST_BUILD
-/* Answers what the conformance suite's table has (fixture.c). false: nothing of it. */
+/* Answers what the conformance suite's table has (tests/e2e/mcp_conformance/fixture.c). false:
+ * nothing of it. */
 bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *message,
                         enum op_result *result);
 /* The capabilities that the table adds. */

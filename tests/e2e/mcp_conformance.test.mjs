@@ -2,7 +2,7 @@
 // reason in mcp_conformance/REVISION.yml: one more failure fails the test, and so does one that is
 // listed and passes. What the suite runs and does not score is printed. The tools that it calls are
 // actions of mcp_conformance/catalog where an app could have them, else answers of fixtures.json, which
-// a test build gives in the way of all others (src/mcp/fixture.c).
+// a test build gives in the way of all others (mcp_conformance/fixture.c).
 import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, before, test } from 'node:test';

@@ -1,8 +1,8 @@
 /*
- * Answers by a table, in test builds alone. The protocol's conformance suite asks for tools,
- * prompts and resources of its own (pictures, sounds, questions of any kind), for which a catalog
- * of apps has no use. Headers, states, errors and results are those of all methods. The table is
- * the file that SLUICE_MCP_FIXTURES names:
+ * Answers by a table, linked into test builds alone. The protocol's conformance suite asks for
+ * tools, prompts and resources of its own (pictures, sounds, questions of any kind), for which a
+ * catalog of apps has no use. Headers, states, errors and results are those of all methods. The
+ * table is the file that SLUICE_MCP_FIXTURES names:
  *
  *   {"tools/call test_name": {"needs": "sampling", "is_sealed": true,
  *                             "rounds": [{"key": {"method": "elicitation/create", ...}}],
@@ -11,11 +11,8 @@
  * A round is asked until each of its keys is answered; of requests those are left out that the
  * client has not said it can answer. A text that begins with $ stands for that argument.
  */
-#include "mcp/method.h"
-
-#ifdef SLUICE_TEST_BUILD
-
 #include "base/file.h"
+#include "mcp/method.h"
 #include "mcp/state.h"
 #include "vault/key.h"
 
@@ -163,5 +160,3 @@ bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *m
     }
     return true;
 }
-
-#endif
