@@ -136,7 +136,7 @@ bool json_to_i64(const struct json *value, int64_t *out);
 struct json json_plain_number(const struct json *value);
 /* "null", "boolean", "integer", "number", "string", "array", "object" */
 const char *json_type_name(const struct json *value);
-/* Of all strings in it, names of members included. */
+/* Of all strings in it, names of members included; 0 of NULL. */
 size_t json_text_bytes(const struct json *value);
 /* Equality of values as JSON Schema and JMESPath want it: 1 == 1.0, member order is irrelevant,
  * true != 1. Exact across int64, uint64, double and BIGNUM. */

@@ -31,6 +31,8 @@ const struct json *json_given(const struct json *object, slice key)
 
 size_t json_text_bytes(const struct json *value)
 {
+    if (!value)
+        return 0;
     size_t bytes = value->type == JSON_STRING ? value->count : 0;
     for (uint32_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
         bytes += json_text_bytes(&value->as.items[i]);

@@ -47,7 +47,8 @@ static void test_all_that_executions_say(void **state)
             for (size_t i = 0; i < 2 * ARRAY_LEN(statuses); i++) {
                 slice said = reply_hint(reason, effect, statuses[i / 2], i % 2);
                 (void)hint_of(reason, effect, said, false);
-                said = reply_call_hint(reason, effect, i & 2, i % 2);
+                said = reply_call_hint(reason, (enum http_call_result)(i % HTTP_CALL_RESULTS),
+                                       effect, i & 2, i % 2);
                 (void)hint_of(reason, effect, said, false);
                 arena_reset(&arena);
             }
