@@ -32,7 +32,7 @@ bool flow_call_is_safe(const struct flow_run *run, size_t step)
 bool flow_call_is_read(const struct flow_run *run, size_t step)
 {
     const struct catalog_action *action = find_action(run, step);
-    return !action || action->level == LEVEL_READ;
+    return action && action->level == LEVEL_READ; /* one that is gone may have been a write */
 }
 
 /* Confirmed at the start, or by an approval that a person has given. */

@@ -243,8 +243,7 @@ enum flow_call_end flow_call_result(const struct flow_call *call, const struct e
                                     struct arena *arena, struct flow_error *error);
 /* Whether the call may be repeated: a second one has no effect of its own. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step);
-/* Whether it only reads, or is refused before anything is sent: then it needs no intent, and leaves
- * no doubt. */
+/* Whether it only reads: then it needs no intent, and leaves no doubt. */
 bool flow_call_is_read(const struct flow_run *run, size_t step);
 /* How long to wait before the next attempt, after `tries` attempts; 0: none is left. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,

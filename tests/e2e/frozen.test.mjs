@@ -91,6 +91,47 @@ test('claims that are committed after their connection was given up', async () =
   for (const subject of ['unkeyed', 'keyed']) assert.equal(await sent(subject), 1, subject);
 });
 
+// A start is answered as it is known, 503 only where nothing began; a decision's lost answer says to read the flow.
+test('starts and an approval that are with a backend as it stands still', async () => {
+  const post = (path, body) => server.call(account.key, 'POST', `/api/flows/${path}`, body);
+  const start = (subject, more) => post('start', { flowTemplate: 'probe_approve', input: { subject }, ...more });
+  const rows = (subject) => lines(`select f.id from sluice.flow f join sluice.flow_doc d on d.account_id = f.account_id
+    and d.flow_id = f.id where d.input ->> 'subject' = '${subject}'`);
+  const asked = (await start('decided')).json.flowId;
+  const keyed = { idempotency_key: 'a start' };
+  const frozen = await until('the writer is known', async () => {
+    await send('warming again');
+    const pids = await writers();
+    return pids.length === 1 && pids;
+  });
+  signal(frozen, 'SIGSTOP');
+  const replies = [];
+  try {
+    replies.push(...(await Promise.all([start('plain'), start('with a key', keyed), post(`${asked}/approve`, {})])));
+  } finally {
+    signal(frozen, 'SIGCONT');
+  }
+  const [plain, withKey, approved] = replies;
+  await until('it writes again', async () => (await send('after that')).status === 200);
+  for (const [reply, subject] of [[plain, 'plain'], [withKey, 'with a key']]) {
+    const made = await rows(subject);
+    if (reply.status === 200) assert.deepEqual(made, [reply.json.flowId]);
+    else if (reply.status === 500) assert.match(reply.json.error, /^The flow may have begun: read the flow [0-9a-f-]{36} before you start another$/);
+    else assert.deepEqual([reply.status, made], [503, []], reply.text);
+  }
+  if (approved.status !== 200) {
+    assert.equal(approved.status, 503, approved.text);
+    const isUndone = (await server.call(account.key, 'GET', `/api/flows/${asked}`)).json.flow.status === 'waiting';
+    if (!isUndone) assert.match(approved.json.error, new RegExp(`read the flow ${asked} before you try again`));
+  }
+  const again = await until('the start is answered', async () => {
+    const reply = await start('with a key', keyed);
+    return reply.status === 200 && reply;
+  });
+  if (withKey.status === 200) assert.equal(again.json.flowId, withKey.json.flowId);
+  assert.deepEqual(await rows('with a key'), [again.json.flowId]);
+});
+
 // As such a commit leaves it: claims of the node that lives, and of one that is dead.
 test('orphans are ended as what is known of them allows, runs under way are left alone', async () => {
   const ids = { recorded: (await send('recorded')).json.execution_id, dead: (await send('dead')).json.execution_id };
