@@ -115,7 +115,10 @@ static void the_suite_is_walked_as_parsed(void **state)
         if (!text.ptr || text.len > 100000)
             continue;
         stays_inside(text);
-        const struct json *tree = json_parse(arena, text, &json_limits_provider, NULL);
+        /* as what is stored, which was written here: without a fault to mend */
+        struct json_limits limits = json_limits_provider;
+        limits.mend_text = false;
+        const struct json *tree = json_parse(arena, text, &limits, NULL);
         if (!tree)
             continue;
         struct buf canonical; /* each name once */
