@@ -46,6 +46,8 @@ static uint32_t to_lower(uint32_t point)
     if ((is_in(point, 0xC0, 0xDE) && point != 0xD7) || is_in(point, 0x391, 0x3AB) ||
         is_in(point, 0x410, 0x42F))
         return point + 0x20;
+    if (is_in(point, 0x531, 0x556))
+        return point + 0x30;
     return is_in(point, 0x400, 0x40F) ? point + 0x50 : point == 0x178 ? 0xFF : point;
 }
 
@@ -53,10 +55,17 @@ static uint32_t to_lower(uint32_t point)
  * wide and other forms of letters, private ones, capitals that to_lower does not know. */
 static bool is_label_point(uint32_t point)
 {
+    /* Of Latin Extended-B only what Vietnamese and Romanian have, of Greek the letters. */
+    bool is_odd_latin = is_in(point, 0x180, 0x24F) && point != 0x1A1 && point != 0x1B0 &&
+                        point != 0x219 && point != 0x21B;
+    bool is_odd_greek = is_in(point, 0x370, 0x38F) || is_in(point, 0x3CF, 0x3FF);
+    bool is_joined = point == 0x132 || point == 0x133 || point == 0x13F || point == 0x140 ||
+                     point == 0x149 || point == 0x17F || point == 0x587 || point == 0x640 ||
+                     is_in(point, 0x1E96, 0x1E9F);
     if (point < 0x80)
         return ascii_is_alnum((char)point) || point == '-';
-    return point > 0xBF && point != 0xD7 && point != 0xF7 && point != 0x130 &&
-           !is_in(point, 0x386, 0x38F) && !is_in(point, 0x4C0, 0x4CE) &&
+    return point > 0xBF && point != 0xD7 && point != 0xF7 && point != 0x130 && !is_odd_latin &&
+           !is_odd_greek && !is_joined && !is_in(point, 0x4C0, 0x4CE) &&
            !is_in(point, 0x300, 0x36F) && !is_in(point, 0x1AB0, 0x1DFF) &&
            !is_in(point, 0x2000, 0x2BFF) && !is_in(point, 0x3000, 0x3004) &&
            !is_in(point, 0xE000, 0xF8FF) && !is_in(point, 0xFB00, 0xFB4F) &&
