@@ -290,7 +290,7 @@ static enum op_result refuse_body(struct api_request *request)
 {
     ASSERT(!request->body && request->body_err.code != OK);
     if (request->body_err.code != ERR_NOMEM)
-        return api_reply_error(request, 400, "The body is not acceptable JSON: %s",
+        return api_reply_error(request, 400, "The body cannot be taken: %s",
                                request->body_err.text);
     if (!request->op.arena.is_exhausted)
         return api_reply_error(request, 413, "The body holds more values than a request may have");
@@ -388,6 +388,7 @@ static const struct op_step steps[] = {
 static const struct op_class request_class = {
     .name = "request",
     OP_STEPS(steps),
+    .is_attended = true,
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = free_request,

@@ -257,6 +257,7 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
         .parent = parent,
         .step_next = FOLLOWING,
         .is_background = class->is_background || (parent && parent->is_background),
+        .is_attended = class->is_attended || (parent && parent->is_attended),
         .started_ns = loop_now_ns(loop),
         .request_id = parent ? parent->request_id : SLICE_NONE,
         .account_id = parent ? parent->account_id : SLICE_NONE,

@@ -72,6 +72,7 @@ struct op_class {
     size_t step_count;  /* past the last step OP_NEXT means OP_DONE */
     size_t stop;        /* where OP_STOP goes; 0: no step of this class returns it */
     bool is_background; /* starts by itself again and again: its steps are logged as trace */
+    bool is_attended;   /* a client waits for its end, who is better served by a refusal at once */
     /* Cuts what is in flight but queries and sleeps, which op_cancel has cut (http_call_cancel
      * ...); may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
@@ -100,10 +101,10 @@ struct op {
     uint16_t holds;
     uint32_t children; /* ops started below it whose memory is not gone */
     bool is_cancelled, is_ended;
-    bool is_background;          /* its class's or its parent's */
-    bool is_kept;                /* ended, and its parent has not run since */
-    struct list kept, kept_link; /* ended children; its link among its parent's */
-    const char *waits_for;       /* the name of the last hold */
+    bool is_background, is_attended; /* its class's or its parent's */
+    bool is_kept;                    /* ended, and its parent has not run since */
+    struct list kept, kept_link;     /* ended children; its link among its parent's */
+    const char *waits_for;           /* the name of the last hold */
     uint64_t started_ns;
     struct loop_task task; /* its link in the run queue */
     struct list all_link;  /* all live ops of the loop: a stuck one can be printed */

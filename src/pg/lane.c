@@ -309,6 +309,7 @@ static void on_up(struct pg_link *link)
     lane->heard_ns = loop_now_ns(link->loop);
     lane->needs_flush = false;
     lane->pool->is_dirty = true;
+    lane->pool->is_unreachable = false;
     metric_inc(&connect_metric);
     log_event(LOG_DEBUG, "database connected", LOG_BOOL("writer", lane->is_writer),
               LOG_INT("backend", PQbackendPID(link->conn)));

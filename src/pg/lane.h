@@ -111,6 +111,8 @@ struct pg_pool {
     /* Of a Citus cluster, or may be (a command's): statements are planned by their values, which
      * name the shard, and each is committed by itself. */
     bool is_coordinator;
+    /* A query has waited for a connection in vain, and none has come up since. */
+    bool is_unreachable;
     size_t queue_max, batch_rows_max;
     uint64_t queue_timeout_ns, stall_ns;
     struct map slots;

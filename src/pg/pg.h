@@ -155,6 +155,9 @@ struct pg_stmt {
     enum pg_match match;
     enum pg_access access;
     bool goes_alone; /* never shares a batch: DDL */
+    /* It stores what has been done, so it waits its time while the database is unreachable, even
+     * where a client waits for it. */
+    bool is_result;
     /* A read whose rows may be large: one at a time, on one of the readers, which takes no other
      * read meanwhile where there is a second. So no small read waits behind it. */
     bool is_large;
@@ -256,7 +259,8 @@ struct pg_query {
     bool is_unknown;
     /* out */
     /* OK
-     * ERR_BUSY     never sent: queue full, or no database before the deadline; nothing was done
+     * ERR_BUSY     never sent: queue full, or no database before the deadline, or none since
+     *              another's deadline and a client waits (op.h); nothing was done
      * ERR_CLOSED   sent, connection lost, and not replayable, or whatever but ERR_INVALID and
      *              ERR_LIMIT became of sending it again: unknown
      * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back, nothing was done

@@ -185,6 +185,23 @@ static void query_cut(struct op_wait *wait)
     }
 }
 
+static bool has_lane(const struct pg_pool *pool)
+{
+    for (size_t i = 0; i < pool->lane_count; i++)
+        if (pool->lanes[i]->link.is_up)
+            return true;
+    return false;
+}
+
+/* While the database is unreachable, the first requests wait for it, as it may be back in a moment;
+ * for those that come later that has been tried. */
+static bool is_refused(const struct pg_pool *pool, const struct pg_query *query)
+{
+    const struct op *op = query->wait.op;
+    return pool->is_unreachable && op && op->is_attended && !query->stmt->is_result &&
+           !has_lane(pool);
+}
+
 /* Into the queue, or it ends at the end of this turn. */
 static void query_enqueue(struct pg_query *query, struct pg_queue *queue)
 {
@@ -194,7 +211,7 @@ static void query_enqueue(struct pg_query *query, struct pg_queue *queue)
     if (code == OK && query->param_bytes > PG_PARAM_BYTES_MAX)
         code = ERR_LIMIT;
     if (code == OK)
-        code = pool->is_closing ? ERR_BUSY : pg_line_join(queue, query);
+        code = pool->is_closing || is_refused(pool, query) ? ERR_BUSY : pg_line_join(queue, query);
     if (code == OK)
         pg_queue_push(queue, query);
     else
@@ -335,11 +352,12 @@ static void on_turn_end(struct loop_hook *hook)
 
 /* ---- deadlines ---- */
 
-static void queue_expire(struct pg_queue *queue, uint64_t now_ns)
+static void queue_expire(struct pg_pool *pool, struct pg_queue *queue, uint64_t now_ns)
 {
     LIST_EACH(&queue->queries, struct pg_query, query, link) {
         if (query->expires_ns > now_ns)
             continue;
+        pool->is_unreachable = !has_lane(pool);
         pg_queue_unlink(query);
         pg_query_end(query, ERR_BUSY);
     }
@@ -351,10 +369,10 @@ static void on_sweep(struct timer *timer)
     uint64_t now_ns = loop_now_ns(pool->loop);
     for (size_t i = 0; i < pool->lane_count; i++)
         pg_lane_check_stall(pool->lanes[i], now_ns);
-    queue_expire(&pool->writes, now_ns);
-    queue_expire(&pool->reads, now_ns);
-    queue_expire(&pool->large, now_ns);
-    queue_expire(&pool->homeless, now_ns);
+    queue_expire(pool, &pool->writes, now_ns);
+    queue_expire(pool, &pool->reads, now_ns);
+    queue_expire(pool, &pool->large, now_ns);
+    queue_expire(pool, &pool->homeless, now_ns);
     if (pool->homeless.count)
         pg_shards_refresh(pool->shards);
     pool->is_dirty = true;

@@ -72,10 +72,10 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
     "@update(sluice.idempotency_key) "
 #define FINISH_RELEASE "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
 
-#define FINISH_STMT(stmt_name, claim, answer, ...)                                \
-    {                                                                             \
-        .name = stmt_name, .sql = "with moved as (" claim FINISH_STORE answer,    \
-        PG_PARAMS(finish_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__ \
+#define FINISH_STMT(stmt_name, claim, answer, ...)                                                \
+    {                                                                                             \
+        .name = stmt_name, .is_result = true, .sql = "with moved as (" claim FINISH_STORE answer, \
+        PG_PARAMS(finish_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                 \
     }
 static const struct pg_stmt execution_finish_keep_again =
     FINISH_STMT("execution_finish_keep_again", FINISH_KEEP, FINISH_AGAIN, );

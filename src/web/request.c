@@ -526,6 +526,7 @@ static const struct op_step steps[] = {
 static const struct op_class request_class = {
     .name = "page",
     OP_STEPS(steps),
+    .is_attended = true,
     .on_cancel = on_cancel,
     .on_end = on_end,
     .free = free_request,

@@ -584,6 +584,56 @@ static void test_queue_is_bounded(void **state)
     pg_bench_close(&bench);
 }
 
+static void start_attended(struct pg_call *call)
+{
+    call->op.is_attended = true;
+    start_put(call);
+}
+
+static void start_first(struct pg_call *call)
+{
+    call->query.deadline_ns = loop_now_ns(call->bench->loop) + 200 * 1000 * 1000;
+    start_attended(call);
+}
+
+static void start_result(struct pg_call *call)
+{
+    static struct pg_stmt result;
+    result = item_put;
+    result.is_result = true;
+    call->op.is_attended = true;
+    items_fill_put(&call->query, items_account(0), id_of(call), 0);
+    submit(call, &result);
+}
+
+/* Once a query has waited for a connection in vain, those that a client waits for end at once; what
+ * was done is still stored, and others have their time. */
+static void test_an_unreachable_database_is_not_waited_for_twice(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of("host=/nonexistent dbname=x");
+    (void)state;
+    config.queue_timeout_ms = 3600 * 1000;
+    pg_bench_open(&bench, &config, false);
+    pg_call_start(&bench, &calls[0], start_first, NULL);
+    pg_call_start(&bench, &calls[1], start_put, NULL);
+    pg_calls_wait(&bench, calls, 1);
+    assert_int_equal(calls[0].query.status, ERR_BUSY);
+    pg_call_start(&bench, &calls[2], start_result, NULL);
+    pg_call_start(&bench, &calls[3], start_attended, NULL);
+    pg_calls_wait(&bench, &calls[3], 1); /* an hour, if it waited */
+    assert_int_equal(calls[3].query.status, ERR_BUSY);
+    assert_int_equal(bench.pool->waiting, 2);
+    op_cancel(&calls[1].op);
+    op_cancel(&calls[2].op);
+    pg_bench_until(&bench, &calls[1].is_freed);
+    pg_bench_until(&bench, &calls[2].is_freed);
+    pg_call_end(&calls[0]);
+    pg_call_end(&calls[3]);
+    calls[0].query.deadline_ns = 0; /* other tests use it again */
+    pg_bench_close(&bench);
+}
+
 static void test_queue_has_a_deadline(void **state)
 {
     struct pg_bench bench;
@@ -660,6 +710,7 @@ int main(void)
         cmocka_unit_test(test_pool_freed_under_way),
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_queue_has_a_deadline),
+        cmocka_unit_test(test_an_unreachable_database_is_not_waited_for_twice),
         cmocka_unit_test(test_plans_outlived_by_a_migration),
     };
     loop_threads_init(4);
