@@ -39,6 +39,25 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     json_close(w, '}');
 }
 
+/* All that are written, here and by the commands. */
+static const char kinds[] =
+    "account.changed account.created account.disabled account.enabled connection.added "
+    "connection.default_set connection.reauth_required connection.reconnected connection.removed "
+    "connection.renamed execution.blocked flow.approved flow.cancelled flow.rejected flow.resumed "
+    "key.created key.revoked key.rolled link.created link.refused link.used oauth_client.deleted "
+    "oauth_client.removed oauth_client.set";
+
+static bool is_kind(slice wanted)
+{
+    slice rest = slice_cstr(kinds);
+    bool is_found = false;
+    while (rest.len > 0 && !is_found) {
+        slice kind = slice_split(&rest, ' ');
+        is_found = slice_eq(kind, wanted) || slice_eq(slice_split(&kind, '.'), wanted);
+    }
+    return is_found;
+}
+
 static const struct listing_kind kind = {
     "events",    load_events, sizeof(struct audit_event), offsetof(struct audit_event, id),
     read_events, put_event};
@@ -50,6 +69,9 @@ static enum op_result begin_event_list(struct api_request *request)
         return api_reply_no_memory(request);
     if (!listing_read_word(request, "kind", wanted))
         return OP_DONE;
+    if (wanted->len > 0 && !is_kind(*wanted))
+        return api_reply_error(request, 400, "kind must be one of, or the first word of: %s",
+                               kinds);
     return listing_begin(request, &kind, wanted);
 }
 

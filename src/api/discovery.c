@@ -226,7 +226,7 @@ static enum op_result begin_actions(struct api_request *request)
         return OP_DONE;
     if (has_catalog(request))
         return OP_DONE;
-    size_t count = within->action_count;
+    size_t count = within->action_count < search.limit ? within->action_count : search.limit;
     if (search.query.ptr &&
         catalog_search(catalog, &request->op.arena, &search, &ranked, &count) != OK)
         return api_reply_no_memory(request);

@@ -64,6 +64,11 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
     int64_t output_bytes_max, pages_max;
     slice integration_id = json_get_str(body, SLICE("integration_id"));
     slice action_id = json_get_str(body, SLICE("action_id"));
+    if (input && input->type != JSON_OBJECT && input->type != JSON_NULL)
+        return api_sentence(request,
+                            "integration_id, action_id and an object input are required: input "
+                            "must be an object, got %s",
+                            input->type == JSON_STRING ? "text" : json_type_name(input));
     if (integration_id.len == 0 || action_id.len == 0 || !json_is(input, JSON_OBJECT))
         return SLICE("integration_id, action_id and an object input are required");
     if (!is_flag(confirm))

@@ -15,10 +15,13 @@ slice api_query_fault(struct api_request *request)
         return SLICE_NONE;
     const struct http_header *params = http_query_all(request->exchange, &count);
     for (size_t i = 0; i < count; i++) {
-        const char *right = api_names_right(names, params[i].name);
+        slice name = params[i].name;
+        const char *right = api_names_right(names, name);
         if (right)
             return api_sentence(request, "%.*s is not a query parameter here: use %s",
-                                SLICE_ARG(json_excerpt(params[i].name, &request->op.arena)), right);
+                                SLICE_ARG(json_excerpt(name, &request->op.arena)), right);
+        if (api_names_has(names, name) && http_header_count(params, i, name) > 0)
+            return api_sentence(request, "%.*s is given more than once", SLICE_ARG(name));
     }
     return SLICE_NONE;
 }

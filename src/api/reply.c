@@ -73,6 +73,16 @@ static void release_owner(void *owner)
     op_release(owner);
 }
 
+/* What an account has is kept by no cache on the way; a reply with an ETag says itself how long it
+ * may be kept. */
+static void put_no_store(struct api_request *request)
+{
+    if (uuid_is_nil(request->grant.account_id) || request->header_count == API_REPLY_HEADERS_MAX ||
+        http_header_get(request->headers, request->header_count, SLICE("ETag")).ptr)
+        return;
+    api_reply_header(request, "Cache-Control", SLICE("no-store"));
+}
+
 /* A large reply stays where it is: the hold keeps its memory until the client has read it. A small
  * one is copied, so that a slow client does not hold a whole request. */
 enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
@@ -87,6 +97,7 @@ enum op_result api_reply_parts(struct api_request *request, unsigned status, con
         !(room = arena_alloc_text(&request->op.arena, len)))
         return api_reply_error(request, 500, "Internal error");
     api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
+    put_no_store(request);
     request->frame.is_answered = true;
     op_weigh(&request->op, len);
     if (len <= API_REPLY_LARGE_BYTES) {

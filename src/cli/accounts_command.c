@@ -80,8 +80,11 @@ static int create_account(struct session *session, struct command_call *call)
                                &session->err) != OK)
         return (int)session->err.code;
     /* The hint goes to stderr: scripts read the id from the first line of stdout. */
-    if (!command_has(call, "json"))
-        (void)fprintf(stderr, "next: sluice keys create \"%s\"\n", call->argv[0]);
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(account.account_id, id);
+    if (!command_has(call, "json")) /* a name that two accounts have is none to go on with */
+        (void)fprintf(stderr, "next: sluice keys create \"%s\"\n",
+                      command_has(call, "again") ? id : call->argv[0]);
     return print_one(session, call, &account);
 }
 

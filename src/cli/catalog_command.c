@@ -82,7 +82,7 @@ static const struct command_verb verbs[] = {
     {"lint", "FILE|DIR...", "Check manifests; exits 1 if one has an error.", lint_manifests,
      COMMAND_NO_OPTIONS},
     {"import", "openapi FILE",
-     "Make a manifest from an OpenAPI 3.0 or 3.1 description (JSON); what it cannot "
+     "Make a manifest from an OpenAPI 3.0 or 3.1 description (JSON or YAML); what it cannot "
      "express is reported, one line per operation.",
      catalog_import, COMMAND_OPTIONS(catalog_import_options)},
     {"list", "", "The integrations.", list_integrations, COMMAND_JSON},

@@ -32,6 +32,13 @@ struct reach {
     bool is_freed;
 };
 
+/* `sluice dev` calls its own provider in place of the vendors: that they are out of reach is no
+ * fault of it. */
+static enum doctor_mark unreachable_mark(const struct reach *reach)
+{
+    return reach->doctor->session->config->data_dir.len > 0 ? DOCTOR_WARN : DOCTOR_FAIL;
+}
+
 /* ---- which origins ---- */
 
 static void add_origin(struct reach *reach, slice app, slice url)
@@ -156,7 +163,7 @@ static enum op_result step_say_names(struct op *op)
         if (name->status == OK)
             well++;
         else
-            doctor_say(reach->doctor, DOCTOR_FAIL, "dns",
+            doctor_say(reach->doctor, unreachable_mark(reach), "dns",
                        "Check the resolver (/etc/resolv.conf), and that this machine may ask it.",
                        "%s", name->err.text);
     }
@@ -218,8 +225,9 @@ static enum op_result step_say(struct op *op)
                        SLICE_ARG(origin->url), call->status, call->remote,
                        (unsigned long long)(call->total_ns / 1000000));
         else
-            doctor_say(reach->doctor, DOCTOR_FAIL, "app", advice(call->result), "%.*s: %.*s: %s",
-                       SLICE_ARG(origin->app), SLICE_ARG(origin->url), call->err.text);
+            doctor_say(reach->doctor, unreachable_mark(reach), "app", advice(call->result),
+                       "%.*s: %.*s: %s", SLICE_ARG(origin->app), SLICE_ARG(origin->url),
+                       call->err.text);
     }
     if (reach->count == 0)
         doctor_say(reach->doctor, DOCTOR_OK, "app", NULL,

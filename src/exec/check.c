@@ -19,6 +19,29 @@ static slice input_pointer(const struct exec *exec)
     return exec->in.input_pointer.ptr ? exec->in.input_pointer : SLICE("/input");
 }
 
+static const char *confirm_name(const struct exec *exec)
+{
+    return exec->in.confirm_name ? exec->in.confirm_name : "confirm";
+}
+
+/* A confirmation among the input, or by the name that it has elsewhere: removed it would be lost.
+ */
+static void mend_confirmation(struct exec *exec, struct schema_violation *found)
+{
+    slice prefix = input_pointer(exec), name = found->pointer;
+    if (!slice_starts_with(name, prefix) || found->hint.len == 0)
+        return;
+    name = slice_from(name, prefix.len);
+    if (!slice_eq_cstr(name, "/confirm") && !slice_eq_cstr(name, "/confirmed"))
+        return;
+    slice hint = arena_printf(&exec->op.arena,
+                              prefix.len > 0 ? "move \"%.*s\" out of the input: \"%s\" beside it"
+                                             : "rename \"%.*s\" to \"%s\"",
+                              SLICE_ARG(slice_from(name, 1)), confirm_name(exec));
+    if (hint.ptr)
+        found->hint = hint;
+}
+
 static void check_schema(struct exec *exec)
 {
     struct exec_faults *faults = &exec->faults;
@@ -29,9 +52,12 @@ static void check_schema(struct exec *exec)
     schema_report_init(&report, &exec->op.arena, input_pointer(exec));
     if (schema_validate(exec->action->schema, exec->in.input, &report))
         return;
-    for (size_t i = 0; i < report.count; i++)
-        if (report.violations[i].pointer.len == 0) /* all of the body are arguments */
-            report.violations[i].pointer = SLICE("the arguments");
+    for (size_t i = 0; i < report.count; i++) {
+        struct schema_violation *found = &report.violations[i];
+        mend_confirmation(exec, found);
+        if (found->pointer.len == 0) /* all of the body are arguments */
+            found->pointer = SLICE("the arguments");
+    }
     buf_init(&text, TEXT_BYTES_MAX);
     schema_report_write(&report, &text);
     faults->input = arena_dup(&exec->op.arena, buf_slice(&text));
@@ -77,6 +103,15 @@ static bool are_files_faulty(const struct exec *exec)
     return exec->faults.files.ptr || exec->faults.files_broken;
 }
 
+/* What was sent for a file is nothing, or not its bytes: perhaps a path. */
+static bool is_file_data_lacking(const struct exec *exec)
+{
+    bool is_lacking = exec->faults.files_broken != 0 || exec->in.file_count == 0;
+    for (size_t i = 0; i < exec->in.file_count; i++)
+        is_lacking |= !exec->in.files[i].data.ptr;
+    return is_lacking;
+}
+
 static void append_hints(const struct exec *exec, struct buf *out)
 {
     const struct exec_faults *faults = &exec->faults;
@@ -91,7 +126,7 @@ static void append_hints(const struct exec *exec, struct buf *out)
     if (are_files_faulty(exec)) {
         if (out->len > 0)
             buf_append_char(out, ' ');
-        buf_append(out, exec_files_hint(exec->action));
+        buf_append(out, exec_files_hint(exec->action, is_file_data_lacking(exec)));
     }
 }
 
@@ -105,7 +140,7 @@ static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct b
 
 static void append_how_to_confirm(const struct exec *exec, struct buf *out)
 {
-    const char *confirm = exec->in.confirm_name ? exec->in.confirm_name : "confirm";
+    const char *confirm = confirm_name(exec);
     if (out->len > 0)
         buf_printf(out, " Then send it with %s: true once the user agrees.", confirm);
     else

@@ -115,10 +115,12 @@ slice exec_files_check(const struct catalog_action *action, const struct exec_fi
     return faults.len > 0 ? faults : SLICE("the files cannot be taken");
 }
 
-slice exec_files_hint(const struct catalog_action *action)
+slice exec_files_hint(const struct catalog_action *action, bool is_data_lacking)
 {
     if (action->files.travel == FILES_NONE)
         return SLICE("Send the same request without files.");
+    if (!is_data_lacking)
+        return SLICE("Correct the files, then send the same request again.");
     return SLICE("A path or a link is not enough. Read the file where it lies, encode its bytes as "
                  "standard base64 with padding, and send the same request again with the upload in "
                  "it: \"files\": [{\"name\": \"report.pdf\", \"contentType\": \"application/pdf\", "

@@ -33,7 +33,7 @@ size_t exec_files_size(const struct exec_file *files, size_t count);
 slice exec_files_check(const struct catalog_action *action, const struct exec_file *files,
                        size_t count, size_t file_bytes_max, struct arena *arena);
 /* What a caller can do about it; constant text. */
-slice exec_files_hint(const struct catalog_action *action);
+slice exec_files_hint(const struct catalog_action *action, bool is_data_lacking);
 /* Decodes into the arena. ERR_SYNTAX: not base64; ERR_NOMEM. */
 int exec_file_decode(struct exec_file *file, struct arena *arena) MUST_CHECK;
 /* Names, types and hashes; nothing where there are no files, so that such keys stay as they are. */

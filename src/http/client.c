@@ -398,8 +398,9 @@ static void fail_late(struct http_call *call, bool is_deadline)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
                   "too many calls to %.*s are in flight: %s while waiting for a place",
                   SLICE_ARG(call->authority), why);
-    else
-        call_fail(call, result, ERR_TIMEOUT, "%s %.*s: %s", what, SLICE_ARG(call->authority), why);
+    else /* that it took too long is what the result says */
+        call_fail(call, result, ERR_TIMEOUT, "%s %.*s%s%s", what, SLICE_ARG(call->authority),
+                  is_deadline ? ": " : "", is_deadline ? why : "");
 }
 
 static void on_call_due(struct timer *timer)

@@ -443,6 +443,14 @@ static bool is_overhead_too_much(const struct http_response *response)
            2 * HTTP_CALL_RESPONSE_HEAD_MAX + OVERHEAD_PER_BODY_BYTE * response->body_bytes;
 }
 
+/* The parser's own words are about its code, and change with it. */
+static const char *say_fault(const struct http_response *response)
+{
+    return response->wire_bytes > 0 && response->parser.http_major == 0
+               ? "does not begin as HTTP does: something else answers at this address"
+               : "is not valid HTTP";
+}
+
 size_t response_feed(struct http_connection *connection, slice bytes)
 {
     struct http_response *response = &connection->response;
@@ -455,12 +463,7 @@ size_t response_feed(struct http_connection *connection, slice bytes)
         /* Bytes behind the message's end are left to the caller, which closes for them. */
         return (size_t)(llhttp_get_error_pos(&response->parser) - bytes.ptr);
     if (code != HPE_OK) {
-        const char *reason = llhttp_get_error_reason(&response->parser);
-        char text[160] = "is not valid HTTP: ";
-        size_t len = strlen(text);
-        slice why = slice_first(slice_cstr(reason ? reason : "unknown"), sizeof(text) - len - 1);
-        memcpy(text + len, why.ptr, why.len);
-        refuse_response_protocol(connection, text);
+        refuse_response_protocol(connection, say_fault(response));
     } else if (is_overhead_too_much(response)) {
         refuse_response_protocol(connection, "spends far more on its framing than on its body");
     }

@@ -337,7 +337,9 @@ static bool read_host(struct http_head *out, const struct found *host, struct ht
 {
     /* HTTP/1.1 must have it, 1.0 need not (RFC 9112 3.2). */
     if (host->count == 0)
-        return out->version_minor == 0 ? true : refuse_head(problem, 400, "no Host");
+        return out->version_minor == 0
+                   ? true
+                   : refuse_head(problem, 400, "an HTTP/1.1 request must have a Host header");
     out->host = host->value;
     return is_host_and_port(out->host) ? true : refuse_head(problem, 400, "Host is no host");
 }

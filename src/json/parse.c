@@ -246,7 +246,7 @@ static int refuse_duplicate(struct parser *parser, slice key)
     slice printed = slice_first(buf_slice(&path), POINTER_PRINTED_MAX);
     slice name = slice_first(key, KEY_PRINTED_MAX);
     int code = err_set(parser->err, ERR_INVALID,
-                       "not accepted: the key \"%.*s\" stands twice in the object at %s%.*s",
+                       "the member \"%.*s\" is there twice in the object at %s%.*s",
                        SLICE_ARG(name), printed.len ? "" : "the top level", SLICE_ARG(printed));
     buf_deinit(&path);
     return code;

@@ -268,7 +268,7 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
                    : OK;
     if (code == ERR_INVALID)
         return err_set(reader->err, ERR_SYNTAX,
-                       "not accepted: the key \"%.*s\" stands twice in the mapping that ends at "
+                       "the key \"%.*s\" is there twice in the mapping that ends at "
                        "line %zu",
                        SLICE_ARG(slice_first_utf8(key, KEY_PRINTED_MAX)),
                        event->start_mark.line + 1);

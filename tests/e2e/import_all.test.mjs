@@ -34,7 +34,7 @@ const REFUSALS = [
   /the document has no "paths"/,
   /the document has no title to make an id of/,
   /give base_url in the overrides/,
-  /the document: not accepted: the key ".*" stands twice/,
+  /the document: the (member|key) ".*" is there twice/,
 ];
 
 // A plain writer of YAML: block style, every text in double quotes.

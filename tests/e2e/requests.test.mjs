@@ -222,6 +222,40 @@ test('numbers above any integer are the highest', async () => {
   }
 });
 
+test('what would be ignored in silence is refused, and limits limit', async () => {
+  for (const path of ['/api/search?query=mail&query=slack', '/api/executions?limit=1&limit=2', '/api/flows?limit=1&status=failed&limit=1'])
+    await refused(await get(path), /^(query|limit) is given more than once$/);
+  assert.equal((await get('/api/flows?unknown=1&unknown=2')).status, 200);
+  for (const kind of ['nope', 'key.nope', 'ke', 'key.']) await refused(await get(`/api/audit?kind=${kind}`), /^kind must be one of, or the first word of: .*key\.created/);
+  for (const kind of ['key', 'key.created', 'flow', 'execution.blocked']) assert.equal((await get(`/api/audit?kind=${kind}`)).status, 200, kind);
+  for (const query of ['', '&intent=send'])
+    assert.equal((await get(`/api/actions?integration_id=gmail&limit=3${query}`)).json.items.length, 3);
+  assert.ok((await get('/api/actions?integration_id=gmail')).json.items.length > 3);
+  await refused(await call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: '{}' }), /input are required: input must be an object, got text$/);
+  await refused(await call('POST', '/api/executions', '{"integration_id":"a","integration_id":"b"}'), /^The body cannot be taken: the member "integration_id" is there twice in the object at the top level$/);
+});
+
+test('what an account has is kept by no cache', async () => {
+  const done = await server.execute(account.key, 'gmail', 'list_labels', {});
+  const replies = [done, await call('POST', '/api/tools/gmail_list_labels/execute', {})];
+  for (const path of [`/api/executions/${done.json.execution_id}`, '/api/executions', '/api/flows', '/api/connections', '/api/audit', '/api/executions/nope'])
+    replies.push(await get(path));
+  for (const reply of replies) assert.equal(reply.headers.get('cache-control'), 'no-store', reply.text.slice(0, 200));
+});
+
+test('a hint about a confirmation or a file is the one that helps', async () => {
+  const hint = async (path, body) => (await call('POST', path, body)).json;
+  const tool = '/api/tools/gmail_send_message/execute';
+  const mail = { to: 'ada@example.com', subject: 'hint', text: 'x' };
+  assert.match((await hint(tool, { ...mail, confirm: true })).canonical.hint, /rename "confirm" to "confirmed"/);
+  const inside = await hint('/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { ...mail, confirmed: true } });
+  assert.match(inside.hint, /move "confirmed" out of the input: "confirm" beside it/);
+  const file = async (one) => (await hint(tool, { arguments: mail, files: [one] })).canonical.hint;
+  assert.match(await file({ name: 'a.txt' }), /A path or a link is not enough/);
+  assert.match(await file({ name: 'a.txt', data: '/tmp/a.txt' }), /A path or a link is not enough/);
+  assert.doesNotMatch(await file({ name: 'a.txt', data: 'YQ==', contentType: 'text' }), /path or a link/);
+});
+
 test('booleans as programs write them', async () => {
   const all = (await get('/api/integrations?page_size=100')).json.total;
   for (const value of ['true', 'True', 'TRUE', '1', 'yes', 'Yes', 'YES'])

@@ -107,7 +107,7 @@ static void what_is_refused_says_where(void **state)
     refuses("a: 1\n\tb: 2", ERR_SYNTAX, "line 2");
     refuses("", ERR_SYNTAX, "empty");
     refuses("a\n---\nb", ERR_SYNTAX, "line 2, column 1: a second document");
-    refuses("a: 1\na: 2", ERR_SYNTAX, "\"a\" stands twice");
+    refuses("a: 1\na: 2", ERR_SYNTAX, "\"a\" is there twice");
     refuses("? [x]\n: 1", ERR_SYNTAX, "a key must be a scalar");
     refuses("a: !!int 1", ERR_SYNTAX, "of tags only !!str");
     refuses("a: !mine {}", ERR_SYNTAX, "of tags only !!str");
