@@ -107,10 +107,10 @@ static bool has(slice text, const char *part)
     return text.ptr && slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* A 503, which has no summary, says that nothing was done. */
+/* A 503, which is answered without a summary, says that nothing was done. */
 enum sim_effect_told sim_told(const struct sim_run *run)
 {
-    slice summary = run->run.summary_json;
+    slice summary = exec_reason_status(run->run.out.reason) ? run->run.summary_json : SLICE_NONE;
     if (has(summary, "\"outcome\":\"done\""))
         return SIM_DONE;
     return has(summary, "\"outcome\":\"unknown\"") || has(summary, "\"outcome\":\"partly\"")
@@ -163,6 +163,8 @@ static void check_execution(struct sim *sim, const struct sim_run *run)
     if (out->reason != EXEC_SUCCEEDED && !exec_reason_is_failed(out->reason))
         return;
     const struct execution *row = seam_find_execution(&sim->store, out->execution_id);
+    if (out->reason == EXEC_OUTCOME_UNKNOWN && (!row || row->is_succeeded))
+        return; /* its record may follow, and say more */
     if (!row)
         sim_fail(sim, "client %zu was told of an execution that is not stored", client->number);
     if (row->is_succeeded != (out->reason == EXEC_SUCCEEDED))
@@ -243,6 +245,8 @@ static void check_client(struct sim *sim, const struct sim_client *client)
         check_flow_facts(sim, client);
         return;
     }
+    if (!uuid_is_nil(client->bound_id) && !seam_find_execution(&sim->store, client->bound_id))
+        sim_fail(sim, "what client %zu was told last is not stored", client->number);
     if (client->kind == SIM_READ || !client->is_succeeded)
         return;
     if (!seam_find_execution(&sim->store, client->execution_id))
