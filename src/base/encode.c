@@ -274,3 +274,35 @@ slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space)
     room[out.len] = '\0';
     return buf_slice(&out);
 }
+
+/* ---- for people ---- */
+
+/* Two halves past U+FFFF, as in JSON. */
+static void put_mark(struct buf *out, uint32_t c)
+{
+    if (c > 0xffff)
+        buf_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (c >> 10)),
+                   (unsigned)(0xdc00 + (c & 0x3ff)));
+    else
+        buf_printf(out, "\\u%04x", (unsigned)c);
+}
+
+void encode_visible(struct buf *out, slice text, slice kept)
+{
+    size_t run = 0, at = 0;
+    while (at < text.len) {
+        uint32_t c = (unsigned char)text.ptr[at];
+        size_t len = c < 0x80 ? 1 : slice_utf8_first(slice_from(text, at));
+        if (len > 1)
+            (void)slice_code_point(slice_from(text, at), &c);
+        /* Bytes that are no UTF-8 stay: what writes them out replaces them. */
+        if (len > 0 && code_point_is_hidden(c) &&
+            !(c < 0x80 && slice_find_char(kept, (char)c) >= 0)) {
+            buf_append(out, slice_of(text.ptr + run, at - run));
+            put_mark(out, c);
+            run = at + len;
+        }
+        at += len > 0 ? len : 1;
+    }
+    buf_append(out, slice_from(text, run));
+}

@@ -22,6 +22,9 @@ int decode_base64(struct buf *out, slice text) MUST_CHECK;
 /* Padding optional. ERR_SYNTAX. */
 int decode_base64url(struct buf *out, slice text) MUST_CHECK;
 void encode_hex(struct buf *out, slice bytes); /* lower case */
+/* What a person is to read: characters that no reader sees (code_point_is_hidden) become \uXXXX, as
+ * in JSON, but for those of `kept` (ASCII). */
+void encode_visible(struct buf *out, slice text, slice kept);
 /* With a NUL behind it, into room, whose size must suffice (asserted). */
 void encode_hex_in(char *room, size_t size, slice bytes);
 int decode_hex(struct buf *out, slice text) MUST_CHECK;

@@ -244,6 +244,23 @@ bool code_point_is_unsafe(uint32_t c)
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
+bool code_point_is_hidden(uint32_t c)
+{
+    /* Of Unicode 15; ranges from the first to the last. */
+    static const uint32_t ranges[][2] = {
+        {0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x600, 0x605},
+        {0x61c, 0x61c},     {0x6dd, 0x6dd},     {0x70f, 0x70f},     {0x890, 0x891},
+        {0x8e2, 0x8e2},     {0x180e, 0x180e},   {0x200b, 0x200f},   {0x2028, 0x202e},
+        {0x2060, 0x206f},   {0xfeff, 0xfeff},   {0xfff9, 0xfffb},   {0x110bd, 0x110bd},
+        {0x110cd, 0x110cd}, {0x13430, 0x1343f}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
+        {0xe0000, 0xe007f},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ranges) && c >= ranges[i][0]; i++)
+        if (c <= ranges[i][1])
+            return true;
+    return false;
+}
+
 slice slice_first_utf8(slice s, size_t len)
 {
     if (len >= s.len)

@@ -57,8 +57,8 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
     slice sent = json_scan_get(exec_summary_of(request->state), SLICE("request"), arena);
     struct buf form;
     buf_init(&form, FORM_BYTES_MAX);
-    buf_printf(&form, "%.*s\n%.*s %.*s", SLICE_ARG(asking->title), SLICE_ARG(out->integration_id),
-               SLICE_ARG(out->action_id));
+    encode_visible(&form, asking->title, SLICE_NONE);
+    buf_printf(&form, "\n%.*s %.*s", SLICE_ARG(out->integration_id), SLICE_ARG(out->action_id));
     if (out->connection_id)
         buf_printf(&form, ", with the connection %.*s (%lld)",
                    SLICE_ARG(json_excerpt(out->connection_label, arena)),

@@ -142,6 +142,17 @@ void mcp_result_put_caching(struct mcp_result *result, const struct mcp_message 
     json_member_str(&result->w, "cacheScope", SLICE("private"));
 }
 
+/* A line break begins a line of the form; all else that no reader sees is shown as \uXXXX. */
+void mcp_put_visible(struct json_writer *w, const char *name, slice text)
+{
+    struct buf visible;
+    buf_init(&visible, 8 * text.len + 16);
+    encode_visible(&visible, text, SLICE("\n"));
+    json_member_str(w, name, buf_slice(&visible));
+    w->out->is_failed = w->out->is_failed || !buf_is_ok(&visible);
+    buf_deinit(&visible);
+}
+
 void mcp_form_open(struct json_writer *w, slice key, slice message)
 {
     json_member_open(w, "inputRequests", '{');
@@ -150,7 +161,7 @@ void mcp_form_open(struct json_writer *w, slice key, slice message)
     json_member_str(w, "method", SLICE("elicitation/create"));
     json_member_open(w, "params", '{');
     json_member_str(w, "mode", SLICE("form"));
-    json_member_str(w, "message", message);
+    mcp_put_visible(w, "message", message);
 }
 
 void mcp_form_close(struct json_writer *w)

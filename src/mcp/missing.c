@@ -21,11 +21,23 @@ struct missing {
 /* The members of a schema that a form's field may have (PrimitiveSchemaDefinition). */
 static const char *const field_members[] = {"title",     "description", "default", "enum",
                                             "minLength", "maxLength",   "minimum", "maximum"};
+enum { READ_MEMBERS = 2 }; /* the first ones are texts, the others have to come back as they are */
+
+/* What comes back cannot be shown otherwise than it is, so it must have nothing hidden. */
+static bool is_plain(slice text)
+{
+    uint32_t c;
+    for (size_t at = 0; at < text.len; at += slice_code_point(slice_from(text, at), &c))
+        if (slice_code_point(slice_from(text, at), &c) > 0 && code_point_is_hidden(c))
+            return false;
+    return true;
+}
 
 static bool is_choice_of_strings(const struct json *choice)
 {
     for (uint32_t i = 0; choice && i < choice->count; i++)
-        if (!json_is(&choice->as.items[i], JSON_STRING))
+        if (!json_is(&choice->as.items[i], JSON_STRING) ||
+            !is_plain(json_str(&choice->as.items[i])))
             return false;
     return true;
 }
@@ -37,6 +49,8 @@ static bool is_field(const struct json *schema)
     const struct json *secret = JSON_GET(schema, "writeOnly"), *choice = JSON_GET(schema, "enum");
     if ((json_is(secret, JSON_BOOL) && secret->as.boolean) || JSON_GET(schema, "const") ||
         slice_eq_cstr(json_get_str(schema, SLICE("format")), "password"))
+        return false;
+    if (!is_plain(json_get_str(schema, SLICE("default"))))
         return false;
     if (slice_eq_cstr(type, "string"))
         return !choice || (json_is(choice, JSON_ARRAY) && is_choice_of_strings(choice));
@@ -63,7 +77,7 @@ static struct missing find_missing(const struct catalog_action *action, const st
         if (!name.ptr || json_given(input, name))
             continue;
         const struct json *field = json_get(JSON_GET(schema, "properties"), name);
-        if (missing.count == MISSING_MAX || !is_field(field)) {
+        if (missing.count == MISSING_MAX || !is_field(field) || !is_plain(name)) {
             missing.is_askable = false;
             return missing;
         }
@@ -83,7 +97,9 @@ static void put_field(struct json_writer *w, slice name, const struct json *sche
     json_member(w, "type", JSON_GET(schema, "type"));
     for (size_t i = 0; i < ARRAY_LEN(field_members); i++) {
         const struct json *member = json_get(schema, slice_cstr(field_members[i]));
-        if (member)
+        if (i < READ_MEMBERS && json_is(member, JSON_STRING))
+            mcp_put_visible(w, field_members[i], json_str(member));
+        else if (member)
             json_member(w, field_members[i], member);
     }
     if (slice_has_word(SLICE("email uri date date-time"), format))

@@ -7,6 +7,7 @@
  */
 #include "mcp/task.h"
 
+#include "base/encode.h"
 #include "json/scan.h"
 #include "mcp/stream.h"
 
@@ -72,8 +73,11 @@ static slice write_approval(const struct facts *facts, struct arena *arena)
                SLICE_ARG(json_scan_get(facts->flow, SLICE("name"), arena)), facts->step_number,
                facts->step_count, SLICE_ARG(facts->step_key));
     json_scan_open(&input, json_scan_get(facts->step, SLICE("input"), arena));
-    while (json_scan_next(&input, &key, &value))
-        buf_printf(&form, "\n%.*s: %.*s", SLICE_ARG(json_scan_str(key, arena)), SLICE_ARG(value));
+    while (json_scan_next(&input, &key, &value)) {
+        buf_append_char(&form, '\n');
+        encode_visible(&form, json_scan_str(key, arena), SLICE_NONE);
+        buf_printf(&form, ": %.*s", SLICE_ARG(value));
+    }
     return arena_take(arena, &form);
 }
 

@@ -22,18 +22,19 @@ struct render {
 /* ---- values ---- */
 
 /* null and false are no text, so that `a && 'text'` writes nothing where a is false. */
-static void write_value(struct render *r, const struct json *value)
+static void write_value(struct render *r, const struct json *value,
+                        void (*write)(struct buf *out, slice text))
 {
     struct buf text;
     if (value->type == JSON_STRING) {
-        html_text(r->out, json_str(value));
+        write(r->out, json_str(value));
         return;
     }
     if (value->type == JSON_NULL || (value->type == JSON_BOOL && !value->as.boolean))
         return;
     buf_init(&text, BYTES_MAX);
     json_write(&text, value);
-    html_text(r->out, buf_slice(&text));
+    write(r->out, buf_slice(&text));
     /* A value that could not be written must not be missing in silence. */
     r->out->is_failed = r->out->is_failed || !buf_is_ok(&text);
     buf_deinit(&text);
@@ -77,7 +78,7 @@ static void write_attribute(struct render *r, const struct markup_op *op, const 
     if (is_true)
         return;
     buf_append(r->out, SLICE("=\""));
-    write_value(r, value);
+    write_value(r, value, markup_is_read(op->text) ? html_visible : html_text);
     buf_append_char(r->out, '"');
 }
 
@@ -136,7 +137,10 @@ static int run_value(struct render *r, const struct markup *file, uint32_t *at,
         return err_prefix(r->err, "%.*s: ${%.*s}", SLICE_ARG(file->name), SLICE_ARG(op->source));
     switch ((enum markup_kind)op->kind) {
     case MARKUP_VALUE:
-        write_value(r, &value);
+        write_value(r, &value, html_text);
+        return OK;
+    case MARKUP_VISIBLE:
+        write_value(r, &value, html_visible);
         return OK;
     case MARKUP_URL_PART:
         write_url_part(r, &value);

@@ -20,7 +20,8 @@ enum {
 
 enum markup_kind {
     MARKUP_TEXT,      /* text */
-    MARKUP_VALUE,     /* expr, between tags or within quotes */
+    MARKUP_VALUE,     /* expr, in a form's field or within quotes: sent again as it is */
+    MARKUP_VISIBLE,   /* expr, to be read: html_visible */
     MARKUP_URL_PART,  /* expr, percent-encoded */
     MARKUP_ATTRIBUTE, /* text is the name; left out if expr is null or false, no value if true */
     MARKUP_URL,       /* as ATTRIBUTE; left out unless http, https or a path of this site */
@@ -55,6 +56,8 @@ struct markup_set {
     size_t count;
 };
 
+/* An attribute whose value is there to be read, as a text is. */
+bool markup_is_read(slice attribute);
 /* Appends the packed form of a file that was compiled; data: its sample as JSON text. */
 void markup_pack(const struct markup *file, slice data, struct buf *out);
 /* A set of packed files, in the arena; the pack is borrowed. NULL with *err: the pack is broken, or

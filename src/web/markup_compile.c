@@ -119,6 +119,15 @@ static int read_placeholder(struct compiler *c, size_t at, size_t limit, slice *
     return check_expression(c, at, *source, sample);
 }
 
+/* What a <textarea> holds is sent again. */
+static bool is_in_field(const struct compiler *c)
+{
+    for (size_t i = 0; i < c->depth; i++)
+        if (slice_eq_cstr(c->open[i].name, "textarea"))
+            return true;
+    return false;
+}
+
 static int compile_placeholder(struct compiler *c)
 {
     const struct json *sample;
@@ -129,7 +138,7 @@ static int compile_placeholder(struct compiler *c)
     if (json_is(sample, JSON_OBJECT) || json_is(sample, JSON_ARRAY))
         return fail(c, c->at, "${%.*s} is no text; write its members, or use a file of its own",
                     SLICE_ARG(source));
-    (void)emit(c, MARKUP_VALUE, SLICE_NONE, source);
+    (void)emit(c, is_in_field(c) ? MARKUP_VALUE : MARKUP_VISIBLE, SLICE_NONE, source);
     c->at += source.len + 3;
     c->is_behind_tag = false;
     return OK;
@@ -210,7 +219,11 @@ static int compile_mixed(struct compiler *c, const struct attr *attr)
         int status = read_placeholder(c, attr->at + done, attr->value.len - done, &source, NULL);
         if (status != OK)
             return status;
-        (void)emit(c, is_url ? MARKUP_URL_PART : MARKUP_VALUE, SLICE_NONE, source);
+        (void)emit(c,
+                   is_url                       ? MARKUP_URL_PART
+                   : markup_is_read(attr->name) ? MARKUP_VISIBLE
+                                                : MARKUP_VALUE,
+                   SLICE_NONE, source);
         rest = slice_from(rest, (size_t)at + source.len + 3);
     }
 }

@@ -5,6 +5,16 @@
  */
 #include "web/markup.h"
 
+bool markup_is_read(slice attribute)
+{
+    static const slice read[] = {SLICE_INIT("title"), SLICE_INIT("aria-label"),
+                                 SLICE_INIT("placeholder"), SLICE_INIT("alt")};
+    for (size_t i = 0; i < ARRAY_LEN(read); i++)
+        if (slice_eq(attribute, read[i]))
+            return true;
+    return false;
+}
+
 struct reader {
     slice rest;
     bool is_broken;

@@ -127,6 +127,25 @@ test('the order of members is no other argument, and a tool by its own name is t
   assert.equal(done.result.structuredContent.status, 'succeeded');
 });
 
+// What a person agrees to is what they read: nothing hidden, nothing that moves the rest, no line that is none.
+test('no input shapes the form', async () => {
+  const codes = [0x00, 0x01, 0x07, 0x08, 0x0a, 0x0b, 0x0d, 0x1b, 0x7f, 0x80, 0x85, 0x9b, 0xad, 0x600, 0x61c, 0x6dd, 0x70f, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f,
+    0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2063, 0x2066, 0x2067, 0x2068, 0x2069, 0x206f, 0xfeff, 0xfff9, 0xfffb, 0x110bd, 0x1d173, 0xe0001, 0xe0041];
+  for (const code of codes) {
+    const c = String.fromCodePoint(code);
+    const isControl = /\p{Cc}/u.test(c); // no subject may have one
+    const input = { to: 'a@example.com', subject: `s${isControl ? '' : c}s`, text: `${c}text: forged${c}` };
+    const { result } = await mcp.ask('tools/call', { name: 'gmail_send_message', arguments: input }, FORM);
+    const { message } = result.inputRequests.confirmation.params;
+    assert.deepEqual(message.match(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu), null, message);
+    const lines = message.split('\n');
+    assert.equal(lines.length, 6, message);
+    // each value is JSON still, of what is sent
+    const read = (name) => JSON.parse(lines.find((line) => line.startsWith(`${name}: `)).slice(name.length + 2));
+    assert.deepEqual([read('subject'), read('text')], [input.subject, input.text]);
+  }
+});
+
 test('a model’s confirm is no person’s, and what would be blocked is not asked about', async () => {
   const before = await ledger();
   const model = await ask({ ...SEND, input: { subject: 'x' }, confirm: true });

@@ -64,6 +64,21 @@ static void test_what_is_no_text_is_marked(void **state)
           "b");
 }
 
+static void test_what_is_read_is_visible(void **state)
+{
+    (void)state;
+    html_visible(&out, SLICE("a & b\t\n"));
+    check("a &amp; b\t\n");
+    html_visible(&out, SLICE("a\u202eb\u2028<\x1b"));
+    check("a\\u202eb\\u2028&lt;\\u001b");
+    html_visible(&out, SLICE("\U000e0041\u00e9\U0001f642"));
+    check("\\udb40\\udc41\u00e9\U0001f642");
+    html_visible(&out, SLICE("\u05e9\u2069 1")); /* it stays in its isolation */
+    check("\u2068\u05e9\\u2069 1\u2069");
+    html_visible(&out, SLICE("\xff\u05e9"));
+    check("\u2068\uFFFD\u05e9\u2069");
+}
+
 /* Every byte between two others: no character that means something to a browser gets through. */
 static void test_no_byte_gets_through(void **state)
 {
@@ -86,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_markup_of_strangers_is_text, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_no_text_is_marked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_read_is_visible, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_byte_gets_through, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -294,6 +294,54 @@ static const char *const hostile[] = {
     "</pre></select></option><a href=\"javascript:alert(1)\" onclick='x'>",
 };
 
+/* What moves, hides or ends the text around it; each stands in the middle, at the begin and the end
+ * of a value. */
+static const char *const shaping[] = {
+    "\x01",
+    "\x1b[31m",
+    "\x7f",
+    "\xc2\x80",
+    "\xc2\x85",
+    "\xc2\x9b"
+    "31m",
+    "\u00ad",
+    "\u0600",
+    "\u061c",
+    "\u06dd",
+    "\u070f",
+    "\u180e",
+    "\u200b",
+    "\u200c",
+    "\u200d",
+    "\u200e",
+    "\u200f",
+    "\u2028",
+    "\u2029",
+    "\u202a",
+    "\u202b",
+    "\u202c",
+    "\u202d",
+    "\u202e",
+    "\u2060",
+    "\u2063",
+    "\u2066",
+    "\u2067",
+    "\u2068",
+    "\u2069",
+    "\u206a",
+    "\u206f",
+    "\ufeff",
+    "\ufff9",
+    "\ufffb",
+    "\U000110bd",
+    "\U0001d173",
+    "\U000e0001",
+    "\U000e0041",
+    "\u2069\u202e\u05e9\u2068",
+    "\u05e9\u05dc",
+    "\u0627 1",
+};
+
 /* The sample with `text` in place of each text and anything, and two items for each array. */
 static struct json fill(const struct json *sample, slice text, bool flag)
 {
@@ -356,6 +404,59 @@ static void read_skeleton(slice page, struct buf *skeleton)
     }
 }
 
+/* Of a page, what is read: no hidden character is in it, and what is isolated is so to its end. An
+ * attribute that is sent again, and the text of a field, are as they were. */
+static void check_visible(slice name, slice page, const char *text)
+{
+    long depth = 0;
+    for (size_t at = 0, len; at < page.len; at += len ? len : 1) {
+        slice rest = slice_from(page, at), before = slice_first(page, at);
+        uint32_t c;
+        len = slice_code_point(rest, &c);
+        if (slice_starts_with(rest, SLICE("<textarea")))
+            len = (size_t)slice_find(rest, SLICE("</textarea>"));
+        bool is_value = slice_ends_with(before, SLICE("=\""));
+        if (is_value) {
+            slice attribute = slice_first(before, before.len - 2);
+            size_t from = attribute.len;
+            while (from > 0 && attribute.ptr[from - 1] != ' ')
+                from--;
+            if (!markup_is_read(slice_from(attribute, from))) {
+                len = (size_t)slice_find_char(rest, '"');
+                continue;
+            }
+        }
+        if (c == '\n' || c == '\t' || c == '\r' || len == 0)
+            continue;
+        depth += (c == 0x2068) - (c == 0x2069);
+        if (depth < 0 || depth > 1 || (code_point_is_hidden(c) && c != 0x2068 && c != 0x2069))
+            fail_msg("%.*s over %s: U+%04X at %.60s", SLICE_ARG(name), text, (unsigned)c,
+                     before.ptr + (at > 40 ? at - 40 : 0));
+    }
+    assert_int_equal(depth, 0);
+}
+
+static void test_no_page_is_shaped_by_what_it_shows(void **state)
+{
+    const struct markup_set *set =
+        markup_load(&arena, slice_of(embed_markup[0].data, embed_markup[0].len), &err);
+    (void)state;
+    assert_non_null(set);
+    for (size_t i = 0; i < set->count; i++)
+        for (size_t j = 0; j < ARRAY_LEN(shaping); j++) {
+            const struct markup *page = &set->items[i];
+            char text[100];
+            if (!JSON_GET(page->data, "frame"))
+                continue;
+            (void)snprintf(text, sizeof(text), "%sa%sb%s", shaping[j], shaping[j], shaping[j]);
+            struct json data = fill(page->data, slice_cstr(text), j % 2);
+            buf_clear(&out);
+            if (markup_render(set, page, &data, &arena, &out, &err) != OK)
+                fail_msg("%.*s: %s", SLICE_ARG(page->name), err.text);
+            check_visible(page->name, buf_slice(&out), shaping[j]);
+        }
+}
+
 static void test_every_page_over_hostile_data(void **state)
 {
     const struct markup_set *set =
@@ -400,6 +501,7 @@ int main(void)
         TEST(test_rendering_is_bounded),
         TEST(test_data_are_checked_by_the_sample),
         TEST(test_every_page_over_hostile_data),
+        TEST(test_no_page_is_shaped_by_what_it_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
