@@ -134,6 +134,21 @@ static const char *pointer_of(struct lint *lint, const char *fmt, ...)
     return lint->pointer;
 }
 
+/* A value is escaped for the syntax that it is put into: headers, searches and filters have strings
+ * between quotes, and so has GraphQL. */
+static void check_quotes(struct lint *lint, const char *member, const struct expr_template *text,
+                         const char *only)
+{
+    const struct expr *expr = expr_template_quoted(text, only);
+    if (!expr)
+        return;
+    slice source = slice_first_utf8(expr_source(expr), 80);
+    reader_error(&lint->reader, member,
+                 "${%.*s} stands between quotes, which a quote in its value would end: write "
+                 "${quote(...)} without them, or quote_odata for single ones",
+                 SLICE_ARG(source));
+}
+
 static void check_parts(struct lint *lint, const char *member, unsigned allowed,
                         const struct catalog_parts *parts)
 {
@@ -151,8 +166,10 @@ static void check_headers(struct lint *lint, const char *member, unsigned allowe
                           const struct catalog_parts *headers)
 {
     check_parts(lint, member, allowed, headers);
-    for (size_t i = 0; i < headers->count; i++)
+    for (size_t i = 0; i < headers->count; i++) {
         manifest_lint_header(&lint->reader, member, headers->items[i].name);
+        check_quotes(lint, member, headers->items[i].value, NULL);
+    }
 }
 
 static void check_body(struct lint *lint, const struct catalog_request *request, unsigned allowed)
@@ -165,6 +182,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
         return;
     case BODY_JSON:
         check_template(lint, "request/body/json", allowed, request->body);
+        check_quotes(lint, "request/body/json", request->body, "/query"); /* GraphQL's */
         return;
     case BODY_RAW:
         check_template(lint, "request/body/raw", allowed, request->body);
@@ -187,6 +205,8 @@ static void check_request(struct lint *lint, const struct catalog_request *reque
     check_template(lint, "request/base_url", 0, request->base_url);
     check_template(lint, "request/path", allowed, request->path);
     check_parts(lint, "request/query", allowed, &request->query);
+    for (size_t i = 0; i < request->query.count; i++)
+        check_quotes(lint, "request/query", request->query.items[i].value, NULL);
     check_headers(lint, "request/headers", allowed, &request->headers);
     check_body(lint, request, allowed);
 }

@@ -53,6 +53,10 @@
  *                                          an amount in the currency's smallest unit, a whole
  *                                          number, as people write it: money(`2000`, 'usd') is
  *                                          "20.00 USD", money(`500`, 'jpy') is "500 JPY"
+ *   quote(string) -> string                the text between double quotes; a backslash goes before
+ *                                          each of its own, and before backslashes: as in headers
+ *                                          (RFC 9110 5.6.4), GraphQL and searches
+ *   quote_odata(string) -> string          between single quotes, its own doubled, as in $filter
  *   word_after(string|null text, string marker) -> string|null
  *                                          the word behind the text's first marker, up to white
  *                                          space: when to try again, of a message that says so
@@ -211,6 +215,10 @@ bool expr_template_is_constant(const struct expr_template *tmpl);
 
 /* where: RFC 6901 pointer into the tree; lives with the template. Return false to stop. */
 typedef bool (*expr_template_fn)(void *user, const struct expr *expr, slice where);
+/* The first of its expressions that stands between quotes of the text around it, double or single
+ * ones: a value with such a quote would end them. only: of strings at that pointer; NULL: of all.
+ * NULL: none does. */
+const struct expr *expr_template_quoted(const struct expr_template *tmpl, const char *only);
 /* Each expression, in document order. */
 void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn on_expr,
                              void *user);

@@ -82,6 +82,8 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     F(min_by, 2, 2, ARR, REF)                   \
     F(money, 2, 2, NIL | NUM, STR)              \
     F(not_null, 1, MANY, ANY, ANY, ANY)         \
+    F(quote, 1, 1, STR)                         \
+    F(quote_odata, 1, 1, STR)                   \
     F(reverse, 1, 1, STR | ARR)                 \
     F(sort, 1, 1, NUMS | STRS)                  \
     F(sort_by, 2, 2, ARR, REF)                  \

@@ -36,6 +36,39 @@ EXPR_FUNCTION(word_after)
     return expr_run_scan(run, text.len);
 }
 
+/* Between two of `quote`; `escape` goes before each of those inside, and before itself. */
+static int write_between(struct expr_run *run, slice text, char quote, char escape,
+                         struct json *out)
+{
+    size_t len = text.len + 2;
+    char *to = NULL;
+    for (size_t i = 0; i < text.len; i++)
+        len += text.ptr[i] == quote || text.ptr[i] == escape;
+    int rc = expr_run_text(run, len, &to);
+    if (rc != OK)
+        return rc;
+    *out = expr_string(to, len);
+    *to++ = quote;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] == quote || text.ptr[i] == escape)
+            *to++ = escape;
+        *to++ = text.ptr[i];
+    }
+    *to++ = quote;
+    ASSERT(to == out->as.text + len);
+    return OK;
+}
+
+EXPR_FUNCTION(quote)
+{
+    return write_between(run, json_str(&args[0]), '"', '\\', out);
+}
+
+EXPR_FUNCTION(quote_odata)
+{
+    return write_between(run, json_str(&args[0]), '\'', '\'', out);
+}
+
 EXPR_FUNCTION(join)
 {
     slice glue = json_str(&args[0]);

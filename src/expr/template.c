@@ -304,6 +304,36 @@ void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn 
     (void)each_expr(tmpl, on_expr, user);
 }
 
+/* The quote that is open at the end of text, where `open` was at its begin; 0: none. */
+static char quote_after(slice text, char open)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c == '\\' && open)
+            i++;
+        else if (open ? c == open : c == '"' || c == '\'')
+            open = open ? 0 : c;
+    }
+    return open;
+}
+
+const struct expr *expr_template_quoted(const struct expr_template *tmpl, const char *only)
+{
+    char open = 0;
+    for (const struct expr_template *kid = tmpl->first; kid; kid = kid->next) {
+        const struct expr *found = NULL;
+        if (tmpl->kind != EXPR_TEMPLATE_TEXT)
+            found = expr_template_quoted(kid, only);
+        else if (kid->kind == EXPR_TEMPLATE_CONST)
+            open = quote_after(json_str(&kid->value), open);
+        else if (open && (!only || slice_eq_cstr(kid->where, only)))
+            found = kid->expr;
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
 /* ---- evaluation ---- */
 
 struct filling {

@@ -122,6 +122,7 @@ static void a_credential_has_the_members_of_its_type(void **state)
          NULL, NULL},
         {AUTH, SEND("oauth2_client_credentials", "${credential.access_token}"), NULL, NULL},
         {AUTH, SEND("api_key", "${to_string(credential)}"), NULL, NULL},
+        {"\"${input.full}\"", "\"\\\"a\\\" ${quote(input.id)} \\\"b\\\"\"", NULL, NULL},
     };
     assert_refused(refused);
     assert_warned(warned);
@@ -135,6 +136,10 @@ static void a_header_has_a_name_that_can_be_sent(void **state)
         {AT_TOP, "\"headers\":{\"X Version\":\"1\"}," AT_TOP, "/headers",
          "\"X Version\" is no header's name"},
         {AT_TOP, "\"headers\":{\"\":\"1\"}," AT_TOP, "/headers", "is no header's name"},
+        {IN_QUERY, "\"headers\":{\"Prefer\":\"a, b=\\\"${input.id}\\\"\"}," IN_QUERY,
+         "/actions/0/request/headers", "${input.id} stands between quotes"},
+        {"\"${input.full}\"", "\"name eq '${input.id}'\"", "/actions/0/request/query",
+         "write ${quote(...)} without them, or quote_odata"},
         {AT_TOP, "\"headers\":{\"Host\":\"a\"}," AT_TOP, "/headers", "sluice writes"},
         {REQUEST, REQUEST "\"headers\":{\"X-A:\":\"1\"},", "/actions/0/request/headers",
          "\"X-A:\" is no header's name"},

@@ -208,6 +208,10 @@ static void a_word_stands_behind_a_marker(void **state)
                  "\"2026-01-02T03:04:05.678Z\"");
     assert_gives(*state, "word_after(@, 'in')", "\"in  12\\n34 in 5\"", "\"12\"");
     assert_gives(*state, "word_after(@, '')", "\"a b\"", "\"a\"");
+    assert_gives(*state, "quote(@)", "\"UTC\"", "\"\\\"UTC\\\"\"");
+    assert_gives(*state, "quote(@)", "\"a\\\"; b=\\\\\"", "\"\\\"a\\\\\\\"; b=\\\\\\\\\\\"\"");
+    assert_gives(*state, "quote(@)", "\"\"", "\"\\\"\\\"\"");
+    assert_gives(*state, "quote_odata(@)", "\"O'Neil \\\"x\\\"\"", "\"'O''Neil \\\"x\\\"'\"");
     static const char *const none[] = {"\"Retry later\"", "\"try in\"", "\"in \\t\"", "\"\"",
                                        "null"};
     for (size_t i = 0; i < ARRAY_LEN(none); i++)
