@@ -82,6 +82,14 @@ async function servesThrough(port) {
   await until('the proxy serves', async () => (await ask(port, 'GET', '/healthz').catch(() => null))?.status === 200);
   const labels = await ask(port, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: {} });
   assert.equal(JSON.parse(labels.text).status, 'succeeded');
+  // the audit trail has the client's address, and not the one that the client names
+  const forged = await ask(port, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: {} }, { headers: { 'X-Forwarded-For': '203.0.113.9' } });
+  assert.equal(JSON.parse(forged.text).status, 'blocked');
+  const trail = await until('it is in the audit trail', async () => {
+    const { text } = await ask(port, 'GET', '/api/audit');
+    return text.includes('send_message') && text;
+  });
+  assert.ok(trail.includes('127.0.0.1') && !trail.includes('203.0.113.9'), trail);
   for (const inside of INSIDE) {
     const { status, text } = await ask(port, 'GET', inside);
     assert.ok(status === 404 || status === 400, `${inside}: ${status}`);
