@@ -107,6 +107,24 @@ static void test_release_frees_the_key(void **state)
     done();
 }
 
+/* Another node's: the same run, whose claim has a new owner. */
+static void test_a_claim_of_another_owner_stays(void **state)
+{
+    (void)state;
+    assert_int_equal(claim_now(SLICE("key-3")), CLAIM_WON);
+    claim.owner = uuid_v7();
+    assert_int_equal(finish_now(CLAIM_RELEASE, SLICE("{}")), ERR_NOTFOUND);
+    assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), ERR_NOTFOUND);
+    run(start_release);
+    done();
+    run(start_find);
+    struct claim_outcome outcome = outcome_of(&calls[0]);
+    assert_true(uuid_eq(outcome.owner, node));
+    done();
+    claim.owner = node;
+    assert_int_equal(finish_now(CLAIM_RELEASE, SLICE("{}")), OK);
+}
+
 static void test_write_without_a_key(void **state)
 {
     (void)state;
@@ -422,6 +440,7 @@ int main(void)
         IN_BOTH(test_a_large_summary_is_read_by_itself),
         IN_BOTH(test_claim_finish_replay),
         IN_BOTH(test_release_frees_the_key),
+        IN_BOTH(test_a_claim_of_another_owner_stays),
         IN_BOTH(test_write_without_a_key),
         IN_BOTH(test_the_second_sending_sees_the_first),
         IN_BOTH(test_accounts_do_not_meet),
