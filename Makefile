@@ -565,7 +565,7 @@ test-docs: export TEST_TIMEOUT_S := 1800
 test-docs: $(STACK) $(call programs,asan)
 	$(call run_tests,$(docs_lines))
 
-## soak: 1,000 seeds of sim; flows under kills, dying databases, frozen backends; lost replies; attacks; all OpenAPI of npm; test-docs (SOAK_SECONDS=600)
+## soak: 1,000 seeds of sim; flows under kills, dying databases, frozen backends; lost replies; attacks; all OpenAPI of npm; test-docs; mutants (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
@@ -574,7 +574,13 @@ soak: export JOBS := $(shell nproc)
 soak: $(STACK) $(call programs,asan) build/$(TEST_VARIANT)/tests/sim/sim
 	$(call run_tests,$(call sim_lines,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/frozen.test.mjs %/lost_replies.test.mjs %/attacks.test.mjs \
 		%/import_all.test.mjs,$(E2E)),e2e \
-		$(f:tests/%=%) $(f)$(newline))$(docs_lines))
+		$(f:tests/%=%) $(f)$(newline))$(docs_lines)docs mutants tests/mutants.sh$(newline))
+
+## mutants: small faults, each of which the tests that it names find (T= selects, by whole names)
+.PHONY: mutants
+mutants: export TEST_TIMEOUT_S := 3600
+mutants: $(STACK)
+	$(call run_tests,docs mutants tests/mutants.sh $(T)$(newline))
 
 ## bench-micro: what validation, search and loading the catalog cost, without a server
 .PHONY: bench-micro

@@ -13,8 +13,8 @@ patch=${1:?usage: tests/docs/run.sh PATCH}
 . "$(dirname "$0")/../lint/files.sh"
 # shellcheck source=rows.sh
 . tests/docs/rows.sh
-
-root=$PWD
+# shellcheck source=tree.sh
+. tests/docs/tree.sh
 
 name=$(basename "$patch" .patch)
 tree=$root/build/docs/$name
@@ -32,49 +32,15 @@ result()
 # The tests of an app run for that app alone.
 app=$(files_of "$patch" | sed -n 's|^contrib/integrations/\([a-z_]*\)\.json$|\1|p')
 
-# What make of the outer tree has set is not for that of the copy.
-in_tree()
-{
-    env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u VARIANT -u ROOM -u T -u TEST_TIMEOUT_S \
-        ${app:+"APP=$app"} make -C "$tree" --no-print-directory "$@"
-}
-
-# As `git apply`, in the copy, which is a repository of its own.
-apply()
-{
-    git -C "$tree" apply "$@" "$root/$patch"
-}
-
-copy_tree()
-{
-    rm -rf "$tree"
-    mkdir -p "$tree/build"
-    all_files | tr '\n' '\0' | xargs -0 cp -a --parents -t "$tree"
-    # Times are kept, so that nothing is built a second time.
-    cp -a build/asan build/release build/gen build/list build/stamp build/sluice build/sluice-* \
-        "$tree/build"
-    ln -s "$root/build/deps" "$tree/build/deps"
-    ln -s "$root/tests/e2e/node_modules" "$tree/tests/e2e/node_modules"
-    git -C "$tree" init -q
-    git -C "$tree" add -A
-}
-
 # Builds, and runs the tests $1 one after the other; the first that fails ends it. The log has it.
 build_and_test()
 {
-    local test room
+    local test
     echo "building" >"$log"
     in_tree all asan >>"$log" 2>&1 || return 1
     for test in $1; do
         echo "$test" >>"$log"
-        case $test in
-        tests/e2e/*) in_tree test-e2e "T=$(basename "$test")" ;;
-        tests/unit/*)
-            room=${test#tests/unit/}
-            in_tree test-unit "ROOM=${room%%/*}" "T=$(basename "$test")"
-            ;;
-        *) (cd "$tree" && "$test" && echo "1 passed, 0 failed") ;;
-        esac >>"$log" 2>&1 || return 1
+        run_in_tree "$test" >>"$log" 2>&1 || return 1
         # Nothing but skips proves nothing.
         tail -n 1 "$log" | grep -Eq '^[1-9][0-9]* passed, 0 failed' || return 1
     done

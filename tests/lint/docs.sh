@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The lists of contrib/CONTRIBUTING.md have their patches: each row of "What to change for" links to
 # one in tests/docs, which applies and touches what the row names, nothing else. `make test-docs`
-# builds and tests them.
+# builds and tests them. And the patches of tests/mutants apply and name tests, as tests/mutants.sh wants.
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -36,4 +36,17 @@ check()
     done
 }
 
-verdict "the lists of CONTRIBUTING have their patches" "$(check)"
+check_mutants()
+{
+    local patch name names
+    for patch in tests/mutants/*.patch; do
+        git apply --check "$patch" 2>&1 | sed "s|^|$patch: |" || true
+        names=$(sed -n '1s/^Found by: //p' "$patch")
+        [ -n "$names" ] || echo "$patch: the first line is not \"Found by: TEST...\""
+        for name in $names; do
+            [ -f "$name" ] || echo "$patch: it names $name, which is not there"
+        done
+    done
+}
+
+verdict "the lists of CONTRIBUTING have their patches, and those of mutants apply" "$(check; check_mutants)"

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Small faults that tests have to find: tests/mutants.sh [NAME...]
+#
+# Each patch of tests/mutants plants one, and its first line names the tests that must fail for it, all of
+# `make test`. They are applied to a copy of the tree, one after the other; one that builds and whose tests
+# pass is a hole in the tests.
+set -eu
+# shellcheck source=lint/files.sh
+. "$(dirname "$0")/lint/files.sh"
+# shellcheck source=docs/tree.sh
+. tests/docs/tree.sh
+
+tree=$root/build/mutants/tree
+log=$root/build/mutants/log
+number=0
+
+result()
+{
+    number=$((number + 1))
+    echo "$1ok $number - $name: $2"
+}
+
+# $1: a test. It has to fail by what it finds, and not since it does not build.
+finds()
+{
+    ! run_in_tree "$1" >"$log" 2>&1 && grep -Eq '^[0-9]+ passed, [1-9][0-9]* failed' "$log"
+}
+
+plant()
+{
+    local test tests
+    apply
+    read -ra tests < <(sed -n "1s/^Found by: //p" "$patch")
+    for test in "${tests[@]}"; do
+        if finds "$test"; then
+            result "" "$test finds it"
+        else
+            sed 's/^/# /' "$log" | tail -n 20
+            result "not " "$test finds it"
+        fi
+    done
+    apply -R
+}
+
+mkdir -p build/mutants
+trap 'rm -rf "$root/build/mutants"' EXIT
+trap 'exit 130' INT TERM
+copy_tree
+for patch in tests/mutants/*.patch; do
+    name=$(basename "$patch" .patch)
+    [ $# = 0 ] || [[ " $* " == *" $name "* ]] || continue
+    plant
+done
+echo "1..$number"
