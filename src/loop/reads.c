@@ -197,10 +197,11 @@ static void on_discard(struct loop_task *task)
         timer_start_in_ms(&loop->reads.discard_timer, DISCARD_REST_MS);
 }
 
+/* For after poll and the reads that follow it: timers come before both. */
 static void on_discard_due(struct timer *timer)
 {
     struct loop_reads *reads = CONTAINER_OF(timer, struct loop_reads, discard_timer);
-    loop_task_queue(timer->loop, &reads->discard_task);
+    loop_task_queue_next_turn(timer->loop, &reads->discard_task);
 }
 
 /* ---- making and unmaking ---- */
