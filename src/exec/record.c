@@ -67,8 +67,8 @@ enum op_result exec_step_record(struct op *op)
 }
 
 /* The run acted, or may have, and what became of it is not its record's to say: the answer is that
- * the outcome is unknown, with the id under which the record is, or will be. A read changed
- * nothing, and 503 says so. */
+ * the outcome is unknown, with the id under which the record is, or will be. Of a read, and where
+ * it is proven that nothing was done, 503 says so. */
 static enum op_result stop_unrecorded(struct exec *exec, slice message)
 {
     exec->summary_json = SLICE_NONE;
@@ -76,11 +76,14 @@ static enum op_result stop_unrecorded(struct exec *exec, slice message)
         return exec_stop_unavailable(
             exec, SLICE("The database cannot be reached, so the result could not be recorded; "
                         "nothing was changed, try again."));
+    if (exec->out.effect == EXEC_EFFECT_NONE)
+        return exec_stop_database(exec);
     exec_end_with(exec, EXEC_OUTCOME_UNKNOWN, message,
                   SLICE("The outcome is unknown: the write may or may not have happened. GET "
                         "/api/executions/{execution_id} shows its record. Check before sending it "
                         "again."));
     exec->out.effect = EXEC_EFFECT_UNKNOWN;
+    exec->out.is_repeatable = false;
     exec->out.error_code = SLICE_NONE;
     exec->out.retry_after_ms = -1;
     return OP_STOP;
@@ -97,9 +100,6 @@ static enum op_result record_again(struct exec *exec)
         return op_wait_then(&exec->op, EXEC_STEP_RECORD);
     }
     exec_claim_record_later(exec, end_of_claim(exec));
-    if (exec->out.effect == EXEC_EFFECT_NONE)
-        return exec_stop_unavailable(
-            exec, SLICE("The database cannot be reached; nothing was done, try again."));
     return stop_unrecorded(exec, SLICE("The action ran, and its result could not be recorded yet: "
                                        "the database cannot be reached."));
 }

@@ -124,7 +124,8 @@ test('an intent ranks all actions and drops none; a limit cuts where it is given
   assert.deepEqual(await ids('github&intent=issue&limit=3'), many.slice(0, 3));
   assert.deepEqual(await ids('github&intent=issue&limit=-2'), many.slice(0, 1));
   assert.deepEqual(await ids('github&intent=issue&limit=99999999999999999999'), many);
-  assert.equal((await ids('github&limit=1')).length, actions.length); // without an intent all are listed
+  assert.deepEqual(await ids('github&limit=1'), (await ids('github')).slice(0, 1));
+  assert.equal((await ids('github')).length, actions.length);
   assert.equal((await get('/api/actions?integration_id=github&intent=issue&limit=x')).status, 400);
 });
 

@@ -93,14 +93,16 @@ test('guard errors are bare objects', async () => {
     { integration_id: 'gmail', action_id: 'list_labels' },
     { integration_id: 'gmail', input: {} },
     { action_id: 'list_labels', input: {} },
-    { integration_id: 'gmail', action_id: 'list_labels', input: [] },
-    { integration_id: 'gmail', action_id: 'list_labels', input: 'x' },
     { integration_id: 7, action_id: 'list_labels', input: {} },
     { integration_id: '', action_id: 'list_labels', input: {} },
   ]) {
     const reply = await dev.call('POST', '/api/executions', body);
     assert.equal(reply.status, 400, JSON.stringify(body));
     assert.deepEqual(reply.json, wanted);
+  }
+  for (const [input, type] of [[[], 'array'], ['x', 'text']]) {
+    const reply = await dev.call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input });
+    assert.deepEqual([reply.status, reply.json], [400, { error: `${wanted.error}: input must be an object, got ${type}` }]);
   }
   const good = { integration_id: 'gmail', action_id: 'list_labels', input: {} };
   for (const [more, word] of [

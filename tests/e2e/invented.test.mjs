@@ -165,10 +165,13 @@ for (const [code, [action, input, ...expected]] of Object.entries(REFUSALS))
   });
 
 // What the running server can not be made to say.
+/* What a summary adds to a hint where a connection mends it. */
+const LINK_HINT = 'POST /api/connect/sessions, with the input of recommended_next_action, makes the link for a person.';
+
 for (const [code, error_code, hint] of [
   ['key_reused', 'execution_failed', 'The key was used for another booking; use a new one.'],
   ['version_missing', 'execution_failed', 'This is a fault of the integration, not of the input.'],
-  ['scope_missing', 'forbidden', 'Reconnect Harbour and grant what it asks for.'],
+  ['scope_missing', 'forbidden', `Reconnect Harbour and grant what it asks for. ${LINK_HINT}`],
 ])
   test(`refused: ${code}`, async () => {
     refuse(code);
@@ -206,7 +209,7 @@ test('a key that the club has withdrawn', async () => {
   const account = await newcomer('withdrawn');
   harbour.keys.delete(account.credential);
   const json = await run('list_bookings', {}, {}, account);
-  assert.deepEqual([json.status, json.error_code, json.message, json.hint], ['blocked', 'unauthorized', 'Harbour: The club has withdrawn this key.', 'Ask the club for a new key and reconnect with it.']);
+  assert.deepEqual([json.status, json.error_code, json.message, json.hint], ['blocked', 'unauthorized', 'Harbour: The club has withdrawn this key.', `Ask the club for a new key and reconnect with it. ${LINK_HINT}`]);
 });
 
 test('OAuth: as whom, with which scopes, renewed, ended', async () => {

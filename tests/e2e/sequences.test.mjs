@@ -32,7 +32,7 @@ const integrations = {
   store: {
     auth: { type: 'bearer' },
     headers: { 'x-version': '7' },
-    errors: [{ when: "body.ok == `false`", on_success: true, error_code: 'execution_failed', message: 'The store says ${body.error}', hint: 'Ask the keeper.' }],
+    errors: [{ when: "body.ok == `false`", on_success: true, error_code: 'execution_failed', outcome: 'not_done', message: 'The store says ${body.error}', hint: 'Ask the keeper.' }],
     actions: {
       share,
       put,
@@ -300,7 +300,7 @@ test('the deadline is that of all', async () => {
 });
 
 test('where the requests before only ask, a failure is as of one request', async () => {
-  for (const [status, code, isBound] of [[403, 'forbidden', false], [401, 'execution_failed', true], [500, 'execution_failed', true]]) {
+  for (const [status, code, isBound] of [[403, 'forbidden', false], [401, 'execution_failed', false], [500, 'execution_failed', true]]) {
     plan = { ...defaults(), '/up/1': [reply(status, { message: 'x' })] };
     seen = [];
     const headers = { 'idempotency-key': newKey() };

@@ -424,13 +424,13 @@ test('a missing or broken file says how to upload and try again', async () => {
   for (const data of ['not base64!', 'QUI', 'QUJD\n', 'QU_D', '====', `QUJD${' '.repeat(4)}`])
     await bad('upload_put', [{ name: 'x', data }], /\/files\/0\/data: .*base64/);
   await bad('upload_parts', [good, { name: 'y', data: '!' }], /\/files\/1\//);
-  await bad('upload_parts', [{ data: good.data }], /no name/);
-  await bad('upload_parts', [{ ...good, name: 'a\r\nX-Evil: 1' }], /control characters/);
-  await bad('upload_parts', [{ ...good, field: 'a\r\nX-Evil: 1' }], /control characters/);
-  await bad('upload_parts', [{ ...good, contentType: 'text/plain\r\nX-Evil: 1' }], /media type/);
-  await bad('upload_parts', [good, good, good, good], /at most 3 files/);
-  await bad('upload_put', [good, good], /at most 1 file,/);
-  await bad('upload_put', [file('x', 'a'.repeat(1001))], /1001 bytes, at most 1000/);
+  await bad('upload_parts', [{ data: good.data }], /no name/, /^Correct the files, then send the same request again/);
+  await bad('upload_parts', [{ ...good, name: 'a\r\nX-Evil: 1' }], /control characters/, /^Correct the files, then send the same request again/);
+  await bad('upload_parts', [{ ...good, field: 'a\r\nX-Evil: 1' }], /control characters/, /^Correct the files, then send the same request again/);
+  await bad('upload_parts', [{ ...good, contentType: 'text/plain\r\nX-Evil: 1' }], /media type/, /^Correct the files, then send the same request again/);
+  await bad('upload_parts', [good, good, good, good], /at most 3 files/, /^Correct the files, then send the same request again/);
+  await bad('upload_put', [good, good], /at most 1 file,/, /^Correct the files, then send the same request again/);
+  await bad('upload_put', [file('x', 'a'.repeat(1001))], /1001 bytes, at most 1000/, /^Correct the files, then send the same request again/);
   await bad('upload_none', [good], /takes no files/, /without files/);
   await bad('gmail_list_labels', Array(50).fill(good), /takes no files/, /without files/);
 });
@@ -553,7 +553,7 @@ test('the largest files fit; what is over the limits is refused', async () => {
   }
   // larger than other routes take, and still answered by the checks
   const two = await run('upload_put_large', { files: Array(2).fill(file('x', bytes)) });
-  assert.match(assertError(two, INVALID).error.message, /at most 1 file,/);
+  assert.match(assertError(two, INVALID).error.message, /at most 1 file,/, /^Correct the files, then send the same request again/);
   const other = await run('', { input: 'x'.repeat(9 << 20) }, '/api/executions');
   assert.equal(other.status, 413);
 });
