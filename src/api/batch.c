@@ -233,10 +233,17 @@ static enum op_result begin_batch(struct api_request *request)
                                              : start_all(request, list);
 }
 
+#define EACH "the member of each execution"
+
 const struct api_endpoint api_executions_batch = {
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
     .query = &api_execution_query,
-    .members = &(const struct api_names){.own = {"executions"}},
+    .members = &(const struct api_names){.own = {"executions"},
+                                         .other = {{"dry_run", EACH},
+                                                   {"idempotency_key", EACH},
+                                                   {"confirm", EACH},
+                                                   {"max_output_bytes", EACH},
+                                                   {"max_pages", EACH}}},
     .begin = begin_batch,
 };

@@ -36,10 +36,15 @@ const struct api_names api_execution_members = {
               {"connectionId", ONLY_TOOLS},
               {"files", ONLY_TOOLS}},
 };
-/* The tool endpoint takes dry_run in the query. Here it would be ignored, and what was meant as a
- * dry run would be a run: it is refused. */
+/* Ignored, what was meant as a dry run would be a run, and a key would keep nothing from being done
+ * twice. */
 const struct api_names api_execution_query = {
-    .other = {{"dry_run", "the member dry_run of the body"}}};
+    .other = {{"dry_run", "the member dry_run of the body"},
+              {"idempotency_key", "the member idempotency_key of the body"},
+              {"confirm", "the member confirm of the body"},
+              {"max_output_bytes", "the member max_output_bytes of the body"},
+              {"max_pages", "the member max_pages of the body"},
+              {"connection_id", ONLY_TOOLS}}};
 
 /* Only where a name is unknown: the action is compiled for it. */
 static slice find_misplaced(struct api_request *request, const struct api_names *names,

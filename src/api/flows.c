@@ -227,11 +227,19 @@ static enum op_result begin_start(struct api_request *request)
     return begin_command(request, &in, finish_start);
 }
 
+#define NO_DRY_RUN "GET /api/flows/templates/{key}, which shows the steps; a start has no dry run"
+
 const struct api_endpoint api_flows_start = {
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_REQUIRED,
+    .query = &(const struct api_names){.other = {{"dry_run", NO_DRY_RUN},
+                                                 {"idempotency_key",
+                                                  "the member idempotency_key of the body"}}},
     .members = &(
-        const struct api_names){.own = {"flowTemplate", "input", "triggerType", "idempotency_key"}},
+        const struct api_names){.own = {"flowTemplate", "input", "triggerType", "idempotency_key"},
+                                .other = {{"template", "flowTemplate"},
+                                          {"confirm", "the member confirm of input"},
+                                          {"dry_run", NO_DRY_RUN}}},
     .begin = begin_start,
 };
 

@@ -323,6 +323,8 @@ static enum op_result begin_flow_list(struct api_request *request)
 
 const struct api_endpoint api_flows_list = {
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor", "fields"}},
+    .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor", "fields"},
+                                       .other = {{"flowTemplate", "template"},
+                                                 {"template_key", "template"}}},
     .begin = begin_flow_list,
 };

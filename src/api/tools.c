@@ -334,7 +334,10 @@ static enum op_result begin_execute(struct api_request *request)
 const struct api_endpoint api_tools_execute = {
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_FILES,
-    .query = &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run"}},
+    .query = &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run"},
+                                       .other = {{"idempotency_key", "the header Idempotency-Key"},
+                                                 {"connection_id", "the member connectionId"},
+                                                 {"confirmed", "the member confirmed"}}},
     .members = &members,
     .begin = begin_execute,
 };

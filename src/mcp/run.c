@@ -90,7 +90,9 @@ const struct api_endpoint mcp_run_action = {
         &(const struct api_names){
             .own = {"integration_id", "action_id", "input", "confirm", "idempotency_key",
                     "connection_id", "dry_run", "max_output_bytes", "max_pages"},
-            .other = {{"confirmed", "confirm"}, {"arguments", "input"}},
+            .other = {{"confirmed", "confirm"},
+                      {"arguments", "input"},
+                      {"files", "the HTTP interface, which takes files"}},
         },
     .begin = begin_run_action,
 };

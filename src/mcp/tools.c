@@ -78,6 +78,11 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
     *body = json_object();
     for (uint32_t i = 0; i < arguments->count; i++) {
         slice name = json_str(&arguments->as.members[i].key);
+        if (slice_has_word(SLICE("flowTemplate triggerType"), name)) {
+            request->envelope = &mcp_tool_result; /* else it would take the place of ours */
+            return api_reply_error(request, 400, "%.*s is not an argument of start_flow",
+                                   SLICE_ARG(name));
+        }
         json_object_set(arena, body, slice_eq_cstr(name, "template") ? SLICE("flowTemplate") : name,
                         arguments->as.members[i].value);
     }

@@ -93,7 +93,28 @@ test('a dry run asked for where it is none is not a run', async () => {
   for (const path of ['/api/executions', '/api/executions/batch'])
     for (const name of ['dry_run', 'dryRun'])
       await refused(await call('POST', `${path}?${name}=true`, body), new RegExp(`^${name} is not a query parameter here: use the member dry_run of the body$`));
+  await refused(await call('POST', '/api/executions/batch', { executions: [body], dry_run: true }), /^dry_run is not a member of this request: use the member of each execution$/);
+  const flow = { flowTemplate: 'unread_mail_summary', input: {} };
+  await refused(await call('POST', '/api/flows/start?dry_run=true', flow), /^dry_run is not a query parameter here: .*no dry run$/);
+  await refused(await call('POST', '/api/flows/start', { ...flow, dry_run: true }), /^dry_run is not a member of this request: .*no dry run$/);
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'no dry run').length, 0);
+});
+
+test('a key or a connection where it would be ignored is not a run without it', async () => {
+  const body = { integration_id: 'probe', action_id: 'send', input: { subject: 'no key' }, confirm: true };
+  const tool = { arguments: { subject: 'no key' }, confirmed: true };
+  const cases = [
+    ['/api/executions', body, 'idempotency_key', /member idempotency_key of the body/],
+    ['/api/executions', body, 'connection_id', /\/api\/tools\//],
+    ['/api/executions/batch', { executions: [body] }, 'idempotencyKey', /member idempotency_key of the body/],
+    ['/api/tools/probe_send/execute', tool, 'idempotency_key', /header Idempotency-Key/],
+    ['/api/tools/probe_send/execute', tool, 'connectionId', /member connectionId/],
+    ['/api/flows/start', { flowTemplate: 'unread_mail_summary', input: {} }, 'idempotency_key', /member idempotency_key of the body/],
+  ];
+  for (const [path, sent, name, right] of cases)
+    await refused(await call('POST', `${path}?${name}=x`, sent), right);
+  await refused(await call('POST', '/api/executions/batch', { executions: [body], idempotency_key: 'x' }), /member of each execution/);
+  assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'no key').length, 0);
 });
 
 test('members that a sister endpoint has are refused with the right spelling', async () => {
