@@ -21,7 +21,8 @@ const instead = {
   garbage: (socket) => socket.end('\x00\x01 what?\r\n\r\n'),
   closes: (socket) => socket.destroy(),
   silent: () => {},
-  blind: (socket) => socket.write('HTTP/1.1 200 OK\r\n\r\n', () => socket.end('no TLS behind it')),
+  // once the handshake has begun: bytes that came with the head would be no answer to CONNECT
+  blind: (socket) => socket.once('data', () => socket.end('no TLS behind it')).write('HTTP/1.1 200 OK\r\n\r\n'),
 };
 
 function serve(socket) {

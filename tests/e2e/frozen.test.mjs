@@ -99,8 +99,9 @@ test('starts and an approval that are with a backend as it stands still', async 
     and d.flow_id = f.id where d.input ->> 'subject' = '${subject}'`);
   const asked = (await start('decided')).json.flowId;
   const keyed = { idempotency_key: 'a start' };
+  let warming = 0;
   const frozen = await until('the writer is known', async () => {
-    await send('warming again');
+    await send(`warming again ${++warming}`);
     const pids = await writers();
     return pids.length === 1 && pids;
   });
