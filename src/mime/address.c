@@ -153,6 +153,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
                   SLICE_ARG(slice_first(address, 80)));
         return;
     }
+    ASSERT(address.ptr); /* it is not empty */
     if (name.len > MIME_NAME_MAX) {
         mime_fail(mime, "%s: a name is over %d bytes long", list->what, MIME_NAME_MAX);
         return;

@@ -282,8 +282,8 @@ const struct json *schema_drop_nulls(const struct schema *schema, const struct j
 {
     struct absent absent = {.run = {.fuel = SCHEMA_FUEL, .schema = schema}, .arena = arena};
     struct applied_set set;
-    struct json value = *instance;
     ASSERT(schema && instance);
+    struct json value = *instance;
     if (!has_null_member(instance))
         return instance;
     set.count = 0;

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # $tree and $patch are the sourcing script's
 # A copy of the tree that patches are applied to; sourced, from the root, where $tree names its folder and
 # $patch a patch. It begins with what is built here, so that little is compiled.
 
