@@ -414,7 +414,7 @@ static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
     request->exchange = exchange;
     if (is_below(exchange, "mcp")) {
         api_origin_begin(request);
-        /* Clients put a slash behind the address that they are given. */
+        /* Clients append a slash to the address that they are given. */
         if (exchange->segment_count == 2 && exchange->segments[1].len == 0)
             exchange->segment_count = 1;
     }

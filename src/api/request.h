@@ -167,7 +167,7 @@ enum op_result api_reply(struct api_request *request, unsigned status, slice jso
 /* The same of a text in the memory of that op, which lives until a client has taken a large one. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
-/* The same of a text that lies in several places, for a reply that has no envelope; the array lives
+/* The same of a text that is in several places, for a reply that has no envelope; the array lives
  * as long as request. */
 enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
                                size_t count, struct op *owner);
@@ -241,7 +241,7 @@ slice api_query_fault(struct api_request *request) MUST_CHECK;
 /* The same of a body, or of an object inside it. */
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body) MUST_CHECK;
-/* The sentence for the first member that stands beside the arguments and is one of them by their
+/* The sentence for the first member that is beside the arguments and is one of them by their
  * schema (400): ignored, it would be a call without it. The arguments are in the member that the
  * names call wrapper, else in `input`. */
 slice api_misplaced_fault(struct api_request *request, const struct api_names *names,

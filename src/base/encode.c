@@ -295,7 +295,7 @@ void encode_visible(struct buf *out, slice text, slice kept)
         size_t len = c < 0x80 ? 1 : slice_utf8_first(slice_from(text, at));
         if (len > 1)
             (void)slice_code_point(slice_from(text, at), &c);
-        /* Bytes that are no UTF-8 stay: what writes them out replaces them. */
+        /* Bytes that are not UTF-8 stay: what writes them out replaces them. */
         if (len > 0 && code_point_is_hidden(c) &&
             !(c < 0x80 && slice_find_char(kept, (char)c) >= 0)) {
             buf_append(out, slice_of(text.ptr + run, at - run));

@@ -70,7 +70,7 @@ static void put_any(struct json_writer *w)
     json_close(w, ']');
 }
 
-/* Behind a sentence of its second half, else behind a word. */
+/* After a sentence of its second half, else after a word. */
 static slice cut_text(slice text, size_t max)
 {
     slice kept = slice_first_utf8(text, max);

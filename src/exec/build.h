@@ -52,7 +52,7 @@ struct exec_built {
     size_t secret_at, secret_len;    /* where the credential is in the url; len 0: it is not */
     slice secrets[EXEC_SECRETS_MAX]; /* texts that no reply may show */
     size_t secret_count;
-    bool is_bare;       /* it carries no credential, so that a refusal is none of the credential */
+    bool is_bare; /* it carries no credential, so that a refusal says nothing of the credential */
     bool is_redirected; /* url is where a reply has led (redirect.c) */
     unsigned at;        /* which of the action's requests it is */
 };

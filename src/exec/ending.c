@@ -84,7 +84,7 @@ static struct ending *ending_start(struct exec *exec, size_t more_bytes)
 {
     struct ending *ending = mem_zalloc(sizeof(*ending));
     if (!ending) {
-        op_log(&exec->op, LOG_ERROR, "a claim stays behind until the next scan for orphans",
+        op_log(&exec->op, LOG_ERROR, "a claim is left to the next scan for orphans",
                LOG_STR("integration_id", exec->out.integration_id));
         return NULL;
     }

@@ -215,7 +215,7 @@ bool expr_template_is_constant(const struct expr_template *tmpl);
 
 /* where: RFC 6901 pointer into the tree; lives with the template. Return false to stop. */
 typedef bool (*expr_template_fn)(void *user, const struct expr *expr, slice where);
-/* The first of its expressions that stands between quotes of the text around it, double or single
+/* The first of its expressions that is between quotes of the text around it, double or single
  * ones: a value with such a quote would end them. only: of strings at that pointer; NULL: of all.
  * NULL: none does. */
 const struct expr *expr_template_quoted(const struct expr_template *tmpl, const char *only);

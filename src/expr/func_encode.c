@@ -89,7 +89,7 @@ static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
         return OK;
     struct arena_text text;
     expr_text_init(&text, run);
-    /* slice_is_utf8 starts behind what it has found good. */
+    /* slice_is_utf8 starts after what it has found good. */
     while (!slice_is_utf8(bytes, &bad_at) && text.status == OK) {
         arena_text_add(&text, slice_first(bytes, bad_at));
         ARENA_TEXT_LIT(&text, "\xEF\xBF\xBD");

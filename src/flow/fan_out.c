@@ -366,7 +366,7 @@ static void read_failed(struct flow_run *run, struct fan_item *item, const struc
 
 /* Facts of an item come in order of attempts, in each begun, completed, failed. What completed in
  * any attempt has completed. Facts of the current attempt are those of an earlier owner, as this
- * process writes its own only after they were read. next: the fact behind it; NULL: none. */
+ * process writes its own only after they were read. next: the fact after it; NULL: none. */
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact,
                       const struct flow_item *next)
 {

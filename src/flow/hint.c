@@ -92,7 +92,7 @@ static bool is_foreign(slice sentence)
     return false;
 }
 
-/* A sentence ends with a stop and a space; only the last one has no space behind it. */
+/* A sentence ends with a stop and a space; only the last one has no space after it. */
 static void put_own(struct buf *out, slice hint)
 {
     while (hint.len > 0) {

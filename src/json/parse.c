@@ -116,7 +116,7 @@ static struct scan scan_text(slice text, size_t depth_max)
 }
 
 /* yyjson begins with room for a value every six bytes and grows by half; its values are as large as
- * ours. Only bytes that are no UTF-8 make a mended text longer than the first copy. */
+ * ours. Only bytes that are not UTF-8 make a mended text longer than the first copy. */
 size_t json_parse_bytes(slice text)
 {
     size_t mended = slice_is_utf8(text, NULL) ? 0 : json_mend_bytes(text) + YYJSON_PADDING_SIZE;
@@ -178,7 +178,7 @@ static int refuse_syntax(struct err *err, const yyjson_read_err *fault)
                    fault->msg ? fault->msg : "unknown fault");
 }
 
-/* copy: the text, in the arena, with padding: yyjson reads a few bytes behind it without a check of
+/* copy: the text, in the arena, with padding: yyjson reads a few bytes after it without a check of
  * the end. */
 static yyjson_doc *read_copy(char *copy, size_t len, yyjson_read_err *fault)
 {

@@ -34,7 +34,7 @@ static const char *const kind_labels[READ_KINDS] = {"of=\"apps\"", "of=\"account
 
 /* ---- lines ---- */
 
-/* Without memory for a line of its own, an account stands with the strangers. */
+/* Without memory for a line of its own, an account is among the strangers. */
 static struct read_line *read_line_of(struct loop_reads *reads, const struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];

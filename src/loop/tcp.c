@@ -134,7 +134,7 @@ static void tcp_watch(struct tcp_stream *tcp)
         tcp_fail(tcp, rc, "read");
 }
 
-/* The kernel takes a hang-up behind the last bytes for an end, also when it was a reset: then the
+/* The kernel takes a hang-up after the last bytes for an end, also when it was a reset: then the
  * socket has an error pending, and what came is not complete. */
 static void tcp_take_eof(struct tcp_stream *tcp, int fd)
 {

@@ -293,7 +293,7 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
 /* ---- tools/call ---- */
 
 /* The six names are not the catalog's: a tool's name there begins with an integration and has an
- * underscore behind it, and none is called search, describe, run, start, get or connect. The
+ * underscore after it, and none is called search, describe, run, start, get or connect. The
  * interface names one of them with the service in front: sluice.connect_app. */
 enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message)
 {

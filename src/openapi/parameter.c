@@ -375,7 +375,7 @@ static void read_list(struct import_op *op, const struct json *list, const struc
     }
 }
 
-/* Literal text of a path: what may not stand there is encoded (RFC 3986 3.3), escapes are kept. */
+/* Literal text of a path: what may not be there is encoded (RFC 3986 3.3), escapes are kept. */
 static void append_literal(struct buf *out, slice text)
 {
     for (size_t i = 0; i < text.len; i++) {

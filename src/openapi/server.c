@@ -38,7 +38,7 @@ static void add_param(struct import *im, slice name, struct json property, bool 
         json_array_push(im->arena, &schema->as.members[2].value, json_string(name));
 }
 
-/* Whether it can stand in an address and in an expression as it is. */
+/* Whether it can be in an address and in an expression as it is. */
 static bool is_address_text(slice text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -48,7 +48,7 @@ static bool is_address_text(slice text)
 }
 
 /* A variable with one value is that value, and so is the default of one that is the scheme or that
- * is empty. Any other becomes a parameter of the connection, which its default stands for. */
+ * is empty. Any other becomes a parameter of the connection, which its default replaces. */
 static void put_variable(struct import *im, const struct json *variables, slice name,
                          struct buf *out)
 {

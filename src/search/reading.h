@@ -91,7 +91,7 @@ enum search_class_flag {
     WORD_FINDS = 32768,    /* a document or a synonym has it; set when the index is built */
     WORD_LETTER = 65536,   /* a person sends it: an app that it comes from is not where it is */
     WORD_INDEFINITE = 131072, /* a thing follows that there may not be yet */
-    WORD_CHANNEL = 262144,    /* by what it is said: what has not this word does something else */
+    WORD_CHANNEL = 262144,    /* by what it is said: what lacks this word does something else */
 };
 
 struct search_class {

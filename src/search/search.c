@@ -205,7 +205,7 @@ static const struct search_posting *first_posting(const struct query *q,
     return postings + low;
 }
 
-/* "sms", which stands for "text" too; not "message", which may be any. */
+/* "sms", which means "text" too; not "message", which may be any. */
 static bool is_channel(const struct query *q, const struct search_term *term, float weight)
 {
     if (!q->names_channel || weight < SEARCH_CLOSE)

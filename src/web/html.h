@@ -11,7 +11,7 @@
 void html_text(struct buf *out, slice text);
 /* The same of what is there to be read, and not to be sent again: what no reader sees appears as
  * \uXXXX, and a text with letters from right to left is isolated (U+2068, U+2069), so that it moves
- * nothing around it, wherever it stands. */
+ * nothing around it, wherever it is. */
 void html_visible(struct buf *out, slice text);
 
 #endif

@@ -92,7 +92,7 @@ test('claims that are committed after their connection was given up', async () =
 });
 
 // A start is answered as it is known, 503 only where nothing began; a decision's lost answer says to read the flow.
-test('starts and an approval that are with a backend as it stands still', async () => {
+test('starts and an approval that are with a backend as it stops', async () => {
   const post = (path, body) => server.call(account.key, 'POST', `/api/flows/${path}`, body);
   const start = (subject, more) => post('start', { flowTemplate: 'probe_approve', input: { subject }, ...more });
   const rows = (subject) => lines(`select f.id from sluice.flow f join sluice.flow_doc d on d.account_id = f.account_id
