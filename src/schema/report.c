@@ -562,14 +562,9 @@ static unsigned allowed_types(const struct schema_node *node)
 }
 
 /* The only alternative for a value of this type, as in "an object or null". */
-static const struct schema_node *only_candidate(const struct schema_op *op,
-                                                const struct json *value)
+static const struct schema_node *only_of_type(const struct schema_op *op, unsigned types)
 {
-    unsigned types = schema_types_of(value);
     const struct schema_node *candidate = NULL;
-    /* A whole number may be wanted as an integer. */
-    if (types & TYPE_NUMBER)
-        types |= TYPE_INTEGER;
     for (uint32_t i = 0; i < op->count; i++) {
         if (!(allowed_types(op->as.nodes[i]) & types))
             continue;
@@ -578,6 +573,36 @@ static const struct schema_node *only_candidate(const struct schema_op *op,
         candidate = op->as.nodes[i];
     }
     return candidate;
+}
+
+/* The only alternative that knows most of the object's members, as in {"page_id": ...} or
+ * {"database_id": ...}. */
+static const struct schema_node *only_of_members(const struct schema_op *op,
+                                                 const struct json *object)
+{
+    const struct schema_node *candidate = NULL;
+    size_t most = 0;
+    for (uint32_t i = 0; i < op->count; i++) {
+        if (!(allowed_types(op->as.nodes[i]) & TYPE_OBJECT))
+            continue;
+        size_t known = schema_members_known(op->as.nodes[i], object);
+        if (known >= most)
+            candidate = known > most ? op->as.nodes[i] : NULL;
+        most = known > most ? known : most;
+    }
+    return candidate;
+}
+
+/* The alternative that is meant, if only one can be. */
+static const struct schema_node *only_candidate(const struct schema_op *op,
+                                                const struct json *value)
+{
+    unsigned types = schema_types_of(value);
+    /* A whole number may be wanted as an integer. */
+    if (types & TYPE_NUMBER)
+        types |= TYPE_INTEGER;
+    const struct schema_node *candidate = only_of_type(op, types);
+    return candidate || !(types & TYPE_OBJECT) ? candidate : only_of_members(op, value);
 }
 
 static slice alternative_text(struct schema_run *run, const struct schema_node *node,

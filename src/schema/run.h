@@ -117,5 +117,7 @@ void schema_report_stop(struct schema_run *run);
 slice schema_suggest_property(const struct schema_node *node, slice name);
 /* Up to max known names, for a list; returns how many there are in all. */
 size_t schema_known_properties(const struct schema_node *node, slice *names, size_t max);
+/* How many of the object's members the node knows; of a large object the first 64 are looked at. */
+size_t schema_members_known(const struct schema_node *node, const struct json *object);
 
 #endif

@@ -9,6 +9,7 @@ enum {
     NODES_DEEP_MAX = 6,
     KNOWN_MAX = 500, /* names compared for one suggestion */
     EDITS_MAX = 3,
+    MEMBERS_MAX = 64, /* members compared with the names of one node */
 };
 
 struct name_walk {
@@ -84,6 +85,25 @@ size_t schema_known_properties(const struct schema_node *node, slice *names, siz
     /* A list that was not cut has its exact number; else duplicates among the rest are not counted
      * out. */
     return walk.count > printed && printed == max ? walk.count : printed;
+}
+
+static bool walk_has(const struct name_walk *walk, slice name)
+{
+    size_t i = 0;
+    while (i < walk->count && !slice_eq(walk->names[i], name))
+        i++;
+    return i < walk->count;
+}
+
+size_t schema_members_known(const struct schema_node *node, const struct json *object)
+{
+    struct name_walk walk;
+    walk.count = 0;
+    walk_node(node, 0, &walk);
+    size_t known = 0;
+    for (uint32_t i = 0; i < object->count && i < MEMBERS_MAX; i++)
+        known += walk_has(&walk, json_str(&object->as.members[i].key));
+    return known;
 }
 
 /* ---- which one is meant ---- */

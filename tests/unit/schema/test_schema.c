@@ -196,10 +196,28 @@ static void test_alternatives(void **state)
         "most 1 character long (got 3)");
     assert_string_equal(
         violations(*state,
-                   "{\"anyOf\":[{\"properties\":{\"k\":{\"const\":1}}},{\"required\":[\"z\"]}]}",
+                   "{\"anyOf\":[{\"properties\":{\"k\":{\"const\":1}}},"
+                   "{\"properties\":{\"k\":true},\"required\":[\"z\"]}]}",
                    "{\"k\":2}", false),
         "/input: matches none of the 2 allowed forms: (1) /k: must be 1 (got 2); (2) missing "
         "required property \"z\"");
+    /* One form has the member: the others are not meant. */
+    const char *parents =
+        "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"object\",\"properties\":{\"type\":{"
+        "\"const\":"
+        "\"page\"},\"page_id\":{\"type\":\"string\",\"minLength\":3}},\"additionalProperties\":"
+        "false},"
+        "{\"type\":\"object\",\"properties\":{\"type\":{\"const\":\"base\"},\"base_id\":{\"type\":"
+        "\"string\"}},\"required\":[\"base_id\"],\"additionalProperties\":false}]}";
+    assert_string_equal(violations(*state, parents, "{\"page_id\":\"x\"}", false),
+                        "/input/page_id: must be at least 3 characters long (got 1)");
+    assert_string_equal(
+        violations(*state, parents, "{\"page_id\":\"xyz\",\"type\":\"base\"}", false),
+        "/input/type: must be \"page\" (got \"base\")");
+    assert_string_equal(violations(*state, parents, "{\"type\":\"row\"}", false),
+                        "/input: matches none of the 3 allowed forms: (1) must be string, not "
+                        "object; (2) /type: must be \"page\" (got \"row\"); (3) /type: must be "
+                        "\"base\" (got \"row\")");
     assert_string_equal(violations(*state, "{\"oneOf\":[{},{\"type\":\"null\"},true]}", "1", false),
                         "/input: must match exactly one of the allowed forms, but matches both "
                         "(1) and (3)");
