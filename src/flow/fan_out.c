@@ -466,15 +466,43 @@ static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
     return json_text_take(&text, flow_run_scratch(run));
 }
 
-/* The step's error: that of the first failed item, with the numbers of those that failed and how
- * many completed. An item that may not be retried is preferred, because its error decides whether
- * the step is. */
+/* What the step did: its items taken together. */
+static enum exec_effect effect_of(const struct flow_fan *fan)
+{
+    bool has_acted = false, has_not_acted = false;
+    for (size_t i = 0; i < fan->count; i++) {
+        const struct fan_item *item = &fan->items[i];
+        enum exec_effect effect = item->state == ITEM_COMPLETED ? EXEC_EFFECT_DONE
+                                  : item->is_in_doubt           ? EXEC_EFFECT_UNKNOWN
+                                                                : EXEC_EFFECT_NONE;
+        if (item->state == ITEM_FAILED && item->error.effect != EXEC_EFFECT_NONE)
+            effect = item->error.effect;
+        if (effect == EXEC_EFFECT_UNKNOWN)
+            return EXEC_EFFECT_UNKNOWN;
+        has_acted |= effect != EXEC_EFFECT_NONE;
+        has_not_acted |= effect != EXEC_EFFECT_DONE;
+    }
+    if (!has_acted || fan->is_read)
+        return EXEC_EFFECT_NONE;
+    return has_not_acted ? EXEC_EFFECT_PARTLY : EXEC_EFFECT_DONE;
+}
+
+/* How well an item's error speaks for the step: one of unknown outcome best, since no other may say
+ * that nothing was done; then one that may not be retried, because it decides whether the step is.
+ */
+static unsigned weight_of(const struct flow_error *error)
+{
+    return error->effect == EXEC_EFFECT_UNKNOWN ? 2 : error->is_final;
+}
+
+/* The step's error: that of one failed item, with the numbers of those that failed and how many
+ * completed. */
 static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow_error *error)
 {
     struct arena *arena = flow_run_scratch(run);
-    const struct fan_item *first = NULL;
+    const struct fan_item *said = NULL;
     size_t failed = 0, completed = 0;
-    bool is_unknown = false;
+    bool is_final = false;
     struct buf names;
     buf_init(&names, 256);
     for (size_t i = 0; i < fan->count; i++) {
@@ -482,24 +510,21 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
         completed += item->state == ITEM_COMPLETED;
         if (item->state != ITEM_FAILED)
             continue;
-        is_unknown |= item->error.effect == EXEC_EFFECT_UNKNOWN;
         if (failed++ < NAMED_MAX)
             buf_printf(&names, "%s%zu", failed > 1 ? ", " : "", i + 1);
-        if (!first || (!first->error.is_final && item->error.is_final))
-            first = item;
+        is_final |= item->error.is_final || !item->error.is_retryable;
+        if (!said || weight_of(&item->error) > weight_of(&said->error))
+            said = item;
     }
-    ASSERT(first); /* joined because an item failed */
-    *error = first->error;
+    ASSERT(said); /* joined because an item failed */
+    *error = said->error;
     error->tries = 0; /* an item's own */
-    error->is_final = error->is_final || !error->is_retryable;
-    if (is_unknown)
-        error->effect = EXEC_EFFECT_UNKNOWN;
-    else if (completed > 0 && !fan->is_read)
-        error->effect = EXEC_EFFECT_PARTLY;
+    error->is_final = is_final;
+    error->effect = effect_of(fan);
     error->message = arena_printf(arena, "%s %.*s%s of %zu failed, %zu completed: %.*s",
                                   failed > 1 ? "Items" : "Item", SLICE_ARG(buf_slice(&names)),
                                   failed > NAMED_MAX ? " and more" : "", fan->count, completed,
-                                  SLICE_ARG(first->error.message));
+                                  SLICE_ARG(said->error.message));
     buf_deinit(&names);
     slice hint = error->effect == EXEC_EFFECT_UNKNOWN ? flow_hint_unknown() : error->hint;
     error->hint = arena_printf(arena, "%.*s%sResume runs only the items that have not completed.",

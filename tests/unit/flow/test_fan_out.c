@@ -273,6 +273,36 @@ static void each_item_has_its_own_doubt(void **state)
     machine_check_outcome(m, id, "unknown");
 }
 
+/* The step speaks with the item that is not known, whichever failed first. */
+static void an_item_in_doubt_speaks_for_the_step(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", "{\"confirm\":true,\"n\":[1,2]}");
+    machine_reply(m, 404);
+    seam_call_fail(machine_call(m), SEAM_SENT);
+    machine_until(m, id, FLOW_FAILED);
+    check_fact(m, 0, "not_done");
+    check_fact(m, 1, "unknown");
+    machine_check_outcome(m, id, "unknown");
+    machine_check_error(m, id, "Items 1, 2 of 2 failed, 0 completed: ");
+    machine_check_error(m, id, "did not send a whole, readable reply");
+}
+
+static void one_item_of_two_is_a_part(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "write", "{\"confirm\":true,\"n\":[1,2]}");
+    machine_reply(m, 404);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_outcome(m, id, "partly");
+    id = machine_start(m, "write", "{\"confirm\":true,\"n\":[1,2]}");
+    machine_reply(m, 404);
+    machine_reply(m, 404);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_outcome(m, id, "not_done");
+}
+
 /* ---- refusals that pass ---- */
 
 static void an_item_is_repeated_after_a_refusal_that_passes(void **state)
@@ -408,6 +438,8 @@ int main(void)
         ON_A_MACHINE(an_item_whose_reply_was_lost_stays_in_doubt),
         ON_A_MACHINE(an_item_that_a_dead_server_had_begun_stays_in_doubt),
         ON_A_MACHINE(each_item_has_its_own_doubt),
+        ON_A_MACHINE(an_item_in_doubt_speaks_for_the_step),
+        ON_A_MACHINE(one_item_of_two_is_a_part),
         ON_A_MACHINE(an_item_is_repeated_after_a_refusal_that_passes),
         ON_A_MACHINE(an_item_has_ten_tries),
         ON_A_MACHINE(an_item_that_a_dead_server_saw_fail),
