@@ -260,14 +260,19 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
 
 /* Prepared statements are not transactional: what the server prepared before the command that
  * failed stays, in spite of the rollback. From that command on it skipped everything up to the
- * Sync. */
+ * Sync; the batches that were sent meanwhile count on it. */
 void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
 {
+    bool is_skipped = false;
     for (size_t i = batch->failed_at; i < batch->command_count; i++) {
         const struct pg_command *command = &batch->commands[i];
-        if (command->is_prepare)
-            lane->prepared[command->slot->index] &= (uint8_t) ~(1u << command->mode);
+        if (!command->is_prepare)
+            continue;
+        lane->prepared[command->slot->index] &= (uint8_t) ~(1u << command->mode);
+        is_skipped = true;
     }
+    for (struct list *at = lane->flight.next; is_skipped && at != &lane->flight; at = at->next)
+        LIST_ITEM(at, struct pg_batch, link)->is_unprepared = true;
 }
 
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)

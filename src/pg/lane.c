@@ -156,14 +156,20 @@ static bool is_unknown(const struct pg_lane *lane, const PGresult *result)
            (slice_starts_with(state, SLICE("08")) || slice_starts_with(state, SLICE("57P")));
 }
 
+/* 26000 invalid_sql_statement_name */
+static bool is_not_prepared(const PGresult *result)
+{
+    return slice_eq_cstr(slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE)), "26000");
+}
+
 /* The session is unfit, not the statement: 25006 read_only_sql_transaction after a failover, 0A000
- * "cached plan must not change result type" and 26000 invalid_sql_statement_name after a migration
- * or behind a pooler. A new connection prepares everything again. */
+ * "cached plan must not change result type" and 26000 after a migration or behind a pooler. A new
+ * connection prepares everything again. */
 static bool is_session_stale(const struct pg_lane *lane, const PGresult *result)
 {
     slice state = slice_cstr(PQresultErrorField(result, PG_DIAG_SQLSTATE));
     return slice_eq(state, SLICE("25006")) || is_stale_plan(lane, result) ||
-           slice_eq(state, SLICE("26000"));
+           is_not_prepared(result);
 }
 
 /* The batch was refused before anything was done: a shard has moved, is about to, or its lock was
@@ -186,15 +192,17 @@ static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
         query_lost(first);
         return;
     }
-    bool is_stale = first->attempts < PG_STALE_ATTEMPTS_MAX && is_session_stale(lane, result);
-    if (batch->query_count == 1 && !is_stale &&
+    bool is_skipped = batch->is_unprepared && is_not_prepared(result);
+    bool is_stale = !is_skipped && first->attempts < PG_STALE_ATTEMPTS_MAX &&
+                    is_session_stale(lane, result);
+    if (batch->query_count == 1 && !is_stale && !is_skipped &&
         (!is_retryable(result) || first->is_abandoned || first->attempts >= PG_ATTEMPTS_MAX)) {
         query_fail(first, result);
         return;
     }
     /* Each goes to the front of the queue, so from last to first they keep the batch's order. */
     for (size_t i = batch->query_count; i-- > 0;) {
-        batch->queries[i]->is_single = !is_stale;
+        batch->queries[i]->is_single = !is_stale && !is_skipped;
         query_rolled_back(batch->queries[i], result);
     }
     if (is_stale)

@@ -90,6 +90,8 @@ struct pg_batch {
     size_t failed_at;                 /* SIZE_MAX: none */
     uint64_t sent_ns;
     bool is_large; /* of the queue of large reads */
+    /* An earlier batch of the pipeline failed before a Prepare that this one relies on. */
+    bool is_unprepared;
 };
 
 struct pg_lane {

@@ -467,6 +467,53 @@ static void test_a_later_failure_hides_no_earlier_success(void **state)
     pg_bench_close(&bench);
 }
 
+static const struct pg_column backend_columns[] = {PG_ARG("pid", PG_I64)};
+static const struct pg_column backend_params[] = {PG_ARG("account_id", PG_UUID)};
+static const struct pg_stmt backend = {
+    .name = "backend",
+    .sql = "select :ord, c.pid from @input lateral (select pg_backend_pid()::bigint as pid "
+           "where :account_id is not null) c",
+    PG_PARAMS(backend_params),
+    PG_COLUMNS(backend_columns),
+};
+
+static void start_backend(struct pg_call *call)
+{
+    call->query.params[0] = pg_uuid(items_account(0));
+    submit(call, &backend);
+}
+
+/* A statement's first use comes after the command that fails, and its second is on its way by then:
+ * neither the session nor the statement is at fault. */
+static void test_a_skipped_preparation_is_made_up_for(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    struct err err;
+    (void)state;
+    config.lock_timeout_ms = 300;
+    config.readers = 1;
+    open_with_rows(&bench, &config, 1);
+    struct pg_sync *lock = pg_sync_open(conninfo, &err);
+    assert_int_equal(pg_sync_run(lock, "begin; lock table t.item", &err), OK);
+    pg_call_start(&bench, &calls[0], start_get, NULL);
+    pg_call_start(&bench, &calls[1], start_backend, NULL);
+    pg_bench_until_true(&bench, somebody_waits, NULL);
+    int64_t session = items_ask(conninfo, "select pid from pg_stat_activity where "
+                                          "wait_event_type = 'Lock' and datname = "
+                                          "current_database()");
+    pg_call_start(&bench, &calls[2], start_backend, NULL);
+    pg_calls_wait(&bench, calls, 3);
+    pg_sync_close(lock);
+    assert_string_equal(calls[0].query.sqlstate, "55P03");
+    for (size_t i = 1; i < 3; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), session);
+    }
+    pg_calls_end(calls, 3);
+    pg_bench_close(&bench);
+}
+
 /* ---- memory ---- */
 
 /* Every allocation in turn fails while 12 writes and 12 reads are under way: each query ends, and
@@ -705,6 +752,7 @@ int main(void)
         cmocka_unit_test(test_lock_timeout_hits_the_guilty_only),
         cmocka_unit_test(test_a_changed_row_is_seen_in_its_new_version),
         cmocka_unit_test(test_a_later_failure_hides_no_earlier_success),
+        cmocka_unit_test(test_a_skipped_preparation_is_made_up_for),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_cancel_waiting_and_in_flight),
         cmocka_unit_test(test_pool_freed_under_way),
