@@ -2,7 +2,6 @@
  * The actor of a request and its address, as its audit events have them.
  */
 #include "api/request.h"
-#include "store/audit.h"
 
 slice api_actor(struct api_request *request)
 {
@@ -19,12 +18,13 @@ slice api_client_address(struct api_request *request)
                      : http_client_address(request->exchange, request->api->config.trusted_proxies);
 }
 
-enum op_result api_audit(struct api_request *request, slice kind, slice details, api_step *then)
+enum op_result api_audit(struct api_request *request, enum audit_kind kind, slice details,
+                         api_step *then)
 {
     const struct audit_event event = {
         .account_id = request->grant.account_id,
         .id = uuid_v7(),
-        .kind = kind,
+        .kind = audit_kind_name(kind),
         .actor = api_actor(request),
         .request_id = request->exchange->request_id,
         .address = api_client_address(request),

@@ -241,7 +241,7 @@ static enum op_result audit_link(struct api_request *request)
     int status = store_done_result(&request->query);
     if (status != OK)
         return api_reply_database(request, status);
-    return api_audit(request, SLICE("link.created"), created_details(request, &linking->session),
+    return api_audit(request, AUDIT_LINK_CREATED, created_details(request, &linking->session),
                      reply_link);
 }
 

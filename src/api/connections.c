@@ -123,7 +123,7 @@ struct changing {
     int64_t id;
     slice integration_id, label;
     bool is_delete, is_default_wanted; /* the latter until its statement is sent */
-    slice kind;                        /* of the event */
+    enum audit_kind kind;
 };
 
 /* NULL: answered. */
@@ -167,7 +167,7 @@ static enum op_result set_connection_default(struct api_request *request)
 {
     struct changing *it = request->state;
     it->is_default_wanted = false;
-    it->kind = SLICE("connection.default_set");
+    it->kind = AUDIT_CONNECTION_DEFAULT_SET;
     store_connection_default_set(request->api->config.pool, &request->query, &request->op,
                                  request->grant.account_id, it->id);
     return api_wait(request, on_changed);
@@ -186,13 +186,13 @@ static enum op_result on_found(struct api_request *request)
     if (!it->integration_id.ptr)
         return api_reply_no_memory(request);
     if (it->is_delete) {
-        it->kind = SLICE("connection.removed");
+        it->kind = AUDIT_CONNECTION_REMOVED;
         store_connection_delete(pool, &request->query, &request->op, account_id, it->id);
         return api_wait(request, on_changed);
     }
     if (!it->label.ptr)
         return set_connection_default(request);
-    it->kind = SLICE("connection.renamed");
+    it->kind = AUDIT_CONNECTION_RENAMED;
     store_connection_label_set(pool, &request->query, &request->op, account_id, it->id, it->label);
     return api_wait(request, on_changed);
 }

@@ -15,6 +15,7 @@
 #include "http/frame.h"
 #include "http/router.h"
 #include "loop/budget_wait.h"
+#include "store/audit.h"
 
 enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
@@ -203,7 +204,8 @@ slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
 slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
 /* Writes an audit event of the caller; `then` runs when it is stored or lost (store_done_result).
  * kind and details are borrowed until then. */
-enum op_result api_audit(struct api_request *request, slice kind, slice details, api_step *then);
+enum op_result api_audit(struct api_request *request, enum audit_kind kind, slice details,
+                         api_step *then);
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice api_actor(struct api_request *request);
 /* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.

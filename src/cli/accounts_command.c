@@ -68,7 +68,7 @@ static int create_account(struct session *session, struct command_call *call)
         /* The audit event opens the transaction; session_commit ends it, with the account or
          * without it. */
         session_open_database(session) != OK ||
-        session_audit(session, account.account_id, "account.created", SLICE_NONE) != OK)
+        session_audit(session, account.account_id, AUDIT_ACCOUNT_CREATED, SLICE_NONE) != OK)
         return (int)session->err.code;
     int result = command_has(call, "again") ? OK : check_is_new(session, account.name);
     if (result == OK)
@@ -137,7 +137,8 @@ static int set_disabled(struct session *session, struct command_call *call, bool
     if ((account.disabled_at != 0) == is_disabled)
         return print_one(session, call, &account);
     if (session_audit(session, account.account_id,
-                      is_disabled ? "account.disabled" : "account.enabled", SLICE_NONE) != OK)
+                      is_disabled ? AUDIT_ACCOUNT_DISABLED : AUDIT_ACCOUNT_ENABLED,
+                      SLICE_NONE) != OK)
         return (int)session->err.code;
     int result =
         store_account_disable_sync(session->sync, account.account_id, is_disabled, &session->err);
@@ -231,7 +232,7 @@ static int set_account(struct session *session, struct command_call *call)
     if (session_open_account(session, call, &account) != OK ||
         (mark.ptr && read_mark(session, mark, &account.mark) != OK) ||
         (colour.ptr && read_colour(session, colour, &account.colour) != OK) ||
-        session_audit(session, account.account_id, "account.changed", SLICE_NONE) != OK)
+        session_audit(session, account.account_id, AUDIT_ACCOUNT_CHANGED, SLICE_NONE) != OK)
         return (int)session->err.code;
     int result = store_account_mark_sync(session->sync, &account, &session->err);
     if (session_commit(session, result) != OK)

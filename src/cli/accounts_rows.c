@@ -122,7 +122,7 @@ static int erase_rows(struct session *session, struct uuid account_id, uint64_t 
 
 static int disable_for_erasure(struct session *session, const struct account *account)
 {
-    if (session_audit(session, account->account_id, "account.disabled", SLICE_NONE) != OK)
+    if (session_audit(session, account->account_id, AUDIT_ACCOUNT_DISABLED, SLICE_NONE) != OK)
         return (int)session->err.code;
     return session_commit(session, store_account_disable_sync(session->sync, account->account_id,
                                                               true, &session->err));

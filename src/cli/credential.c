@@ -184,7 +184,7 @@ static int store_connection(struct session *session, const struct connection *ro
                                  (long long)row->id, SLICE_ARG(row->integration_id));
     if (!details.ptr)
         return err_set(&session->err, ERR_NOMEM, "out of memory");
-    if (session_audit(session, row->account_id, "connection.added", details) != OK)
+    if (session_audit(session, row->account_id, AUDIT_CONNECTION_ADDED, details) != OK)
         return (int)session->err.code;
     size_t count_max = session->config->account_kept_connections;
     return session_commit(

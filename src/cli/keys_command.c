@@ -131,7 +131,8 @@ static int store_new(struct session *session, struct api_key *key, const struct 
     key->created_at = clock_wall_us();
     /* The event precedes the key, in one transaction: session_commit ends both. */
     if (key_details(session, key, old, &details) != OK ||
-        session_audit(session, key->account_id, old ? "key.rolled" : "key.created", details) != OK)
+        session_audit(session, key->account_id, old ? AUDIT_KEY_ROLLED : AUDIT_KEY_CREATED,
+                      details) != OK)
         return (int)session->err.code;
     int result = store_api_key_create_sync(session->sync, key, &session->err);
     if (result == OK && old)
@@ -253,7 +254,7 @@ static int revoke(struct session *session, struct command_call *call)
     if (session_open_account(session, call, &account) != OK ||
         find_key(session, account.account_id, slice_cstr(call->argv[1]), &key) != OK ||
         key_details(session, &key, NULL, &details) != OK ||
-        session_audit(session, account.account_id, "key.revoked", details) != OK)
+        session_audit(session, account.account_id, AUDIT_KEY_REVOKED, details) != OK)
         return (int)session->err.code;
     int result =
         store_api_key_revoke_sync(session->sync, account.account_id, key.id, &session->err);

@@ -53,7 +53,7 @@ static int store_client(struct session *session, const struct oauth_client *clie
         return err_set(&session->err, ERR_NOMEM, "out of memory");
     if (is_shared) /* audit events belong to an account, and there is none */
         return store_oauth_client_set_sync(session->sync, client, &session->err);
-    if (session_audit(session, client->account_id, "oauth_client.set", details) != OK)
+    if (session_audit(session, client->account_id, AUDIT_CLIENT_SET, details) != OK)
         return (int)session->err.code;
     return session_commit(session,
                           store_oauth_client_set_sync(session->sync, client, &session->err));
@@ -183,7 +183,7 @@ static int delete_one(struct session *session, struct command_call *call)
         result = store_oauth_client_delete_sync(session->sync, account_id, integration_id,
                                                 &session->err);
     } else {
-        if (session_audit(session, account_id, "oauth_client.deleted", details) != OK)
+        if (session_audit(session, account_id, AUDIT_CLIENT_REMOVED, details) != OK)
             return (int)session->err.code;
         result =
             session_commit(session, store_oauth_client_delete_sync(session->sync, account_id,

@@ -162,12 +162,13 @@ void session_fill_operator(struct session *session, struct audit_event *event)
         event->address = arena_printf(&session->arena, "host:%s", host);
 }
 
-int session_audit(struct session *session, struct uuid account_id, const char *kind, slice details)
+int session_audit(struct session *session, struct uuid account_id, enum audit_kind kind,
+                  slice details)
 {
     struct audit_event event = {
         .account_id = account_id,
         .id = uuid_v7(),
-        .kind = slice_cstr(kind),
+        .kind = audit_kind_name(kind),
         .details = details,
     };
     session_fill_operator(session, &event);

@@ -50,7 +50,7 @@ void session_fill_operator(struct session *session, struct audit_event *event);
 /* One change and its audit event, both or none; servers are notified at the commit. Order: begin
  * and the event (here), the caller's change, session_commit with the change's result, which it
  * returns (or why the commit failed). details: JSON object or SLICE_NONE. */
-int session_audit(struct session *session, struct uuid account_id, const char *kind,
+int session_audit(struct session *session, struct uuid account_id, enum audit_kind kind,
                   slice details) MUST_CHECK;
 int session_commit(struct session *session, int result) MUST_CHECK;
 

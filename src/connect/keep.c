@@ -269,8 +269,8 @@ static enum op_result step_audit(struct op *op)
     keep->event = (struct audit_event){
         .account_id = keep->row.account_id,
         .id = uuid_v7(),
-        .kind = keep->in.connection_id ? SLICE("connection.reconnected")
-                                       : SLICE("connection.added"),
+        .kind = audit_kind_name(keep->in.connection_id ? AUDIT_CONNECTION_RECONNECTED
+                                                       : AUDIT_CONNECTION_ADDED),
         .actor = keep->in.actor,
         .request_id = keep->in.request_id,
         .address = keep->in.address,

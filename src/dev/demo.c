@@ -17,7 +17,7 @@ static int make_account(struct dev_demo *demo, struct session *session)
 {
     struct account account = {.account_id = uuid_v7(), .name = slice_cstr(account_name)};
     demo->account_id = account.account_id;
-    if (session_audit(session, account.account_id, "account.created", SLICE_NONE) != OK)
+    if (session_audit(session, account.account_id, AUDIT_ACCOUNT_CREATED, SLICE_NONE) != OK)
         return (int)session->err.code;
     return session_commit(session,
                           store_account_create_sync(session->sync, &account, &session->err));
@@ -88,7 +88,7 @@ static int store_key(struct dev_demo *demo, struct session *session, const struc
         .created_at = clock_wall_us(),
     };
     memcpy(key.hash, fresh->hash, sizeof(key.hash));
-    if (session_audit(session, key.account_id, "key.created", SLICE_NONE) != OK)
+    if (session_audit(session, key.account_id, AUDIT_KEY_CREATED, SLICE_NONE) != OK)
         return (int)session->err.code;
     return session_commit(session, store_api_key_create_sync(session->sync, &key, &session->err));
 }

@@ -183,7 +183,7 @@ static enum op_result audit_refusal(struct exec_enrol *enrol,
     enrol->event = (struct audit_event){
         .account_id = enrol->in.keep.account_id,
         .id = uuid_v7(),
-        .kind = SLICE("link.refused"),
+        .kind = audit_kind_name(AUDIT_LINK_REFUSED),
         .reason = enrol->result == EXEC_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
                                                              : SLICE("unknown_identity"),
         .actor = enrol->in.keep.actor,
@@ -323,7 +323,7 @@ static enum op_result step_check_kept(struct op *op)
 static enum op_result step_check_refusal(struct op *op)
 {
     if (store_done_result(&enrol_of(op)->query) != OK)
-        op_log(op, LOG_WARN, "an audit event was lost", LOG_CSTR("kind", "link.refused"));
+        op_log(op, LOG_WARN, "an audit event was lost", LOG_STR("kind", enrol_of(op)->event.kind));
     return OP_FAIL;
 }
 

@@ -245,7 +245,7 @@ void exec_audit_blocked(struct exec *exec)
     audit->event = (struct audit_event){
         .account_id = exec->in.account_id,
         .id = uuid_v7(),
-        .kind = SLICE("execution.blocked"),
+        .kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED),
         .reason = slice_cstr(exec_reason_name(exec->out.reason)),
         .actor = arena_dup(arena, exec->in.actor),
         .request_id = arena_dup(arena, exec->in.request_id),

@@ -74,18 +74,18 @@ static slice details(const struct flow_request *decision, slice by, struct arena
 bool flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct flow_command *command, slice address, slice by)
 {
-    static const char *const kinds[] = {[FLOW_COMMAND_APPROVE] = "flow.approved",
-                                        [FLOW_COMMAND_REJECT] = "flow.rejected",
-                                        [FLOW_COMMAND_RESUME] = "flow.resumed",
-                                        [FLOW_COMMAND_CANCEL] = "flow.cancelled"};
+    static const enum audit_kind kinds[] = {[FLOW_COMMAND_APPROVE] = AUDIT_FLOW_APPROVED,
+                                            [FLOW_COMMAND_REJECT] = AUDIT_FLOW_REJECTED,
+                                            [FLOW_COMMAND_RESUME] = AUDIT_FLOW_RESUMED,
+                                            [FLOW_COMMAND_CANCEL] = AUDIT_FLOW_CANCELLED};
     const struct flow_request *decision = &command->in;
-    ASSERT(decision->kind < ARRAY_LEN(kinds) && kinds[decision->kind]);
+    ASSERT(decision->kind < ARRAY_LEN(kinds) && kinds[decision->kind] > 0);
     if (!command->is_changed)
         return false;
     const struct audit_event event = {
         .account_id = decision->account_id,
         .id = uuid_v7(),
-        .kind = slice_cstr(kinds[decision->kind]),
+        .kind = audit_kind_name(kinds[decision->kind]),
         /* Perhaps by this very command, whose answer was lost: its event must not be missing. */
         .reason = command->was_cancelled ? SLICE("already_cancelled") : SLICE_NONE,
         .actor = decision->actor,

@@ -6,6 +6,37 @@
 
 #include "store/internal.h"
 
+#define KIND_NAME(name, text, sentence)     [AUDIT_##name] = SLICE_INIT(text),
+#define KIND_SENTENCE(name, text, sentence) [AUDIT_##name] = SLICE_INIT(sentence),
+static const slice kind_names[] = {AUDIT_KINDS(KIND_NAME)};
+static const slice kind_sentences[] = {AUDIT_KINDS(KIND_SENTENCE)};
+
+slice audit_kind_name(enum audit_kind kind)
+{
+    ASSERT(kind < AUDIT_KIND_COUNT);
+    return kind_names[kind];
+}
+
+slice audit_kind_sentence(enum audit_kind kind)
+{
+    ASSERT(kind < AUDIT_KIND_COUNT);
+    return kind_sentences[kind];
+}
+
+slice audit_kind_group(enum audit_kind kind)
+{
+    slice name = audit_kind_name(kind);
+    return slice_split(&name, '.');
+}
+
+enum audit_kind audit_kind_find(slice name)
+{
+    enum audit_kind kind = 0;
+    while (kind < AUDIT_KIND_COUNT && !slice_eq(kind_names[kind], name))
+        kind++;
+    return kind;
+}
+
 #define OF(name, type, ...) PG_OF(#name, type, struct audit_event, name, __VA_ARGS__)
 
 /* The id is drawn by the caller, once: a replay meets its own row and leaves it. */

@@ -7,10 +7,46 @@
 
 #include "store/store.h"
 
+/* All kinds of events, with what a list of them says. What is before the point is a group, whose
+ * kinds are together here. The last one is of earlier versions: their rows keep their words. */
+#define AUDIT_KINDS(X)                                                                            \
+    X(ACCOUNT_CREATED, "account.created", "The account was created")                              \
+    X(ACCOUNT_CHANGED, "account.changed", "The account's mark or colour was changed")             \
+    X(ACCOUNT_DISABLED, "account.disabled", "The account was disabled")                           \
+    X(ACCOUNT_ENABLED, "account.enabled", "The account was enabled")                              \
+    X(CONNECTION_ADDED, "connection.added", "An app was connected")                               \
+    X(CONNECTION_RECONNECTED, "connection.reconnected", "An app was reconnected")                 \
+    X(CONNECTION_DEFAULT_SET, "connection.default_set", "A connection became the default")        \
+    X(CONNECTION_RENAMED, "connection.renamed", "A connection was renamed")                       \
+    X(CONNECTION_REMOVED, "connection.removed", "A connection was deleted")                       \
+    X(CONNECTION_REAUTH_REQUIRED, "connection.reauth_required", "A connection has to be renewed") \
+    X(EXECUTION_BLOCKED, "execution.blocked", "A run was blocked")                                \
+    X(FLOW_APPROVED, "flow.approved", "Calls of a flow were approved")                            \
+    X(FLOW_CANCELLED, "flow.cancelled", "A flow was cancelled")                                   \
+    X(FLOW_REJECTED, "flow.rejected", "Calls of a flow were rejected")                            \
+    X(FLOW_RESUMED, "flow.resumed", "A flow was resumed")                                         \
+    X(KEY_CREATED, "key.created", "An API key was created")                                       \
+    X(KEY_ROLLED, "key.rolled", "An API key was replaced by a new one")                           \
+    X(KEY_REVOKED, "key.revoked", "An API key was revoked")                                       \
+    X(LINK_CREATED, "link.created", "A connect link was created")                                 \
+    X(LINK_USED, "link.used", "A connect link was opened")                                        \
+    X(LINK_REFUSED, "link.refused", "A login was refused on a connect link")                      \
+    X(CLIENT_SET, "oauth_client.set", "An OAuth client was set")                                  \
+    X(CLIENT_REMOVED, "oauth_client.removed", "An OAuth client was deleted")                      \
+    X(CLIENT_DELETED, "oauth_client.deleted", "An OAuth client was deleted by a command")
+#define AUDIT_KIND_ENUM(name, text, sentence) AUDIT_##name,
+enum audit_kind { AUDIT_KINDS(AUDIT_KIND_ENUM) AUDIT_KIND_COUNT };
+slice audit_kind_name(enum audit_kind kind);
+slice audit_kind_sentence(enum audit_kind kind);
+/* "key" of "key.created" */
+slice audit_kind_group(enum audit_kind kind);
+/* Of a row's kind, or a filter's; AUDIT_KIND_COUNT: none has that name. */
+enum audit_kind audit_kind_find(slice name);
+
 struct audit_event {
     struct uuid account_id;
     struct uuid id;   /* uuid_v7(): also its time */
-    slice kind;       /* "execution.blocked", "connection.reauth_required", "key.created" ... */
+    slice kind;       /* audit_kind_name */
     slice reason;     /* an error code or a word; SLICE_NONE for none */
     slice actor;      /* "key:<id>", "operator:<login>", "system" */
     slice request_id; /* SLICE_NONE for none */

@@ -69,7 +69,7 @@ static enum op_result finish_client(struct web_request *request)
     if (store_done_result(&request->query) != OK)
         return web_reply_database(request, request->query.status);
     return web_audit_then_redirect(
-        request, SLICE("oauth_client.set"), details_of(request, it),
+        request, AUDIT_CLIENT_SET, details_of(request, it),
         app_path_after(request, it->app->integration_id, it->again, it->again != 0),
         "client_saved");
 }
@@ -168,8 +168,8 @@ static enum op_result finish_delete(struct web_request *request)
         return web_reply_redirect(request, path, "client_deleted");
     if (status != OK)
         return web_reply_database(request, status);
-    return web_audit_then_redirect(request, SLICE("oauth_client.removed"), details_of(request, it),
-                                   path, "client_deleted");
+    return web_audit_then_redirect(request, AUDIT_CLIENT_REMOVED, details_of(request, it), path,
+                                   "client_deleted");
 }
 
 enum op_result web_app_client_delete(struct web_request *request)

@@ -158,7 +158,7 @@ static struct uuid flow_of(struct web_request *request, const struct audit_event
 
 static bool is_approval(const struct audit_event *event)
 {
-    return slice_eq_cstr(event->kind, "flow.approved");
+    return slice_eq(event->kind, audit_kind_name(AUDIT_FLOW_APPROVED));
 }
 
 /* Approvals and rejections alone, at most DECIDED_MAX. Returns how many. */
@@ -166,7 +166,7 @@ static size_t keep_decisions(struct audit_event *list, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count && kept < DECIDED_MAX; i++)
-        if (is_approval(&list[i]) || slice_eq_cstr(list[i].kind, "flow.rejected"))
+        if (is_approval(&list[i]) || slice_eq(list[i].kind, audit_kind_name(AUDIT_FLOW_REJECTED)))
             list[kept++] = list[i];
     return kept;
 }

@@ -19,36 +19,14 @@ enum {
 
 /* A group is a kind with all that begin so. */
 static const struct {
-    const char *kind, *sentence;
-} kinds[] = {
+    const char *name, *sentence;
+} groups[] = {
     {"account", "All of the account itself"},
-    {"account.created", "The account was created"},
-    {"account.changed", "The account's mark or colour was changed"},
-    {"account.disabled", "The account was disabled"},
-    {"account.enabled", "The account was enabled"},
     {"connection", "All of connections"},
-    {"connection.added", "An app was connected"},
-    {"connection.reconnected", "An app was reconnected"},
-    {"connection.default_set", "A connection became the default"},
-    {"connection.renamed", "A connection was renamed"},
-    {"connection.removed", "A connection was deleted"},
-    {"execution.blocked", "A run was blocked"},
     {"flow", "All of flows"},
-    {"flow.approved", "Calls of a flow were approved"},
-    {"flow.cancelled", "A flow was cancelled"},
-    {"flow.rejected", "Calls of a flow were rejected"},
-    {"flow.resumed", "A flow was resumed"},
     {"key", "All of API keys"},
-    {"key.created", "An API key was created"},
-    {"key.rolled", "An API key was replaced by a new one"},
-    {"key.revoked", "An API key was revoked"},
     {"link", "All of connect links"},
-    {"link.created", "A connect link was created"},
-    {"link.used", "A connect link was opened"},
-    {"link.refused", "A login was refused on a connect link"},
     {"oauth_client", "All of OAuth clients"},
-    {"oauth_client.set", "An OAuth client was set"},
-    {"oauth_client.removed", "An OAuth client was deleted"},
 };
 
 struct trail {
@@ -68,10 +46,8 @@ struct trail {
 
 static slice sentence_of(slice kind)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (slice_eq_cstr(kind, kinds[i].kind))
-            return slice_cstr(kinds[i].sentence);
-    return kind;
+    enum audit_kind known = audit_kind_find(kind);
+    return known < AUDIT_KIND_COUNT ? audit_kind_sentence(known) : kind;
 }
 
 /* SLICE_NONE: the account has no such key. */
@@ -252,13 +228,26 @@ static void write_event(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
+/* Each group with its kinds after it. */
+static void put_kinds(struct json_writer *w)
+{
+    slice before = SLICE("");
+    for (enum audit_kind at = 0; at < AUDIT_KIND_COUNT; at++) {
+        slice group = audit_kind_group(at);
+        for (size_t i = 0; !slice_eq(group, before) && i < ARRAY_LEN(groups); i++)
+            if (slice_eq_cstr(group, groups[i].name))
+                view_choice(w, group, slice_cstr(groups[i].sentence));
+        view_choice(w, audit_kind_name(at), audit_kind_sentence(at));
+        before = group;
+    }
+}
+
 static void write_choices(struct web_request *request, struct json_writer *w)
 {
     const struct trail *trail = request->state;
     struct arena *arena = &request->op.arena;
     json_member_open(w, "kinds", '[');
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        view_choice(w, slice_cstr(kinds[i].kind), slice_cstr(kinds[i].sentence));
+    put_kinds(w);
     json_close(w, ']');
     json_member_open(w, "actors", '[');
     for (size_t i = trail->key_count; i-- > 0;) {

@@ -1,7 +1,6 @@
 /*
  * The caller of a page and its address, and the audit trail, which records both for every change.
  */
-#include "store/audit.h"
 #include "web/request.h"
 
 slice web_actor(struct web_request *request)
@@ -17,12 +16,12 @@ slice web_client_address(struct web_request *request)
     return http_client_address(request->exchange, request->web->config.trusted_proxies);
 }
 
-void web_audit(struct web_request *request, slice kind, slice details)
+void web_audit(struct web_request *request, enum audit_kind kind, slice details)
 {
     const struct audit_event event = {
         .account_id = request->session.account_id,
         .id = uuid_v7(),
-        .kind = kind,
+        .kind = audit_kind_name(kind),
         .actor = web_actor(request),
         .request_id = request->exchange->request_id,
         .address = web_client_address(request),
@@ -50,8 +49,8 @@ static enum op_result redirect_audited(struct web_request *request)
     return web_reply_redirect(request, request->redirect_path, request->redirect_notice);
 }
 
-enum op_result web_audit_then_redirect(struct web_request *request, slice kind, slice details,
-                                       slice path, const char *notice)
+enum op_result web_audit_then_redirect(struct web_request *request, enum audit_kind kind,
+                                       slice details, slice path, const char *notice)
 {
     request->redirect_path = path;
     request->redirect_notice = notice;

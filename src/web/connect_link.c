@@ -266,7 +266,7 @@ static enum op_result on_taken(struct web_request *request)
     const struct audit_event event = {
         .account_id = link->account_id,
         .id = uuid_v7(),
-        .kind = SLICE("link.used"),
+        .kind = audit_kind_name(AUDIT_LINK_USED),
         .actor = app_link_actor(request, link),
         .request_id = request->exchange->request_id,
         .address = web_client_address(request),

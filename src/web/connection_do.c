@@ -62,9 +62,9 @@ static enum op_result begin_doing(struct web_request *request, enum doing_kind k
 
 static enum op_result on_changed(struct web_request *request)
 {
-    static const slice kinds[] = {[MAKE_DEFAULT] = SLICE_INIT("connection.default_set"),
-                                  [SET_LABEL] = SLICE_INIT("connection.renamed"),
-                                  [DISCONNECT] = SLICE_INIT("connection.removed")};
+    static const enum audit_kind kinds[] = {[MAKE_DEFAULT] = AUDIT_CONNECTION_DEFAULT_SET,
+                                            [SET_LABEL] = AUDIT_CONNECTION_RENAMED,
+                                            [DISCONNECT] = AUDIT_CONNECTION_REMOVED};
     const struct doing *it = request->state;
     ASSERT((size_t)it->kind < ARRAY_LEN(kinds)); /* a test changes nothing */
     bool is_gone = it->kind == DISCONNECT;

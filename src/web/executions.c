@@ -469,7 +469,7 @@ static enum op_result load_rows(struct web_request *request)
         store_api_key_list(pool, &runs->keys_query, &request->op, account_id);
     if (is_blocked(runs)) {
         store_audit_list(pool, &request->query, &request->op, account_id, &runs->scanned,
-                         SLICE("execution.blocked"), SLICE_NONE);
+                         audit_kind_name(AUDIT_EXECUTION_BLOCKED), SLICE_NONE);
         return web_wait(request, on_rows);
     }
     const struct execution_filter *filter = &runs->filter;

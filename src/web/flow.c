@@ -310,7 +310,8 @@ static void ask_cancels(struct web_request *request, struct flow_view_page *page
                                       .before = uuid_v7_floor(at_ms + MARGIN_MS),
                                       .count_max = EVENTS_MAX};
     store_audit_list(request->web->config.pool, &page->cancels, &request->op,
-                     request->session.account_id, &around, SLICE("flow.cancelled"), SLICE_NONE);
+                     request->session.account_id, &around, audit_kind_name(AUDIT_FLOW_CANCELLED),
+                     SLICE_NONE);
 }
 
 /* The first one's, as a flow that is cancelled may be cancelled again. */

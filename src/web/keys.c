@@ -219,7 +219,7 @@ static enum op_result finish_create(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     uuid_format(key->id, id);
-    web_audit(request, SLICE("key.created"),
+    web_audit(request, AUDIT_KEY_CREATED,
               arena_printf(&request->op.arena,
                            "\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\"", id,
                            SLICE_ARG(key->prefix), SLICE_ARG(scopes_format(key->scopes, scopes))));
@@ -296,7 +296,7 @@ static enum op_result finish_revoke(struct web_request *request)
     if (is_own)
         web_clear_cookie(request);
     return web_audit_then_redirect(
-        request, SLICE("key.revoked"), arena_printf(&request->op.arena, "\"key_id\":\"%s\"", text),
+        request, AUDIT_KEY_REVOKED, arena_printf(&request->op.arena, "\"key_id\":\"%s\"", text),
         is_own ? SLICE("/sign-in") : SLICE("/keys"), is_own ? "own_key_revoked" : "key_revoked");
 }
 

@@ -12,6 +12,7 @@
 #include "http/frame.h"
 #include "http/router.h"
 #include "loop/budget_wait.h"
+#include "store/audit.h"
 #include "web/link.h"
 #include "web/markup.h"
 #include "web/session.h"
@@ -118,11 +119,11 @@ slice web_client_address(struct web_request *request);
 /* Adds an event to the audit trail about the change that was just made. details: the members of its
  * JSON object. Takes a hold on request->query; the page waits and calls web_audited, which logs an
  * event that was lost: the change itself is committed. */
-void web_audit(struct web_request *request, slice kind, slice details);
+void web_audit(struct web_request *request, enum audit_kind kind, slice details);
 void web_audited(struct web_request *request);
 /* The same, then web_reply_redirect(path, notice). */
-enum op_result web_audit_then_redirect(struct web_request *request, slice kind, slice details,
-                                       slice path, const char *notice);
+enum op_result web_audit_then_redirect(struct web_request *request, enum audit_kind kind,
+                                       slice details, slice path, const char *notice);
 bool web_may(const struct web_request *request, uint32_t scope);
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */

@@ -320,6 +320,8 @@ test('a client that the token server does not know is the operator’s matter, n
   assert.equal(await stateOf(account), 'live');
   await stack.must(['oauth-clients', 'delete', 'strict', '--account', account.id], { env: env() });
   await until('the shared client is used', async () => (await read(one, account)).status === 200);
+  const kinds = `select string_agg(kind, ' ' order by id) from sluice.audit_event where account_id = '${account.id}' and kind like 'oauth%'`;
+  assert.equal(await stack.cluster.sql(kinds), 'oauth_client.set oauth_client.removed');
 });
 
 test('without an OAuth client the provider has the last word', async () => {

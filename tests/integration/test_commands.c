@@ -384,6 +384,9 @@ static void a_connection_is_sealed_and_listed(void **state)
                         "connection.added connection.added connection.default_set "
                         "connection.removed connection.removed");
     assert_string_equal(query("select count(*)::text from sluice.audit_event where "
+                              "kind like 'connection.%' and details->>'integration_id' = 'gmail'"),
+                        "5");
+    assert_string_equal(query("select count(*)::text from sluice.audit_event where "
                               "audit_event::text like '%s3cret%'"),
                         "0");
 }
