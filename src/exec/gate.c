@@ -4,6 +4,7 @@
  * here is an audit event.
  */
 #include "exec/internal.h"
+#include "exec/summary.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
@@ -98,10 +99,25 @@ static slice say_no_integration(struct exec *exec)
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
+/* What recommended_next_action names, called as an app's tool. */
+static bool is_connect_tool(const struct exec *exec)
+{
+    slice service = SLICE(EXEC_CONNECT_TOOL), action = service;
+    service = slice_split(&action, '.');
+    return slice_eq_cstr(exec->in.action_id, EXEC_CONNECT_TOOL) ||
+           (slice_eq(exec->in.integration_id, service) && slice_eq(exec->in.action_id, action));
+}
+
 enum op_result exec_stop_unknown(struct exec *exec)
 {
     if (exec->find_status == ERR_NOMEM)
         return exec_stop_unavailable(exec, SLICE("Memory is short; nothing was done, try again."));
+    if (!exec->integration && is_connect_tool(exec))
+        return refuse_execution(
+            exec, EXEC_INTEGRATION_UNKNOWN,
+            EXEC_CONNECT_TOOL " connects an app and is not a tool of one. Nothing was done.",
+            "POST /api/connect/sessions, with the tool's input, makes the link for a person.",
+            SLICE(""));
     if (!exec->integration)
         return refuse_execution(
             exec, EXEC_INTEGRATION_UNKNOWN, "{detail} Nothing was done.",

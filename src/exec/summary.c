@@ -29,7 +29,7 @@ static void put_action(struct json_writer *w, const struct exec_outcome *outcome
 {
     bool is_again = exec_outcome_next(outcome) == EXEC_NEXT_RECONNECT;
     char id[24];
-    json_member_str(w, "tool", SLICE("sluice.connect_app"));
+    json_member_str(w, "tool", SLICE(EXEC_CONNECT_TOOL));
     json_member_open(w, "input", '{');
     json_member_str(w, "integration_id", outcome->integration_id);
     if (is_again)

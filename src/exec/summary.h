@@ -8,6 +8,9 @@
 #include "exec/outcome.h"
 #include "store/execution.h"
 
+/* recommended_next_action's tool. It is not an app's: each surface has it in a form of its own. */
+#define EXEC_CONNECT_TOOL "sluice.connect_app"
+
 /* JSON text in the arena; SLICE_NONE: out of memory, or a reason that has none
  * (exec_reason_status). */
 slice exec_summary_render(const struct exec_outcome *outcome, struct arena *arena);

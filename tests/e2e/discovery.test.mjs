@@ -340,6 +340,10 @@ test('an id that is nearly one names the one that is meant', async () => {
   assert.equal(await run('slack', 'send_message'), 'Slack has no action "send_message"; did you mean "post_message"? Nothing was done.');
   assert.equal(await said('/api/actions/jira/create_ticket'), 'Jira has no action "create_ticket"; did you mean "create_issue"?');
   assert.match(await tool('slack_send_message'), /did you mean "post_message"/);
+  // what recommended_next_action names is not an app's tool
+  const connect = 'sluice.connect_app connects an app and is not a tool of one. Nothing was done.';
+  assert.equal(await tool('sluice.connect_app'), connect);
+  assert.equal(await run('sluice', 'connect_app'), connect);
   // what is near to nothing, and what is long
   assert.equal(await run('qqqqqqqq', 'x'), 'There is no integration "qqqqqqqq". Nothing was done.');
   assert.equal(await run('gmail', 'qqqqqqqq'), 'Gmail has no action "qqqqqqqq". Nothing was done.');
