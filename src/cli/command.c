@@ -26,6 +26,8 @@ static void print_name(const struct command_call *call)
 
 /* "sluice accounts create: sentence" */
 static void print_sentence(const struct command_call *call, const char *fmt, va_list args)
+    PRINTF_LIKE(2, 0);
+static void print_sentence(const struct command_call *call, const char *fmt, va_list args)
 {
     print_name(call);
     (void)fputs(": ", stderr);

@@ -109,7 +109,7 @@ static void loop_run_hooks(struct loop *loop)
         LIST_EACH(&loop->hooks[phase], struct loop_hook, hook, link) {
             hook->run(hook);
         }
-        loop_lap(loop, PART_DATABASE + phase);
+        loop_lap(loop, (enum loop_part)(PART_DATABASE + phase));
     }
 }
 

@@ -163,7 +163,7 @@ static void target_free_hosts(struct pg_target *target)
 
 bool pg_target_point_to(struct pg_target *target, const char *host, const char *port)
 {
-    struct pg_host one = {NULL};
+    struct pg_host one = {0};
     if (host_init(&one, slice_cstr(host), SLICE(""), slice_cstr(port)) != OK) {
         host_deinit(&one);
         return false;

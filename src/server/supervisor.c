@@ -266,7 +266,7 @@ static void on_lost(struct supervisor *supervisor, struct slot *slot, int status
     /* A worker that was ready begins a new series of failures. */
     if (slot->is_ready)
         slot->failures = 0;
-    unsigned wait_ms = RESPAWN_MS_MIN << (slot->failures < 6 ? slot->failures : 6);
+    unsigned wait_ms = (unsigned)RESPAWN_MS_MIN << (slot->failures < 6 ? slot->failures : 6);
     slot->failures++;
     slot->is_ready = slot->is_reloading = false;
     slot->respawn_ns =

@@ -70,7 +70,7 @@ void store_flow_past_list(struct pg_pool *pool, struct pg_query *query, struct o
                           struct uuid account_id, const struct flow_past_range *range)
 {
     enum { MARGIN_MS = 24 * 60 * 60 * 1000 }; /* clocks of nodes that differ */
-    int outcome = range->outcome;
+    enum flow_past_outcome outcome = range->outcome;
     ASSERT(range->count_max > 0 && range->count_max <= ROWS_MAX);
     ASSERT(range->since > 0 && range->before > 0);
     store_ask(pool, query, op, outcome == FLOW_PAST_FAILED ? &flow_past_failed : &flow_past_list,
