@@ -18,15 +18,15 @@
 /* Longer strings of digits stay text. */
 enum { ANCHORS_MAX = 100000, NUMBER_BYTES_MAX = 400, KEY_PRINTED_MAX = 60 };
 
-struct anchor {
+/* A value, how many it stands for, and how deep it nests: 0 for a scalar. */
+struct node {
     struct json value;
-    size_t nodes;
+    size_t nodes, depth;
 };
 
 struct frame {
-    struct json value;
+    struct node node;
     slice key, anchor;
-    size_t nodes;
     bool has_key;
 };
 
@@ -34,7 +34,7 @@ struct reader {
     struct arena *arena;
     struct err *err;
     yaml_parser_t parser;
-    struct map anchors; /* struct anchor, by name */
+    struct map anchors; /* struct node, by name */
     struct json_dup_table dups;
     struct frame *frames;
     size_t depth, depth_max, nodes_max, nodes;
@@ -51,6 +51,12 @@ static int refuse_at(struct reader *reader, const yaml_mark_t *mark, const char 
 {
     return err_set(reader->err, ERR_SYNTAX, "not accepted: line %zu, column %zu: %s",
                    mark->line + 1, mark->column + 1, why);
+}
+
+static int refuse_depth(struct reader *reader)
+{
+    return err_set(reader->err, ERR_LIMIT, "not accepted: nested deeper than %zu levels",
+                   reader->depth_max);
 }
 
 static int refuse_yaml_memory(struct reader *reader)
@@ -156,39 +162,43 @@ static struct json plain_value(struct reader *reader, slice text)
 
 /* ---- the tree ---- */
 
-static int keep_anchor(struct reader *reader, slice name, const struct json *value, size_t nodes)
+static int keep_anchor(struct reader *reader, slice name, const struct node *node)
 {
-    struct anchor *anchor = name.ptr ? ARENA_NEW(reader->arena, struct anchor) : NULL;
+    struct node *anchor = name.ptr ? ARENA_NEW(reader->arena, struct node) : NULL;
     if (!name.ptr)
         return OK;
     /* A later anchor of the same name replaces the one before (YAML 1.2.2 7.1). */
     if (!anchor || map_put(&reader->anchors, name, anchor, NULL) != OK)
         return refuse_yaml_memory(reader);
-    *anchor = (struct anchor){*value, nodes};
+    *anchor = *node;
     return OK;
 }
 
 /* A whole value: into its container, or as the root. */
-static int put_node(struct reader *reader, const yaml_mark_t *mark, struct json value, size_t nodes)
+static int put_node(struct reader *reader, const yaml_mark_t *mark, const struct node *node)
 {
-    reader->nodes += nodes;
-    /* Before it is stored: an alias may be worth millions of nodes. */
+    reader->nodes += node->nodes;
+    /* Before it is stored: an alias may be worth millions of nodes, and nest as deep as it may. */
     if (reader->nodes > reader->nodes_max)
         return err_set(reader->err, ERR_LIMIT, "not accepted: it stands for more than %zu values",
                        reader->nodes_max);
+    if (reader->depth + node->depth > reader->depth_max)
+        return refuse_depth(reader);
     if (reader->depth == 0) {
-        reader->root = value;
+        reader->root = node->value;
         reader->has_root = true;
         return OK;
     }
     struct frame *frame = &reader->frames[reader->depth - 1];
-    frame->nodes += nodes;
-    if (frame->value.type == JSON_ARRAY) {
-        json_array_push(reader->arena, &frame->value, value);
+    frame->node.nodes += node->nodes;
+    if (frame->node.depth <= node->depth)
+        frame->node.depth = node->depth + 1;
+    if (frame->node.value.type == JSON_ARRAY) {
+        json_array_push(reader->arena, &frame->node.value, node->value);
     } else if (!frame->has_key) {
         return refuse_at(reader, mark, "a key must be a scalar");
     } else {
-        json_object_set(reader->arena, &frame->value, frame->key, value);
+        json_object_set(reader->arena, &frame->node.value, frame->key, node->value);
         frame->has_key = false;
     }
     return reader->arena->is_exhausted ? refuse_yaml_memory(reader) : OK;
@@ -197,7 +207,7 @@ static int put_node(struct reader *reader, const yaml_mark_t *mark, struct json 
 static bool is_key(const struct reader *reader)
 {
     const struct frame *frame = reader->depth > 0 ? &reader->frames[reader->depth - 1] : NULL;
-    return frame && frame->value.type == JSON_OBJECT && !frame->has_key;
+    return frame && frame->node.value.type == JSON_OBJECT && !frame->has_key;
 }
 
 static int take_key(struct reader *reader, const yaml_mark_t *mark, slice text, bool is_plain)
@@ -221,25 +231,26 @@ static int take_scalar(struct reader *reader, const yaml_event_t *event)
     /* A key is always text, whatever it looks like: "1: a" has the key "1". */
     if (is_key(reader))
         return take_key(reader, &event->start_mark, text, is_plain);
-    struct json value = is_plain && !tag.ptr ? plain_value(reader, text)
-                                             : json_string_dup(reader->arena, text);
+    struct node node = {.value = is_plain && !tag.ptr ? plain_value(reader, text)
+                                                      : json_string_dup(reader->arena, text),
+                        .nodes = 1};
     if (reader->arena->is_exhausted)
         return refuse_yaml_memory(reader);
     slice name = anchor.ptr ? arena_dup(reader->arena, anchor) : SLICE_NONE;
-    int code = keep_anchor(reader, name, &value, 1);
-    return code == OK ? put_node(reader, &event->start_mark, value, 1) : code;
+    int code = keep_anchor(reader, name, &node);
+    return code == OK ? put_node(reader, &event->start_mark, &node) : code;
 }
 
 static int take_alias(struct reader *reader, const yaml_event_t *event)
 {
-    const struct anchor *anchor = map_get(&reader->anchors, yaml_text(event->data.alias.anchor));
+    const struct node *anchor = map_get(&reader->anchors, yaml_text(event->data.alias.anchor));
     if (!anchor)
         return refuse_at(reader, &event->start_mark, "an alias of what stands nowhere before it");
     if (is_key(reader))
         return json_is(&anchor->value, JSON_STRING)
                    ? take_key(reader, &event->start_mark, json_str(&anchor->value), false)
                    : refuse_at(reader, &event->start_mark, "a key must be text");
-    return put_node(reader, &event->start_mark, anchor->value, anchor->nodes);
+    return put_node(reader, &event->start_mark, anchor);
 }
 
 static int open_container(struct reader *reader, const yaml_event_t *event, struct json value,
@@ -251,11 +262,11 @@ static int open_container(struct reader *reader, const yaml_event_t *event, stru
     if (is_key(reader))
         return refuse_at(reader, &event->start_mark, "a key must be a scalar");
     if (reader->depth == reader->depth_max)
-        return err_set(reader->err, ERR_LIMIT, "not accepted: nested deeper than %zu levels",
-                       reader->depth_max);
+        return refuse_depth(reader);
     /* Copied: libyaml frees the event with its texts. */
     name = name.ptr ? arena_dup(reader->arena, name) : name;
-    reader->frames[reader->depth++] = (struct frame){.value = value, .anchor = name, .nodes = 1};
+    reader->frames[reader->depth++] =
+        (struct frame){.node = {.value = value, .nodes = 1, .depth = 1}, .anchor = name};
     return OK;
 }
 
@@ -263,8 +274,8 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
 {
     struct frame frame = reader->frames[--reader->depth];
     slice key = SLICE_NONE;
-    int code = frame.value.type == JSON_OBJECT && frame.value.count > 1
-                   ? json_dup_fold(&reader->dups, &frame.value, &key)
+    int code = frame.node.value.type == JSON_OBJECT && frame.node.value.count > 1
+                   ? json_dup_fold(&reader->dups, &frame.node.value, &key)
                    : OK;
     if (code == ERR_INVALID)
         return err_set(reader->err, ERR_SYNTAX,
@@ -273,11 +284,11 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
                        SLICE_ARG(slice_first_utf8(key, KEY_PRINTED_MAX)),
                        event->start_mark.line + 1);
     if (code == OK)
-        code = keep_anchor(reader, frame.anchor, &frame.value, frame.nodes);
+        code = keep_anchor(reader, frame.anchor, &frame.node);
     if (code != OK)
         return refuse_yaml_memory(reader);
-    reader->nodes -= frame.nodes - 1; /* counted when they came */
-    return put_node(reader, &event->start_mark, frame.value, frame.nodes);
+    reader->nodes -= frame.node.nodes - 1; /* counted when they came */
+    return put_node(reader, &event->start_mark, &frame.node);
 }
 
 static int take_event(struct reader *reader, const yaml_event_t *event)

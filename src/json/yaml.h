@@ -5,7 +5,7 @@
  * Refused, with line and column: a second document, keys that are no scalars or stand twice, tags
  * other than !!str, merge keys (<<), numbers that JSON has none for. Aliases are values of their
  * own: what a text stands for is counted with each of them, so that few lines cannot stand for
- * billions.
+ * billions, nor nest deeper than a text may.
  */
 #ifndef JSON_YAML_H
 #define JSON_YAML_H

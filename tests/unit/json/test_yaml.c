@@ -100,6 +100,20 @@ static void aliases_are_values_of_their_own(void **state)
             ERR_LIMIT, "stands for more than 1000 values");
 }
 
+/* What walks over the result recurses, so an alias counts as deep as what it stands for. */
+static void aliases_nest_no_deeper_than_text(void **state)
+{
+    (void)state;
+    reads("- &a [[[[[[[[1]]]]]]]]\n- &b [[[[[[[[*a]]]]]]]]\n- [[[*b]]]",
+          "[[[[[[[[[1]]]]]]]],[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]],"
+          "[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]");
+    refuses("- &a [[[[[[[[1]]]]]]]]\n- &b [[[[[[[[*a]]]]]]]]\n- [[[[*b]]]]", ERR_LIMIT,
+            "deeper than 20");
+    refuses("- &a {b: [{c: [{d: [{e: [x]}]}]}]}\n- &b {b: {c: {d: {e: {f: {g: *a}}}}}}\n"
+            "- {h: {i: {j: {k: {l: {m: *b}}}}}}",
+            ERR_LIMIT, "deeper than 20");
+}
+
 static void what_is_refused_says_where(void **state)
 {
     (void)state;
@@ -136,8 +150,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(containers_and_styles),           TEST(plain_scalars_by_the_core_schema),
-        TEST(aliases_are_values_of_their_own), TEST(what_is_refused_says_where),
-        TEST(little_memory_is_an_error),
+        TEST(aliases_are_values_of_their_own), TEST(aliases_nest_no_deeper_than_text),
+        TEST(what_is_refused_says_where),      TEST(little_memory_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
