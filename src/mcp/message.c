@@ -195,82 +195,98 @@ enum op_result mcp_result_send(struct api_request *request, const struct mcp_mes
     return send_response(request, message, 200, text);
 }
 
+/* ---- reading ---- */
+
+struct reading {
+    struct arena *arena;
+    const struct http_head *head;
+    struct mcp_message *message;
+    struct mcp_fault *fault;
+};
+
+static slice header_of(const struct reading *r, const char *name)
+{
+    return http_header_get(r->head->headers, r->head->header_count, slice_cstr(name));
+}
+
+/* Returns false, for a caller's return. */
+static bool put_fault(struct reading *r, enum mcp_code code, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+static bool put_fault(struct reading *r, enum mcp_code code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    *r->fault = (struct mcp_fault){
+        .code = code, .text = arena_vprintf(r->arena, fmt, args), .id = r->message->id};
+    va_end(args);
+    return false;
+}
+
 /* ---- the headers ---- */
 
 /* The one field of that name, decoded where it is =?base64?...?=. SLICE_NONE: it is absent, there
  * are several, or it is malformed. */
-static slice header_value(struct api_request *request, slice name)
+static slice header_value(struct reading *r, const char *name)
 {
-    const struct http_head *head = &request->exchange->head;
-    slice value = http_request_header(request->exchange, name);
+    slice value = header_of(r, name);
     struct buf text;
-    if (http_header_count(head->headers, head->header_count, name) != 1)
+    if (http_header_count(r->head->headers, r->head->header_count, slice_cstr(name)) != 1)
         return SLICE_NONE;
     if (!slice_starts_with(value, SLICE("=?base64?")) || !slice_ends_with(value, SLICE("?=")))
         return value;
     value = slice_from(value, 9);
     buf_init(&text, NAME_BYTES_MAX);
     int status = decode_base64(&text, slice_first(value, value.len - 2));
-    slice decoded = arena_take(&request->op.arena, &text);
+    slice decoded = arena_take(r->arena, &text);
     return status == OK ? decoded : SLICE_NONE;
 }
 
-/* Whether the header says the same as the body. false: answered. */
-static bool is_as_header(struct api_request *request, const struct mcp_message *message,
-                         const char *name, slice wanted)
+/* Whether the header says the same as the body. */
+static bool is_as_header(struct reading *r, const char *name, slice wanted)
 {
-    slice value = header_value(request, slice_cstr(name));
-    struct arena *arena = &request->op.arena;
+    slice value = header_value(r, name);
     if (value.ptr && slice_eq(value, wanted))
         return true;
     if (value.ptr)
-        (void)mcp_reply_error(request, message, 400, MCP_HEADER_MISMATCH, SLICE_NONE,
-                              "Header mismatch: %s is \"%.*s\", the body has \"%.*s\"", name,
-                              SLICE_ARG(json_excerpt(value, arena)),
-                              SLICE_ARG(json_excerpt(wanted, arena)));
-    else
-        (void)mcp_reply_error(request, message, 400, MCP_HEADER_MISMATCH, SLICE_NONE,
-                              "Header mismatch: %s must be there once, with \"%.*s\" as the body "
-                              "has it",
-                              name, SLICE_ARG(json_excerpt(wanted, arena)));
-    return false;
+        return put_fault(
+            r, MCP_HEADER_MISMATCH, "Header mismatch: %s is \"%.*s\", the body has \"%.*s\"", name,
+            SLICE_ARG(json_excerpt(value, r->arena)), SLICE_ARG(json_excerpt(wanted, r->arena)));
+    return put_fault(r, MCP_HEADER_MISMATCH,
+                     "Header mismatch: %s must be there once, with \"%.*s\" as the body has it",
+                     name, SLICE_ARG(json_excerpt(wanted, r->arena)));
 }
 
 /* ---- the message ---- */
 
-/* With the versions that there are, so that the client may choose one. Returns false, for a
- * caller's return. */
-static bool refuse_version(struct api_request *request, const struct mcp_message *message,
-                           slice version)
+/* With the versions that there are, so that the client may choose one. */
+static bool refuse_version(struct reading *r, slice version)
 {
     struct json_text text;
     struct json_writer *w = json_text_begin(&text, NAME_BYTES_MAX);
     json_open(w, '{');
     json_key(w, "supported");
     mcp_put_versions(w);
-    json_member_str(w, "requested", json_excerpt(version, &request->op.arena));
+    json_member_str(w, "requested", json_excerpt(version, r->arena));
     json_close(w, '}');
-    slice data = json_text_take(&text, &request->op.arena);
-    (void)mcp_reply_error(request, message, 400, MCP_UNSUPPORTED_VERSION, data,
-                          "Unsupported protocol version");
+    slice data = json_text_take(&text, r->arena);
+    (void)put_fault(r, MCP_UNSUPPORTED_VERSION, "Unsupported protocol version");
+    r->fault->data = data;
     return false;
 }
 
-static bool refuse_meta(struct api_request *request, const struct mcp_message *message,
-                        const char *name, const char *kind)
+static bool refuse_meta(struct reading *r, const char *name, const char *kind)
 {
-    (void)mcp_reply_error(request, message, 400, MCP_INVALID_PARAMS, SLICE_NONE,
-                          "params._meta must have \"%s\", %s", name, kind);
-    return false;
+    return put_fault(r, MCP_INVALID_PARAMS, "params._meta must have \"%s\", %s", name, kind);
 }
 
-/* What a request of 2026-07-28 must have. false: answered. */
-static bool read_modern(struct api_request *request, struct mcp_message *message)
+/* What a request of 2026-07-28 must have. */
+static bool read_modern(struct reading *r)
 {
+    struct mcp_message *message = r->message;
     message->is_modern = true;
     message->capabilities = json_get(message->meta, SLICE(META_CLIENT));
     if (!json_is(message->capabilities, JSON_OBJECT))
-        return refuse_meta(request, message, META_CLIENT, "an object");
+        return refuse_meta(r, META_CLIENT, "an object");
     const struct json *elicitation = JSON_GET(message->capabilities, "elicitation");
     const struct json *url = JSON_GET(elicitation, "url"), *form = JSON_GET(elicitation, "form");
     message->has_forms = json_is(elicitation, JSON_OBJECT) && (form || !url);
@@ -279,33 +295,32 @@ static bool read_modern(struct api_request *request, struct mcp_message *message
         json_get(JSON_GET(message->capabilities, "extensions"), SLICE(MCP_TASKS)), JSON_OBJECT);
     message->state = json_get_str(message->params, SLICE("requestState"));
     message->answers = JSON_GET(message->params, "inputResponses");
-    if (!is_as_header(request, message, "Mcp-Method", message->method))
+    if (!is_as_header(r, "Mcp-Method", message->method))
         return false;
-    return !message->name.ptr || is_as_header(request, message, "Mcp-Name", message->name);
+    return !message->name.ptr || is_as_header(r, "Mcp-Name", message->name);
 }
 
 /* By the version that the body names, else by the header's: only 2026-07-28 has the former, and
- * before 2025-06-18 there was none of them. false: answered. */
-static bool read_version(struct api_request *request, struct mcp_message *message)
+ * before 2025-06-18 there was none of them. */
+static bool read_version(struct reading *r)
 {
-    slice header = http_request_header(request->exchange, SLICE("MCP-Protocol-Version"));
-    const struct json *named = json_get(message->meta, SLICE(META_VERSION));
+    slice header = header_of(r, "MCP-Protocol-Version");
+    const struct json *named = json_get(r->message->meta, SLICE(META_VERSION));
     if (!named) {
         if (!header.ptr || mcp_version_is_legacy(header))
             return true;
         if (slice_eq_cstr(header, MCP_MODERN))
-            return refuse_meta(request, message, META_VERSION, "a string");
-        return refuse_version(request, message, header);
+            return refuse_meta(r, META_VERSION, "a string");
+        return refuse_version(r, header);
     }
     slice version = json_str(named);
     if (!version.ptr)
-        return refuse_meta(request, message, META_VERSION, "a string");
-    if (!is_as_header(request, message, "MCP-Protocol-Version", version))
+        return refuse_meta(r, META_VERSION, "a string");
+    if (!is_as_header(r, "MCP-Protocol-Version", version))
         return false;
     if (mcp_version_is_legacy(version))
         return true;
-    return slice_eq_cstr(version, MCP_MODERN) ? read_modern(request, message)
-                                              : refuse_version(request, message, version);
+    return slice_eq_cstr(version, MCP_MODERN) ? read_modern(r) : refuse_version(r, version);
 }
 
 /* What the header Mcp-Name repeats. */
@@ -317,23 +332,23 @@ static const struct {
 };
 
 /* NULL: none, or the client reads no stream. */
-static const struct json *progress_token(struct api_request *request, const struct json *meta)
+static const struct json *progress_token(const struct reading *r)
 {
-    const struct json *token = JSON_GET(meta, "progressToken");
+    const struct json *token = JSON_GET(r->message->meta, "progressToken");
     if (!json_is(token, JSON_STRING) && !json_is(token, JSON_INT))
         return NULL;
-    slice accepted = http_request_header(request->exchange, SLICE("Accept"));
-    return slice_find(accepted, SLICE("text/event-stream")) >= 0 ? token : NULL;
+    return slice_find(header_of(r, "Accept"), SLICE("text/event-stream")) >= 0 ? token : NULL;
 }
 
 /* The members of JSON-RPC. An id must come back as it was sent, so it is one that every client can
- * compare: no fraction, no null. false: answered. */
-static bool read_parts(struct api_request *request, struct mcp_message *message)
+ * compare: no fraction, no null. */
+static bool read_parts(struct reading *r, const struct json *body)
 {
-    const struct json *body = request->body, *id = JSON_GET(body, "id");
+    struct mcp_message *message = r->message;
+    const struct json *id = JSON_GET(body, "id");
     message->params = JSON_GET(body, "params");
     message->method = json_get_str(body, SLICE("method"));
-    if (json_is(id, JSON_STRING) || (json_is_number(id) && (id->type == JSON_INT)))
+    if (json_is(id, JSON_STRING) || json_is(id, JSON_INT))
         message->id = id;
     const char *wrong =
         !slice_eq_cstr(json_get_str(body, SLICE("jsonrpc")), "2.0") ? "jsonrpc must be \"2.0\""
@@ -341,17 +356,23 @@ static bool read_parts(struct api_request *request, struct mcp_message *message)
         : message->method.len == 0 ? "method must be a string; responses are not taken"
         : message->params && message->params->type != JSON_OBJECT ? "params must be an object"
                                                                   : NULL;
-    if (!wrong) {
-        message->meta = JSON_GET(message->params, "_meta");
-        for (size_t i = 0; i < ARRAY_LEN(named); i++)
-            if (slice_eq_cstr(message->method, named[i].method))
-                message->name = json_get_str(message->params, slice_cstr(named[i].member));
-        message->progress = progress_token(request, message->meta);
-        message->progress_sent = -1;
-        return true;
-    }
-    (void)mcp_reply_error(request, message, 400, MCP_INVALID_REQUEST, SLICE_NONE, "%s", wrong);
-    return false;
+    if (wrong)
+        return put_fault(r, MCP_INVALID_REQUEST, "%s", wrong);
+    message->meta = JSON_GET(message->params, "_meta");
+    for (size_t i = 0; i < ARRAY_LEN(named); i++)
+        if (slice_eq_cstr(message->method, named[i].method))
+            message->name = json_get_str(message->params, slice_cstr(named[i].member));
+    message->progress = progress_token(r);
+    message->progress_sent = -1;
+    return true;
+}
+
+struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *body,
+                                      const struct http_head *head, struct mcp_fault *fault)
+{
+    struct reading r = {arena, head, ARENA_NEW(arena, struct mcp_message), fault};
+    *fault = (struct mcp_fault){.code = MCP_INTERNAL_ERROR};
+    return r.message && read_parts(&r, body) && read_version(&r) ? r.message : NULL;
 }
 
 /* The trace that the call is part of (W3C Trace Context 3.2): what _meta has goes before the
@@ -379,12 +400,15 @@ static void read_trace(struct api_request *request, const struct mcp_message *me
 
 struct mcp_message *mcp_message_read(struct api_request *request)
 {
-    struct mcp_message *message = ARENA_NEW(&request->op.arena, struct mcp_message);
-    if (!message) {
+    struct mcp_fault fault;
+    struct mcp_message *message =
+        mcp_message_parse(&request->op.arena, request->body, &request->exchange->head, &fault);
+    if (!message && !fault.text.ptr)
         (void)api_reply_no_memory(request);
-        return NULL;
-    }
-    if (!read_parts(request, message) || !read_version(request, message))
+    else if (!message)
+        (void)mcp_reply_error(request, &(struct mcp_message){.id = fault.id}, 400, fault.code,
+                              fault.data, "%.*s", SLICE_ARG(fault.text));
+    if (!message)
         return NULL;
     read_trace(request, message);
     request->outer = message;

@@ -47,7 +47,19 @@ struct mcp_message {
     slice kept;                  /* connect.c's: a state that goes with the link */
 };
 
-/* Reads and checks the request's body and headers. NULL: answered. */
+/* Why a message is refused, with 400. data: as of mcp_reply_error. */
+struct mcp_fault {
+    enum mcp_code code;
+    slice text, data;      /* in the arena; text is SLICE_NONE where that had no room */
+    const struct json *id; /* of the message; NULL: it has none that could be read */
+};
+
+/* The message that a body, an object, and the headers are. It is in the arena, and borrows from
+ * both. NULL: *fault. */
+struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *body,
+                                      const struct http_head *head,
+                                      struct mcp_fault *fault) MUST_CHECK;
+/* The same of a request. NULL: answered. */
 struct mcp_message *mcp_message_read(struct api_request *request) MUST_CHECK;
 /* Whether this is a revision that is served. */
 bool mcp_version_is_legacy(slice version);
