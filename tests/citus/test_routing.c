@@ -2,21 +2,13 @@
  * Where each statement goes, proved by EXPLAIN on a cluster: DATABASE_URL is its coordinator, whose
  * tables are distributed. Run by routing.test.mjs.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/placement.h"
 #include "pg/stmt.h"
 #include "store/store.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 /* Asked of the coordinator, over all shards: by operators' commands alone. */
 static const char *const exceptions[] = {
@@ -265,7 +257,5 @@ int main(void)
         cmocka_unit_test(test_one_shard),
         cmocka_unit_test(test_the_coordinator),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -675,7 +675,7 @@ static int teardown(void **state)
     program_free(&last);
     arena_deinit(&arena);
     folder_remove(&folder);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

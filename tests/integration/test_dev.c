@@ -214,7 +214,7 @@ static void the_next_start_finds_all_again(void **state)
                                   "(select count(*) from sluice.account)::text",
                                   &arena, &rows, &err),
                      OK);
-    assert_slice(pg_get_bytes(&rows, 0, 0), "2 1 1");
+    assert_text(pg_get_bytes(&rows, 0, 0), "2 1 1");
     pg_sync_close(sync);
     stop(&dev, SIGTERM, 0);
     program_free(&dev.program);
@@ -438,7 +438,7 @@ static int teardown(void **state)
     (void)state;
     arena_deinit(&arena);
     folder_remove(&folder);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

@@ -3,23 +3,14 @@
  * run did to them (tests/sim/sim_record.c) is done again on a real database, whose now() is that of
  * the run, and each statement has to give the same status and the same rows.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "pg/sync.h"
 #include "store/account.h"
 #include "store/store.h"
 #include "support/pg_cluster.h"
+#include "unit.h"
 
 enum { ROW_BYTES_MAX = 64 * 1024 * 1024, COLUMNS_MAX = 40 };
 

@@ -3,27 +3,18 @@
  * ECDSA, resumption by tickets and by session ids, and certificates that must be refused. nginx
  * itself says in each body which protocol it spoke and whether it resumed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/certs.h"
 #include "support/http_caller.h"
+#include "unit.h"
 
 struct site {
     const char *cert, *protocols, *more; /* directives of its server block */
@@ -351,9 +342,8 @@ static int teardown(void **state)
     if (*state)
         nginx_stop();
     certs_free(certs);
-    metric_deinit();
     tls_library_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

@@ -1,24 +1,17 @@
 /*
  * Runs programs; see program.h.
  */
-#include "integration/support/program.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "integration/support/program.h"
+#include "unit.h"
 
 const char *program_sluice(void)
 {

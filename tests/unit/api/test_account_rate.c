@@ -2,15 +2,7 @@
  * The request rate of accounts, under a clock of the test's own.
  */
 #include "api/account_rate.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
+#include "unit.h"
 
 static const uint64_t SECOND = 1000000000;
 static struct account_rate *rate;
@@ -20,7 +12,7 @@ static int end(void **state)
     (void)state;
     account_rate_free(rate);
     rate = NULL;
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static struct uuid account(uint32_t number)

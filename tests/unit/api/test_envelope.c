@@ -1,15 +1,8 @@
 /*
  * HTTP statuses of outcomes, and the errors of the tool endpoint.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "api/envelope.h"
+#include "unit.h"
 
 static void every_reason_has_a_status_that_fits_its_kind(void **state)
 {

@@ -1,13 +1,6 @@
 /* api/names: which names are nearly ours, and what is used instead. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "api/names.h"
+#include "unit.h"
 
 static const struct api_names names = {
     .own = {"page_size", "connected_only", "stepKey", "q"},

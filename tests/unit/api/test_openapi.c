@@ -3,18 +3,10 @@
  * and bodies. A route that is added belongs into src/api/openapi.json, with a
  * request to it in tests/e2e/openapi.test.mjs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "api/request.h"
 #include "base/embed.h"
-#include "base/mem.h"
 #include "mcp/mcp.h"
+#include "unit.h"
 
 static struct arena arena;
 static const struct json *document;
@@ -36,7 +28,7 @@ static int teardown(void **state)
 {
     (void)state;
     arena_deinit(&arena);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 /* Those of api, and of mcp, which hands them to it. */

@@ -246,15 +246,15 @@ static void asan_sees_overruns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(blocks_never_overlap),
-        TEST(keeps_its_limit),
-        TEST(grows_in_place),
-        TEST(a_large_block_leaves_the_newest_chunk),
-        TEST(chunks_double),
-        TEST(copies_and_prints),
-        TEST(survives_failing_memory),
-        TEST(asan_sees_overruns),
-        TEST(cleanups_run_newest_first_and_once),
+        UNIT_TEST(blocks_never_overlap),
+        UNIT_TEST(keeps_its_limit),
+        UNIT_TEST(grows_in_place),
+        UNIT_TEST(a_large_block_leaves_the_newest_chunk),
+        UNIT_TEST(chunks_double),
+        UNIT_TEST(copies_and_prints),
+        UNIT_TEST(survives_failing_memory),
+        UNIT_TEST(asan_sees_overruns),
+        UNIT_TEST(cleanups_run_newest_first_and_once),
     };
     return cmocka_run_group_tests_name("base/arena", tests, NULL, NULL);
 }

@@ -2,19 +2,10 @@
  * The budget of memory: what fits, what an account's share is beside others, what goes past it, and
  * that each byte comes back.
  */
-#include "base/budget.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
-#include <string.h>
 
-#include "base/arena.h"
-#include "base/mem.h"
+#include "base/budget.h"
+#include "unit.h"
 
 #define MIB ((size_t)1024 * 1024)
 
@@ -45,7 +36,7 @@ static int end(void **state)
     for (size_t i = 0; i < USES_MAX; i++)
         budget_use_end(&uses[i]);
     budget_deinit(&budget);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static struct budget_use *use_of(size_t index, unsigned account)

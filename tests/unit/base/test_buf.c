@@ -189,13 +189,13 @@ static void survives_failing_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(holds_what_was_appended),
-        TEST(appends_numbers_and_characters),
-        TEST(fills_to_the_last_byte),
-        TEST(failure_sticks),
-        TEST(hands_over),
-        TEST(reserves_then_counts),
-        TEST(survives_failing_memory),
+        UNIT_TEST(holds_what_was_appended),
+        UNIT_TEST(appends_numbers_and_characters),
+        UNIT_TEST(fills_to_the_last_byte),
+        UNIT_TEST(failure_sticks),
+        UNIT_TEST(hands_over),
+        UNIT_TEST(reserves_then_counts),
+        UNIT_TEST(survives_failing_memory),
     };
     return cmocka_run_group_tests_name("base/buf", tests, NULL, NULL);
 }

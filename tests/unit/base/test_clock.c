@@ -340,10 +340,11 @@ static void clocks_go_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(counts_every_day),  TEST(formats_as_libc_does), TEST(stays_within_the_years),
-        TEST(parses_rfc3339),    TEST(parses_every_offset),  TEST(survives_mutations),
-        TEST(parses_http_dates), TEST(widens_short_years),   TEST(knows_the_next_midnight),
-        TEST(clocks_go_on),
+        UNIT_TEST(counts_every_day),        UNIT_TEST(formats_as_libc_does),
+        UNIT_TEST(stays_within_the_years),  UNIT_TEST(parses_rfc3339),
+        UNIT_TEST(parses_every_offset),     UNIT_TEST(survives_mutations),
+        UNIT_TEST(parses_http_dates),       UNIT_TEST(widens_short_years),
+        UNIT_TEST(knows_the_next_midnight), UNIT_TEST(clocks_go_on),
     };
     return cmocka_run_group_tests_name("base/clock", tests, NULL, NULL);
 }

@@ -217,11 +217,11 @@ static void decoded_text_lies_in_the_arena(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_lengths_there_and_back),     TEST(gives_the_rfcs_vectors),
-        TEST(refuses_wrong_base64),           TEST(knows_every_digit),
-        TEST(padding_is_optional_in_urls),    TEST(refuses_wrong_hex_and_escapes),
-        TEST(plus_is_a_space_where_asked),    TEST(tells_limit_from_memory),
-        TEST(decoded_text_lies_in_the_arena),
+        UNIT_TEST(all_lengths_there_and_back),     UNIT_TEST(gives_the_rfcs_vectors),
+        UNIT_TEST(refuses_wrong_base64),           UNIT_TEST(knows_every_digit),
+        UNIT_TEST(padding_is_optional_in_urls),    UNIT_TEST(refuses_wrong_hex_and_escapes),
+        UNIT_TEST(plus_is_a_space_where_asked),    UNIT_TEST(tells_limit_from_memory),
+        UNIT_TEST(decoded_text_lies_in_the_arena),
     };
     return cmocka_run_group_tests_name("base/encode", tests, NULL, NULL);
 }

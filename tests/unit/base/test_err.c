@@ -116,8 +116,8 @@ static void a_bug_says_where(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sets_and_returns),   TEST(prefixes),         TEST(takes_its_own_text),
-        TEST(cuts_at_characters), TEST(a_bug_says_where),
+        UNIT_TEST(sets_and_returns),   UNIT_TEST(prefixes),         UNIT_TEST(takes_its_own_text),
+        UNIT_TEST(cuts_at_characters), UNIT_TEST(a_bug_says_where),
     };
     return cmocka_run_group_tests_name("base/err", tests, NULL, NULL);
 }

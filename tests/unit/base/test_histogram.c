@@ -1,12 +1,7 @@
 /* The load generator's histogram: three digits from a microsecond to a minute. It is here since it
  * needs nothing but libc. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "../../../bench/load/histogram.c"
+#include "unit.h"
 
 static struct histogram histogram, other;
 

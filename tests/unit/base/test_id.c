@@ -285,17 +285,17 @@ static void sha1_is_sha1(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(v7_is_ordered_and_well_formed),
-        TEST(v7_steps_are_wide),
-        TEST(v7_floor_is_lowest),
-        TEST(v5_is_that_of_the_rfc),
-        TEST(text_goes_there_and_back),
-        TEST(refuses_other_text),
-        TEST(short_ids_grow_below_2_53),
-        TEST(random_numbers_do_not_repeat),
-        TEST(below_is_uniform),
-        TEST(forked_workers_differ),
-        TEST(sha1_is_sha1),
+        UNIT_TEST(v7_is_ordered_and_well_formed),
+        UNIT_TEST(v7_steps_are_wide),
+        UNIT_TEST(v7_floor_is_lowest),
+        UNIT_TEST(v5_is_that_of_the_rfc),
+        UNIT_TEST(text_goes_there_and_back),
+        UNIT_TEST(refuses_other_text),
+        UNIT_TEST(short_ids_grow_below_2_53),
+        UNIT_TEST(random_numbers_do_not_repeat),
+        UNIT_TEST(below_is_uniform),
+        UNIT_TEST(forked_workers_differ),
+        UNIT_TEST(sha1_is_sha1),
     };
     return cmocka_run_group_tests_name("base/id", tests, NULL, NULL);
 }

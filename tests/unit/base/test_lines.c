@@ -3,14 +3,7 @@
  * dropped a moment ago.
  */
 #include "base/lines.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
+#include "unit.h"
 
 struct count {
     struct line line;

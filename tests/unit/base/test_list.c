@@ -120,6 +120,6 @@ static void a_walk_may_unlink(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(moves_as_arrays_do), TEST(a_walk_may_unlink)};
+    const struct CMUnitTest tests[] = {UNIT_TEST(moves_as_arrays_do), UNIT_TEST(a_walk_may_unlink)};
     return cmocka_run_group_tests_name("base/list", tests, NULL, NULL);
 }

@@ -546,20 +546,20 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        TEST(writes_fields_in_order),
-        TEST(hostile_values_stay_values),
-        TEST(long_values_are_cut),
-        TEST(too_many_fields_are_left_out),
-        TEST(text_form_quotes_what_it_must),
-        TEST(a_terminal_gets_colours),
-        TEST(levels_filter),
-        TEST(warnings_and_full_buffers_go_at_once),
-        TEST(a_full_pipe_drops_and_tells),
-        TEST(a_full_socket_drops_and_tells),
-        TEST(a_blocking_pipe_is_asked_first),
-        TEST(a_gone_reader_is_no_trouble),
-        TEST(a_child_does_not_repeat),
-        TEST(threads_do_not_mix_lines),
+        UNIT_TEST(writes_fields_in_order),
+        UNIT_TEST(hostile_values_stay_values),
+        UNIT_TEST(long_values_are_cut),
+        UNIT_TEST(too_many_fields_are_left_out),
+        UNIT_TEST(text_form_quotes_what_it_must),
+        UNIT_TEST(a_terminal_gets_colours),
+        UNIT_TEST(levels_filter),
+        UNIT_TEST(warnings_and_full_buffers_go_at_once),
+        UNIT_TEST(a_full_pipe_drops_and_tells),
+        UNIT_TEST(a_full_socket_drops_and_tells),
+        UNIT_TEST(a_blocking_pipe_is_asked_first),
+        UNIT_TEST(a_gone_reader_is_no_trouble),
+        UNIT_TEST(a_child_does_not_repeat),
+        UNIT_TEST(threads_do_not_mix_lines),
     };
     return cmocka_run_group_tests_name("base/log", tests, NULL, NULL);
 }

@@ -180,8 +180,9 @@ static void stable_hash_is_fnv1a(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(does_as_the_array_does), TEST(replaces_key_and_value), TEST(survives_failing_memory),
-        TEST(siphash_is_siphash),     TEST(stable_hash_is_fnv1a),
+        UNIT_TEST(does_as_the_array_does),  UNIT_TEST(replaces_key_and_value),
+        UNIT_TEST(survives_failing_memory), UNIT_TEST(siphash_is_siphash),
+        UNIT_TEST(stable_hash_is_fnv1a),
     };
     return cmocka_run_group_tests_name("base/map", tests, NULL, NULL);
 }

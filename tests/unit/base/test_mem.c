@@ -205,17 +205,17 @@ static void keeps_no_more_than_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(counts_blocks),
-        TEST(nothing_is_still_a_block),
-        TEST(copies_text),
-        TEST(refuses_what_overflows),
-        TEST(fails_the_nth),
-        TEST(counts_foreign_blocks),
-        TEST(wipes),
-        TEST(counts_across_threads),
-        TEST(keeps_middling_blocks),
-        TEST(kept_blocks_are_apart),
-        TEST(keeps_no_more_than_told),
+        UNIT_TEST(counts_blocks),
+        UNIT_TEST(nothing_is_still_a_block),
+        UNIT_TEST(copies_text),
+        UNIT_TEST(refuses_what_overflows),
+        UNIT_TEST(fails_the_nth),
+        UNIT_TEST(counts_foreign_blocks),
+        UNIT_TEST(wipes),
+        UNIT_TEST(counts_across_threads),
+        UNIT_TEST(keeps_middling_blocks),
+        UNIT_TEST(kept_blocks_are_apart),
+        UNIT_TEST(keeps_no_more_than_told),
     };
     return cmocka_run_group_tests_name("base/mem", tests, NULL, NULL);
 }

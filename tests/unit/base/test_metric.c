@@ -362,10 +362,10 @@ static void survives_failing_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(counts_and_gauges),        TEST(histograms_are_cumulative),
-        TEST(exact_edges_of_buckets),   TEST(escapes_label_values),
-        TEST(any_value_can_be_a_label), TEST(odd_labels_count_as_other),
-        TEST(series_are_bounded),       TEST(survives_failing_memory),
+        UNIT_TEST(counts_and_gauges),        UNIT_TEST(histograms_are_cumulative),
+        UNIT_TEST(exact_edges_of_buckets),   UNIT_TEST(escapes_label_values),
+        UNIT_TEST(any_value_can_be_a_label), UNIT_TEST(odd_labels_count_as_other),
+        UNIT_TEST(series_are_bounded),       UNIT_TEST(survives_failing_memory),
     };
     return cmocka_run_group_tests_name("base/metric", tests, NULL, NULL);
 }

@@ -33,8 +33,8 @@ static void memory_that_is_touched_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(processor_time_grows),
-        TEST(memory_that_is_touched_counts),
+        UNIT_TEST(processor_time_grows),
+        UNIT_TEST(memory_that_is_touched_counts),
     };
     return cmocka_run_group_tests_name("base/process", tests, NULL, NULL);
 }

@@ -250,10 +250,10 @@ static void threads_may_share_the_pool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(secrets_keep_their_bytes),   TEST(nothing_and_too_much),
-        TEST(fails_as_memory_does),       TEST(pages_stay_out_of_core_files),
-        TEST(the_last_reference_wipes),   TEST(small_secrets_share_pages),
-        TEST(threads_may_share_the_pool),
+        UNIT_TEST(secrets_keep_their_bytes),   UNIT_TEST(nothing_and_too_much),
+        UNIT_TEST(fails_as_memory_does),       UNIT_TEST(pages_stay_out_of_core_files),
+        UNIT_TEST(the_last_reference_wipes),   UNIT_TEST(small_secrets_share_pages),
+        UNIT_TEST(threads_may_share_the_pool),
     };
     return cmocka_run_group_tests_name("base/secret", tests, NULL, NULL);
 }

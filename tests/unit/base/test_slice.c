@@ -352,21 +352,21 @@ static void writes_unsigned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(finds_as_the_naive_does),
-        TEST(counts_what_is_printable),
-        TEST(orders),
-        TEST(ignores_case_of_ascii_only),
-        TEST(cuts),
-        TEST(splits),
-        TEST(reads_unsigned),
-        TEST(reads_signed),
-        TEST(reads_booleans),
-        TEST(knows_every_code_point),
-        TEST(judges_kuhns_cases),
-        TEST(cuts_between_characters),
-        TEST(names_are_of_one_line),
-        TEST(joins),
-        TEST(writes_unsigned),
+        UNIT_TEST(finds_as_the_naive_does),
+        UNIT_TEST(counts_what_is_printable),
+        UNIT_TEST(orders),
+        UNIT_TEST(ignores_case_of_ascii_only),
+        UNIT_TEST(cuts),
+        UNIT_TEST(splits),
+        UNIT_TEST(reads_unsigned),
+        UNIT_TEST(reads_signed),
+        UNIT_TEST(reads_booleans),
+        UNIT_TEST(knows_every_code_point),
+        UNIT_TEST(judges_kuhns_cases),
+        UNIT_TEST(cuts_between_characters),
+        UNIT_TEST(names_are_of_one_line),
+        UNIT_TEST(joins),
+        UNIT_TEST(writes_unsigned),
     };
     return cmocka_run_group_tests_name("base/slice", tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /*
  * Mistyped names: distances, what is near enough, and that no name makes it costly.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/suggest.h"
 #include "base/testing.h"
+#include "unit.h"
 
 enum { LIMIT = SUGGEST_DISTANCE_MAX + 1 };
 

@@ -1,14 +1,8 @@
 /*
  * Token buckets under a clock of the test's own.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/token_bucket.h"
+#include "unit.h"
 
 enum { MS = 1000000 };
 static const uint64_t SECOND = 1000000000;

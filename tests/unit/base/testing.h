@@ -1,19 +1,10 @@
 /*
- * Shared by the tests of base: cmocka's headers, repeatable random numbers (not base/id, which is
- * under test), and the check that every test ends with.
+ * Shared by the tests of base: repeatable random numbers (not base/id, which is under test).
  */
 #ifndef TESTS_UNIT_BASE_TESTING_H
 #define TESTS_UNIT_BASE_TESTING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
-#include "base/slice.h"
+#include "unit.h"
 
 /* SplitMix64; the same numbers in every run. */
 struct chance {
@@ -38,21 +29,5 @@ static inline void chance_bytes(struct chance *chance, char *out, size_t len)
     for (size_t i = 0; i < len; i++)
         out[i] = (char)chance_u64(chance);
 }
-
-static inline void assert_slice(slice got, slice want)
-{
-    assert_int_equal(got.len, want.len);
-    if (want.len)
-        assert_memory_equal(got.ptr, want.ptr, want.len);
-}
-
-static inline int no_blocks_left(void **state)
-{
-    (void)state;
-    mem_fail_at(0, 0);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
-#define TEST(function) cmocka_unit_test_teardown(function, no_blocks_left)
 
 #endif

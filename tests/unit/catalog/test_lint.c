@@ -2,17 +2,8 @@
  * What the linter refuses because it can never work, and what it warns of because it does less than
  * it says. Each case is a good manifest with one fault in it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "catalog/catalog.h"
+#include "unit.h"
 
 static const char good[] =
     "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"A demo app.\","
@@ -43,12 +34,6 @@ static const char good[] =
 struct case_of {
     const char *old, *new, *pointer, *phrase;
 };
-
-static int check_nothing_leaks(void **state)
-{
-    (void)state;
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
 
 static struct catalog *load(const struct case_of *c, struct catalog_report *report)
 {
@@ -473,19 +458,18 @@ static void clients_of_models_take_the_tool(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_credential_has_the_members_of_its_type, check_nothing_leaks),
-        cmocka_unit_test_teardown(a_header_has_a_name_that_can_be_sent, check_nothing_leaks),
-        cmocka_unit_test_teardown(addresses_are_https, check_nothing_leaks),
-        cmocka_unit_test_teardown(a_required_input_exists, check_nothing_leaks),
-        cmocka_unit_test_teardown(keywords_are_those_of_json_schema_at_any_depth,
-                                  check_nothing_leaks),
-        cmocka_unit_test_teardown(an_idempotency_key_has_its_place, check_nothing_leaks),
-        cmocka_unit_test_teardown(an_icon_is_one_path, check_nothing_leaks),
-        cmocka_unit_test_teardown(a_form_has_the_fields_of_its_type, check_nothing_leaks),
-        cmocka_unit_test_teardown(a_rule_is_reached, check_nothing_leaks),
-        cmocka_unit_test_teardown(a_scope_that_is_asked_for_has_words, check_nothing_leaks),
-        cmocka_unit_test_teardown(clients_of_models_take_the_tool, check_nothing_leaks),
-        cmocka_unit_test_teardown(a_literal_is_written_as_one, check_nothing_leaks),
+        UNIT_TEST(a_credential_has_the_members_of_its_type),
+        UNIT_TEST(a_header_has_a_name_that_can_be_sent),
+        UNIT_TEST(addresses_are_https),
+        UNIT_TEST(a_required_input_exists),
+        UNIT_TEST(keywords_are_those_of_json_schema_at_any_depth),
+        UNIT_TEST(an_idempotency_key_has_its_place),
+        UNIT_TEST(an_icon_is_one_path),
+        UNIT_TEST(a_form_has_the_fields_of_its_type),
+        UNIT_TEST(a_rule_is_reached),
+        UNIT_TEST(a_scope_that_is_asked_for_has_words),
+        UNIT_TEST(clients_of_models_take_the_tool),
+        UNIT_TEST(a_literal_is_written_as_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

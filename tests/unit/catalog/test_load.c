@@ -1,18 +1,8 @@
 /*
  * Manifests: what a good one becomes, and that every fault is found and named with its place.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/embed.h"
-#include "base/mem.h"
-#include "catalog/catalog.h"
+#include "support/catalog_test.h"
 
 static const char good[] =
     "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"A demo app.\","
@@ -28,35 +18,13 @@ static const char action[] =
     "\"${input.full}\"}},\"display\":{\"title\":\"Page\",\"summary\":\"Read ${input.id}\"},"
     "\"examples\":[{\"title\":\"One\",\"input\":{\"id\":\"p1\"}}]%s}";
 
-struct bench {
-    struct catalog_report report;
-    char action_text[8192], text[16384];
-};
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    catalog_report_init(&b->report);
-    *state = b;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct bench *b = *state;
-    catalog_report_deinit(&b->report);
-    mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
 /* The good manifest with `extra` members in its action, and old replaced by new in the whole. */
 static struct catalog *load(struct bench *b, const char *extra, const char *old, const char *new)
 {
-    char whole[16384];
-    catalog_report_deinit(&b->report);
-    catalog_report_init(&b->report);
-    (void)snprintf(b->action_text, sizeof(b->action_text), action, extra);
-    (void)snprintf(whole, sizeof(whole), good, b->action_text);
+    char action_text[8192], whole[16384];
+    bench_forget(b);
+    (void)snprintf(action_text, sizeof(action_text), action, extra);
+    (void)snprintf(whole, sizeof(whole), good, action_text);
     const char *at = old ? strstr(whole, old) : NULL;
     assert_true(!old || at);
     if (at)
@@ -718,34 +686,28 @@ static void failing_memory_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_good_manifest_is_found_by_all_its_names, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_would_do_nothing_is_warned_of, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_credential_may_go_in_the_path, setup, teardown),
-        cmocka_unit_test_setup_teardown(limits_are_read_and_their_faults_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(identities_are_read_and_their_faults_named, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(replies_are_rendered_at_load, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_kind_of_a_reply_follows_from_what_is_said, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_reply_must_be_known_from_any_other, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_write_says_what_its_reply_never_lacks, setup, teardown),
-        cmocka_unit_test_setup_teardown(missing_scopes_are_a_cause_of_forbidden_alone, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_proves_an_action_is_its_last_precondition, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_proves_an_action_is_dated_and_sourced, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(writes_need_confirmation, setup, teardown),
-        cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_is_reached_is_known_before_a_write, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_takes_an_action_back_is_one_that_writes, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(tool_names_have_a_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_later_source_wins, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_manifests_compiled_in_are_clean, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_schema_version_follows_the_schema, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_summary_is_short_and_ends_well, setup, teardown),
-        cmocka_unit_test_setup_teardown(failing_memory_is_reported, setup, teardown),
+        BENCH_TEST(a_good_manifest_is_found_by_all_its_names),
+        BENCH_TEST(what_would_do_nothing_is_warned_of),
+        BENCH_TEST(a_credential_may_go_in_the_path),
+        BENCH_TEST(limits_are_read_and_their_faults_named),
+        BENCH_TEST(identities_are_read_and_their_faults_named),
+        BENCH_TEST(replies_are_rendered_at_load),
+        BENCH_TEST(the_kind_of_a_reply_follows_from_what_is_said),
+        BENCH_TEST(a_reply_must_be_known_from_any_other),
+        BENCH_TEST(a_write_says_what_its_reply_never_lacks),
+        BENCH_TEST(missing_scopes_are_a_cause_of_forbidden_alone),
+        BENCH_TEST(what_proves_an_action_is_its_last_precondition),
+        BENCH_TEST(what_proves_an_action_is_dated_and_sourced),
+        BENCH_TEST(writes_need_confirmation),
+        BENCH_TEST(faults_are_named_with_their_place),
+        BENCH_TEST(who_is_reached_is_known_before_a_write),
+        BENCH_TEST(what_takes_an_action_back_is_one_that_writes),
+        BENCH_TEST(tool_names_have_a_limit),
+        BENCH_TEST(the_later_source_wins),
+        BENCH_TEST(the_manifests_compiled_in_are_clean),
+        BENCH_TEST(the_schema_version_follows_the_schema),
+        BENCH_TEST(a_summary_is_short_and_ends_well),
+        BENCH_TEST(failing_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,49 +3,15 @@
  * manifest: titles that fit, descriptions a model can choose by, an example and the vendor's page
  * for every action.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/embed.h"
 #include "base/map.h"
-#include "base/mem.h"
 #include "catalog/pack.h"
+#include "support/catalog_test.h"
 
 enum {
     TITLE_MAX = 60,
     DESCRIPTION_MIN = 40,
-    ARENA_BYTES_MAX = 64 * 1024 * 1024,
 };
-
-struct bench {
-    struct catalog_report report;
-    struct arena arena;
-    struct catalog *catalog;
-};
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    catalog_report_init(&b->report);
-    arena_init(&b->arena, ARENA_BYTES_MAX);
-    b->catalog = catalog_load_all(NULL, &b->report);
-    *state = b;
-    return b->catalog ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    struct bench *b = *state;
-    catalog_unref(b->catalog);
-    arena_deinit(&b->arena);
-    catalog_report_deinit(&b->report);
-    mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
 
 /* What each action is measured by: its value, which has to be from min to max. */
 struct bar {
@@ -287,16 +253,16 @@ static void hints_say_what_replies_say(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(titles_fit_a_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(descriptions_say_enough_to_choose_by, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_action_has_an_example, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_write_needs_confirmation, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_action_says_what_must_be_connected, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_scope_has_words, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_deletion_says_whether_it_comes_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(tool_names_are_unique_and_within_limits, setup, teardown),
-        cmocka_unit_test_setup_teardown(every_action_names_its_page, setup, teardown),
-        cmocka_unit_test_setup_teardown(hints_say_what_replies_say, setup, teardown),
+        CATALOG_TEST(titles_fit_a_line),
+        CATALOG_TEST(descriptions_say_enough_to_choose_by),
+        CATALOG_TEST(every_action_has_an_example),
+        CATALOG_TEST(every_write_needs_confirmation),
+        CATALOG_TEST(every_action_says_what_must_be_connected),
+        CATALOG_TEST(every_scope_has_words),
+        CATALOG_TEST(every_deletion_says_whether_it_comes_back),
+        CATALOG_TEST(tool_names_are_unique_and_within_limits),
+        CATALOG_TEST(every_action_names_its_page),
+        CATALOG_TEST(hints_say_what_replies_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,49 +2,14 @@
  * The pack of the manifests compiled in: it is that of their sources, all of it opens, each part
  * in a short time, and what memory was not found for is opened the next time.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "base/embed.h"
-#include "base/mem.h"
 #include "catalog/pack.h"
 #include "support/slowness.h"
+#include "support/catalog_test.h"
 
 /* A turn of the loop may open several. */
 enum { OPEN_US_MAX = 2000 * BUILD_SLOWNESS, ALLOCATIONS_MAX = 1000 };
-
-struct bench {
-    struct catalog_report report;
-    struct catalog *catalog;
-};
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    catalog_report_init(&b->report);
-    b->catalog = catalog_load_all(NULL, &b->report);
-    *state = b;
-    return b->catalog ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    struct bench *b = *state;
-    catalog_unref(b->catalog);
-    catalog_report_deinit(&b->report);
-    mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
-static void assert_slice(slice a, slice b)
-{
-    assert_true(slice_eq(a, b));
-}
 
 static void the_pack_is_that_of_the_sources(void **state)
 {
@@ -166,11 +131,10 @@ static void what_memory_was_short_for_is_opened_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_pack_is_that_of_the_sources, setup, teardown),
-        cmocka_unit_test_setup_teardown(everything_opens_each_in_a_short_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_compiled_to_see_whether_it_is_there, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_memory_was_short_for_is_opened_later, setup, teardown),
+        CATALOG_TEST(the_pack_is_that_of_the_sources),
+        CATALOG_TEST(everything_opens_each_in_a_short_time),
+        CATALOG_TEST(nothing_is_compiled_to_see_whether_it_is_there),
+        CATALOG_TEST(what_memory_was_short_for_is_opened_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,23 +2,8 @@
  * Whose addresses a call has: what is one's own organisation's, and that all that could be read in
  * two ways is nobody's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "catalog/recipient.h"
-
-static int check_nothing_leaks(void **state)
-{
-    (void)state;
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
+#include "unit.h"
 
 /* ---- domains ---- */
 
@@ -220,11 +205,8 @@ static void test_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_domain_form, check_nothing_leaks),
-        cmocka_unit_test_teardown(test_home, check_nothing_leaks),
-        cmocka_unit_test_teardown(test_addresses, check_nothing_leaks),
-        cmocka_unit_test_teardown(test_malformed, check_nothing_leaks),
-        cmocka_unit_test_teardown(test_calls, check_nothing_leaks),
+        UNIT_TEST(test_domain_form), UNIT_TEST(test_home),  UNIT_TEST(test_addresses),
+        UNIT_TEST(test_malformed),   UNIT_TEST(test_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,7 @@
 /*
  * Actions of several requests: what is read of them, and their faults.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "catalog/catalog.h"
+#include "support/catalog_test.h"
 
 #define FIRST                                                                          \
     "\"request\":{\"method\":\"POST\",\"path\":\"/sessions\"},\"response\":{\"body\":" \
@@ -23,27 +13,6 @@
     "{\"request\":{\"method\":\"POST\",\"path\":\"/posts\",\"body\":{\"json\":{\"id\":"    \
     "\"${first.body.id}\"}}},\"response\":{\"required\":[\"body.ts\"]},\"done\":\"It was " \
     "uploaded as ${first.body.id}\",\"not_done\":\"it was not posted\"}"
-
-struct bench {
-    struct catalog_report report;
-    char text[16384];
-};
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    catalog_report_init(&b->report);
-    *state = b;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct bench *b = *state;
-    catalog_report_deinit(&b->report);
-    mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
 
 /* requests: members of the action, with old replaced by new. */
 static struct catalog *load(struct bench *b, const char *level, const char *requests,
@@ -65,8 +34,7 @@ static struct catalog *load(struct bench *b, const char *level, const char *requ
                    "\"object\",\"additionalProperties\":false,\"properties\":{}},\"display\":{"
                    "\"title\":\"t\",\"summary\":\"s\"},%s}]}",
                    level, members);
-    catalog_report_deinit(&b->report);
-    catalog_report_init(&b->report);
+    bench_forget(b);
     struct catalog_source source = {SLICE("demo.json"), slice_cstr(b->text)};
     return catalog_load(&source, 1, &b->report);
 }
@@ -179,12 +147,10 @@ static void what_does_not_go_with_several_requests_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(three_requests_are_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(faults_are_named_with_their_place, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_url_comes_out_of_a_reply_and_goes_to_hosts_that_are_named,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_go_with_several_requests_is_refused, setup,
-                                        teardown),
+        BENCH_TEST(three_requests_are_read),
+        BENCH_TEST(faults_are_named_with_their_place),
+        BENCH_TEST(a_url_comes_out_of_a_reply_and_goes_to_hosts_that_are_named),
+        BENCH_TEST(what_does_not_go_with_several_requests_is_refused),
     };
     return cmocka_run_group_tests_name("catalog/then", tests, NULL, NULL);
 }

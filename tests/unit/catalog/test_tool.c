@@ -1,42 +1,6 @@
 /* catalog/tool: schemas as clients of models take them, and what is then said in words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "catalog/tool.h"
-
-static int setup(void **state)
-{
-    struct arena *arena = mem_zalloc(sizeof(*arena));
-    arena_init(arena, 16 * 1024 * 1024);
-    *state = arena;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    arena_deinit(*state);
-    mem_free(*state);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
-/* ' stands for ". */
-static const struct json *parse(struct arena *arena, const char *text)
-{
-    char *copy = arena_cstr(arena, slice_cstr(text));
-    for (char *c = copy; *c; c++)
-        if (*c == '\'')
-            *c = '"';
-    const struct json *value = json_parse(arena, slice_cstr(copy), &json_limits_request, NULL);
-    assert_non_null(value);
-    return value;
-}
+#include "support/json_test.h"
 
 static const struct json *shown(struct arena *arena, const struct json *root,
                                 const struct json *schema)
@@ -55,9 +19,9 @@ static const struct json *shown(struct arena *arena, const struct json *root,
 /* Of the root's property `p`. */
 static void expect(struct arena *arena, const char *root_text, const char *wanted)
 {
-    const struct json *root = parse(arena, root_text);
+    const struct json *root = parse_quoted(arena, root_text);
     const struct json *got = shown(arena, root, json_pointer(root, SLICE("/properties/p")));
-    if (!json_equal(got, parse(arena, wanted)))
+    if (!json_equal(got, parse_quoted(arena, wanted)))
         fail_msg("%.*s, not %s", SLICE_ARG(json_text_of(got, arena, 1024 * 1024)), wanted);
 }
 
@@ -123,7 +87,7 @@ static void what_grows_without_end_is_cut(void **state)
                                 "'b':{'$ref':'#/$defs/n%d'}}},",
                                 i, i + 1, i + 1);
     (void)snprintf(text + len, sizeof(text) - len, "'n30':{'type':'string'}}}");
-    const struct json *root = parse(*state, text);
+    const struct json *root = parse_quoted(*state, text);
     const struct json *got = shown(*state, root, json_pointer(root, SLICE("/properties/p")));
     assert_true(json_text_of(got, *state, 1024 * 1024).len < 100 * 1024);
     assert_true(json_text_of(got, *state, 1024 * 1024).len > 1000);
@@ -132,7 +96,7 @@ static void what_grows_without_end_is_cut(void **state)
 static void rule(struct arena *arena, const char *schema, const char *words)
 {
     struct catalog_action action = {.description = SLICE("Does it."),
-                                    .input_schema = parse(arena, schema)};
+                                    .input_schema = parse_quoted(arena, schema)};
     slice got = catalog_tool_description(&action, arena);
     slice wanted = arena_printf(arena, "Does it.%s", words);
     if (!slice_eq(got, wanted))
@@ -172,20 +136,20 @@ static void the_whole_fits(void **state)
         memcpy(about + 9 * i, "A few w. ", 9);
     struct catalog_action action = {
         .description = slice_cstr(about),
-        .input_schema = parse(arena, "{'anyOf':[{'required':['a']},{'required':['b']}]}")};
+        .input_schema = parse_quoted(arena, "{'anyOf':[{'required':['a']},{'required':['b']}]}")};
     slice got = catalog_tool_description(&action, arena);
     assert_true(got.len <= CATALOG_TOOL_TEXT_MAX && got.len > CATALOG_TOOL_TEXT_MAX - 20);
     assert_true(slice_ends_with(got, SLICE("A few w. Needs at least one of: a; b.")));
     memset(names, 'x', 2000);
     names[2000] = '\0';
     slice large = arena_printf(arena, "{'not':{'required':['%s']}}", names);
-    action.input_schema = parse(arena, arena_cstr(arena, large));
+    action.input_schema = parse_quoted(arena, arena_cstr(arena, large));
     got = catalog_tool_description(&action, arena);
     assert_true(got.len <= CATALOG_TOOL_TEXT_MAX);
     assert_true(slice_find(got, SLICE("describe_action has the whole")) > 0);
     /* of a property, too */
     const struct json *property =
-        parse(arena, arena_cstr(arena, arena_printf(arena, "{'description':'%s'}", about)));
+        parse_quoted(arena, arena_cstr(arena, arena_printf(arena, "{'description':'%s'}", about)));
     const struct json *cut = JSON_GET(shown(arena, property, property), "description");
     assert_true(cut->count <= CATALOG_TOOL_TEXT_MAX && cut->count > CATALOG_TOOL_TEXT_MAX - 20);
 }
@@ -193,11 +157,11 @@ static void the_whole_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(references_are_replaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(arrays_have_typed_items, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_grows_without_end_is_cut, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_the_top_demands_is_said, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_whole_fits, setup, teardown),
+        ARENA_TEST(references_are_replaced),
+        ARENA_TEST(arrays_have_typed_items),
+        ARENA_TEST(what_grows_without_end_is_cut),
+        ARENA_TEST(what_the_top_demands_is_said),
+        ARENA_TEST(the_whole_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

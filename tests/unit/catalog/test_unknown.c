@@ -1,36 +1,5 @@
 /* catalog/unknown: what an unknown id is taken for, by spelling or by meaning. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
-#include "catalog/catalog.h"
-
-struct bench {
-    struct catalog_report report;
-    struct catalog *catalog;
-};
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    catalog_report_init(&b->report);
-    b->catalog = catalog_load_all(NULL, &b->report);
-    *state = b;
-    return b->catalog ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    struct bench *b = *state;
-    catalog_unref(b->catalog);
-    catalog_report_deinit(&b->report);
-    mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
+#include "support/catalog_test.h"
 
 static size_t check(const char *app, const char *asked, slice got, const char *wanted)
 {
@@ -107,8 +76,8 @@ static void a_tool_and_an_app_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_action_is_known_by_what_it_does, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_tool_and_an_app_too, setup, teardown),
+        CATALOG_TEST(an_action_is_known_by_what_it_does),
+        CATALOG_TEST(a_tool_and_an_app_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -237,10 +237,14 @@ static void output_that_cannot_be_written_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_verb_that_is_meant_runs),        TEST(a_failure_names_the_command),
-        TEST(wrong_use_points_to_help),           TEST(names_are_suggested),
-        TEST(help_is_on_stdout_and_runs_nothing), TEST(no_command_is_wrong_use),
-        TEST(the_log_settings_are_checked),       TEST(output_that_cannot_be_written_fails),
+        UNIT_TEST(the_verb_that_is_meant_runs),
+        UNIT_TEST(a_failure_names_the_command),
+        UNIT_TEST(wrong_use_points_to_help),
+        UNIT_TEST(names_are_suggested),
+        UNIT_TEST(help_is_on_stdout_and_runs_nothing),
+        UNIT_TEST(no_command_is_wrong_use),
+        UNIT_TEST(the_log_settings_are_checked),
+        UNIT_TEST(output_that_cannot_be_written_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,7 @@ static void a_file_is_read_within_bounds(void **state)
     folder_write(&folder, "cred", "{\"token\":\"a\"}\n", 0600);
     buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
     assert_int_equal(credential_read(folder_path(&folder, "cred", path), "JSON", &text, &err), OK);
-    assert_slice(buf_slice(&text), "{\"token\":\"a\"}\n");
+    assert_text(buf_slice(&text), "{\"token\":\"a\"}\n");
     buf_clear(&text);
     folder_write(&folder, "empty", "", 0600);
     assert_int_equal(credential_read(folder_path(&folder, "empty", path), "JSON", &text, &err),
@@ -138,9 +138,9 @@ static void a_file_is_read_within_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_kind_has_its_shape),      TEST(what_a_token_endpoint_answers_is_taken),
-        TEST(what_lacks_is_named),          TEST(what_is_no_object_is_refused),
-        TEST(a_file_is_read_within_bounds),
+        UNIT_TEST(each_kind_has_its_shape),      UNIT_TEST(what_a_token_endpoint_answers_is_taken),
+        UNIT_TEST(what_lacks_is_named),          UNIT_TEST(what_is_no_object_is_refused),
+        UNIT_TEST(a_file_is_read_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,14 +184,14 @@ static void a_base_url_can_be_called(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_table_is_as_wide_as_its_cells),
-        TEST(a_narrow_terminal_cuts_the_last_column_or_folds_it),
-        TEST(an_empty_table_says_so),
-        TEST(a_table_past_its_arena_is_an_error),
-        TEST(a_terminal_gets_no_commands),
-        TEST(json_is_one_line),
-        TEST(names_are_for_people),
-        TEST(a_base_url_can_be_called),
+        UNIT_TEST(a_table_is_as_wide_as_its_cells),
+        UNIT_TEST(a_narrow_terminal_cuts_the_last_column_or_folds_it),
+        UNIT_TEST(an_empty_table_says_so),
+        UNIT_TEST(a_table_past_its_arena_is_an_error),
+        UNIT_TEST(a_terminal_gets_no_commands),
+        UNIT_TEST(json_is_one_line),
+        UNIT_TEST(names_are_for_people),
+        UNIT_TEST(a_base_url_can_be_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

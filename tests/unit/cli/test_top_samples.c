@@ -1,14 +1,8 @@
 /*
  * Sums, growth and quantiles of two texts in the Prometheus format.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "cli/top_samples.h"
+#include "unit.h"
 
 static struct samples now, before;
 
@@ -30,7 +24,7 @@ static int end(void **state)
     (void)state;
     samples_deinit(&now);
     samples_deinit(&before);
-    return mem_live_blocks() != 0;
+    return unit_end();
 }
 
 #define assert_near(found, wanted) assert_true((found) > (wanted)-1e-9 && (found) < (wanted) + 1e-9)

@@ -61,7 +61,7 @@ static void every_setting_has_a_sound_default(void **state)
     struct config config;
     struct err err;
     assert_int_equal(config_init(&config, &err), OK);
-    assert_slice(config.listen.items[0], "127.0.0.1:8080");
+    assert_text(config.listen.items[0], "127.0.0.1:8080");
     assert_int_equal(config.port, 8080);
     assert_int_equal(config.drain_timeout_ms, 35000);
     assert_int_equal(config.body_bytes_max, 8 * 1024 * 1024);
@@ -87,14 +87,14 @@ static void flags_positions_and_options_are_told_apart(void **state)
                                  &err),
                      OK);
     assert_int_equal(config.port, 0);
-    assert_slice(config.data_dir, "x=y");
+    assert_text(config.data_dir, "x=y");
     assert_int_equal(args.positional, 5);
     assert_string_equal(args.argv[0], "one");
     assert_string_equal(args.argv[1], "two");
     assert_string_equal(args.argv[2], "-");
     assert_string_equal(args.argv[3], "--port");
     assert_string_equal(args.argv[4], "three");
-    assert_slice(args.values[0], "a");
+    assert_text(args.values[0], "a");
     assert_non_null(args.values[1].ptr);
     config_deinit(&config);
 }
@@ -126,8 +126,8 @@ static void lists_repeat_and_replace_the_default(void **state)
                                  &err),
                      OK);
     assert_int_equal(config.listen.count, 3);
-    assert_slice(config.listen.items[0], "127.0.0.1:1");
-    assert_slice(config.listen.items[2], "unix:/run/x");
+    assert_text(config.listen.items[0], "127.0.0.1:1");
+    assert_text(config.listen.items[2], "unix:/run/x");
     assert_int_equal(config_add(&config, SLICE("listen"), SLICE("127.0.0.1:9"), &err), OK);
     assert_int_equal(config.listen.count, 4);
     assert_int_equal(config_set(&config, SLICE("listen"), SLICE("127.0.0.1:7"), &err), OK);
@@ -210,8 +210,8 @@ static void secrets_are_taken_out_of_the_command_line(void **state)
                                  "--master-key abcdef --database-url=postgresql://u:pw@h/d --json",
                                  &err),
                      OK);
-    assert_slice(config.master_key, "abcdef");
-    assert_slice(config.database_url, "postgresql://u:pw@h/d");
+    assert_text(config.master_key, "abcdef");
+    assert_text(config.database_url, "postgresql://u:pw@h/d");
     assert_string_equal(line.argv[1], "******");
     assert_null(strstr(line.argv[2], "pw"));
     config_deinit(&config);
@@ -234,12 +234,12 @@ static void the_environment_is_read_within_scope(void **state)
     assert_int_equal(config.drain_timeout_ms, 9000);
     assert_int_equal(config.idle_timeout_ms, 75000);
     assert_int_equal(config.listen.count, 1);
-    assert_slice(config.listen.items[0], "127.0.0.1:7");
-    assert_slice(config.database_url, "postgresql://other");
+    assert_text(config.listen.items[0], "127.0.0.1:7");
+    assert_text(config.database_url, "postgresql://other");
     config_deinit(&config);
     setenv("SLUICE_DATABASE_URL", "postgresql://own", 1);
     assert_int_equal(read_scoped(&config, &args, &line, CONFIG_SERVE, "", &err), OK);
-    assert_slice(config.database_url, "postgresql://own");
+    assert_text(config.database_url, "postgresql://own");
     assert_int_equal(config.listen.count, 2);
     config_deinit(&config);
     setenv("SLUICE_DRAIN_TIMEOUT", "soon", 1);
@@ -280,7 +280,7 @@ static void the_file_comes_first(void **state)
     assert_int_equal(config.idle_timeout_ms, 9000);
     assert_int_equal(config.head_timeout_ms, 3000);
     assert_int_equal(config.listen.count, 2);
-    assert_slice(config.database_url, "postgresql://file?a=b");
+    assert_text(config.database_url, "postgresql://file?a=b");
     config_deinit(&config);
     setenv("SLUICE_CONFIG", path, 1);
     assert_int_equal(read_scoped(&config, &args, &line, CONFIG_SERVE, "", &err), OK);
@@ -340,18 +340,18 @@ static void help_shows_the_scope_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_setting_has_a_sound_default),
-        TEST(flags_positions_and_options_are_told_apart),
-        TEST(an_option_that_was_not_given_has_no_value),
-        TEST(lists_repeat_and_replace_the_default),
-        TEST(units_scale_and_bounds_hold),
-        TEST(numbers_do_not_wrap),
-        TEST(unknown_flags_name_the_nearest),
-        TEST(secrets_are_taken_out_of_the_command_line),
-        TEST(the_environment_is_read_within_scope),
-        TEST(the_file_comes_first),
-        TEST(a_bad_file_is_refused_by_line),
-        TEST(help_shows_the_scope_only),
+        UNIT_TEST(every_setting_has_a_sound_default),
+        UNIT_TEST(flags_positions_and_options_are_told_apart),
+        UNIT_TEST(an_option_that_was_not_given_has_no_value),
+        UNIT_TEST(lists_repeat_and_replace_the_default),
+        UNIT_TEST(units_scale_and_bounds_hold),
+        UNIT_TEST(numbers_do_not_wrap),
+        UNIT_TEST(unknown_flags_name_the_nearest),
+        UNIT_TEST(secrets_are_taken_out_of_the_command_line),
+        UNIT_TEST(the_environment_is_read_within_scope),
+        UNIT_TEST(the_file_comes_first),
+        UNIT_TEST(a_bad_file_is_refused_by_line),
+        UNIT_TEST(help_shows_the_scope_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

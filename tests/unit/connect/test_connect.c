@@ -2,21 +2,13 @@
  * Connections through the cache, against a real database: what a look-up gives, what is believed
  * and for how long, credentials that do not open, and the rule of the default.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "connect/connect.h"
 #include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_second.h"
 #include "tls/tls.h"
+#include "unit.h"
 
 static const char *conninfo;
 static struct pg_bench db;

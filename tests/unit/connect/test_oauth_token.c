@@ -1,16 +1,8 @@
 /*
  * What is said to token endpoints and how their answers are read: RFC 6749, and how vendors differ.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "connect/oauth_token.h"
+#include "unit.h"
 
 static struct arena arena;
 static struct catalog *apps; /* those of sluice */

@@ -2,23 +2,14 @@
  * The last use of connections against a real database: how few writes many uses cost, what is kept
  * of a failure, and that nothing is lost on a clean way down or while the database says no.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
 #include "connect/connect.h"
 #include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "tls/tls.h"
+#include "unit.h"
 
 enum { EVERY_MS = 400 };
 

@@ -5,19 +5,7 @@
 #ifndef TESTS_UNIT_CONNECT_TESTING_H
 #define TESTS_UNIT_CONNECT_TESTING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "connect/oauth.h"
 #include "http/address.h"
 #include "store/account.h"
@@ -26,6 +14,7 @@
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "tls/tls.h"
+#include "unit.h"
 
 #define REPLY_200(body) \
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" body
@@ -158,8 +147,7 @@ static inline int bench_tear_down(void **state)
     pg_bench_close(&bench.db);
     address_policy_free(bench.policy);
     tls_library_deinit();
-    metric_deinit();
-    return mem_live_blocks() != 0;
+    return unit_end();
 }
 
 /* A service of its own for a while, to which a token endpoint is dead after so long. */

@@ -186,14 +186,14 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(its_output_goes_to_the_log),
-        TEST(an_exit_status_is_told_with_the_last_line),
-        TEST(what_cannot_be_run_is_told_at_once),
-        TEST(it_is_watched_and_stopped),
-        TEST(one_that_will_not_stop_is_killed),
-        TEST(an_end_is_noticed_once),
-        TEST(as_root_it_runs_as_the_user_asked_for),
-        TEST(it_dies_with_its_parent),
+        UNIT_TEST(its_output_goes_to_the_log),
+        UNIT_TEST(an_exit_status_is_told_with_the_last_line),
+        UNIT_TEST(what_cannot_be_run_is_told_at_once),
+        UNIT_TEST(it_is_watched_and_stopped),
+        UNIT_TEST(one_that_will_not_stop_is_killed),
+        UNIT_TEST(an_end_is_noticed_once),
+        UNIT_TEST(as_root_it_runs_as_the_user_asked_for),
+        UNIT_TEST(it_dies_with_its_parent),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -102,7 +102,7 @@ static void small_files_are_kept_for_us_only(void **state)
     assert_int_equal(dev_folder_read(&folder, "api_key", &text, &err), ERR_NOTFOUND);
     assert_int_equal(dev_folder_write(&folder, "api_key", SLICE("sk_x\n"), &err), OK);
     assert_int_equal(dev_folder_read(&folder, "api_key", &text, &err), OK);
-    assert_slice(buf_slice(&text), "sk_x\n");
+    assert_text(buf_slice(&text), "sk_x\n");
     buf_deinit(&text);
     dev_folder_path(&folder, "api_key", path);
     assert_int_equal(mode_of(path), 0600);
@@ -206,14 +206,14 @@ static void the_ready_file_holds_what_programs_need(void **state)
     file_read(path, text, sizeof(text));
     const struct json *ready = json_parse(&arena, slice_cstr(text), &json_limits_request, &err);
     assert_non_null(ready);
-    assert_slice(json_get_str(ready, SLICE("base_url")), "http://127.0.0.1:4711");
-    assert_slice(json_get_str(ready, SLICE("api_key")), "sk_abc");
-    assert_slice(json_get_str(ready, SLICE("provider_url")), "https://127.0.0.1:9");
-    assert_slice(json_get_str(ready, SLICE("provider_ca_file")), "/x/ca.pem");
-    assert_slice(json_get_str(ready, SLICE("database_url")), "host='/x' dbname=sluice");
-    assert_slice(json_get_str(ready, SLICE("account_id")), "00000000-0000-0000-0000-000000000000");
+    assert_text(json_get_str(ready, SLICE("base_url")), "http://127.0.0.1:4711");
+    assert_text(json_get_str(ready, SLICE("api_key")), "sk_abc");
+    assert_text(json_get_str(ready, SLICE("provider_url")), "https://127.0.0.1:9");
+    assert_text(json_get_str(ready, SLICE("provider_ca_file")), "/x/ca.pem");
+    assert_text(json_get_str(ready, SLICE("database_url")), "host='/x' dbname=sluice");
+    assert_text(json_get_str(ready, SLICE("account_id")), "00000000-0000-0000-0000-000000000000");
     assert_int_equal(json_get_i64(ready, SLICE("pid"), 0), getpid());
-    assert_slice(json_str(json_pointer(ready, SLICE("/demo/task_parent/page_id"))), "p1");
+    assert_text(json_str(json_pointer(ready, SLICE("/demo/task_parent/page_id"))), "p1");
     assert_int_equal(dev_text_ready_write("/no/such/r", &facts, &err), ERR_IO);
     capture_begin(&capture);
     dev_text_print(capture.file, &facts);
@@ -229,14 +229,14 @@ static void the_ready_file_holds_what_programs_need(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(it_is_made_closed_to_others),
-        TEST(a_folder_of_others_is_left_alone),
-        TEST(a_second_process_is_told_the_first),
-        TEST(small_files_are_kept_for_us_only),
-        TEST(only_large_logs_are_begun_anew),
-        TEST(roots_of_both_are_in_the_bundle),
-        TEST(a_stage_is_a_line),
-        TEST(the_ready_file_holds_what_programs_need),
+        UNIT_TEST(it_is_made_closed_to_others),
+        UNIT_TEST(a_folder_of_others_is_left_alone),
+        UNIT_TEST(a_second_process_is_told_the_first),
+        UNIT_TEST(small_files_are_kept_for_us_only),
+        UNIT_TEST(only_large_logs_are_begun_anew),
+        UNIT_TEST(roots_of_both_are_in_the_bundle),
+        UNIT_TEST(a_stage_is_a_line),
+        UNIT_TEST(the_ready_file_holds_what_programs_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,13 +242,13 @@ static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(it_is_made_once_and_found_again),
-        TEST(an_orphan_is_stopped),
-        TEST(a_recycled_pid_is_nobodys_orphan),
-        TEST(a_cluster_of_a_version_that_is_gone_is_told),
-        TEST(a_server_that_dies_at_start_tells_why),
-        TEST(odd_paths_work),
-        TEST(behind_a_closed_folder_the_cluster_lies_elsewhere),
+        UNIT_TEST(it_is_made_once_and_found_again),
+        UNIT_TEST(an_orphan_is_stopped),
+        UNIT_TEST(a_recycled_pid_is_nobodys_orphan),
+        UNIT_TEST(a_cluster_of_a_version_that_is_gone_is_told),
+        UNIT_TEST(a_server_that_dies_at_start_tells_why),
+        UNIT_TEST(odd_paths_work),
+        UNIT_TEST(behind_a_closed_folder_the_cluster_lies_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

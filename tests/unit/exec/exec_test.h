@@ -4,23 +4,7 @@
 #ifndef EXEC_TEST_H
 #define EXEC_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "catalog/catalog.h"
-
-struct bench {
-    struct arena arena;
-    struct catalog *catalog;
-    struct err err;
-};
+#include "support/catalog_test.h"
 
 /* `auth` and `more` (further members, each with a comma before it) of the integration, `request`
  * and `rest` of its one action demo_act, whose input takes anything. */
@@ -29,8 +13,7 @@ static inline const struct catalog_action *bench_action(struct bench *b, const c
                                                         const char *request, const char *rest)
 {
     char text[8192];
-    struct catalog_report *report = mem_zalloc(sizeof(*report));
-    catalog_report_init(report);
+    bench_forget(b);
     catalog_unref(b->catalog);
     (void)snprintf(text, sizeof(text),
                    "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"d\","
@@ -42,13 +25,11 @@ static inline const struct catalog_action *bench_action(struct bench *b, const c
                    "\"summary\":\"status ${status}\"}%s}]}",
                    auth, more, level, request, rest);
     struct catalog_source source = {SLICE("demo"), slice_cstr(text)};
-    b->catalog = catalog_load(&source, 1, report);
-    for (size_t i = 0; i < report->count; i++)
-        if (!report->problems[i].is_warning)
-            print_error("%.*s: %.*s\n", SLICE_ARG(report->problems[i].pointer),
-                        SLICE_ARG(report->problems[i].text));
-    catalog_report_deinit(report);
-    mem_free(report);
+    b->catalog = catalog_load(&source, 1, &b->report);
+    for (size_t i = 0; i < b->report.count; i++)
+        if (!b->report.problems[i].is_warning)
+            print_error("%.*s: %.*s\n", SLICE_ARG(b->report.problems[i].pointer),
+                        SLICE_ARG(b->report.problems[i].text));
     assert_non_null(b->catalog);
     return catalog_find_tool(b->catalog, SLICE("demo_act"));
 }
@@ -60,24 +41,5 @@ static inline const struct json *bench_json(struct bench *b, const char *text)
     assert_non_null(value);
     return value;
 }
-
-static inline int bench_setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    arena_init(&b->arena, 64 * 1024 * 1024);
-    *state = b;
-    return 0;
-}
-
-static inline int bench_teardown(void **state)
-{
-    struct bench *b = *state;
-    catalog_unref(b->catalog);
-    arena_deinit(&b->arena);
-    mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
-#define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
 
 #endif

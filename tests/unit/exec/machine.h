@@ -5,19 +5,11 @@
 #ifndef TESTS_UNIT_EXEC_MACHINE_H
 #define TESTS_UNIT_EXEC_MACHINE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "exec/node.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 #include "tls/tls.h"
+#include "unit.h"
 #include "vault/seal.h"
 
 /* `request` and what follows are members, each with a comma before it. */

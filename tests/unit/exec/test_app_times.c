@@ -2,16 +2,7 @@
  * Histograms by app: which executions share one, and how many there may be.
  */
 #include "exec/app_times.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
+#include "unit.h"
 
 static struct app_times_table table;
 
@@ -26,8 +17,7 @@ static int end(void **state)
 {
     (void)state;
     app_times_deinit(&table);
-    metric_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static struct app_times *of(const char *id, size_t position)

@@ -1,14 +1,8 @@
 /*
  * How long an execution waits before it calls again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "exec/internal.h"
+#include "unit.h"
 
 enum { DRAWS = 2000, PLENTY_MS = 1000000 };
 

@@ -2,17 +2,7 @@
  * Circuits under a clock of the test's own: when they open, for whom, and how they close.
  */
 #include "exec/breaker.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
+#include "unit.h"
 
 #define ORIGIN SLICE("https://api.example.com")
 
@@ -36,8 +26,7 @@ static int end(void **state)
     (void)state;
     breaker_free(breaker);
     breaker = NULL;
-    metric_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static struct uuid account_of(unsigned number)

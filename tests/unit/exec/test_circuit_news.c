@@ -1,12 +1,6 @@
 /* What processes tell one another of circuits, as text. */
 #include "exec/circuit_news.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <string.h>
+#include "unit.h"
 
 static struct circuit_news news_of(slice origin)
 {

@@ -2,16 +2,8 @@
  * Executions in flight: what one account takes leaves places for the others.
  */
 #include "exec/concurrency.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "base/share.h"
+#include "unit.h"
 
 enum { SIZE = 64 };
 
@@ -40,7 +32,7 @@ static int end(void **state)
     while (count > 0)
         concurrency_leave(&concurrency, inside[--count]);
     concurrency_deinit(&concurrency);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static void one_alone_gets_its_share(void **state)

@@ -2,15 +2,8 @@
  * The sequence of an execution, on the seam: its steps from gate to answer, and each query and call
  * failing in each way.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "seam/walk.h"
+#include "unit.h"
 
 static int set_up(void **state)
 {

@@ -8,23 +8,8 @@
 #include "exec/build.h"
 #include "exec_test.h"
 
-enum { ARENA_BYTES_MAX = 256 * 1024 * 1024 };
-
 static const char credential[] = "{\"access_token\":\"a0\",\"token\":\"t0\",\"api_key\":\"k0\","
                                  "\"username\":\"u0\",\"password\":\"p0\"}";
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    struct catalog_report *report = mem_zalloc(sizeof(*report));
-    arena_init(&b->arena, ARENA_BYTES_MAX);
-    catalog_report_init(report);
-    b->catalog = catalog_load_all(NULL, report);
-    catalog_report_deinit(report);
-    mem_free(report);
-    *state = b;
-    return b->catalog ? 0 : -1;
-}
 
 /* A text for each of the connection's parameters. */
 static struct json params_of(struct bench *b, const struct catalog_action *action)
@@ -288,8 +273,8 @@ static void the_largest_inputs_can_be_sent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nulls_are_absence_or_are_sent, setup, bench_teardown),
-        cmocka_unit_test_setup_teardown(the_largest_inputs_can_be_sent, setup, bench_teardown),
+        CATALOG_TEST(nulls_are_absence_or_are_sent),
+        CATALOG_TEST(the_largest_inputs_can_be_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,8 @@
  * becomes of it when there is none. The database answers as the test says.
  */
 #include "exec/lease.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/metric.h"
 #include "seam/seam.h"
+#include "unit.h"
 
 enum { RATE = 10, BURST = 8 };
 #define CALLS(n) ((int64_t)(n)*LEASE_MILLION)

@@ -9,7 +9,7 @@
 #include "catalog/pack.h"
 #include "exec_test.h"
 
-enum { ARENA_BYTES_MAX = 256 * 1024 * 1024, FILE_BYTES_MAX = 16 * 1024 * 1024, MATCHED_MIN = 200 };
+enum { FILE_BYTES_MAX = 16 * 1024 * 1024, MATCHED_MIN = 200 };
 
 static const char page[] = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head></html>";
 static const char error_object[] =
@@ -22,19 +22,6 @@ static struct {
     char text[1000];
     bool is_unknown; /* the hint says so */
 } seen;
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    struct catalog_report *report = mem_zalloc(sizeof(*report));
-    arena_init(&b->arena, ARENA_BYTES_MAX);
-    catalog_report_init(report);
-    b->catalog = catalog_load_all(NULL, report);
-    catalog_report_deinit(report);
-    mem_free(report);
-    *state = b;
-    return b->catalog ? 0 : -1;
-}
 
 static const struct json *parse(struct bench *b, slice text)
 {
@@ -58,7 +45,7 @@ static void read_reply(const struct catalog_action *action, unsigned at, unsigne
     struct exec_progress progress = {.at = at};
     struct exec_scope scope = {.input = &input, .progress = &progress, .is_display_unused = true};
     struct exec_outcome out = {.retry_after_ms = -1};
-    arena_init(&arena, ARENA_BYTES_MAX);
+    arena_init(&arena, UNIT_ARENA_BYTES_MAX);
     exec_reply_read(action, &call, &scope, &built, &arena, &out);
     seen.reason = out.reason;
     seen.is_unknown = slice_find(out.hint, SLICE("outcome is unknown")) >= 0;
@@ -326,8 +313,8 @@ static void nothing_else_goes_for_a_success(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(recorded_successes_stay_successes, setup, bench_teardown),
-        cmocka_unit_test_setup_teardown(nothing_else_goes_for_a_success, setup, bench_teardown),
+        CATALOG_TEST(recorded_successes_stay_successes),
+        CATALOG_TEST(nothing_else_goes_for_a_success),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

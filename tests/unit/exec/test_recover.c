@@ -1,15 +1,8 @@
 /*
  * What no run carries: claims that were committed late are ended as what is known of them allows.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "seam/walk.h"
+#include "unit.h"
 
 enum { SCANNED_MS = 25000 }; /* orphans are scanned for in between */
 

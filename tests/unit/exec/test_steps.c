@@ -2,21 +2,12 @@
  * The table of an execution: every step and every jump, on the seam. Each test is one way through
  * it; the last asks whether any was left out.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
 #include "exec/node.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 #include "tls/tls.h"
+#include "unit.h"
 #include "vault/seal.h"
 
 #define ACTION(id, level, more)                                                  \

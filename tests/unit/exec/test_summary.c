@@ -2,16 +2,8 @@
  * The summary envelope (src/api/README.md "Executions"): which members each kind of outcome
  * carries; and what may be sent again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "exec/summary.h"
+#include "unit.h"
 
 static struct arena arena;
 
@@ -26,7 +18,7 @@ static int teardown(void **state)
 {
     (void)state;
     arena_deinit(&arena);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static struct exec_outcome outcome(enum exec_reason reason)
@@ -57,11 +49,9 @@ static const struct json *render(const struct exec_outcome *out)
     return json;
 }
 
-static void assert_text(const struct json *json, const char *name, const char *wanted)
+static void assert_member(const struct json *json, const char *name, const char *wanted)
 {
-    slice got = json_get_str(json, slice_cstr(name));
-    assert_int_equal(got.len, strlen(wanted));
-    assert_memory_equal(got.ptr, wanted, got.len);
+    assert_text(json_get_str(json, slice_cstr(name)), wanted);
 }
 
 static void a_success_has_output_and_times(void **state)
@@ -69,11 +59,11 @@ static void a_success_has_output_and_times(void **state)
     (void)state;
     struct exec_outcome out = outcome(EXEC_SUCCEEDED);
     const struct json *json = render(&out);
-    assert_text(json, "status", "succeeded");
-    assert_text(json, "execution_id", "0192f0c4-0000-7000-8000-000000000001");
-    assert_text(json, "started_at", "2025-12-31T23:59:59.123Z");
-    assert_text(json, "finished_at", "2026-01-01T00:00:00.000Z");
-    assert_text(JSON_GET(json, "display"), "title", "Title \"x\"");
+    assert_member(json, "status", "succeeded");
+    assert_member(json, "execution_id", "0192f0c4-0000-7000-8000-000000000001");
+    assert_member(json, "started_at", "2025-12-31T23:59:59.123Z");
+    assert_member(json, "finished_at", "2026-01-01T00:00:00.000Z");
+    assert_member(JSON_GET(json, "display"), "title", "Title \"x\"");
     assert_int_equal(json_get_i64(JSON_GET(json, "output"), SLICE("id"), 0), 1);
     assert_null(JSON_GET(json, "error_code"));
     assert_null(JSON_GET(json, "message"));
@@ -95,7 +85,7 @@ static void every_reason_has_a_summary_that_fits_its_kind(void **state)
         const char *status = is_blocked                      ? "blocked"
                              : exec_reason_is_failed(reason) ? "failed"
                                                              : "succeeded";
-        assert_text(json, "status", status);
+        assert_member(json, "status", status);
         assert_int_equal(json_is(JSON_GET(json, "execution_id"), JSON_NULL), is_blocked);
         assert_int_equal(JSON_GET(json, "output") != NULL, reason == EXEC_SUCCEEDED);
         if (reason == EXEC_SUCCEEDED)
@@ -103,7 +93,7 @@ static void every_reason_has_a_summary_that_fits_its_kind(void **state)
         assert_true(
             slice_eq(json_get_str(json, SLICE("error_code")), exec_outcome_error_code(&out)));
         assert_true(exec_outcome_error_code(&out).len > 0);
-        assert_text(json, "message", "What happened\n");
+        assert_member(json, "message", "What happened\n");
         slice hint = json_get_str(json, SLICE("hint"));
         assert_true(slice_starts_with(hint, SLICE("What to do")));
         assert_true(slice_eq_cstr(exec_hint_of_people(hint), "What to do"));
@@ -118,8 +108,8 @@ static void reconnecting_is_recommended_where_it_helps(void **state)
     (void)state;
     struct exec_outcome out = outcome(EXEC_NOT_CONNECTED);
     const struct json *next = JSON_GET(render(&out), "recommended_next_action");
-    assert_text(next, "tool", "sluice.connect_app");
-    assert_text(JSON_GET(next, "input"), "integration_id", "gmail");
+    assert_member(next, "tool", "sluice.connect_app");
+    assert_member(JSON_GET(next, "input"), "integration_id", "gmail");
     assert_null(JSON_GET(JSON_GET(next, "input"), "force_reconnect"));
     out = outcome(EXEC_REAUTH_REQUIRED);
     next = JSON_GET(render(&out), "recommended_next_action");
@@ -127,7 +117,7 @@ static void reconnecting_is_recommended_where_it_helps(void **state)
     assert_null(JSON_GET(JSON_GET(next, "input"), "connection_id"));
     out.reconnect_id = 115295572658582;
     next = JSON_GET(render(&out), "recommended_next_action");
-    assert_text(JSON_GET(next, "input"), "connection_id", "115295572658582");
+    assert_member(JSON_GET(next, "input"), "connection_id", "115295572658582");
     out = outcome(EXEC_SCOPE_MISSING);
     assert_non_null(JSON_GET(render(&out), "recommended_next_action"));
     out = outcome(EXEC_PROVIDER_FORBIDDEN);
@@ -152,7 +142,7 @@ static void a_manifests_code_wins_and_an_empty_hint_is_left_out(void **state)
     out.error_code = SLICE("validation_error");
     out.hint = SLICE_NONE;
     const struct json *json = render(&out);
-    assert_text(json, "error_code", "validation_error");
+    assert_member(json, "error_code", "validation_error");
     assert_null(JSON_GET(json, "hint"));
 }
 

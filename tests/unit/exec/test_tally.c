@@ -1,16 +1,9 @@
 /*
  * Calls are counted in memory by how they ended, and written together every ten seconds.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "seam/walk.h"
 #include "store/tally.h"
+#include "unit.h"
 
 static int set_up(void **state)
 {

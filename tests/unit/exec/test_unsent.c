@@ -1,15 +1,8 @@
 /*
  * The claims that were given up before anything was sent: the last ones are remembered.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "exec/unsent.h"
+#include "unit.h"
 
 static void it_has_what_was_noted(void **state)
 {

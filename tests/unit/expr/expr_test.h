@@ -5,17 +5,10 @@
 #ifndef TESTS_EXPR_TEST_H
 #define TESTS_EXPR_TEST_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
 #include "expr/expr.h"
+#include "unit.h"
 
 struct bench {
     struct arena arena;
@@ -37,7 +30,7 @@ static inline int bench_teardown(void **state)
     struct bench *b = *state;
     arena_deinit(&b->arena);
     free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static inline const struct json *bench_json(struct bench *b, const char *text)

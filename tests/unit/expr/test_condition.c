@@ -2,16 +2,8 @@
  * What is known of a condition before there is a reply: how it ends for a status, and the slips
  * that make it mean something else than was meant.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "expr/condition.h"
+#include "unit.h"
 
 static struct arena arena;
 
@@ -26,7 +18,7 @@ static int tear_down(void **state)
 {
     (void)state;
     arena_deinit(&arena);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static const struct expr *compile(const char *text)

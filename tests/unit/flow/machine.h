@@ -5,19 +5,10 @@
 #ifndef TESTS_UNIT_FLOW_MACHINE_H
 #define TESTS_UNIT_FLOW_MACHINE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "flow/internal.h"
 #include "seam/table.h"
 #include "seam/walk.h"
+#include "unit.h"
 
 #define TEMPLATE_WITH(key, more, steps)                                           \
     "{\"key\":\"" key "\",\"name\":\"T\",\"description\":\"d\"," more             \

@@ -2,22 +2,14 @@
  * What the audit trail says of a decision about a flow: all that was said, whatever was said, and
  * nothing that was not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "flow/flow.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 static const char *conninfo;
 static struct pg_bench bench;
@@ -282,7 +274,5 @@ int main(void)
         cmocka_unit_test(details_that_are_too_large_do_not_hide_the_decision),
         cmocka_unit_test(what_is_not_in_the_trail_is_in_the_log),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -2,15 +2,8 @@
  * A flow with a call, a wait and an approval, on the seam: from its start to its end; and each
  * query and call on the way failing in each way.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "seam/walk.h"
+#include "unit.h"
 
 static int set_up(void **state)
 {

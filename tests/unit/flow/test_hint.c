@@ -1,14 +1,7 @@
 /* Hints of failed steps speak of the flow, whatever an execution's hint speaks of. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "exec/reply_words.h"
 #include "flow/hint.h"
+#include "unit.h"
 
 static struct arena arena;
 
@@ -115,5 +108,5 @@ int main(void)
     arena_init(&arena, 16 * 1024 * 1024);
     int failed = cmocka_run_group_tests_name("flow/hint", tests, NULL, NULL);
     arena_deinit(&arena);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(failed);
 }

@@ -1,18 +1,8 @@
 /* What comes next: skipped steps, inputs, waits, what an approval shows, faults, and retries. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "flow/change.h"
 #include "flow/internal.h"
+#include "unit.h"
 
 static struct catalog_report report;
 static struct flow_service service;
@@ -406,7 +396,5 @@ int main(void)
         cmocka_unit_test(test_connections),
         cmocka_unit_test(test_retries),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -2,20 +2,12 @@
  * Templates: what a good one becomes, that every fault is found and named with its place, and that
  * those compiled in are good against the catalog compiled in.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
 #include "flow/template.h"
+#include "support/catalog_test.h"
 
 /* Every kind of step; names are short so that a test can replace a part. */
 static const char good[] =
@@ -39,36 +31,10 @@ static const char good[] =
     "\"confirmed_by\":\"approval:ask\",\"when\":\"steps.ids\",\"input\":{\"to\":\"${input.to}\","
     "\"subject\":\"x\",\"text\":\"${flow.createdAt}\"}}]}";
 
-struct bench {
-    struct catalog *catalog;
-    struct catalog_report report;
-    char text[16384];
-};
-
-static int setup(void **state)
-{
-    struct bench *b = mem_zalloc(sizeof(*b));
-    catalog_report_init(&b->report);
-    b->catalog = catalog_load_all(NULL, &b->report);
-    assert_non_null(b->catalog);
-    *state = b;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct bench *b = *state;
-    catalog_unref(b->catalog);
-    catalog_report_deinit(&b->report);
-    mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
 /* The good template with the first `old` replaced by `new`. */
 static struct flow_template *load(struct bench *b, const char *old, const char *new)
 {
-    catalog_report_deinit(&b->report);
-    catalog_report_init(&b->report);
+    bench_forget(b);
     const char *at = old ? strstr(good, old) : NULL;
     assert_true(!old || at);
     if (at)
@@ -371,8 +337,7 @@ static void what_changes_was_not_written(void **state)
     const char *at = strstr(b->text, list);
     (void)snprintf(text, sizeof(text), "%.*sgmail_create_label%s", (int)(at - b->text), b->text,
                    at + strlen(list));
-    catalog_report_deinit(&b->report);
-    catalog_report_init(&b->report);
+    bench_forget(b);
     assert_null(flow_template_compile(SLICE("demo"), slice_cstr(text), b->catalog, &b->report));
     bool is_said = false;
     for (size_t i = 0; i < b->report.count; i++)
@@ -397,8 +362,7 @@ static void a_start_may_confirm(void **state)
     (void)snprintf(whole, sizeof(whole),
                    "%.*s\"confirm\":{\"const\":true,\"description\":\"Yes\"},%s", (int)(at - text),
                    text, at);
-    catalog_report_deinit(&b->report);
-    catalog_report_init(&b->report);
+    bench_forget(b);
     tmpl = flow_template_compile(SLICE("x"), slice_cstr(whole), b->catalog, &b->report);
     if (!tmpl)
         print_report(b);
@@ -514,24 +478,22 @@ static void a_failing_allocation_is_an_error_not_a_crash(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_good_one_is_read_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(its_version_is_its_content, setup, teardown),
-        cmocka_unit_test_setup_teardown(titles_are_no_part_of_its_version, setup, teardown),
-        cmocka_unit_test_setup_teardown(titles_are_checked, setup, teardown),
-        cmocka_unit_test_setup_teardown(its_grammar_is_checked, setup, teardown),
-        cmocka_unit_test_setup_teardown(its_members_are_checked, setup, teardown),
-        cmocka_unit_test_setup_teardown(placeholders_exist, setup, teardown),
-        cmocka_unit_test_setup_teardown(tools_and_their_constants_are_checked, setup, teardown),
-        cmocka_unit_test_setup_teardown(writes_are_confirmed, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_changes_was_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_changes_was_not_written, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_start_may_confirm, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_condition_may_be_late_where_the_approval_has_none, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(those_compiled_in_are_good, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_folder_adds_and_replaces, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failing_allocation_is_an_error_not_a_crash, setup,
-                                        teardown),
+        CATALOG_TEST(a_good_one_is_read_whole),
+        CATALOG_TEST(its_version_is_its_content),
+        CATALOG_TEST(titles_are_no_part_of_its_version),
+        CATALOG_TEST(titles_are_checked),
+        CATALOG_TEST(its_grammar_is_checked),
+        CATALOG_TEST(its_members_are_checked),
+        CATALOG_TEST(placeholders_exist),
+        CATALOG_TEST(tools_and_their_constants_are_checked),
+        CATALOG_TEST(writes_are_confirmed),
+        CATALOG_TEST(what_changes_was_read),
+        CATALOG_TEST(what_changes_was_not_written),
+        CATALOG_TEST(a_start_may_confirm),
+        CATALOG_TEST(a_condition_may_be_late_where_the_approval_has_none),
+        CATALOG_TEST(those_compiled_in_are_good),
+        CATALOG_TEST(a_folder_adds_and_replaces),
+        CATALOG_TEST(a_failing_allocation_is_an_error_not_a_crash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

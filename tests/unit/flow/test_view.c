@@ -1,17 +1,8 @@
 /*
  * What a view says of each state that a flow and its steps can be in.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "flow/flow.h"
+#include "unit.h"
 
 static const char text[] =
     "{\"key\":\"demo\",\"name\":\"Demo flow\",\"description\":\"A demo.\",\"steps\":["
@@ -66,7 +57,7 @@ static int teardown(void **state)
     arena_deinit(&b->arena);
     flow_template_unref(b->tmpl);
     mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static void add(struct bench *b, int64_t step, int64_t attempt, const char *output,

@@ -1,15 +1,8 @@
 /* Views that are kept: of one account, one a flow, few enough, and there until a reply is out. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "flow/internal.h"
+#include "unit.h"
 
 static struct loop *loop;
 static struct flow_view_cache *set;
@@ -113,8 +106,7 @@ static int tear_down(void **state)
     flow_view_cache_free(set);
     flow_template_unref(tmpl);
     loop_free(loop);
-    metric_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

@@ -2,20 +2,11 @@
  * Watches: told at once by this process, within about a second of what another one did, and nothing
  * at all goes on while nobody watches.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "flow/internal.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 static const char *conninfo;
 static struct pg_bench bench;
@@ -260,7 +251,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_account_watches_nothing, open_it, close_it),
         cmocka_unit_test_setup_teardown(many_watches, open_it, close_it),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

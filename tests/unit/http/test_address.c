@@ -2,20 +2,12 @@
  * The whole deny registry: first and last address of each block, and the neighbours just outside,
  * which must be free (or belong to the next block).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/un.h>
 
-#include "base/mem.h"
 #include "http/address.h"
+#include "unit.h"
 
 static struct sockaddr_storage address_of(const char *text, uint16_t port)
 {

@@ -1,30 +1,15 @@
 /*
  * Calls of the outbound client that go well: what is sent, the shapes of replies, bodies.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/certs.h"
 #include "support/http_caller.h"
+#include "unit.h"
 
 static struct certs *certs;
 
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 static const struct peer_script keep_ok[] = {{.reply = OK_REPLY}};
-
-static void assert_text(slice got, const char *want)
-{
-    if (!slice_eq_cstr(got, want))
-        fail_msg("got \"%.*s\", not \"%s\"", SLICE_ARG(got), want);
-}
 
 static void assert_result(const struct caller *caller, enum http_call_result result)
 {
@@ -359,9 +344,8 @@ static int teardown(void **state)
 {
     (void)state;
     certs_free(certs);
-    metric_deinit();
     tls_library_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

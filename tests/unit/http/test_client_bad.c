@@ -2,21 +2,12 @@
  * Bad peers of the outbound client: garbage, replies that could be read two ways, endless and slow
  * ones, resets at each point; and every deadline.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include <netinet/in.h>
 #include <pthread.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/certs.h"
 #include "support/http_caller.h"
+#include "unit.h"
 
 static void assert_result(const struct caller *caller, enum http_call_result result)
 {
@@ -452,9 +443,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     certs_free(*state);
-    metric_deinit();
     tls_library_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

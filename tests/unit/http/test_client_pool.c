@@ -2,19 +2,10 @@
  * The pool of the outbound client: reuse, limits, queues, stale connections, cancelling, closing,
  * failing memory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/certs.h"
 #include "support/http_caller.h"
+#include "unit.h"
 
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -557,9 +548,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     certs_free(*state);
-    metric_deinit();
     tls_library_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

@@ -2,20 +2,11 @@
  * Calls of the outbound client through a proxy: what it is asked for, and what its refusals become.
  * The scripted peer is the proxy; tests/e2e/egress.test.mjs has tunnels that work.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/http_caller.h"
+#include "unit.h"
 
 static struct dns_addresses answer;
 
@@ -207,9 +198,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    metric_deinit();
     tls_library_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

@@ -1,17 +1,8 @@
 /*
  * Slots of the outbound client: turns and shares of tenants, in an origin and in the whole.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/http_caller.h"
+#include "unit.h"
 
 #define OK_REPLY "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -295,29 +286,20 @@ static void a_client_that_goes_lets_all_go(void **state)
     end();
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    metric_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
-#define TEST(function) cmocka_unit_test_teardown(function, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(tenants_take_turns_in_an_origin),
-        TEST(tenants_take_turns_in_the_whole),
-        TEST(a_full_whole_is_waited_for),
-        TEST(a_tenant_that_hangs_leaves_places_in_its_origin),
-        TEST(a_tenant_that_hangs_leaves_places_in_the_whole),
-        TEST(the_more_take_all_they_get_the_less_each_gets),
-        TEST(a_share_can_be_set_and_grows_back),
-        TEST(a_queue_that_is_full_is_full_for_its_tenant),
-        TEST(a_tenant_with_many_origins_leaves_some),
-        TEST(calls_cost_no_allocation_for_their_slot),
-        TEST(a_client_that_goes_lets_all_go),
+        UNIT_TEST(tenants_take_turns_in_an_origin),
+        UNIT_TEST(tenants_take_turns_in_the_whole),
+        UNIT_TEST(a_full_whole_is_waited_for),
+        UNIT_TEST(a_tenant_that_hangs_leaves_places_in_its_origin),
+        UNIT_TEST(a_tenant_that_hangs_leaves_places_in_the_whole),
+        UNIT_TEST(the_more_take_all_they_get_the_less_each_gets),
+        UNIT_TEST(a_share_can_be_set_and_grows_back),
+        UNIT_TEST(a_queue_that_is_full_is_full_for_its_tenant),
+        UNIT_TEST(a_tenant_with_many_origins_leaves_some),
+        UNIT_TEST(calls_cost_no_allocation_for_their_slot),
+        UNIT_TEST(a_client_that_goes_lets_all_go),
     };
     return cmocka_run_group_tests_name("http/client_slot", tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* http/head, chunk, target, parser: attacks and good messages, each whole, byte by byte and cut in
  * two at every place: one verdict. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/buf.h"
-#include "base/mem.h"
 #include "http/head.h"
 #include "http/parser.h"
+#include "unit.h"
 #include "unit/http/head_payloads.h"
 
 enum { BODY_MAX = 1000, HEADERS_MAX = 20 };
@@ -269,12 +262,6 @@ static struct http_head check(const char *text, struct http_header headers[HEADE
     return head;
 }
 
-static void assert_slice(slice got, const char *want)
-{
-    if (!slice_eq_cstr(got, want))
-        fail_msg("\"%.*s\" is not \"%s\"", SLICE_ARG(got), want);
-}
-
 static void a_head_is_read(void **state)
 {
     (void)state;
@@ -283,23 +270,23 @@ static void a_head_is_read(void **state)
                                   "X-One:  two three \t\r\nContent-Length: 12\r\n\r\n",
                                   headers);
     assert_int_equal(head.method, HTTP_METHOD_POST);
-    assert_slice(head.target, "/a/b%20c?x=1&y");
-    assert_slice(head.path, "/a/b%20c");
-    assert_slice(head.query, "x=1&y");
-    assert_slice(head.host, "Example.org:80");
+    assert_text(head.target, "/a/b%20c?x=1&y");
+    assert_text(head.path, "/a/b%20c");
+    assert_text(head.query, "x=1&y");
+    assert_text(head.host, "Example.org:80");
     assert_int_equal(head.version_minor, 1);
     assert_int_equal(head.framing, HTTP_FRAMING_LENGTH);
     assert_int_equal(head.content_length, 12);
     assert_true(head.is_keep_alive && !head.expects_continue);
     assert_int_equal(head.header_count, 3);
-    assert_slice(http_header_get(headers, 3, SLICE("x-oNE")), "two three");
+    assert_text(http_header_get(headers, 3, SLICE("x-oNE")), "two three");
     assert_null(http_header_get(headers, 3, SLICE("x-on")).ptr);
     head = check("GET http://a HTTP/1.1\r\nHost: A\r\n\r\n", headers);
-    assert_slice(head.path, "/");
+    assert_text(head.path, "/");
     head = check("GET http://a?b HTTP/1.1\r\nHost: A\r\n\r\n", headers);
-    assert_slice(head.path, "/");
-    assert_slice(head.query, "b");
-    assert_slice(head.host, "a");
+    assert_text(head.path, "/");
+    assert_text(head.query, "b");
+    assert_text(head.host, "a");
 }
 
 static void keep_alive_follows_version_and_connection(void **state)
@@ -349,7 +336,7 @@ static void bodies_are_decoded(void **state)
     reader_init(&reader);
     feed(&reader, SLICE(P TE E "5;x\r\nhello\r\n7\r\n, world\r\n0\r\nX: y\r\n\r\nnext"));
     assert_int_equal(reader.status, GOOD);
-    assert_slice(buf_slice(&reader.body), "hello, world");
+    assert_text(buf_slice(&reader.body), "hello, world");
     reader_deinit(&reader);
 }
 
@@ -371,7 +358,7 @@ static void values_that_split_messages_are_found(void **state)
     assert_true(http_is_visible(SLICE("r-1/2~!")));
     assert_false(http_is_visible(SLICE("a b")));
     assert_false(http_is_visible(SLICE("\xc3\xa9")));
-    assert_slice(http_media_type(SLICE(" application/json ; charset=utf-8")), "application/json");
+    assert_text(http_media_type(SLICE(" application/json ; charset=utf-8")), "application/json");
     assert_string_equal(http_status_text(404), "Not Found");
     assert_string_equal(http_status_text(299), "Unknown");
     for (enum http_method method = HTTP_METHOD_GET; method < HTTP_METHODS; method++)
@@ -383,7 +370,7 @@ static void values_that_split_messages_are_found(void **state)
     struct buf out;
     buf_init(&out, 100);
     http_header_write(&out, header);
-    assert_slice(buf_slice(&out), "Accept-Encoding: gzip;q=1, br ,x\r\n");
+    assert_text(buf_slice(&out), "Accept-Encoding: gzip;q=1, br ,x\r\n");
     buf_deinit(&out);
 }
 
@@ -400,6 +387,5 @@ int main(void)
         cmocka_unit_test(bodies_are_decoded),
         cmocka_unit_test(values_that_split_messages_are_found),
     };
-    int failed = cmocka_run_group_tests_name("http/head", tests, NULL, NULL);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests_name("http/head", tests, NULL, NULL));
 }

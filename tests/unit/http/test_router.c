@@ -1,13 +1,6 @@
 /* http/router: literals before parameters, 404 against 405 with Allow, HEAD, bad tables. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "http/router.h"
+#include "unit.h"
 
 static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/", "root"},
@@ -162,6 +155,5 @@ int main(void)
         cmocka_unit_test(unknown_paths_and_wrong_methods_differ),
         cmocka_unit_test(bad_tables_are_named),
     };
-    int failed = cmocka_run_group_tests_name("http/router", tests, NULL, NULL);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests_name("http/router", tests, NULL, NULL));
 }

@@ -1,16 +1,8 @@
 /*
  * URLs that a request may go to, and all that are refused instead of repaired.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "http/url.h"
+#include "unit.h"
 
 struct good {
     const char *text, *host, *authority, *target, *origin;

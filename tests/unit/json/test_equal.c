@@ -140,10 +140,10 @@ static void test_wide_objects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_distinct),
-        JSON_TEST(test_same),
-        JSON_TEST(test_order),
-        JSON_TEST(test_wide_objects),
+        ARENA_TEST(test_distinct),
+        ARENA_TEST(test_same),
+        ARENA_TEST(test_order),
+        ARENA_TEST(test_wide_objects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

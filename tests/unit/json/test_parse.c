@@ -76,7 +76,7 @@ static void test_number_types(void **state)
         if (value->type != cases[i].type)
             fail_msg("%s: type %d, want %d", cases[i].text, value->type, cases[i].type);
         if (value->type == JSON_BIGNUM)
-            assert_slice((slice){value->as.text, value->count}, cases[i].text);
+            assert_text((slice){value->as.text, value->count}, cases[i].text);
     }
 }
 
@@ -194,7 +194,7 @@ static void test_duplicate_keys(void **state)
         try_parse(*state, SLICE("{\"k\":1,\"b\":2,\"k\":{\"z\":3}}"), &json_limits_provider, &err);
     assert_int_equal(lenient->count, 2);
     assert_int_equal(json_get_i64(JSON_GET(lenient, "k"), SLICE("z"), 0), 3);
-    assert_slice(json_str(&lenient->as.members[0].key), "k");
+    assert_text(json_str(&lenient->as.members[0].key), "k");
 }
 
 /* count members "k<i>"; the last one is a twin of number `twin`, unless that is past the end. */
@@ -271,7 +271,7 @@ static void test_failing_allocations(void **state)
     bool has_passed = false;
     for (uint64_t n = 1; n < 50 && !has_passed; n++) {
         struct arena arena;
-        arena_init(&arena, TEST_ARENA_BYTES);
+        arena_init(&arena, UNIT_ARENA_BYTES_MAX);
         struct err err = {0};
         mem_fail_at(n, 1);
         const struct json *value = json_parse(&arena, text, &json_limits_request, &err);
@@ -386,20 +386,20 @@ static void test_bytes_of_a_parse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_values),
-        JSON_TEST(test_number_types),
-        JSON_TEST(test_depth_behind_strings),
-        JSON_TEST(test_syntax_errors),
-        JSON_TEST(test_provider_text_is_mended),
-        JSON_TEST(test_bytes_of_a_mended_text),
-        JSON_TEST(test_depth),
-        JSON_TEST(test_hostile_nesting),
-        JSON_TEST(test_duplicate_keys),
-        JSON_TEST(test_wide_objects),
-        JSON_TEST(test_wide_array),
-        JSON_TEST(test_large_body),
-        JSON_TEST(test_bytes_of_a_parse),
-        JSON_TEST(test_failing_allocations),
+        ARENA_TEST(test_values),
+        ARENA_TEST(test_number_types),
+        ARENA_TEST(test_depth_behind_strings),
+        ARENA_TEST(test_syntax_errors),
+        ARENA_TEST(test_provider_text_is_mended),
+        ARENA_TEST(test_bytes_of_a_mended_text),
+        ARENA_TEST(test_depth),
+        ARENA_TEST(test_hostile_nesting),
+        ARENA_TEST(test_duplicate_keys),
+        ARENA_TEST(test_wide_objects),
+        ARENA_TEST(test_wide_array),
+        ARENA_TEST(test_large_body),
+        ARENA_TEST(test_bytes_of_a_parse),
+        ARENA_TEST(test_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

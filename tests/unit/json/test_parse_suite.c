@@ -71,7 +71,7 @@ static void test_suite(void **state)
         if (!slice_ends_with(slice_cstr(entry->d_name), SLICE(".json")))
             continue;
         struct arena scratch;
-        arena_init(&scratch, TEST_ARENA_BYTES);
+        arena_init(&scratch, UNIT_ARENA_BYTES_MAX);
         slice path = arena_printf(&scratch, "%s/%s", folder, entry->d_name);
         slice text = read_file(&scratch, path.ptr);
         assert_non_null(text.ptr);
@@ -89,6 +89,6 @@ static void test_suite(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {JSON_TEST(test_suite)};
+    const struct CMUnitTest tests[] = {ARENA_TEST(test_suite)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

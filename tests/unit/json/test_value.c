@@ -7,7 +7,7 @@ static void test_get(void **state)
 {
     const struct json *root =
         parse(*state, "{\"s\":\"x\",\"b\":true,\"i\":3.0,\"big\":1e30,\"n\":null,\"a\":[1]}");
-    assert_slice(json_get_str(root, SLICE("s")), "x");
+    assert_text(json_get_str(root, SLICE("s")), "x");
     assert_null(json_get_str(root, SLICE("i")).ptr);
     assert_null(json_get_str(root, SLICE("absent")).ptr);
     assert_true(json_get_bool(root, SLICE("b"), false));
@@ -26,7 +26,7 @@ static void test_pointer(void **state)
         *state, "{\"foo\":[\"bar\",\"baz\"],\"\":0,\"a/b\":1,\"c%d\":2,\"e^f\":3,\"g|h\":4,"
                 "\"i\\\\j\":5,\"k\\\"l\":6,\" \":7,\"m~n\":8,\"~1\":9,\"nest\":{\"\":{\"x\":10}}}");
     assert_ptr_equal(json_pointer(root, SLICE("")), root);
-    assert_slice(json_str(json_pointer(root, SLICE("/foo/0"))), "bar");
+    assert_text(json_str(json_pointer(root, SLICE("/foo/0"))), "bar");
     static const char *const pointers[] = {"/",     "/a~1b", "/c%d",  "/e^f", "/g|h",    "/i\\j",
                                            "/k\"l", "/ ",    "/m~0n", "/~01", "/nest//x"};
     for (size_t i = 0; i < ARRAY_LEN(pointers); i++) {
@@ -51,7 +51,7 @@ static void test_pointer_append(void **state)
     json_pointer_append_index(&out, 12);
     json_pointer_append_key(&out, SLICE(""));
     json_pointer_append_key(&out, SLICE("~1"));
-    assert_slice(buf_slice(&out), "/a~1b~0/12//~01");
+    assert_text(buf_slice(&out), "/a~1b~0/12//~01");
     buf_deinit(&out);
 }
 
@@ -150,9 +150,9 @@ static void test_type_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_get),       JSON_TEST(test_pointer),       JSON_TEST(test_pointer_append),
-        JSON_TEST(test_to_i64),    JSON_TEST(test_plain_numbers), JSON_TEST(test_to_double),
-        JSON_TEST(test_type_name),
+        ARENA_TEST(test_get),       ARENA_TEST(test_pointer),       ARENA_TEST(test_pointer_append),
+        ARENA_TEST(test_to_i64),    ARENA_TEST(test_plain_numbers), ARENA_TEST(test_to_double),
+        ARENA_TEST(test_type_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static void assert_written(write_fn *write, const struct json *value, const char
     buf_init(&out, 4096);
     write(&out, value);
     assert_true(buf_is_ok(&out));
-    assert_slice(buf_slice(&out), want);
+    assert_text(buf_slice(&out), want);
     buf_deinit(&out);
 }
 
@@ -56,9 +56,9 @@ static void test_shown(void **state)
     char wide[JSON_EXCERPT_BYTES_MAX + 2];
     (void)state;
     arena_init(&arena, 64 * 1024);
-    assert_slice(json_excerpt(SLICE("plain"), &arena), "plain");
-    assert_slice(json_excerpt(SLICE(""), &arena), "");
-    assert_slice(json_excerpt(slice_of("a\0b\033[2J\"", 8), &arena), "a\\u0000b\\u001b[2J\\\"");
+    assert_text(json_excerpt(SLICE("plain"), &arena), "plain");
+    assert_text(json_excerpt(SLICE(""), &arena), "");
+    assert_text(json_excerpt(slice_of("a\0b\033[2J\"", 8), &arena), "a\\u0000b\\u001b[2J\\\"");
     memset(wide, 0xC3, sizeof(wide));
     for (size_t i = 2; i < sizeof(wide); i += 2) /* it would be cut through an e with an accent */
         wide[i] = (char)0xA9;
@@ -118,7 +118,7 @@ static void test_invalid_utf8(void **state)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         buf_clear(&out);
         json_write_str(&out, cases[i].bytes);
-        assert_slice(buf_slice(&out), cases[i].want);
+        assert_text(buf_slice(&out), cases[i].want);
     }
     buf_deinit(&out);
 }
@@ -221,8 +221,8 @@ static void test_stream(void **state)
     json_key(&w, "f");
     json_put_raw(&w, SLICE_NONE);
     json_close(&w, '}');
-    assert_slice(buf_slice(&out), "{\"a\\\"\":[-1,true,null,[],null,\"x\"],\"b\":{\"c\":1},"
-                                  "\"d\":null,\"e\":[1],\"f\":null}");
+    assert_text(buf_slice(&out), "{\"a\\\"\":[-1,true,null,[],null,\"x\"],\"b\":{\"c\":1},"
+                                 "\"d\":null,\"e\":[1],\"f\":null}");
     buf_deinit(&out);
 }
 
@@ -294,10 +294,12 @@ static void test_exhausted_arena(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_compact),     JSON_TEST(test_pretty),          JSON_TEST(test_shown),
-        JSON_TEST(test_sorted),      JSON_TEST(test_invalid_utf8),    JSON_TEST(test_doubles),
-        JSON_TEST(test_stream),      JSON_TEST(test_full_buffer),     JSON_TEST(test_build),
-        JSON_TEST(test_grow_parsed), JSON_TEST(test_exhausted_arena), JSON_TEST(test_every_length),
+        ARENA_TEST(test_compact),         ARENA_TEST(test_pretty),
+        ARENA_TEST(test_shown),           ARENA_TEST(test_sorted),
+        ARENA_TEST(test_invalid_utf8),    ARENA_TEST(test_doubles),
+        ARENA_TEST(test_stream),          ARENA_TEST(test_full_buffer),
+        ARENA_TEST(test_build),           ARENA_TEST(test_grow_parsed),
+        ARENA_TEST(test_exhausted_arena), ARENA_TEST(test_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

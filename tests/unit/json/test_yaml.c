@@ -2,16 +2,7 @@
  * YAML to JSON: the core schema, styles, aliases, and what is refused with its line.
  */
 #include "json/yaml.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
+#include "unit.h"
 
 enum { DEPTH_MAX = 20, NODES_MAX = 1000 };
 
@@ -28,7 +19,7 @@ static int end(void **state)
 {
     (void)state;
     arena_deinit(&arena);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 /* wanted: JSON, with ' for ". */
@@ -36,18 +27,13 @@ static void reads(const char *text, const char *wanted)
 {
     struct err err = {0};
     struct buf out;
-    char plain[1024];
-    size_t len = strlen(wanted);
-    assert_true(len < sizeof(plain));
-    for (size_t i = 0; i <= len; i++)
-        plain[i] = wanted[i] == '\'' ? '"' : wanted[i];
     const struct json *value = yaml_parse(&arena, slice_cstr(text), DEPTH_MAX, NODES_MAX, &err);
     if (!value)
         fail_msg("%s: %s", text, err.text);
     buf_init(&out, 65536);
     json_write(&out, value);
     buf_append_char(&out, '\0');
-    assert_string_equal(out.ptr, plain);
+    assert_string_equal(out.ptr, unit_quoted(&arena, wanted));
     buf_deinit(&out);
 }
 

@@ -5,19 +5,11 @@
 #ifndef TESTS_UNIT_LOOP_TESTING_H
 #define TESTS_UNIT_LOOP_TESTING_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "loop/loop.h"
 #include "loop/op.h"
 #include "support/wait.h"
+#include "unit.h"
 
 static inline int begin_loop(void **state)
 {
@@ -28,10 +20,8 @@ static inline int begin_loop(void **state)
 
 static inline int end_loop(void **state)
 {
-    mem_fail_at(0, 0);
     loop_free(*state);
-    metric_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, begin_loop, end_loop)

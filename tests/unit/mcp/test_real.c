@@ -1,13 +1,6 @@
 /* mcp/real: which tools a pattern names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "mcp/method.h"
+#include "unit.h"
 
 static void expect(const char *name, const char *pattern, bool wanted)
 {

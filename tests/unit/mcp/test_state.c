@@ -1,16 +1,8 @@
 /* mcp/state: what is sealed opens for its caller, in its time, and altered not at all. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/encode.h"
-#include "base/mem.h"
 #include "mcp/state.h"
+#include "unit.h"
 #include "vault/key.h"
 #include "vault/seal.h"
 
@@ -47,7 +39,7 @@ static int teardown(void **unused)
     (void)unused;
     arena_deinit(&request.op.arena);
     vault_ring_free((struct vault_ring *)api.config.ring);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static bool opens(slice text)

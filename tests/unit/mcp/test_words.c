@@ -1,30 +1,7 @@
 /* mcp/words: what sluice says of its routes, as a client that has tools reads it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "api/request.h"
-#include "base/mem.h"
 #include "mcp/words.h"
-
-static int setup(void **state)
-{
-    struct arena *arena = mem_zalloc(sizeof(*arena));
-    arena_init(arena, 16 * 1024 * 1024);
-    *state = arena;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    arena_deinit(*state);
-    mem_free(*state);
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
+#include "unit.h"
 
 static void expect(struct arena *arena, const char *said, const char *wanted)
 {
@@ -93,9 +70,9 @@ static void only_our_words_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_route_becomes_its_tool, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_route_is_left, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_our_words_change, setup, teardown),
+        ARENA_TEST(a_route_becomes_its_tool),
+        ARENA_TEST(no_route_is_left),
+        ARENA_TEST(only_our_words_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

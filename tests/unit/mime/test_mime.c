@@ -2,19 +2,11 @@
  * Whole messages byte by byte, then the rules that hold for any input: CRLF and
  * columns, encoded words, nothing injected, everything that went in comes out again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/encode.h"
-#include "base/mem.h"
 #include "mime/mime.h"
+#include "unit.h"
 
 enum { MESSAGE_BYTES_MAX = 1024 * 1024 };
 
@@ -37,7 +29,7 @@ static int teardown(void **state)
     struct bench *b = *state;
     arena_deinit(&b->arena);
     free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 #define bench_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

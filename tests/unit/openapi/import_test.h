@@ -5,18 +5,9 @@
 #ifndef UNIT_CATALOG_IMPORT_TEST_H
 #define UNIT_CATALOG_IMPORT_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "catalog/catalog.h"
 #include "openapi/import.h"
+#include "unit.h"
 
 /* A document around the text of `paths` and more top-level members. ' stands for ". */
 #define DOCUMENT(version, paths, more)                                    \
@@ -58,17 +49,13 @@ static inline int teardown(void **state)
     forget(b);
     arena_deinit(&b->arena);
     mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 /* text with ' for ". */
 static inline slice quoted(struct bench *b, const char *text)
 {
-    char *copy = arena_cstr(&b->arena, slice_cstr(text));
-    for (char *c = copy; *c; c++)
-        if (*c == '\'')
-            *c = '"';
-    return slice_cstr(copy);
+    return slice_cstr(unit_quoted(&b->arena, text));
 }
 
 static inline int run(struct bench *b, const char *document, const char *overrides, const char *id)

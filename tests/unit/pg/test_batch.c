@@ -1,18 +1,10 @@
 /* Batches of 1 to 1000 queries give the same in both modes; errors find the guilty one only. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { CALLS_MAX = 1500 };
 
@@ -647,6 +639,5 @@ int main(void)
     };
     int failed = cmocka_run_group_tests(tests, set_up, NULL);
     mem_free(calls);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(failed);
 }

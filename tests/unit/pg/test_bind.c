@@ -1,11 +1,6 @@
 /* Parameters out of a struct, and rows into one. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "pg/bind.h"
+#include "unit.h"
 
 enum colour { NO_COLOUR, RED, BLUE, COLOURS };
 

@@ -1,14 +1,8 @@
 /* What is said of a PostgreSQL without Citus, and of catalogs as Citus has them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/embed.h"
-#include "base/mem.h"
 #include "pg/citus.h"
 #include "support/pg_cluster.h"
+#include "unit.h"
 
 static struct pg_sync *sync;
 
@@ -134,6 +128,5 @@ int main(void)
         cmocka_unit_test(test_a_server_is_set_as_the_tables_are),
         cmocka_unit_test(test_a_lost_connection),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -1,18 +1,11 @@
 /* What goes wrong: backends killed, servers restarted, locks, queues that are full, sessions
  * outlived.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/lane.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { CALLS_MAX = 2000 };
 
@@ -766,6 +759,5 @@ int main(void)
     for (mode = PG_MODE_SET; mode <= PG_MODE_PIPE; mode++)
         failed += cmocka_run_group_tests_name(mode == PG_MODE_SET ? "set" : "pipe", tests, set_up,
                                               tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(failed);
 }

@@ -1,17 +1,8 @@
 /* Migrations: applied once, refused when they do not fit, rolled back when they fail. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "pg/migrate.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 #define EMBED(name_, text)                                                              \
     {                                                                                   \
@@ -157,6 +148,5 @@ int main(void)
         cmocka_unit_test(test_statement_by_statement),
         cmocka_unit_test(test_encoding_and_unreachable),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

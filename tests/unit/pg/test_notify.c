@@ -1,19 +1,9 @@
 /* NOTIFY between two programs, and what a lost connection does to it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/notify.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 static const char *conninfo;
 static struct pg_bench bench;
@@ -152,7 +142,5 @@ int main(void)
         cmocka_unit_test(test_reconnect_is_told),
         cmocka_unit_test(test_overflow_is_dropped),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -1,20 +1,10 @@
 /* Which shard an account lies in, by PostgreSQL's own hash; and what its tables are called there.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/placement.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "support/pg_sharded.h"
+#include "unit.h"
 
 static const char *conninfo;
 
@@ -130,7 +120,5 @@ int main(void)
         cmocka_unit_test(test_tables_have_the_names_of_their_parts),
         cmocka_unit_test(test_what_is_not_distributed_alike_is_refused),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

@@ -1,13 +1,7 @@
 /* A script is cut where PostgreSQL would cut it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/embed.h"
-#include "base/mem.h"
 #include "pg/script.h"
+#include "unit.h"
 
 /* want: the statements, each ended by '|'. */
 static void check(const char *script, const char *want)
@@ -84,6 +78,5 @@ int main(void)
         cmocka_unit_test(test_what_is_never_closed),
         cmocka_unit_test(test_our_own_files),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -2,23 +2,13 @@
  * Sharded mode over a plain database that has Citus' catalogs (support/pg_sharded.h): where queries
  * go, what a moved shard does to them, and scans of all shards.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/lane.h"
 #include "pg/shards.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "support/pg_sharded.h"
+#include "unit.h"
 
 enum { CALLS = 24, SCAN_MAX = 10 };
 
@@ -611,7 +601,5 @@ int main(void)
         cmocka_unit_test(test_a_write_that_lost_a_node_is_unknown),
         cmocka_unit_test(test_a_text_that_cannot_be_planned_costs_no_connection),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -1,12 +1,6 @@
 /* Templates: what each marker becomes in the two modes. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "pg/stmt.h"
+#include "unit.h"
 
 static const struct pg_column params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64),
                                           PG_ARG("body", PG_JSON)};
@@ -118,6 +112,5 @@ int main(void)
         cmocka_unit_test(test_casts_and_quotes_are_left_alone),
         cmocka_unit_test(test_errors_name_the_fault),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

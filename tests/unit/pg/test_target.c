@@ -1,22 +1,14 @@
 /* Where the database is: addresses that are refused, several hosts, names that take long. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "base/mem.h"
-#include "base/metric.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 static char tcp_conninfo[256];
 
@@ -207,7 +199,5 @@ int main(void)
         cmocka_unit_test(test_slow_lookup_does_not_stop_the_loop),
     };
     loop_threads_init(4);
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

@@ -154,9 +154,9 @@ static void test_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_cases),
-        JSON_TEST(test_nothing_to_drop),
-        JSON_TEST(test_bounds),
+        ARENA_TEST(test_cases),
+        ARENA_TEST(test_nothing_to_drop),
+        ARENA_TEST(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static void test_bundled_documents(void **state)
     schema_report_init(&report, *state, SLICE_NONE);
     assert_true(schema_validate(schema, parse(*state, "5"), &report));
     assert_false(schema_validate(schema, parse(*state, "6"), &report));
-    assert_slice(report.violations[0].location, "#/$defs/b/$defs/n/maximum");
+    assert_text(report.violations[0].location, "#/$defs/b/$defs/n/maximum");
     assert_null(
         try_compile(*state, "{\"$ref\":\"https://json-schema.org/draft/2020-12/none\"}", &err));
     assert_int_equal(err.code, ERR_NOTFOUND);
@@ -97,9 +97,9 @@ static void test_bundled_documents(void **state)
     assert_non_null(schema);
     schema_report_init(&report, *state, SLICE_NONE);
     assert_false(schema_validate(schema, parse(*state, "{\"minLength\":-1}"), &report));
-    assert_slice(report.violations[0].location,
-                 "https://json-schema.org/draft/2020-12/meta/validation#/$defs/nonNegativeInteger/"
-                 "minimum");
+    assert_text(report.violations[0].location,
+                "https://json-schema.org/draft/2020-12/meta/validation#/$defs/nonNegativeInteger/"
+                "minimum");
 }
 
 /* The meta-schemas describe themselves, and refuse what is no schema. */
@@ -192,7 +192,7 @@ static void test_failing_memory(void **state)
     has_passed = false;
     for (uint64_t n = 1; n < 100 && !has_passed; n++) {
         struct arena arena;
-        arena_init(&arena, TEST_ARENA_BYTES);
+        arena_init(&arena, UNIT_ARENA_BYTES_MAX);
         struct err err = {0};
         mem_fail_at(n, 1);
         has_passed = schema_compile(&arena, document, false, &err) != NULL;
@@ -247,12 +247,12 @@ static void test_uri_resolution(void **state)
         {"g?y/../x", "http://a/b/c/g?y/../x"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        assert_slice(
+        assert_text(
             schema_uri_resolve(*state, SLICE("http://a/b/c/d;p?q"), slice_cstr(cases[i][0])),
             cases[i][1]);
-    assert_slice(schema_uri_resolve(*state, SLICE(""), SLICE("a.json#x")), "a.json");
-    assert_slice(schema_uri_resolve(*state, SLICE("http://a"), SLICE("b")), "http://a/b");
-    assert_slice(schema_uri_resolve(*state, SLICE("urn:x:y"), SLICE("#z")), "urn:x:y");
+    assert_text(schema_uri_resolve(*state, SLICE(""), SLICE("a.json#x")), "a.json");
+    assert_text(schema_uri_resolve(*state, SLICE("http://a"), SLICE("b")), "http://a/b");
+    assert_text(schema_uri_resolve(*state, SLICE("urn:x:y"), SLICE("#z")), "urn:x:y");
     slice huge = arena_printf(*state, "%*d", SCHEMA_URI_BYTES_MAX + 1, 1);
     assert_null(schema_uri_resolve(*state, SLICE(""), huge).ptr);
 }
@@ -260,10 +260,10 @@ static void test_uri_resolution(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_errors),         JSON_TEST(test_bundled_documents),
-        JSON_TEST(test_meta_schemas),   JSON_TEST(test_deep_chains),
-        JSON_TEST(test_too_many_nodes), JSON_TEST(test_failing_memory),
-        JSON_TEST(test_keywords),       JSON_TEST(test_uri_resolution),
+        ARENA_TEST(test_errors),         ARENA_TEST(test_bundled_documents),
+        ARENA_TEST(test_meta_schemas),   ARENA_TEST(test_deep_chains),
+        ARENA_TEST(test_too_many_nodes), ARENA_TEST(test_failing_memory),
+        ARENA_TEST(test_keywords),       ARENA_TEST(test_uri_resolution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,10 +159,10 @@ static void test_known(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_good),
-        JSON_TEST(test_bad),
-        JSON_TEST(test_prefixes),
-        JSON_TEST(test_known),
+        ARENA_TEST(test_good),
+        ARENA_TEST(test_bad),
+        ARENA_TEST(test_prefixes),
+        ARENA_TEST(test_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

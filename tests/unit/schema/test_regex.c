@@ -188,10 +188,10 @@ static void test_fuel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_meaning),
-        JSON_TEST(test_refused),
-        JSON_TEST(test_limits),
-        JSON_TEST(test_fuel),
+        ARENA_TEST(test_meaning),
+        ARENA_TEST(test_refused),
+        ARENA_TEST(test_limits),
+        ARENA_TEST(test_fuel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

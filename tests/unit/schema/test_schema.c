@@ -234,16 +234,16 @@ static void test_report_fields(void **state)
     assert_false(schema_validate(schema, parse(arena, "{\"n\":6}"), &report));
     assert_int_equal(report.count, 1); /* both places say the same: once is enough */
     assert_false(report.is_cut);
-    assert_slice(report.violations[0].pointer, "/n");
-    assert_slice(report.violations[0].keyword, "maximum");
-    assert_slice(report.violations[0].location, "#/$defs/a~1b/properties/n/maximum");
+    assert_text(report.violations[0].pointer, "/n");
+    assert_text(report.violations[0].keyword, "maximum");
+    assert_text(report.violations[0].location, "#/$defs/a~1b/properties/n/maximum");
     assert_null(report.violations[0].hint.ptr);
     struct buf out;
     buf_init(&out, 1000);
     schema_report_init(&report, arena, SLICE_NONE);
     assert_false(schema_validate(compile(arena, "false"), parse(arena, "1"), &report));
     schema_report_write(&report, &out);
-    assert_slice(buf_slice(&out), "(root): is not allowed here");
+    assert_text(buf_slice(&out), "(root): is not allowed here");
     buf_deinit(&out);
 }
 
@@ -260,7 +260,7 @@ static void test_many_violations(void **state)
         schema_validate(compile(arena, "{\"items\":{\"type\":\"string\"}}"), &items, &report));
     assert_int_equal(report.count, SCHEMA_VIOLATIONS_MAX);
     assert_true(report.is_cut);
-    assert_slice(report.violations[19].pointer, "/19");
+    assert_text(report.violations[19].pointer, "/19");
     assert_true(arena->bytes_used - before < 64 * 1024);
 }
 
@@ -341,9 +341,9 @@ static void test_limit_sentence(void **state)
     assert_false(schema_validate(schema, &long_text, NULL));
     assert_false(schema_validate(schema, &long_text, &report));
     assert_int_equal(report.count, 1);
-    assert_slice(report.violations[0].keyword, "limit");
-    assert_slice(report.violations[0].message,
-                 "cannot be checked: a pattern takes too many steps on this text");
+    assert_text(report.violations[0].keyword, "limit");
+    assert_text(report.violations[0].message,
+                "cannot be checked: a pattern takes too many steps on this text");
     schema_report_init(&report, *state, SLICE("/input"));
     assert_false(schema_validate(compile(*state, "{\"$ref\":\"#\"}"), &json_null, &report));
     assert_non_null(strstr(report.violations[0].message.ptr, "refer to itself without end"));
@@ -388,18 +388,18 @@ static void test_wide(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(test_character_counts),
-        JSON_TEST(test_sentences),
-        JSON_TEST(test_unknown_properties),
-        JSON_TEST(test_hints),
-        JSON_TEST(test_alternatives),
-        JSON_TEST(test_report_fields),
-        JSON_TEST(test_many_violations),
-        JSON_TEST(test_report_without_memory),
-        JSON_TEST(test_valid_without_allocation),
-        JSON_TEST(test_limit_sentence),
-        JSON_TEST(test_far_backtracking),
-        JSON_TEST(test_wide),
+        ARENA_TEST(test_character_counts),
+        ARENA_TEST(test_sentences),
+        ARENA_TEST(test_unknown_properties),
+        ARENA_TEST(test_hints),
+        ARENA_TEST(test_alternatives),
+        ARENA_TEST(test_report_fields),
+        ARENA_TEST(test_many_violations),
+        ARENA_TEST(test_report_without_memory),
+        ARENA_TEST(test_valid_without_allocation),
+        ARENA_TEST(test_limit_sentence),
+        ARENA_TEST(test_far_backtracking),
+        ARENA_TEST(test_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -371,11 +371,11 @@ static void a_usual_input_is_validated_in_microseconds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        JSON_TEST(hostile_patterns_end_in_time),
-        JSON_TEST(recursion_without_end_ends_in_time),
-        JSON_TEST(exponential_schemas_end_in_time),
-        JSON_TEST(huge_instances_end_in_time),
-        JSON_TEST(a_usual_input_is_validated_in_microseconds),
+        ARENA_TEST(hostile_patterns_end_in_time),
+        ARENA_TEST(recursion_without_end_ends_in_time),
+        ARENA_TEST(exponential_schemas_end_in_time),
+        ARENA_TEST(huge_instances_end_in_time),
+        ARENA_TEST(a_usual_input_is_validated_in_microseconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -284,7 +284,7 @@ static const struct json *with_remotes(const struct suite *suite, struct arena *
 static int remotes_setup(void **state)
 {
     struct remotes *remotes = mem_zalloc(sizeof(*remotes));
-    arena_init(&remotes->arena, TEST_ARENA_BYTES);
+    arena_init(&remotes->arena, UNIT_ARENA_BYTES_MAX);
     remotes->defs = json_object();
     const char *folder = corpus_path(&remotes->arena, "json-schema/remotes");
     struct stat info;
@@ -299,8 +299,7 @@ static int remotes_teardown(void **state)
     struct remotes *remotes = *state;
     arena_deinit(&remotes->arena);
     mem_free(remotes);
-    assert_int_equal(mem_live_blocks(), 0);
-    return 0;
+    return unit_end();
 }
 
 /* ---- running ---- */
@@ -363,7 +362,7 @@ static void run_group(struct suite *suite, struct arena *arena, const char *file
 static void run_file(struct suite *suite, const char *folder, const char *file)
 {
     struct arena arena;
-    arena_init(&arena, TEST_ARENA_BYTES);
+    arena_init(&arena, UNIT_ARENA_BYTES_MAX);
     slice path = arena_printf(&arena, "%s/%s", folder, file);
     struct err err = {0};
     const struct json *groups =
@@ -377,7 +376,7 @@ static void run_file(struct suite *suite, const char *folder, const char *file)
 static bool run_folder(struct suite *suite, const char *path)
 {
     struct arena arena;
-    arena_init(&arena, TEST_ARENA_BYTES);
+    arena_init(&arena, UNIT_ARENA_BYTES_MAX);
     const char *folder = corpus_path(&arena, path);
     DIR *dir = opendir(folder);
     if (!dir)

@@ -2,21 +2,14 @@
  * What the catalog costs: a search over 2,000 actions, and 10,000 actions in memory. The release
  * build of this program prints the figures (`make bench-micro`, and a part of `make test`).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "catalog/search.h"
 #include "support/slowness.h"
 #include "synthetic.h"
+#include "unit.h"
 
 enum {
     SEARCHED_APPS = 40,
@@ -56,7 +49,7 @@ static int teardown(void **state)
     arena_deinit(&b->arena);
     catalog_report_deinit(&b->report);
     mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static int compare_times(const void *a, const void *b)

@@ -4,18 +4,9 @@
  * manifest changes nothing here; how good the ranking is on the real one is
  * test_search_quality.c's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "catalog/search.h"
 #include "search/reading.h"
+#include "unit.h"
 
 /* id, title, tags, description, properties */
 #define ACTION(id, title, tags, description, properties)                                         \
@@ -91,7 +82,7 @@ static int teardown(void **state)
     arena_deinit(&b->arena);
     catalog_report_deinit(&b->report);
     mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static void run(struct bench *b, const struct search_request *request)

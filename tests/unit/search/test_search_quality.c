@@ -10,21 +10,13 @@
  * operation (the same method and path) is found first is no matter of right or wrong: either
  * counts. An operation that merely does nearly the same does not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/embed.h"
-#include "base/mem.h"
 #include "catalog/search.h"
 #include "openapi/import.h"
 #include "search/reading.h"
+#include "unit.h"
 
 enum { SET_BYTES_MAX = 256 * 1024, FIRST_MAX = 5 };
 
@@ -57,7 +49,7 @@ static int teardown(void **state)
     arena_deinit(&b->arena);
     catalog_report_deinit(&b->report);
     mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 /* ---- the sets ---- */

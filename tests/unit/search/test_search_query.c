@@ -3,18 +3,9 @@
  * only told, and which say nothing. On the catalog compiled in, of which only common words are
  * used.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "base/mem.h"
 #include "catalog/search.h"
 #include "search/reading.h"
+#include "unit.h"
 
 struct bench {
     struct catalog_report report;
@@ -45,7 +36,7 @@ static int teardown(void **state)
     arena_deinit(&b->arena);
     catalog_report_deinit(&b->report);
     mem_free(b);
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 static void read_query(struct bench *b, slice text)

@@ -5,23 +5,14 @@
 #ifndef STORE_EXECUTION_TEST_H
 #define STORE_EXECUTION_TEST_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "store/execution.h"
 #include "store/idempotency.h"
 #include "store/node.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { CALLS_MAX = 200 };
 
@@ -194,8 +185,7 @@ static inline int tests_begin(void)
 static inline int tests_end(int failed)
 {
     mem_free(calls);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(failed);
 }
 
 #endif

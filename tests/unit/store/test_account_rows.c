@@ -1,19 +1,10 @@
 /* Export and erasure reach every row of an account, also in tables that nobody has heard of yet. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "base/buf.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "json/json.h"
 #include "store/account_rows.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { ROWS = 2500 };
 
@@ -187,7 +178,5 @@ int main(void)
         cmocka_unit_test(test_erase),
         cmocka_unit_test(test_erase_gives_up),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

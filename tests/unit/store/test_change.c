@@ -1,16 +1,9 @@
 /* Payloads of hints, and that one is sent with its transaction. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/notify.h"
 #include "store/change.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
+#include "unit.h"
 
 static const char *conninfo;
 
@@ -102,7 +95,5 @@ int main(void)
         cmocka_unit_test(test_payloads),
         cmocka_unit_test(test_told_by_a_commit_only),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

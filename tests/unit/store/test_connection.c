@@ -1,15 +1,5 @@
 /* Connections: compare-and-set, defaults, HOT updates; accounts and audit beside them. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "store/account.h"
 #include "store/audit.h"
 #include "store/connection.h"
@@ -17,6 +7,7 @@
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { CALLS_MAX = 100 };
 
@@ -459,7 +450,5 @@ int main(void)
         cmocka_unit_test(test_accounts),        cmocka_unit_test(test_audit),
         cmocka_unit_test(test_updates_are_hot),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -1,20 +1,11 @@
 /* Steps of flows by time: which ones, in which order, and what is known of those whose flow is
  * gone; in both modes. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "store/flow_past.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { FLOWS = 4, STEPS = 6 };
 
@@ -336,7 +327,5 @@ int main(void)
         IN_BOTH(test_steps_without_input_hide_no_call),
         cmocka_unit_test_setup_teardown(test_a_long_search_ends, open_set, close_it),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

@@ -1,18 +1,9 @@
 /* Whole flows, lists of flows and revisions: what is read is what was written, in both modes. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "store/flow_read.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { FLOWS = 30, CALLS = 20 };
 
@@ -341,7 +332,5 @@ int main(void)
         IN_BOTH(test_a_search_by_template_looks_at_a_thousand),
         IN_BOTH(test_revisions_of_many_in_one_go),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

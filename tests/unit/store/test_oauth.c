@@ -2,23 +2,14 @@
  * Who may refresh a token, the end of a grant with its one audit event; OAuth clients; and
  * authorizations begun, which are taken once, by the session that began them.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "store/account.h"
 #include "store/connection.h"
 #include "store/oauth.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { CALLS_MAX = 50, LEASE_MS = 3600 * 1000 };
 
@@ -416,7 +407,5 @@ int main(void)
         cmocka_unit_test(test_an_authorization_is_taken_once),
         cmocka_unit_test(test_what_nobody_came_back_to_is_swept),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

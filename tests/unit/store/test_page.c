@@ -1,21 +1,12 @@
 /* Pages of executions and audit events: order, filters, where a page stops, what it touches. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/stmt.h"
 #include "store/audit.h"
 #include "store/execution.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { TODAY_ROWS = 2500, ALL_ROWS = TODAY_ROWS + 3 };
 
@@ -363,7 +354,5 @@ int main(void)
         IN_BOTH(test_audit_by_actor),       cmocka_unit_test(test_partitions_are_pruned),
         cmocka_unit_test(test_recent_part),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

@@ -3,22 +3,14 @@
  * says: keys and statements carry account_id, and plans look rows up by key whatever the statistics
  * say.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/embed.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/stmt.h"
 #include "store/store.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 static const char *conninfo;
 
@@ -459,7 +451,5 @@ int main(void)
         cmocka_unit_test(test_plans_on_large_tables),
         cmocka_unit_test(test_plans_with_many_timers),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

@@ -1,17 +1,9 @@
 /* Leases of limits: what holders of one limit have never adds up to more than it. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
-#include "base/mem.h"
 #include "store/rate_lease.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { HOLDERS = 4, ROUNDS = 6, CALLS_MAX = 8 };
 #define CALL  ((int64_t)1000000)

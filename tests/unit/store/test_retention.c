@@ -1,18 +1,11 @@
 /* Partitions made and dropped; the schema's version. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/embed.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "pg/migrate.h"
 #include "store/retention.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 static const char *conninfo;
 static struct pg_bench bench;
@@ -159,7 +152,5 @@ int main(void)
         cmocka_unit_test(test_a_drop_does_not_wait_long),
         cmocka_unit_test(test_schema_version),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -1,19 +1,10 @@
 /* Tallies: rows that add up, what is read and kept of them, longer times made of old ones. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
-
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "store/tally_kept.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "unit.h"
 
 enum { CALLS_MAX = 40 };
 #define MINUTE_US ((int64_t)60 * 1000000)
@@ -577,7 +568,5 @@ int main(void)
         cmocka_unit_test(test_the_newest_failure_is_one_line),
         cmocka_unit_test(test_percentiles),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

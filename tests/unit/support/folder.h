@@ -1,27 +1,16 @@
 /*
- * Shared by tests that write files: a folder of one test, files in it, what was printed, and the
- * check that every test ends with.
+ * Shared by tests that write files: a folder of one test, files in it, and what was printed.
  */
 #ifndef TESTS_UNIT_SUPPORT_FOLDER_H
 #define TESTS_UNIT_SUPPORT_FOLDER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <ftw.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/mem.h"
-#include "base/slice.h"
+#include "unit.h"
 
 enum { TEST_PATH_MAX = 300, TEST_TEXT_MAX = 64 * 1024 };
 
@@ -99,25 +88,5 @@ static inline const char *capture_end(struct capture *capture)
     fclose(capture->file);
     return capture->text;
 }
-
-#define assert_contains(text, part)                                          \
-    do {                                                                     \
-        if (!strstr((text), (part)))                                         \
-            fail_msg("\"%s\" is not in:\n%s", (part), (const char *)(text)); \
-    } while (0)
-
-static inline void assert_slice(slice got, const char *want)
-{
-    assert_int_equal(got.len, strlen(want));
-    assert_memory_equal(got.ptr, want, got.len);
-}
-
-static inline int no_blocks_left(void **state)
-{
-    (void)state;
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
-#define TEST(function) cmocka_unit_test_teardown(function, no_blocks_left)
 
 #endif

@@ -1,42 +1,13 @@
 /*
- * Shared by the tests of the json room: an arena per test, parsing of literals, whole files.
+ * Shared by the tests of JSON: parsing of literals, whole files.
  */
 #ifndef TEST_JSON_JSON_TEST_H
 #define TEST_JSON_JSON_TEST_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "json/json.h"
-
-enum { TEST_ARENA_BYTES = 256 * 1024 * 1024 };
-
-static inline int arena_setup(void **state)
-{
-    struct arena *arena = mem_zalloc(sizeof(*arena));
-    if (!arena)
-        return -1;
-    arena_init(arena, TEST_ARENA_BYTES);
-    *state = arena;
-    return 0;
-}
-
-static inline int arena_teardown(void **state)
-{
-    arena_deinit(*state);
-    mem_free(*state);
-    assert_int_equal(mem_live_blocks(), 0);
-    return 0;
-}
-
-#define JSON_TEST(name) cmocka_unit_test_setup_teardown(name, arena_setup, arena_teardown)
+#include "unit.h"
 
 /* The literal's value; fails the test when it does not parse. */
 static inline struct json *parse(struct arena *arena, const char *text)
@@ -48,10 +19,10 @@ static inline struct json *parse(struct arena *arena, const char *text)
     return value;
 }
 
-static inline void assert_slice(slice got, const char *want)
+/* The same of a text with ' for ". */
+static inline struct json *parse_quoted(struct arena *arena, const char *text)
 {
-    if (!slice_eq_cstr(got, want))
-        fail_msg("got [%.*s], want [%s]", SLICE_ARG(got), want);
+    return parse(arena, unit_quoted(arena, text));
 }
 
 /* The file's bytes in the arena; SLICE_NONE when it cannot be read. */

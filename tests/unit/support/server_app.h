@@ -11,18 +11,10 @@
 #ifndef TESTS_UNIT_SUPPORT_SERVER_APP_H
 #define TESTS_UNIT_SUPPORT_SERVER_APP_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/buf.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "http/server_internal.h"
 #include "support/wait.h"
+#include "unit.h"
 
 enum { HELD_MAX = 128 };
 

@@ -4,18 +4,11 @@
 #ifndef TESTS_SUPPORT_TLS_PAIR_H
 #define TESTS_SUPPORT_TLS_PAIR_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "provider/tls_server.h"
 #include "tls/tls.h"
 #include "support/certs.h"
 #include "support/peers.h"
+#include "unit.h"
 
 struct pair {
     struct loop *loop;

@@ -316,9 +316,8 @@ static int teardown(void **state)
 {
     (void)state;
     certs_free(certs);
-    metric_deinit();
     tls_library_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

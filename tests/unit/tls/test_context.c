@@ -1,20 +1,12 @@
 /*
  * Contexts: where trust roots come from, and the sentences when they do not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "tls/context.h"
 #include "tls/tls.h"
 #include "support/certs.h"
+#include "unit.h"
 
 static struct certs *certs;
 
@@ -115,7 +107,7 @@ static int teardown(void **state)
     (void)state;
     certs_free(certs);
     tls_library_deinit();
-    return mem_live_blocks() == 0 ? 0 : -1;
+    return unit_end();
 }
 
 int main(void)

@@ -1,16 +1,8 @@
 /*
  * The cache of resumable sessions.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
 #include "tls/session.h"
+#include "unit.h"
 
 static void expect(struct tls_sessions *sessions, const char *key, const char *want)
 {
@@ -96,19 +88,13 @@ static void memory_may_run_out(void **state)
     }
 }
 
-static int nothing_left(void **state)
-{
-    (void)state;
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(the_newest_of_a_key_is_kept, nothing_left),
-        cmocka_unit_test_teardown(the_least_recently_used_goes, nothing_left),
-        cmocka_unit_test_teardown(what_is_too_old_or_too_large_is_not_kept, nothing_left),
-        cmocka_unit_test_teardown(memory_may_run_out, nothing_left),
+        UNIT_TEST(the_newest_of_a_key_is_kept),
+        UNIT_TEST(the_least_recently_used_goes),
+        UNIT_TEST(what_is_too_old_or_too_large_is_not_kept),
+        UNIT_TEST(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /*
  * Trace contexts as text (W3C Trace Context).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "http/message.h"
 #include "trace/context.h"
+#include "unit.h"
 
 static const char good[] = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
 

@@ -2,20 +2,10 @@
  * The tracer: which traces are recorded, the queue and its limits, and what a receiver may do. That
  * what is sent is OTLP is tests/e2e/traces.test.mjs's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "base/mem.h"
-#include "base/metric.h"
 #include "json/json.h"
 #include "support/http_peer.h"
 #include "trace/trace.h"
+#include "unit.h"
 
 static const char sampled[] = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
 static const char unsampled[] = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-00";

@@ -1,20 +1,13 @@
 /* From a key to an account: the cache, single flight, revocation. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
-#include "base/metric.h"
 #include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "support/pg_second.h"
+#include "unit.h"
 #include "vault/auth.h"
 #include "vault/key.h"
 
@@ -485,7 +478,5 @@ int main(void)
         cmocka_unit_test(test_no_database_is_no_refusal),
         cmocka_unit_test(test_freed_under_way),
     };
-    int failed = cmocka_run_group_tests(tests, set_up, NULL);
-    metric_deinit();
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

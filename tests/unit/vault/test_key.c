@@ -1,12 +1,6 @@
 /* API keys and the hash. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/encode.h"
-#include "base/mem.h"
+#include "unit.h"
 #include "vault/key.h"
 
 static void test_sha256(void **state)
@@ -121,6 +115,5 @@ int main(void)
         cmocka_unit_test(test_what_is_no_key), cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_addresses),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -1,16 +1,9 @@
 /* Sealing: what opens, what does not, and the ring of master keys. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "unit.h"
 #include "vault/seal.h"
 
 #define KEY_HEX    "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -216,6 +209,5 @@ int main(void)
         cmocka_unit_test(test_key_files),
         cmocka_unit_test(test_failing_allocations),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    return failed ? failed : mem_live_blocks() != 0;
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

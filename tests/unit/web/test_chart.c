@@ -1,14 +1,8 @@
 /*
  * Columns of a chart: the scale, what is too small or too large to draw, and what is drawn.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "base/embed.h"
+#include "unit.h"
 #include "web/chart.h"
 #include "web/markup.h"
 

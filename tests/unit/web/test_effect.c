@@ -1,20 +1,6 @@
 /* What calls are called, and which domains an operator may name as the organisation's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
-#include "base/mem.h"
+#include "unit.h"
 #include "web/effect.h"
-
-static int check_nothing_leaks(void **state)
-{
-    (void)state;
-    return mem_live_blocks() == 0 ? 0 : -1;
-}
 
 static void test_verbs(void **state)
 {
@@ -76,8 +62,8 @@ static void test_home_domains(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_verbs, check_nothing_leaks),
-        cmocka_unit_test_teardown(test_home_domains, check_nothing_leaks),
+        UNIT_TEST(test_verbs),
+        UNIT_TEST(test_home_domains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /*
  * Pages, compressed: they come back whole, and only for a client that takes gzip.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
 #include <zlib.h>
 
-#include "base/mem.h"
+#include "unit.h"
 #include "web/gzip.h"
 
 static void only_whom_it_is_good_for_gets_it(void **state)

@@ -1,14 +1,7 @@
 /*
  * What strangers wrote stays text, wherever it stands.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
+#include "unit.h"
 #include "web/html.h"
 
 static struct buf out;

@@ -2,15 +2,8 @@
  * The language of pages: what is written, what the compiler refuses and where; and every page of
  * the dashboard over data of which each text is hostile.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "base/embed.h"
+#include "unit.h"
 #include "web/markup_compile.h"
 
 static struct arena arena;

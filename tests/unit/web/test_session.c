@@ -2,17 +2,10 @@
  * Cookies: whole they come back, changed in any bit, too old, of another account or under another
  * master key they are none.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/encode.h"
 #include "tls/tls.h"
+#include "unit.h"
 #include "web/session.h"
 
 static struct vault_ring *ring, *other_ring;

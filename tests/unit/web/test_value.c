@@ -1,15 +1,9 @@
 /*
  * JSON for people: what it is called, in short, whole, and cut.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdio.h>
 
+#include "unit.h"
 #include "web/value.h"
 #include "web/view.h"
 

@@ -1,13 +1,8 @@
 /*
  * Bars of a waterfall: on one scale, pauses shortened, always within the picture.
  */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "base/id.h"
+#include "unit.h"
 #include "web/waterfall.h"
 
 #define SECOND INT64_C(1000000)

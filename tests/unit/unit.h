@@ -1,0 +1,97 @@
+/*
+ * What every unit test begins with: cmocka's headers, texts to compare, an arena a test, and how a
+ * test and a program end: nothing of this room or of those below may keep memory.
+ */
+#ifndef TESTS_UNIT_UNIT_H
+#define TESTS_UNIT_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "base/slice.h"
+
+enum { UNIT_ARENA_BYTES_MAX = 256 * 1024 * 1024 };
+
+/* What a teardown returns, after it has freed what the test held. */
+static inline int unit_end(void)
+{
+    mem_fail_at(0, 0);
+    metric_deinit();
+    return mem_live_blocks() == 0 ? 0 : -1;
+}
+
+/* A teardown where the test freed all. */
+static inline int unit_teardown(void **state)
+{
+    (void)state;
+    return unit_end();
+}
+
+/* What main returns where its groups hold something; failed: tests of them. */
+static inline int unit_result(int failed)
+{
+    int end = unit_end();
+    return failed ? failed : end != 0;
+}
+
+static inline int unit_arena_setup(void **state)
+{
+    struct arena *arena = mem_zalloc(sizeof(*arena));
+    if (!arena)
+        return -1;
+    arena_init(arena, UNIT_ARENA_BYTES_MAX);
+    *state = arena;
+    return 0;
+}
+
+static inline int unit_arena_teardown(void **state)
+{
+    arena_deinit(*state);
+    mem_free(*state);
+    return unit_end();
+}
+
+#define UNIT_TEST(function) cmocka_unit_test_teardown(function, unit_teardown)
+/* *state is a struct arena *. */
+#define ARENA_TEST(function) \
+    cmocka_unit_test_setup_teardown(function, unit_arena_setup, unit_arena_teardown)
+
+static inline void assert_slice(slice got, slice want)
+{
+    if (!slice_eq(got, want))
+        fail_msg("got [%.*s], want [%.*s]", SLICE_ARG(got), SLICE_ARG(want));
+}
+
+static inline void assert_text(slice got, const char *want)
+{
+    assert_slice(got, slice_cstr(want));
+}
+
+#define assert_contains(text, part)                                          \
+    do {                                                                     \
+        if (!strstr((text), (part)))                                         \
+            fail_msg("\"%s\" is not in:\n%s", (part), (const char *)(text)); \
+    } while (0)
+
+/* The text with " for each ', which C needs not escape; in the arena. */
+static inline char *unit_quoted(struct arena *arena, const char *text)
+{
+    char *copy = arena_cstr(arena, slice_cstr(text));
+    assert_non_null(copy);
+    for (char *c = copy; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    return copy;
+}
+
+#endif
