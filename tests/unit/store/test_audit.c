@@ -1,11 +1,6 @@
 /* The kinds of audit events: each has one name, which is found again, and a group of neighbours. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "store/audit.h"
+#include "unit.h"
 
 static void test_names_are_found_again(void **state)
 {
@@ -35,8 +30,8 @@ static void test_a_groups_kinds_are_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_are_found_again),
-        cmocka_unit_test(test_a_groups_kinds_are_together),
+        UNIT_TEST(test_names_are_found_again),
+        UNIT_TEST(test_a_groups_kinds_are_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
