@@ -4,7 +4,7 @@
  * dashboard, where POST /api/connect/sessions leads to (connect_session.c).
  */
 #include "api/listing.h"
-#include "connect/connect.h"
+#include "connect/command.h"
 #include "store/connection.h"
 
 /* ---- the list ---- */
@@ -116,14 +116,13 @@ const struct api_endpoint api_connections_get = {
 
 /* ---- changes ---- */
 
-/* The row is loaded first, for its app: the audit event names it and the cache of its connections
- * is dropped. A label and a default are changed and audited one after the other, the default last.
- * A change ends with the row as it is then, a deletion without one. */
+/* A label and a default are two commands, the default last. A change ends with the row as it is
+ * then, a deletion without one. */
 struct changing {
-    int64_t id;
-    slice integration_id, label;
-    bool is_delete, is_default_wanted; /* the latter until its statement is sent */
-    enum audit_kind kind;
+    struct connect_command first, second; /* an op that has just ended is not started again */
+    struct connect_command *command;
+    struct connect_command_request in;
+    bool is_default_wanted; /* until its command has begun */
 };
 
 /* NULL: answered. */
@@ -134,79 +133,48 @@ static struct changing *changing_new(struct api_request *request)
         (void)api_reply_no_memory(request);
         return NULL;
     }
+    it->in.change = (struct connection_change){
+        .account_id = request->grant.account_id,
+        .actor = api_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
+    };
     request->state = it;
     request->on_gone = api_go_on;
-    return read_id(request, &it->id) ? it : NULL;
+    return read_id(request, &it->in.change.id) ? it : NULL;
 }
 
-static api_step on_audited;
+static api_step on_changed;
 
-static enum op_result audit_change(struct api_request *request)
+static enum op_result command(struct api_request *request, enum connect_command_kind kind)
 {
-    const struct changing *it = request->state;
-    slice details = arena_printf(&request->op.arena,
-                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
-                                 (long long)it->id, SLICE_ARG(it->integration_id));
-    /* the change is durable: executions must not use what was cached */
-    connect_changed(request->api->config.connect, request->grant.account_id, it->integration_id);
-    return api_audit(request, it->kind, details, on_audited);
-}
-
-static enum op_result on_changed(struct api_request *request)
-{
-    const struct changing *it = request->state;
-    int64_t rev;
-    int status = it->is_delete ? store_hit_result(&request->query)
-                               : store_rev_result(&request->query, &rev);
-    if (status == ERR_INVALID) /* two requests, one default: store_connection_default_set */
-        return api_reply_error(request, 409, "Another connection was made the default meanwhile");
-    return status == OK ? audit_change(request) : reply_failed(request, status);
+    struct changing *it = request->state;
+    it->in.kind = kind;
+    it->command = it->command ? &it->second : &it->first;
+    connect_command_start(request->api->config.connect, it->command, &it->in, &request->op);
+    return api_wait(request, on_changed);
 }
 
 static enum op_result set_connection_default(struct api_request *request)
 {
     struct changing *it = request->state;
     it->is_default_wanted = false;
-    it->kind = AUDIT_CONNECTION_DEFAULT_SET;
-    store_connection_default_set(request->api->config.pool, &request->query, &request->op,
-                                 request->grant.account_id, it->id);
-    return api_wait(request, on_changed);
+    return command(request, CONNECT_MAKE_DEFAULT);
 }
 
-static enum op_result on_found(struct api_request *request)
-{
-    struct changing *it = request->state;
-    struct pg_pool *pool = request->api->config.pool;
-    struct uuid account_id = request->grant.account_id;
-    struct connection row;
-    int status = store_connection_get_result(&request->query, &row);
-    if (status != OK)
-        return reply_failed(request, status);
-    it->integration_id = arena_dup(&request->op.arena, row.integration_id);
-    if (!it->integration_id.ptr)
-        return api_reply_no_memory(request);
-    if (it->is_delete) {
-        it->kind = AUDIT_CONNECTION_REMOVED;
-        store_connection_delete(pool, &request->query, &request->op, account_id, it->id);
-        return api_wait(request, on_changed);
-    }
-    if (!it->label.ptr)
-        return set_connection_default(request);
-    it->kind = AUDIT_CONNECTION_RENAMED;
-    store_connection_label_set(pool, &request->query, &request->op, account_id, it->id, it->label);
-    return api_wait(request, on_changed);
-}
-
-static enum op_result on_audited(struct api_request *request)
+static enum op_result on_changed(struct api_request *request)
 {
     const struct changing *it = request->state;
-    if (store_done_result(&request->query) != OK)
-        op_log(&request->op, LOG_ERROR, "a change of a connection is not in the audit trail",
-               LOG_STR("cause", request->query.message));
-    if (it->is_delete)
+    int status = it->command->status;
+    if (status == ERR_INVALID)
+        return api_reply_error(request, 409, "Another connection was made the default meanwhile");
+    if (status != OK)
+        return reply_failed(request, status);
+    if (it->in.kind == CONNECT_REMOVE)
         return api_reply(request, 200, SLICE("{\"success\":true}"));
-    return it->is_default_wanted ? set_connection_default(request)
-                                 : load_connection(request, it->id, finish_connection_get);
+    return it->is_default_wanted
+               ? set_connection_default(request)
+               : load_connection(request, it->in.change.id, finish_connection_get);
 }
 
 static enum op_result begin_change(struct api_request *request)
@@ -216,9 +184,9 @@ static enum op_result begin_change(struct api_request *request)
     const struct json *is_default = JSON_GET(request->body, "default");
     if (!it)
         return OP_DONE;
-    it->label = json_str(label);
+    it->in.label = json_str(label);
     it->is_default_wanted = is_default != NULL;
-    if (label && !slice_is_name(it->label, CONNECTION_LABEL_MAX))
+    if (label && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX))
         return api_reply_error(request, 400,
                                "label must be a string of 1 to %d characters on one line",
                                CONNECTION_LABEL_MAX);
@@ -227,7 +195,7 @@ static enum op_result begin_change(struct api_request *request)
                                "default can only be set to true: make another one the default");
     if (!label && !is_default)
         return api_reply_error(request, 400, "nothing to change: send label, default or both");
-    return load_connection(request, it->id, on_found);
+    return label ? command(request, CONNECT_RENAME) : set_connection_default(request);
 }
 
 const struct api_endpoint api_connections_change = {
@@ -238,11 +206,7 @@ const struct api_endpoint api_connections_change = {
 };
 static enum op_result begin_connection_delete(struct api_request *request)
 {
-    struct changing *it = changing_new(request);
-    if (!it)
-        return OP_DONE;
-    it->is_delete = true;
-    return load_connection(request, it->id, on_found);
+    return changing_new(request) ? command(request, CONNECT_REMOVE) : OP_DONE;
 }
 
 const struct api_endpoint api_connections_delete = {

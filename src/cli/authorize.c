@@ -9,26 +9,22 @@
 
 #include "base/clock.h"
 #include "base/encode.h"
+#include "cli/engine.h"
 #include "cli/output.h"
 #include "exec/enrol.h"
-#include "server/outbound.h"
-#include "store/change.h"
 
-enum { SESSION_BYTES = 32, SETTLE_MS = 5000, ARENA_BYTES_MAX = 1024 * 1024 };
+enum { SESSION_BYTES = 32, ARENA_BYTES_MAX = 1024 * 1024 };
 
 struct authorize {
     struct op op;
     struct session *session;
-    struct loop *loop;
-    struct outbound out;
-    struct pg_pool *pool;
-    struct connect_service *connect;
+    struct engine engine;
     struct oauth_begin_request begin_request;
     struct oauth_finish_request finish_request;
     struct oauth_begin begin;
     struct oauth_finish finish;
     struct exec_enrol enrol;
-    struct audit_event caller; /* actor and address, for the audit trail */
+    slice actor, address; /* for the audit trail */
     bool may_change_identity;
     uint8_t session_id[SESSION_BYTES];
     bool is_finishing, is_freed;
@@ -43,9 +39,9 @@ static enum op_result step_start(struct op *op)
 {
     struct authorize *it = authorize_of(op);
     if (it->is_finishing)
-        oauth_finish_start(it->connect, &it->finish, &it->finish_request, op);
+        oauth_finish_start(it->engine.connect, &it->finish, &it->finish_request, op);
     else
-        oauth_begin_start(it->connect, &it->begin, &it->begin_request, op);
+        oauth_begin_start(it->engine.connect, &it->begin, &it->begin_request, op);
     return OP_WAIT;
 }
 
@@ -76,12 +72,12 @@ static enum op_result step_enrol(struct op *op)
         .keep.expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = it->may_change_identity,
-        .keep.actor = it->caller.actor,
-        .keep.address = it->caller.address,
+        .keep.actor = it->actor,
+        .keep.address = it->address,
     };
     it->finish.scopes_missing = copy_child_text(op, finish->scopes_missing);
-    exec_enrol_start(it->connect, it->pool, it->out.client, it->session->catalog, &it->enrol, &in,
-                     op);
+    exec_enrol_start(it->engine.connect, it->engine.pool, it->engine.out.client,
+                     it->session->catalog, &it->enrol, &in, op);
     return OP_WAIT;
 }
 
@@ -148,10 +144,10 @@ static int run_half(struct authorize *it, bool is_finishing)
     it->is_finishing = is_finishing;
     it->is_freed = false;
     it->session->err.code = OK;
-    op_start(&it->op, &authorize_class, it->loop, NULL, ARENA_BYTES_MAX);
+    op_start(&it->op, &authorize_class, it->engine.loop, NULL, ARENA_BYTES_MAX);
     /* on_freed comes last, after the op's own end: then the struct may be reused. */
     while (!it->is_freed)
-        (void)loop_turn(it->loop, true);
+        (void)loop_turn(it->engine.loop, true);
     return (int)it->session->err.code;
 }
 
@@ -211,70 +207,24 @@ static int read_address(struct authorize *it)
     return OK;
 }
 
-/* ---- the parts ---- */
-
-static int open_parts(struct authorize *it)
-{
-    struct session *session = it->session;
-    struct err *err = &session->err;
-    it->loop = loop_new(err);
-    if (!it->loop)
-        return (int)err->code;
-    if (outbound_open(&it->out, it->loop, session->config, err) != OK)
-        return (int)err->code;
-    /* One writer and one reader are enough: a single op runs at a time. */
-    struct pg_pool_config pool = {.conninfo = session->config->database_url.ptr,
-                                  .dns = it->out.dns,
-                                  .is_command = true,
-                                  .writers = 1,
-                                  .readers = 1};
-    it->pool = pg_pool_new(it->loop, &pool, err);
-    struct connect_config connect = {
-        .pool = it->pool,
-        .ring = session->ring,
-        .http = it->out.client,
-        .catalog = &session->catalog,
-        .token_timeout_ms = (unsigned)session->config->token_timeout_ms,
-        .kept_max = session->config->account_kept_connections,
-    };
-    it->connect = it->pool ? connect_new(it->loop, &connect) : NULL;
-    if (it->pool && !it->connect)
-        return err_set(err, ERR_NOMEM, "out of memory");
-    return it->pool ? OK : (int)err->code;
-}
-
-static void close_parts(struct authorize *it)
-{
-    if (!it->loop)
-        /* The pool goes first, so that connections close while the loop still turns. */
-        return;
-    pg_pool_free(it->pool);
-    outbound_close(&it->out);
-    uint64_t until = clock_mono_ns() + SETTLE_MS * 1000000ULL;
-    while (op_count(it->loop) > 0 && clock_mono_ns() < until)
-        (void)loop_turn(it->loop, false);
-    connect_free(it->connect);
-    loop_free(it->loop);
-    outbound_free(&it->out);
-}
+/* ---- both halves ---- */
 
 int authorize_run(struct session *session, const struct oauth_begin_request *request)
 {
     struct authorize it = {.session = session,
                            .begin_request = *request,
-                           .caller = {.account_id = request->account_id},
                            .may_change_identity = request->may_change_identity};
     /* A session of this one run: the state that comes back must have been issued here. */
     random_kernel(it.session_id, sizeof(it.session_id));
     it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
-    session_fill_operator(session, &it.caller);
+    session_fill_operator(session, &it.actor, &it.address);
     it.finish_request = (struct oauth_finish_request){
         .account_id = request->account_id,
         .session_id = it.begin_request.session_id,
     };
     buf_init(&it.line, OAUTH_URL_BYTES_MAX);
     buf_init(&it.values, OAUTH_URL_BYTES_MAX);
-    int result = open_parts(&it);
+    int result = engine_open(&it.engine, session, true);
     if (result == OK)
         result = run_half(&it, false);
     if (result == OK)
@@ -283,9 +233,7 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
         result = read_address(&it);
     if (result == OK)
         result = run_half(&it, true);
-    if (result == OK) /* servers have the old connection cached */
-        result = store_change_notify_sync(session->sync, request->account_id, &session->err);
-    close_parts(&it);
+    engine_close(&it.engine);
     buf_deinit(&it.line);
     buf_deinit(&it.values);
     return result;

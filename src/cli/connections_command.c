@@ -176,28 +176,8 @@ static int list_connections(struct session *session, struct command_call *call)
 
 /* ---- default, remove ---- */
 
-/* The app that a connection is to. */
-static int find_app(struct session *session, struct uuid account_id, int64_t id, slice *app)
-{
-    struct connection *rows;
-    size_t count;
-    int result = store_connection_list_sync(session->sync, &session->arena, account_id, &rows,
-                                            &count, &session->err);
-    for (size_t i = 0; result == OK && i < count; i++)
-        if (rows[i].id == id) {
-            *app = rows[i].integration_id;
-            return OK;
-        }
-    return result != OK ? result
-                        : err_set(&session->err, ERR_NOTFOUND,
-                                  "the account has no connection of that id; `sluice connections "
-                                  "list` shows them");
-}
-
-typedef int (*change_fn)(struct pg_sync *sync, struct uuid account_id, int64_t id, struct err *err);
-
 static int change_connection(struct session *session, const struct command_call *call,
-                             enum audit_kind kind, change_fn change_it, const char *done)
+                             enum connect_command_kind kind, const char *done)
 {
     struct account account;
     int64_t id;
@@ -206,21 +186,8 @@ static int change_connection(struct session *session, const struct command_call 
             &session->err, ERR_INVALID,
             "CONNECTION must be a number, got \"%s\"; `sluice connections list` shows them",
             call->argv[1]);
-    slice app = SLICE_NONE;
     if (session_open_account(session, call, &account) != OK ||
-        find_app(session, account.account_id, id, &app) != OK)
-        return (int)session->err.code;
-    slice details = arena_printf(&session->arena,
-                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
-                                 (long long)id, SLICE_ARG(app));
-    if (!details.ptr)
-        return err_set(&session->err, ERR_NOMEM, "out of memory");
-    /* The event opens the transaction that session_commit ends. */
-    if (session_audit(session, account.account_id, kind, details) != OK)
-        return (int)session->err.code;
-    /* A connection that is gone by now fails here, and takes the event with it. */
-    int result = change_it(session->sync, account.account_id, id, &session->err);
-    if (session_commit(session, result) != OK)
+        credential_change(session, kind, account.account_id, id) != OK)
         return (int)session->err.code;
     (void)printf("connection %lld %s\n", (long long)id, done);
     return OK;
@@ -228,14 +195,12 @@ static int change_connection(struct session *session, const struct command_call 
 
 static int set_default_connection(struct session *session, struct command_call *call)
 {
-    return change_connection(session, call, AUDIT_CONNECTION_DEFAULT_SET,
-                             store_connection_default_sync, "is the default now");
+    return change_connection(session, call, CONNECT_MAKE_DEFAULT, "is the default now");
 }
 
 static int remove_connection(struct session *session, struct command_call *call)
 {
-    return change_connection(session, call, AUDIT_CONNECTION_REMOVED, store_connection_delete_sync,
-                             "removed");
+    return change_connection(session, call, CONNECT_REMOVE, "removed");
 }
 
 /* ---- authorize ---- */

@@ -149,17 +149,18 @@ int session_open_account(struct session *session, const struct command_call *cal
 /* ---- audit ---- */
 
 /* Sets "operator:<login>" and "host:<name>" from the operating system. */
-void session_fill_operator(struct session *session, struct audit_event *event)
+void session_fill_operator(struct session *session, slice *actor, slice *address)
 {
     char host[HOST_NAME_LEN_MAX + 1] = "";
+    *address = SLICE_NONE;
     struct passwd entry, *found = NULL;
     char names[4096];
     /* A container's user may have no entry; its number is used then. */
     bool is_known = getpwuid_r(getuid(), &entry, names, sizeof(names), &found) == 0 && found;
-    event->actor = is_known ? arena_printf(&session->arena, "operator:%.100s", found->pw_name)
-                            : arena_printf(&session->arena, "operator:%u", (unsigned)getuid());
+    *actor = is_known ? arena_printf(&session->arena, "operator:%.100s", found->pw_name)
+                      : arena_printf(&session->arena, "operator:%u", (unsigned)getuid());
     if (gethostname(host, sizeof(host) - 1) == 0 && slice_is_utf8(slice_cstr(host), NULL))
-        event->address = arena_printf(&session->arena, "host:%s", host);
+        *address = arena_printf(&session->arena, "host:%s", host);
 }
 
 int session_audit(struct session *session, struct uuid account_id, enum audit_kind kind,
@@ -171,7 +172,7 @@ int session_audit(struct session *session, struct uuid account_id, enum audit_ki
         .kind = audit_kind_name(kind),
         .details = details,
     };
-    session_fill_operator(session, &event);
+    session_fill_operator(session, &event.actor, &event.address);
     session->changing = account_id;
     /* servers make the partitions in advance, but none may have run for days */
     int result = store_partitions_make_sync(session->sync, &session->arena, &session->err);

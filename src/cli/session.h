@@ -46,7 +46,7 @@ int session_open_account(struct session *session, const struct command_call *cal
 
 /* Fills actor and address of an event: the user that runs the command, and the host; in the
  * session's arena. */
-void session_fill_operator(struct session *session, struct audit_event *event);
+void session_fill_operator(struct session *session, slice *actor, slice *address);
 /* One change and its audit event, both or none; servers are notified at the commit. Order: begin
  * and the event (here), the caller's change, session_commit with the change's result, which it
  * returns (or why the commit failed). details: JSON object or SLICE_NONE. */

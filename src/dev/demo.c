@@ -158,8 +158,7 @@ static int mend_app(struct dev_demo *demo, struct session *session,
             is_there = true;
             continue;
         }
-        if (store_connection_delete_sync(session->sync, row->account_id, row->id, &session->err) !=
-            OK)
+        if (credential_change(session, CONNECT_REMOVE, row->account_id, row->id) != OK)
             return (int)session->err.code;
     }
     /* All other demo connections were removed; the new one becomes the default. */

@@ -129,19 +129,24 @@ void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query,
                                    struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity);
 
-/* connection_manage.c: what a person changes. store_rev_result; a lost answer is
- * ERR_CLOSED, and doing it again is harmless. */
-
+/* connection_manage.c: what a person or a program changes, each with its audit event. Result: the
+ * integration's id (store_text_result); a lost answer is ERR_CLOSED, and doing it again is
+ * harmless. */
+struct connection_change {
+    struct uuid account_id;
+    int64_t id;
+    /* of the event; means: by what the caller did it ("dashboard"), SLICE_NONE for the API */
+    slice actor, request_id, address, means;
+};
 /* The former default of the same integration gives way. ERR_INVALID: another one became the default
  * at the same moment; ask again. */
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  struct uuid account_id, int64_t id);
+                                  const struct connection_change *change);
 /* label: at most CONNECTION_LABEL_MAX characters (ERR_INVALID past it). */
 void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid account_id, int64_t id, slice label);
-/* store_hit_result. */
+                                const struct connection_change *change, slice label);
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid account_id, int64_t id);
+                             const struct connection_change *change);
 
 /* connection_refresh.c: */
 
@@ -185,10 +190,6 @@ int store_connection_insert_sync(struct pg_sync *sync, const struct connection *
 /* All of the account's, as pages have them. */
 int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                struct connection **list, size_t *count, struct err *err) MUST_CHECK;
-int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
-                                  struct err *err) MUST_CHECK;
-int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
-                                 struct err *err) MUST_CHECK;
 /* One page of connections of all accounts that are sealed under another key than key_id, for
  * `keys rotate`; after is the last (account, id) of the page before. */
 int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,

@@ -26,12 +26,15 @@ static const struct pg_stmt connection_default_if_none = {
     .access = PG_WRITE_ONCE,
 };
 
-const struct pg_stmt connection_delete = {
-    .name = "connection_delete",
-    .sql = "delete from sluice.connection t @delete(sluice.connection) returning :ord",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64)),
+/* For one that is inserted as the default: its event is the insertion's. */
+static const struct pg_stmt connection_make_default = {
+    .name = "connection_make_default",
+    .sql = "with " CONNECTION_MAKE_DEFAULT " returning :ord as ord) select c.ord from changed c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_NOW("now"),
+             PG_NEW_ID("op_token")),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
+    .goes_alone = true,
 };
 
 /* Walks the primary key from the last row of the page before. key_id is a filter without an index:
@@ -62,26 +65,9 @@ static const struct pg_stmt connection_reseal = {
     .access = PG_WRITE_ONCE,
 };
 
-const struct pg_stmt *const connection_admin_stmts[] = {
-    &connection_default_if_none, &connection_delete, &connection_stale, &connection_reseal, NULL};
-
-static const char no_connection_text[] =
-    "the account has no connection of that id; `sluice connections list` shows them";
-
-/* A change in a transaction; it is made again where it was overtaken. */
-typedef int connection_change(struct pg_sync *sync, const struct connection *connection,
-                              size_t count_max, struct err *err);
-
-/* ---- the default ---- */
-
-static int move_default(struct pg_sync *sync, const struct connection *connection, size_t count_max,
-                        struct err *err)
-{
-    (void)count_max;
-    return store_exec_one_sync(sync, &connection_make_default, NULL,
-                               PG_VALUES(pg_uuid(connection->account_id), pg_i64(connection->id)),
-                               no_connection_text, err);
-}
+const struct pg_stmt *const connection_admin_stmts[] = {&connection_default_if_none,
+                                                        &connection_make_default, &connection_stale,
+                                                        &connection_reseal, NULL};
 
 /* Ends a transaction as rc says. */
 static int end_transaction(struct pg_sync *sync, int rc, struct err *err)
@@ -100,29 +86,7 @@ static bool is_overtaken(struct pg_sync *sync, int rc)
     return rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23505"));
 }
 
-static int in_transaction(connection_change *change, struct pg_sync *sync,
-                          const struct connection *connection, size_t count_max, struct err *err)
-{
-    for (unsigned tries = 1;; tries++) {
-        int rc = pg_sync_run(sync, "begin", err);
-        if (rc != OK)
-            return rc;
-        rc = change(sync, connection, count_max, err);
-        bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
-        rc = end_transaction(sync, rc, err);
-        if (is_last)
-            return rc;
-    }
-}
-
-int store_connection_default_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
-                                  struct err *err)
-{
-    const struct connection connection = {.account_id = account_id, .id = id};
-    return in_transaction(move_default, sync, &connection, 0, err);
-}
-
-/* ---- insert, delete ---- */
+/* ---- insert ---- */
 
 static int insert_connection(struct pg_sync *sync, const struct connection *connection,
                              size_t count_max, struct err *err)
@@ -148,24 +112,24 @@ static int insert_connection(struct pg_sync *sync, const struct connection *conn
                        "there is no account of that id; `sluice accounts list` shows them");
     if (rc != OK)
         return rc;
-    if (connection->is_default)
-        return move_default(sync, connection, 0, err);
-    return store_exec_sync(sync, &connection_default_if_none, NULL,
-                           PG_VALUES(pg_uuid(connection->account_id), pg_i64(connection->id)), NULL,
-                           NULL, err);
+    return store_exec_sync(
+        sync, connection->is_default ? &connection_make_default : &connection_default_if_none, NULL,
+        PG_VALUES(pg_uuid(connection->account_id), pg_i64(connection->id)), NULL, NULL, err);
 }
 
 int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
                                  size_t count_max, struct err *err)
 {
-    return in_transaction(insert_connection, sync, connection, count_max, err);
-}
-
-int store_connection_delete_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
-                                 struct err *err)
-{
-    return store_exec_one_sync(sync, &connection_delete, NULL,
-                               PG_VALUES(pg_uuid(account_id), pg_i64(id)), no_connection_text, err);
+    for (unsigned tries = 1;; tries++) {
+        int rc = pg_sync_run(sync, "begin", err);
+        if (rc != OK)
+            return rc;
+        rc = insert_connection(sync, connection, count_max, err);
+        bool is_last = !is_overtaken(sync, rc) || tries == DEFAULT_TRIES_MAX;
+        rc = end_transaction(sync, rc, err);
+        if (is_last)
+            return rc;
+    }
 }
 
 /* ---- rotation ---- */

@@ -1,32 +1,39 @@
 /*
- * Connections: what a person changes while servers run.
+ * Connections: what a person or a program changes while servers run. Each statement makes the audit
+ * event, too, so that there is no change without its event and no event without its change.
  *
  * These statements have no fence: the last change wins, as a person expects. They raise rev all the
  * same, so that a renewal under way reads the row again. They are not replayed (rev + 1 is not
  * idempotent): a lost answer is ERR_CLOSED.
  */
+#include "store/audit.h"
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-static const struct pg_column rev_columns[] = {PG_ARG("rev", PG_I64)};
+/* What a change gives to `changed`, of its row t: the answer, and the event's columns, so that the
+ * INSERT is of exactly the rows that were changed. */
+#define CHANGED                                                                               \
+    " returning :ord as ord, t.integration_id as integration_id, :account_id as account_id, " \
+    ":event_id as event_id, :kind as kind, :actor as actor, :request_id as request_id, "      \
+    ":address as address, json_strip_nulls(json_build_object('connection_id', t.id::text, "   \
+    "'integration_id', t.integration_id, 'by', :means)) as details), "                        \
+    "audited as (insert into sluice.audit_event "                                             \
+    "(account_id, id, kind, actor, request_id, details, address) select c.account_id, "       \
+    "c.event_id, c.kind, c.actor, c.request_id, c.details, c.address from changed c) "        \
+    "select c.ord, c.integration_id from changed c"
+#define OF(name, type, ...) PG_OF(#name, type, struct connection_change, name, __VA_ARGS__)
+#define CHANGE_PARAMS                                                                           \
+    OF(account_id, PG_UUID), OF(id, PG_I64), PG_ARG("kind", PG_TEXT), PG_NEW_ID("event_id"),    \
+        OF(actor, PG_TEXT, .has_no_null = true), OF(request_id, PG_TEXT), OF(address, PG_TEXT), \
+        OF(means, PG_TEXT)
 
-/* The other default of the same integration gives way first. `(select count(*) from cleared) >= 0`
- * is always true: it makes the first update run to its end before a row of the second is touched,
- * so that the unique index finds no two defaults. Alone, since two of one integration in a set
- * would each see the table as it was before both. */
-const struct pg_stmt connection_make_default = {
-    .name = "connection_make_default",
-    .sql = "with cleared as (update sluice.connection t set is_default = false, rev = t.rev + 1, "
-           "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "
-           "and t.is_default and t.id <> :id and t.integration_id = (select c.integration_id "
-           "from sluice.connection c where c.account_id = :account_id and c.id = :id) "
-           "returning t.id) "
-           "update sluice.connection t set is_default = true, rev = t.rev + 1, "
-           "op_token = :op_token, updated_at = :now @update(sluice.connection) "
-           "and (select count(*) from cleared) >= 0 returning :ord, t.rev",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_NOW("now"),
-             PG_NEW_ID("op_token")),
-    PG_COLUMNS(rev_columns),
+static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
+
+static const struct pg_stmt connection_default_set = {
+    .name = "connection_default_set",
+    .sql = "with " CONNECTION_MAKE_DEFAULT CHANGED,
+    PG_TAKES(CHANGE_PARAMS, PG_NOW("now"), PG_NEW_ID("op_token")),
+    PG_COLUMNS(changed_columns),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
     .goes_alone = true,
@@ -35,26 +42,44 @@ const struct pg_stmt connection_make_default = {
 /* The length is a CHECK of the table (22 and 23 are ERR_INVALID). */
 static const struct pg_stmt connection_label_set = {
     .name = "connection_label_set",
-    .sql = "update sluice.connection t set label = :label, rev = t.rev + 1, "
-           "op_token = :op_token, updated_at = :now @update(sluice.connection) "
-           "returning :ord, t.rev",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("label", PG_TEXT),
-             PG_NOW("now"), PG_NEW_ID("op_token")),
-    PG_COLUMNS(rev_columns),
+    .sql = "with changed as (update sluice.connection t set label = :label, rev = t.rev + 1, "
+           "op_token = :op_token, updated_at = :now @update(sluice.connection)" CHANGED,
+    PG_TAKES(CHANGE_PARAMS, PG_NOW("now"), PG_NEW_ID("op_token"), PG_ARG("label", PG_TEXT)),
+    PG_COLUMNS(changed_columns),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
 };
 
-const struct pg_stmt *const connection_manage_stmts[] = {&connection_make_default,
-                                                         &connection_label_set, NULL};
+static const struct pg_stmt connection_delete = {
+    .name = "connection_delete",
+    .sql = "with changed as (delete from sluice.connection t @delete(sluice.connection)" CHANGED,
+    PG_TAKES(CHANGE_PARAMS),
+    PG_COLUMNS(changed_columns),
+    .key_count = 2,
+    .access = PG_WRITE_ONCE,
+};
 
-STORE_CALL_ID(store_connection_default_set, connection_make_default, int64_t, pg_i64)
+const struct pg_stmt *const connection_manage_stmts[] = {
+    &connection_default_set, &connection_label_set, &connection_delete, NULL};
 
-void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid account_id, int64_t id, slice label)
+void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                  const struct connection_change *change)
 {
-    store_ask(pool, query, op, &connection_label_set,
-              PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_text_or_empty(label)));
+    store_ask_of(pool, query, op, &connection_default_set, change,
+                 PG_VALUES(pg_text(audit_kind_name(AUDIT_CONNECTION_DEFAULT_SET))));
 }
 
-STORE_CALL_ID(store_connection_delete, connection_delete, int64_t, pg_i64)
+void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                const struct connection_change *change, slice label)
+{
+    store_ask_of(
+        pool, query, op, &connection_label_set, change,
+        PG_VALUES(pg_text(audit_kind_name(AUDIT_CONNECTION_RENAMED)), pg_text_or_empty(label)));
+}
+
+void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             const struct connection_change *change)
+{
+    store_ask_of(pool, query, op, &connection_delete, change,
+                 PG_VALUES(pg_text(audit_kind_name(AUDIT_CONNECTION_REMOVED))));
+}

@@ -4,11 +4,14 @@
 #include "web/app.h"
 
 #include "base/clock.h"
+#include "connect/command.h"
 
-enum doing_kind { MAKE_DEFAULT, SET_LABEL, DISCONNECT, TEST };
+struct changing {
+    struct connect_command command;
+    struct connect_command_request in;
+};
 
-struct doing {
-    enum doing_kind kind;
+struct testing {
     int64_t id, rev; /* rev: of the credential that is tested */
     slice integration_id;
     struct connect_lookup lookup;
@@ -17,11 +20,75 @@ struct doing {
     bool has_renewed;
 };
 
+static bool read_id(struct web_request *request, int64_t *id)
+{
+    return slice_to_i64(request->match.params[0], id) && *id > 0;
+}
+
+/* ---- changing ---- */
+
+static enum op_result on_changed(struct web_request *request)
+{
+    const struct changing *it = request->state;
+    if (it->command.status == ERR_NOTFOUND)
+        return app_no_connection(request);
+    /* A concurrent change won, and this one was not made. */
+    if (it->command.status == ERR_INVALID)
+        return web_reply_problem(request, 409, "Not changed",
+                                 "Another change was made at the same moment; try again.");
+    if (it->command.status != OK)
+        return web_reply_database(request, it->command.status);
+    bool is_gone = it->in.kind == CONNECT_REMOVE;
+    return web_reply_redirect(request,
+                              is_gone ? app_path(request, it->command.integration_id)
+                                      : app_connection_path(request, it->in.change.id),
+                              is_gone ? "connection_deleted" : "connection_changed");
+}
+
+static enum op_result change_connection(struct web_request *request, enum connect_command_kind kind)
+{
+    struct changing *it = ARENA_NEW(&request->op.arena, struct changing);
+    if (!it)
+        return web_reply_database(request, ERR_NOMEM);
+    it->in = (struct connect_command_request){
+        .kind = kind,
+        .label = web_field(request, "label"),
+        .change = {.account_id = request->session.account_id,
+                   .actor = web_actor(request),
+                   .request_id = request->exchange->request_id,
+                   .address = web_client_address(request),
+                   .means = SLICE("dashboard")},
+    };
+    if (!read_id(request, &it->in.change.id))
+        return app_no_connection(request);
+    if (kind == CONNECT_RENAME && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX))
+        return web_reply_problem(request, 400, "Not changed",
+                                 "A label has 1 to 200 characters, on one line.");
+    request->state = it;
+    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->op);
+    return web_wait(request, on_changed);
+}
+
+enum op_result web_connection_default(struct web_request *request)
+{
+    return change_connection(request, CONNECT_MAKE_DEFAULT);
+}
+enum op_result web_connection_label(struct web_request *request)
+{
+    return change_connection(request, CONNECT_RENAME);
+}
+enum op_result web_connection_delete(struct web_request *request)
+{
+    return change_connection(request, CONNECT_REMOVE);
+}
+
+/* ---- testing ---- */
+
 enum { RENEW_MS = 15 * 1000 };
 
 static void on_cancel(struct web_request *request)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     connect_find_cancel(&it->lookup);
     /* Each call is a no-op for what is not under way. */
     connect_renew_cancel(&it->renewal);
@@ -30,90 +97,18 @@ static void on_cancel(struct web_request *request)
 
 static void on_end(struct web_request *request)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     connect_set_unref(it->lookup.set);
 }
-
-static web_step on_loaded;
-
-static enum op_result begin_doing(struct web_request *request, enum doing_kind kind)
-{
-    struct doing *it = ARENA_NEW(&request->op.arena, struct doing);
-    if (!it)
-        return web_reply_database(request, ERR_NOMEM);
-    it->kind = kind;
-    if (!slice_to_i64(request->match.params[0], &it->id) || it->id <= 0)
-        return app_no_connection(request);
-    if (kind == SET_LABEL && !slice_is_name(web_field(request, "label"), CONNECTION_LABEL_MAX))
-        return web_reply_problem(request, 400, "Not changed",
-                                 "A label has 1 to 200 characters, on one line.");
-    /* Initialized before on_cancel is set, which relies on it. */
-    list_init(&it->lookup.link);
-    request->state = it;
-    request->on_end = on_end;
-    request->on_cancel = on_cancel;
-    /* The row is read first: the cache and the audit event need the id of its app. */
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
-                         request->session.account_id, it->id);
-    return web_wait(request, on_loaded);
-}
-
-/* ---- changing ---- */
-
-static enum op_result on_changed(struct web_request *request)
-{
-    static const enum audit_kind kinds[] = {[MAKE_DEFAULT] = AUDIT_CONNECTION_DEFAULT_SET,
-                                            [SET_LABEL] = AUDIT_CONNECTION_RENAMED,
-                                            [DISCONNECT] = AUDIT_CONNECTION_REMOVED};
-    const struct doing *it = request->state;
-    ASSERT((size_t)it->kind < ARRAY_LEN(kinds)); /* a test changes nothing */
-    bool is_gone = it->kind == DISCONNECT;
-    int64_t rev;
-    int status = is_gone ? store_hit_result(&request->query)
-                         : store_rev_result(&request->query, &rev);
-    /* ERR_INVALID: a concurrent change won, and this one was not made. */
-    if (status == ERR_NOTFOUND)
-        return app_no_connection(request);
-    if (status == ERR_INVALID)
-        return web_reply_problem(request, 409, "Not changed",
-                                 "Another change was made at the same moment; try again.");
-    if (status != OK)
-        return web_reply_database(request, status);
-    /* This process forgets its cached copy at once; others are notified with the commit. */
-    connect_changed(request->web->config.connect, request->session.account_id, it->integration_id);
-    return web_audit_then_redirect(
-        request, kinds[it->kind],
-        arena_printf(&request->op.arena, "\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"",
-                     (long long)it->id, SLICE_ARG(it->integration_id)),
-        is_gone ? app_path(request, it->integration_id) : app_connection_path(request, it->id),
-        is_gone ? "connection_deleted" : "connection_changed");
-}
-
-static enum op_result change_connection(struct web_request *request)
-{
-    const struct doing *it = request->state;
-    struct pg_pool *pool = request->web->config.pool;
-    struct uuid account_id = request->session.account_id;
-    if (it->kind == MAKE_DEFAULT)
-        store_connection_default_set(pool, &request->query, &request->op, account_id, it->id);
-    else if (it->kind == DISCONNECT)
-        store_connection_delete(pool, &request->query, &request->op, account_id, it->id);
-    else
-        store_connection_label_set(pool, &request->query, &request->op, account_id, it->id,
-                                   web_field(request, "label"));
-    return web_wait(request, on_changed);
-}
-
-/* ---- testing ---- */
 
 static web_step on_found;
 
 /* Reads the credential through the cache; again after a renewal, which has replaced it. */
 static enum op_result find_credential(struct web_request *request)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
-    ASSERT(it->kind == TEST && it->integration_id.ptr);
+    ASSERT(it->integration_id.ptr);
     /* After a renewal: the set that was found first has the old credential. */
     connect_set_unref(it->lookup.set);
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
@@ -125,7 +120,7 @@ static enum op_result find_credential(struct web_request *request)
 /* The credential is tested also when its renewal failed: only the app's answer decides. */
 static enum op_result on_renewed(struct web_request *request)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     ASSERT(!it->has_renewed);
     it->has_renewed = true;
     return find_credential(request);
@@ -133,7 +128,7 @@ static enum op_result on_renewed(struct web_request *request)
 
 static enum op_result reply_test(struct web_request *request, unsigned status, slice text)
 {
-    const struct doing *it = request->state;
+    const struct testing *it = request->state;
     struct json_writer *w = view_begin(request);
     json_member_str(w, "message", text);
     json_member_str(w, "back", app_connection_path(request, it->id));
@@ -147,7 +142,7 @@ static slice keep_identity_text(struct web_request *request, slice text)
 
 static enum op_result reply_works(struct web_request *request)
 {
-    const struct doing *it = request->state;
+    const struct testing *it = request->state;
     return web_reply_redirect(request, app_connection_path(request, it->id), "connection_works");
 }
 
@@ -162,7 +157,7 @@ static enum op_result on_known(struct web_request *request)
 
 static enum op_result on_tested(struct web_request *request)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     const struct exec_probe *probe = &it->probe;
     /* 503 for an app that is unreachable, 409 where it rejected the credential. */
     if (probe->verdict != EXEC_PROBE_WORKS)
@@ -182,7 +177,7 @@ static enum op_result on_tested(struct web_request *request)
 
 static enum op_result test(struct web_request *request, const struct connect_item *item)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     const struct exec_probe_request in = {.account_id = request->session.account_id,
                                           .integration_id = it->integration_id,
                                           .credential = secret_reveal(item->credential),
@@ -199,7 +194,7 @@ static enum op_result test(struct web_request *request, const struct connect_ite
 
 static enum op_result on_found(struct web_request *request)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, it->integration_id, NULL);
@@ -220,11 +215,11 @@ static enum op_result on_found(struct web_request *request)
                : web_wait(request, on_renewed);
 }
 
-/* ---- which of these the request is ---- */
+/* ---- the row first: it has the id of its app ---- */
 
 static enum op_result on_loaded(struct web_request *request)
 {
-    struct doing *it = request->state;
+    struct testing *it = request->state;
     struct connection row;
     int status = store_connection_get_result(&request->query, &row);
     if (status == ERR_NOTFOUND)
@@ -233,24 +228,23 @@ static enum op_result on_loaded(struct web_request *request)
         return web_reply_database(request, status);
     /* The query's result is overwritten by the next query of this request. */
     it->integration_id = arena_dup(&request->op.arena, row.integration_id);
-    if (!it->integration_id.ptr)
-        return web_reply_database(request, ERR_NOMEM);
-    return it->kind == TEST ? find_credential(request) : change_connection(request);
+    return it->integration_id.ptr ? find_credential(request)
+                                  : web_reply_database(request, ERR_NOMEM);
 }
 
-enum op_result web_connection_default(struct web_request *request)
-{
-    return begin_doing(request, MAKE_DEFAULT);
-}
-enum op_result web_connection_label(struct web_request *request)
-{
-    return begin_doing(request, SET_LABEL);
-}
-enum op_result web_connection_delete(struct web_request *request)
-{
-    return begin_doing(request, DISCONNECT);
-}
 enum op_result web_connection_test(struct web_request *request)
 {
-    return begin_doing(request, TEST);
+    struct testing *it = ARENA_NEW(&request->op.arena, struct testing);
+    if (!it)
+        return web_reply_database(request, ERR_NOMEM);
+    if (!read_id(request, &it->id))
+        return app_no_connection(request);
+    /* Initialized before on_cancel is set, which relies on it. */
+    list_init(&it->lookup.link);
+    request->state = it;
+    request->on_end = on_end;
+    request->on_cancel = on_cancel;
+    store_connection_get(request->web->config.pool, &request->query, &request->op,
+                         request->session.account_id, it->id);
+    return web_wait(request, on_loaded);
 }

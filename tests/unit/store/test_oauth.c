@@ -164,31 +164,56 @@ static void test_a_loss_is_told_once(void **state)
 
 static slice wanted_label;
 
+static struct connection_change change_of(int64_t id)
+{
+    return (struct connection_change){.account_id = wanted_account,
+                                      .id = id,
+                                      .actor = SLICE("key:1"),
+                                      .request_id = SLICE("r-1"),
+                                      .address = SLICE("192.0.2.1")};
+}
+
 static void start_default(struct pg_call *call)
 {
     int64_t *id = call->arg;
-    store_connection_default_set(bench.pool, &call->query, &call->op, wanted_account,
-                                 id ? *id : connection.id);
+    const struct connection_change change = change_of(id ? *id : connection.id);
+    store_connection_default_set(bench.pool, &call->query, &call->op, &change);
 }
 
 static void start_label(struct pg_call *call)
 {
-    store_connection_label_set(bench.pool, &call->query, &call->op, wanted_account, connection.id,
-                               wanted_label);
+    const struct connection_change change = change_of(connection.id);
+    store_connection_label_set(bench.pool, &call->query, &call->op, &change, wanted_label);
 }
 
 static void start_delete(struct pg_call *call)
 {
-    store_connection_delete(bench.pool, &call->query, &call->op, wanted_account, connection.id);
+    struct connection_change change = change_of(connection.id);
+    change.means = SLICE("dashboard");
+    store_connection_delete(bench.pool, &call->query, &call->op, &change);
 }
 
 static int set_result(void (*start)(struct pg_call *call))
 {
-    int64_t rev;
+    slice app;
     assert_int_equal(run(start), OK);
-    int result = store_rev_result(&calls[0].query, &rev);
+    int result = store_text_result(&calls[0].query, &app);
+    if (result == OK)
+        assert_text(app, "gmail");
     done();
     return result;
+}
+
+/* Events of one connection, by what they say. */
+static int64_t events_of(int64_t id, const char *kind, const char *means)
+{
+    char text[400];
+    (void)snprintf(text, sizeof(text),
+                   "select count(*) from sluice.audit_event where kind = '%s' and actor = 'key:1' "
+                   "and request_id = 'r-1' and address = '192.0.2.1' and reason is null and "
+                   "details::text = '{\"connection_id\":\"%lld\",\"integration_id\":\"gmail\"%s}'",
+                   kind, (long long)id, means);
+    return items_ask(conninfo, text);
 }
 
 static int64_t count_of(const char *format_id, int64_t id)
@@ -231,15 +256,18 @@ static void test_what_a_person_changes(void **state)
     wanted_account = uuid_v7(); /* another account's */
     assert_int_equal(set_result(start_default), ERR_NOTFOUND);
     assert_int_equal(set_result(start_label), ERR_NOTFOUND);
-    assert_int_equal(run(start_delete), OK);
-    assert_int_equal(store_hit_result(&calls[0].query), ERR_NOTFOUND);
-    done();
+    assert_int_equal(set_result(start_delete), ERR_NOTFOUND);
     assert_int_equal(count_of("and label = 'mine' and is_default", connection.id), 1);
     wanted_account = account;
-    assert_int_equal(run(start_delete), OK);
-    assert_int_equal(store_hit_result(&calls[0].query), OK);
-    done();
+    assert_int_equal(set_result(start_delete), OK);
     assert_int_equal(count_of("", connection.id), 0);
+    /* an event of each change that was made, and of no other */
+    assert_true(events_of(connection.id, "connection.default_set", "") >= 2);
+    assert_int_equal(events_of(connection.id, "connection.renamed", ""), 1);
+    assert_int_equal(events_of(connection.id, "connection.removed", ",\"by\":\"dashboard\""), 1);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.audit_event where kind like "
+                                         "'connection.%' and actor = 'key:1'"),
+                     (int64_t)winners + 4);
 }
 
 /* ---- clients ---- */
