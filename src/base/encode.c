@@ -275,6 +275,52 @@ slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space)
     return buf_slice(&out);
 }
 
+/* ---- paths ---- */
+
+/* As often as it was encoded: "%252e" is a dot. *at moves behind it. */
+static char fully_decoded(slice text, size_t *at)
+{
+    char c = text.ptr[(*at)++];
+    while (c == '%' && text.len - *at >= 2 && ascii_is_hex(text.ptr[*at]) &&
+           ascii_is_hex(text.ptr[*at + 1])) {
+        c = (char)(ascii_hex_value(text.ptr[*at]) << 4 | ascii_hex_value(text.ptr[*at + 1]));
+        *at += 2;
+    }
+    return c;
+}
+
+static bool find_dot_segment(slice path, bool is_split)
+{
+    size_t dots = 0, at = 0;
+    bool has_others = false, is_behind = false; /* a semicolon */
+    for (;;) {
+        bool is_end = at == path.len;
+        char c = is_end ? '/' : fully_decoded(path, &at);
+        if (is_end || (is_split && (c == '/' || c == '\\'))) {
+            if (!has_others && (dots == 1 || dots == 2))
+                return true;
+            if (is_end)
+                return false;
+            dots = 0;
+            has_others = is_behind = false;
+            continue;
+        }
+        is_behind = is_behind || c == ';';
+        dots += !is_behind && c == '.';
+        has_others = has_others || (!is_behind && c != '.');
+    }
+}
+
+bool path_has_dot_segment(slice path)
+{
+    return find_dot_segment(path, true);
+}
+
+bool path_is_dot_segment(slice segment)
+{
+    return find_dot_segment(segment, false);
+}
+
 /* ---- for people ---- */
 
 /* Two halves past U+FFFF, as in JSON. */

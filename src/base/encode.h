@@ -22,6 +22,13 @@ int decode_base64(struct buf *out, slice text) MUST_CHECK;
 /* Padding optional. ERR_SYNTAX. */
 int decode_base64url(struct buf *out, slice text) MUST_CHECK;
 void encode_hex(struct buf *out, slice bytes); /* lower case */
+/* Whether a server may take a part of that path for "." or "..", which makes it another path (RFC
+ * 3986 5.2.4). Servers differ, so that this holds for any of them: a part ends at a slash or a
+ * backslash, all may be percent-encoded, more than once, too, and what follows a semicolon does not
+ * count ("..;x"). Every check of a path asks this. */
+bool path_has_dot_segment(slice path);
+/* The same of a text that is one part, whatever is in it. */
+bool path_is_dot_segment(slice segment);
 /* What a person is to read: characters that no reader sees (code_point_is_hidden) become \uXXXX, as
  * in JSON, but for those of `kept` (ASCII). */
 void encode_visible(struct buf *out, slice text, slice kept);

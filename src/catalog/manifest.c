@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/ascii.h"
+#include "base/encode.h"
 
 static const char *const auth_names[] = {
     "none", "oauth2", "oauth2_client_credentials", "api_key", "bearer", "basic", NULL};
@@ -105,6 +106,7 @@ static void check_path_value(struct reader *r, slice text)
         reader_error(r, "value",
                      "in a path it must look like \"/bot${credential.api_key}\": a slash "
                      "first and none at the end, one ${...}, no query, nothing encoded");
+    manifest_check_dots(r, "value", text);
 }
 
 static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
@@ -142,6 +144,7 @@ static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
         return;
     auth->test_method = reader_text_required(&r, "method");
     auth->test_path = reader_text_required(&r, "path");
+    manifest_check_dots(&r, "path", auth->test_path);
     auth->test_query = reader_member(&r, "query");
     auth->test_label = reader_expr(&r, "label");
     reader_finish(&r);
@@ -313,12 +316,37 @@ static bool is_authority(slice text)
 
 void manifest_check_address(const struct reader *r, const char *name, slice text)
 {
+    manifest_check_dots(r, name, text);
     if (slice_starts_with(text, SLICE("http://")))
         reader_warning(r, name,
                        "is plain http: a credential can be read on its way, and no call is made "
                        "unless an operator allows the host (--allow-host); write https://");
     else if (!slice_starts_with(text, SLICE("https://")))
         reader_error(r, name, "must begin with https://");
+}
+
+/* A value cannot be such a part of a path, so a placeholder is taken for a letter. */
+void manifest_check_dots(const struct reader *r, const char *name, slice text)
+{
+    struct buf plain;
+    const char *why;
+    buf_init(&plain, text.len + 1);
+    while (text.len > 0) {
+        ptrdiff_t open = slice_find(text, SLICE("${"));
+        slice rest = slice_from(text, open < 0 ? text.len : (size_t)open + 2);
+        ptrdiff_t end = open < 0 ? -1 : expr_closing_brace(rest, &why);
+        buf_append(&plain, open < 0 ? text : slice_first(text, (size_t)open));
+        if (end < 0) /* what has no end is no template, which is reported where it is compiled */
+            break;
+        buf_append_char(&plain, 'x');
+        text = slice_from(rest, (size_t)end + 1);
+    }
+    slice whole = buf_slice(&plain);
+    if (path_has_dot_segment(slice_split(&whole, '?')))
+        reader_error(r, name,
+                     "has \".\" or \"..\" as a part of its path, which makes it another path: "
+                     "write that one");
+    buf_deinit(&plain);
 }
 
 /* A path follows that begins with a slash. A text that begins with a placeholder cannot be
@@ -331,6 +359,8 @@ void manifest_check_base_url(const struct reader *r, slice text)
     size_t len = 0;
     if (!slice_starts_with(text, SLICE("${")))
         manifest_check_address(r, "base_url", text);
+    else
+        manifest_check_dots(r, "base_url", text);
     if (slice_ends_with(text, SLICE("/")))
         reader_error(r, "base_url", "must not end in a slash");
     else if (scheme >= 0 && slice_find(text, SLICE("${")) < 0) {

@@ -39,6 +39,8 @@ void manifest_check_base_url(const struct reader *r, slice text);
 bool manifest_is_host_given(slice base);
 /* Likewise of a URL that begins with its scheme. name: the member. */
 void manifest_check_address(const struct reader *r, const char *name, slice text);
+/* That no part of the path of a URL, or of a path, is "." or "..", as far as it is text. */
+void manifest_check_dots(const struct reader *r, const char *name, slice text);
 /* manifest_errors.c: `errors`, of an integration and of an action; `limits`. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
 /* `not_done_statuses` of an integration or action; NULL when absent or faulty. */

@@ -154,6 +154,7 @@ static void read_path(struct reader *r, struct catalog_request *request)
     /* A template may hold '?' inside an expression, so only a constant path is checked. */
     if (slice_find_char(text, '?') >= 0 && slice_find(text, SLICE("${")) < 0)
         reader_error(r, "path", "must not hold a query; use \"query\"");
+    manifest_check_dots(r, "path", text);
 }
 
 static void read_request(struct reader *r, struct catalog_request *request, bool is_later)

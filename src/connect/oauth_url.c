@@ -5,6 +5,7 @@
 #include "connect/oauth_token.h"
 
 #include "base/ascii.h"
+#include "base/encode.h"
 
 static const char OPENING[] = "${connection.params.";
 
@@ -49,6 +50,6 @@ slice oauth_url_make(slice text, const struct json *params, struct arena *arena)
         return text;
     buf_init(&out, OAUTH_REQUEST_BYTES_MAX);
     bool is_filled = fill_placeholders(text, params, &out);
-    slice url = arena_take(arena, &out);
-    return is_filled ? url : SLICE_NONE;
+    slice url = arena_take(arena, &out), rest = url;
+    return is_filled && !path_has_dot_segment(slice_split(&rest, '?')) ? url : SLICE_NONE;
 }

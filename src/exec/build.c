@@ -387,47 +387,23 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
     return OK;
 }
 
-/* The length of a separator of segments; 0: none here. Of values it is also one that is encoded,
- * and a backslash, since servers exist that decode a path before they split it. */
-static size_t separator_len(slice path, bool is_of_values)
-{
-    slice code = slice_first(path, 3);
-    if (path.ptr[0] == '/' || (is_of_values && path.ptr[0] == '\\'))
-        return 1;
-    bool is_encoded = slice_eq_nocase(code, SLICE("%2F")) || slice_eq_nocase(code, SLICE("%5C"));
-    return is_of_values && is_encoded ? 3 : 0;
-}
-
-/* A segment that servers take for a step up or for nothing: a placeholder cannot be one, but it
- * could complete one, or hold one behind an encoded separator. */
-static bool has_dot_segment(slice path, bool is_of_values)
-{
-    size_t start = 0, skip;
-    for (size_t at = 0; at <= path.len; at += skip) {
-        size_t len = at < path.len ? separator_len(slice_from(path, at), is_of_values) : 1;
-        skip = len > 0 ? len : 1;
-        if (len == 0)
-            continue;
-        slice segment = slice_of(path.ptr + start, at - start);
-        if (slice_eq_cstr(segment, ".") || slice_eq_cstr(segment, ".."))
-            return true;
-        start = at + len;
-    }
-    return false;
-}
-
 static int append_path(struct build *b, const struct json *credential, struct buf *url)
 {
     const struct catalog_request *request = b->request;
     const struct expr_template *base = request->base_url ? request->base_url
                                                          : b->action->integration->base_url;
-    if (append_template(b, url, base, 0) != OK || add_credential_path(b, credential, url) != OK)
+    if (append_template(b, url, base, 0) != OK)
+        return (int)b->err->code;
+    size_t base_len = url->len;
+    if (add_credential_path(b, credential, url) != OK)
         return (int)b->err->code;
     size_t path_at = url->len; /* a credential before it is a token, whose bytes are its own */
     if (append_template(b, url, request->path, EXPR_PATH_SEGMENTS) != OK)
         return (int)b->err->code;
-    if (has_dot_segment(buf_slice(url), false) ||
-        has_dot_segment(slice_from(buf_slice(url), path_at), true))
+    /* A placeholder cannot be such a part, but it could complete one, or hold one behind an encoded
+     * separator. */
+    if (path_has_dot_segment(slice_first(buf_slice(url), base_len)) ||
+        path_has_dot_segment(slice_from(buf_slice(url), path_at)))
         return err_set(b->err, ERR_INVALID,
                        "a value would make \".\" or \"..\" of a part of the path");
     return OK;

@@ -409,9 +409,8 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
                         struct json *value)
 {
     slice text = json_str(value);
-    /* "", "." and ".." would make the URL another one (RFC 3986 5.2.4): with id "..",
-     * /users/${id}/posts is /posts. */
-    if (text.len == 0 || slice_eq_cstr(text, ".") || slice_eq_cstr(text, "..")) {
+    /* With id "..", /users/${id}/posts is /posts. */
+    if (text.len == 0 || path_is_dot_segment(text)) {
         expr_budget_fail(f->budget, EXPR_FAULT_VALUE, "");
         say_of(f, part, "is \"%.*s\", which cannot stand in the path of a URL", SLICE_ARG(text));
         return err_set(f->err, ERR_INVALID,

@@ -95,6 +95,8 @@ void import_set_text(struct import *im, struct json *object, const char *name, s
 
 void import_line_add(struct import *im, enum import_kind kind, slice operation, slice text);
 void import_note(struct import *im, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Whether it has a query or a fragment, behind which no path can be written. */
+bool import_has_query(slice path);
 /* The operation will be skipped, for this reason alone; the first one counts. */
 void import_skip(struct import_op *op, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The action can do less than the operation; reasons that are known already are not repeated. */

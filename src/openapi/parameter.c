@@ -439,8 +439,10 @@ void import_parameters(struct import_op *op)
     const struct json *own = JSON_GET(op->node, "parameters");
     const struct json *shared = JSON_GET(op->path_item, "parameters");
     slice prefix = import_server_prefix(op);
-    if (slice_find_char(op->path, '?') >= 0 || slice_find_char(op->path, '#') >= 0)
+    if (import_has_query(prefix) || import_has_query(op->path))
         import_skip(op, "its path holds a query or a fragment");
+    else if (path_has_dot_segment(prefix) || path_has_dot_segment(op->path))
+        import_skip(op, "its path has \".\" or \"..\" as a part, which makes it another path");
     else if (!slice_starts_with(op->path, SLICE("/")))
         import_skip(op, "its path does not begin with a slash");
     read_list(op, shared, own, true);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/encode.h"
 #include "openapi/internal.h"
 
 enum { VARIABLES_MAX = 20 };
@@ -38,9 +39,16 @@ static void add_param(struct import *im, slice name, struct json property, bool 
         json_array_push(im->arena, &schema->as.members[2].value, json_string(name));
 }
 
+bool import_has_query(slice path)
+{
+    return slice_find_char(path, '?') >= 0 || slice_find_char(path, '#') >= 0;
+}
+
 /* Whether it can be in an address and in an expression as it is. */
 static bool is_address_text(slice text)
 {
+    if (path_has_dot_segment(text))
+        return false;
     for (size_t i = 0; i < text.len; i++)
         if (!ascii_is_alnum(text.ptr[i]) && slice_find_char(SLICE("-._~:/"), text.ptr[i]) < 0)
             return false;
@@ -61,7 +69,8 @@ static void put_variable(struct import *im, const struct json *variables, slice 
         buf_append(out, fallback);
         return;
     }
-    if (json_is(values, JSON_ARRAY) && values->count == 1) {
+    if (json_is(values, JSON_ARRAY) && values->count == 1 &&
+        is_address_text(json_str(&values->as.items[0]))) {
         buf_append(out, json_str(&values->as.items[0]));
         return;
     }
@@ -123,6 +132,21 @@ static slice over_https(struct import *im, slice url)
     return arena_printf(im->arena, "https://%.*s", SLICE_ARG(slice_from(url, strlen(plain))));
 }
 
+/* A path follows it. */
+static int check_server_url(slice url, bool is_absolute, struct err *err)
+{
+    bool is_other = !is_absolute &&
+                    (slice_find(url, SLICE("://")) >= 0 || slice_starts_with(url, SLICE("//")));
+    const char *why = is_other                    ? "is no http address"
+                      : import_has_query(url)     ? "holds a query or a fragment"
+                      : path_has_dot_segment(url) ? "has \".\" or \"..\" as a part of its path"
+                                                  : NULL;
+    return why ? err_set(err, ERR_INVALID,
+                         "servers/0/url: \"%.*s\" %s; give base_url in the overrides",
+                         SLICE_ARG(slice_first_utf8(url, 200)), why)
+               : OK;
+}
+
 int import_servers(struct import *im, struct err *err)
 {
     const struct json *given = JSON_GET(im->integration, "base_url");
@@ -136,18 +160,14 @@ int import_servers(struct import *im, struct err *err)
         return OK;
     }
     slice url = im->server_url;
-    buf_init(&out, 4096);
     bool is_absolute = slice_starts_with(url, SLICE("https://")) ||
                        slice_starts_with(url, SLICE("http://")) ||
                        slice_starts_with(url, SLICE("{"));
+    int result = check_server_url(url, is_absolute, err);
+    if (result != OK)
+        return result;
+    buf_init(&out, 4096);
     if (!is_absolute) {
-        if (slice_find(url, SLICE("://")) >= 0 || slice_starts_with(url, SLICE("//"))) {
-            buf_deinit(&out);
-            return err_set(err, ERR_INVALID,
-                           "servers/0/url: \"%.*s\" is no http address; give base_url in the "
-                           "overrides",
-                           SLICE_ARG(slice_first_utf8(url, 200)));
-        }
         import_note(im, "no server with a host is described: the host is asked for when connecting "
                         "(connection_params.host), or give base_url in the overrides");
         struct json property = json_object();
@@ -160,7 +180,7 @@ int import_servers(struct import *im, struct err *err)
         if (url.len > 0 && url.ptr[0] != '/')
             buf_append_char(&out, '/');
     }
-    int result = expand_server_url(im, url, JSON_GET(server, "variables"), &out, err);
+    result = expand_server_url(im, url, JSON_GET(server, "variables"), &out, err);
     im->base_url = json_string(over_https(im, without_slash(buf_slice(&out))));
     if (result == OK && !buf_is_ok(&out))
         result = err_set(err, ERR_LIMIT, "servers/0/url is too long");

@@ -112,13 +112,13 @@ const params = (text) => [...new URLSearchParams(text)];
 
 test('a path takes one segment, and nothing climbs out of it', async () => {
   assert.deepEqual(await echo('path', { v: 204 }), null);
-  for (const v of ['%2e%2e/echo', '200/...', '200/..x', '200?x=1', '200#x', '200/', '200\r\nX-Evil: 1', ' 200']) {
+  for (const v of ['200/...', '200/..x', '200?x=1', '200#x', '200/', '200\r\nX-Evil: 1', ' 200']) {
     const reply = await run('path', { v });
     assert.equal(reply.json.error_code, 'execution_failed', `${JSON.stringify(v)}: ${reply.text}`);
     assert.match(reply.json.message, /404/);
   }
   assert.match((await run('path', { v: '\u0000' })).json.message, /escaped NUL/);
-  for (const v of ['', '.', '..', '../echo', '200/../../echo', '200\\..\\echo', null, [], {}]) await refused('path', { v }, /path|longer text/);
+  for (const v of ['', '.', '..', '../echo', '200/../../echo', '200\\..\\echo', '..;/echo', '..;v=1', '%2e%2e', '%2e%2e/echo', '%252E.', '200/..;x/echo', null, [], {}]) await refused('path', { v }, /path|longer text/);
 });
 
 test('queries: escapes, arrays, commas, booleans, nested values', async () => {

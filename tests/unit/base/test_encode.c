@@ -214,14 +214,47 @@ static void decoded_text_lies_in_the_arena(void **state)
     arena_deinit(&arena);
 }
 
+/* By the idea that any server has of it. */
+static void dot_segments_are_found_however_they_are_written(void **state)
+{
+    static const char *const good[] = {
+        "",           "/",          "/a/b",      "/.a/a./..a/a../...",
+        "/a..b/....", "/%2e%2e%2e", "/a;..",     "/a;/b;x=.",
+        "/;..",       "/%2e%2ea",   "/..%00",    "/%2",
+        "/%252e%252", "/%zz/%",     "a%2fb%5cc", "/a/;/b",
+        "//",         "/ .",
+    };
+    static const char *const bad[] = {
+        ".",        "..",          "/a/..",     "/a/./b",        "../a",      "/..;/x",
+        "/.;a=1",   "/..;..",      "/%2e%2E/x", "/.%2e",         "/%2e",      "/a/..\\b",
+        "a\\..",    "/a%2F..%2fb", "a%5c.%5Cb", "/%252e%252E",   "/a%252f..", "/..%3Bx",
+        "/..%253b", "/%25252e",    "/%2e;x",    "/a/%2e%2e%5cb", "/a//..",    "/;/..",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        if (path_has_dot_segment(slice_cstr(good[i])))
+            fail_msg("%s", good[i]);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        if (!path_has_dot_segment(slice_cstr(bad[i])))
+            fail_msg("%s", bad[i]);
+    assert_true(path_is_dot_segment(SLICE("..")) && path_is_dot_segment(SLICE("%2e.;a/b")));
+    assert_false(path_is_dot_segment(SLICE("a/..")) || path_is_dot_segment(SLICE("../a")));
+    assert_false(path_has_dot_segment(SLICE_NONE) || path_is_dot_segment(SLICE_NONE));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UNIT_TEST(all_lengths_there_and_back),     UNIT_TEST(gives_the_rfcs_vectors),
-        UNIT_TEST(refuses_wrong_base64),           UNIT_TEST(knows_every_digit),
-        UNIT_TEST(padding_is_optional_in_urls),    UNIT_TEST(refuses_wrong_hex_and_escapes),
-        UNIT_TEST(plus_is_a_space_where_asked),    UNIT_TEST(tells_limit_from_memory),
+        UNIT_TEST(all_lengths_there_and_back),
+        UNIT_TEST(gives_the_rfcs_vectors),
+        UNIT_TEST(refuses_wrong_base64),
+        UNIT_TEST(knows_every_digit),
+        UNIT_TEST(padding_is_optional_in_urls),
+        UNIT_TEST(refuses_wrong_hex_and_escapes),
+        UNIT_TEST(plus_is_a_space_where_asked),
+        UNIT_TEST(tells_limit_from_memory),
         UNIT_TEST(decoded_text_lies_in_the_arena),
+        UNIT_TEST(dot_segments_are_found_however_they_are_written),
     };
     return cmocka_run_group_tests_name("base/encode", tests, NULL, NULL);
 }

@@ -192,6 +192,38 @@ static void addresses_are_https(void **state)
     assert_warned(clean);
 }
 
+/* Every call of such a manifest would be refused. */
+static void no_path_has_dot_segments(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {BASE, "https://a.example/v1/..", "/base_url", "as a part of its path"},
+        {BASE, "https://a.example/%2e%2e;x", "/base_url", "as a part of its path"},
+        {"/pages/", "/../", "/actions/0/request/path", "as a part of its path"},
+        {"/pages/", "/a%2F..%2f", "/actions/0/request/path", "as a part of its path"},
+        {"/pages/${input.id}", "/${input.id}/..", "/actions/0/request/path",
+         "as a part of its path"},
+        {REQUEST, REQUEST "\"base_url\":\"https://a.example/./x\",", "/actions/0/request/base_url",
+         "as a part of its path"},
+        {AUTH, OAUTH("https://a.example/../a", "https://a.example/t"), "/auth/authorize_url",
+         "as a part of its path"},
+        {AUTH, OAUTH("https://a.example/a", "https://a.example/..;/t"), "/auth/token_url",
+         "as a part of its path"},
+        {AUTH,
+         "{\"type\":\"api_key\",\"send\":{\"in\":\"path\",\"value\":\"/../${credential.api_key}"
+         "\"}}",
+         "/auth/send/value", "as a part of its path"},
+        {AUTH, "{\"type\":\"bearer\",\"test\":{\"method\":\"GET\",\"path\":\"/a/..\"}}",
+         "/auth/test/path", "as a part of its path"},
+    };
+    static const struct case_of clean[] = {
+        {"/pages/${input.id}", "/.x/${input.id && '..' || '/../'}.", NULL, NULL},
+        {AUTH, OAUTH("https://a.example/a?back=/../x", "https://a.example/t"), NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(clean);
+}
+
 static void a_required_input_exists(void **state)
 {
     (void)state;
@@ -461,6 +493,7 @@ int main(void)
         UNIT_TEST(a_credential_has_the_members_of_its_type),
         UNIT_TEST(a_header_has_a_name_that_can_be_sent),
         UNIT_TEST(addresses_are_https),
+        UNIT_TEST(no_path_has_dot_segments),
         UNIT_TEST(a_required_input_exists),
         UNIT_TEST(keywords_are_those_of_json_schema_at_any_depth),
         UNIT_TEST(an_idempotency_key_has_its_place),

@@ -436,6 +436,8 @@ static void a_url_takes_the_connections_params(void **state)
         {"{\"subdomain\":\"a:1\",\"tenant\":\"t\"}", NULL},
         {"{\"subdomain\":\"\",\"tenant\":\"t\"}", NULL},
         {"{\"subdomain\":7,\"tenant\":\"t\"}", NULL},
+        {"{\"subdomain\":\"acme\",\"tenant\":\"..\"}", NULL},
+        {"{\"subdomain\":\"acme\",\"tenant\":\".\"}", NULL},
     };
     slice url = SLICE("https://${connection.params.subdomain}.example.com/"
                       "${connection.params.tenant}/oauth/tokens");

@@ -188,6 +188,57 @@ static void servers_become_base_url(void **state)
     FAULT(SERVERS("[{'url':'https://{x'}]"), ERR_INVALID, "a brace without its end");
 }
 
+/* Behind a query no path can follow, and "..", in whatever form, makes it another path. */
+static void a_server_has_a_plain_path(void **state)
+{
+    static const char *const dots[] = {
+        "https://a.example/x/../y",
+        "https://a.example/..;v/",
+        "https://a.example/%2e%2E/y",
+        "https://a.example/.",
+        "https://a.example/x%2f..%2f",
+        "../v1",
+        "./",
+        "/v1/../v2",
+        "https://a.example/{x}/..",
+    };
+    static const char *const queries[] = {"https://a.example/v1?key=1", "https://a.example?",
+                                          "/v1?x=/..", "https://a.example/v1#y", "/{x}?"};
+    struct bench *b = *state;
+    char document[1024];
+    for (size_t i = 0; i < ARRAY_LEN(dots) + ARRAY_LEN(queries); i++) {
+        bool is_query = i >= ARRAY_LEN(dots);
+        (void)snprintf(document, sizeof(document), SERVERS("[{'url':'%s'}]"),
+                       is_query ? queries[i - ARRAY_LEN(dots)] : dots[i]);
+        FAULT(document, ERR_INVALID,
+              is_query ? "holds a query or a fragment; give base_url in the overrides"
+                       : "has \".\" or \"..\" as a part of its path");
+    }
+    /* values of variables: what cannot be part of the address is asked for */
+    import(b,
+           SERVERS("[{'url':'https://a.example/{v}','variables':{'v':{'default':'v1/../v2'}}}]"));
+    AT("/base_url", "'https://a.example/${connection.params.v}'");
+    import(b, SERVERS("[{'url':'https://a.example/{v}','variables':{'v':{'enum':['..;x']}}}]"));
+    AT("/base_url", "'https://a.example/${connection.params.v}'");
+    import(b, SERVERS("[{'url':'https://a.example/{v}','variables':{'v':{'enum':['x?y=']}}}]"));
+    AT("/base_url", "'https://a.example/${connection.params.v}'");
+}
+
+static void a_path_has_no_dot_segment(void **state)
+{
+    struct bench *b = *state;
+    import(b, DOCUMENT("3.0.0",
+                       "'/ok':{'get':{}},'/a/../b':{'get':{}},'/a/..;x/b':{'get':{}},'/%2e%2E':{"
+                       "'get':{}},'/a\\\\..':{'get':{}},'/{id}/..':{'get':{}},'/p':{'get':{"
+                       "'servers':[{'url':'https://api.example.com/v1/../v2'}]}},'/q':{'get':{"
+                       "'servers':[{'url':'https://api.example.com/v1/x?y='}]}}",
+                       ""));
+    assert_int_equal(b->result.imported, 1);
+    assert_int_equal(b->result.skipped, 7);
+    SAYS(SKIPPED, "its path has \".\" or \"..\" as a part");
+    SAYS(SKIPPED, "its path holds a query or a fragment");
+}
+
 static void servers_of_a_path(void **state)
 {
     struct bench *b = *state;
@@ -460,6 +511,8 @@ int main(void)
         TEST(scopes_of_operations),
         TEST(servers_become_base_url),
         TEST(servers_of_a_path),
+        TEST(a_server_has_a_plain_path),
+        TEST(a_path_has_no_dot_segment),
         TEST(replies_are_declared),
         TEST(examples_need_every_required_input),
         TEST(overrides_say_what_is_not_described),
