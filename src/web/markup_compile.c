@@ -308,6 +308,14 @@ static int read_attr(struct compiler *c, struct attr *attr)
     return OK;
 }
 
+static bool has_attr(const struct attr *attrs, size_t count, slice name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (slice_eq(attrs[i].name, name))
+            return true;
+    return false;
+}
+
 /* The attributes up to ">" or "/>". */
 static int read_attrs(struct compiler *c, size_t from, struct attr *attrs, size_t *count,
                       bool *is_closed)
@@ -319,9 +327,13 @@ static int read_attrs(struct compiler *c, size_t from, struct attr *attrs, size_
             break;
         if (*count == ATTRS_MAX || c->at >= c->file->source.len)
             return fail(c, from, "the tag has no \">\", or over %d attributes", ATTRS_MAX);
-        int status = read_attr(c, &attrs[*count]);
+        struct attr *attr = &attrs[*count];
+        int status = read_attr(c, attr);
         if (status != OK)
             return status;
+        if (has_attr(attrs, *count, attr->name))
+            return fail(c, from, "the attribute %.*s is there twice: browsers take the first",
+                        SLICE_ARG(attr->name));
     }
     c->at += *is_closed ? 2 : 1;
     return OK;
@@ -546,7 +558,11 @@ static int compile_open(struct compiler *c, size_t from)
     for (size_t i = 0; i < count && status == OK; i++)
         status = compile_attr(c, open.name, &attrs[i], &open);
     buf_append_cstr(&c->text, is_closed ? "/>" : ">");
-    if (status != OK || is_closed || is_void(open.name))
+    bool is_empty = is_closed || is_void(open.name);
+    if (status == OK && is_empty && open.op != NONE)
+        return fail(c, from, "<%.*s> has no content, which data-version is the hash of",
+                    SLICE_ARG(open.name));
+    if (status != OK || is_empty)
         return status;
     status = open_push(c, open);
     bool is_raw = slice_eq_cstr(open.name, "script") || slice_eq_cstr(open.name, "style");

@@ -96,7 +96,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf pack;
     struct err err = {.code = OK};
     slice text = slice_of(data, size);
-    if (size > INPUT_MAX || slice_find(text, SLICE(LEFT)) >= 0)
+    if (size > INPUT_MAX || slice_find(text, SLICE(LEFT)) >= 0 ||
+        slice_find(text, SLICE("javascript:")) >= 0)
         return 0;
     arena_init(&arena, ARENA_BYTES_MAX);
     buf_init(&pack, PACK_BYTES_MAX);

@@ -223,6 +223,10 @@ static void test_what_the_compiler_refuses(void **state)
         {"x<title>x</title>", "1: <title> stands once, before"},
         {"x<data>{}</data>", "1: <data> stands once, at the beginning"},
         {"<!-- x", "1: the comment has no end"},
+        {"<br data-version>", "1: <br> has no content"},
+        {"<svg><g data-version/></svg>", "1: <g> has no content"},
+        {"<p id=\"a\" class=\"b\" id=\"c\">x</p>", "1: the attribute id is there twice"},
+        {"<p data-version data-version>x</p>", "1: the attribute data-version is there twice"},
     };
     char page[400];
     (void)state;
