@@ -121,6 +121,44 @@ static int expand_server_url(struct import *im, slice url, const struct json *va
     return OK;
 }
 
+/* How much of a finished address goes together; 0: it cannot be there. A placeholder is all of it.
+ */
+static size_t address_part(slice rest, bool is_in_host)
+{
+    const char *why;
+    ptrdiff_t end =
+        slice_starts_with(rest, SLICE("${")) ? expr_closing_brace(slice_from(rest, 2), &why) : -1;
+    if (end >= 0)
+        return (size_t)end + 3;
+    if (rest.ptr[0] == '%')
+        return !is_in_host && rest.len > 2 && ascii_is_hex(rest.ptr[1]) && ascii_is_hex(rest.ptr[2])
+                   ? 3
+                   : 0;
+    slice others = is_in_host ? SLICE(".-_:[]") : SLICE("/-._~!&'()*+,;=:@");
+    return ascii_is_alnum(rest.ptr[0]) || slice_find_char(others, rest.ptr[0]) >= 0;
+}
+
+/* Whether a call can be made of it: scheme, host and path, of nothing that the linter of manifests
+ * or a URL refuses. */
+static bool is_callable(slice url)
+{
+    bool is_in_host = true;
+    size_t host_len = 0, scheme_len = slice_starts_with(url, SLICE("https://"))  ? 8
+                                      : slice_starts_with(url, SLICE("http://")) ? 7
+                                                                                 : 0;
+    if (scheme_len == 0 && !slice_starts_with(url, SLICE("${")))
+        return false;
+    for (slice rest = slice_from(url, scheme_len); rest.len > 0;) {
+        is_in_host = is_in_host && rest.ptr[0] != '/';
+        size_t len = address_part(rest, is_in_host);
+        if (len == 0)
+            return false;
+        host_len += is_in_host;
+        rest = slice_from(rest, len);
+    }
+    return host_len > 0;
+}
+
 /* Descriptions often name http of what answers at https, too. */
 static slice over_https(struct import *im, slice url)
 {
@@ -132,6 +170,12 @@ static slice over_https(struct import *im, slice url)
     return arena_printf(im->arena, "https://%.*s", SLICE_ARG(slice_from(url, strlen(plain))));
 }
 
+static int refuse_server_url(slice url, const char *why, struct err *err)
+{
+    return err_set(err, ERR_INVALID, "servers/0/url: \"%.*s\" %s; give base_url in the overrides",
+                   SLICE_ARG(slice_first_utf8(url, 200)), why);
+}
+
 /* A path follows it. */
 static int check_server_url(slice url, bool is_absolute, struct err *err)
 {
@@ -141,10 +185,7 @@ static int check_server_url(slice url, bool is_absolute, struct err *err)
                       : import_has_query(url)     ? "holds a query or a fragment"
                       : path_has_dot_segment(url) ? "has \".\" or \"..\" as a part of its path"
                                                   : NULL;
-    return why ? err_set(err, ERR_INVALID,
-                         "servers/0/url: \"%.*s\" %s; give base_url in the overrides",
-                         SLICE_ARG(slice_first_utf8(url, 200)), why)
-               : OK;
+    return why ? refuse_server_url(url, why, err) : OK;
 }
 
 int import_servers(struct import *im, struct err *err)
@@ -184,6 +225,8 @@ int import_servers(struct import *im, struct err *err)
     im->base_url = json_string(over_https(im, without_slash(buf_slice(&out))));
     if (result == OK && !buf_is_ok(&out))
         result = err_set(err, ERR_LIMIT, "servers/0/url is too long");
+    if (result == OK && !is_callable(json_str(&im->base_url)))
+        result = refuse_server_url(url, "makes no address that can be called", err);
     buf_deinit(&out);
     /* Given parameters replace those made here as a whole; the linter finds what base_url then
      * misses. */

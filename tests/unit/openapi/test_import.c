@@ -214,6 +214,21 @@ static void a_server_has_a_plain_path(void **state)
               is_query ? "holds a query or a fragment; give base_url in the overrides"
                        : "has \".\" or \"..\" as a part of its path");
     }
+    static const char *const none[] = {"https://kr}.example.com/v1", "https:///v1",
+                                       "https://a b.example",        "https://a.example/x y",
+                                       "https://me@a.example",       "https://a.example/$",
+                                       "https://a.example/${x}",     "https://a.example/%2",
+                                       "https://a!b.example/",       "/x\\\\y"};
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+        (void)snprintf(document, sizeof(document), SERVERS("[{'url':'%s'}]"), none[i]);
+        FAULT(document, ERR_INVALID, "makes no address that can be called");
+    }
+    FAULT(SERVERS("[{'url':'{s}://a.example','variables':{'s':{'default':'ftp'}}}]"), ERR_INVALID,
+          "makes no address that can be called");
+    FAULT(SERVERS("[{'url':'https://{h}/x','variables':{'h':{'default':''}}}]"), ERR_INVALID,
+          "makes no address that can be called");
+    import(b, SERVERS("[{'url':'https://a.example/x%20y'}]"));
+    AT("/base_url", "'https://a.example/x%20y'");
     /* values of variables: what cannot be part of the address is asked for */
     import(b,
            SERVERS("[{'url':'https://a.example/{v}','variables':{'v':{'default':'v1/../v2'}}}]"));
