@@ -47,8 +47,9 @@ static enum op_result refuse_large(struct api_request *request)
 
 /* ---- the form ---- */
 
-/* What will be done, with what, where, and every field of it, whole: values as JSON, in which no
- * line break can begin a line of its own. SLICE_NONE: that is more than a form can show. */
+/* What will be done, with what, where, and every field of it, whole. What comes from outside ends
+ * its line, as JSON: no line break can begin a line of its own, and letters from right to left have
+ * nothing behind them to move. SLICE_NONE: that is more than a form can show. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
 {
     const struct exec_outcome *out = exec_outcome_of(request->state);
@@ -60,9 +61,8 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
     encode_visible(&form, asking->title, SLICE_NONE);
     buf_printf(&form, "\n%.*s %.*s", SLICE_ARG(out->integration_id), SLICE_ARG(out->action_id));
     if (out->connection_id)
-        buf_printf(&form, ", with the connection %.*s (%lld)",
-                   SLICE_ARG(json_excerpt(out->connection_label, arena)),
-                   (long long)out->connection_id);
+        buf_printf(&form, ", with the connection %lld: \"%.*s\"", (long long)out->connection_id,
+                   SLICE_ARG(json_excerpt(out->connection_label, arena)));
     buf_append_char(&form, '\n');
     buf_append(&form, json_scan_str(json_scan_get(sent, SLICE("method"), arena), arena));
     buf_append_char(&form, ' ');
@@ -73,7 +73,7 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
             buf_deinit(&form);
             return SLICE_NONE;
         }
-        buf_printf(&form, "\n%.*s: ", SLICE_ARG(json_excerpt(name, arena)));
+        mcp_form_put_name(&form, name);
         json_write(&form, &input->as.members[i].value);
     }
     return arena_take(arena, &form);

@@ -37,7 +37,7 @@ static void put_link(struct json_writer *w, slice sentence, slice url_json)
     json_member_str(w, "method", SLICE("elicitation/create"));
     json_member_open(w, "params", '{');
     json_member_str(w, "mode", SLICE("url"));
-    mcp_put_visible(w, "message", sentence);
+    mcp_put_visible(w, "message", sentence, SLICE_NONE);
     json_member_raw(w, "url", url_json);
     json_close(w, '}');
     json_close(w, '}');

@@ -5,6 +5,7 @@
  */
 #include "mcp/message.h"
 
+#include "base/ascii.h"
 #include "base/encode.h"
 #include "base/version.h"
 #include "json/scan.h"
@@ -142,12 +143,11 @@ void mcp_result_put_caching(struct mcp_result *result, const struct mcp_message 
     json_member_str(&result->w, "cacheScope", SLICE("private"));
 }
 
-/* A line break begins a line of the form; all else that no reader sees is shown as \uXXXX. */
-void mcp_put_visible(struct json_writer *w, const char *name, slice text)
+void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice kept)
 {
     struct buf visible;
     buf_init(&visible, 8 * text.len + 16);
-    encode_visible(&visible, text, SLICE("\n"));
+    encode_visible(&visible, text, kept);
     json_member_str(w, name, buf_slice(&visible));
     w->out->is_failed = w->out->is_failed || !buf_is_ok(&visible);
     buf_deinit(&visible);
@@ -161,7 +161,22 @@ void mcp_form_open(struct json_writer *w, slice key, slice message)
     json_member_str(w, "method", SLICE("elicitation/create"));
     json_member_open(w, "params", '{');
     json_member_str(w, "mode", SLICE("form"));
-    mcp_put_visible(w, "message", message);
+    mcp_put_visible(w, "message", message, SLICE("\n")); /* its lines */
+}
+
+/* One that is no word is JSON, too: it could seem to be a name with its value. */
+void mcp_form_put_name(struct buf *form, slice name)
+{
+    bool is_word = name.len > 0;
+    for (size_t i = 0; i < name.len; i++)
+        is_word = is_word &&
+                  (ascii_is_alnum(name.ptr[i]) || slice_find_char(SLICE("_-.$"), name.ptr[i]) >= 0);
+    buf_append_char(form, '\n');
+    if (is_word)
+        buf_append(form, name);
+    else
+        json_write_str(form, name);
+    buf_append_cstr(form, ": ");
 }
 
 void mcp_form_close(struct json_writer *w)

@@ -93,8 +93,11 @@ void mcp_result_put_caching(struct mcp_result *result, const struct mcp_message 
 /* A question by a form, as the member inputRequests: between the two the caller writes the member
  * requestedSchema. key: of its answer. */
 void mcp_form_open(struct json_writer *w, slice key, slice message);
-/* A text that a person reads before they decide. */
-void mcp_put_visible(struct json_writer *w, const char *name, slice text);
+/* A text that a person reads before they decide: what no reader sees is \uXXXX, but for those of
+ * `kept` (ASCII). */
+void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice kept);
+/* Begins a line with the name of a value, which follows. */
+void mcp_form_put_name(struct buf *form, slice name);
 void mcp_form_close(struct json_writer *w);
 /* Writes the end and answers. */
 enum op_result mcp_result_send(struct api_request *request, const struct mcp_message *message,

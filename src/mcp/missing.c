@@ -4,6 +4,7 @@
  */
 #include "mcp/missing.h"
 
+#include "base/encode.h"
 #include "catalog/catalog.h"
 
 enum { MISSING_MAX = 16, SENTENCE_BYTES_MAX = 8 * 1024 };
@@ -89,6 +90,19 @@ static struct missing find_missing(const struct catalog_action *action, const st
 
 /* ---- the form ---- */
 
+/* Where a line breaks it could seem to go on with another field. */
+static void put_one_line(struct json_writer *w, const char *name, slice text)
+{
+    struct buf line;
+    buf_init(&line, text.len);
+    for (size_t i = 0; i < text.len; i++)
+        buf_append_char(&line,
+                        slice_find_char(SLICE("\n\r\t"), text.ptr[i]) < 0 ? text.ptr[i] : ' ');
+    mcp_put_visible(w, name, buf_slice(&line), SLICE_NONE);
+    w->out->is_failed = w->out->is_failed || !buf_is_ok(&line);
+    buf_deinit(&line);
+}
+
 static void put_field(struct json_writer *w, slice name, const struct json *schema)
 {
     slice format = json_get_str(schema, SLICE("format"));
@@ -98,7 +112,7 @@ static void put_field(struct json_writer *w, slice name, const struct json *sche
     for (size_t i = 0; i < ARRAY_LEN(field_members); i++) {
         const struct json *member = json_get(schema, slice_cstr(field_members[i]));
         if (i < READ_MEMBERS && json_is(member, JSON_STRING))
-            mcp_put_visible(w, field_members[i], json_str(member));
+            put_one_line(w, field_members[i], json_str(member));
         else if (member)
             json_member(w, field_members[i], member);
     }
@@ -131,8 +145,8 @@ static enum op_result ask_for_input(struct api_request *request, const struct mc
     struct mcp_result result;
     struct buf text;
     buf_init(&text, SENTENCE_BYTES_MAX);
-    buf_printf(&text, "%.*s\n%.*s needs more input:", SLICE_ARG(action->title),
-               SLICE_ARG(action->tool_name));
+    encode_visible(&text, action->title, SLICE_NONE);
+    buf_printf(&text, "\n%.*s needs more input:", SLICE_ARG(action->tool_name));
     for (size_t i = 0; i < missing->count; i++)
         buf_printf(&text, "%s %.*s", i > 0 ? "," : "", SLICE_ARG(missing->names[i]));
     slice sentence = arena_take(&request->op.arena, &text);

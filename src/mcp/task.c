@@ -7,7 +7,6 @@
  */
 #include "mcp/task.h"
 
-#include "base/encode.h"
 #include "json/scan.h"
 #include "mcp/stream.h"
 
@@ -74,9 +73,8 @@ static slice write_approval(const struct facts *facts, struct arena *arena)
                facts->step_count, SLICE_ARG(facts->step_key));
     json_scan_open(&input, json_scan_get(facts->step, SLICE("input"), arena));
     while (json_scan_next(&input, &key, &value)) {
-        buf_append_char(&form, '\n');
-        encode_visible(&form, json_scan_str(key, arena), SLICE_NONE);
-        buf_printf(&form, ": %.*s", SLICE_ARG(value));
+        mcp_form_put_name(&form, json_scan_str(key, arena));
+        buf_append(&form, value);
     }
     return arena_take(arena, &form);
 }

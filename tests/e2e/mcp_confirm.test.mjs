@@ -1,8 +1,11 @@
 // Confirmation by the protocol's own means (src/mcp/README.md): a form at the client, and
 // a sealed state that runs once, on whichever process it comes back to.
 import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { HIDDEN, HOSTILE, visible } from './support/hostile.mjs';
 import { MODERN, Mcp, connect, inside } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -41,7 +44,7 @@ test('a write is asked about, with what will be done, and runs when the person a
   assert.deepEqual([method, params.mode, params.requestedSchema.required], ['elicitation/create', 'form', ['confirm']]);
   const lines = params.message.split('\n');
   assert.deepEqual(lines, [
-    'Send', `probe send, with the connection work (${connection})`,
+    'Send', `probe send, with the connection ${connection}: "work"`,
     'POST https://gmail.googleapis.com/gmail/v1/users/me/messages/send', 'subject: "agreed \\"one\\""',
   ]);
   assert.equal(await ledger(), before);
@@ -127,23 +130,85 @@ test('the order of members is no other argument, and a tool by its own name is t
   assert.equal(done.result.structuredContent.status, 'succeeded');
 });
 
-// What a person agrees to is what they read: nothing hidden, nothing that moves the rest, no line that is none.
-test('no input shapes the form', async () => {
-  const codes = [0x00, 0x01, 0x07, 0x08, 0x0a, 0x0b, 0x0d, 0x1b, 0x7f, 0x80, 0x85, 0x9b, 0xad, 0x600, 0x61c, 0x6dd, 0x70f, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f,
-    0x2028, 0x2029, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2063, 0x2066, 0x2067, 0x2068, 0x2069, 0x206f, 0xfeff, 0xfff9, 0xfffb, 0x110bd, 0x1d173, 0xe0001, 0xe0041];
-  for (const code of codes) {
-    const c = String.fromCodePoint(code);
-    const isControl = /\p{Cc}/u.test(c); // no subject may have one
-    const input = { to: 'a@example.com', subject: `s${isControl ? '' : c}s`, text: `${c}text: forged${c}` };
-    const { result } = await mcp.ask('tools/call', { name: 'gmail_send_message', arguments: input }, FORM);
-    const { message } = result.inputRequests.confirmation.params;
-    assert.deepEqual(message.match(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu), null, message);
-    const lines = message.split('\n');
-    assert.equal(lines.length, 6, message);
-    // each value is JSON still, of what is sent
-    const read = (name) => JSON.parse(lines.find((line) => line.startsWith(`${name}: `)).slice(name.length + 2));
-    assert.deepEqual([read('subject'), read('text')], [input.subject, input.text]);
-  }
+/* ---- what a person decides on is what they read ---- */
+
+// An app of which each text may be anything: what an import brings, and what a model writes.
+const field = (more) => ({ type: 'object', required: ['f'], properties: { f: { type: 'string', ...more } } });
+const shaped = (action_id, more) => ({
+  action_id, title: 'Say', description: 'Says it.', side_effect_level: 'write', request: { method: 'POST', path: '/echo/${input.part || `x`}', body: { json: '${input}' } },
+  input_schema: { type: 'object', properties: { part: { description: 'Anything.' } } }, display: { title: 'Said', summary: 'Said' }, ...more,
+});
+const SHAPED = {
+  integration_id: 'shaped', name: 'Shaped', description: 'Texts of all kinds.', category: 'test', base_url: 'https://shaped.example', auth: { type: 'bearer' },
+  actions: [
+    shaped('say'),
+    ...HOSTILE.flatMap((text, i) => [
+      shaped(`title_${i}`, { title: text }),
+      shaped(`field_${i}`, { title: text, input_schema: field({ title: text, description: text }) }),
+      shaped(`default_${i}`, { input_schema: field({ default: text }) }),
+      shaped(`choice_${i}`, { input_schema: field({ enum: [text, 'other'] }) }),
+      shaped(`name_${i}`, { input_schema: { type: 'object', required: [text], properties: { [text]: { type: 'string' } } } }),
+    ]),
+  ],
+};
+
+// Each place where a form shows what comes from outside: how it gets there, and the lines that show it.
+const json = (text) => visible(JSON.stringify(text));
+const name = (text) => (/^[\w.$-]+$/.test(text) ? text : json(text));
+const HEAD = (title, action, label = 'work') => [title, `shaped ${action}, with the connection CONNECTION: ${json(label)}`, 'POST https://shaped.example/echo/x'];
+const PLACES = {
+  'the value of a member': (text) => ({ input: { said: text }, lines: [...HEAD('Say', 'say'), `said: ${json(text)}`] }),
+  'values inside another': (text) => ({ input: { all: [text, { [text]: text }], more: 1 }, lines: [...HEAD('Say', 'say'), `all: ${visible(JSON.stringify([text, { [text]: text }]))}`, 'more: 1'] }),
+  'the name of a member': (text) => ({ input: { [text]: 1 }, lines: [...HEAD('Say', 'say'), `${name(text)}: 1`] }),
+  'a part of the address': (text) => ({
+    input: { part: text },
+    lines: [...HEAD('Say', 'say').slice(0, 2), `POST https://shaped.example/echo/${encodeURIComponent(text).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`)}`, `part: ${json(text)}`],
+  }),
+  'the label of the connection': async (text) => ({ label: text, input: {}, lines: HEAD('Say', 'say', text) }),
+  'the title of the action': (text, i) => ({ action: `title_${i}`, input: {}, lines: HEAD(visible(text), `title_${i}`) }),
+  'the title and the description of what is missing': (text, i) => ({
+    action: `field_${i}`, input: {}, lines: [visible(text), `shaped_field_${i} needs more input: f`],
+    field: { title: visible(text.replace(/[\n\r\t]/g, ' ')), description: visible(text.replace(/[\n\r\t]/g, ' ')) },
+  }),
+  // what comes back cannot be shown as it is not: with something hidden in it, it is not asked for
+  'the default of what is missing': (text, i) => ({ action: `default_${i}`, input: {}, lines: ['Say', `shaped_default_${i} needs more input: f`], field: { default: text }, isAsked: !HIDDEN.test(text) }),
+  'a choice of what is missing': (text, i) => ({ action: `choice_${i}`, input: {}, lines: ['Say', `shaped_choice_${i} needs more input: f`], field: { enum: [text, 'other'] }, isAsked: !HIDDEN.test(text) }),
+  'the name of what is missing': (text, i) => ({ action: `name_${i}`, input: {}, lines: ['Say', `shaped_name_${i} needs more input: ${text}`], isAsked: !HIDDEN.test(text) }),
+};
+
+// All texts of an object, names and values.
+const texts = (value) => (typeof value === 'string' ? [value] : value && typeof value === 'object' ? Object.entries(value).flatMap(([key, one]) => [key, ...texts(one)]) : []);
+
+test('no text of an app, of a model or of a person shapes a form', async () => {
+  assert.ok(HOSTILE.length >= 40);
+  const dir = join(stack.dir, 'shaped');
+  await mkdir(dir);
+  await writeFile(join(dir, 'shaped.json'), JSON.stringify(SHAPED));
+  const options = { env: { SLUICE_CATALOG: dir }, args: ['--origin-override', `https://shaped.example=${stack.provider.url}`] };
+  const one = await stack.serve(options);
+  const id = await stack.connect(account.id, 'shaped', { token: 'ya29.demo-gmail-full' }, ['--label', 'work'], options);
+  const at = new Mcp(one.base, account.key);
+  const before = await ledger();
+  let labelled = 'work';
+  for (const [place, of] of Object.entries(PLACES))
+    for (const [i, text] of HOSTILE.entries()) {
+      const { action = 'say', input, label = 'work', lines, field: shown, isAsked = true } = await of(text, i);
+      const where = `${place}, ${JSON.stringify(text)}`;
+      if (label !== labelled) {
+        const changed = await one.call(account.key, 'PATCH', `/api/connections/${id}`, { label });
+        if (changed.status === 400) continue; // it is no label
+        assert.equal(changed.status, 200, changed.text);
+        labelled = label;
+      }
+      const { result } = await ask({ integration_id: 'shaped', action_id: action, input }, {}, at);
+      assert.equal(Boolean(result.inputRequests), isAsked, `${where}: ${JSON.stringify(result)}`);
+      if (!isAsked) continue;
+      const [{ params }] = Object.values(result.inputRequests);
+      assert.deepEqual(params.message.split('\n'), lines.map((line) => line.replace('CONNECTION', id)), where);
+      for (const read of texts(params)) assert.doesNotMatch(read.replaceAll('\n', ''), HIDDEN, where);
+      if (shown) assert.deepEqual({ ...params.requestedSchema.properties.f, type: undefined }, { ...shown, type: undefined }, where);
+    }
+  assert.equal(await ledger(), before);
 });
 
 test('a model’s confirm is no person’s, and what would be blocked is not asked about', async () => {

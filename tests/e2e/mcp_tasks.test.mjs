@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { HIDDEN, HOSTILE, visible } from './support/hostile.mjs';
 import { Mcp, connect, inside } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -107,6 +108,24 @@ test('who does not approve rejects, and the task is cancelled', async () => {
   assert.deepEqual([status, result.resultType, result.status], [200, 'complete', undefined]);
   await reaches(taskId, 'cancelled');
   assert.equal((await stack.provider.ledger()).length, before);
+});
+
+// Some at once: what each is shown as depends on no other.
+test('nothing that a flow shows shapes the form of its approval', async () => {
+  const shown = (text) => visible(JSON.stringify(text));
+  for (let at = 0; at < HOSTILE.length; at += 12) {
+    const subject = HOSTILE.slice(at, at + 12).join(' ');
+    const taskId = await start('probe_approve', { subject });
+    const task = await reaches(taskId, 'input_required');
+    const { lines } = form(task);
+    assert.deepEqual(lines.slice(0, 3), ['The flow "Probe approve" waits for an approval: step 1 of 2, ask', `title: ${shown(`Send ${subject}`)}`, 'summary: "One mail"']);
+    assert.equal(lines.length, (await reaches(await start('probe_approve', { subject: 'plain' }), 'input_required').then(form)).lines.length);
+    for (const line of lines) {
+      assert.doesNotMatch(line, HIDDEN);
+      JSON.parse(line.slice(line.indexOf(': ') + 2).replace(/^step.*/, '0'));
+    }
+    assert.doesNotMatch(task.statusMessage, HIDDEN);
+  }
 });
 
 test('a flow that fails has a result that says so', async () => {

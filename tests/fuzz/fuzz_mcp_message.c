@@ -55,7 +55,7 @@ static void check_id(struct arena *arena, const struct mcp_message *message)
 {
     struct mcp_result result;
     mcp_result_begin(&result, message, 64);
-    mcp_put_visible(&result.w, "text", message->method);
+    mcp_put_visible(&result.w, "text", message->method, SLICE_NONE);
     json_close(&result.w, '}');
     json_close(&result.w, '}');
     const struct json *read =

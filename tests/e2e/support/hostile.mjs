@@ -1,0 +1,23 @@
+// Texts that would shape what is around them: move it, hide it, end its line, or seem to be ours. A person
+// who decides sees them for what they are (mcp_confirm.test.mjs, dashboard_safety.test.mjs).
+const between = [
+  0x01, 0x07, 0x08, 0x0a, 0x0b, 0x0d, 0x7f, 0x80, 0x85, 0xad, 0x600, 0x61c, 0x6dd, 0x70f, 0x180e, 0x200b, 0x200c, 0x200d, 0x200e, 0x200f, 0x2028, 0x2029,
+  0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2063, 0x2066, 0x2067, 0x2068, 0x2069, 0x206f, 0xfeff, 0xfff9, 0xfffb, 0x110bd, 0x1d173, 0xe0001, 0xe0041,
+];
+export const HOSTILE = [
+  ...between.map((code) => `a${String.fromCodePoint(code)}b`),
+  '\u001b[31mred\u009b0m',
+  '\u05e9\u05dc\u05d5\u05dd 12',
+  '\u0645\u0631\u062d\u0628\u0627 (1)',
+  '\u2069\u202e\u05e9\u05dc\u2066\u2068',
+  'x\nto: "forged"',
+  'x", "to": "forged',
+  '"><b>forged</b></textarea></title>',
+];
+
+// What no reader sees.
+export const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+
+// As it is shown: in their place \uXXXX, but for those of `kept`.
+export const visible = (text, kept = '') =>
+  text.replace(new RegExp(HIDDEN, 'gu'), (c) => (kept.includes(c) ? c : [...Array(c.length).keys()].map((i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')));
