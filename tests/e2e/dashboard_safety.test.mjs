@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
+import { HIDDEN, HOSTILE, visible as marked } from './support/hostile.mjs';
 import { credentials } from './support/stack.mjs';
 import { lengthen } from './support/waiting.mjs';
 
@@ -58,11 +59,12 @@ async function isTame(visit) {
   await visit.fits();
 }
 
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}]/u;
+
 // As a page shows a value: what no reader sees as \uXXXX, letters from right to left isolated.
 function visible(text) {
-  const escape = (c) => [...Array(c.length).keys()].map((i) => `\\u${c.charCodeAt(i).toString(16).padStart(4, '0')}`).join('');
-  const marked = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => ('\t\n\r'.includes(c) ? c : escape(c)));
-  return /\p{Script=Hebrew}/u.test(text) ? `\u2068${marked}\u2069` : marked;
+  const shown = marked(text, '\t\n\r');
+  return RIGHT_TO_LEFT.test(text) ? `\u2068${shown}\u2069` : shown;
 }
 
 async function shows(visit, text) {
@@ -184,35 +186,46 @@ begin
     end;
   end loop;
 end $$;`;
-const HOSTILE = `"><img src=x onerror="globalThis.isHacked=1"></textarea></title><a href="javascript:globalThis.isHacked=1">x</a>&'\${7*7}\n`;
+const MARKUP = `"><img src=x onerror="globalThis.isHacked=1"></textarea></title><a href="javascript:globalThis.isHacked=1">x</a>&'\${7*7}\n`;
 
-for (const text of [HOSTILE, 'javascript:globalThis.isHacked=1'])
+// Something of each kind that the dashboard shows.
+async function populate(person) {
+  const waiting = await dashboard.startTasks(person, { maxResults: 2 });
+  const asked = await dashboard.start(person, 'probe_approve', { subject: 'x' });
+  await dashboard.reaches(person, asked, 'waiting');
+  await dashboard.stack.connect(person.id, 'gmail', credentials.gmail, ['--label', 'second']);
+  for (const input of [{ id: 'none' }, {}])
+    await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: input.id ? 'get_message' : 'list_messages', input });
+  const { json: link } = await dashboard.call(person, 'POST', '/api/connect/sessions', { integration_id: 'gmail', return_url: 'https://back.example/x' });
+  return { flows: [waiting, asked], link: new URL(link.url ?? link.connect_url).pathname };
+}
+
+async function pagesOf(person, flows, link) {
+  const rows = async (column, table) => (await dashboard.stack.cluster.sql(`select ${column} from sluice.${table} where account_id = '${person.id}'`)).split('\n').filter(Boolean);
+  const connections = await rows('id', 'connection');
+  const paths = [
+    '/', '/approvals', '/flows', '/flows/new', '/executions', '/executions?status=blocked', '/docs', '/integrations', '/integrations/gmail', '/connections', '/keys', '/audit', '/sign-out', link,
+    ...flows.flatMap((id) => [`/flows/${id}`, `/flows/${id}/cancel`, `/flows/${id}/again`]),
+    ...(await rows('id', 'execution')).flatMap((id) => [`/executions/${id}`, `/executions/${id}/again`]),
+    ...(await rows('id', 'api_key')).map((id) => `/keys/${id}/revoke`),
+    ...connections.flatMap((id) => [`/connections/${id}`, `/connections/${id}/delete`]),
+  ];
+  return { paths, connections };
+}
+
+for (const text of [MARKUP, 'javascript:globalThis.isHacked=1'])
   test(`each field of each row is ${JSON.stringify(text.slice(0, 20))}: no element, attribute or link of it on any page`, async () => {
     const quoted = `'${text.replaceAll("'", "''")}'`;
     const person = await dashboard.account(`spoiled ${text.length}`);
     const visit = await dashboard.signIn(person);
-    const waiting = await dashboard.startTasks(person, { maxResults: 2 });
-    const done = await dashboard.start(person, 'probe_approve', { subject: 'x' });
-    await dashboard.reaches(person, done, 'waiting');
-    await dashboard.stack.connect(person.id, 'gmail', credentials.gmail, ['--label', 'second']);
-    for (const input of [{ id: 'none' }, {}])
-      await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: input.id ? 'get_message' : 'list_messages', input });
-    const { json: link } = await dashboard.call(person, 'POST', '/api/connect/sessions', { integration_id: 'gmail', return_url: 'https://back.example/x' });
+    const { flows, link } = await populate(person);
     await dashboard.stack.cluster.sql(SPOIL);
     for (const but of [['template_key', 'integration_id', 'action_id', 'auth_kind', 'addresses'], ['template_key', 'addresses']]) {
       const list = `array[${but.map((name) => `'${name}'`)}]::text[]`;
       const columns = (await dashboard.stack.cluster.sql(`select public.spoil_all('${person.id}', ${quoted}, ${list})`)).split('\n');
       for (const one of ['account.name', 'api_key.name', 'api_key.prefix', 'connection.label', 'execution.summary', 'flow_doc.input', 'flow_doc.waiting_input', 'flow_step.output'])
         assert.ok(columns.includes(one), `${one} is not among ${columns}`);
-      const rows = async (column, table) => (await dashboard.stack.cluster.sql(`select ${column} from sluice.${table} where account_id = '${person.id}'`)).split('\n').filter(Boolean);
-      const connections = await rows('id', 'connection');
-      const paths = [
-        '/', '/approvals', '/flows', '/flows/new', '/executions', '/executions?status=blocked', '/docs', '/integrations', '/integrations/gmail', '/connections', '/keys', '/audit', '/sign-out', new URL(link.url ?? link.connect_url).pathname,
-        ...[waiting, done].flatMap((id) => [`/flows/${id}`, `/flows/${id}/cancel`, `/flows/${id}/again`]),
-        ...(await rows('id', 'execution')).flatMap((id) => [`/executions/${id}`, `/executions/${id}/again`]),
-        ...(await rows('id', 'api_key')).map((id) => `/keys/${id}/revoke`),
-        ...connections.flatMap((id) => [`/connections/${id}`, `/connections/${id}/delete`]),
-      ];
+      const { paths, connections } = await pagesOf(person, flows, link);
       for (const path of paths) {
         await visit.goto(path);
         assert.doesNotMatch(visit.page.url(), /\/sign-in/, `${path} asks to sign in`);
@@ -253,6 +266,72 @@ async function session(person) {
   const csrf = page.text.match(/name="csrf" value="([0-9a-f]+)"/)[1];
   return { cookie, csrf, line };
 }
+
+/* ---- no text shapes what is around it ---- */
+
+const READ = new Set(['title', 'aria-label', 'placeholder', 'alt']);
+const ENTITIES = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" };
+const decode = (text) => text.replace(/&(amp|lt|gt|quot|#39);/g, (_, name) => ENTITIES[name]);
+
+// Of a page: its elements with the names of their attributes, and what a person reads of it. What a field has is sent
+// again, so it is as it is: it shapes that field alone.
+function readPage(body) {
+  const elements = [], read = [];
+  for (const [, text, close, name, rest] of body.matchAll(/([^<]*)(?:<(\/?)([a-z!][\w-]*)((?:[^>"]|"[^"]*")*)>)?/g)) {
+    const within = elements.at(-1) ?? '';
+    if (text && !/^<(textarea|script)/.test(within)) read.push(decode(text));
+    if (!name) continue;
+    const attributes = [...rest.matchAll(/ ([\w-]+)(?:="([^"]*)")?/g)];
+    for (const [, key, value] of attributes) if (READ.has(key) && value) read.push(decode(value));
+    elements.push(`<${close}${name}${attributes.map(([, key]) => ` ${key}`).join('')}>`);
+  }
+  return { elements, read };
+}
+
+// What is wrong with a text that is read; null: nothing.
+function shapes(text) {
+  let depth = 0;
+  for (const c of text) {
+    depth += (c === '\u2068') - (c === '\u2069');
+    if (depth < 0 || depth > 1) return 'an isolation inside another';
+    if (!'\t\n\r\u2068\u2069'.includes(c) && HIDDEN.test(c)) return `U+${c.codePointAt(0).toString(16)}`;
+    if (depth === 0 && RIGHT_TO_LEFT.test(c)) return 'letters from right to left that are not isolated';
+  }
+  return depth ? 'an isolation without an end' : null;
+}
+
+test('no text of a row shapes a page: its elements stay, what is hidden is marked, what turns is isolated', async () => {
+  const person = await dashboard.account('shaped');
+  const { cookie } = await session(person);
+  const { flows, link } = await populate(person);
+  await dashboard.stack.cluster.sql(SPOIL);
+  const but = "array['template_key', 'integration_id', 'action_id', 'auth_kind', 'addresses', 'scopes', 'status']::text[]";
+  const { paths } = await pagesOf(person, flows, link);
+  const visit = async (text) => {
+    await dashboard.stack.cluster.sql(`select public.spoil_all('${person.id}', '${text.replaceAll("'", "''")}', ${but})`);
+    return Promise.all(paths.map(async (path) => {
+      const reply = await ask(path, { cookie });
+      assert.equal(reply.status, 200, path);
+      return readPage(reply.text);
+    }));
+  };
+  // where a person decides, by what comes from outside; the others are checked as well
+  const decided = paths.filter((path) => path === '/approvals' || path === link || /^\/flows\/[^/]+(\/cancel|\/again)?$|\/(revoke|delete)$/.test(path));
+  assert.ok(decided.length >= 12, decided.join(' '));
+  const plain = await visit('plain');
+  // those with one character each depend on no other; the rest one by one
+  const single = HOSTILE.filter((text) => [...text].length === 3), rest = HOSTILE.filter((text) => !single.includes(text));
+  for (const text of [single.slice(0, 20).join(''), single.slice(20).join(''), ...rest])
+    for (const [i, page] of (await visit(text)).entries()) {
+      const where = `${paths[i]}, ${JSON.stringify(text)}`, shown = marked(text, '\t\n\r');
+      assert.deepEqual(page.elements, plain[i].elements, where);
+      for (const one of page.read) assert.equal(shapes(one), null, `${where}: ${JSON.stringify(one)}`);
+      if (!decided.includes(paths[i])) continue;
+      assert.ok(page.read.some((one) => one.includes(shown)), `${where} is not shown`);
+      // each value by itself, or its beginning, but for JSON, which is one
+      for (const [, value] of page.read.join('\n').matchAll(/\u2068([^\u2069]*)\u2069/g)) assert.ok(/^[[{]/.test(value) || shown.startsWith(value), `${where}: ${value}`);
+    }
+});
 
 test('the cookie: HttpOnly, SameSite=Lax, no key in it; __Host- and Secure behind https', async () => {
   const { line } = await session(account);
