@@ -3,15 +3,16 @@
 // look at each byte that came, with JavaScript and without. Whatever the browser complains of (errors
 // in the console, violations of the content security policy, exceptions) fails the visit at its end.
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer, request as send } from 'node:http';
 import { constants, gunzipSync } from 'node:zlib';
-import axe from 'axe-core/axe.min.js';
 import { chromium } from 'playwright-core';
 
 const PROGRAMS = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'];
 const WAIT_MS = 180_000;
 const WIDTH = 1000;
+// For the pages, and not for this process, which would run it.
+const AXE = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
 export const COLOR_RULES = ['color-contrast', 'link-in-text-block']; // of axe-core, what another scheme may break
 
 // Also of a reply that was broken off.
@@ -149,7 +150,7 @@ export class Visit {
   // axe-core's findings, of which there may be none. rules: these alone.
   async isAccessible(rules) {
     const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
-    const { violations } = await this.page.evaluate(`${axe.source};axe.run(document, ${JSON.stringify(options)})`);
+    const { violations } = await this.page.evaluate(`${AXE};axe.run(document, ${JSON.stringify(options)})`);
     const said = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html}\n${node.failureSummary}`).join('\n')}`);
     assert.deepEqual(said, [], this.page.url());
   }

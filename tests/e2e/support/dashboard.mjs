@@ -6,7 +6,6 @@ import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Browser } from './browser.mjs';
 import { until } from './client.mjs';
-import { Oidc, clientOf } from './oidc.mjs';
 import { Stack } from './stack.mjs';
 
 export const TEMPLATE = 'unread_mail_to_tasks';
@@ -38,6 +37,7 @@ export class Dashboard {
 
   // The mail app's own manifest, but for where people consent and where tokens are.
   async #startOidc(apps) {
+    const { Oidc, clientOf } = await import('./oidc.mjs');
     this.oidc = await Oidc.start({ ttl: 3600, scopes: [MAIL_SCOPE] });
     this.oidc.onToken = async (token) => {
       this.tokens = [...(this.tokens ?? []), token];

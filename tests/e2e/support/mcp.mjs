@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020.js';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import { judge } from './judge.mjs';
+import { judge } from './client.mjs';
 
 export const MODERN = '2026-07-28';
 export const LEGACY = '2025-11-25';

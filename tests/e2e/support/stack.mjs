@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { CitusCluster } from './citus.mjs';
 import { call, control, until } from './client.mjs';
 import { TURN_LIMITS } from './dev.mjs';
+import { query } from './postgres.mjs';
 import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
 
 export const sluiceBin = process.env.SLUICE_BIN;
@@ -98,8 +99,7 @@ export class Cluster {
   }
 
   psql(text, database = 'sluice') {
-    const args = ['-h', this.home, '-U', 'sluice', '-d', database, '-XAtq', '-v', 'ON_ERROR_STOP=1', '-c', text];
-    return run(join(this.bin, 'psql'), args, { env: { PGOPTIONS: '--client-min-messages=warning' } });
+    return query({ path: join(this.home, '.s.PGSQL.5432') }, 'sluice', database, text);
   }
 
   async sql(text, database) {
@@ -230,22 +230,26 @@ export class Stack {
     return must(options.bin ?? sluiceBin, args, { ...options, env: { ...this.env, ...options.env } });
   }
 
-  // {id, key}: an account with a key and connections; by the release build, since hundreds of these
-  // commands are run for nothing but this, and a sanitized one costs three times as much.
+  // As must, by the release build: what only prepares. Hundreds of these commands are run, a sanitized one
+  // costs three to eight times as much, and integration/test_commands.c has those.
+  prepare(args, options) {
+    return this.must(args, { bin: process.env.SLUICE_RELEASE_BIN, ...options });
+  }
+
+  // {id, key}: an account with a key and connections
   async account(name, { apps = Object.keys(credentials), key = [] } = {}) {
-    const quick = { bin: process.env.SLUICE_RELEASE_BIN };
-    const { account_id: id } = JSON.parse(await this.must(['accounts', 'create', name, '--again', '--json'], quick));
-    for (const app of apps) await this.connect(id, app, credentials[app], [], quick);
-    return { id, key: await this.key(id, key, quick) };
+    const { account_id: id } = JSON.parse(await this.prepare(['accounts', 'create', name, '--again', '--json']));
+    for (const app of apps) await this.connect(id, app, credentials[app]);
+    return { id, key: await this.key(id, key) };
   }
 
   async key(account, args = [], options = {}) {
-    return (await this.must(['keys', 'create', account, ...args], options)).trim();
+    return (await this.prepare(['keys', 'create', account, ...args], options)).trim();
   }
 
   // options: env, bin
   async connect(account, app, credential, args = [], options = {}) {
-    const text = await this.must(['connections', 'add', account, app, '--credential-file', '-', '--json', ...args], {
+    const text = await this.prepare(['connections', 'add', account, app, '--credential-file', '-', '--json', ...args], {
       ...options,
       input: JSON.stringify(credential),
     });
