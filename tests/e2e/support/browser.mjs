@@ -147,12 +147,17 @@ export class Visit {
     else assert.match(text, pattern, this.page.url());
   }
 
-  // axe-core's findings, of which there may be none. rules: these alone.
-  async isAccessible(rules) {
+  // axe-core's findings on the page as it stands, as texts. rules: these alone.
+  async findings(rules) {
     const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
-    const { violations } = await this.page.evaluate(`${AXE};axe.run(document, ${JSON.stringify(options)})`);
-    const said = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.html}\n${node.failureSummary}`).join('\n')}`);
-    assert.deepEqual(said, [], this.page.url());
+    const check = `axe.run(document, ${JSON.stringify(options)})`;
+    const isThere = await this.page.evaluate('globalThis.axe !== undefined'); // of an earlier look at the page
+    const { violations } = await this.page.evaluate(isThere ? check : `${AXE};${check}`);
+    return violations.map(({ id, nodes }) => `${this.page.url()}: ${id}: ${nodes.map((node) => `${node.html}\n${node.failureSummary}`).join('\n')}`);
+  }
+
+  async isAccessible(rules) {
+    assert.deepEqual(await this.findings(rules), []);
   }
 
   async fits() {
