@@ -251,7 +251,7 @@ static enum op_result store(struct api_request *request, struct linking *linking
     session->id = uuid_v7();
     session->account_id = request->grant.account_id;
     session->key_id = request->grant.key_id;
-    session->created_at = clock_wall_us();
+    session->created_at = clock_shared_us();
     session->expires_at = session->created_at + LINK_MS * 1000LL;
     if (!hash_key(request, session->key_hash) || !draw_link_token(request, linking))
         return api_reply_no_memory(request);

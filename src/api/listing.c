@@ -23,7 +23,7 @@ static bool read_cursor(struct api_request *request, struct listing *listing)
 {
     slice text = api_query_text(request, "cursor");
     listing->window_ms = text.ptr ? day_ms : 2 * day_ms;
-    listing->page.before = uuid_v7_floor(clock_wall_us() / 1000 + day_ms);
+    listing->page.before = uuid_v7_floor(clock_shared_us() / 1000 + day_ms);
     if (text.ptr && !uuid_parse(text, &listing->page.before)) {
         (void)api_reply_error(request, 400,
                               "cursor must be the next_cursor of another page, got \"%.*s\"",

@@ -80,7 +80,7 @@ static enum op_result reply_stats(struct api_request *request)
 static enum op_result begin_stats(struct api_request *request)
 {
     struct stats *stats = ARENA_NEW(&request->op.arena, struct stats);
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     if (!stats)
         return api_reply_no_memory(request);
     if (!api_query_positive(request, "hours", STATS_HOURS_DEFAULT, UINT32_MAX, &stats->hours))

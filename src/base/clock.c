@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
 #define US_PER_SECOND   INT64_C(1000000)
@@ -42,6 +43,32 @@ int64_t clock_wall_us(void)
     int failed = clock_gettime(CLOCK_REALTIME, &now);
     ASSERT(!failed);
     return (int64_t)now.tv_sec * US_PER_SECOND + now.tv_nsec / 1000;
+}
+
+/* Of the shared clock to clock_boot_ns. Threads read it, the loop's alone writes. */
+#define OFFSET_UNKNOWN INT64_MIN
+static _Atomic int64_t shared_offset_us = OFFSET_UNKNOWN;
+
+int64_t clock_shared_us(void)
+{
+    int64_t offset_us = atomic_load_explicit(&shared_offset_us, memory_order_relaxed);
+    return offset_us == OFFSET_UNKNOWN ? clock_wall_us()
+                                       : (int64_t)(clock_boot_ns() / 1000) + offset_us;
+}
+
+void clock_share(int64_t shared_us, uint64_t sent_boot_ns, uint64_t received_boot_ns)
+{
+    ASSERT(sent_boot_ns <= received_boot_ns);
+    int64_t least = shared_us - (int64_t)(received_boot_ns / 1000);
+    int64_t most = shared_us - (int64_t)(sent_boot_ns / 1000);
+    int64_t offset_us = atomic_load_explicit(&shared_offset_us, memory_order_relaxed);
+    if (offset_us == OFFSET_UNKNOWN)
+        offset_us = least + (most - least) / 2;
+    else if (offset_us < least)
+        offset_us = least;
+    else if (offset_us > most)
+        offset_us = most;
+    atomic_store_explicit(&shared_offset_us, offset_us, memory_order_relaxed);
 }
 
 static int64_t floor_div(int64_t a, int64_t b)

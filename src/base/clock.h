@@ -16,6 +16,18 @@ uint64_t clock_boot_ns(void);       /* CLOCK_BOOTTIME; counts suspend, for lease
 uint64_t clock_thread_cpu_ns(void); /* CLOCK_THREAD_CPUTIME_ID */
 int64_t clock_wall_us(void);        /* microseconds since 1970-01-01 UTC */
 
+/*
+ * The clock that all processes share: the database's, in microseconds since 1970-01-01 UTC. Every
+ * time that one process writes and another may compare goes by it: what a wall clock says holds for
+ * its own machine alone, where it belongs in logs and traces (tests/lint/banned.sh). It is counted
+ * on clock_boot_ns since the last comparison, so a wall clock that is set does not move it. Before
+ * the first comparison it is the wall clock.
+ */
+int64_t clock_shared_us(void);
+/* The database said shared_us, at some time between these two of clock_boot_ns. What is known
+ * already changes only as far as that proves it wrong, so slow answers do no harm. */
+void clock_share(int64_t shared_us, uint64_t sent_boot_ns, uint64_t received_boot_ns);
+
 /* Writes TIME_TEXT_LEN bytes and a NUL; years 0000 to 9999, what lies outside
  * becomes the nearest of these; cut to the millisecond. (src/api/README.md "HTTP") */
 void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1]);

@@ -91,7 +91,7 @@ int credential_check(enum catalog_auth_kind kind, slice text, struct arena *aren
         return err_set(err, ERR_INVALID, "expires_at must be a time such as 2027-01-31T00:00:00Z");
     int64_t span_s = json_get_i64(object, SLICE("expires_in"), 0);
     if (!expiry.ptr && span_s > 0)
-        *expires_at = clock_wall_us() + span_s * 1000000;
+        *expires_at = clock_shared_us() + span_s * 1000000;
     bool has_id = json_get(object, SLICE("client_id")) != NULL;
     /* One without the other cannot be used, and would fail only at the first call. */
     if (has_id != (json_get(object, SLICE("client_secret")) != NULL))

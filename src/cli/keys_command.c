@@ -24,7 +24,7 @@ static const int64_t us_per_ms = 1000, ms_per_day = 86400000;
 static int read_expiry(slice text, int64_t *expires_at, struct err *err)
 {
     uint64_t ms;
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     *expires_at = 0;
     if (!text.ptr || slice_eq_cstr(text, "never"))
         return OK;
@@ -128,7 +128,7 @@ static int store_new(struct session *session, struct api_key *key, const struct 
     memcpy(key->hash, fresh->hash, sizeof(key->hash));
     key->id = uuid_v7();
     key->prefix = slice_cstr(fresh->prefix);
-    key->created_at = clock_wall_us();
+    key->created_at = clock_shared_us();
     /* The event precedes the key, in one transaction: session_commit ends both. */
     if (key_details(session, key, old, &details) != OK ||
         session_audit(session, key->account_id, old ? AUDIT_KEY_ROLLED : AUDIT_KEY_CREATED,
@@ -175,7 +175,7 @@ static const char *api_key_state(const struct api_key *key)
 {
     if (key->revoked_at)
         return "revoked";
-    return key->expires_at && key->expires_at <= clock_wall_us() ? "expired" : "live";
+    return key->expires_at && key->expires_at <= clock_shared_us() ? "expired" : "live";
 }
 
 static void put_key_cells(struct output_table *table, const void *row)
@@ -274,7 +274,7 @@ static int read_overlap(slice text, struct api_key *old, struct err *err)
         return err_set(err, ERR_INVALID,
                        "overlap must be a time such as 24h or 0s (at most %dd), got \"%.*s\"",
                        LIFE_DAYS_MAX, SLICE_ARG(text));
-    int64_t until = clock_wall_us() + (int64_t)ms * us_per_ms;
+    int64_t until = clock_shared_us() + (int64_t)ms * us_per_ms;
     if (!old->expires_at || until < old->expires_at)
         old->expires_at = until;
     return OK;
@@ -299,7 +299,7 @@ static int roll(struct session *session, struct command_call *call)
     struct api_key key = {.name = old.name, .scopes = old.scopes, .addresses = old.addresses};
     /* As long a life as the old one was given. */
     if (old.expires_at)
-        key.expires_at = clock_wall_us() + (old.expires_at - old.created_at);
+        key.expires_at = clock_shared_us() + (old.expires_at - old.created_at);
     if ((expires.ptr && read_expiry(expires, &key.expires_at, &session->err) != OK) ||
         read_overlap(command_option(call, "overlap"), &old, &session->err) != OK ||
         make_key(session, call, &account, &key, &old) != OK)

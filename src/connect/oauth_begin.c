@@ -324,7 +324,7 @@ static const struct op_class begin_class = {
 void oauth_begin_start(struct connect_service *service, struct oauth_begin *begin,
                        const struct oauth_begin_request *request, struct op *parent)
 {
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     ASSERT(request->session_id.len > 0 && service->config.catalog);
     *begin = (struct oauth_begin){
         .outcome = OAUTH_UNAVAILABLE,

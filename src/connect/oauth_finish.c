@@ -113,7 +113,8 @@ static enum op_result step_taken(struct op *op)
     struct oauth_finish *finish = finish_of(op);
     struct oauth_begun begun;
     int status = store_oauth_begun_take_result(&finish->query, &begun);
-    if (status == OK && begun.expires_at > clock_wall_us()) /* the sweep of old rows comes later */
+    if (status == OK &&
+        begun.expires_at > clock_shared_us()) /* the sweep of old rows comes later */
         finish->asked = open_kept(finish, &begun);
     if (status != OK && status != ERR_NOTFOUND)
         return stop_finish_database(finish);
@@ -164,7 +165,7 @@ static enum op_result send_code(struct oauth_finish *finish, slice client_id, sl
         .tenant = finish->in.account_id,
         .deadline_ns = loop_now_ns(finish->op.loop) + (uint64_t)config->token_timeout_ms * 1000000,
     };
-    finish->asked_us = clock_wall_us();
+    finish->asked_us = clock_shared_us();
     if (oauth_request_make(&ask, &finish->request, &finish->call) == OK &&
         http_call_start(config->http, &finish->call, &finish->op) == OK)
         return OP_WAIT;

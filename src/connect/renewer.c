@@ -306,7 +306,7 @@ static enum op_result step_ask(struct op *op)
         .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
     };
     oauth_request_deinit(&renewer->asked.request); /* of a former round */
-    renewer->asked.at_us = clock_wall_us();
+    renewer->asked.at_us = clock_shared_us();
     if (oauth_request_make(&ask, &renewer->asked.request, &renewer->asked.call) == OK &&
         http_call_start(renewer->service->config.http, &renewer->asked.call, op) == OK)
         return OP_WAIT;

@@ -233,7 +233,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
         return;
     }
     use->is_dirty = true;
-    use->used_at = clock_wall_us();
+    use->used_at = clock_shared_us();
     if (failure.len > 0)
         keep_failure(use, failure);
 }

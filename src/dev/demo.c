@@ -45,7 +45,7 @@ static int find_account(struct dev_demo *demo, struct session *session)
 static bool is_usable(const struct api_key *key, const uint8_t hash[API_KEY_HASH_LEN])
 {
     return memcmp(key->hash, hash, API_KEY_HASH_LEN) == 0 && !key->revoked_at &&
-           (!key->expires_at || key->expires_at > clock_wall_us()) && key->scopes == SCOPE_ALL;
+           (!key->expires_at || key->expires_at > clock_shared_us()) && key->scopes == SCOPE_ALL;
 }
 
 /* Takes the key of the file if it is still one of the account's. */
@@ -85,7 +85,7 @@ static int store_key(struct dev_demo *demo, struct session *session, const struc
         .prefix = slice_cstr(fresh->prefix),
         .name = SLICE("sluice dev"),
         .scopes = SCOPE_ALL,
-        .created_at = clock_wall_us(),
+        .created_at = clock_shared_us(),
     };
     memcpy(key.hash, fresh->hash, sizeof(key.hash));
     if (session_audit(session, key.account_id, AUDIT_KEY_CREATED, SLICE_NONE) != OK)

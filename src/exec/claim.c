@@ -285,7 +285,7 @@ static void assert_row(const struct claim *claim)
     ASSERT(!uuid_is_nil(claim->account_id) && !uuid_is_nil(claim->execution_id));
     ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX); /* so many characters; none: its own key */
     ASSERT(claim->integration_id.len > 0 && claim->action_id.len > 0);
-    ASSERT(claim->expires_at >= claim->started_at);
+    ASSERT((claim->key.len > 0) == (claim->lifetime_ms > 0));
 }
 
 void exec_claim_move(struct exec *exec, enum exec_claim to)
@@ -316,7 +316,7 @@ enum op_result exec_step_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct exec_outcome *out = &exec->out;
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     bool has_key = exec->in.idempotency_key.len > 0;
     ASSERT(exec->action && !exec->in.is_dry_run && out->attempts == 0);
     ASSERT(!has_key || exec->key.is_holder || exec->in.is_recorded_by_caller);
@@ -337,8 +337,8 @@ enum op_result exec_step_claim(struct op *op)
     claim->action_id = exec->action->action_id;
     claim->connection_id = exec->connection.item ? exec->connection.item->id : 0;
     claim->is_write = exec->action->level != LEVEL_READ;
-    claim->started_at = now;
-    claim->expires_at = now + (int64_t)exec->service->config.idempotency_ttl_ms * 1000;
+    claim->lifetime_ms = has_key ? (int64_t)exec->service->config.idempotency_ttl_ms : 0;
+    claim->guards_until = exec->in.key_guards_until;
     exec_claim_move(exec, EXEC_CLAIM_ASKED);
     store_claim_insert(exec->service->config.pool, &exec->query, op, claim);
     return OP_WAIT;

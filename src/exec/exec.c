@@ -275,7 +275,7 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     list_init(&exec->all_link);
     list_push_back(&service->all, &exec->all_link);
     exec->out.retry_after_ms = exec->out.quota_remaining = exec->out.quota_reset_ms = -1;
-    exec->out.started_us = clock_wall_us();
+    exec->out.started_us = clock_shared_us();
     op_start(&exec->op, &exec_class, service->config.loop, parent,
              EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));
     exec->op.request_id = request->request_id;
@@ -369,7 +369,7 @@ enum op_result exec_step_answer(struct op *op)
     if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
         exec_settle(exec); /* of a step: what was not tried again proves nothing */
     if (out->finished_us == 0)
-        out->finished_us = clock_wall_us();
+        out->finished_us = clock_shared_us();
     if (exec_reason_is_blocked(out->reason)) {
         out->execution_id = (struct uuid){{0}};
         if (!exec->in.is_recorded_by_caller)

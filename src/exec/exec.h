@@ -107,6 +107,7 @@ struct exec_request {
     bool is_confirmed;
     bool is_dry_run;           /* all but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
+    int64_t key_guards_until;  /* struct claim; 0: the key lives as long as any */
     uint64_t output_bytes_max; /* exec/fit.h; 0: the service's */
     bool is_resource;          /* likewise */
     size_t *replay_room; /* bytes that stored summaries may take in the reply, which others share;

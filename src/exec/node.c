@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/metric.h"
 #include "exec/recover.h"
 #include "store/node.h"
 
@@ -22,8 +23,14 @@ enum {
     QUERY_TIMEOUT_MS = 3000,
     ORPHAN_AGE_MS = 10 * 1000, /* most claims are gone by then, so that few are read */
     ORPHANS_EVERY_MS = 10 * 1000,
+    CLOCK_OFF_S_MAX = 30,
     NODE_ARENA_BYTES_MAX = 4 * 1024 * 1024,
 };
+
+static struct metric clock_off = METRIC_INIT(
+    "sluice_clock_offset_seconds",
+    "How far this machine's wall clock is ahead of the database's; negative: behind it.",
+    METRIC_GAUGE);
 
 struct exec_node {
     struct op op;
@@ -38,6 +45,7 @@ struct exec_node {
     struct op_timer timer;
     struct op *leaver; /* held until we have left */
     bool is_leaving, is_parked;
+    bool is_clock_off;
 };
 
 enum node_step {
@@ -130,14 +138,33 @@ static enum op_result step_heartbeat(struct op *op)
     return OP_WAIT;
 }
 
+/* What processes share goes by the database's clock, so a wall clock that is off does no harm here:
+ * it makes logs and traces hard to read, and calls that are signed with a time fail. */
+static void compare_clocks(struct exec_node *node, int64_t database_us)
+{
+    clock_share(database_us, node->sent_boot_ns, clock_boot_ns());
+    double off_s = (double)(clock_wall_us() - clock_shared_us()) / 1e6;
+    metric_set(metric_series(&clock_off, SLICE("")), off_s);
+    bool is_off = off_s > CLOCK_OFF_S_MAX || off_s < -CLOCK_OFF_S_MAX;
+    if (is_off && !node->is_clock_off)
+        log_event(LOG_ERROR, "this machine's clock differs from the database's: run a time daemon",
+                  LOG_CSTR("node", node->name), LOG_INT("ahead_seconds", (int64_t)off_s));
+    else if (!is_off && node->is_clock_off)
+        log_event(LOG_INFO, "this machine's clock agrees with the database's again",
+                  LOG_CSTR("node", node->name));
+    node->is_clock_off = is_off;
+}
+
 /* Only the database's answer extends the lease. Without one it runs out by the clock while
  * heartbeats are tried again, and exec_node_may_write refuses from then on. */
 static enum op_result step_renewed(struct op *op)
 {
     struct exec_node *node = node_of(op);
-    switch (store_hit_result(&node->query)) {
+    int64_t database_us;
+    switch (store_node_heartbeat_result(&node->query, &database_us)) {
     case OK:
         renew(node);
+        compare_clocks(node, database_us);
         return OP_NEXT;
     case ERR_NOTFOUND:
         /* Runs under way notice by the incarnation, which is_ours of attempt.c compares. */
@@ -218,8 +245,7 @@ static enum op_result step_find_orphans(struct op *op)
         return op_jump(op, NODE_REST);
     node->orphans_due_ns = now + ORPHANS_EVERY_MS * 1000000ULL;
     node->query.deadline_ns = query_deadline(node);
-    store_claim_owned(node->pool, &node->query, op, node->id,
-                      clock_wall_us() - ORPHAN_AGE_MS * 1000LL);
+    store_claim_owned(node->pool, &node->query, op, node->id, ORPHAN_AGE_MS);
     return OP_WAIT;
 }
 

@@ -42,7 +42,7 @@ enum op_result exec_step_record(struct op *op)
     exec_settle(exec);
     exec->phase_began_ns = loop_now_ns(op->loop);
     if (exec->out.finished_us == 0)
-        exec->out.finished_us = clock_wall_us();
+        exec->out.finished_us = clock_shared_us();
     if (exec->in.is_recorded_by_caller || (!is_tried(exec) && !exec_is_claimed(exec)))
         return op_jump(op, EXEC_STEP_MARK_CONNECTION);
     if (!is_tried(exec)) {

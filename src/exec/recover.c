@@ -109,7 +109,7 @@ static void fill_record(struct recovery *recovery)
         .integration_id = claim->integration_id,
         .action_id = claim->action_id,
         .started_us = claim->started_at,
-        .finished_us = clock_wall_us(),
+        .finished_us = clock_shared_us(),
         .display_title = SLICE("Outcome unknown"),
         .display_summary = why,
         .message = why,

@@ -26,7 +26,7 @@ static bool is_grant(const struct exec *exec)
 static bool has_run_out(const struct exec *exec)
 {
     int64_t expires_at = exec->connection.item->expires_at;
-    return expires_at > 0 && clock_wall_us() >= expires_at;
+    return expires_at > 0 && clock_shared_us() >= expires_at;
 }
 
 /* Once in a run, since a second refusal of a fresh token means the grant. A token that ran out
@@ -81,7 +81,7 @@ enum op_result exec_step_renew_token(struct op *op)
     if (exec->connection.item) {
         struct connect_service *connect = exec->service->config.connect;
         switch (connect_item_need(connect, exec->connection.item, exec_auth(exec)->kind,
-                                  clock_wall_us())) {
+                                  clock_shared_us())) {
         case CONNECT_EXPIRED:
             return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
         case CONNECT_AGING: /* good for this call; the next one should not have to wait */
@@ -140,7 +140,7 @@ static enum op_result go_on_unrenewed(struct exec *exec)
     if (is_refused && is_impossible) /* the provider's refusal is the outcome */
         return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE);
     bool is_usable = exec->connection.item->has_token &&
-                     (is_impossible || clock_wall_us() < exec->connection.item->expires_at);
+                     (is_impossible || clock_shared_us() < exec->connection.item->expires_at);
     if (is_refused || !is_usable)
         return end_unrenewed(exec);
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);

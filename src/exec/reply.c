@@ -147,7 +147,7 @@ static slice eval_text(struct reply *r, const char *member, const struct expr_te
 static int64_t wait_ms(const struct json *value)
 {
     double number = 0;
-    int64_t at_us, now_us = clock_wall_us();
+    int64_t at_us, now_us = clock_shared_us();
     slice text = slice_trim(json_str(value));
     if (json_is_number(value)) {
         number = json_to_double(value);

@@ -231,7 +231,7 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
 {
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
     slice code = exec_outcome_error_code(outcome);
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     struct line text = {0};
     struct tally_key key;
     if (!exec_reason_status(outcome->reason) || outcome->is_replayed || outcome->is_dry_run)

@@ -99,7 +99,7 @@ static enum op_result step_scan_ours(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     int64_t due = now + (service->has_lost ? LOST_AGE_US : LOST_EVERY_US);
     if (adopter->lost_at == 0 || due < adopter->lost_at)
         adopter->lost_at = due;

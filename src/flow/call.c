@@ -64,7 +64,7 @@ static slice provider_name(const struct flow_call *call, slice step_key, struct 
  * call past the deadline is refused before (flow_run_is_overdue). */
 static uint64_t deadline_ns(const struct flow_run *run)
 {
-    int64_t left_us = run->flow.deadline - clock_wall_us();
+    int64_t left_us = run->flow.deadline - clock_shared_us();
     if (run->flow.deadline == 0)
         return 0;
     return loop_now_ns(run->op.loop) + (left_us > 1000 ? (uint64_t)left_us : 1000) * 1000;
@@ -207,7 +207,7 @@ uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error 
 
 bool flow_run_is_overdue(const struct flow_run *run)
 {
-    return run->flow.deadline != 0 && clock_wall_us() >= run->flow.deadline;
+    return run->flow.deadline != 0 && clock_shared_us() >= run->flow.deadline;
 }
 
 struct flow_error flow_error_make(const char *code, slice message, slice hint)

@@ -224,7 +224,7 @@ static enum op_result refuse_input(struct flow_command *command, const struct fl
 
 static struct flow new_flow(const struct flow_command *command, const struct flow_template *tmpl)
 {
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     return (struct flow){
         .account_id = command->in.account_id,
         .id = uuid_is_nil(command->in.flow_id) ? uuid_v7() : command->in.flow_id,
@@ -281,8 +281,7 @@ static enum op_result step_start(struct op *op)
         return unavailable(command);
     command->flow_id = flow.id;
     command->claim.execution_id = flow.id;
-    command->claim.expires_at =
-        flow.created_at + (int64_t)service->config.idempotency_ttl_ms * 1000;
+    command->claim.lifetime_ms = (int64_t)service->config.idempotency_ttl_ms;
     flow_trace_begin(command->run, command->in.trace);
     flow_title_begin(command->run);
     return OP_NEXT;
@@ -372,7 +371,7 @@ static enum op_result step_cancel(struct op *op)
     struct flow_command *command = command_of(op);
     command->is_sent = true;
     store_flow_cancel(command->service->config.pool, &command->query, op, command->in.account_id,
-                      command->in.flow_id, command->op_token, clock_wall_us());
+                      command->in.flow_id, command->op_token, clock_shared_us());
     return OP_WAIT;
 }
 
@@ -423,7 +422,7 @@ static slice approval_output(struct flow_command *command)
     struct json_writer *w = json_text_begin(&text, 64 * 1024);
     json_open(w, '{');
     json_member_str(w, "approvedBy", command->in.actor);
-    json_member_time(w, "approvedAt", clock_wall_us());
+    json_member_time(w, "approvedAt", clock_shared_us());
     if (command->in.note.ptr)
         json_member_str(w, "note", command->in.note);
     json_close(w, '}');
@@ -458,7 +457,7 @@ static enum op_result step_take(struct op *op)
         .owner = exec_node_id(service->config.node),
         .op_token = command->op_token,
         .rev = command->whole.flow.rev,
-        .now = clock_wall_us(),
+        .now = clock_shared_us(),
         .step_index = command->whole.flow.step_index,
     };
     if (is_approval)
@@ -478,7 +477,7 @@ static enum op_result step_reject(struct op *op)
         .op_token = command->op_token,
         .rev = command->whole.flow.rev,
         .step_index = command->whole.flow.step_index,
-        .now = clock_wall_us(),
+        .now = clock_shared_us(),
         .error = command->decided.error,
     };
     ASSERT(command->in.kind == FLOW_COMMAND_REJECT && reject.error.ptr);
@@ -567,7 +566,7 @@ static enum op_result decide_approval(struct flow_command *command)
     if (command->in.rev != 0 && command->in.rev != flow->rev)
         return conflict(command, SLICE("The flow has changed since it was shown; load it again."));
     int64_t ends_at = flow_approval_ends_at(flow);
-    if (ends_at != 0 && ends_at <= clock_wall_us())
+    if (ends_at != 0 && ends_at <= clock_shared_us())
         return conflict(command, SLICE("The approval has expired."));
     command->decided = decided_step(command);
     return op_jump(&command->op,
@@ -580,7 +579,7 @@ static enum op_result decide_resume(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
     int64_t due_at = flow_due_at(flow);
-    bool is_due = due_at != 0 && due_at <= clock_wall_us();
+    bool is_due = due_at != 0 && due_at <= clock_shared_us();
     if (flow->status == FLOW_FAILED || is_due)
         return op_jump(&command->op, COMMAND_TAKE);
     if (flow->status == FLOW_WAITING)

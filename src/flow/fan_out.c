@@ -104,7 +104,7 @@ static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
         .item = (int64_t)lane->item,
         .attempt = run->plan.attempt,
         .fact = fact,
-        .at = clock_wall_us(),
+        .at = clock_shared_us(),
     };
     if (fact == FLOW_ITEM_COMPLETED)
         lane->fact.output = item_of(lane)->output;

@@ -256,7 +256,7 @@ void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt)
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided)
 {
     ASSERT(attempt > 0 && run->tmpl);
-    run->plan.started_us = clock_wall_us();
+    run->plan.started_us = clock_shared_us();
     run->plan.attempt = attempt;
     run->plan.input_json = SLICE_NONE;
     run->plan.wake_at = run->plan.connection_id = 0;

@@ -27,7 +27,7 @@ static struct metric steps_total = METRIC_INIT(
 /* The transition: run->flow after the change, with a token that all its sendings share. */
 static void move_to(struct flow_run *run, struct flow_change change)
 {
-    change.at = clock_wall_us();
+    change.at = clock_shared_us();
     change.has_ended_attempt = flow_run_has_finished(run);
     if (change.to == FLOW_RUNNING) /* what is woken is taken by the same statement */
         change.owner = run->is_waking ? exec_node_id(run->service->config.node) : run->flow.owner;
@@ -80,7 +80,7 @@ static void end_attempt(struct flow_run *run, slice output, slice error)
         .attempt = run->plan.attempt,
         .is_completed = !error.ptr,
         .started_at = run->plan.started_us,
-        .finished_at = clock_wall_us(),
+        .finished_at = clock_shared_us(),
         .input = run->plan.input_json,
         .output = output,
         .error = error,
@@ -162,7 +162,7 @@ static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
     } else {
         change.to = FLOW_WAITING;
         change.waiting_for = FLOW_WAITS_RETRY;
-        change.wake_at = clock_wall_us() + (int64_t)wait_ms * 1000;
+        change.wake_at = clock_shared_us() + (int64_t)wait_ms * 1000;
         if (deadline != 0 && change.wake_at > deadline)
             change.wake_at = deadline;
     }

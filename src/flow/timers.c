@@ -107,7 +107,7 @@ static void set_timer(struct flow_timers *timers)
     }
     /* Rounded up, since the database refuses a flow that wakes before its time. The clocks of the
      * node and the database may differ: what was too early is found when it is overdue. */
-    int64_t left_us = timers->heap[0].wake_at - clock_wall_us();
+    int64_t left_us = timers->heap[0].wake_at - clock_shared_us();
     timer_start_in_ms(&timers->timer, left_us > 0 ? (uint64_t)left_us / 1000 + 1 : 0);
 }
 
@@ -127,7 +127,7 @@ static bool wants_refill(const struct flow_timers *timers)
 void flow_timers_fire(struct flow_timers *timers)
 {
     struct flow_ref ref;
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     for (size_t i = 0; i < WAKES_A_TURN && !timers->is_stopped && is_due(timers, now); i++) {
         if (!flow_service_has_room(timers->service)) {
             timer_stop(&timers->timer); /* flow_service_fire_timers calls when a run has ended */
@@ -183,7 +183,7 @@ static enum op_result step_sleep(struct op *op)
 static enum op_result step_choose(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     timers->is_refill = timers->is_truncated ? wants_refill(timers) : now >= timers->refill_at;
     if (!exec_node_may_write(timers->service->config.node) ||
         (!timers->is_refill && is_due(timers, now))) {
@@ -262,7 +262,7 @@ static enum op_result step_scanned(struct op *op)
          */
         timers->resume_at = timers->until + 1;
         timers->resume_id = (struct uuid){{0}};
-        timers->refill_at = clock_wall_us() + REFILL_US;
+        timers->refill_at = clock_shared_us() + REFILL_US;
     }
     return op_jump(op, SCAN_SLEEP);
 }

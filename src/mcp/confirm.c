@@ -4,7 +4,6 @@
  */
 #include "mcp/confirm.h"
 
-#include "base/clock.h"
 #include "base/encode.h"
 #include "catalog/catalog.h"
 #include "exec/exec.h"
@@ -176,12 +175,11 @@ static slice key_of(struct api_request *request, const struct mcp_state *state)
 
 static enum op_result finish_no(struct api_request *request)
 {
-    static const uint8_t spent[IDEMPOTENCY_FINGERPRINT_LEN];
     struct claim_outcome found;
     int status = store_claim_result(&request->query, &found);
     if (status != OK)
         return api_reply_database(request, status);
-    if (memcmp(found.fingerprint, spent, sizeof(spent)) != 0)
+    if (!store_claim_is_spent(&found))
         return api_reply_error(request, 409,
                                "This was agreed to before, so it was run or is running: the answer "
                                "no came too late");
@@ -190,8 +188,7 @@ static enum op_result finish_no(struct api_request *request)
                            "unless they ask for it");
 }
 
-/* The key is bound to nothing for as long as the state could be accepted: its fingerprint, of
- * zeros, is no call's. */
+/* The key is bound to nothing for as long as the state could be accepted. */
 static enum op_result take_no(struct api_request *request, const struct exec_request *wanted)
 {
     struct claim *claim = ARENA_NEW(&request->op.arena, struct claim);
@@ -203,9 +200,8 @@ static enum op_result take_no(struct api_request *request, const struct exec_req
         .execution_id = uuid_v7(),
         .integration_id = wanted->integration_id,
         .action_id = wanted->action_id,
-        .started_at = clock_wall_us(),
+        .guards_until = wanted->key_guards_until,
     };
-    claim->expires_at = claim->started_at + MCP_STATE_MS * 1000LL;
     store_claim_spend(request->api->config.pool, &request->query, &request->op, claim);
     return api_wait(request, finish_no);
 }
@@ -229,6 +225,8 @@ enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message 
         return mcp_confirm_ask(request, wanted);
     message->is_agreed = wanted->is_confirmed = true;
     wanted->connection_id = state.connection_id;
+    /* The state is good for as long as a yes could come again, so the key has to outlive it. */
+    wanted->key_guards_until = state.until_ms * 1000;
     if (!wanted->idempotency_key.ptr)
         wanted->idempotency_key = key_of(request, &state);
     if (!wanted->idempotency_key.ptr)

@@ -46,7 +46,7 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
 {
     const struct vault_ring *ring = request->api->config.ring;
     const struct vault_binding binding = state_binding_of(request);
-    int64_t until_ms = clock_wall_us() / 1000 + MCP_STATE_MS;
+    int64_t until_ms = clock_shared_us() / 1000 + MCP_STATE_MS;
     uint8_t is_confirmation = state->is_confirmation;
     struct buf plain, sealed, text;
     buf_init(&plain, PLAIN_MAX);
@@ -71,17 +71,16 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
 /* What opens was sealed here; whether it is meant for this caller and this time is checked. */
 static bool read_plain(struct api_request *request, slice plain, struct mcp_state *state)
 {
-    int64_t until_ms;
     const char *at = plain.ptr;
     if (plain.len < FIXED_LEN || memcmp(at, request->grant.key_id.bytes, 16) != 0)
         return false;
-    memcpy(&until_ms, at += 16, 8);
+    memcpy(&state->until_ms, at += 16, 8);
     memcpy(state->nonce, at += 8, MCP_NONCE_LEN);
     memcpy(&state->connection_id, at += MCP_NONCE_LEN, 8);
     memcpy(state->call, at += 8, 32);
     state->is_confirmation = at[32] != 0;
     state->filled = arena_dup(&request->op.arena, slice_from(plain, FIXED_LEN));
-    return state->filled.ptr && clock_wall_us() / 1000 <= until_ms;
+    return state->filled.ptr && clock_shared_us() / 1000 <= state->until_ms;
 }
 
 /* The one text of those bytes: base64url has unused bits at its end, which must not make others. */

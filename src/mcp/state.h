@@ -24,7 +24,8 @@ struct mcp_state {
     int64_t connection_id; /* 0: the app needs none */
     uint8_t call[32];      /* a digest of the call and of its action (mcp_state_digest) */
     bool is_confirmation;
-    slice filled; /* JSON text of an object; empty: nothing was given */
+    int64_t until_ms; /* as opened: when it ends, by the shared clock (base/clock.h) */
+    slice filled;     /* JSON text of an object; empty: nothing was given */
 };
 
 /* wanted: before it is changed by a state. action: what it is about. false: the call is larger than

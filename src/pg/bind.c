@@ -40,7 +40,7 @@ static void bind_member(const struct pg_column *column, const char *at, struct p
         value->is_null = !value->as.bytes.ptr;
         break;
     case PG_IS_NOW:
-        value->as.i64 = clock_wall_us();
+        value->as.i64 = clock_shared_us();
         break;
     case PG_IS_NEW:
         value->as.uuid = uuid_v7();

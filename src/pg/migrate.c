@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "pg/script.h"
 #include "pg/sync.h"
@@ -98,6 +99,13 @@ static const struct pg_stmt record_stmt = {
     .match = PG_MATCH_NONE,
     .access = PG_WRITE_ONCE,
     .no_account = "the schema's own history",
+};
+
+static const struct pg_stmt clock_stmt = {
+    .name = "clock",
+    .sql = "select :ord, clock_timestamp() @from",
+    PG_GIVES(PG_ARG("now", PG_TIME)),
+    .no_account = "looks at no table",
 };
 
 static slice file_bytes(const struct embed_file *file)
@@ -316,12 +324,23 @@ int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t
     return rc;
 }
 
+/* Before anything is written that another process compares. */
+static int share_clock(struct migrator *m)
+{
+    struct pg_rows now;
+    uint64_t sent_ns = clock_boot_ns();
+    int rc = pg_sync_exec(m->sync, &clock_stmt, NULL, &m->arena, &now, m->err);
+    if (rc == OK)
+        clock_share(pg_get_time(&now, 0, 0), sent_ns, clock_boot_ns());
+    return rc;
+}
+
 struct pg_sync *pg_schema_open(const char *conninfo, const struct embed_file *files,
                                size_t file_count, struct err *err)
 {
     struct migrator m;
     struct pg_sync *sync = NULL;
-    if (schema_read(&m, conninfo, files, file_count, err) == OK) {
+    if (schema_read(&m, conninfo, files, file_count, err) == OK && share_clock(&m) == OK) {
         sync = m.sync;
         /* migrator_close leaves the connection to the caller. */
         m.sync = NULL;

@@ -72,7 +72,7 @@ enum pg_member_kind {
     PG_IS_SLICE,
     PG_IS_ARRAY, /* bytes of the member's own size */
     PG_IS_WORD,  /* an enum or a bool, by words */
-    PG_IS_NOW,   /* nothing: the wall clock */
+    PG_IS_NOW,   /* nothing: the shared clock */
     PG_IS_NEW,   /* nothing: a new id */
 };
 

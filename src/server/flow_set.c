@@ -56,7 +56,7 @@ static int store_new_versions(const struct flow_template_set *set, struct pg_syn
         if (!is_stored(&stored, set->items[i]->version))
             result = store_flow_template_insert_sync(sync, set->items[i]->version,
                                                      set->items[i]->key, set->items[i]->body,
-                                                     clock_wall_us(), err);
+                                                     clock_shared_us(), err);
     arena_deinit(&arena);
     return result;
 }

@@ -155,7 +155,7 @@ static struct removal *start_removal(struct janitor *janitor, const char *label)
 
 static int64_t flows_before(const struct janitor *janitor)
 {
-    return clock_wall_us() - (int64_t)janitor->keep_days * 86400 * 1000000;
+    return clock_shared_us() - (int64_t)janitor->keep_days * 86400 * 1000000;
 }
 
 static void start_flow_removal(struct janitor *janitor, const struct flow_ref *flow)

@@ -3,7 +3,7 @@
  */
 #include "server/keeper.h"
 
-#include "base/clock.h"
+#include "store/idempotency.h"
 
 enum {
     ARENA_BYTES_MAX = 1024 * 1024,
@@ -68,9 +68,10 @@ static enum op_result step_trim(struct op *op)
         keeper->at++;
     if (keeper->at < keeper->count && keeper->bites++ < BITES_MAX) {
         /* Younger executions stay: a repeated idempotency key is answered from them. */
-        int64_t before = clock_wall_us() - (int64_t)keeper->config.idempotency_ttl_ms * 1000;
+        uint64_t age_ms = keeper->config.idempotency_ttl_ms;
+        age_ms = age_ms > CLAIM_GUARDS_MS_MAX ? age_ms : CLAIM_GUARDS_MS_MAX;
         store_kept_trim(keeper->pool, &keeper->query, op, keeper->kind, &keeper->cuts[keeper->at],
-                        before);
+                        (int64_t)age_ms);
         return OP_WAIT;
     }
     if (keeper->at < keeper->count) /* this page is found again in the next round */

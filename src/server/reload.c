@@ -273,7 +273,7 @@ static enum op_result step_publish(struct op *op)
     }
     const struct flow_template *tmpl = set->items[reload->published];
     store_flow_template_insert(reload->config.pool, &reload->query, op, tmpl->version, tmpl->key,
-                               tmpl->body, clock_wall_us());
+                               tmpl->body, clock_shared_us());
     return OP_WAIT;
 }
 

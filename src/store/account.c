@@ -167,7 +167,7 @@ int store_account_disable_sync(struct pg_sync *sync, struct uuid account_id, boo
 {
     return store_exec_one_sync(
         sync, &account_disable, NULL,
-        PG_VALUES(pg_uuid(account_id), pg_time(disabled ? clock_wall_us() : 0)), no_account_text,
+        PG_VALUES(pg_uuid(account_id), pg_time(disabled ? clock_shared_us() : 0)), no_account_text,
         err);
 }
 

@@ -308,7 +308,7 @@ void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct o
                           struct uuid account_id, struct uuid id)
 {
     store_ask(pool, query, op, &api_key_revoke,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_wall_us())));
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_shared_us())));
 }
 
 /* ---- operator commands ---- */
@@ -317,7 +317,7 @@ int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key, s
 {
     char text[33];
     struct api_key fresh = *key;
-    fresh.created_at = clock_wall_us();
+    fresh.created_at = clock_shared_us();
     int rc = store_exec_sync(sync, &api_key_create, &fresh,
                              PG_VALUES(pg_text(scopes_format(key->scopes, text))), NULL, NULL, err);
     if (rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23503")))
@@ -342,7 +342,7 @@ int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, stru
 {
     return store_exec_one_sync(
         sync, &api_key_revoke, NULL,
-        PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_wall_us())),
+        PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_shared_us())),
         "the account has no key of that id; `sluice keys list` shows them", err);
 }
 

@@ -66,9 +66,12 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
-/* Bound rows have no owner (a CHECK), which takes them out of the index idempotency_key_owner. */
-#define FINISH_KEEP                                                      \
-    "update sluice.idempotency_key t set state = 'bound', owner = null " \
+/* Bound rows have no owner (a CHECK), which takes them out of the index idempotency_key_owner. The
+ * key's life began with the claim and may be over by now; those that wait for its run load it again
+ * within a second (exec/claim.c), and must find it. */
+#define FINISH_KEEP                                                       \
+    "update sluice.idempotency_key t set state = 'bound', owner = null, " \
+    "expires_at = greatest(t.expires_at, now() + interval '5 seconds') "  \
     "@update(sluice.idempotency_key) "
 #define FINISH_RELEASE "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
 

@@ -64,7 +64,7 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
                                                       START_REST,
                                                       START_MORE,
                                                       PG_ARG("fingerprint", PG_BYTES),
-                                                      PG_ARG("expires_at", PG_TIME)};
+                                                      PG_ARG("lifetime_ms", PG_I64)};
 /* What the second sending adds: the first inserts rows that cannot be there, and need not check. */
 #define AGAIN " on conflict do nothing"
 
@@ -121,7 +121,7 @@ static const struct pg_stmt flow_start_keyed = {
            "execution_id, fingerprint, state, owner, integration_id, action_id, connection_id, "
            "is_write, started_at, expires_at) "
            "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
-           "null::bigint, true, :created_at, :expires_at @end" STORE_CLAIM_OR_HOLDER "), "
+           "null::bigint, true, now(), " STORE_CLAIM_END " @end" STORE_CLAIM_OR_HOLDER "), "
            "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
            "select " FLOW_VALUES ", :title" IF_OURS AGAIN "), "
            "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
@@ -152,16 +152,16 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
                                 pg_text(start->trace),
                                 pg_text(start->title),
                                 pg_null(PG_BYTES),
-                                pg_null(PG_TIME)};
+                                pg_null(PG_I64)};
     if (!claim) {
         store_ask_of(pool, query, op, has_more ? &flow_start_more : &flow_start, flow, &values[1],
                      has_more ? 5 : 3);
         return;
     }
     ASSERT(claim->key.ptr && uuid_eq(claim->execution_id, flow->id));
-    ASSERT(claim->expires_at > flow->created_at);
+    ASSERT(claim->lifetime_ms > 0 && claim->guards_until == 0);
     values[6] = pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint)));
-    values[7] = pg_time(claim->expires_at);
+    values[7] = pg_i64(claim->lifetime_ms);
     store_ask_of(pool, query, op, &flow_start_keyed, flow, values, ARRAY_LEN(values));
 }
 

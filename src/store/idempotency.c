@@ -5,7 +5,6 @@
  */
 #include "store/idempotency.h"
 
-#include "base/clock.h"
 #include "store/internal.h"
 #include "store/node.h"
 
@@ -18,22 +17,24 @@ const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS] = {
 enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
-/* An expired key counts as free, so it is no hit; housekeeping removes it later. The execution
- * comes along where the key is bound, so that a repeated request costs one query. The condition on
- * the state stands inside the lateral subquery: for a claim in flight no partition is searched. */
+/* Keys expire by the database's clock alone: with that of a node, a node whose clock is ahead would
+ * free a key that others still answer for. An expired key counts as free, so it is no hit;
+ * housekeeping removes it later. The execution comes along where the key is bound, so that a
+ * repeated request costs one query. The condition on the state stands inside the lateral subquery:
+ * for a claim in flight no partition is searched. */
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
     .sql = "select :ord, " STORE_CLAIM_ROW
            "e.status = 'succeeded', e.error_code, e.summary, e.bytes, e.started_at, e.finished_at "
            "from @input lateral (select * from sluice.idempotency_key k "
            "where k.account_id = :account_id and k.key = :key "
-           "and (k.state <> 'bound' or k.expires_at > :now) offset 0) t "
+           "and (k.state <> 'bound' or k.expires_at > now()) offset 0) t "
            "left join lateral (select x.status, x.error_code, " BOUND_SUMMARY " as summary, "
            "octet_length(x.summary)::bigint as bytes, x.started_at, x.finished_at from "
            "sluice.execution x "
            "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
            "offset 0) e on true",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT), PG_ARG("now", PG_TIME)),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT)),
     PG_COLUMNS(store_claim_columns),
     .key_count = 2,
 };
@@ -42,23 +43,22 @@ static const struct pg_stmt claim_find = {
 #define CLAIM_MEMBERS                                                         \
     OF(execution_id, PG_UUID), OF(fingerprint, PG_BYTES), OF(owner, PG_UUID), \
         OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),                  \
-        OF(connection_id, PG_I64, .has_null = true), OF(is_write, PG_BOOL),   \
-        OF(started_at, PG_TIME)
+        OF(connection_id, PG_I64, .has_null = true), OF(is_write, PG_BOOL)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
-                                                 CLAIM_MEMBERS, PG_ARG("expires_at", PG_TIME)};
+                                                 CLAIM_MEMBERS, STORE_CLAIM_LIFE_PARAMS};
 static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
-                                               CLAIM_MEMBERS, OF(expires_at, PG_TIME)};
+                                               CLAIM_MEMBERS, OF(started_at, PG_TIME)};
 
-#define INSERT_STMT(stmt_name, state_and_owner, rest, ...)                                         \
-    {                                                                                              \
-        .name = stmt_name,                                                                         \
-        .sql = "insert into sluice.idempotency_key as t (account_id, key, execution_id, "          \
-               "fingerprint, state, owner, integration_id, action_id, connection_id, is_write, "   \
-               "started_at, expires_at) "                                                          \
-               "@row :account_id, :key, :execution_id, :fingerprint, " state_and_owner ", "        \
-               ":integration_id, :action_id, :connection_id, :is_write, :started_at, :expires_at " \
-               "@end" rest,                                                                        \
-        PG_PARAMS(insert_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                  \
+#define INSERT_STMT(stmt_name, state_and_owner, rest, ...)                                       \
+    {                                                                                            \
+        .name = stmt_name,                                                                       \
+        .sql = "insert into sluice.idempotency_key as t (account_id, key, execution_id, "        \
+               "fingerprint, state, owner, integration_id, action_id, connection_id, is_write, " \
+               "started_at, expires_at) "                                                        \
+               "@row :account_id, :key, :execution_id, :fingerprint, " state_and_owner ", "      \
+               ":integration_id, :action_id, :connection_id, :is_write, " STORE_CLAIM_LIFE       \
+               " @end" rest,                                                                     \
+        PG_PARAMS(insert_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                \
     }
 static const struct pg_stmt claim_insert =
     INSERT_STMT("claim_insert", "'in_flight', :owner", STORE_CLAIM_OR_HOLDER,
@@ -88,10 +88,10 @@ static const struct pg_stmt claim_release = {
     .access = PG_WRITE,
 };
 
-#define CLAIM                                                                    \
-    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "       \
-    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at, " \
-    "k.expires_at from sluice.idempotency_key k "
+#define CLAIM                                                                   \
+    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "      \
+    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at " \
+    "from sluice.idempotency_key k "
 /* By idempotency_key_owner, which has only claims in flight. A scan: each claim is then ended by a
  * statement that is fenced by this dead owner. */
 static const struct pg_stmt claim_recover = {
@@ -111,9 +111,10 @@ static const struct pg_stmt claim_recover = {
 static const struct pg_stmt claim_owned = {
     .name = "claim_owned",
     .sql = "select :ord, c.* from @input lateral (" CLAIM
-           "where k.state = 'in_flight' and k.owner = :owner and k.started_at < :before "
+           "where k.state = 'in_flight' and k.owner = :owner "
+           "and k.started_at < now() - :age_ms * interval '1 millisecond' "
            "order by k.started_at limit 200) c",
-    PG_TAKES(PG_ARG("owner", PG_UUID), PG_ARG("before", PG_TIME)),
+    PG_TAKES(PG_ARG("owner", PG_UUID), PG_ARG("age_ms", PG_I64)),
     PG_COLUMNS(row_columns),
     .no_account = "a read-only scan of a node's own claims, over all accounts",
     .is_spread = true,
@@ -144,26 +145,21 @@ void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *o
                       struct uuid account_id, slice key)
 {
     ASSERT(key.ptr);
-    store_ask(pool, query, op, &claim_find,
-              PG_VALUES(pg_uuid(account_id), pg_text(key), pg_time(clock_wall_us())));
+    store_ask(pool, query, op, &claim_find, PG_VALUES(pg_uuid(account_id), pg_text(key)));
 }
 
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim)
 {
-    /* NOT NULL; without a client's key the row goes when the run ends, whatever it says. */
-    int64_t expires_at = claim->expires_at ? claim->expires_at : claim->started_at;
-    store_ask_of(
-        pool, query, op, claim->key.ptr ? &claim_insert : &claim_own, claim,
-        PG_VALUES(store_claim_key(query, claim->key, claim->execution_id), pg_time(expires_at)));
+    store_ask_of(pool, query, op, claim->key.ptr ? &claim_insert : &claim_own, claim,
+                 PG_VALUES(store_claim_key(query, claim->key, claim->execution_id)));
 }
 
 void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct claim *claim)
 {
-    ASSERT(claim->key.ptr && claim->expires_at > claim->started_at);
-    store_ask_of(pool, query, op, &claim_spend, claim,
-                 PG_VALUES(pg_text(claim->key), pg_time(claim->expires_at)));
+    ASSERT(claim->key.ptr && (claim->lifetime_ms > 0 || claim->guards_until > 0));
+    store_ask_of(pool, query, op, &claim_spend, claim, PG_VALUES(pg_text(claim->key)));
 }
 
 static void win_own(const struct pg_query *query, struct claim_outcome *outcome)
@@ -197,6 +193,13 @@ int store_claim_result(const struct pg_query *query, struct claim_outcome *outco
     return OK;
 }
 
+bool store_claim_is_spent(const struct claim_outcome *outcome)
+{
+    static const uint8_t none[IDEMPOTENCY_FINGERPRINT_LEN];
+    return outcome->state != CLAIM_IN_FLIGHT &&
+           memcmp(outcome->fingerprint, none, sizeof(none)) == 0;
+}
+
 void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct claim *claim)
 {
@@ -212,7 +215,7 @@ void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op
     store_ask(pool, query, op, &claim_recover, PG_VALUES(pg_text(dead->ids)));
 }
 
-STORE_CALL_ID(store_claim_owned, claim_owned, int64_t, pg_time)
+STORE_CALL_ID(store_claim_owned, claim_owned, int64_t, pg_i64)
 
 int store_claim_recover_result(const struct pg_query *query, struct claim **list, size_t *count)
 {

@@ -14,6 +14,8 @@ enum {
     IDEMPOTENCY_KEY_MAX = 255,
     IDEMPOTENCY_FINGERPRINT_LEN = 32,
     CLAIM_RECOVER_MAX = 200, /* claims a store_claim_recover or store_claim_owned returns */
+    CLAIM_GUARDS_MS_MAX =
+        15 * 60 * 1000, /* so long a key may outlive its lifetime (guards_until) */
 };
 
 struct claim {
@@ -25,8 +27,10 @@ struct claim {
     slice integration_id, action_id;
     int64_t connection_id; /* 0: none */
     bool is_write;
-    int64_t started_at;
-    int64_t expires_at; /* of the key, when it ends bound; counts only with a key */
+    int64_t started_at; /* as read: by the database's clock */
+    /* Of a client's key, by the database's clock from the statement on; as written alone. What the
+     * key guards ends at guards_until (clock_shared_us; 0: nothing): the key outlives that. */
+    int64_t lifetime_ms, guards_until;
 };
 
 enum claim_state {
@@ -53,7 +57,7 @@ struct claim_outcome {
 };
 
 /* Before the work: what does this key stand for? Result: ERR_NOTFOUND when it is free. Never
- * CLAIM_WON. A bound key past its expiry counts as free. */
+ * CLAIM_WON. A bound key past its expiry, by the database's clock, counts as free. */
 void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice key);
 /* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
@@ -61,12 +65,15 @@ void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *o
  * execution id is the operation token. */
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
-/* Binds the key to no execution until claim->expires_at: a run that comes with it finds another
- * fingerprint. Where the key is taken, nothing changes. Replayable, as store_claim_insert. */
+/* Binds the key to no execution for its life: a run that comes with it finds a fingerprint of zeros
+ * (store_claim_is_spent). Where the key is taken, nothing changes. Replayable, as
+ * store_claim_insert. */
 void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct claim *claim);
 /* For the three. CLAIM_WON of a key that was spent: it is so by this query. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
+/* Whether the key was spent: it stands for no request. */
+bool store_claim_is_spent(const struct claim_outcome *outcome);
 /* Ends a claim without a result (blocked by a 401; a read whose owner died): the row goes, the key
  * is free. Only where execution id and owner still match. Replayable. store_done_result. */
 void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -79,11 +86,11 @@ struct node_dead; /* store/node.h */
  * empty; call again until it is. */
 void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          const struct node_dead *dead);
-/* The claims in flight of one owner that began before then (read-only), the oldest first. Result:
+/* The claims in flight of one owner that are as old (read-only), the oldest first. Result:
  * store_claim_recover_result. */
 void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid owner, int64_t before);
-/* fingerprint and expires_at are filled too; key is SLICE_NONE where the client gave none. */
+                       struct uuid owner, int64_t age_ms);
+/* The fingerprint is filled too; key is SLICE_NONE where the client gave none. */
 int store_claim_recover_result(const struct pg_query *query, struct claim **list,
                                size_t *count) MUST_CHECK;
 

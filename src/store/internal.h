@@ -172,6 +172,15 @@ extern const struct pg_words store_flow_statuses, store_flow_pauses;
 enum { STORE_FLOW_REF_COLUMNS = 6 };
 extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
+/* The ends of a new row's columns started_at and expires_at. A minute's half is more than clocks
+ * may differ by before it is reported (exec/node.c). */
+#define STORE_CLAIM_LIFE_PARAMS                              \
+    PG_OF("lifetime_ms", PG_I64, struct claim, lifetime_ms), \
+        PG_OF("guards_until", PG_TIME, struct claim, guards_until)
+#define STORE_CLAIM_END "now() + :lifetime_ms * interval '1 millisecond'"
+#define STORE_CLAIM_LIFE \
+    "now(), greatest(" STORE_CLAIM_END ", :guards_until + interval '30 seconds')"
+
 /* A claim's columns, as a row of claim_find and of the statements that take a key has them. */
 enum { STORE_CLAIM_COLUMNS = 12 };
 extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
@@ -183,7 +192,8 @@ extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
 
 /* DO UPDATE even where the key is taken, since only an updated row is returned: so one statement
  * finds out which run holds the key, also when that was committed after its snapshot. The row is
- * rewritten as it is, but for a bound one past its expiry, which changes hands. Racers queue on the
+ * rewritten as it is, but for a bound one past its expiry, which changes hands; excluded.started_at
+ * is now() (STORE_CLAIM_LIFE). Racers queue on the
  * row; one wins. execution_id is the operation token: a run that finds its own id there has won, in
  * a replay too. What a bound key is bound to is not read here: that is rare (claim_find came
  * before), and merely opening a plan over all partitions would cost each claim more than its

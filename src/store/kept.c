@@ -35,7 +35,7 @@ static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last
     }
 
 static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last, PG_UUID),
-                                               PG_ARG("before", PG_TIME)};
+                                               PG_ARG("age_ms", PG_I64)};
 
 /* Goes alone: its rows have no ordinal, so rows of two queries in a set would be one count. A
  * replay removes the next rows, which are beyond the limit just the same. */
@@ -55,7 +55,8 @@ _Static_assert(KEPT_TRIM_ROWS == KEPT_ROWS_MAX, "as the header says");
 static const struct pg_stmt finds[KEPT_KINDS] = {
     [KEPT_EXECUTIONS] = FIND("execution"), [KEPT_AUDIT] = FIND("audit_event")};
 static const struct pg_stmt trims[KEPT_KINDS] = {
-    [KEPT_EXECUTIONS] = TRIM("execution", " and x.finished_at < :before"),
+    [KEPT_EXECUTIONS] = TRIM("execution", " and x.finished_at < now() - :age_ms * "
+                                          "interval '1 millisecond'"),
     [KEPT_AUDIT] = TRIM("audit_event", "")};
 
 const struct pg_stmt *const kept_stmts[] = {&finds[0], &finds[1], &trims[0], &trims[1], NULL};
@@ -80,9 +81,9 @@ int store_kept_find_result(const struct pg_query *query, struct kept_cut **list,
 }
 
 void store_kept_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     enum kept_kind kind, const struct kept_cut *cut, int64_t before)
+                     enum kept_kind kind, const struct kept_cut *cut, int64_t age_ms)
 {
-    store_ask_of(pool, query, op, &trims[kind], cut, PG_VALUES(pg_time(before)));
+    store_ask_of(pool, query, op, &trims[kind], cut, PG_VALUES(pg_i64(age_ms)));
 }
 
 int store_kept_trim_result(const struct pg_query *query, size_t *count)

@@ -25,9 +25,9 @@ int store_kept_find_result(const struct pg_query *query, struct kept_cut **list,
                            size_t *count) MUST_CHECK;
 
 /* Removes the oldest rows up to `last`, at most KEPT_ROWS_MAX; of executions only those that had
- * ended before `before`. Result: how many. */
+ * ended age_ms ago. Result: how many. */
 void store_kept_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     enum kept_kind kind, const struct kept_cut *cut, int64_t before);
+                     enum kept_kind kind, const struct kept_cut *cut, int64_t age_ms);
 int store_kept_trim_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 #endif

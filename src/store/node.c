@@ -30,8 +30,9 @@ static const struct pg_stmt node_register = {
 static const struct pg_stmt node_heartbeat = {
     .name = "node_heartbeat",
     .sql = "update sluice.node t set lease_until = now() + :lease_ms * interval '1 millisecond' "
-           "@update(sluice.node) and t.lease_until > now() returning :ord",
+           "@update(sluice.node) and t.lease_until > now() returning :ord, clock_timestamp()",
     PG_TAKES(PG_ARG("node_id", PG_UUID), PG_ARG("lease_ms", PG_I64)),
+    PG_GIVES(PG_ARG("now", PG_TIME)),
     .key_count = 1,
     .access = PG_WRITE,
     .no_account = NO_ACCOUNT,
@@ -120,6 +121,14 @@ void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct o
                           struct uuid node_id)
 {
     store_ask(pool, query, op, &node_heartbeat, PG_VALUES(pg_uuid(node_id), pg_i64(NODE_LEASE_MS)));
+}
+
+int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_us)
+{
+    int status = store_hit_result(query);
+    if (status == OK)
+        *database_us = pg_get_time(&query->rows, 0, 0);
+    return status;
 }
 
 STORE_CALL_ONE(store_node_leave, node_leave, struct uuid, pg_uuid)

@@ -13,11 +13,13 @@ enum { NODE_LEASE_MS = 10000, NODE_HEARTBEAT_MS = 2000 };
 /* Replayable. store_done_result. name: host and pid, for people. */
 void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid node_id, slice name);
-/* Renews the lease for NODE_LEASE_MS. store_hit_result: ERR_NOTFOUND when it had run out: register
- * again, under a new id, and drop what the old one owned. The caller counts its lease on
- * CLOCK_BOOTTIME from before this call. */
+/* Renews the lease for NODE_LEASE_MS. The caller counts its lease on CLOCK_BOOTTIME from before
+ * this call. */
 void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid node_id);
+/* The database's time when it was renewed. ERR_NOTFOUND when it had run out: register again, under
+ * a new id, and drop what the old one owned. */
+int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_us) MUST_CHECK;
 /* A clean end: the lease runs out now, so that what may be left is recovered at once. */
 void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid node_id);

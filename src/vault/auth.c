@@ -120,7 +120,7 @@ static void check_answer(struct vault_check *check, const struct entry *entry)
     check->status = entry->status;
     check->grant = entry->grant;
     /* A key may expire while its entry is cached, so the clock decides at each use. */
-    bool is_over = entry->expires_at && entry->expires_at <= clock_wall_us();
+    bool is_over = entry->expires_at && entry->expires_at <= clock_shared_us();
     check->is_elsewhere = check->status == OK && !is_over && entry->grant.is_bound &&
                           check->address.ptr && !is_allowed_from(entry, check->address);
     if (check->status == OK && (is_over || check->is_elsewhere))
@@ -198,7 +198,7 @@ static void entry_learn(struct entry *entry)
     entry->status = rc == ERR_NOTFOUND ? ERR_REFUSED : rc;
     if (rc != OK)
         return;
-    bool is_over = key.expires_at && key.expires_at <= clock_wall_us();
+    bool is_over = key.expires_at && key.expires_at <= clock_shared_us();
     bool is_session_over =
         has_session(&entry->caller) &&
         (key.is_session_ended || entry->caller.begun_at <= key.sessions_ended_at);
@@ -231,7 +231,7 @@ static enum op_result step_answer(struct op *op)
     entry->learnt_ns = loop_now_ns(auth->loop);
     entry->until_ns = is_known ? entry->learnt_ns + ttl_ns : 0;
     entry_answer_all(entry);
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     if (entry->status != OK || now - entry->last_used_at < TOUCH_EVERY_US)
         return OP_DONE;
     /* All checks have their answers by now, so this write delays none of them. */

@@ -315,7 +315,7 @@ static enum op_result on_link(struct web_request *request)
         it->app =
             catalog_find_integration(*request->web->config.catalog, it->link.integration_id, NULL);
     /* Checked again here, since the link may have ended while the form was open. */
-    if (!it->app || it->link.used_at || it->link.expires_at <= clock_wall_us())
+    if (!it->app || it->link.used_at || it->link.expires_at <= clock_shared_us())
         return web_reply_redirect(request, app_link_path(request), "");
     it->catalog = catalog_ref(*request->web->config.catalog);
     it->is_link = true;

@@ -87,7 +87,7 @@ static void write_apps(const struct decision *decision, struct json_writer *w)
 static slice left_of(struct web_request *request, const struct flow_inbox_row *row)
 {
     enum { DAY_S = 24 * 60 * 60 };
-    int64_t left = row->wake_at - clock_wall_us();
+    int64_t left = row->wake_at - clock_shared_us();
     bool is_soon = row->wake_at != 0 && left < INT64_C(1000000) * DAY_S;
     return is_soon ? view_span(&request->op.arena, left > 0 ? left : 0) : SLICE_NONE;
 }
@@ -277,7 +277,7 @@ enum op_result web_approvals(struct web_request *request)
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     struct approvals *page = ARENA_NEW(&request->op.arena, struct approvals);
-    int64_t now_ms = clock_wall_us() / 1000;
+    int64_t now_ms = clock_shared_us() / 1000;
     /* A minute of margin for nodes whose clocks are ahead. */
     const struct store_page decided = {.before = uuid_v7_floor(now_ms + 60000),
                                        .since = uuid_v7_floor(now_ms - DECIDED_MS),

@@ -341,7 +341,7 @@ static enum op_result begin_trail(struct web_request *request, bool is_csv)
 {
     struct trail *trail = ARENA_NEW(&request->op.arena, struct trail);
     slice before = web_query(request, "before");
-    int64_t now_ms = clock_wall_us() / 1000;
+    int64_t now_ms = clock_shared_us() / 1000;
     if (!trail)
         return web_reply_database(request, ERR_BUSY);
     /* A margin for nodes whose clocks are ahead, so that their newest events are on the first page.

@@ -101,7 +101,7 @@ static enum op_result check_link(struct web_request *request)
     if (!is_mine && link->taken_at && !it->is_taking)
         return link_reply_over(request, LINK_TAKEN, link);
     /* A used link stays readable after its time for the browser that used it. */
-    if (!link->used_at && link->expires_at <= clock_wall_us())
+    if (!link->used_at && link->expires_at <= clock_shared_us())
         return link_reply_over(request, LINK_EXPIRED, link);
     return OP_NEXT;
 }
@@ -165,7 +165,7 @@ static enum op_result take_link(struct web_request *request)
     random_bytes(bytes, sizeof(bytes));
     vault_sha256(drawn.len >= 2 * PAGE_BYTES ? drawn : slice_of(bytes, sizeof(bytes)),
                  it->taken_by);
-    it->taking_at = clock_wall_us();
+    it->taking_at = clock_shared_us();
     store_connect_session_take(request->web->config.pool, &request->query, &request->op,
                                request->link.account_id, request->link.hash, it->taken_by,
                                /* The statement takes the link only if it is free or was taken by

@@ -204,7 +204,7 @@ static enum op_result on_found(struct web_request *request)
         return app_no_connection(request);
     const struct connect_item *item = &it->lookup.set->items[0];
     bool is_old = connect_item_need(connect, item, catalog_auth_of(app, item->auth_kind)->kind,
-                                    clock_wall_us()) == CONNECT_EXPIRED;
+                                    clock_shared_us()) == CONNECT_EXPIRED;
     /* Renewed once at most, so that a token that is born expired does not loop. */
     if (!is_old || it->has_renewed)
         return test(request, item);

@@ -18,7 +18,7 @@ void connection_users_begin(struct web_request *request, struct connection_users
     struct flow_service *flow = request->web->config.flow;
     struct flow_filter filter = {
         .account_id = request->session.account_id, .limit = flows_max, .with_input = true};
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     bool is_range = tally_range_of(HOURS, now, &use->range);
     ASSERT(is_range);
     use->flows_max = flows_max;

@@ -590,7 +590,7 @@ enum op_result web_executions(struct web_request *request)
     slice before = web_query(request, "before");
     if (!runs)
         return web_reply_database(request, ERR_NOMEM);
-    runs->now_ms = clock_wall_us() / 1000;
+    runs->now_ms = clock_shared_us() / 1000;
     /* A margin for nodes whose clocks are ahead, so that their newest rows are on the first page.
      */
     runs->page.before = uuid_v7_floor(runs->now_ms + CLOCK_MARGIN_MS);

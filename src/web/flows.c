@@ -103,6 +103,6 @@ enum op_result web_flows(struct web_request *request)
     request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->op);
     store_flow_counts(request->web->config.pool, &request->query, &request->op,
                       request->session.account_id,
-                      uuid_v7_floor(clock_wall_us() / 1000 - COUNTED_MS));
+                      uuid_v7_floor(clock_shared_us() / 1000 - COUNTED_MS));
     return web_wait(request, finish_flows_page);
 }

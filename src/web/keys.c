@@ -43,7 +43,7 @@ static const char *state_of(const struct api_key *key)
     /* Revoked wins: such a key may have expired, too. */
     if (key->revoked_at)
         return "revoked";
-    return key->expires_at > 0 && key->expires_at <= clock_wall_us() ? "expired" : "valid";
+    return key->expires_at > 0 && key->expires_at <= clock_shared_us() ? "expired" : "valid";
 }
 
 static void write_key(struct web_request *request, const struct api_key *key, struct json_writer *w)
@@ -165,7 +165,7 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
 {
     for (size_t i = 0; i < ARRAY_LEN(lives); i++)
         if (slice_eq_cstr(web_field(request, "expires"), lives[i].value)) {
-            *expires_at = lives[i].days ? clock_wall_us() + lives[i].days * us_per_day : 0;
+            *expires_at = lives[i].days ? clock_shared_us() + lives[i].days * us_per_day : 0;
             return true;
         }
     return false;
@@ -191,7 +191,7 @@ static enum op_result reply_repeated(struct web_request *request)
         return web_reply_database(request, status);
     /* The hash finds the key; its id proves that this very form made it. */
     if (status == OK && uuid_eq(row.id, it->key.id) && !row.revoked_at &&
-        clock_wall_us() - row.created_at < reveal_us)
+        clock_shared_us() - row.created_at < reveal_us)
         return reply_key(request, 200);
     return web_reply_problem(request, 409, "This key was created before",
                              "The form was sent twice and created one key. Its text was "
@@ -270,7 +270,7 @@ enum op_result web_key_create(struct web_request *request)
     key->account_id = request->session.account_id;
     /* Only the prefix and the hash are stored. */
     key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
-    key->created_at = clock_wall_us();
+    key->created_at = clock_shared_us();
     store_api_key_create(request->web->config.pool, &request->query, &request->op, key);
     return web_wait(request, finish_create);
 }

@@ -22,7 +22,7 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
 {
     const struct vault_ring *ring = request->web->config.ring;
     const struct vault_binding binding = once_binding_of(request);
-    int64_t now_ms = clock_wall_us() / 1000;
+    int64_t now_ms = clock_shared_us() / 1000;
     struct buf text, sealed, token;
     ASSERT(request->session.is_open); /* the field is bound to its account and its key */
     /* Ids come from this room only, and are all short. */
@@ -49,7 +49,7 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
 /* The id in the unsealed text. SLICE_NONE: another API key's, or too old. */
 static slice once_id_of(const struct web_request *request, slice text)
 {
-    int64_t made_ms, now_ms = clock_wall_us() / 1000;
+    int64_t made_ms, now_ms = clock_shared_us() / 1000;
     /* Bound to the API key: signing in with another one makes the form worthless. */
     if (text.len <= HEAD_LEN || memcmp(text.ptr, request->session.key_id.bytes, 16) != 0)
         return SLICE_NONE;

@@ -218,7 +218,7 @@ enum op_result web_overview(struct web_request *request)
     struct overview *overview = ARENA_NEW(&request->op.arena, struct overview);
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
-    int64_t now_ms = clock_wall_us() / 1000;
+    int64_t now_ms = clock_shared_us() / 1000;
     if (!overview)
         return web_reply_database(request, ERR_NOMEM);
     /* All hold the op, so finish runs once, after the last. */

@@ -27,7 +27,7 @@ void overview_stats_begin(struct web_request *request, struct overview_stats *st
         if (slice_eq_cstr(hours, periods[i].text))
             stats->period = i;
     struct tally_reading *reading = &stats->reading;
-    int64_t now = clock_wall_us();
+    int64_t now = clock_shared_us();
     bool is_range = tally_range_of(periods[stats->period].hours, now, &reading->range);
     ASSERT(is_range);
     reading->account_id = request->session.account_id;
@@ -185,7 +185,7 @@ static void write_calls(struct web_request *request, struct json_writer *w,
 static slice ago_text(struct web_request *request, int64_t at)
 {
     struct arena *arena = &request->op.arena;
-    return arena_printf(arena, "%.*s ago", SLICE_ARG(view_span(arena, clock_wall_us() - at)));
+    return arena_printf(arena, "%.*s ago", SLICE_ARG(view_span(arena, clock_shared_us() - at)));
 }
 
 static void write_errors(struct web_request *request, struct json_writer *w,

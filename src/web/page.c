@@ -79,7 +79,7 @@ bool web_set_cookie(struct web_request *request)
     if (!value.ptr)
         return false;
     /* The browser drops the cookie when the session ends. */
-    set_cookie(request, value, (long long)(session->until_ms - clock_wall_us() / 1000) / 1000);
+    set_cookie(request, value, (long long)(session->until_ms - clock_shared_us() / 1000) / 1000);
     return true;
 }
 

@@ -19,7 +19,7 @@ struct revoking {
 /* An expired key may still be revoked, but it does not count as an admin. */
 static bool is_valid(const struct api_key *key)
 {
-    return !key->revoked_at && (key->expires_at == 0 || key->expires_at > clock_wall_us());
+    return !key->revoked_at && (key->expires_at == 0 || key->expires_at > clock_shared_us());
 }
 
 static enum op_result finish_revoke(struct web_request *request)

@@ -18,7 +18,7 @@ static struct vault_binding cookie_binding_of(struct uuid account_id, bool is_li
 
 static int64_t now_ms(void)
 {
-    return clock_wall_us() / 1000;
+    return clock_shared_us() / 1000;
 }
 
 void session_draw_csrf(struct web_session *session)

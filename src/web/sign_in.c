@@ -52,7 +52,7 @@ static enum op_result finish_post(struct web_request *request)
     /* All of it is new, the CSRF token too: forms of the session before are refused. */
     *session = (struct web_session){.is_open = true,
                                     .account_id = request->check.grant.account_id,
-                                    .until_ms = clock_wall_us() / 1000 + SESSION_MS};
+                                    .until_ms = clock_shared_us() / 1000 + SESSION_MS};
     if (!vault_key_hash(web_field(request, "key"), session->key_hash))
         return web_sign_in_reply(request, 401, next, "This is not an API key.");
     session_draw_csrf(session);
@@ -116,7 +116,7 @@ enum op_result web_sign_out_everywhere(struct web_request *request)
     const struct web_session *session = &request->session;
     store_sessions_end(request->web->config.pool, &request->query, &request->op,
                        /* Every session of this key that began before now is refused. */
-                       session->account_id, session->key_id, clock_wall_us());
+                       session->account_id, session->key_id, clock_shared_us());
     return web_wait(request, finish_sign_out);
 }
 

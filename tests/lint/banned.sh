@@ -2,14 +2,18 @@
 # Functions that may not be called: they have no bound, no error, or no safety among threads.
 # Comments and strings are not code, and other names that end alike (localtime_r) are not meant.
 # Instead: snprintf or a base buffer; strtol and its kin with a check; gmtime_r; the base random.
+# A machine's wall clock is for logs, traces, ids, TLS and HTTP's Date alone: what another process may
+# compare goes by clock_shared_us (base/clock.h).
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
 
 banned='sprintf vsprintf strcpy strcat strtok atoi atol atoll gets rand srand localtime gmtime'
 
+wall='^src/(base|trace|tls)/|^src/(exec|api)/trace.c|^src/exec/node.c|^src/http/server.c|^src/cli/doctor_'
+
 # shellcheck disable=SC2046 # paths of ours hold no spaces
-found=$(awk -v banned="$banned" '
+found=$(awk -v banned="$banned" -v wall="$wall" '
     BEGIN {
         count = split(banned, name, " ")
     }
@@ -41,6 +45,8 @@ found=$(awk -v banned="$banned" '
         for (i = 1; i <= count; i++)
             if (code ~ "(^|[^A-Za-z0-9_.>])" name[i] "[ \t]*\\(")
                 print FILENAME ":" FNR ": " name[i] "() is banned"
+        if (code ~ /clock_wall_us[ \t]*\(/ && FILENAME ~ /^src\// && FILENAME !~ wall)
+            print FILENAME ":" FNR ": clock_wall_us() is banned here: clock_shared_us()"
     }' $(c_files src bench tests) /dev/null)
 
 verdict "banned functions" "$found"

@@ -145,8 +145,9 @@ static int do_heartbeat(struct seam_store *store, struct pg_query *query)
     struct uuid id = seam_uuid(query, "node_id");
     if (!seam_node_lives(store, id))
         return OK;
-    seam_find_node(store, id)->lease_until = seam_store_now() + seam_i64(query, "lease_ms") * 1000;
-    seam_rows(query, 1);
+    const struct pg_value now = pg_time(seam_store_now());
+    seam_find_node(store, id)->lease_until = now.as.i64 + seam_i64(query, "lease_ms") * 1000;
+    seam_row(query, &now);
     return OK;
 }
 
@@ -206,6 +207,13 @@ bool seam_is_named(const struct pg_query *query, struct uuid node)
 
 /* ---- claims ---- */
 
+static int64_t key_end(const struct pg_query *query)
+{
+    int64_t end = seam_store_now() + seam_i64(query, "lifetime_ms") * 1000;
+    int64_t guarded = seam_time(query, "guards_until") + INT64_C(30000000);
+    return seam_is_null(query, "guards_until") || guarded < end ? end : guarded;
+}
+
 static struct claim claim_of(struct seam_store *store, const struct pg_query *query)
 {
     struct claim claim = {
@@ -217,8 +225,7 @@ static struct claim claim_of(struct seam_store *store, const struct pg_query *qu
         .action_id = seam_keep(store, seam_text(query, "action_id")),
         .connection_id = seam_i64(query, "connection_id"),
         .is_write = seam_i64(query, "is_write") != 0,
-        .started_at = seam_time(query, "started_at"),
-        .expires_at = seam_time(query, "expires_at"),
+        .started_at = seam_store_now(),
     };
     memcpy(claim.fingerprint, seam_text(query, "fingerprint").ptr, sizeof(claim.fingerprint));
     return claim;
@@ -258,7 +265,7 @@ static int do_claim_find(struct seam_store *store, struct pg_query *query)
 {
     struct row_claim *row =
         seam_find_claim(store, seam_uuid(query, "account_id"), seam_text(query, "key"));
-    if (row && (!row->is_bound || row->claim.expires_at > seam_time(query, "now")))
+    if (row && (!row->is_bound || row->expires_at > seam_store_now()))
         seam_claim_put(store, query, row, true);
     return OK;
 }
@@ -266,22 +273,22 @@ static int do_claim_find(struct seam_store *store, struct pg_query *query)
 /* The row stays as it is, but for a bound one past its expiry, which changes hands. Whoever finds
  * the own execution there has won. */
 struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
-                                  bool is_bound)
+                                  int64_t expires_at, bool is_bound)
 {
     struct row_claim *row = seam_find_claim(store, claim->account_id, claim->key);
-    bool is_over = row && row->is_bound && row->claim.expires_at <= claim->started_at;
+    bool is_over = row && row->is_bound && row->expires_at <= claim->started_at;
     if (!row)
         row = ROW_ADD(store, claims);
     else if (!is_over)
         return row;
-    *row = (struct row_claim){.claim = *claim, .is_bound = is_bound};
+    *row = (struct row_claim){.claim = *claim, .is_bound = is_bound, .expires_at = expires_at};
     return row;
 }
 
 static int do_claim_insert(struct seam_store *store, struct pg_query *query)
 {
     struct claim claim = claim_of(store, query);
-    seam_claim_put(store, query, seam_claim_take(store, &claim, false), false);
+    seam_claim_put(store, query, seam_claim_take(store, &claim, key_end(query), false), false);
     return OK;
 }
 
@@ -327,7 +334,6 @@ static void give_claim(struct pg_query *query, const struct claim *claim)
         claim->connection_id ? pg_i64(claim->connection_id) : pg_null(PG_I64),
         pg_bool(claim->is_write),
         pg_time(claim->started_at),
-        pg_time(claim->expires_at),
     };
     seam_row(query, cells);
 }
@@ -357,7 +363,7 @@ static int do_claim_owned(struct seam_store *store, struct pg_query *query)
     for (size_t i = 0; i < store->claims.count; i++) {
         const struct row_claim *row = &store->claims.items[i];
         if (!row->is_bound && uuid_eq(row->claim.owner, seam_uuid(query, "owner")) &&
-            row->claim.started_at < seam_time(query, "before"))
+            row->claim.started_at < seam_store_now() - seam_i64(query, "age_ms") * 1000)
             found[count++] = &row->claim;
     }
     qsort(found, count, sizeof(*found), by_start);
@@ -413,6 +419,8 @@ static int finish(struct seam_store *store, struct pg_query *query, bool is_kept
         add_execution(store, query);
     if (is_kept && store->bug != SEAM_BUG_FORGET_BINDING) {
         row->is_bound = true;
+        if (row->expires_at < seam_store_now() + INT64_C(5000000))
+            row->expires_at = seam_store_now() + INT64_C(5000000);
         row->claim.owner = (struct uuid){{0}};
     } else {
         remove_claim(store, row);

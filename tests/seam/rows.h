@@ -24,6 +24,7 @@ struct row_node {
 struct row_claim {
     struct claim claim; /* key: as it is stored, of a run without one its own */
     bool is_bound;
+    int64_t expires_at;
 };
 
 struct row_flow {
@@ -118,7 +119,7 @@ slice seam_keep(struct seam_store *store, slice text);
 /* The row of a claim's statement that takes a key, or finds its holder; the same as one of its
  * answer. */
 struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
-                                  bool is_bound);
+                                  int64_t expires_at, bool is_bound);
 void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
                     bool with_execution);
 

@@ -167,14 +167,14 @@ static int do_start_keyed(struct seam_store *store, struct pg_query *query)
         .account_id = flow.account_id,
         .key = seam_keep(store, seam_text(query, "key")),
         .execution_id = flow.id,
-        .started_at = flow.created_at,
-        .expires_at = seam_time(query, "expires_at"),
+        .started_at = seam_store_now(),
     };
     slice fingerprint = seam_text(query, "fingerprint");
     memcpy(claim.fingerprint, fingerprint.ptr, sizeof(claim.fingerprint));
     if (!is_legal(&flow))
         return ERR_INVALID;
-    struct row_claim *row = seam_claim_take(store, &claim, true);
+    struct row_claim *row = seam_claim_take(
+        store, &claim, seam_store_now() + seam_i64(query, "lifetime_ms") * 1000, true);
     seam_claim_put(store, query, row, false);
     bool is_ours = uuid_eq(row->claim.execution_id, flow.id);
     return is_ours && !seam_find_flow(store, flow.id) ? add_flow(store, query, &flow) : OK;

@@ -337,6 +337,36 @@ static void clocks_go_on(void **state)
     assert_true(wall_s >= from_s && wall_s <= to_s + 1); /* time(2) may be a tick behind */
 }
 
+/* It is where an answer's two ends allow it to be, and moves only where the next one does not. */
+static void shares_a_clock(void **state)
+{
+    (void)state;
+    const uint64_t second = 1000000000;
+    int64_t wall = clock_wall_us();
+    assert_in_range(clock_shared_us(), wall, wall + 60 * US); /* nothing is known yet */
+    uint64_t now = clock_boot_ns();
+    int64_t now_us = (int64_t)(now / 1000), before = clock_boot_ns() / 1000;
+    clock_share(1000 * US, now - 2 * second, now);
+    int64_t offset = clock_shared_us() - (int64_t)(clock_boot_ns() / 1000);
+    assert_in_range(offset + now_us, 1001 * US - 10000, 1001 * US + 10000);
+    assert_true(before >= now_us);
+    const struct {
+        int64_t shared_s, sent_s, moves_to_s; /* sent before now */
+    } answers[] = {
+        {1000, 100, 1001}, /* slow, so it proves nothing */
+        {1005, 0, 1005},   /* at once */
+        {1004, 2, 1005},   /* from 1004 to 1006 */
+        {1000, 2, 1002},   /* at most that */
+        {1010, 3, 1010},   /* at least that */
+    };
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        clock_share(answers[i].shared_s * US, now - (uint64_t)answers[i].sent_s * second, now);
+        offset = clock_shared_us() - (int64_t)(clock_boot_ns() / 1000);
+        assert_in_range(offset + now_us, answers[i].moves_to_s * US - 10000,
+                        answers[i].moves_to_s * US + 10000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +375,7 @@ int main(void)
         UNIT_TEST(parses_every_offset),     UNIT_TEST(survives_mutations),
         UNIT_TEST(parses_http_dates),       UNIT_TEST(widens_short_years),
         UNIT_TEST(knows_the_next_midnight), UNIT_TEST(clocks_go_on),
+        UNIT_TEST(shares_a_clock),
     };
     return cmocka_run_group_tests_name("base/clock", tests, NULL, NULL);
 }

@@ -2,7 +2,13 @@
  * The life of a node: its lease, what it recovers of dead ones and of its own, how it leaves.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/metric.h"
 #include "exec/machine.h"
 #include "seam/table.h"
 #include "store/node.h"
@@ -112,6 +118,62 @@ static void a_lease_that_ran_out_makes_another_node_of_it(void **state)
     assert_int_equal(m->store.nodes.count, 2);
 }
 
+/* ---- its clock ---- */
+
+static double clock_offset(void)
+{
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    metric_render(&text);
+    buf_append_char(&text, '\0');
+    const char *line = strstr(text.ptr, "\nsluice_clock_offset_seconds ");
+    double value = line ? strtod(line + strlen("\nsluice_clock_offset_seconds "), NULL) : -1e9;
+    buf_deinit(&text);
+    return value;
+}
+
+/* Lines of a log that have that. */
+static unsigned lines_with(int log, const char *words)
+{
+    static char text[64 * 1024];
+    unsigned count = 0;
+    log_flush();
+    ssize_t len = pread(log, text, sizeof(text) - 1, 0);
+    assert_true(len >= 0);
+    text[len] = '\0';
+    for (const char *at = text; (at = strstr(at, words)); at++)
+        count++;
+    return count;
+}
+
+/* Once when it begins and once when it ends, and what is shared goes by the database's clock all
+ * the time. */
+static void a_clock_that_is_off_is_reported(void **state)
+{
+    struct machine *m = *state;
+    const struct {
+        int shift_s;
+        unsigned off, well; /* lines so far */
+    } steps[] = {{0, 0, 0},   {29, 0, 0},  {-29, 0, 0},    {31, 1, 0},    {90, 1, 0},
+                 {-29, 1, 1}, {-31, 2, 1}, {-86400, 2, 1}, {86400, 2, 1}, {0, 2, 2}};
+    int log = memfd_create("log", 0);
+    assert_true(log >= 0);
+    log_init(LOG_INFO, LOG_JSON);
+    log_set_fd(log);
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        seam_wall_shift_set(INT64_C(1000000) * steps[i].shift_s);
+        pass(m, 5000);
+        double off_s = clock_offset() - steps[i].shift_s;
+        assert_true(off_s > -0.1 && off_s < 0.1);
+        assert_int_equal(lines_with(log, "clock differs from the database's"), steps[i].off);
+        assert_int_equal(lines_with(log, "agrees with the database's again"), steps[i].well);
+        int64_t shared_us = clock_shared_us() - seam_store_now();
+        assert_true(shared_us > -100000 && shared_us < 100000);
+    }
+    log_set_fd(STDERR_FILENO);
+    close(log);
+}
+
 /* ---- what is recovered ---- */
 
 static void add_claim(struct machine *m, struct uuid owner, unsigned number, bool is_write)
@@ -126,8 +188,7 @@ static void add_claim(struct machine *m, struct uuid owner, unsigned number, boo
                                      .integration_id = SLICE("app"),
                                      .action_id = SLICE("put"),
                                      .is_write = is_write,
-                                     .started_at = seam_store_now() - INT64_C(60000000),
-                                     .expires_at = seam_store_now() + INT64_C(3600000000)}};
+                                     .started_at = seam_store_now() - INT64_C(60000000)}};
 }
 
 /* Of a node whose lease is over. More than one scan gives are taken in several. */
@@ -234,6 +295,7 @@ int main(void)
         NODE_TEST(a_lease_counts_from_before_it_was_asked_for),
         NODE_TEST(a_heartbeat_that_fails_is_sent_again),
         NODE_TEST(a_lease_that_ran_out_makes_another_node_of_it),
+        NODE_TEST(a_clock_that_is_off_is_reported),
         NODE_TEST(claims_of_the_dead_are_ended),
         NODE_TEST(a_scan_that_fails_is_made_again_later),
         NODE_TEST(orphans_are_ended_and_runs_are_not),

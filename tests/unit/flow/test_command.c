@@ -206,13 +206,10 @@ static void a_start_that_another_overtakes(void **state)
     prepare_keyed(m, "read", confirmed);
     seam_run_start(&m->run);
     struct pg_query *query = machine_query(m, "flow_start_keyed");
-    struct claim claim = {.account_id = seam_account,
-                          .key = SLICE("k"),
-                          .execution_id = other,
-                          .expires_at = INT64_MAX};
+    struct claim claim = {.account_id = seam_account, .key = SLICE("k"), .execution_id = other};
     slice fingerprint = seam_param(query, "fingerprint")->as.bytes;
     memcpy(claim.fingerprint, fingerprint.ptr, sizeof(claim.fingerprint));
-    (void)seam_claim_take(&m->store, &claim, true);
+    (void)seam_claim_take(&m->store, &claim, INT64_MAX, true);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
     assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
     assert_true(m->run.as.command.is_replayed);

@@ -56,6 +56,7 @@ static void what_is_sealed_opens(void **unused)
     assert_true(text.len > 100 && text.len < 300);
     assert_false(slice_eq(text, again));
     assert_true(mcp_state_open(&request, text, &found));
+    assert_in_range(found.until_ms - clock_shared_us() / 1000, MCP_STATE_MS - 60000, MCP_STATE_MS);
     assert_memory_equal(found.nonce, state.nonce, sizeof(state.nonce));
     assert_memory_equal(found.call, state.call, sizeof(state.call));
     assert_int_equal(found.connection_id, 4711);
@@ -123,13 +124,30 @@ static slice reseal(slice text, int64_t until_ms)
 
 static void it_does_not_open_late(void **unused)
 {
-    int64_t now_ms = clock_wall_us() / 1000;
+    int64_t now_ms = clock_shared_us() / 1000;
     slice text = mcp_state_seal(&request, &state);
     (void)unused;
     assert_true(opens(reseal(text, now_ms + MCP_STATE_MS)));
     assert_false(opens(reseal(text, now_ms - 1)));
     assert_false(opens(reseal(text, 0)));
     assert_false(opens(reseal(text, INT64_MIN)));
+}
+
+/* Whatever the clocks of the machines say: both go by the database's. */
+static void two_machines_agree_when_it_ends(void **unused)
+{
+    uint64_t boot_ns = clock_boot_ns();
+    int64_t now_us = clock_wall_us(), off_us = 3600 * 1000000LL;
+    (void)unused;
+    clock_share(now_us - off_us, boot_ns, boot_ns); /* this one is an hour ahead */
+    slice text = mcp_state_seal(&request, &state);
+    struct mcp_state found;
+    assert_true(mcp_state_open(&request, text, &found));
+    assert_in_range(found.until_ms * 1000 - (now_us - off_us), MCP_STATE_MS * 1000LL - 60000000,
+                    MCP_STATE_MS * 1000LL + 60000000);
+    clock_share(found.until_ms * 1000 + 1000000, boot_ns, boot_ns);
+    assert_false(opens(text));
+    clock_share(now_us, boot_ns, boot_ns);
 }
 
 static void no_mutation_of_it_opens(void **unused)
@@ -174,6 +192,7 @@ int main(void)
         cmocka_unit_test(it_brings_back_what_was_given),
         cmocka_unit_test(it_opens_for_no_other_caller),
         cmocka_unit_test(it_does_not_open_late),
+        cmocka_unit_test(two_machines_agree_when_it_ends),
         cmocka_unit_test(no_mutation_of_it_opens),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

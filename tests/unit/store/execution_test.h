@@ -37,7 +37,7 @@ static inline struct claim claim_of(slice key)
                       .connection_id = 7,
                       .is_write = true,
                       .started_at = clock_wall_us(),
-                      .expires_at = clock_wall_us() + (int64_t)3600 * 1000000};
+                      .lifetime_ms = 3600 * 1000};
     memset(c.fingerprint, 0xAB, sizeof(c.fingerprint));
     return c;
 }

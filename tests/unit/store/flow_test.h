@@ -34,9 +34,7 @@ static inline void start_start(struct pg_call *c)
 {
     const struct flow *wanted = c->arg ? c->arg : &flow;
     static struct claim claim; /* its fingerprint is borrowed */
-    claim = (struct claim){.key = key,
-                           .execution_id = wanted->id,
-                           .expires_at = wanted->created_at + 3600LL * SECOND_US};
+    claim = (struct claim){.key = key, .execution_id = wanted->id, .lifetime_ms = 3600 * 1000};
     struct flow_start begun = {
         .flow = wanted,
         .input = SLICE("{\"a\":1}"),

@@ -69,6 +69,16 @@ static void test_a_set_of_claims(void **state)
     items_tell(conninfo, "delete from sluice.idempotency_key where key like 'many-%'");
 }
 
+static void expire(const char *key_text)
+{
+    char sql[200];
+    snprintf(sql, sizeof(sql),
+             "update sluice.idempotency_key set expires_at = now() - interval '1 h' "
+             "where key = '%s'",
+             key_text);
+    items_tell(conninfo, sql);
+}
+
 static void start_spend(struct pg_call *call)
 {
     store_claim_spend(call->bench->pool, &call->query, &call->op, &claim);
@@ -78,6 +88,8 @@ static enum claim_state spend(slice key)
 {
     claim = claim_of(key);
     claim.owner = (struct uuid){{0}};
+    claim.lifetime_ms = 0;
+    claim.guards_until = clock_wall_us() + 60 * 1000000LL;
     memset(claim.fingerprint, 0, sizeof(claim.fingerprint));
     run(start_spend);
     enum claim_state found = outcome_of(&calls[0]).state;
@@ -93,13 +105,55 @@ static void test_a_spent_key(void **state)
     assert_int_equal(claim_now(SLICE("no")), CLAIM_BOUND);
     assert_int_equal(claim_now(SLICE("yes")), CLAIM_WON);
     assert_int_equal(spend(SLICE("yes")), CLAIM_IN_FLIGHT);
-    items_tell(conninfo, "update sluice.idempotency_key set expires_at = now() - interval '1 h' "
-                         "where key = 'no'");
+    expire("no");
     assert_int_equal(claim_now(SLICE("no")), CLAIM_WON);
     items_tell(conninfo, "delete from sluice.idempotency_key where key in ('no', 'yes')");
 }
 
 /* ---- expiry ---- */
+
+/* Seconds from the database's now. */
+static int64_t left_s(const char *key_text)
+{
+    char sql[200];
+    snprintf(sql, sizeof(sql),
+             "select extract(epoch from expires_at - now())::bigint from sluice.idempotency_key "
+             "where key = '%s'",
+             key_text);
+    return items_ask(conninfo, sql);
+}
+
+/* From the statement on, and until after what the key guards; from the run's end it lives for as
+ * long as it takes those that wait for the run to load it. */
+static void test_the_life_of_a_key(void **state)
+{
+    const struct {
+        const char *key;
+        int64_t lifetime_s, guards_s, least_s, most_s;
+    } lives[] = {
+        {"plain", 3600, 0, 3590, 3600},
+        {"guarding", 1, 600, 620, 630},
+        {"longer", 3600, 600, 3590, 3600},
+        {"guarded", 1, -600, -10, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(lives); i++) {
+        claim = claim_of(slice_cstr(lives[i].key));
+        claim.lifetime_ms = lives[i].lifetime_s * 1000;
+        if (lives[i].guards_s)
+            claim.guards_until = clock_wall_us() + lives[i].guards_s * 1000000;
+        run(start_claim);
+        assert_int_equal(outcome_of(&calls[0]).state, CLAIM_WON);
+        done();
+        assert_in_range(left_s(lives[i].key) + 100, lives[i].least_s + 100, lives[i].most_s + 100);
+    }
+    expire("guarded"); /* while its run goes on */
+    assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), OK);
+    run(start_find);
+    assert_int_equal(outcome_of(&calls[0]).state, CLAIM_BOUND);
+    done();
+    items_tell(conninfo, "truncate sluice.idempotency_key");
+}
 
 static struct expired_key expired;
 
@@ -116,11 +170,9 @@ static void start_expire(struct pg_call *call)
 static void test_expired_keys(void **state)
 {
     (void)state;
-    claim = claim_of(SLICE("old"));
-    claim.expires_at = clock_wall_us() - 1000000;
-    run(start_claim);
-    done();
+    assert_int_equal(claim_now(SLICE("old")), CLAIM_WON);
     assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), OK);
+    expire("old");
     run(start_find);
     struct claim_outcome outcome;
     assert_int_equal(store_claim_result(&calls[0].query, &outcome),
@@ -141,10 +193,8 @@ static void test_expired_keys(void **state)
     run(start_find);
     assert_int_equal(outcome_of(&calls[0]).state, CLAIM_IN_FLIGHT); /* the fence held */
     done();
-    claim.expires_at = expired.expires_at;
     assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{}")), OK);
-    items_tell(conninfo, "update sluice.idempotency_key set expires_at = now() - interval '1 h' "
-                         "where key = 'old'");
+    expire("old");
     run(start_expired);
     assert_int_equal(store_keys_expired_result(&calls[0].query, &list, &count), OK);
     assert_int_equal(count, 1);
@@ -161,10 +211,8 @@ static void test_expired_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(test_one_winner),
-        IN_BOTH(test_a_set_of_claims),
-        IN_BOTH(test_a_spent_key),
-        IN_BOTH(test_expired_keys),
+        IN_BOTH(test_one_winner),        IN_BOTH(test_a_set_of_claims), IN_BOTH(test_a_spent_key),
+        IN_BOTH(test_the_life_of_a_key), IN_BOTH(test_expired_keys),
     };
     if (tests_begin() != 0)
         return 1;
