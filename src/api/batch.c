@@ -213,7 +213,7 @@ static enum op_result start_all(struct api_request *request, const struct json *
             start_item(request, &items[i], i, &list->as.items[i]);
     request->on_gone = gone_batch;
     /* each execution holds the op */
-    return request->op.holds > 0 ? api_wait(request, reply_batch) : reply_batch(request);
+    return request->op.holds > 0 ? api_wait_keyed(request, reply_batch) : reply_batch(request);
 }
 
 static enum op_result begin_batch(struct api_request *request)

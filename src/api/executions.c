@@ -134,7 +134,7 @@ enum op_result api_execution_wait(struct api_request *request, api_step *then)
 {
     ASSERT(request->state);
     request->on_gone = gone_create;
-    return api_wait(request, then);
+    return api_wait_keyed(request, then);
 }
 
 static enum op_result begin_create(struct api_request *request)

@@ -342,6 +342,30 @@ enum op_result api_wait(struct api_request *request, api_step *then)
     return OP_WAIT;
 }
 
+/* A check that failed says nothing of the key: what was done is answered. */
+static enum op_result finish_keyed(struct api_request *request)
+{
+    return request->check.status == ERR_REFUSED ? api_reply_key_refused(request)
+                                                : request->then_keyed(request);
+}
+
+/* Mostly what is cached of the key is still good, and nothing is asked. */
+static enum op_result check_key_again(struct api_request *request)
+{
+    const struct vault_caller caller = request->check.caller;
+    if (vault_auth_check_caller(request->api->config.auth, &request->check, &caller,
+                                request->check.address, &request->op))
+        return finish_keyed(request);
+    op_keep_children(&request->op); /* their results have yet to be read */
+    return api_wait(request, finish_keyed);
+}
+
+enum op_result api_wait_keyed(struct api_request *request, api_step *then)
+{
+    request->then_keyed = then;
+    return api_wait(request, check_key_again);
+}
+
 void api_go_on(struct api_request *request)
 {
     (void)request;

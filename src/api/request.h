@@ -74,8 +74,9 @@ struct api_request {
     size_t parse_bytes;        /* what its parse waits for; 0: nothing */
     char account_text[UUID_TEXT_LEN + 1];
     struct pg_query query;
-    void *state;    /* the endpoint's, in the op's arena */
-    api_step *then; /* after the wait */
+    void *state;          /* the endpoint's, in the op's arena */
+    api_step *then;       /* after the wait */
+    api_step *then_keyed; /* after the wait and the check of api_wait_keyed */
     /* The client has gone while the endpoint waits. NULL: the op is cancelled. */
     void (*on_gone)(struct api_request *request);
     /* Each view of a flow while its reply waits; NULL: none is wanted (mcp: progress) */
@@ -150,6 +151,10 @@ enum op_result api_memory_refuse(struct api_request *request);
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
 enum op_result api_wait(struct api_request *request, api_step *then);
+/* The same of what may take long: the key is checked again behind it. One that was revoked or has
+ * expired meanwhile gets 401 in the place of a result; `then` does not run, so the endpoint holds
+ * nothing that it would have to release. */
+enum op_result api_wait_keyed(struct api_request *request, api_step *then);
 /* An on_gone of requests that go on: what they change is made and recorded. */
 void api_go_on(struct api_request *request);
 

@@ -328,7 +328,7 @@ static enum op_result begin_execute(struct api_request *request)
     if (!tool->exec)
         return api_reply_no_memory(request);
     request->on_gone = gone_execute;
-    return api_wait(request, finish_execute);
+    return api_wait_keyed(request, finish_execute);
 }
 
 const struct api_endpoint api_tools_execute = {

@@ -20,13 +20,13 @@ const struct config_item config_items[] = {
      "processes that share the listening sockets, under a parent that hands over to a successor on "
      "SIGUSR2; 0: one process alone"},
     {"metrics-listen", CONFIG_TEXT, SERVERS, AT(metrics_listen), "", 0, 0, "ADDRESS",
-     "serve /metrics here only, instead of on the main listeners; with --workers the first has "
-     "this "
-     "port, the second the next"},
+     "serve /metrics here only, under any name, instead of on the main listeners; with --workers "
+     "the first has this port, the second the next"},
     {"public-url", CONFIG_TEXT, SERVERS, AT(public_url), "", 0, 0, "URL",
      "how browsers reach the dashboard, as https://sluice.example.com: OAuth redirects come back "
      "to "
-     "URL/connect/callback; the first listener's address when left out"},
+     "URL/connect/callback, and pages are refused where Host is another name (addresses and "
+     "localhost are taken); the first listener's address when left out"},
     {"trusted-proxy", CONFIG_TEXTS, SERVERS, AT(trusted_proxy), "", 0, 0, "ADDRESS",
      "address or network of a proxy, or unix, whose X-Forwarded-For has the client's address for "
      "the audit trail; may be repeated"},
@@ -173,7 +173,8 @@ const struct config_item config_items[] = {
     {"trace-headers-file", CONFIG_TEXT, SERVERS, AT(trace_headers_file), "", 0, 0, "FILE",
      "headers of these requests, a line each (Authorization: Bearer ...); not readable by others"},
     {"trace-sample", CONFIG_TEXT, SERVERS, AT(trace_sample), "1", 0, 0, "RATIO",
-     "of traces that begin here, as 0.05; where a request brings a traceparent, its flag decides"},
+     "of traces, as 0.05, by the trace's id; a request whose traceparent is not sampled is not "
+     "recorded"},
     {"trace-propagate", CONFIG_TEXT, SERVERS, AT(trace_propagate), "off", 0, 0, "MODE",
      "on: traceparent and tracestate go out to apps, too; off"},
     {"log-level", CONFIG_TEXT, SERVERS, AT(log_level), "info", 0, 0, "LEVEL",

@@ -54,6 +54,14 @@ static enum op_result stop_mismatch(struct exec *exec)
                            "unchanged."));
 }
 
+/* The caller may have given no key: that of a form is made by this server. */
+static enum op_result stop_declined(struct exec *exec)
+{
+    return exec_stop(exec, EXEC_CONFIRMATION_MISSING,
+                     SLICE("The person who was asked did not agree to this; nothing was done."),
+                     SLICE("Do not try again unless they ask for it."));
+}
+
 static enum op_result stop_waited(struct exec *exec)
 {
     exec->out.retry_after_ms = WAIT_MS_MAX;
@@ -214,6 +222,8 @@ enum op_result exec_step_load_key(struct op *op)
 static enum op_result follow_other_run(struct exec *exec)
 {
     const struct claim_outcome *claimed = &exec->key.found;
+    if (store_claim_is_spent(claimed))
+        return stop_declined(exec);
     if (!is_same_request(exec, claimed->fingerprint))
         return stop_mismatch(exec);
     if (claimed->state == CLAIM_IN_FLIGHT)

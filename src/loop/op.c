@@ -69,6 +69,10 @@ static void op_keep_for_parent(struct op *op)
 /* Frees the ended children: op has run since, and has read their results. */
 static void op_let_children_go(struct op *op)
 {
+    if (op->is_keeping && !op->is_ended) {
+        op->is_keeping = false;
+        return;
+    }
     LIST_DRAIN(&op->kept, struct op, child, kept_link) {
         child->is_kept = false;
         op_collect(child);
@@ -276,6 +280,12 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
         parent->children++;
     }
     op_queue(op);
+}
+
+void op_keep_children(struct op *op)
+{
+    ASSERT(!op->is_ended);
+    op->is_keeping = true;
 }
 
 void op_hold(struct op *op, const char *what)

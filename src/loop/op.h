@@ -103,6 +103,7 @@ struct op {
     bool is_cancelled, is_ended;
     bool is_background, is_attended; /* its class's or its parent's */
     bool is_kept;                    /* ended, and its parent has not run since */
+    bool is_keeping;                 /* what its ended children left stays for another run of it */
     struct list kept, kept_link;     /* ended children; its link among its parent's */
     const char *waits_for;           /* the name of the last hold */
     uint64_t started_ns;
@@ -124,6 +125,9 @@ struct op {
  */
 void op_start(struct op *op, const struct op_class *class, struct loop *loop, struct op *parent,
               size_t arena_bytes_max);
+/* From a step that is about to wait: the memory of the children that have ended stays until the op
+ * has run once more. */
+void op_keep_children(struct op *op);
 /* One hold more; `what` names it for the log ("pg execution_insert"), constant text. */
 void op_hold(struct op *op, const char *what);
 /* One hold less; the op is queued when none is left. Legal after the end, too. */

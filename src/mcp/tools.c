@@ -392,14 +392,14 @@ void mcp_tool_result_put(struct json_writer *w, struct arena *arena, slice json_
 }
 
 /* json_text: an endpoint's reply. What a model can do nothing about (the server is busy, the rate
- * is exceeded) is an error with its HTTP status, for the client to repeat. */
+ * is exceeded, the key was revoked meanwhile) is an error with its HTTP status, for the client. */
 static enum op_result reply_tool(struct api_request *request, unsigned status, slice json_text,
                                  struct op *owner)
 {
     const struct mcp_message *message = request->outer;
     struct mcp_result result;
     bool is_guard = slice_starts_with(json_text, SLICE("{\"error\":"));
-    if (status == 429 || status == 503 || (status == 500 && is_guard))
+    if (status == 401 || status == 429 || status == 503 || (status == 500 && is_guard))
         return mcp_refusal.reply(request, status, json_text, owner);
     size_t len = json_text.len < RESULT_BYTES_MAX ? json_text.len : RESULT_BYTES_MAX;
     mcp_result_begin(&result, message, len * 2 + len / 4 + 512);

@@ -77,26 +77,33 @@ bool trace_is_propagated(const struct tracer *tracer)
 
 /* ---- contexts ---- */
 
-/* The parent's flag counts: a trace is recorded as a whole or not at all. */
+/* Whether the ratio has it. The bits that decide are those that level 2 wants random, so that each
+ * node, and another program with the same ratio, comes to the same decision. */
+static bool is_sampled(const struct tracer *tracer, const struct trace_context *context)
+{
+    uint64_t bits = 0;
+    for (size_t i = 16 - SAMPLE_BITS / 8; i < 16; i++)
+        bits = bits << 8 | context->trace.bytes[i];
+    return bits < tracer->sample_below;
+}
+
+/* A trace is recorded as a whole or not at all. The parent's flag can only forbid it: how much is
+ * recorded is the operator's decision, and not the caller's. */
 static bool settle(const struct tracer *tracer, struct trace_context *context)
 {
-    context->is_recorded = tracer->url.len > 0 && context->flags & TRACE_SAMPLED;
+    context->is_recorded = tracer->url.len > 0 && context->flags & TRACE_SAMPLED &&
+                           is_sampled(tracer, context);
     return context->is_recorded || tracer->is_propagated;
 }
 
-/* The bits that decide are those that level 2 wants random, so that another program with the same
- * ratio comes to the same decision. */
 static bool begin_here(const struct tracer *tracer, struct trace_context *context)
 {
-    uint64_t bits = 0;
     if (tracer->url.len == 0 || tracer->sample_below == 0)
         return false; /* nothing is drawn where no trace can begin */
     *context = (struct trace_context){.flags = TRACE_SAMPLED | TRACE_RANDOM, .is_root = true};
     random_bytes(context->trace.bytes, sizeof(context->trace.bytes));
     context->trace.bytes[0] |= 0x80; /* never all zeros */
-    for (size_t i = 16 - SAMPLE_BITS / 8; i < 16; i++)
-        bits = bits << 8 | context->trace.bytes[i];
-    return bits < tracer->sample_below && settle(tracer, context);
+    return is_sampled(tracer, context) && settle(tracer, context);
 }
 
 bool trace_begin(const struct tracer *tracer, slice parent, slice state,

@@ -33,7 +33,7 @@ struct trace_config {
     struct tls_context *tls;
     slice endpoint;     /* http or https; without a path /v1/traces. SLICE_NONE: no spans */
     slice headers_file; /* a path, NUL-terminated; "": none */
-    slice sample;       /* "0.05": of traces that begin here */
+    slice sample;       /* "0.05": of all traces */
     bool is_propagated; /* to providers */
 };
 
@@ -54,7 +54,7 @@ bool trace_is_propagated(const struct tracer *tracer);
 /* ---- contexts ---- */
 
 /* A request comes in, with a traceparent and a tracestate or without (SLICE_NONE). A parent that is
- * sampled is recorded, one that is not is not; without one the ratio decides. false: there is
+ * not sampled is not recorded; of all other traces the ratio decides. false: there is
  * nothing to record or to pass on. context->state borrows from state. */
 bool trace_begin(const struct tracer *tracer, slice parent, slice state,
                  struct trace_context *context) MUST_CHECK;

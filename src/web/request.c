@@ -11,6 +11,7 @@
 #include "base/encode.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "http/url.h"
 #include "store/account.h"
 #include "vault/key.h"
 #include "web/effect.h"
@@ -273,11 +274,33 @@ static enum op_result ask_memory(struct web_request *request)
                : OP_WAIT;
 }
 
+/* Under a name that is not ours a page is of another site, for the browser: the owner of a name
+ * that leads here (DNS rebinding) could read it, and act with what is typed into it. No site has an
+ * address or localhost as its name. */
+static bool is_at_our_name(const struct web_request *request)
+{
+    slice host = request->exchange->head.host;
+    char room[8 + URL_HOST_MAX + 8];
+    struct url asked, ours;
+    if (!request->web->is_public_url_set || host.len == 0)
+        return true;
+    slice text = SLICE_JOIN(room, SLICE("http://"), host);
+    if (url_parse(text, &asked, NULL) != OK)
+        return false;
+    return asked.is_ip_literal || slice_eq_nocase(asked.host, SLICE("localhost")) ||
+           (url_parse(slice_cstr(request->web->public_url), &ours, NULL) == OK &&
+            slice_eq_nocase(asked.host, ours.host));
+}
+
 static enum op_result step_route(struct op *op)
 {
     struct web_request *request = request_of(op);
     struct http_exchange *exchange = request->exchange;
     ASSERT((request->found == HTTP_MATCH_FOUND) == (request->page != NULL));
+    if (!is_at_our_name(request))
+        return web_reply_problem(request, 421, "Not at this name",
+                                 "This server's pages are at another name: open the address that "
+                                 "its operator has given.");
     switch (request->found) {
     case HTTP_MATCH_NO_PATH:
         return web_reply_missing(request, "There is no page at this address.");
@@ -620,8 +643,9 @@ void web_free(struct web *web)
     mem_free(web);
 }
 
-void web_public_url_set(struct web *web, slice url)
+void web_public_url_set(struct web *web, slice url, bool is_set)
 {
+    web->is_public_url_set = is_set;
     (void)snprintf(web->public_url, sizeof(web->public_url), "%.*s", SLICE_ARG(url));
 }
 

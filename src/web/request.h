@@ -103,6 +103,7 @@ struct web {
     struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
     size_t active;
     char public_url[WEB_URL_MAX];
+    bool is_public_url_set; /* an operator has, and pages are at no other name */
 };
 
 /* ---- the request's values ---- */

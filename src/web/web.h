@@ -18,8 +18,9 @@ struct web *web_new(const struct api_config *config, struct err *err) MUST_CHECK
 /* No request may be under way (asserted). NULL is fine. */
 void web_free(struct web *web);
 /* "https://sluice.example.com", as browsers reach this server: redirect URIs begin with it, and
- * with https the cookie is __Host-. Set once the server listens; copied. */
-void web_public_url_set(struct web *web, slice url);
+ * with https the cookie is __Host-. Set once the server listens; copied. is_set: by an operator, so
+ * that pages are refused under any other name (421). */
+void web_public_url_set(struct web *web, slice url, bool is_set);
 /* Whether the path is one of its pages; other paths get a 404 elsewhere. */
 bool web_has_path(const struct web *web, const struct http_exchange *exchange);
 /* For http_server_new, with the web as ctx. */

@@ -1,6 +1,7 @@
 // What a stranger may try: names, subjects and labels that would be markup, forms of other sites,
 // ids of other accounts.
 import assert from 'node:assert/strict';
+import http from 'node:http';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
@@ -342,6 +343,37 @@ test('the cookie: HttpOnly, SameSite=Lax, no key in it; __Host- and Secure behin
   const reply = await fetch(`${server.base}/sign-in`, { method: 'POST', headers, redirect: 'manual', body: form({ key: account.key }) });
   const [strict] = reply.headers.getSetCookie();
   assert.match(strict, /^__Host-sluice=[\w-]+; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax; Secure$/);
+});
+
+// Under a Host that fetch would not send.
+const askAt = (base, host, path) =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(base);
+    const request = http.request({ hostname, port, path, headers: { host, accept: 'text/html' }, agent: false }, (reply) => {
+      let text = '';
+      reply.setEncoding('utf8').on('data', (part) => (text += part)).on('end', () => resolve({ status: reply.statusCode, text }));
+    });
+    request.on('error', reject).end();
+  });
+
+test('a page answers to the name of public-url, to addresses and localhost; /metrics and what has a key to any', async () => {
+  const server = await dashboard.stack.serve({ args: ['--public-url', 'https://sluice.example.com'] });
+  const pages = ['/', '/docs', '/sign-in', '/sign-in?next=/keys', '/flows', '/integrations/gmail', '/connect/x', '/connect/callback?state=x', '/assets/app.css', '/nothing'];
+  const ours = ['sluice.example.com', 'SLUICE.example.com:443', 'localhost', 'localhost:8080', '127.0.0.1:8080', '192.0.2.7', '[::1]', '[2001:db8::1]:8080'];
+  const others = ['evil.example', 'sluice.example.com.evil.example', 'evil.sluice.example.com', 'localhost.evil.example', '127.0.0.1.evil.example', 'sluice', '2130706433'];
+  for (const path of pages) {
+    for (const host of ours) assert.notEqual((await askAt(server.base, host, path)).status, 421, `${host}${path}`);
+    for (const host of others) {
+      const { status, text } = await askAt(server.base, host, path);
+      assert.equal(status, 421, `${host}${path}`);
+      assert.doesNotMatch(text, /<form|Sign in|openapi/, `${host}${path}`);
+    }
+  }
+  for (const host of [...ours, ...others]) { // as scrapers, probes and agents in a cluster call it
+    assert.match((await askAt(server.base, host, '/metrics')).text, /^sluice_/m);
+    assert.deepEqual([(await askAt(server.base, host, '/healthz')).status, (await askAt(server.base, host, '/api/flows')).status], [200, 401]);
+    assert.equal((await askAt(dashboard.base, host, '/sign-in')).status, 200); // no name was chosen
+  }
 });
 
 test('forms of other sites are refused, and do nothing', async () => {

@@ -91,7 +91,9 @@ test('a state that was declined cannot be accepted later, on another process nei
     for (const at of [mcp, elsewhere]) {
       const { result } = await call(yes, requestState, at);
       assert.equal(result.isError, true);
-      assert.match(result.structuredContent.message, /used for a different request; nothing was done/);
+      assert.deepEqual([result.structuredContent.status, result.structuredContent.error_code], ['blocked', 'policy_blocked']);
+      assert.match(result.structuredContent.message, /person who was asked did not agree.*nothing was done/);
+      assert.doesNotMatch(JSON.stringify(result.structuredContent), /key/);
     }
   }
   assert.equal(await ledger(), before);
@@ -100,6 +102,29 @@ test('a state that was declined cannot be accepted later, on another process nei
   assert.match((await send('then no', { requestState, inputResponses: no })).result.structuredContent.error, /no came too late/);
   assert.equal((await send('then no', { requestState, inputResponses: yes })).result.structuredContent.status, 'succeeded');
   assert.equal(await ledger(), before + 1);
+});
+
+// However short keys live else: the state is good for ten minutes, and its key outlives it.
+test('an answer binds for as long as its state is good', async () => {
+  const before = await ledger();
+  const brief = await stack.serve({ args: ['--idempotency-ttl', '1s'] });
+  const at = new Mcp(brief.base, account.key), plain = { confirm: true, idempotency_key: 'brief' };
+  for (const [subject, more] of [['brief yes', {}], ['brief no', {}], ['keyed yes', { idempotency_key: 'keyed yes' }], ['keyed no', { idempotency_key: 'keyed no' }]]) {
+    const call = (inputResponses, requestState) => ask({ ...SEND, input: { subject }, ...more }, { ...(requestState && { requestState, inputResponses }) }, at);
+    const { requestState } = (await call()).result;
+    const isYes = subject.endsWith('yes');
+    const answered = await call(isYes ? yes : { confirmation: { action: 'decline' } }, requestState);
+    assert.equal(answered.result.isError ?? false, !isYes, JSON.stringify(answered));
+  }
+  const left = await stack.cluster.sql(`select count(*) >= 4 and min(expires_at) > now() + interval '590 s' and max(expires_at) < now() + interval '640 s'
+    from sluice.idempotency_key where account_id = '${account.id}' and expires_at < now() + interval '1 h'`);
+  assert.equal(left, 't');
+  assert.equal((await brief.execute(account.key, 'probe', 'send', { subject: 'brief' }, plain)).status, 200);
+  await until('an ordinary key has expired', async () => {
+    const row = await stack.cluster.sql("select count(*) from sluice.idempotency_key where key = 'brief' and expires_at > now()");
+    return row === '0';
+  });
+  assert.equal(await ledger(), before + 3);
 });
 
 test('a state of another call, another key or another account is refused, and nothing runs', async () => {

@@ -2,7 +2,8 @@
 // The servers would believe a key for an hour: what they know they were told.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { until } from './support/client.mjs';
+import { hold, until } from './support/client.mjs';
+import { Mcp } from './support/mcp.mjs';
 import { Pages } from './support/pages.mjs';
 import { TASK_PAGE } from './support/provider.mjs';
 import { Stack } from './support/stack.mjs';
@@ -15,6 +16,7 @@ before(async () => {
   account = await stack.account('watching', { apps: ['gmail', 'notion'] });
   const args = ['--cache-time', '1h', '--trusted-proxy', '127.0.0.1'];
   servers = [await stack.serve({ args }), await stack.serve({ args })];
+  await stack.connect(account.id, 'probe', { token: 'ya29.demo-gmail-full' });
   const input = { maxResults: 1, taskParent: { page_id: TASK_PAGE } };
   const started = await servers[0].call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'unread_mail_to_tasks', input });
   assert.equal(started.status, 200, started.text);
@@ -117,6 +119,35 @@ test('with a key that is revoked', async () => {
     await stream.end;
     assert.match(stream.text.trim().split('\n\n').at(-1), /"status":"completed"/);
   }
+});
+
+test('a call that is under way is recorded, and its result is not for the key that was revoked', async () => {
+  const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
+  const held = await hold(stack.provider, { path_prefix: '/sleep/' });
+  const wait = { integration_id: 'probe', action_id: 'wait', input: { ms: 1 } };
+  const [one, other] = servers;
+  const send = (by, server) => [
+    server.call(by, 'POST', '/api/executions', wait),
+    server.call(by, 'POST', '/api/executions', { ...wait, idempotency_key: `under way ${by} ${server.base}` }),
+    server.call(by, 'POST', '/api/tools/probe_wait/execute', { arguments: { ms: 1 } }),
+    server.call(by, 'POST', '/api/executions/batch', { executions: [wait, { ...wait, action_id: 'nope' }] }),
+  ];
+  const mcp = (by, server) => new Mcp(server.base, by).askLegacy('tools/call', { name: 'run_action', arguments: wait });
+  const calls = [...send(key, one), ...send(key, other)], tools = [mcp(key, one), mcp(key, other)];
+  const others = [...send(account.key, one), ...send(account.key, other)];
+  await held.reached(calls.length + tools.length + others.length);
+  await stack.must(['keys', 'revoke', account.id, id]);
+  for (const server of servers) await until('it is refused', async () => (await server.call(key, 'GET', '/api/flows')).status === 401);
+  await held.letGo();
+  for (const reply of await Promise.all(calls))
+    assert.deepEqual([reply.status, reply.text, reply.headers.get('www-authenticate')], [401, REFUSED, 'Bearer']);
+  for (const reply of await Promise.all(tools)) {
+    assert.equal(reply.status, 401, reply.text);
+    assert.doesNotMatch(reply.text, /succeeded|execution_id/);
+  }
+  for (const reply of await Promise.all(others)) assert.equal(reply.status, 200, reply.text);
+  const { executions } = (await one.call(account.key, 'GET', '/api/executions?integration_id=probe&limit=100')).json;
+  assert.equal(executions.filter((execution) => execution.status === 'succeeded').length, calls.length + tools.length + others.length);
 });
 
 test("with a key that expires, an account that is disabled, a session's key", async () => {

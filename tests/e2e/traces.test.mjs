@@ -19,9 +19,11 @@ let asked = []; // of the app: its headers
 let failing = 0; // of its next replies
 
 const hex = (bytes) => randomBytes(bytes).toString('hex');
+// Of the traces that begin here FEW records none; of those that come in, those with such ids: the last 56 bits decide.
+const FEW = '0.000001';
 // A parent of another program: {traceId, spanId, headers}
-const parent = (flags = '01') => {
-  const [traceId, spanId] = [hex(16), hex(8)];
+const parent = (flags = '01', bits = `000000${hex(4)}`) => {
+  const [traceId, spanId] = [hex(9) + bits, hex(8)];
   return { traceId, spanId, headers: { traceparent: `00-${traceId}-${spanId}-${flags}`, tracestate: 'vendor=1' } };
 };
 const serve = (args = [], env = {}) =>
@@ -58,7 +60,7 @@ before(async () => {
   const long = { input_schema: schema, request: { method: 'GET', path: '/read', headers: { 'x-one': '${input.q}', 'x-two': '${input.q}', 'x-three': '${input.q}' } } };
   catalog = await writeCatalog(stack.dir, { app: { actions: { read: {}, long } } });
   account = await stack.account('traces');
-  server = await serve(at(receiver.url, '--trace-headers-file', headersFile, '--trace-sample', '0', '--trace-propagate', 'on'));
+  server = await serve(at(receiver.url, '--trace-headers-file', headersFile, '--trace-sample', FEW, '--trace-propagate', 'on'));
 });
 beforeEach(() => {
   asked = [];
@@ -92,6 +94,10 @@ test('an execution and its attempts are spans under the caller, and the app is t
 
 test('what is not sampled is passed on as it came, and is no span; what is malformed begins a new trace', async () => {
   const not = parent('00');
+  const more = parent('01', 'ffffffffffffff'); // its flag asks for more than trace-sample allows
+  assert.equal((await run(server, more.headers)).status, 200);
+  assert.deepEqual(asked.map((one) => [one.traceparent, one.tracestate]), [[more.headers.traceparent, 'vendor=1']]);
+  asked = [];
   assert.equal((await run(server, not.headers)).status, 200);
   assert.equal((await run(server, { traceparent: `${not.headers.traceparent.slice(0, -2)}0g` })).status, 200);
   assert.equal((await run(server, {})).status, 200);
@@ -101,7 +107,7 @@ test('what is not sampled is passed on as it came, and is no span; what is malfo
   const last = parent();
   await run(server, last.headers);
   await receiver.trace(last.traceId, 2);
-  assert.deepEqual(receiver.spans.filter((span) => span.traceId === not.traceId || span.parentSpanId === undefined), []);
+  assert.deepEqual(receiver.spans.filter((span) => [not.traceId, more.traceId].includes(span.traceId) || span.parentSpanId === undefined), []);
 });
 
 test('a blocked, a failed and an unknown execution say so in a word of sluice, and never what was written', async () => {
@@ -153,7 +159,7 @@ test('a trace is never why a request cannot be sent', async () => {
 
 test('the steps of a flow are in the trace of its start, also on another process, and in none where it had none', async () => {
   const from = parent();
-  const first = await stack.serve({ args: at(receiver.url, '--trace-sample', '0') });
+  const first = await stack.serve({ args: at(receiver.url, '--trace-sample', FEW) });
   const { flowId } = await flow(first, 'start', { flowTemplate: 'probe_approve', input: { subject: INPUT } }, from.headers);
   const { flowId: untraced } = await flow(first, 'start', { flowTemplate: 'probe_approve', input: { subject: 'untraced' } });
   const status = async (to, id) => (await to.call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status;
@@ -161,7 +167,7 @@ test('the steps of a flow are in the trace of its start, also on another process
   await stopWell(first);
   assert.equal(await stack.cluster.sql('select count(*) from sluice.flow_doc where trace is not null'), '1');
 
-  const second = await stack.serve({ args: at(receiver.url, '--trace-sample', '0') });
+  const second = await stack.serve({ args: at(receiver.url, '--trace-sample', FEW) });
   for (const id of [flowId, untraced]) {
     await flow(second, `${id}/approve`);
     await until('it is completed', async () => (await status(second, id)) === 'completed');

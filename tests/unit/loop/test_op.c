@@ -330,6 +330,8 @@ struct heir {
     struct loop_task slow;
     const char *left; /* in the child's arena */
     bool was_read, is_held;
+    struct op_timer timer;
+    unsigned reads_later;
 };
 
 static void run_longer_than_a_drain(struct loop_task *task)
@@ -363,6 +365,12 @@ static enum op_result step_start_child(struct op *op)
 static enum op_result step_read_word(struct op *op)
 {
     struct heir *heir = CONTAINER_OF(op, struct heir, op);
+    if (heir->reads_later > 0) {
+        heir->reads_later--;
+        op_keep_children(op);
+        op_sleep(op, &heir->timer, 1, "another answer");
+        return op_wait_then(op, 1);
+    }
     heir->was_read = memcmp(heir->left, "a word", 6) == 0;
     return OP_DONE;
 }
@@ -370,7 +378,7 @@ static enum op_result step_read_word(struct op *op)
 static void heir_start(struct loop *loop, struct heir *heir)
 {
     static const struct op_step steps[] = {{"child", step_start_child, 0},
-                                           {"read", step_read_word, 0}};
+                                           {"read", step_read_word, OP_TO(1)}};
     static const struct op_class class = {.name = "heir", .steps = steps, .step_count = 2};
     loop_task_init(&heir->slow, run_longer_than_a_drain);
     op_start(&heir->op, &class, loop, NULL, 0);
@@ -383,6 +391,21 @@ static void a_childs_arena_lives_until_its_parent_has_run(void **state)
     heir_start(loop, &heir);
     WAIT_UNTIL(loop, op_count(loop) == 0);
     assert_true(heir.was_read);
+}
+
+static void it_lives_longer_where_the_parent_says_so(void **state)
+{
+    struct loop *loop = *state;
+    for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
+        struct heir heir = {.reads_later = 3};
+        heir_start(loop, &heir);
+        WAIT_UNTIL(loop, heir.reads_later == 1);
+        assert_int_equal(op_count(loop), 2);
+        if (is_cancelled)
+            op_cancel(&heir.op);
+        WAIT_UNTIL(loop, op_count(loop) == 0);
+        assert_int_equal(heir.was_read, !is_cancelled);
+    }
 }
 
 static void a_child_that_is_kept_goes_with_its_cancelled_parent(void **state)
@@ -516,6 +539,7 @@ int main(void)
         TEST(a_parent_waits_for_its_child),
         TEST(a_childs_arena_lives_until_its_parent_has_run),
         TEST(a_child_that_is_kept_goes_with_its_cancelled_parent),
+        TEST(it_lives_longer_where_the_parent_says_so),
         TEST(an_op_sleeps),
         TEST(a_sleep_is_cut_by_stop_and_by_cancel),
         TEST(a_stuck_op_prints_itself),

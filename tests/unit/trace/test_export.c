@@ -96,17 +96,28 @@ static void put_span(struct bench *b, slice name)
     trace_span_close(b->tracer);
 }
 
-static void the_parent_or_the_ratio_decides(void **state)
+/* A parent's flag can only forbid: how much is recorded is the operator's decision. */
+static void the_ratio_decides_and_a_parent_may_forbid(void **state)
 {
     (void)state;
+    static const char high[] = "00-0af7651916cd43dd80fffffffffffffe-00f067aa0ba902b7-01";
+    static const char low[] = "00-0af7651916cd43dd800000000000000f-00f067aa0ba902b7-01";
     struct bench b;
     struct trace_context context;
     bench_open(&b, takes, "0", true);
-    assert_true(trace_begin(b.tracer, slice_cstr(sampled), SLICE("a=1"), &context));
-    assert_true(context.is_recorded && slice_eq_cstr(context.state, "a=1"));
-    assert_false(trace_begin(b.tracer, slice_cstr(unsampled), SLICE_NONE, &context));
+    assert_false(trace_begin(b.tracer, slice_cstr(sampled), SLICE("a=1"), &context));
+    assert_false(trace_begin(b.tracer, slice_cstr(low), SLICE_NONE, &context));
+    assert_false(trace_read(b.tracer, slice_cstr(sampled), &context));
     for (int i = 0; i < 100; i++)
         assert_false(trace_begin(b.tracer, SLICE_NONE, SLICE_NONE, &context));
+    bench_close(&b);
+
+    bench_open(&b, takes, "0.01", true);
+    assert_false(trace_begin(b.tracer, slice_cstr(high), SLICE_NONE, &context));
+    assert_false(trace_read(b.tracer, slice_cstr(high), &context)); /* a flow's, on any node */
+    assert_true(trace_begin(b.tracer, slice_cstr(low), SLICE("a=1"), &context));
+    assert_true(context.is_recorded && slice_eq_cstr(context.state, "a=1"));
+    assert_true(trace_read(b.tracer, slice_cstr(low), &context));
     bench_close(&b);
 
     bench_open(&b, takes, "1", true);
@@ -316,7 +327,7 @@ static void settings_that_cannot_work(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_parent_or_the_ratio_decides),
+        cmocka_unit_test(the_ratio_decides_and_a_parent_may_forbid),
         cmocka_unit_test(what_is_only_passed_on),
         cmocka_unit_test(a_context_is_stored),
         cmocka_unit_test(spans_are_sent_together),
