@@ -32,8 +32,9 @@ static const struct {
 
 enum { NAME_CHARACTERS_MAX = 200, ONCE_KEY = 'k', ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN };
 
-/* For how long after creation a key's text is displayed to the sender of the same form. */
-static const int64_t reveal_us = 10 * 60 * 1000000LL;
+/* For so long the sender of the same form is shown the key again: a browser that sends it twice
+ * displays the second answer alone. key_new.html says it. */
+static const int64_t reveal_us = 60 * 1000000LL;
 static const int64_t us_per_day = 86400LL * 1000000;
 
 /* ---- the list, and the form of a new key ---- */
