@@ -232,8 +232,8 @@ static enum op_result step_read(struct op *op)
     struct oauth_finish *finish = finish_of(op);
     struct oauth_reply *reply = &finish->reply;
     ASSERT(finish->asked && !finish->credential);
+    oauth_reply_read(finish->auth, &finish->request, &finish->call, &op->arena, reply);
     oauth_request_deinit(&finish->request); /* it holds secrets in clear */
-    oauth_reply_read(finish->auth, &finish->call, &op->arena, reply);
     bool is_outage = reply->verdict == OAUTH_OUTAGE || reply->verdict == OAUTH_TIMEOUT;
     if (reply->verdict != OAUTH_GRANTED)
         return stop_finish(finish, is_outage ? OAUTH_EXCHANGE_OUTAGE : OAUTH_EXCHANGE_REFUSED,

@@ -100,6 +100,37 @@ static void write_authorization(const struct oauth_ask *ask, struct buf *out)
     buf_deinit(&pair);
 }
 
+/* As it is, and as a form has it, where that differs. */
+static void keep_secret(struct oauth_request *request, slice secret)
+{
+    struct buf *texts = &request->secret_texts;
+    size_t at = texts->len;
+    buf_append(texts, secret);
+    size_t encoded_at = texts->len;
+    encode_percent(texts, secret);
+    slice encoded = slice_from(buf_slice(texts), encoded_at);
+    secret_mask_add(&request->secrets, slice_of(texts->ptr + at, encoded_at - at));
+    if (!slice_eq(encoded, secret))
+        secret_mask_add(&request->secrets, encoded);
+}
+
+/* The masks point into secret_texts, so its bytes are reserved before any. */
+static bool keep_secrets(const struct oauth_ask *ask, struct oauth_request *request)
+{
+    const slice secrets[] = {ask->client_secret, ask->code, ask->verifier, ask->refresh_token};
+    size_t bytes = 0;
+    for (size_t i = 0; i < ARRAY_LEN(secrets); i++)
+        bytes += (1 + 3) * secrets[i].len;
+    buf_init(&request->secret_texts, 8 * (size_t)OAUTH_REQUEST_BYTES_MAX);
+    if (bytes == 0)
+        return true;
+    if (!buf_reserve(&request->secret_texts, bytes))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(secrets); i++)
+        keep_secret(request, secrets[i]);
+    return true;
+}
+
 static void add_header(struct oauth_request *request, const char *name, slice value)
 {
     ASSERT(request->header_count < OAUTH_REQUEST_HEADERS_MAX);
@@ -118,7 +149,8 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
     buf_init(&scope, SCOPES_BYTES_MAX);
     write_client_scopes(ask, &scope);
     write_body(ask, &request->body, buf_slice(&scope));
-    bool is_ok = buf_is_ok(&scope) && buf_is_ok(&request->body), is_over = scope.is_over;
+    bool is_ok = buf_is_ok(&scope) && buf_is_ok(&request->body) && keep_secrets(ask, request);
+    bool is_over = scope.is_over;
     buf_deinit(&scope);
     /* GitHub answers in form encoding without it */
     add_header(request, "Accept", SLICE("application/json"));
@@ -128,6 +160,8 @@ int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *reques
     if (ask->auth->token_by_basic && ask->client_secret.len > 0) {
         write_authorization(ask, &request->authorization);
         is_ok = is_ok && buf_is_ok(&request->authorization);
+        secret_mask_add(&request->secrets,
+                        slice_from(buf_slice(&request->authorization), strlen("Basic ")));
         add_header(request, "Authorization", buf_slice(&request->authorization));
     }
     request->body_part = buf_slice(&request->body);
@@ -146,6 +180,8 @@ void oauth_request_deinit(struct oauth_request *request)
 {
     mem_wipe(request->body.ptr, request->body.cap);
     mem_wipe(request->authorization.ptr, request->authorization.cap);
+    mem_wipe(request->secret_texts.ptr, request->secret_texts.cap);
+    buf_deinit(&request->secret_texts);
     buf_deinit(&request->body);
     buf_deinit(&request->authorization);
     *request = (struct oauth_request){.header_count = 0};
@@ -288,16 +324,19 @@ static enum oauth_verdict verdict_of(slice error)
 }
 
 /* The code goes into messages and the audit trail, so only a short visible word is repeated. */
-static void read_error(struct oauth_reply *reply, slice error, struct arena *arena)
+static void read_error(struct oauth_reply *reply, slice error, const struct secret_mask *secrets,
+                       struct arena *arena)
 {
     bool is_word = error.len > 0 && error.len <= ERROR_CODE_MAX && http_is_visible(error);
-    reply->error = is_word ? arena_dup(arena, error) : SLICE("an unreadable error");
+    error = secret_mask_text(secrets, error, arena);
+    reply->error = is_word && error.ptr ? arena_dup(arena, error) : SLICE("an unreadable error");
     reply->verdict = verdict_of(reply->error);
     reply->message =
         arena_printf(arena, "its authorization server answered %.*s", SLICE_ARG(reply->error));
 }
 
-static void read_tokens(struct oauth_reply *reply, const struct json *object, struct arena *arena)
+static void read_tokens(struct oauth_reply *reply, const struct json *object,
+                        const struct secret_mask *secrets, struct arena *arena)
 {
     slice refresh = json_get_str(object, SLICE("refresh_token"));
     reply->verdict = OAUTH_GRANTED;
@@ -305,18 +344,29 @@ static void read_tokens(struct oauth_reply *reply, const struct json *object, st
     reply->refresh_token = is_token(refresh) ? refresh : SLICE_NONE;
     reply->expires_in_s = read_expires_in(json_get(object, SLICE("expires_in")));
     reply->id_token = json_get_str(object, SLICE("id_token"));
-    reply->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), arena);
+    slice scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), arena);
+    reply->scopes = secret_mask_text(secrets, scopes, arena);
+}
+
+static void mask_tokens(const struct json *object, struct secret_mask *secrets)
+{
+    static const char *const names[] = {"access_token", "refresh_token", "id_token"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        secret_mask_add(secrets, json_get_str(object, slice_cstr(names[i])));
 }
 
 /* Of a status that is one of an answer. */
-static void read_object(struct oauth_reply *reply, const struct catalog_auth *auth, unsigned status,
+static void read_object(struct oauth_reply *reply, const struct catalog_auth *auth,
+                        const struct oauth_request *request, unsigned status,
                         const struct json *object, struct arena *arena)
 {
+    struct secret_mask secrets = request->secrets;
+    mask_tokens(object, &secrets);
     const struct json *error = json_get(object, SLICE("error"));
     bool is_success = status / 100 == 2, is_error = error && error->type != JSON_NULL;
     bool has_token = is_success && is_token(json_get_str(object, SLICE("access_token")));
     if (is_error) /* first: some errors come with empty tokens */
-        read_error(reply, json_str(error), arena);
+        read_error(reply, json_str(error), &secrets, arena);
     else if (!is_success)
         fail_reply(reply, OAUTH_OUTAGE,
                    arena_printf(arena,
@@ -330,7 +380,7 @@ static void read_object(struct oauth_reply *reply, const struct catalog_auth *au
         fail_reply(reply, OAUTH_REFUSED,
                    SLICE("its authorization server gave a kind of token that sluice cannot send"));
     else
-        read_tokens(reply, object, arena);
+        read_tokens(reply, object, &secrets, arena);
     bool is_refusal = is_error || !has_token;
     if (!is_refusal || !catalog_grant_is_gone(auth, status, object, arena))
         return;
@@ -359,8 +409,8 @@ static void read_call(const struct http_call *call, struct arena *arena, struct 
     }
 }
 
-void oauth_reply_read(const struct catalog_auth *auth, const struct http_call *call,
-                      struct arena *arena, struct oauth_reply *reply)
+void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_request *request,
+                      const struct http_call *call, struct arena *arena, struct oauth_reply *reply)
 {
     *reply = (struct oauth_reply){.verdict = OAUTH_OUTAGE};
     if (call->result != HTTP_CALL_OK) {
@@ -372,7 +422,7 @@ void oauth_reply_read(const struct catalog_auth *auth, const struct http_call *c
                      (call->status / 100 == 4 && call->status != 429 && call->status != 408);
     const struct json *object = is_answer ? parse_reply(call, arena) : NULL;
     if (object)
-        read_object(reply, auth, call->status, object, arena);
+        read_object(reply, auth, request, call->status, object, arena);
     else
         reply->message = arena_printf(arena, "its authorization server answered with HTTP %u%s",
                                       call->status, is_answer ? " and nothing readable" : "");

@@ -5,6 +5,7 @@
 #define CONNECT_OAUTH_TOKEN_H
 
 #include "base/buf.h"
+#include "base/secret_mask.h"
 #include "catalog/catalog.h"
 #include "http/client.h"
 
@@ -27,12 +28,15 @@ struct oauth_ask {
     slice token_url;                    /* empty: the manifest's */
 };
 
-/* What http_call borrows; its texts hold secrets. */
+/* What http_call borrows, and the secrets in it, in each form in which the reply may repeat them.
+ */
 struct oauth_request {
     struct http_header headers[OAUTH_REQUEST_HEADERS_MAX];
     size_t header_count;
     struct buf body, authorization;
     slice body_part;
+    struct buf secret_texts;
+    struct secret_mask secrets; /* in secret_texts and authorization */
 };
 
 /* A manifest's URL with the connection's params (an object; NULL: none) where it names them; text
@@ -68,9 +72,10 @@ struct oauth_reply {
     slice message;        /* a part of a sentence, for a person; without secrets */
 };
 
-/* call has ended; JSON and form replies, errors with status 200 too. */
-void oauth_reply_read(const struct catalog_auth *auth, const struct http_call *call,
-                      struct arena *arena, struct oauth_reply *reply);
+/* call, of that request, has ended; JSON and form replies, errors with status 200 too. But for the
+ * tokens themselves no text of the reply holds a secret of the request or a token. */
+void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_request *request,
+                      const struct http_call *call, struct arena *arena, struct oauth_reply *reply);
 /* Words separated by spaces or commas, as providers send them, to one space between. SLICE_NONE for
  * none. */
 slice oauth_scopes_normal(slice text, struct arena *arena);

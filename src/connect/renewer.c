@@ -335,8 +335,9 @@ static bool seal(struct renewer *renewer)
 static enum op_result step_read(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
+    oauth_reply_read(renewer->auth, &renewer->asked.request, &renewer->asked.call, &op->arena,
+                     &renewer->given.reply);
     oauth_request_deinit(&renewer->asked.request); /* it holds secrets in clear */
-    oauth_reply_read(renewer->auth, &renewer->asked.call, &op->arena, &renewer->given.reply);
     switch (renewer->given.reply.verdict) {
     case OAUTH_GRANTED:
         if (seal(renewer))

@@ -244,23 +244,20 @@ static int basic_header(struct build *b, const struct json *credential, slice *v
     return is_ok ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
 }
 
-static void keep_secret(struct build *b, slice text)
-{
-    struct exec_built *out = b->out;
-    if (text.len >= EXEC_SECRET_BYTES_MIN && out->secret_count < EXEC_SECRETS_MAX)
-        out->secrets[out->secret_count++] = text;
-}
-
-/* What a provider could send back of it: the members that are secret, and the form it was sent in.
- */
-static void keep_secrets(struct build *b, const struct json *credential, slice sent)
+void exec_mask_credential(const struct json *credential, struct secret_mask *mask)
 {
     static const char *const names[] = {"access_token", "token",         "api_key",
                                         "password",     "refresh_token", "client_secret"};
-    ptrdiff_t space = slice_find_char(sent, ' '); /* behind the scheme: "Bearer", "Basic" */
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        keep_secret(b, json_get_str(credential, slice_cstr(names[i])));
-    keep_secret(b, slice_from(sent, (size_t)(space + 1)));
+        secret_mask_add(mask, json_get_str(credential, slice_cstr(names[i])));
+}
+
+/* What a provider could send back of it: the members, and the form it was sent in. */
+static void keep_secrets(struct build *b, const struct json *credential, slice sent)
+{
+    ptrdiff_t space = slice_find_char(sent, ' '); /* behind the scheme: "Bearer", "Basic" */
+    exec_mask_credential(credential, &b->out->secrets);
+    secret_mask_add(&b->out->secrets, slice_from(sent, (size_t)(space + 1)));
 }
 
 struct lack {
@@ -438,7 +435,8 @@ static int build_url(struct build *b, const struct json *credential)
     if (result == OK && (!buf_is_ok(&url) || !b->out->url.ptr))
         result = err_set(b->err, ERR_NOMEM, "out of memory");
     if (result == OK) /* as it was encoded */
-        keep_secret(b, slice_first(slice_from(b->out->url, b->out->secret_at), b->out->secret_len));
+        secret_mask_add(&b->out->secrets, slice_first(slice_from(b->out->url, b->out->secret_at),
+                                                      b->out->secret_len));
     buf_deinit(&url);
     return result;
 }

@@ -6,6 +6,7 @@
 #define EXEC_BUILD_H
 
 #include "base/secret.h"
+#include "base/secret_mask.h"
 #include "catalog/catalog.h"
 #include "exec/files.h"
 #include "http/client.h"
@@ -35,8 +36,6 @@ struct exec_scope {
 /* Text before each file, the file, and the text behind the last. */
 enum {
     EXEC_BODY_PARTS_MAX = 2 * EXEC_FILES_MAX + 1,
-    EXEC_SECRETS_MAX = 8,
-    EXEC_SECRET_BYTES_MIN = 6, /* a shorter one would mask ordinary words */
 };
 
 /* A request ready for http_call; everything lies in the arena. The bytes of files are not copied:
@@ -48,15 +47,16 @@ struct exec_built {
     size_t header_count;
     slice body[EXEC_BODY_PARTS_MAX];
     size_t body_count;
-    size_t credential_index;         /* of the header that holds the credential; SIZE_MAX: none */
-    size_t secret_at, secret_len;    /* where the credential is in the url; len 0: it is not */
-    slice secrets[EXEC_SECRETS_MAX]; /* texts that no reply may show */
-    size_t secret_count;
+    size_t credential_index;      /* of the header that holds the credential; SIZE_MAX: none */
+    size_t secret_at, secret_len; /* where the credential is in the url; len 0: it is not */
+    struct secret_mask secrets;   /* that no reply may show */
     bool is_bare; /* it carries no credential, so that a refusal says nothing of the credential */
     bool is_redirected; /* url is where a reply has led (redirect.c) */
     unsigned at;        /* which of the action's requests it is */
 };
 
+/* Its members that are secret. */
+void exec_mask_credential(const struct json *credential, struct secret_mask *mask);
 /* The request that scope->progress is at. ERR_INVALID: err is a sentence for the caller about the
  * input (an expression that fails, an empty path segment, a header that may not be sent); nothing
  * was sent. ERR_REFUSED: a URL out of a reply names a host that the manifest does not. ERR_LIMIT,

@@ -90,8 +90,8 @@ static enum op_result step_token(struct op *op)
     struct exec_probe *probe = probe_of(op);
     struct oauth_reply reply;
     struct json *credential = ARENA_NEW(&op->arena, struct json);
+    oauth_reply_read(probe->auth, &probe->token_request, &probe->call, &op->arena, &reply);
     oauth_request_deinit(&probe->token_request);
-    oauth_reply_read(probe->auth, &probe->call, &op->arena, &reply);
     if (reply.verdict == OAUTH_GRANTED && credential) {
         *credential = json_object();
         json_object_set(&op->arena, credential, SLICE("access_token"),
@@ -230,10 +230,13 @@ static bool is_outage(enum exec_reason reason)
 static slice identity_text(struct exec_probe *probe, const struct json *value,
                            size_t characters_max)
 {
+    struct secret_mask secrets = {.count = 0};
     slice text = json_str(value);
     if (value && (value->type == JSON_INT || value->type == JSON_UINT))
         text = json_text_of(value, &probe->op.arena, EXEC_PROBE_LABEL_MAX);
-    text = slice_trim(text);
+    /* An ID token comes with the tokens, and was masked by nothing yet. */
+    exec_mask_credential(probe->credential, &secrets);
+    text = slice_trim(secret_mask_text(&secrets, text, &probe->op.arena));
     return slice_is_name(text, characters_max) ? text : SLICE_NONE;
 }
 

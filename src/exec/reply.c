@@ -116,7 +116,7 @@ static struct json eval_or_null(struct reply *r, const struct expr *expr)
 
 static slice mask(struct reply *r, slice text)
 {
-    return reply_mask_secrets(text, r->built->secrets, r->built->secret_count, r->arena);
+    return secret_mask_text(&r->built->secrets, text, r->arena);
 }
 
 /* The first one of a reply is reported: those after it are often its consequence. */

@@ -3,7 +3,7 @@
  */
 #include "exec/reply_text.h"
 
-enum { LINE_BYTES_MAX = 64 * 1024, MASKED_BYTES_MAX = 256 * 1024 * 1024 };
+enum { LINE_BYTES_MAX = 64 * 1024 };
 
 /* ---- finding ---- */
 
@@ -75,29 +75,4 @@ slice reply_clean_text(slice text, size_t bytes_max, struct arena *arena)
     slice cleaned = buf_is_ok(&out) && line.len > 0 ? arena_dup(arena, line) : SLICE_NONE;
     buf_deinit(&out);
     return cleaned;
-}
-
-/* ---- masking ---- */
-
-static slice mask_one(slice text, slice secret, struct arena *arena)
-{
-    ptrdiff_t at = slice_find(text, secret);
-    if (at < 0)
-        return text;
-    struct buf out;
-    buf_init(&out, MASKED_BYTES_MAX);
-    for (; at >= 0; at = slice_find(text, secret)) {
-        buf_append(&out, slice_first(text, (size_t)at));
-        buf_append_cstr(&out, "***");
-        text = slice_from(text, (size_t)at + secret.len);
-    }
-    buf_append(&out, text);
-    return arena_take(arena, &out);
-}
-
-slice reply_mask_secrets(slice text, const slice *secrets, size_t count, struct arena *arena)
-{
-    for (size_t i = 0; i < count && text.ptr; i++)
-        text = mask_one(text, secrets[i], arena);
-    return text;
 }

@@ -1,6 +1,6 @@
 /*
- * What a provider says about an error, made fit to be shown: found in the reply, on one line,
- * bounded, and without the credential that the request carried. Private to the room.
+ * What a provider says about an error, made fit to be shown: found in the reply, on one line and
+ * bounded. Private to the room.
  */
 #ifndef EXEC_REPLY_TEXT_H
 #define EXEC_REPLY_TEXT_H
@@ -14,8 +14,5 @@ slice reply_error_text(const struct json *body);
 /* On one line (runs of control characters and white space become a space), valid UTF-8, at most
  * bytes_max. In the arena; SLICE_NONE when nothing is left, or without memory. */
 slice reply_clean_text(slice text, size_t bytes_max, struct arena *arena);
-/* Each occurrence of a secret becomes "***". The text itself where there is none. In the arena;
- * SLICE_NONE without memory. */
-slice reply_mask_secrets(slice text, const slice *secrets, size_t count, struct arena *arena);
 
 #endif

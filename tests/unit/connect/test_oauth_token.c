@@ -137,13 +137,21 @@ static const struct catalog_auth *auth_of(struct catalog *catalog, const char *a
     return catalog_auth_by(integration, AUTH_OAUTH2);
 }
 
-static struct oauth_reply read_of(const struct catalog_auth *auth, unsigned status,
-                                  const char *body)
+static struct oauth_reply read_for(const struct catalog_auth *auth,
+                                   const struct oauth_request *request, unsigned status,
+                                   const char *body)
 {
     struct oauth_reply reply;
     struct http_call call = {.result = HTTP_CALL_OK, .status = status, .body = slice_cstr(body)};
-    oauth_reply_read(auth, &call, &arena, &reply);
+    oauth_reply_read(auth, request, &call, &arena, &reply);
     return reply;
+}
+
+static struct oauth_reply read_of(const struct catalog_auth *auth, unsigned status,
+                                  const char *body)
+{
+    static const struct oauth_request none;
+    return read_for(auth, &none, status, body);
 }
 
 static struct oauth_reply read(unsigned status, const char *body)
@@ -374,9 +382,63 @@ static void calls_without_an_answer(void **state)
             verdict = OAUTH_TIMEOUT;
         if (result == HTTP_CALL_ADDRESS_REFUSED)
             verdict = OAUTH_REFUSED;
-        oauth_reply_read(auth_of(bare, "plain"), &call, &arena, &reply);
+        static const struct oauth_request none;
+        oauth_reply_read(auth_of(bare, "plain"), &none, &call, &arena, &reply);
         assert_int_equal(reply.verdict, verdict);
         assert_true(reply.message.len > 0);
+    }
+}
+
+/* A server that repeats what it was sent, in whatever form and member, or puts a new token where a
+ * word belongs: no text that is shown, stored or logged has it. */
+static void no_text_of_a_reply_has_a_secret(void **state)
+{
+#define TOKENS "{\"access_token\":\"new.access.1\",\"refresh_token\":\"new.refresh.1\","
+    static const char basic[] = "aWQlMjAxOmNsaWVudC1zZWNyZXQlMkYx"; /* id%201:client-secret%2F1 */
+    static const char *const sent[] = {
+        "client-secret/1", "client-secret%2F1", "the+code=1",      "the%2Bcode%3D1",
+        "verifier-1",      "old.refresh/1",     "old.refresh%2F1", basic};
+    static const char *const bodies[][2] = {
+        /* around what was sent */
+        {"{\"error\":\"", "\"}"},
+        {"{\"error\":\"no:", ";\"}"},
+        {TOKENS "\"scope\":\"a ", " b\"}"},
+        {TOKENS "\"error\":\"new.access.1/", "/new.refresh.1\"}"},
+    };
+#undef TOKENS
+    (void)state;
+    for (int by_basic = 0; by_basic < 2; by_basic++) {
+        const struct catalog_auth auth = {
+            .kind = AUTH_OAUTH2, .token_url = SLICE("https://a/t"), .token_by_basic = by_basic};
+        for (size_t i = 0; i < ARRAY_LEN(sent) - !by_basic; i++) {
+            bool is_refresh = strstr(sent[i], "refresh") != NULL;
+            struct oauth_ask ask = {.auth = &auth,
+                                    .grant = is_refresh ? OAUTH_GRANT_REFRESH : OAUTH_GRANT_CODE,
+                                    .client_id = SLICE("id 1"),
+                                    .client_secret = SLICE("client-secret/1"),
+                                    .verifier = SLICE("verifier-1")};
+            if (is_refresh)
+                ask.refresh_token = SLICE("old.refresh/1");
+            else
+                ask.code = SLICE("the+code=1");
+            struct oauth_request request;
+            struct http_call call = {0};
+            assert_int_equal(oauth_request_make(&ask, &request, &call), OK);
+            for (size_t k = 0; k < ARRAY_LEN(bodies); k++) {
+                char body[400];
+                (void)snprintf(body, sizeof(body), "%s%s%s", bodies[k][0], sent[i], bodies[k][1]);
+                struct oauth_reply reply = read_for(&auth, &request, k == 2 ? 200 : 400, body);
+                const slice texts[] = {reply.error, reply.message, reply.scopes};
+                for (size_t t = 0; t < ARRAY_LEN(texts); t++) {
+                    assert_true(slice_find(texts[t], slice_cstr(sent[i])) < 0);
+                    assert_true(slice_find(texts[t], SLICE("new.access.1")) < 0);
+                    assert_true(slice_find(texts[t], SLICE("new.refresh.1")) < 0);
+                }
+                assert_true(slice_find(k == 2 ? reply.scopes : reply.message, SLICE("***")) >= 0);
+                assert_true(k != 2 || slice_eq_cstr(reply.access_token, "new.access.1"));
+            }
+            oauth_request_deinit(&request);
+        }
     }
 }
 
@@ -485,6 +547,7 @@ int main(void)
         cmocka_unit_test(every_app_says_what_ends_a_grant),
         cmocka_unit_test(people_sign_in_where_the_app_is),
         cmocka_unit_test(calls_without_an_answer),
+        cmocka_unit_test(no_text_of_a_reply_has_a_secret),
         cmocka_unit_test(scopes_are_compared),
         cmocka_unit_test(a_credential_keeps_what_goes_on),
     };

@@ -239,8 +239,7 @@ static void the_providers_own_words_are_kept(void **state)
 
 static void secrets_are_masked_wherever_a_text_goes(void **state)
 {
-    built =
-        (struct exec_built){.secrets = {SLICE("s3cr3t-token"), SLICE("other")}, .secret_count = 2};
+    built = (struct exec_built){.secrets = {{SLICE("s3cr3t-token"), SLICE("other")}, 2}};
     read_reply(*state, plain(*state, "read"), 401,
                "{\"message\":\"s3cr3t-token is bad, s3cr3t-tokens3cr3t-token\"}", 0);
     assert_message("Demo refused the stored credential (HTTP 401 Unauthorized): \"*** is bad, "
