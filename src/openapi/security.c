@@ -20,6 +20,18 @@ static const struct json *find_scheme(struct import *im, slice name)
     return import_resolve(im, json_get(schemes, name));
 }
 
+/* Of an API key: the place that the document names is there, and can have such a name. A cookie's
+ * name is a token as a header's is (RFC 6265 section 4.1.1). */
+static bool is_key_sendable(const struct json *scheme)
+{
+    slice location = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
+    if (slice_eq_cstr(location, "query"))
+        return name.len > 0;
+    return manifest_is_header_name(name) &&
+           (slice_eq_cstr(location, "cookie") ||
+            (slice_eq_cstr(location, "header") && !manifest_is_own_header(name)));
+}
+
 static enum rank rank_of(const struct json *scheme)
 {
     slice type = json_get_str(scheme, SLICE("type")), http = json_get_str(scheme, SLICE("scheme"));
@@ -28,13 +40,8 @@ static enum rank rank_of(const struct json *scheme)
         return JSON_GET(flows, "authorizationCode")   ? RANK_CODE
                : JSON_GET(flows, "clientCredentials") ? RANK_CLIENT
                                                       : RANK_NONE;
-    if (slice_eq_cstr(type, "apiKey")) {
-        slice name = json_get_str(scheme, SLICE("name"));
-        bool is_header = slice_eq_cstr(json_get_str(scheme, SLICE("in")), "header");
-        bool is_good = is_header ? manifest_is_header_name(name) && !manifest_is_own_header(name)
-                                 : name.len > 0;
-        return is_good ? RANK_KEY : RANK_NONE;
-    }
+    if (slice_eq_cstr(type, "apiKey"))
+        return is_key_sendable(scheme) ? RANK_KEY : RANK_NONE;
     if (slice_eq_cstr(type, "http"))
         return slice_eq_nocase(http, SLICE("bearer"))  ? RANK_BEARER
                : slice_eq_nocase(http, SLICE("basic")) ? RANK_BASIC
