@@ -174,6 +174,35 @@ static void a_clock_that_is_off_is_reported(void **state)
     close(log);
 }
 
+static bool is_replayed(struct machine *m)
+{
+    machine_want(m, "app", "put", "{}");
+    m->run.exec.idempotency_key = SLICE("kept");
+    seam_run_start(&m->run);
+    for (unsigned i = 0; i < 10 && !seam_run_has_ended(&m->run); i++) {
+        seam_node_answer(&m->node, &m->store);
+        seam_settle(m->node.loop);
+        if (seam_call_count(m->node.http) > 0)
+            machine_reply(m, 200, "{}");
+    }
+    assert_int_equal(machine_end(m), EXEC_SUCCEEDED);
+    return m->run.out.is_replayed;
+}
+
+/* Keys expire by the database's clock: that of a node may say anything. */
+static void a_key_outlives_the_clock_of_a_node(void **state)
+{
+    struct machine *m = *state;
+    const int64_t days[] = {3, -3, 0};
+    assert_false(is_replayed(m));
+    for (size_t i = 0; i < ARRAY_LEN(days); i++) {
+        seam_wall_shift_set(days[i] * 24 * 3600 * 1000000);
+        assert_true(is_replayed(m));
+    }
+    seam_find_claim(&m->store, seam_account, SLICE("kept"))->expires_at = seam_store_now();
+    assert_false(is_replayed(m));
+}
+
 /* ---- what is recovered ---- */
 
 static void add_claim(struct machine *m, struct uuid owner, unsigned number, bool is_write)
@@ -296,6 +325,7 @@ int main(void)
         NODE_TEST(a_heartbeat_that_fails_is_sent_again),
         NODE_TEST(a_lease_that_ran_out_makes_another_node_of_it),
         NODE_TEST(a_clock_that_is_off_is_reported),
+        NODE_TEST(a_key_outlives_the_clock_of_a_node),
         NODE_TEST(claims_of_the_dead_are_ended),
         NODE_TEST(a_scan_that_fails_is_made_again_later),
         NODE_TEST(orphans_are_ended_and_runs_are_not),

@@ -310,29 +310,6 @@ static void a_bound_key_is_replayed(void **state)
     assert_int_equal(end(b), EXEC_SUCCEEDED);
 }
 
-/* Keys expire by the database's clock: that of a node may say anything. */
-static void a_key_outlives_the_clock_of_a_node(void **state)
-{
-    struct bench *b = *state;
-    const int64_t days[] = {3, -3, 0};
-    run_bound(b, "kept", "{}");
-    for (size_t i = 0; i < ARRAY_LEN(days); i++) {
-        seam_wall_shift_set(days[i] * 24 * 3600 * SECOND_US);
-        want_plain(b, "get", "kept");
-        seam_run_start(&b->run);
-        assert_int_equal(end(b), EXEC_SUCCEEDED);
-        assert_true(b->run.out.is_replayed);
-    }
-    seam_find_claim(&b->store, seam_account, SLICE("kept"))->expires_at = seam_store_now();
-    want_plain(b, "get", "kept");
-    seam_run_start(&b->run);
-    answer(b, "claim_find");
-    answer(b, "claim_insert");
-    reply(b, 200, "{}");
-    assert_int_equal(end(b), EXEC_SUCCEEDED);
-    assert_false(b->run.out.is_replayed);
-}
-
 /* Bound between the look-up and the claim: its execution is loaded by its id. */
 static void a_claim_that_was_lost(void **state)
 {
@@ -975,7 +952,6 @@ int main(void)
         STEPS_TEST(another_run_of_this_process_has_the_key),
         STEPS_TEST(a_large_result_is_handed_on_by_its_id),
         STEPS_TEST(a_bound_key_is_replayed),
-        STEPS_TEST(a_key_outlives_the_clock_of_a_node),
         STEPS_TEST(a_claim_that_was_lost),
         STEPS_TEST(what_the_key_had_is_gone),
         STEPS_TEST(a_replay_without_memory),
