@@ -333,17 +333,53 @@ static void put_mark(struct buf *out, uint32_t c)
         buf_printf(out, "\\u%04x", (unsigned)c);
 }
 
+enum { LETTER_MARKS_MAX = 8 };
+
+/* Of scripts in which marks can pile up on a letter. */
+static bool is_mark(uint32_t c)
+{
+    static const uint32_t ranges[][2] = {
+        {0x300, 0x36f},   {0x483, 0x489},   {0x591, 0x5bd},   {0x610, 0x61a},   {0x64b, 0x65f},
+        {0x6d6, 0x6dc},   {0x6df, 0x6e4},   {0x730, 0x74a},   {0x7eb, 0x7f3},   {0xe31, 0xe31},
+        {0xe34, 0xe3a},   {0xe47, 0xe4e},   {0xeb1, 0xeb1},   {0xeb4, 0xebc},   {0xec8, 0xece},
+        {0x1ab0, 0x1aff}, {0x1cd0, 0x1ce8}, {0x1dc0, 0x1dff}, {0x20d0, 0x20ff}, {0xfe20, 0xfe2f},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(ranges) && c >= ranges[i][0]; i++)
+        if (c <= ranges[i][1])
+            return true;
+    return false;
+}
+
+/* What has gathered on a letter. */
+struct letter {
+    unsigned marks, selectors;
+};
+
+/* More marks than any script has reach into the lines around; a second variation selector selects
+ * nothing, and many can carry a text that no reader sees. */
+static bool is_surplus(uint32_t c, struct letter *letter)
+{
+    if (is_mark(c))
+        return ++letter->marks > LETTER_MARKS_MAX;
+    if ((c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0100 && c <= 0xe01ef))
+        return ++letter->selectors > 1;
+    *letter = (struct letter){0};
+    return false;
+}
+
 void encode_visible(struct buf *out, slice text, slice kept)
 {
     size_t run = 0, at = 0;
+    struct letter letter = {0};
     while (at < text.len) {
         uint32_t c = (unsigned char)text.ptr[at];
         size_t len = c < 0x80 ? 1 : slice_utf8_first(slice_from(text, at));
         if (len > 1)
             (void)slice_code_point(slice_from(text, at), &c);
         /* Bytes that are not UTF-8 stay: what writes them out replaces them. */
-        if (len > 0 && code_point_is_hidden(c) &&
-            !(c < 0x80 && slice_find_char(kept, (char)c) >= 0)) {
+        bool is_kept = c < 0x80 && slice_find_char(kept, (char)c) >= 0;
+        bool is_marked = is_surplus(c, &letter) || code_point_is_hidden(c);
+        if (len > 0 && is_marked && !is_kept) {
             buf_append(out, slice_of(text.ptr + run, at - run));
             put_mark(out, c);
             run = at + len;

@@ -30,7 +30,7 @@ bool path_has_dot_segment(slice path);
 /* The same of a text that is one part, whatever is in it. */
 bool path_is_dot_segment(slice segment);
 /* What a person is to read: characters that no reader sees (code_point_is_hidden) become \uXXXX, as
- * in JSON, but for those of `kept` (ASCII). */
+ * in JSON, but for those of `kept` (ASCII), as do marks on a letter that has too many. */
 void encode_visible(struct buf *out, slice text, slice kept);
 /* With a NUL behind it, into room, whose size must suffice (asserted). */
 void encode_hex_in(char *room, size_t size, slice bytes);

@@ -107,7 +107,8 @@ size_t slice_code_point(slice s, uint32_t *code_point);
  * order mark. They drive a terminal (escape sequences) or reorder text ("Trojan Source",
  * CVE-2021-42574). */
 bool code_point_is_unsafe(uint32_t c);
-/* Of the classes Cc, Cf, Zl and Zp: no reader sees them, and some move what is around them. */
+/* Of the classes Cc, Cf, Zl and Zp, or ignored by default: no reader sees them, and some move what
+ * is around them. */
 bool code_point_is_hidden(uint32_t c);
 /* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
 slice slice_first_utf8(slice s, size_t len);

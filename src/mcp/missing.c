@@ -27,11 +27,14 @@ enum { READ_MEMBERS = 2 }; /* the first ones are texts, the others have to come 
 /* What comes back cannot be shown otherwise than it is, so it must have nothing hidden. */
 static bool is_plain(slice text)
 {
-    uint32_t c;
-    for (size_t at = 0; at < text.len; at += slice_code_point(slice_from(text, at), &c))
-        if (slice_code_point(slice_from(text, at), &c) > 0 && code_point_is_hidden(c))
-            return false;
-    return true;
+    struct buf visible;
+    if (slice_printable(text, ' ') == text.len)
+        return true;
+    buf_init(&visible, 8 * text.len + 16);
+    encode_visible(&visible, text, SLICE_NONE);
+    bool is_same = slice_eq(buf_slice(&visible), text);
+    buf_deinit(&visible);
+    return is_same;
 }
 
 static bool is_choice_of_strings(const struct json *choice)

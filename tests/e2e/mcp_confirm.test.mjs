@@ -219,9 +219,9 @@ const PLACES = {
     field: { title: visible(text.replace(/[\n\r\t]/g, ' ')), description: visible(text.replace(/[\n\r\t]/g, ' ')) },
   }),
   // what comes back cannot be shown as it is not: with something hidden in it, it is not asked for
-  'the default of what is missing': (text, i) => ({ action: `default_${i}`, input: {}, lines: ['Say', `shaped_default_${i} needs more input: f`], field: { default: text }, isAsked: !HIDDEN.test(text) }),
-  'a choice of what is missing': (text, i) => ({ action: `choice_${i}`, input: {}, lines: ['Say', `shaped_choice_${i} needs more input: f`], field: { enum: [text, 'other'] }, isAsked: !HIDDEN.test(text) }),
-  'the name of what is missing': (text, i) => ({ action: `name_${i}`, input: {}, lines: ['Say', `shaped_name_${i} needs more input: ${text}`], isAsked: !HIDDEN.test(text) }),
+  'the default of what is missing': (text, i) => ({ action: `default_${i}`, input: {}, lines: ['Say', `shaped_default_${i} needs more input: f`], field: { default: text }, isAsked: visible(text) === text }),
+  'a choice of what is missing': (text, i) => ({ action: `choice_${i}`, input: {}, lines: ['Say', `shaped_choice_${i} needs more input: f`], field: { enum: [text, 'other'] }, isAsked: visible(text) === text }),
+  'the name of what is missing': (text, i) => ({ action: `name_${i}`, input: {}, lines: ['Say', `shaped_name_${i} needs more input: ${text}`], isAsked: visible(text) === text }),
 };
 
 // All texts of an object, names and values.
