@@ -344,6 +344,8 @@ static bool is_mark(uint32_t c)
         {0xe34, 0xe3a},   {0xe47, 0xe4e},   {0xeb1, 0xeb1},   {0xeb4, 0xebc},   {0xec8, 0xece},
         {0x1ab0, 0x1aff}, {0x1cd0, 0x1ce8}, {0x1dc0, 0x1dff}, {0x20d0, 0x20ff}, {0xfe20, 0xfe2f},
     };
+    if (c > 0x20ff && c < 0xfe20) /* most of what is written there */
+        return false;
     for (size_t i = 0; i < ARRAY_LEN(ranges) && c >= ranges[i][0]; i++)
         if (c <= ranges[i][1])
             return true;
