@@ -11,7 +11,7 @@ const TOKEN = 'ya29.sentinel-of-leaving';
 let stack, server, leaving, staying;
 
 before(async () => {
-  stack = await Stack.start({ tokens: [`gmail=${TOKEN}`] });
+  stack = await Stack.start({ catalog: false, tokens: [`gmail=${TOKEN}`] });
   leaving = await stack.account('leaving', { apps: ['notion'] });
   await stack.connect(leaving.id, 'gmail', { access_token: TOKEN });
   staying = await stack.account('staying');

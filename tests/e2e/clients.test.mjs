@@ -18,7 +18,7 @@ let stack, server, account, stranger, dir;
 const node = (program, ...args) => run(process.execPath, [join(modules, program), ...args], { cwd: dir });
 
 before(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ catalog: false });
   account = await stack.account('Acme', { apps: ['gmail', 'notion'] });
   stranger = await stack.account('Other', { apps: [] });
   server = await stack.serve();

@@ -55,7 +55,7 @@ const SOURCE = '8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d21';
 let stack, server, account, emulators, nginx, foreign, mailbox, parent;
 
 before(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ catalog: false });
   server = await stack.serve();
   account = await stack.account('Demo', { apps: ['gmail', 'notion'] });
   parent = JSON.parse(await readFile(join(stack.dir, 'provider', 'ready.json'), 'utf8')).task_parent;

@@ -37,7 +37,7 @@ const SEED = `google:
 let stack, emulator, nginx, server, account, google;
 
 before(async () => {
-  stack = await Stack.start({ provider: false });
+  stack = await Stack.start({ catalog: false, provider: false });
   const seed = join(stack.dir, 'seed.yaml');
   await writeFile(seed, SEED);
   emulator = await Emulator.start('google', seed, stack.dir);

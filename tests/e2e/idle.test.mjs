@@ -18,7 +18,7 @@ let stack, server, account;
 const sockets = [];
 
 before(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ catalog: false });
   account = await stack.account('idle', { apps: ['gmail'] });
   server = await stack.serve({
     bin: process.env.SLUICE_RELEASE_BIN,

@@ -9,7 +9,7 @@ import { Stack } from './support/stack.mjs';
 let stack, server, key;
 
 before(async () => {
-  stack = await Stack.start({ provider: false });
+  stack = await Stack.start({ catalog: false, provider: false });
   ({ key } = await stack.account('raw', { apps: [] }));
   server = await stack.serve();
 });

@@ -10,7 +10,7 @@ import { Stack } from './support/stack.mjs';
 
 let stack, workers, other, account, flow;
 before(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ catalog: false });
   account = await stack.account('leaving', { apps: ['gmail', 'notion'] });
   workers = await stack.serve({ args: ['--cache-time', '1h', '--workers', '2'] });
   other = await stack.serve({ args: ['--cache-time', '1h'] });

@@ -7,7 +7,7 @@ import { Stack } from './support/stack.mjs';
 let stack, account, other;
 
 before(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ catalog: false });
   account = await stack.account('stats', { apps: ['gmail', 'notion'] });
   other = await stack.account('other');
 });

@@ -30,7 +30,7 @@ before(async () => {
     });
   });
   await new Promise((listening) => standIn.listen(0, '127.0.0.1', listening));
-  stack = await Stack.start({ provider: false });
+  stack = await Stack.start({ catalog: false, provider: false });
   account = await stack.account('a', { apps: [] });
   await stack.connect(account.id, 'telegram', { api_key: TOKEN });
   const url = `http://127.0.0.1:${standIn.address().port}`;

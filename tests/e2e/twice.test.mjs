@@ -8,7 +8,7 @@ import { Stack } from './support/stack.mjs';
 
 let stack, server, account, pages;
 before(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ catalog: false });
   server = await stack.serve();
   account = await stack.account('twice', { apps: ['gmail', 'notion'] });
   pages = new Pages(server.base);

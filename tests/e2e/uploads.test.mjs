@@ -146,7 +146,7 @@ function on(request, reply, url) {
 let stack, provider, server, account;
 before(async () => {
   provider = await Scripted.start(on);
-  stack = await Stack.start({ provider: false });
+  stack = await Stack.start({ catalog: false, provider: false });
   server = await stack.serve({ args: ORIGINS.flatMap((origin) => ['--origin-override', `${origin}=${provider.url}`]) });
   account = await stack.account('files', { apps: [] });
   for (const [app, access_token] of Object.entries(TOKENS)) await stack.connect(account.id, app, { access_token });

@@ -14,7 +14,7 @@ const WORKERS = 2;
 let stack, account;
 
 before(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ catalog: false });
   account = await stack.account('workers', { apps: ['gmail'] });
 });
 after(async () => {
