@@ -283,7 +283,9 @@ test('pages come compressed to whom takes that; not those that another site aske
   for (const path of ['/', '/flows', `/flows/${waiting}`, '/integrations?q=mail', '/nowhere/at/all', '/sign-out']) {
     const [small, plain] = [await ask(path, { accept: 'text/html' }), await ask(path, { accept: 'text/html', 'accept-encoding': 'br, gzip;q=0, *' })];
     assert.deepEqual([small.how, plain.how, small.vary, plain.vary], ['gzip', null, 'Accept-Encoding', 'Accept-Encoding'], path);
-    assert.equal(small.text, plain.text, path);
+    // an account has a stamp while a page of it is watched, as that of this visit is soon
+    const [one, other] = [small, plain].map(({ text }) => text.replace(/since=\d+/, ''));
+    assert.equal(one, other, path);
     assert.ok(small.length < plain.length / 1.7, `${path}: ${small.length} of ${plain.length}`);
   }
   for (const site of ['cross-site', 'same-site', '']) assert.equal((await ask('/integrations?q=mail', { 'sec-fetch-site': site })).how, null, site);
