@@ -7,7 +7,7 @@
 # Exits 1 when anything failed.
 #
 # TEST_JOBS of them run at a time (two more than there are processors, since they wait for some of the
-# time); of the kind cost one by one, and so e2e tests that say "// Alone:" and why, because they measure.
+# time); of the kind cost one by one, and so e2e tests that say "// Alone:" and why, because they time.
 # TEST_TIMEOUT_S bounds each program (900: ten times what the longest takes, so that only what hangs is
 # ended). TEST_AGAIN (0): where at most so many programs failed, each that may (may_run_again) is run once
 # more by itself at the end, and that run counts. What passes then is named before the last line, and with
@@ -63,7 +63,7 @@ may_run_again()
     esac
 }
 
-# $1 how many at a time, $2 results, $3 yes: what measures, which is the kind cost and e2e whose head says
+# $1 how many at a time, $2 results, $3 yes: what times, which is the kind cost and e2e whose head says
 # "// Alone:" and why; no: the rest.
 run_some()
 {

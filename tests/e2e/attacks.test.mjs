@@ -1,7 +1,7 @@
 // No account harms another: the attacks that took a server down, each on the release build, beside an
 // account that goes on with its work. Memory stays within its budget and comes back, no turn of the loop
 // is long, and the other account is served as before. A short form; SOAK_SECONDS makes it the whole one.
-// Alone: it measures memory and latencies.
+// Alone: it times requests and compares rates.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

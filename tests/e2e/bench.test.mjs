@@ -1,6 +1,6 @@
 // sluice-bench tells the truth: what it counts is what the server did, an open loop's latencies
 // count from when each operation was due, and what it cannot do it says.
-// Alone: it measures rates.
+// Alone: it times rates.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

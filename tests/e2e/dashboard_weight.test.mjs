@@ -3,7 +3,6 @@
 // The best of up to five rounds counts, since a host that stops this machine makes pages dear, too.
 // Time on the clock, as the server itself measures it from a request to its answer, is told and not
 // judged: that is `make bench`'s.
-// Alone: it measures pages.
 import assert from 'node:assert/strict';
 import { readFile, readdir } from 'node:fs/promises';
 import { after, before, test } from 'node:test';

@@ -1,7 +1,7 @@
 // 10,000 timers fire on time and once each, on one node and on two that both hold them all. On the
 // release build. Lateness is that of the end of the step that waited, by the server's clock, which is
 // later than its beginning.
-// Alone: it measures lateness.
+// Alone: it times lateness.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';

@@ -1,6 +1,5 @@
 // 10,000 idle keep-alive connections cost less than 100 MB of resident memory, and do not keep
 // others waiting. On the release build: the sanitizers' shadow memory is not what is measured.
-// Alone: it measures memory.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';

@@ -1,7 +1,6 @@
 // The loop never stalls: under a mixed load of small requests, large bodies,
 // large replies of providers and full TLS handshakes no turn takes more than 50 ms of thread CPU
 // time. The server itself counts (SLUICE_TURN_CPU_MS_MAX) and ends with an error when one did.
-// Alone: it measures turns of the loop.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { makeCertificates, startNginx } from './support/nginx.mjs';

@@ -1,6 +1,6 @@
 // What requests and replies under way may take of memory: a budget, and each account's share of it.
 // On the release build: the sanitizers' shadow memory is not what is measured.
-// Alone: it measures memory.
+// Alone: how long a slow machine holds memory decides what is refused.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import http from 'node:http';

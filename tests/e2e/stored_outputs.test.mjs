@@ -1,7 +1,6 @@
 // Large stored outputs: read by themselves, once for all who want the same, passed on as they are.
 // One account's many readers cost little memory, hold no turn of the loop, and keep nobody waiting.
 // On the release build: the sanitizers' shadow memory is not what is measured.
-// Alone: it measures memory.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
