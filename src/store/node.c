@@ -30,7 +30,7 @@ static const struct pg_stmt node_register = {
 static const struct pg_stmt node_heartbeat = {
     .name = "node_heartbeat",
     .sql = "update sluice.node t set lease_until = now() + :lease_ms * interval '1 millisecond' "
-           "@update(sluice.node) and t.lease_until > now() returning :ord, clock_timestamp()",
+           "@update(sluice.node) and t.lease_until > now() returning :ord, now()",
     PG_TAKES(PG_ARG("node_id", PG_UUID), PG_ARG("lease_ms", PG_I64)),
     PG_GIVES(PG_ARG("now", PG_TIME)),
     .key_count = 1,
