@@ -356,6 +356,7 @@ static enum op_result check_key_again(struct api_request *request)
     if (vault_auth_check_caller(request->api->config.auth, &request->check, &caller,
                                 request->check.address, &request->op))
         return finish_keyed(request);
+    request->on_gone = api_go_on;   /* what was waited for has ended */
     op_keep_children(&request->op); /* their results have yet to be read */
     return api_wait(request, finish_keyed);
 }

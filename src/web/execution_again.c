@@ -84,7 +84,6 @@ static enum op_result finish_run(struct web_request *request)
     struct rerun *rerun = request->state;
     const struct exec_outcome *out = exec_outcome_of(rerun->exec);
     char id[UUID_TEXT_LEN + 1];
-    request->on_cancel = NULL;
     if (!uuid_is_nil(out->execution_id)) {
         uuid_format(out->execution_id, id);
         return web_reply_redirect(request, arena_printf(&request->op.arena, "/executions/%s", id),
@@ -93,6 +92,26 @@ static enum op_result finish_run(struct web_request *request)
     return reply_form(request, 409,
                       arena_printf(&request->op.arena, "%.*s %.*s", SLICE_ARG(out->message),
                                    SLICE_ARG(out->hint)));
+}
+
+/* What was done is recorded, and not for a session whose key has ended meanwhile. */
+static enum op_result finish_checked_run(struct web_request *request)
+{
+    if (request->check.status != ERR_REFUSED)
+        return finish_run(request);
+    request->session = (struct web_session){0};
+    return web_reply_redirect(request, SLICE("/sign-in"), "");
+}
+
+static enum op_result check_session_again(struct web_request *request)
+{
+    const struct vault_caller caller = request->check.caller;
+    request->on_cancel = NULL; /* the run has ended */
+    if (vault_auth_check_caller(request->web->config.auth, &request->check, &caller,
+                                request->check.address, &request->op))
+        return finish_checked_run(request);
+    op_keep_children(&request->op); /* the result has yet to be read */
+    return web_wait(request, finish_checked_run);
 }
 
 static enum op_result run_it(struct web_request *request)
@@ -136,7 +155,7 @@ static enum op_result run_it(struct web_request *request)
     if (!rerun->exec)
         return web_reply_database(request, ERR_NOMEM);
     request->on_cancel = on_gone;
-    return web_wait(request, finish_run);
+    return web_wait(request, check_session_again);
 }
 
 /* ---- reading ---- */

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
 import { Mcp } from './support/mcp.mjs';
-import { Pages } from './support/pages.mjs';
+import { Pages, formsOf } from './support/pages.mjs';
 import { TASK_PAGE } from './support/provider.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -148,6 +148,26 @@ test('a call that is under way is recorded, and its result is not for the key th
   for (const reply of await Promise.all(others)) assert.equal(reply.status, 200, reply.text);
   const { executions } = (await one.call(account.key, 'GET', '/api/executions?integration_id=probe&limit=100')).json;
   assert.equal(executions.filter((execution) => execution.status === 'succeeded').length, calls.length + tools.length + others.length);
+});
+
+test('a run from the dashboard likewise: its session ends with its key', async () => {
+  const { id, key } = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
+  const first = await servers[0].call(key, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'wait', input: { ms: 0 } });
+  const pages = new Pages(servers[0].base), path = `/executions/${first.json.execution_id}/again`;
+  assert.equal((await pages.signIn(key)).status, 200);
+  const run = async () => {
+    const { action, fields } = formsOf((await pages.go(path)).text).find(({ buttons }) => buttons.includes('Run it'));
+    return pages.ask(action, { method: 'POST', fields: { ...fields, input: '{"ms":1}' } });
+  };
+  assert.match((await run()).location, /^\/executions\/[0-9a-f-]{36}$/);
+  const held = await hold(stack.provider, { path_prefix: '/sleep/' });
+  const sent = run();
+  await held.reached(1);
+  await stack.must(['keys', 'revoke', account.id, id]);
+  await until('it is refused', async () => (await servers[0].call(key, 'GET', '/api/flows')).status === 401);
+  await held.letGo();
+  const reply = await sent;
+  assert.deepEqual([reply.status, reply.location], [303, '/sign-in']);
 });
 
 test("with a key that expires, an account that is disabled, a session's key", async () => {
