@@ -12,7 +12,7 @@ const REFUSED = '{"error":"Missing or invalid API key"}';
 
 let stack, servers, account, flow;
 before(async () => {
-  stack = await Stack.start({ catalog: false });
+  stack = await Stack.start();
   account = await stack.account('watching', { apps: ['gmail', 'notion'] });
   const args = ['--cache-time', '1h', '--trusted-proxy', '127.0.0.1'];
   servers = [await stack.serve({ args }), await stack.serve({ args })];
