@@ -125,7 +125,7 @@ export async function measurePages(stage) {
   const scenarios = await writeScenarios(stack.dir, paths, person.cookie);
   const load = (seconds) => stage.load(scenarios, { base: server.base, connections: 1, warmup: 0, seconds, name: 'pages' });
   // each of the readers prepares a statement, and plans it some five times before it keeps a plan
-  await load(SECONDS);
+  await load(Math.max(1, SECONDS * stage.options.warmup));
   const before = await server.metrics();
   await load(SECONDS * stage.options.seconds);
   const after = await server.metrics();

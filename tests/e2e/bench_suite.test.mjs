@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { BenchRun } from './support/bench.mjs';
 
 const { figures } = await import('../../bench/suite/figures.mjs');
-const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '10000', '--pooled', '50', '--idle', '200'];
+const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '1000', '--pooled', '50', '--idle', '200'];
 // One of each kind: what the others differ in is the scenario.
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
   'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'beside strangers', 'tools/call (0.2 KB', 'dashboard', 'memory', 'start to ready', 'waiting flows'];

@@ -8,19 +8,23 @@ import { apps, manifestFile, manifestOf } from './recordings.mjs';
 export const isWriting = process.env.SLUICE_MET === 'write';
 const readme = new URL('../../../contrib/integrations/README.md', import.meta.url).pathname;
 
-const endOfString = (text, at) => {
-  for (at++; text[at] !== '"'; at++) if (text[at] === '\\') at++;
-  return at + 1;
-};
-const afterSpace = (text, at) => at + text.slice(at).match(/^\s*/)[0].length;
+// Where the pattern, which is sticky, ends in the text when it begins at `at`.
+function after(pattern, text, at) {
+  pattern.lastIndex = at;
+  pattern.exec(text);
+  return pattern.lastIndex;
+}
+const [STRING, SPACE, WORD, PLAIN] = [/"(?:[^"\\]|\\.)*"/y, /\s*/y, /[^\s,\]}]+/y, /[^"{}[\]]*/y];
+const endOfString = (text, at) => after(STRING, text, at);
+const afterSpace = (text, at) => after(SPACE, text, at);
 
 function endOfValue(text, at) {
   if (text[at] === '"') return endOfString(text, at);
-  if (!'{['.includes(text[at])) return at + text.slice(at).match(/^[^\s,\]}]+/)[0].length;
-  for (let depth = 0; ; at++) {
-    if (text[at] === '"') at = endOfString(text, at) - 1;
-    else if ('{['.includes(text[at])) depth++;
-    else if (']}'.includes(text[at]) && --depth === 0) return at + 1;
+  if (!'{['.includes(text[at])) return after(WORD, text, at);
+  for (let depth = 0; ; at = after(PLAIN, text, at)) {
+    if (text[at] === '"') at = endOfString(text, at);
+    else if ('{['.includes(text[at++])) depth++;
+    else if (--depth === 0) return at;
   }
 }
 
