@@ -195,8 +195,11 @@ async function populate(person) {
   const asked = await dashboard.start(person, 'probe_approve', { subject: 'x' });
   await dashboard.reaches(person, asked, 'waiting');
   await dashboard.stack.connect(person.id, 'gmail', credentials.gmail, ['--label', 'second']);
-  for (const input of [{ id: 'none' }, {}])
+  for (const input of [{}, { id: 'none' }])
     await dashboard.call(person, 'POST', '/api/executions', { integration_id: 'gmail', action_id: input.id ? 'get_message' : 'list_messages', input });
+  // the server writes counts and uses some time after the calls: from now on pages have both
+  await until('the counts are written', () => dashboard.stack.cluster.sql(`select 1 from sluice.tally where account_id = '${person.id}' and outcome = 'failed'`));
+  await dashboard.stack.cluster.sql(`update sluice.connection set last_used_at = now(), failed_at = now(), failure = 'refused' where account_id = '${person.id}'`);
   const { json: link } = await dashboard.call(person, 'POST', '/api/connect/sessions', { integration_id: 'gmail', return_url: 'https://back.example/x' });
   return { flows: [waiting, asked], link: new URL(link.url ?? link.connect_url).pathname };
 }
