@@ -342,11 +342,13 @@ enum op_result api_wait(struct api_request *request, api_step *then)
     return OP_WAIT;
 }
 
-/* A check that failed says nothing of the key: what was done is answered. */
+/* A check that failed says nothing of the key: what was done is answered. So it is where the
+ * account was disabled: what runs is let finish before it is erased. */
 static enum op_result finish_keyed(struct api_request *request)
 {
-    return request->check.status == ERR_REFUSED ? api_reply_key_refused(request)
-                                                : request->then_keyed(request);
+    const struct vault_check *check = &request->check;
+    return check->status == ERR_REFUSED && !check->is_disabled ? api_reply_key_refused(request)
+                                                               : request->then_keyed(request);
 }
 
 /* Mostly what is cached of the key is still good, and nothing is asked. */

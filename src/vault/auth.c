@@ -36,6 +36,7 @@ struct entry {
     uint64_t until_ns;   /* valid until then; 0: to be loaded */
     uint64_t learnt_ns;
     int status;
+    bool is_disabled; /* the account, and nothing else refuses the key */
     struct vault_grant grant;
     int64_t expires_at; /* of the key; 0: never */
     int64_t last_used_at;
@@ -118,6 +119,7 @@ static bool is_allowed_from(const struct entry *entry, slice address)
 static void check_answer(struct vault_check *check, const struct entry *entry)
 {
     check->status = entry->status;
+    check->is_disabled = entry->is_disabled;
     check->grant = entry->grant;
     /* A key may expire while its entry is cached, so the clock decides at each use. */
     bool is_over = entry->expires_at && entry->expires_at <= clock_shared_us();
@@ -192,6 +194,7 @@ static void entry_learn(struct entry *entry)
     int rc = store_api_key_find_result(&entry->query, &key);
     entry->grant = (struct vault_grant){.scopes = 0};
     entry->expires_at = 0;
+    entry->is_disabled = false;
     entry_forget_networks(entry);
     /* A missing key is a refusal, which may be cached. A failed query says nothing of the
      * key. */
@@ -202,6 +205,7 @@ static void entry_learn(struct entry *entry)
     bool is_session_over =
         has_session(&entry->caller) &&
         (key.is_session_ended || entry->caller.begun_at <= key.sessions_ended_at);
+    entry->is_disabled = key.is_account_disabled && !key.revoked_at && !is_over && !is_session_over;
     if (key.revoked_at || key.is_account_disabled || is_over || is_session_over) {
         entry->status = ERR_REFUSED;
         return;

@@ -39,6 +39,7 @@ struct vault_check {
                    disabled or the session ended (401, one text for all); ERR_BUSY and others of
                    pg_query: 503 */
     bool is_elsewhere; /* of ERR_REFUSED: a good key, but not from this address (403) */
+    bool is_disabled;  /* of ERR_REFUSED: a good key of an account that is disabled */
     struct vault_grant grant;
     struct vault_caller caller; /* of a key that is well formed; for vault_guard_start */
     /* private */
