@@ -282,6 +282,21 @@ def _(source, ours, theirs):
         ours.get("fault") == "syntax" or re.search(r"`\s|\s`", source))
 
 
+@reason("half of a surrogate pair in `...`, which is no text; python's takes it")
+def _(source, ours, theirs):
+    return ours.get("fault") == "syntax" and re.search(r"`[^`]*\\?u[dD][89a-fA-F][0-9a-fA-F]{2}", source)
+
+
+@reason("contains() of a truth value and a number, which are equal in Python alone (True == 1)")
+def _(source, ours, theirs):
+    return "value" in ours and "value" in theirs and re.search(r"contains\(.*([!<>=]|&&|\|\||true|false)", source)
+
+
+@reason("to_number() of a text that is a number in Python and not in JSON, such as '-1. '")
+def _(source, ours, theirs):
+    return "value" in ours and "value" in theirs and "to_number(" in source
+
+
 def excuse(source, ours, theirs):
     for text, test in REASONS:
         if test(source, ours, theirs):
