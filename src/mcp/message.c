@@ -355,6 +355,21 @@ static const struct json *progress_token(const struct reading *r)
     return slice_find(header_of(r, "Accept"), SLICE("text/event-stream")) >= 0 ? token : NULL;
 }
 
+/* A key that was not taken would let its call run twice. */
+static bool read_meta(struct reading *r)
+{
+    const struct json *meta = json_given(r->message->params, SLICE("_meta"));
+    const struct json *key = json_given(meta, SLICE(MCP_META_KEY));
+    r->message->meta = meta;
+    if (meta && meta->type != JSON_OBJECT)
+        return put_fault(r, MCP_INVALID_PARAMS, "params._meta must be an object, got %s",
+                         json_type_name(meta));
+    if (key && key->type != JSON_STRING)
+        return put_fault(r, MCP_INVALID_PARAMS, "params._meta: \"%s\" must be a string, got %s",
+                         MCP_META_KEY, json_type_name(key));
+    return true;
+}
+
 /* The members of JSON-RPC. An id must come back as it was sent, so it is one that every client can
  * compare: no fraction, no null. */
 static bool read_parts(struct reading *r, const struct json *body)
@@ -373,7 +388,8 @@ static bool read_parts(struct reading *r, const struct json *body)
                                                                   : NULL;
     if (wrong)
         return put_fault(r, MCP_INVALID_REQUEST, "%s", wrong);
-    message->meta = JSON_GET(message->params, "_meta");
+    if (!read_meta(r))
+        return false;
     for (size_t i = 0; i < ARRAY_LEN(named); i++)
         if (slice_eq_cstr(message->method, named[i].method))
             message->name = json_get_str(message->params, slice_cstr(named[i].member));

@@ -9,6 +9,7 @@
 #define MCP_MODERN       "2026-07-28"
 #define MCP_LEGACY       "2025-11-25" /* the newest of those before */
 #define MCP_TASKS        "io.modelcontextprotocol/tasks"
+#define MCP_META_KEY     "sluice/idempotency_key"
 #define MCP_SUBSCRIPTION "io.modelcontextprotocol/subscriptionId"
 
 enum mcp_code {

@@ -57,6 +57,8 @@ api_step mcp_run_reply;
 /* The idempotency key of _meta, for clients that may not add an argument to the model's;
  * SLICE_NONE: none. */
 slice mcp_meta_key(const struct mcp_message *message);
+/* What is wrong with a key that the call itself has beside that one; SLICE_NONE: nothing. */
+slice mcp_meta_key_fault(const struct mcp_message *message, slice key);
 /* What an execution of the tool begins with: its output fits into a result. */
 void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
                      struct exec_request *wanted);

@@ -10,7 +10,15 @@
 
 slice mcp_meta_key(const struct mcp_message *message)
 {
-    return json_get_str(message->meta, SLICE("sluice/idempotency_key"));
+    return json_get_str(message->meta, SLICE(MCP_META_KEY));
+}
+
+slice mcp_meta_key_fault(const struct mcp_message *message, slice key)
+{
+    slice other = mcp_meta_key(message);
+    return other.ptr && !slice_eq(key, other)
+               ? SLICE("idempotency_key and _meta's \"" MCP_META_KEY "\" differ")
+               : SLICE_NONE;
 }
 
 static void on_page(struct op *parent, unsigned pages_read)
@@ -52,6 +60,8 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     struct mcp_message *message = request->outer;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
     slice fault = wanted->idempotency_key.ptr ? api_key_fault(wanted->idempotency_key) : SLICE_NONE;
+    if (!fault.ptr)
+        fault = mcp_meta_key_fault(message, wanted->idempotency_key);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     if (action) /* as the execution does: the form shows, and the digest covers, what is sent */

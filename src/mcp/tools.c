@@ -87,6 +87,12 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
                         arguments->as.members[i].value);
     }
     json_object_set(arena, body, SLICE("triggerType"), json_string(SLICE("agent")));
+    slice fault = json_is(key, JSON_STRING) ? mcp_meta_key_fault(request->outer, json_str(key))
+                                            : SLICE_NONE;
+    if (fault.ptr) {
+        request->envelope = &mcp_tool_result;
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+    }
     if (meta_key.ptr && (!key || key->type == JSON_NULL))
         json_object_set(arena, body, SLICE("idempotency_key"), json_string(meta_key));
     return mcp_hand_on(request, tool->endpoint, body, mcp_flow_envelope(request->outer));

@@ -22,7 +22,7 @@ before(async () => {
 });
 after(() => stack?.stopWell(assert));
 
-const run = (integration_id, action_id, input, more = {}) => mcp.call('run_action', { integration_id, action_id, input, ...more });
+const run = (integration_id, action_id, input, more = {}, options) => mcp.call('run_action', { integration_id, action_id, input, ...more }, options);
 
 test('the specification’s schemas are there', { skip: SCHEMAS ? false : 'no corpora' }, () => {});
 
@@ -262,6 +262,15 @@ test('a write runs only with confirm, and once for an idempotency key', async ()
   assert.deepEqual((await mcp.call('probe_send', args, options)).structuredContent, two.structuredContent);
   const other = await mcp.call('probe_send', { ...args, subject: 'mcp three' }, options);
   assert.equal(other.structuredContent.error_code, 'validation_error');
+  // a key that is not a text, or two that differ: nothing runs
+  for (const key of [5, true, { a: 1 }, ['x']]) {
+    const { error } = await mcp.ask('tools/call', { name: 'probe_send', arguments: args }, { meta: { 'sluice/idempotency_key': key } });
+    assert.match(error.message, /^params\._meta: "sluice\/idempotency_key" must be a string, got /);
+  }
+  const both = await run('probe', 'send', { subject: 'mcp one' }, { confirm: true, idempotency_key: 'mcp-1' }, options);
+  assert.match(both.content[0].text, /idempotency_key and _meta's \\?"sluice\/idempotency_key\\?" differ/);
+  const start = await mcp.call('start_flow', { template: 'probe_approve', input: { subject: 'x' }, idempotency_key: 'mcp-1' }, options);
+  assert.match(start.content[0].text, /differ/);
   assert.equal((await stack.provider.ledger()).length, before + 2, `${await sent('mcp')}`);
 });
 
