@@ -34,6 +34,9 @@ static enum op_result finish_ready(struct api_request *request)
         return reply_not_ready(request, "the database does not answer");
     if (!pg_schema_is_served(request->api->config.schema_known, version))
         return reply_not_ready(request, "the schema is of another version; run sluice migrate");
+    /* what is sent here now would be answered with 503 */
+    if (!exec_service_may_write(request->api->config.exec))
+        return reply_not_ready(request, "this server has yet to renew its lease");
     return api_reply(request, 200, SLICE("{\"status\":\"ready\"}"));
 }
 

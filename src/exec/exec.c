@@ -2,6 +2,7 @@
  * The sequence of an execution, in reading order, and the service that counts them.
  */
 #include "exec/internal.h"
+#include "exec/node.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -116,6 +117,11 @@ void exec_service_free(struct exec_service *service)
     limits_free(service->limits);
     breaker_free(service->breaker);
     mem_free(service);
+}
+
+bool exec_service_may_write(const struct exec_service *service)
+{
+    return exec_node_may_write(service->config.node);
 }
 
 size_t exec_service_active(const struct exec_service *service)

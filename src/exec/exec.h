@@ -60,6 +60,9 @@ struct exec_config {
 struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHECK;
 /* No execution may be under way (asserted). */
 void exec_service_free(struct exec_service *service);
+/* Whether writes are begun: not after the database was away for longer than the node's lease, until
+ * the node has a new one. */
+bool exec_service_may_write(const struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* Whether a run that is under way, or what releases its claim, knows the claim of that execution.
  * False: it is an orphan. */

@@ -197,13 +197,15 @@ test('the same in MCP: an argument, or a member of _meta', async () => {
   for (const [i, more, options] of [
     [0, { idempotency_key: 'agent' }, {}],
     [1, {}, { meta: { 'sluice/idempotency_key': 'agent' } }],
-    [0, { idempotency_key: 'agent' }, { meta: { 'sluice/idempotency_key': 'another' } }],
+    [0, { idempotency_key: 'agent' }, { meta: { 'sluice/idempotency_key': 'agent' } }],
   ]) {
     const result = await mcp[i].call('start_flow', { ...args, ...more }, options);
     assert.equal(result.isError, undefined, JSON.stringify(result));
     begun.push(result.structuredContent.flowId);
   }
   only(begun);
+  const differ = await mcp[0].call('start_flow', { ...args, idempotency_key: 'agent' }, { meta: { 'sluice/idempotency_key': 'another' } });
+  assert.deepEqual([differ.isError, /differ/.test(JSON.stringify(differ.structuredContent))], [true, true]);
   const wrong = await mcp[0].call('start_flow', { ...args, idempotencyKey: 'agent' });
   assert.deepEqual([wrong.isError, /idempotency_key/.test(JSON.stringify(wrong.structuredContent))], [true, true]);
 });
