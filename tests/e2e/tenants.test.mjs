@@ -304,11 +304,15 @@ test('what a name inside resolves to stays inside', async () => {
   for (const [port, code] of [[1, 'unsupported_operation'], [2, 'execution_failed']]) {
     const params = JSON.stringify({ base: `${host}:${port}` });
     await stack.connect(b.id, 'http', { api_key: 'x' }, ['--label', `port ${port}`, '--default', '--params', params]);
-    const reply = await inside.execute(b.key, 'http', 'list_resources', { resource: 'x' });
+    let reply;
+    // until the server has heard of the new default, it goes on with the one before
+    await until('the log says it', async () => {
+      reply = await inside.execute(b.key, 'http', 'list_resources', { resource: 'x' });
+      return inside.log.includes(`"address":"127.0.0.1:${port}"`);
+    });
     assert.equal(reply.json.error_code, code, reply.text);
     assert.match(reply.json.message, new RegExp(host));
     assert.doesNotMatch(reply.text, /127\.0|::1|loopback/);
-    await until('the log says it', () => inside.log.includes(`"address":"127.0.0.1:${port}"`));
   }
   await inside.stop();
 });
