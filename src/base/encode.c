@@ -352,20 +352,32 @@ static bool is_mark(uint32_t c)
     return false;
 }
 
-/* What has gathered on a letter. */
+/* A letter or sign, and what has gathered on it. */
 struct letter {
-    unsigned marks, selectors;
+    uint32_t c;
+    unsigned marks;
+    bool has_selector;
 };
 
-/* More marks than any script has reach into the lines around; a second variation selector selects
- * nothing, and many can carry a text that no reader sees. */
+/* Signs that are there as text and as emoji. */
+static bool has_two_forms(uint32_t c)
+{
+    return c == '#' || c == '*' || (c >= '0' && c <= '9') || c == 0xa9 || c == 0xae ||
+           (c >= 0x203c && c <= 0x3299) || (c >= 0x1f000 && c <= 0x1faff);
+}
+
+/* More marks than any script has reach into the lines around; a selector that selects nothing can
+ * be a part of a text that no reader sees. */
 static bool is_surplus(uint32_t c, struct letter *letter)
 {
     if (is_mark(c))
         return ++letter->marks > LETTER_MARKS_MAX;
-    if ((c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0100 && c <= 0xe01ef))
-        return ++letter->selectors > 1;
-    *letter = (struct letter){0};
+    if (c == 0xfe0e || c == 0xfe0f) {
+        bool is_first = !letter->has_selector && has_two_forms(letter->c);
+        letter->has_selector = true;
+        return !is_first;
+    }
+    *letter = (struct letter){.c = c};
     return false;
 }
 

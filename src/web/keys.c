@@ -190,9 +190,12 @@ static enum op_result reply_repeated(struct web_request *request)
     int status = store_api_key_find_result(&request->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
-    /* The hash finds the key; its id proves that this very form made it. */
-    if (status == OK && uuid_eq(row.id, it->key.id) && !row.revoked_at &&
-        clock_shared_us() - row.created_at < reveal_us)
+    /* The hash finds the key; its id proves that this very form made it. What was changed in the
+     * form since then is not the key's, and would be believed of it. */
+    bool is_same = status == OK && uuid_eq(row.id, it->key.id) &&
+                   slice_eq(row.name, it->key.name) && row.scopes == it->key.scopes &&
+                   slice_eq(row.addresses, it->key.addresses);
+    if (is_same && !row.revoked_at && clock_shared_us() - row.created_at < reveal_us)
         return reply_key(request, 200);
     return web_reply_problem(request, 409, "This key was created before",
                              "The form was sent twice and created one key. Its text was "

@@ -328,6 +328,11 @@ for (const [how, options] of WAYS)
     assert.equal((await visit.page.locator('#new-key').innerText()).trim(), key);
     await visit.sees('For one minute');
     assert.equal(await keysNamed(name), 1);
+    // with other values it is not what the form made
+    const changed = new URLSearchParams(posts[0].postData());
+    changed.set('name', `${name}, changed`);
+    const reply = await post(visit, '/keys/new', changed.toString());
+    assert.deepEqual([reply.status, (await reply.text()).includes(key)], [409, false]);
     // after the minute that the page names, what was shown is not shown again
     await dashboard.stack.cluster.sql(`update sluice.api_key set created_at = now() - interval '1 minute' where name = '${name}'`);
     await visit.page.reload();

@@ -69,7 +69,9 @@ static void test_what_is_read_is_visible(void **state)
     html_visible(&out, SLICE("\u05e9\u2069 1")); /* it stays in its isolation */
     check("\u2068\u05e9\\u2069 1\u2069");
     html_visible(&out, SLICE("\u3164\u034fa\u115f\ufe0f\ufe0e\U000e0100b\ufe0f"));
-    check("\\u3164\\u034fa\\u115f\ufe0f\\ufe0e\\udb40\\udd00b\ufe0f");
+    check("\\u3164\\u034fa\\u115f\\ufe0f\\ufe0e\\udb40\\udd00b\\ufe0f");
+    html_visible(&out, SLICE("\u2764\ufe0f\ufe0e \u845b\U000e0101 \u2800"));
+    check("\u2764\ufe0f\\ufe0e \u845b\\udb40\\udd01 \\u2800");
     html_visible(&out, SLICE("1\ufe0f\u20e3 e\u0301\u0302\u0303 "
                              "x\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0301\u0e47y"));
     check("1\ufe0f\u20e3 e\u0301\u0302\u0303 "
