@@ -59,8 +59,10 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
 {
     struct mcp_message *message = request->outer;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
-    slice fault = wanted->idempotency_key.ptr ? api_key_fault(wanted->idempotency_key) : SLICE_NONE;
-    if (!fault.ptr)
+    slice fault = SLICE_NONE;
+    if (wanted->idempotency_key.ptr)
+        fault = api_key_fault(wanted->idempotency_key);
+    if (wanted->idempotency_key.ptr && !fault.ptr)
         fault = mcp_meta_key_fault(message, wanted->idempotency_key);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
