@@ -260,7 +260,7 @@ def _(source, ours, theirs):
 
 @reason("a multiselect list right behind a projection, as in *[a], is outside the grammar; python's takes it")
 def _(source, ours, theirs):
-    return ours.get("fault") == "syntax" and re.search(r"[*\]]\s*\[\s*[^\]\d:*?-]", source)
+    return ours.get("fault") == "syntax" and re.search(r"[*\]]\s*\[\s*(?:[^\]\d:*?-]|\*\s*[^\]\s])", source)
 
 
 @reason("a projection goes on behind a multiselect, a[*].[b][0]; python's ends there")
