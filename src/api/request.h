@@ -151,7 +151,7 @@ enum op_result api_memory_refuse(struct api_request *request);
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
 enum op_result api_wait(struct api_request *request, api_step *then);
-/* The same of what may take long: the key is checked again behind it. One that was revoked or has
+/* The same of what may take long: the key is checked again after it. One that was revoked or has
  * expired meanwhile gets 401 in the place of a result; `then` does not run, so the endpoint holds
  * nothing that it would have to release. */
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);

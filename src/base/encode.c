@@ -277,7 +277,7 @@ slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space)
 
 /* ---- paths ---- */
 
-/* As often as it was encoded: "%252e" is a dot. *at moves behind it. */
+/* As often as it was encoded: "%252e" is a dot. *at moves past it. */
 static char fully_decoded(slice text, size_t *at)
 {
     char c = text.ptr[(*at)++];

@@ -336,7 +336,7 @@ void manifest_check_dots(const struct reader *r, const char *name, slice text)
         slice rest = slice_from(text, open < 0 ? text.len : (size_t)open + 2);
         ptrdiff_t end = open < 0 ? -1 : expr_closing_brace(rest, &why);
         buf_append(&plain, open < 0 ? text : slice_first(text, (size_t)open));
-        if (end < 0) /* what has no end is no template, which is reported where it is compiled */
+        if (end < 0) /* a template without an end is reported where it is compiled */
             break;
         buf_append_char(&plain, 'x');
         text = slice_from(rest, (size_t)end + 1);

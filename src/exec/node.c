@@ -29,7 +29,7 @@ enum {
 
 static struct metric clock_off = METRIC_INIT(
     "sluice_clock_offset_seconds",
-    "How far this machine's wall clock is ahead of the database's; negative: behind it.",
+    "How far this machine's wall clock is ahead of the database's; negative when it is late.",
     METRIC_GAUGE);
 
 struct exec_node {

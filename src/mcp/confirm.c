@@ -48,7 +48,7 @@ static enum op_result refuse_large(struct api_request *request)
 
 /* What will be done, with what, where, and every field of it, whole. What comes from outside ends
  * its line, as JSON: no line break can begin a line of its own, and letters from right to left have
- * nothing behind them to move. SLICE_NONE: that is more than a form can show. */
+ * nothing after them to move. SLICE_NONE: that is more than a form can show. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
 {
     const struct exec_outcome *out = exec_outcome_of(request->state);

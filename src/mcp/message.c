@@ -164,7 +164,7 @@ void mcp_form_open(struct json_writer *w, slice key, slice message)
     mcp_put_visible(w, "message", message, SLICE("\n")); /* its lines */
 }
 
-/* One that is no word is JSON, too: it could seem to be a name with its value. */
+/* A name that is not a plain word is written as JSON: it could look like a name with its value. */
 void mcp_form_put_name(struct buf *form, slice name)
 {
     bool is_word = name.len > 0;

@@ -181,7 +181,7 @@ static int check_server_url(slice url, bool is_absolute, struct err *err)
 {
     bool is_other = !is_absolute &&
                     (slice_find(url, SLICE("://")) >= 0 || slice_starts_with(url, SLICE("//")));
-    const char *why = is_other                    ? "is no http address"
+    const char *why = is_other                    ? "is not an http address"
                       : import_has_query(url)     ? "holds a query or a fragment"
                       : path_has_dot_segment(url) ? "has \".\" or \"..\" as a part of its path"
                                                   : NULL;

@@ -1,6 +1,6 @@
 /*
  * Connections: what a person or a program changes while servers run. Each statement makes the audit
- * event, too, so that there is no change without its event and no event without its change.
+ * event, too: neither is stored without the other.
  *
  * These statements have no fence: the last change wins, as a person expects. They raise rev all the
  * same, so that a renewal under way reads the row again. They are not replayed (rev + 1 is not

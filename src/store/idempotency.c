@@ -18,7 +18,7 @@ enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
 /* Keys expire by the database's clock alone: with that of a node, a node whose clock is ahead would
- * free a key that others still answer for. An expired key counts as free, so it is no hit;
+ * free a key that others still answer for. An expired key counts as free, so it is not found;
  * housekeeping removes it later. The execution comes along where the key is bound, so that a
  * repeated request costs one query. The condition on the state stands inside the lateral subquery:
  * for a claim in flight no partition is searched. */

@@ -22,7 +22,7 @@ const instead = {
   closes: (socket) => socket.destroy(),
   silent: () => {},
   // once the handshake has begun: bytes that came with the head would be no answer to CONNECT
-  blind: (socket) => socket.once('data', () => socket.end('no TLS behind it')).write('HTTP/1.1 200 OK\r\n\r\n'),
+  blind: (socket) => socket.once('data', () => socket.end('not TLS')).write('HTTP/1.1 200 OK\r\n\r\n'),
 };
 
 function serve(socket) {

@@ -228,7 +228,7 @@ test('no text of an app, of a model or of a person shapes a form', async () => {
       const where = `${place}, ${JSON.stringify(text)}`;
       if (label !== labelled) {
         const changed = await one.call(account.key, 'PATCH', `/api/connections/${id}`, { label });
-        if (changed.status === 400) continue; // it is no label
+        if (changed.status === 400) continue; // not a valid label
         assert.equal(changed.status, 200, changed.text);
         labelled = label;
       }

@@ -184,7 +184,7 @@ static void servers_become_base_url(void **state)
     import(b, SERVERS("[{'url':'http://api.example.com/v1'}]"));
     AT("/base_url", "'https://api.example.com/v1'");
     SAYS(NOTE, "is plain http: https is written");
-    FAULT(SERVERS("[{'url':'ftp://x'}]"), ERR_INVALID, "is no http address");
+    FAULT(SERVERS("[{'url':'ftp://x'}]"), ERR_INVALID, "is not an http address");
     FAULT(SERVERS("[{'url':'https://{x'}]"), ERR_INVALID, "a brace without its end");
 }
 
