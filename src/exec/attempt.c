@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/metric.h"
 #include "exec/internal.h"
-#include "exec/node.h"
 #include "store/flow_read.h"
 
 enum {

@@ -5,8 +5,9 @@
  * loaded, so that no person confirms what cannot run and nothing is learned about a key.
  */
 #include "exec/internal.h"
+#include "vault/key.h"
 
-enum { TEXT_BYTES_MAX = 256 * 1024 };
+enum { TEXT_BYTES_MAX = 256 * 1024, FILES_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
 bool exec_is_unconfirmed(const struct exec *exec)
 {
@@ -169,4 +170,46 @@ enum op_result exec_step_accept_input(struct op *op)
         append_how_to_confirm(exec, &hint);
     return exec_stop(exec, is_unconfirmed ? EXEC_CONFIRMATION_MISSING : EXEC_INPUT_INVALID,
                      arena_take(&op->arena, &message), arena_take(&op->arena, &hint));
+}
+
+/* ---- files: what takes long goes to a pool thread ---- */
+
+/* Whether the loop may do it itself: some 100 us of hashing. */
+static bool is_little(const struct exec *exec)
+{
+    return exec_files_size(exec->in.files, exec->in.file_count) <= FILES_ON_LOOP_BYTES_MAX;
+}
+
+static void hash_files(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    for (size_t i = 0; i < exec->in.file_count; i++)
+        vault_sha256(exec->in.files[i].data, exec->in.files[i].hash);
+}
+
+enum op_result exec_step_hash_files(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    if (exec->in.idempotency_key.len == 0)
+        return OP_NEXT;
+    return op_run_job(op, &exec->job, !is_little(exec), hash_files, "its files to be hashed");
+}
+
+static void decode_files(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    for (size_t i = 0; i < exec->in.file_count && exec->faults.files_status == OK; i++) {
+        int status = exec_file_decode(&exec->in.files[i], &op->arena);
+        if (status == ERR_SYNTAX)
+            exec->faults.files_broken |= 1u << i;
+        else
+            exec->faults.files_status = status;
+    }
+}
+
+enum op_result exec_step_decode_files(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    ASSERT(exec->in.file_count <= EXEC_FILES_MAX); /* checked before */
+    return op_run_job(op, &exec->job, !is_little(exec), decode_files, "its files to be decoded");
 }

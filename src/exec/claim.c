@@ -9,7 +9,6 @@
 #include "exec/internal.h"
 
 #include "base/clock.h"
-#include "exec/node.h"
 #include "vault/key.h"
 
 enum { WAIT_MS_MIN = 50, WAIT_MS_MAX = 1000, FINGERPRINT_BYTES_MAX = 64 * 1024 * 1024 };

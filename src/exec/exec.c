@@ -2,7 +2,6 @@
  * The sequence of an execution, in reading order, and the service that counts them.
  */
 #include "exec/internal.h"
-#include "exec/node.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -132,8 +131,9 @@ size_t exec_service_active(const struct exec_service *service)
 /* A run has its id in key.claim before the claim is sent, and stays in `all` until it has ended, so
  * that a claim in the database is never without its run here but as an orphan. Linear: housekeeping
  * asks for the few claims that are older than ORPHAN_AGE_MS. */
-bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id)
+static bool is_carried(const void *owner, struct uuid execution_id)
 {
+    const struct exec_service *service = owner;
     LIST_EACH(&service->all, struct exec, exec, all_link) {
         if (uuid_eq(exec->key.claim.execution_id, execution_id))
             return true;
@@ -141,9 +141,15 @@ bool exec_service_has_claim(const struct exec_service *service, struct uuid exec
     return exec_endings_have(service, execution_id);
 }
 
-bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id)
+static bool is_unsent(const void *owner, struct uuid execution_id)
 {
+    const struct exec_service *service = owner;
     return unsent_has(&service->unsent, execution_id);
+}
+
+struct exec_claims exec_service_claims(const struct exec_service *service)
+{
+    return (struct exec_claims){is_carried, is_unsent, service};
 }
 
 size_t exec_service_output_bytes(const struct exec_service *service)
@@ -325,9 +331,8 @@ void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
                          exec->in.idempotency_key.len == 0;
-    bool is_unsent = exec->op.step <= EXEC_STEP_CLAIM && !exec_is_claimed(exec);
-    if (op_is_active(&exec->op) && (is_plain_read || is_unsent) &&
-        list_is_empty(&exec->key.waiters))
+    bool is_early = exec->op.step <= EXEC_STEP_CLAIM && !exec_is_claimed(exec);
+    if (op_is_active(&exec->op) && (is_plain_read || is_early) && list_is_empty(&exec->key.waiters))
         op_cancel(&exec->op);
 }
 
@@ -364,29 +369,4 @@ enum op_result exec_stop_database(struct exec *exec)
 {
     return exec_stop_unavailable(
         exec, SLICE("The database cannot be reached; nothing was done, try again."));
-}
-
-enum op_result exec_step_answer(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    struct exec_outcome *out = &exec->out;
-    ASSERT(exec->key.state != EXEC_CLAIM_ASKED);
-    ASSERT(!exec_reason_is_blocked(out->reason) || !exec_is_claimed(exec));
-    if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
-        exec_settle(exec); /* of a step: what was not tried again proves nothing */
-    if (out->finished_us == 0)
-        out->finished_us = clock_shared_us();
-    if (exec_reason_is_blocked(out->reason)) {
-        out->execution_id = (struct uuid){{0}};
-        if (!exec->in.is_recorded_by_caller)
-            exec_audit_blocked(exec);
-    }
-    out->error_code = arena_dup(&op->arena, out->error_code); /* it was the manifest's */
-    bool has_summary = !out->is_dry_run && !out->is_left_out && !exec->in.is_recorded_by_caller;
-    if (exec->summary_json.len == 0 && has_summary)
-        exec->summary_json = exec_summary_render(out, &op->arena);
-    op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),
-           LOG_STR("integration_id", out->integration_id), LOG_STR("action_id", out->action_id),
-           LOG_INT("attempts", out->attempts), LOG_BOOL("replayed", out->is_replayed));
-    return OP_DONE;
 }

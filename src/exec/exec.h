@@ -15,6 +15,7 @@
 #include "connect/connect.h"
 #include "exec/breaker.h"
 #include "exec/files.h"
+#include "exec/node.h"
 #include "exec/outcome.h"
 #include "exec/stored.h"
 #include "exec/tally.h"
@@ -24,7 +25,6 @@
 
 struct exec;
 struct exec_service;
-struct exec_node;
 
 enum {
     EXEC_CONNECTION_NONE = -1,
@@ -64,11 +64,8 @@ void exec_service_free(struct exec_service *service);
  * the node has a new one. */
 bool exec_service_may_write(const struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
-/* Whether a run that is under way, or what releases its claim, knows the claim of that execution.
- * False: it is an orphan. */
-bool exec_service_has_claim(const struct exec_service *service, struct uuid execution_id);
-/* Its claim was given up before anything was sent. */
-bool exec_service_released_unsent(const struct exec_service *service, struct uuid execution_id);
+/* For the node: what its runs know of their claims. */
+struct exec_claims exec_service_claims(const struct exec_service *service);
 /* What another process told. false: it is of something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
 /* For those that read a stored summary by its id. */

@@ -4,10 +4,10 @@
 #include "exec/files.h"
 
 #include "base/encode.h"
-#include "exec/internal.h"
-#include "vault/key.h"
+#include "http/client.h"
+#include "json/json.h"
 
-enum { FILES_ON_LOOP_BYTES_MAX = 64 * 1024, FAULTS_BYTES_MAX = 64 * 1024 };
+enum { FAULTS_BYTES_MAX = 64 * 1024 };
 
 slice exec_file_type(const struct exec_file *file)
 {
@@ -153,46 +153,4 @@ void exec_files_write_fingerprint(const struct exec_file *files, size_t count, s
         json_write_str(out, files[i].content_type);
         encode_hex(out, slice_of(files[i].hash, sizeof(files[i].hash)));
     }
-}
-
-/* ---- steps: what takes long goes to a pool thread ---- */
-
-/* Whether the loop may do it itself: some 100 us of hashing. */
-static bool is_little(const struct exec *exec)
-{
-    return exec_files_size(exec->in.files, exec->in.file_count) <= FILES_ON_LOOP_BYTES_MAX;
-}
-
-static void hash_files(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    for (size_t i = 0; i < exec->in.file_count; i++)
-        vault_sha256(exec->in.files[i].data, exec->in.files[i].hash);
-}
-
-enum op_result exec_step_hash_files(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    if (exec->in.idempotency_key.len == 0)
-        return OP_NEXT;
-    return op_run_job(op, &exec->job, !is_little(exec), hash_files, "its files to be hashed");
-}
-
-static void decode_files(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    for (size_t i = 0; i < exec->in.file_count && exec->faults.files_status == OK; i++) {
-        int status = exec_file_decode(&exec->in.files[i], &op->arena);
-        if (status == ERR_SYNTAX)
-            exec->faults.files_broken |= 1u << i;
-        else
-            exec->faults.files_status = status;
-    }
-}
-
-enum op_result exec_step_decode_files(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    ASSERT(exec->in.file_count <= EXEC_FILES_MAX); /* checked before */
-    return op_run_job(op, &exec->job, !is_little(exec), decode_files, "its files to be decoded");
 }

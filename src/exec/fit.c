@@ -6,8 +6,8 @@
 #include "exec/fit.h"
 
 #include "base/encode.h"
-#include "exec/internal.h"
-#include "exec/summary.h"
+#include "base/err.h"
+#include "json/json.h"
 #include "json/scan.h"
 
 enum {
@@ -15,10 +15,9 @@ enum {
     FIT_BYTES_MAX = 512 * 1024 * 1024,
     FIT_DEPTH_MAX =
         12, /* deeper, a part that does not fit is left out: each level is measured again */
-    FIT_SHARE_MIN = 64,                /* less room than this for a member says nothing */
-    FIT_ROUNDS_MAX = 16,               /* of sharing */
-    FIT_ON_LOOP_BYTES_MAX = 64 * 1024, /* a larger summary is cut on a pool thread */
-    LEFT_OUT_BYTES_MAX = 64 * 1024,    /* what says that an output was left out, and its summary */
+    FIT_SHARE_MIN = 64,        /* less room than this for a member says nothing */
+    FIT_ROUNDS_MAX = 16,       /* of sharing */
+    LEFT_OUT_BYTES_MAX = 4096, /* the object in place of an output that is left out */
 };
 
 struct cut {
@@ -368,76 +367,11 @@ int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena 
     return result;
 }
 
-/* ---- the step ---- */
-
-/* Where the operator cuts by default, a request can ask for more, up to a limit; else it gets what
- * it asks for, as it would get the whole. */
-size_t exec_output_bytes_max(const struct exec *exec)
+slice exec_fit_left_out(const struct exec_fit *wanted, size_t bytes, struct arena *arena)
 {
-    const struct exec_config *config = &exec->service->config;
-    uint64_t asked = exec->in.output_bytes_max;
-    if (asked == 0)
-        return config->output_bytes;
-    uint64_t most = config->output_bytes > 0 ? config->output_bytes_max : SIZE_MAX;
-    return asked < most ? (size_t)asked : (size_t)most;
-}
-
-static void fit_output(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    struct exec_fit wanted = {.execution_id = exec->out.execution_id,
-                              .bytes_max = exec_output_bytes_max(exec),
-                              .is_resource = exec->in.is_resource};
-    slice output;
-    exec->fit_status =
-        exec_fit_summary(exec->summary_json, &wanted, &op->arena, &exec->summary_json, &output);
-    if (output.ptr)
-        exec->out.output_json = output;
-    else if (exec->out.is_replayed)
-        exec->out.output_json = json_scan_get(exec->summary_json, SLICE("output"), &op->arena);
-}
-
-enum op_result exec_step_fit_output(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    exec->fit_status = OK;
-    size_t bytes_max = exec_output_bytes_max(exec);
-    bool is_small = bytes_max == 0 || exec->summary_json.len <= bytes_max;
-    if (exec->out.reason != EXEC_SUCCEEDED || (is_small && !exec->out.is_replayed))
-        return OP_NEXT;
-    return op_run_job(op, &exec->job, exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX, fit_output,
-                      "its output to be cut");
-}
-
-/* Without any of the output: it is stored, and the answer says where. Of a replay no more is here
- * than what its key says. */
-static void leave_output_out(struct exec *exec)
-{
-    struct exec_outcome *out = &exec->out;
-    struct exec_fit wanted = {.execution_id = out->execution_id,
-                              .bytes_max = exec_output_bytes_max(exec),
-                              .is_resource = exec->in.is_resource};
-    struct fit f = {.wanted = &wanted, .cuts = {{.of = 1}}, .cut_count = 1};
-    size_t bytes = out->is_replayed ? exec->key.found.summary_bytes : out->output_json.len;
-    struct buf cut;
-    exec->op.arena.bytes_max += LEFT_OUT_BYTES_MAX;
-    buf_init(&cut, LEFT_OUT_BYTES_MAX);
-    put_cut_object(&f, &cut, bytes, SLICE("null"));
-    out->output_json = arena_take(&exec->op.arena, &cut);
-    if (out->is_replayed) {
-        out->effect = EXEC_EFFECT_DONE;
-        out->display_title = exec->action ? exec->action->title : SLICE("Action run");
-        out->display_summary = SLICE("It has run before; its output is stored.");
-    }
-    exec->summary_json = exec_summary_render(out, &exec->op.arena);
-}
-
-/* A result is never withheld for want of memory, as 503 would do: the action has run. */
-enum op_result exec_step_check_fit(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    ASSERT(exec->fit_status == OK || !uuid_is_nil(exec->out.execution_id));
-    if (exec->fit_status != OK)
-        leave_output_out(exec);
-    return OP_NEXT;
+    struct fit f = {.wanted = wanted, .cuts = {{.of = 1}}, .cut_count = 1};
+    struct buf out;
+    buf_init(&out, LEFT_OUT_BYTES_MAX);
+    put_cut_object(&f, &out, bytes, SLICE("null"));
+    return arena_take(arena, &out);
 }

@@ -38,5 +38,8 @@ struct exec_fit {
  * leads nowhere; ERR_NOMEM. Touches nothing but the arena, so that it may run on a pool thread. */
 int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena *arena,
                      slice *fitted, slice *output) MUST_CHECK;
+/* What is answered in place of an output, of which nothing could be read: the cut of the whole, 0
+ * of 1, in the arena. bytes: of the output. */
+slice exec_fit_left_out(const struct exec_fit *wanted, size_t bytes, struct arena *arena);
 
 #endif

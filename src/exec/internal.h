@@ -201,7 +201,7 @@ op_step_fn exec_step_find_action, exec_step_hash_files, exec_step_load_key, exec
     exec_step_check_record, exec_step_mark_connection, exec_step_notify_connection,
     exec_step_fit_output, exec_step_check_fit, exec_step_answer;
 
-/* fit.c: the largest output that its caller gets in full. */
+/* answer.c: the largest output that its caller gets in full. */
 size_t exec_output_bytes_max(const struct exec *exec);
 /* Sets out to a reason other than success. message and hint are in the op's arena or constant. */
 void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint);

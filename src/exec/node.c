@@ -35,7 +35,7 @@ static struct metric clock_off = METRIC_INIT(
 struct exec_node {
     struct op op;
     struct pg_pool *pool;
-    struct exec_service *service; /* knows the claims of this process; NULL: none is under way */
+    struct exec_claims claims; /* owner NULL: none is under way */
     struct uuid id;
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
@@ -204,8 +204,8 @@ static enum op_result step_recover(struct op *op)
 /* Of what this process gave up it knows more than the row says, also under an earlier lease. */
 static void recover(struct exec_node *node, const struct claim *claim, enum recover_as as)
 {
-    bool is_unsent = node->service &&
-                     exec_service_released_unsent(node->service, claim->execution_id);
+    const struct exec_claims *claims = &node->claims;
+    bool is_unsent = claims->owner && claims->is_unsent(claims->owner, claim->execution_id);
     exec_recover_start(node->pool, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
 }
 
@@ -241,7 +241,7 @@ static enum op_result step_find_orphans(struct op *op)
 {
     struct exec_node *node = node_of(op);
     uint64_t now = loop_now_ns(op->loop);
-    if (!node->service || now < node->orphans_due_ns)
+    if (!node->claims.owner || now < node->orphans_due_ns)
         return op_jump(op, NODE_REST);
     node->orphans_due_ns = now + ORPHANS_EVERY_MS * 1000000ULL;
     node->query.deadline_ns = query_deadline(node);
@@ -259,7 +259,7 @@ static enum op_result step_end_orphans(struct op *op)
     if (store_claim_recover_result(&node->query, &claims, &count) != OK)
         return op_jump(op, NODE_REST);
     for (size_t i = 0; i < count; i++)
-        if (!exec_service_has_claim(node->service, claims[i].execution_id))
+        if (!node->claims.is_carried(node->claims.owner, claims[i].execution_id))
             recover(node, &claims[i], RECOVER_ORPHAN);
     return wait_if_held(op, NODE_REST);
 }
@@ -347,10 +347,10 @@ struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool)
     return node;
 }
 
-void exec_node_serve(struct exec_node *node, struct exec_service *service)
+void exec_node_serve(struct exec_node *node, struct exec_claims claims)
 {
-    ASSERT(!node->service);
-    node->service = service;
+    ASSERT(!node->claims.owner && claims.owner);
+    node->claims = claims;
 }
 
 struct uuid exec_node_id(const struct exec_node *node)

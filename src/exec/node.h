@@ -5,15 +5,27 @@
 #ifndef EXEC_NODE_H
 #define EXEC_NODE_H
 
-#include "exec/exec.h"
+#include "base/id.h"
+#include "loop/op.h"
 
 struct exec_node;
+struct pg_pool;
+
+/* What this process knows of the claims that carry its incarnation. Both are asked of few. */
+struct exec_claims {
+    /* Whether a run that is under way, or what releases its claim, knows the claim of that
+     * execution. False: it is an orphan. */
+    bool (*is_carried)(const void *owner, struct uuid execution_id);
+    /* It was given up before anything was sent. */
+    bool (*is_unsent)(const void *owner, struct uuid execution_id);
+    const void *owner;
+};
 
 /* Registers, renews the lease and recovers, for ever. NULL: out of memory. */
 struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
-/* Whose runs carry the claims of this incarnation: those that none of them knows are ended from now
- * on. The service outlives the node. */
-void exec_node_serve(struct exec_node *node, struct exec_service *service);
+/* Claims of this incarnation that no run carries are ended from now on. The owner outlives the
+ * node. */
+void exec_node_serve(struct exec_node *node, struct exec_claims claims);
 /* The incarnation that owns new claims. */
 struct uuid exec_node_id(const struct exec_node *node);
 /* Whether the lease, counted from before the last heartbeat was sent, still runs: ask right before

@@ -10,7 +10,7 @@
 #ifndef EXEC_RECOVER_H
 #define EXEC_RECOVER_H
 
-#include "exec/exec.h"
+#include "loop/op.h"
 #include "store/idempotency.h"
 
 enum recover_as {

@@ -311,8 +311,7 @@ static int start_services(struct server *server, struct err *err)
     server->exec = exec_service_new(&exec);
     if (!server->exec)
         return out_of_memory(err, "executions");
-    /* The node leads orphaned executions to this service, so both have to exist. */
-    exec_node_serve(server->node, server->exec);
+    exec_node_serve(server->node, exec_service_claims(server->exec));
     return start_flows(server, err);
 }
 

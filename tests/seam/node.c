@@ -127,7 +127,7 @@ static void open_services(struct seam_node *node)
         .file_bytes_max = 1024 * 1024,
     };
     node->exec = exec_service_new(&exec);
-    exec_node_serve(node->node, node->exec);
+    exec_node_serve(node->node, exec_service_claims(node->exec));
     struct flow_config flow = {
         .loop = node->loop,
         .pool = node->pool,

@@ -1,0 +1,110 @@
+/*
+ * What is answered of a run that has ended: its output cut to what the caller takes, and the
+ * summary.
+ */
+#include "base/clock.h"
+#include "exec/fit.h"
+#include "exec/internal.h"
+#include "exec/summary.h"
+#include "json/scan.h"
+
+enum {
+    FIT_ON_LOOP_BYTES_MAX = 64 * 1024, /* a larger summary is cut on a pool thread */
+    LEFT_OUT_BYTES_MAX = 64 * 1024,    /* what says that an output was left out, and its summary */
+};
+
+/* Where the operator cuts by default, a request can ask for more, up to a limit; else it gets what
+ * it asks for, as it would get the whole. */
+size_t exec_output_bytes_max(const struct exec *exec)
+{
+    const struct exec_config *config = &exec->service->config;
+    uint64_t asked = exec->in.output_bytes_max;
+    if (asked == 0)
+        return config->output_bytes;
+    uint64_t most = config->output_bytes > 0 ? config->output_bytes_max : SIZE_MAX;
+    return asked < most ? (size_t)asked : (size_t)most;
+}
+
+static struct exec_fit wanted_of(const struct exec *exec)
+{
+    return (struct exec_fit){.execution_id = exec->out.execution_id,
+                             .bytes_max = exec_output_bytes_max(exec),
+                             .is_resource = exec->in.is_resource};
+}
+
+static void fit_output(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_fit wanted = wanted_of(exec);
+    slice output;
+    exec->fit_status =
+        exec_fit_summary(exec->summary_json, &wanted, &op->arena, &exec->summary_json, &output);
+    if (output.ptr)
+        exec->out.output_json = output;
+    else if (exec->out.is_replayed)
+        exec->out.output_json = json_scan_get(exec->summary_json, SLICE("output"), &op->arena);
+}
+
+enum op_result exec_step_fit_output(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    exec->fit_status = OK;
+    size_t bytes_max = exec_output_bytes_max(exec);
+    bool is_small = bytes_max == 0 || exec->summary_json.len <= bytes_max;
+    if (exec->out.reason != EXEC_SUCCEEDED || (is_small && !exec->out.is_replayed))
+        return OP_NEXT;
+    return op_run_job(op, &exec->job, exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX, fit_output,
+                      "its output to be cut");
+}
+
+/* Without any of the output: it is stored, and the answer says where. Of a replay no more is here
+ * than what its key says. */
+static void leave_output_out(struct exec *exec)
+{
+    struct exec_outcome *out = &exec->out;
+    size_t bytes = out->is_replayed ? exec->key.found.summary_bytes : out->output_json.len;
+    struct exec_fit wanted = wanted_of(exec);
+    exec->op.arena.bytes_max += LEFT_OUT_BYTES_MAX;
+    out->output_json = exec_fit_left_out(&wanted, bytes, &exec->op.arena);
+    if (out->is_replayed) {
+        out->effect = EXEC_EFFECT_DONE;
+        out->display_title = exec->action ? exec->action->title : SLICE("Action run");
+        out->display_summary = SLICE("It has run before; its output is stored.");
+    }
+    exec->summary_json = exec_summary_render(out, &exec->op.arena);
+}
+
+/* A result is never withheld for want of memory, as 503 would do: the action has run. */
+enum op_result exec_step_check_fit(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    ASSERT(exec->fit_status == OK || !uuid_is_nil(exec->out.execution_id));
+    if (exec->fit_status != OK)
+        leave_output_out(exec);
+    return OP_NEXT;
+}
+
+enum op_result exec_step_answer(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct exec_outcome *out = &exec->out;
+    ASSERT(exec->key.state != EXEC_CLAIM_ASKED);
+    ASSERT(!exec_reason_is_blocked(out->reason) || !exec_is_claimed(exec));
+    if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
+        exec_settle(exec); /* of a step: what was not tried again proves nothing */
+    if (out->finished_us == 0)
+        out->finished_us = clock_shared_us();
+    if (exec_reason_is_blocked(out->reason)) {
+        out->execution_id = (struct uuid){{0}};
+        if (!exec->in.is_recorded_by_caller)
+            exec_audit_blocked(exec);
+    }
+    out->error_code = arena_dup(&op->arena, out->error_code); /* it was the manifest's */
+    bool has_summary = !out->is_dry_run && !out->is_left_out && !exec->in.is_recorded_by_caller;
+    if (exec->summary_json.len == 0 && has_summary)
+        exec->summary_json = exec_summary_render(out, &op->arena);
+    op_log(op, LOG_DEBUG, "execution ended", LOG_CSTR("outcome", exec_reason_name(out->reason)),
+           LOG_STR("integration_id", out->integration_id), LOG_STR("action_id", out->action_id),
+           LOG_INT("attempts", out->attempts), LOG_BOOL("replayed", out->is_replayed));
+    return OP_DONE;
+}
