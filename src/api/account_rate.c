@@ -60,6 +60,7 @@ static void account_free(struct account_rate *rate, struct account *account)
     mem_free(account);
 }
 
+/* A new account begins with a full burst: nothing is known against it. */
 static struct account *rate_account_new(struct account_rate *rate, struct uuid id, uint64_t now_ns)
 {
     if (rate->accounts.count >= ACCOUNT_RATE_ACCOUNTS_MAX)

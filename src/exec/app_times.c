@@ -21,6 +21,7 @@ static struct metric phase_seconds =
 static struct metric provider_seconds = METRIC_INIT(
     "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
 
+/* Once an app, so that a call adds to counters that it need not look up. */
 static void find_series(struct app_times *times)
 {
     static const char *const phases[EXEC_PHASES] = {"gate", "limits", "provider", "record"};

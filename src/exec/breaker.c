@@ -28,6 +28,7 @@ static struct metric heard_total =
 static struct metric refused_total = METRIC_INIT(
     "sluice_circuit_refused_total", "Executions refused by an open circuit.", METRIC_COUNTER);
 
+/* Scheme, host and port: what one outage takes away together. */
 slice breaker_origin_of(slice url)
 {
     ptrdiff_t colon = slice_find_char(url, ':');
@@ -75,6 +76,7 @@ static void origin_open(struct breaker_origin *origin, const struct tally *sum, 
               LOG_INT("for_ms", for_ms));
 }
 
+/* The members' own circuits probe for themselves: an origin that is back may refuse one account. */
 static void origin_close(struct breaker_origin *origin, uint64_t now)
 {
     origin->circuit.is_open = false;
@@ -129,6 +131,7 @@ static bool member_is_due(const struct breaker_member *member, uint64_t now)
            (member->origin && member->origin->closed_ns > circuit->opened_ns);
 }
 
+/* Volume first: two failures of two calls prove nothing. */
 static void check_member(struct breaker_member *member, uint64_t now)
 {
     unsigned volume_min = member->breaker->config.volume_min;

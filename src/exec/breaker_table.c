@@ -19,6 +19,8 @@ static uint64_t half_of(const struct breaker *breaker, uint64_t now)
     return now / (breaker->config.window_ms * 1000000ull / 2);
 }
 
+/* The half before the present one is kept, so that a sum always covers between a half and a whole
+ * window. */
 static void window_turn(struct window *window, uint64_t half)
 {
     if (window->half == half)
@@ -115,6 +117,7 @@ static struct shard *shard_of(struct breaker *breaker, const struct uuid *accoun
                 ->shards[hash_bytes(account_id->bytes, sizeof(account_id->bytes)) % BREAKER_SHARDS];
 }
 
+/* Its vote leaves the origin's sum with it, as if it had never called. */
 static void member_free(struct breaker_member *member)
 {
     struct breaker *breaker = member->breaker;
@@ -154,6 +157,7 @@ static struct member_key make_member_key(const struct breaker_key *key)
     return (struct member_key){key->account_id, hash_bytes(text, scope.len + 1 + origin.len)};
 }
 
+/* NULL: all of its shard have executions under way, or no memory; then nothing is counted of it. */
 static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
                                          struct breaker_origin *origin)
 {
@@ -184,6 +188,7 @@ slice breaker_origin_name(const struct breaker_origin *origin)
     return slice_of(origin->name, origin->name_len);
 }
 
+/* A series is made when a circuit first opens: most origins never have one. */
 void breaker_origin_set_gauge(struct breaker_origin *origin, bool is_open)
 {
     struct buf label;
@@ -244,6 +249,7 @@ struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name)
     return origin;
 }
 
+/* The one that was asked for last goes to the back of its shard, so the least used makes room. */
 struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key)
 {
     struct breaker_origin *origin = key->is_host_given ? NULL

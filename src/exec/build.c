@@ -84,6 +84,7 @@ struct pairs {
 
 static int append_value(struct build *b, struct pairs *pairs, const struct json *value);
 
+/* One name=value, both percent-encoded; null is left out, since "name=null" would be a text. */
 static int append_pair(struct build *b, struct pairs *pairs, const struct json *value)
 {
     slice text, name = buf_slice(&pairs->name);
@@ -126,6 +127,8 @@ static int append_nested(struct build *b, struct pairs *pairs, slice key, const 
     return result;
 }
 
+/* The manifest says what an array becomes: the name once an item, or with [] or [index] behind it.
+ */
 static int append_items(struct build *b, struct pairs *pairs, const struct json *array)
 {
     int result = OK;
@@ -183,6 +186,7 @@ static int append_pairs(struct build *b, struct buf *out, char lead,
 
 /* ---- headers ---- */
 
+/* A header that is there already gets the new value: an action's own wins over the app's. */
 static int add_header(struct build *b, slice name, slice value)
 {
     struct exec_built *out = b->out;
@@ -201,6 +205,7 @@ static int add_header(struct build *b, slice name, slice value)
     return OK;
 }
 
+/* A value that is null leaves its header out. */
 static int add_headers(struct build *b, const struct catalog_parts *parts)
 {
     for (size_t i = 0; i < parts->count; i++) {
@@ -219,6 +224,8 @@ static int add_headers(struct build *b, const struct catalog_parts *parts)
 
 /* ---- the credential ---- */
 
+/* RFC 7617: the pair in base64. Both copies are wiped, the value in the arena is kept secret by its
+ * mask. */
 static int basic_header(struct build *b, const struct json *credential, slice *value)
 {
     slice user = json_get_str(credential, SLICE("username"));
@@ -265,6 +272,7 @@ struct lack {
     slice member; /* empty: it has all that was asked for so far */
 };
 
+/* The first member that the credential does not have ends the search. */
 static bool on_lack_path(void *user, const slice *names, size_t count)
 {
     struct lack *lack = user;
@@ -384,6 +392,8 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
     return OK;
 }
 
+/* base_url, the credential where it travels in the path, and the path, whose placeholders are
+ * segments. */
 static int append_path(struct build *b, const struct json *credential, struct buf *url)
 {
     const struct catalog_request *request = b->request;
@@ -519,6 +529,7 @@ static int body_form(struct build *b, struct buf *out)
     return add_header(b, SLICE("Content-Type"), SLICE("application/x-www-form-urlencoded"));
 }
 
+/* A template alone, sent as it is: the manifest names its type. */
 static int body_raw(struct build *b, struct buf *out)
 {
     const struct catalog_request *request = b->request;
@@ -667,6 +678,7 @@ static void split_body(struct build *b, slice text)
     out->body[out->body_count++] = slice_from(text, at);
 }
 
+/* What the manifest says the body is; none, where it says nothing. */
 static int build_body(struct build *b)
 {
     static int (*const makers[])(struct build *, struct buf *) = {

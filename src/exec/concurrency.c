@@ -37,6 +37,7 @@ struct concurrency_account *concurrency_enter(struct concurrency *inflight, stru
     return account;
 }
 
+/* An account without executions under way leaves no entry. */
 void concurrency_leave(struct concurrency *inflight, struct concurrency_account *account)
 {
     ASSERT(account->count > 0 && inflight->count > 0);

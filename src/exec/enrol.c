@@ -195,6 +195,7 @@ static enum op_result audit_refusal(struct exec_enrol *enrol,
     return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
 }
 
+/* Nothing was stored: a connection keeps its identity when it is connected again. */
 static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match,
                                       const struct connection_identity *wanted, const char *what)
 {

@@ -58,6 +58,7 @@ static void check_text(slice text, const char *member, size_t index, struct buf 
                        index, member, EXEC_FILE_NAME_MAX);
 }
 
+/* By its length in base64: nothing is decoded before all of them may be taken. */
 static void check_file(const struct exec_file *file, size_t index, size_t bytes_max,
                        struct buf *out)
 {
@@ -115,6 +116,7 @@ slice exec_files_check(const struct catalog_action *action, const struct exec_fi
     return faults.len > 0 ? faults : SLICE("the files cannot be taken");
 }
 
+/* Most agents that fail here have sent a path: the hint shows what to send. */
 slice exec_files_hint(const struct catalog_action *action, bool is_data_lacking)
 {
     if (action->files.travel == FILES_NONE)
@@ -129,6 +131,7 @@ slice exec_files_hint(const struct catalog_action *action, bool is_data_lacking)
 
 /* ---- decoding ---- */
 
+/* Once, to where the request's body is taken from: a file is never copied. */
 int exec_file_decode(struct exec_file *file, struct arena *arena)
 {
     size_t size = exec_file_size(file->data);

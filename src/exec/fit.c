@@ -80,6 +80,7 @@ static void cut_string(struct fit *f, slice value, size_t room)
     note_cut(f, kept.len, text.len);
 }
 
+/* Items from the front as long as they fit. */
 static void cut_array(struct fit *f, slice value, size_t room)
 {
     uint64_t kept = 0;
@@ -255,6 +256,7 @@ static slice skip(struct fit *f, slice value, uint64_t offset)
 
 /* ---- the new output ---- */
 
+/* What was left out, each with where to read on. */
 static void put_cuts(struct fit *f, struct json_writer *w)
 {
     char id[UUID_TEXT_LEN + 1];

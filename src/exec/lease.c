@@ -58,6 +58,8 @@ static uint64_t now_of(const struct leases *leases)
 
 /* ---- when to ask ---- */
 
+/* An urgent ask waits for LEASE_GAP_MS alone; the others share the tick, so that all of a process
+ * are one statement. */
 static uint64_t lease_due_ns(const struct lease *lease)
 {
     const struct leases *leases = lease->leases;
@@ -66,6 +68,7 @@ static uint64_t lease_due_ns(const struct lease *lease)
     return lease->is_urgent ? gap : tick > gap ? tick : gap;
 }
 
+/* One timer for all; the flush that is under way looks at what is due when it ends. */
 static void leases_await(struct leases *leases, uint64_t due)
 {
     uint64_t now = now_of(leases);
@@ -85,6 +88,7 @@ static void lease_activate(struct lease *lease)
     leases_await(lease->leases, lease_due_ns(lease));
 }
 
+/* One that is not lets its part end by itself, for others. */
 static bool lease_is_in_use(const struct lease *lease)
 {
     return lease->used != 0 || lease->backlog > 0 || lease->floor > 0 || lease->is_urgent;
@@ -92,6 +96,7 @@ static bool lease_is_in_use(const struct lease *lease)
 
 /* ---- asking ---- */
 
+/* Calls at the same time have no burst; a rate always has. */
 static bool is_of_calls(const struct lease *lease)
 {
     return lease->burst == 0;
@@ -215,6 +220,7 @@ static enum op_result step_answered(struct op *op)
     return OP_DONE;
 }
 
+/* Those that came meanwhile are asked for now. */
 static void on_flush_end(struct op *op, enum op_end end)
 {
     struct leases *leases = CONTAINER_OF(op, struct leases_flush, op)->leases;

@@ -55,6 +55,7 @@ static const struct lease_owner rate_owner, cap_owner;
 
 /* ---- buckets ---- */
 
+/* Account, connection, and what is limited together: an app, or one of its actions. */
 static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_MAX])
 {
     const struct catalog_integration *integration = key->action->integration;
@@ -68,6 +69,7 @@ static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_M
     return slice_of(out, 25 + scope.len);
 }
 
+/* An idle one alone: a slot points to its bucket. */
 static void bucket_free(struct limits_bucket *bucket)
 {
     ASSERT(bucket->in_flight == 0 && bucket->waiting_count == 0);
@@ -100,6 +102,7 @@ static void bucket_init_leases(struct limits_bucket *bucket, slice key)
     lease_init(&bucket->cap, leases, &cap_owner, account_id, slice_of(name, (size_t)len));
 }
 
+/* NULL: none is idle, or no memory; the caller goes without a limit, and the provider counts. */
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
 {
     /* limits_new's caller has made buckets_max larger than the executions there can be, so one is
@@ -269,6 +272,8 @@ static void on_due(struct timer *timer)
     bucket_serve(CONTAINER_OF(timer, struct limits_bucket, timer));
 }
 
+/* Refused at once where its turn cannot come in time: the caller learns when, and keeps no place.
+ */
 static enum limits_verdict slot_enqueue(struct limits_bucket *bucket, struct limits_slot *slot,
                                         uint64_t until_ns, struct op *op)
 {
@@ -374,6 +379,7 @@ uint64_t limits_repeat(struct limits_slot *slot)
     return ms_until(open, now);
 }
 
+/* A slot that comes free lets the next one go in the same turn. */
 void limits_leave(struct limits_slot *slot, bool is_used)
 {
     struct limits_bucket *bucket = slot->bucket;
@@ -393,6 +399,8 @@ void limits_leave(struct limits_slot *slot, bool is_used)
 
 /* ---- what providers say ---- */
 
+/* What the provider says holds until it says otherwise, at most LIMITS_CLOSED_MS_MAX: a clock that
+ * is off must not close a connection for a day. */
 static void bucket_learn(struct limits_bucket *bucket, const struct limits_feedback *feedback)
 {
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
@@ -438,6 +446,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
     bucket_serve(bucket);
 }
 
+/* A look, which makes no bucket. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
 {
     char text[LIMITS_KEY_MAX];

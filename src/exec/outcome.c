@@ -106,6 +106,7 @@ slice exec_outcome_error_code(const struct exec_outcome *outcome)
                                        : slice_cstr(fact_of(outcome->reason)->error_code);
 }
 
+/* Sent again unchanged it could end otherwise, and cannot do the thing twice. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
 {
     if (outcome->is_replayed) /* the key is bound: it would be the same answer again */

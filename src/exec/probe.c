@@ -46,6 +46,7 @@ static uint64_t deadline_ns(const struct exec_probe *probe)
 
 /* ---- a token first ---- */
 
+/* Of the stored secret. A refusal ends the test: the credential is wrong. */
 static enum op_result ask_for_token(struct exec_probe *probe)
 {
     ASSERT(probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
@@ -240,6 +241,7 @@ static slice identity_text(struct exec_probe *probe, const struct json *value,
     return slice_is_name(text, characters_max) ? text : SLICE_NONE;
 }
 
+/* One that says neither address, subject nor label is usable all the same: the message says so. */
 static void read_identity(struct exec_probe *probe, const struct json *found)
 {
     struct connection_identity *identity = &probe->identity;

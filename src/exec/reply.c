@@ -170,6 +170,7 @@ static int64_t wait_ms(const struct json *value)
     return number * 1000 > REPLY_WAIT_MS_MAX ? REPLY_WAIT_MS_MAX : (int64_t)(number * 1000);
 }
 
+/* By the rules of the manifest, for providers that report it with another status than 429. */
 static bool is_rate_limited(struct reply *r)
 {
     const struct catalog_limits *limits = &r->action->integration->limits;
@@ -221,6 +222,8 @@ static void read_quota(struct reply *r)
 
 /* ---- errors ---- */
 
+/* The first rule that fits; NULL: none does, and the status decides. A success is an error only by
+ * rules that say so (on_success). */
 static const struct catalog_error_rule *find_rule(struct reply *r,
                                                   const struct catalog_error_rules *rules)
 {
@@ -346,6 +349,8 @@ static void say_effect(struct reply *r, const struct catalog_error_rule *rule)
         out->effect = exec_effect_of_reply(r->action, r->call->status, rule, is_too_fast);
 }
 
+/* A reply that says no. The action's rules are asked before the app's; a rate limit wins over both,
+ * since it alone says when to come again. */
 static void fail_by_reply(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -384,6 +389,7 @@ static void fail_by_reply(struct reply *r)
 
 /* ---- calls that brought no reply ---- */
 
+/* No reply: what is known is how far the request came. */
 static enum exec_reason reason_of_call(const struct http_call *call)
 {
     switch (call->result) {
@@ -458,6 +464,8 @@ static void read_display(struct reply *r)
             arena_printf(r->arena, "%.*s succeeded.", SLICE_ARG(r->action->tool_name));
 }
 
+/* Where the manifest's expression fails, the app has changed: the action was run, so its whole
+ * reply is the output. */
 static void read_output(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -573,6 +581,7 @@ static void read_success(struct reply *r)
         read_display(r);
 }
 
+/* What the provider's support asks for; SLICE_NONE: it sent none that is known. */
 static slice request_id(const struct http_call *call)
 {
     static const char *const names[] = {"x-request-id",          "request-id",

@@ -13,6 +13,7 @@ struct status_words {
     const char *words, *hint;
 };
 
+/* What a status means at most providers; the manifest's rules know better and come first. */
 static const struct status_words *status_words(unsigned status)
 {
     static const char check_ids[] = NOTHING "Check that the ids in the input exist and that the "
@@ -140,6 +141,7 @@ const char *reply_call_words(enum exec_reason reason, enum http_call_result resu
     }
 }
 
+/* By what the request may have done: only one that did nothing is sent again without a look. */
 slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
                       enum exec_effect effect, bool is_any_byte_sent, bool is_write)
 {

@@ -23,6 +23,7 @@ static struct json files_value(const struct exec_scope *scope, struct arena *are
     return list;
 }
 
+/* Replies of the requests before this one, by the names that a manifest gives them. */
 void exec_progress_put(const struct exec_progress *progress, struct json *root, struct arena *arena)
 {
     static const char *const names[CATALOG_REQUESTS_MAX - 1] = {"first", "second"};
@@ -30,6 +31,7 @@ void exec_progress_put(const struct exec_progress *progress, struct json *root, 
         json_object_put(arena, root, slice_cstr(names[i]), progress->replies[i]);
 }
 
+/* What a template of a manifest can name: input, connection, files, and the replies so far. */
 struct json exec_build_root(const struct exec_scope *scope, struct arena *arena)
 {
     static const struct json empty = {.type = JSON_OBJECT};

@@ -106,6 +106,8 @@ static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
     json_close(w, '}');
 }
 
+/* In the order of the interface's examples. One that was blocked has no id: there is no row of it.
+ */
 static void put_summary(struct json_writer *w, const struct exec_outcome *outcome)
 {
     ASSERT(exec_reason_status(outcome->reason));
@@ -144,6 +146,7 @@ slice exec_summary_render(const struct exec_outcome *outcome, struct arena *aren
     return json_text_take(&text, arena);
 }
 
+/* Each CHECK of the table is asserted here, where the outcome can still be seen in a core file. */
 struct execution exec_summary_row(const struct exec_outcome *outcome, struct uuid account_id,
                                   int64_t connection_id, struct uuid owner, slice summary)
 {
