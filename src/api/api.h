@@ -35,7 +35,7 @@ struct api_config {
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests of an account; 0: any number */
     uint64_t account_burst;
-    struct leases *leases; /* of the account's rate (exec/lease.h); NULL: of this process alone */
+    struct leases *leases; /* of the account's rate (limit/lease.h); NULL: of this process alone */
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct budget_queue *work; /* NULL: requests take what they need */

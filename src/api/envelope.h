@@ -1,11 +1,11 @@
 /*
  * The one table from outcomes to HTTP statuses and the tool endpoint's errors (src/api/README.md
- * "Executions"). Private to the api room; error codes are exec/outcome.h's.
+ * "Executions"). Private to the api room; error codes are call/outcome.h's.
  */
 #ifndef API_ENVELOPE_H
 #define API_ENVELOPE_H
 
-#include "exec/outcome.h"
+#include "call/outcome.h"
 
 struct api_verdict {
     unsigned http_status;

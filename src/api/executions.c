@@ -3,7 +3,7 @@
  */
 #include "api/envelope.h"
 #include "api/request.h"
-#include "exec/fit.h"
+#include "call/fit.h"
 #include "json/number.h"
 
 /* A positive integer, the highest where it is above any; 0 where it is absent. */
@@ -166,7 +166,7 @@ static enum op_result reply_unknown(struct api_request *request)
     return api_reply_error(request, 404, "Execution not found");
 }
 
-/* What of the output is wanted: ?pointer= &offset= &max_output_bytes= (exec/fit.h). */
+/* What of the output is wanted: ?pointer= &offset= &max_output_bytes= (call/fit.h). */
 struct get {
     struct exec_fit wanted;
     struct exec_stored_read stored;

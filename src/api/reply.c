@@ -8,7 +8,7 @@
 #include "api/envelope.h"
 #include "api/request.h"
 #include "base/map.h"
-#include "exec/summary.h"
+#include "call/summary.h"
 
 enum { RETRY_AFTER_MS = 1000 };
 

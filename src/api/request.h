@@ -9,7 +9,7 @@
 #ifndef API_REQUEST_H
 #define API_REQUEST_H
 
-#include "api/account_rate.h"
+#include "limit/account_rate.h"
 #include "api/api.h"
 #include "api/names.h"
 #include "http/frame.h"

@@ -314,7 +314,7 @@ struct catalog_integration {
     bool follows_redirects;         /* on their own origin */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
-    const struct json *not_done_statuses; /* as an action's; NULL: the usual ones (exec/effect.h) */
+    const struct json *not_done_statuses; /* as an action's; NULL: the usual ones (call/effect.h) */
 };
 
 struct pack_header;

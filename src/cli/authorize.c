@@ -11,7 +11,7 @@
 #include "base/encode.h"
 #include "cli/engine.h"
 #include "cli/output.h"
-#include "exec/enrol.h"
+#include "call/enrol.h"
 
 enum { SESSION_BYTES = 32, ARENA_BYTES_MAX = 1024 * 1024 };
 

@@ -3,9 +3,9 @@
  * summary.
  */
 #include "base/clock.h"
-#include "exec/fit.h"
+#include "call/fit.h"
 #include "exec/internal.h"
-#include "exec/summary.h"
+#include "call/summary.h"
 #include "json/scan.h"
 
 enum {

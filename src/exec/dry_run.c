@@ -28,7 +28,7 @@ static void put_headers(struct json_writer *w, const struct exec_built *built)
     json_close(w, '}');
 }
 
-/* Whether a part of the body is a file's bytes, which are not copied (exec/build.h). */
+/* Whether a part of the body is a file's bytes, which are not copied (call/build.h). */
 static const struct exec_file *file_of(const struct exec *exec, slice part)
 {
     for (size_t i = 0; i < exec->in.file_count; i++)

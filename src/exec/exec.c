@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
-#include "exec/summary.h"
+#include "call/summary.h"
 
 enum {
     LIMITS_IDLE_MAX = 20000, /* connections remembered apart from those in use */

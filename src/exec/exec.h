@@ -13,10 +13,10 @@
 
 #include "catalog/catalog.h"
 #include "connect/connect.h"
-#include "exec/breaker.h"
-#include "exec/files.h"
-#include "exec/node.h"
-#include "exec/outcome.h"
+#include "limit/breaker.h"
+#include "call/files.h"
+#include "node/node.h"
+#include "call/outcome.h"
 #include "exec/stored.h"
 #include "exec/tally.h"
 #include "http/client.h"
@@ -43,14 +43,14 @@ struct exec_config {
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
     bool is_limits_off;
-    struct leases *leases; /* of connections' limits (exec/lease.h); NULL: of this process alone */
+    struct leases *leases; /* of connections' limits (limit/lease.h); NULL: of this process alone */
     struct breaker_config breaker;
     /* A circuit was turned: the payload (borrowed) is for exec_service_hear of other processes.
      * NULL: there are none. */
     void (*on_circuit)(void *owner, slice payload);
     void *owner;
     size_t response_bytes_max, executions_max;
-    size_t account_executions_max; /* of one account alone (exec/concurrency.h); 0: the default */
+    size_t account_executions_max; /* of one account alone (limit/concurrency.h); 0: the default */
     size_t file_bytes_max;         /* of one file, decoded; an action may take less */
     size_t output_bytes;     /* answered of an output where the caller names no limit; 0: all */
     size_t output_bytes_max; /* and the most that a caller can ask for, where that is not 0 */
@@ -108,7 +108,7 @@ struct exec_request {
     bool is_dry_run;           /* all but the call: summary_json is the request */
     slice idempotency_key;     /* SLICE_NONE: none; else 1 to 255 printable characters */
     int64_t key_guards_until;  /* struct claim; 0: the key lives as long as any */
-    uint64_t output_bytes_max; /* exec/fit.h; 0: the service's */
+    uint64_t output_bytes_max; /* call/fit.h; 0: the service's */
     bool is_resource;          /* likewise */
     size_t *replay_room; /* bytes that stored summaries may take in the reply, which others share;
                             NULL: any number. One that has no room is not read: out.is_left_out */

@@ -4,7 +4,7 @@
  * here is an audit event.
  */
 #include "exec/internal.h"
-#include "exec/summary.h"
+#include "call/summary.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 

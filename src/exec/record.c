@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "exec/internal.h"
-#include "exec/summary.h"
+#include "call/summary.h"
 #include "store/audit.h"
 
 enum {

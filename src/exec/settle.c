@@ -5,7 +5,7 @@
  * (src/api/README.md "Executions").
  */
 #include "exec/internal.h"
-#include "exec/reply_words.h"
+#include "call/reply_words.h"
 
 /* ---- doubt ---- */
 

@@ -8,7 +8,7 @@
 #define EXEC_STORED_H
 
 #include "base/map.h"
-#include "exec/fit.h"
+#include "call/fit.h"
 #include "loop/budget_wait.h"
 #include "loop/op.h"
 #include "store/execution.h"

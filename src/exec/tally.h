@@ -9,7 +9,7 @@
 #define EXEC_TALLY_H
 
 #include "base/lines.h"
-#include "exec/outcome.h"
+#include "call/outcome.h"
 #include "loop/loop.h"
 
 struct pg_pool;

@@ -3,7 +3,7 @@
  * flow's own rows are intent and result. And what becomes of the outcome.
  */
 #include "base/clock.h"
-#include "exec/summary.h"
+#include "call/summary.h"
 #include "flow/hint.h"
 #include "flow/internal.h"
 

@@ -13,7 +13,7 @@
 #define FLOW_FLOW_H
 
 #include "exec/exec.h"
-#include "exec/node.h"
+#include "node/node.h"
 #include "flow/view_cache.h"
 #include "flow/template.h"
 #include "store/flow.h"

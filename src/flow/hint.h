@@ -6,7 +6,7 @@
 #define FLOW_HINT_H
 
 #include "base/arena.h"
-#include "exec/outcome.h"
+#include "call/outcome.h"
 
 /* Of a call that failed. effect: with what earlier tries of it leave in doubt. In the arena, or
  * constant; SLICE_NONE: out of memory. */

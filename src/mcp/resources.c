@@ -5,7 +5,7 @@
  *   sluice://executions/{id}?pointer=/messages&offset=12
  *   sluice://flows/{id}
  *
- * The former is what a cut output's `more` says (exec/fit.h). None is listed: a tool's result names
+ * The former is what a cut output's `more` says (call/fit.h). None is listed: a tool's result names
  * those that its reader may need.
  */
 #include "base/encode.h"

@@ -8,7 +8,7 @@
 
 #include "connect/connect.h"
 #include "exec/exec.h"
-#include "exec/node.h"
+#include "node/node.h"
 #include "flow/flow.h"
 #include "http/server.h"
 #include "loop/op.h"

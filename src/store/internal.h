@@ -173,7 +173,7 @@ enum { STORE_FLOW_REF_COLUMNS = 6 };
 extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
 /* The ends of a new row's columns started_at and expires_at. A minute's half is more than clocks
- * may differ by before it is reported (exec/node.c). */
+ * may differ by before it is reported (node/node.c). */
 #define STORE_CLAIM_LIFE_PARAMS                              \
     PG_OF("lifetime_ms", PG_I64, struct claim, lifetime_ms), \
         PG_OF("guards_until", PG_TIME, struct claim, guards_until)

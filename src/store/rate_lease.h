@@ -1,5 +1,5 @@
 /*
- * rate_lease: what of an account's limit each process may use for RATE_LEASE_MS (exec/lease.h has
+ * rate_lease: what of an account's limit each process may use for RATE_LEASE_MS (limit/lease.h has
  * the rules). A limit is a rate with a burst, or a number of calls at the same time.
  *
  * Of each limit the row adds up to what it is at any time: parts of holders to `total`, and what

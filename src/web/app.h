@@ -5,7 +5,7 @@
 #define WEB_APP_H
 
 #include "base/secret.h"
-#include "exec/enrol.h"
+#include "call/enrol.h"
 #include "store/connection.h"
 #include "store/oauth.h"
 #include "web/pages.h"

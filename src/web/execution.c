@@ -2,7 +2,7 @@
  * One execution: how it ended, what came of it as a tree, what is known of the request, and the
  * same call by curl. What was sent is not stored, so the call has an example's input.
  */
-#include "exec/summary.h"
+#include "call/summary.h"
 #include "store/connection.h"
 #include "store/execution.h"
 #include "web/pages.h"

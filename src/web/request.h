@@ -8,7 +8,7 @@
 #ifndef WEB_REQUEST_H
 #define WEB_REQUEST_H
 
-#include "api/account_rate.h"
+#include "limit/account_rate.h"
 #include "http/frame.h"
 #include "http/router.h"
 #include "loop/budget_wait.h"

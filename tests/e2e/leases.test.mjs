@@ -1,4 +1,4 @@
-// Limits over processes (src/exec/README.md): two nodes of two workers each under one account's rate and a
+// Limits over processes (src/limit/README.md): two nodes of two workers each under one account's rate and a
 // connection's limits. Calls are counted against the seconds of the database's clock, so no machine is too slow.
 import assert from 'node:assert/strict';
 import http from 'node:http';

@@ -1,7 +1,7 @@
 // Every way that an execution can end, on both endpoints (src/api/README.md
 // "Executions", "Tool endpoint"): the HTTP status, the envelope, the headers and the stored row of
 // each. The rows below are the table; the last tests prove that no error_code of src/api/README.md
-// and no reason of src/exec/outcome.h is missing from it without a reason.
+// and no reason of src/call/outcome.h is missing from it without a reason.
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import net from 'node:net';
@@ -494,13 +494,13 @@ test('a host that an account names: none reads as one inside', async () => {
 });
 
 test('no reason and no error_code is without a row', async () => {
-  const source = await readFile(new URL('../../src/exec/outcome.c', import.meta.url), 'utf8');
+  const source = await readFile(new URL('../../src/call/outcome.c', import.meta.url), 'utf8');
   const reasons = [...source.matchAll(/^\s+\[EXEC_\w+\] = \{"(\w+)"/gm)].map((match) => match[1]);
   assert.ok(reasons.length > 20);
   const listed = new Set([...seen.reasons, ...Object.keys(ELSEWHERE)]);
   assert.deepEqual(reasons.filter((name) => !listed.has(name)), []);
   assert.deepEqual(Object.keys(ELSEWHERE).filter((name) => seen.reasons.has(name) || !reasons.includes(name)), []);
-  const header = await readFile(new URL('../../src/exec/outcome.h', import.meta.url), 'utf8');
+  const header = await readFile(new URL('../../src/call/outcome.h', import.meta.url), 'utf8');
   const members = header.match(/enum exec_reason \{([^}]*)\}/)[1].replace(/\/\*.*?\*\//gs, '').match(/EXEC_\w+/g);
   assert.equal(members.length - 1, reasons.length, 'every member of the enum has its name');
   // src/api/README.md "Executions"

@@ -8,5 +8,6 @@ set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
 
-found=$(all_files | perl tests/lint/references.pl)
+# A migration is never changed once it has been applied, so it may name what was there then.
+found=$(all_files | grep -v '^sql/[0-9]' | perl tests/lint/references.pl)
 verdict "references of comments and documents" "$found"

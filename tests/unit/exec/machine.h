@@ -5,7 +5,7 @@
 #ifndef TESTS_UNIT_EXEC_MACHINE_H
 #define TESTS_UNIT_EXEC_MACHINE_H
 
-#include "exec/node.h"
+#include "node/node.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 #include "tls/tls.h"

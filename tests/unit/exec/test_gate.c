@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "exec/machine.h"
-#include "exec/summary.h"
+#include "call/summary.h"
 #include "seam/table.h"
 
 enum { FIRST = 7, SECOND = 8, ROWS_MAX = 2 };

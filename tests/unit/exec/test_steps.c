@@ -3,7 +3,7 @@
  * it; the last asks whether any was left out.
  */
 #include "base/clock.h"
-#include "exec/node.h"
+#include "node/node.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 #include "tls/tls.h"

@@ -1,5 +1,5 @@
 /* Hints of failed steps speak of the flow, whatever an execution's hint speaks of. */
-#include "exec/reply_words.h"
+#include "call/reply_words.h"
 #include "flow/hint.h"
 #include "unit.h"
 

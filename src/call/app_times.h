@@ -1,0 +1,40 @@
+/*
+ * Histograms of executions by app: the whole, its phases, calls. An app's are looked up by its name
+ * once; further executions find them by the app's place in the catalog.
+ */
+#ifndef CALL_APP_TIMES_H
+#define CALL_APP_TIMES_H
+
+#include "base/map.h"
+#include "base/metric.h"
+#include "catalog/catalog.h"
+#include "call/outcome.h"
+
+enum {
+    EXEC_APPS_MAX = 200, /* that have histograms of their own, the first that ran; further ones,
+                          * and what names no app, share those of (other) */
+    EXEC_APP_HINTS = 256,
+};
+enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD, EXEC_PHASES };
+
+struct app_times;
+
+struct app_times_table {
+    struct map by_id;                        /* integration_id -> struct app_times */
+    struct app_times *hints[EXEC_APP_HINTS]; /* by position in the catalog; may be another's */
+    struct app_times *other;
+};
+
+/* ERR_NOMEM; it may be freed then, too. */
+int app_times_init(struct app_times_table *table) MUST_CHECK;
+void app_times_deinit(struct app_times_table *table);
+/* The app's; NULL as integration: those of (other). Never NULL. */
+struct app_times *app_times_of(struct app_times_table *table,
+                               const struct catalog_integration *integration);
+/* The end of an execution. Replays and refusals, too: what they spend in the gate is of interest.
+ */
+void app_times_count(struct app_times *times, const struct exec_times *spent, uint64_t took_ns);
+/* One call, from its first byte to its reply. */
+void app_times_count_call(struct app_times *times, uint64_t took_ns);
+
+#endif

@@ -1,0 +1,765 @@
+/*
+ * Building a request; see build.h. Every text that goes out is made here, so encodings and
+ * refusals are decided in this file alone.
+ */
+#include "call/build.h"
+
+#include "base/encode.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+enum {
+    BUILD_URL_BYTES_MAX = 16 * 1024,
+    BUILD_BODY_BYTES_MAX = 64 * 1024 * 1024,
+    BUILD_BOUNDARY_LEN = 24,
+    BUILD_NAME_BYTES_MAX = 4096, /* of a form field, brackets and all */
+};
+
+struct build {
+    const struct catalog_action *action;
+    const struct catalog_request *request;
+    const struct exec_progress *progress; /* NULL: the first request */
+    const struct catalog_auth *auth;
+    slice key; /* the provider's idempotency key; empty: none */
+    struct arena *arena;
+    struct json root;
+    struct expr_budget budget;
+    struct exec_built *out;
+    struct err *err;
+    const struct exec_file *files;
+    size_t file_count;              /* 0 where another request of the action carries them */
+    size_t file_at[EXEC_FILES_MAX]; /* multipart: where in the body's text each belongs */
+};
+
+static int eval_template(struct build *b, const struct expr_template *tmpl, unsigned flags,
+                         struct json *value)
+{
+    int result = expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
+    if (result == OK)
+        return OK;
+    /* The caller knows the action's input, and nothing of what the manifest makes of it. */
+    log_event(LOG_DEBUG, "an expression of a manifest failed",
+              LOG_STR("tool", b->action->tool_name), LOG_CSTR("cause", b->err->text));
+    return err_set(b->err, (enum err_code)result, "%s", b->budget.words);
+}
+
+/* A scalar as text: strings as they are, numbers and booleans as JSON. A whole number has no
+ * fraction: the schema takes 1.0 for an integer, but a vendor's query may not. */
+static int scalar_text(struct build *b, const struct json *value, slice name, slice *text)
+{
+    if (value->type == JSON_STRING) {
+        *text = json_str(value);
+        return OK;
+    }
+    if (value->type == JSON_ARRAY || value->type == JSON_OBJECT)
+        return err_set(b->err, ERR_INVALID, "%.*s: %s cannot be sent here", SLICE_ARG(name),
+                       json_type_name(value));
+    struct json plain = json_plain_number(value);
+    *text = json_text_of(&plain, b->arena, 1024);
+    return text->ptr ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
+}
+
+/* ---- url-encoded pairs: query and form ---- */
+
+/* The next input that the schema does not name, where the body takes such; NULL: none. */
+static const struct json_member *next_other(const struct build *b, uint32_t *at)
+{
+    const struct json *input = JSON_GET(&b->root, "input");
+    const struct json *named = JSON_GET(b->action->input_schema, "properties");
+    while (b->request->takes_others && json_is(input, JSON_OBJECT) && *at < input->count) {
+        const struct json_member *member = &input->as.members[(*at)++];
+        if (!json_get(named, json_str(&member->key)))
+            return member;
+    }
+    return NULL;
+}
+
+/* name: of the pair being written, with the brackets of what it is nested in. */
+struct pairs {
+    struct buf *out;
+    struct buf name;
+    enum catalog_nesting nesting;
+    char lead; /* before the next pair; NUL: nothing */
+};
+
+static int append_value(struct build *b, struct pairs *pairs, const struct json *value);
+
+/* One name=value, both percent-encoded; null is left out, since "name=null" would be a text. */
+static int append_pair(struct build *b, struct pairs *pairs, const struct json *value)
+{
+    slice text, name = buf_slice(&pairs->name);
+    if (value->type == JSON_NULL)
+        return OK;
+    if (scalar_text(b, value, name, &text) != OK)
+        return (int)b->err->code;
+    if (pairs->lead)
+        buf_append_char(pairs->out, pairs->lead);
+    pairs->lead = '&';
+    encode_percent(pairs->out, name);
+    buf_append_char(pairs->out, '=');
+    encode_percent(pairs->out, text);
+    return OK;
+}
+
+static int check_name(struct build *b, const struct buf *name)
+{
+    if (buf_is_ok(name))
+        return OK;
+    if (!name->is_over)
+        return err_set(b->err, ERR_NOMEM, "out of memory");
+    return err_set(b->err, ERR_INVALID, "%.*s: what is nested there has too long a name",
+                   SLICE_ARG(slice_first_utf8(buf_slice(name), 100)));
+}
+
+/* name[key]=value, and so on inside; key=value where there is no name. */
+static int append_nested(struct build *b, struct pairs *pairs, slice key, const struct json *value)
+{
+    size_t len = pairs->name.len;
+    if (len > 0)
+        buf_append_char(&pairs->name, '[');
+    buf_append(&pairs->name, key);
+    if (len > 0)
+        buf_append_char(&pairs->name, ']');
+    int result = check_name(b, &pairs->name);
+    if (result == OK)
+        result = append_value(b, pairs, value);
+    pairs->name.len = len;
+    return result;
+}
+
+/* The manifest says what an array becomes: the name once an item, or with [] or [index] behind it.
+ */
+static int append_items(struct build *b, struct pairs *pairs, const struct json *array)
+{
+    int result = OK;
+    for (uint32_t i = 0; i < array->count && result == OK; i++) {
+        const struct json *item = &array->as.items[i];
+        slice key = pairs->nesting == NESTING_INDICES ? arena_printf(b->arena, "%u", i) : SLICE("");
+        result = pairs->nesting == NESTING_REPEAT ? append_pair(b, pairs, item)
+                 : pairs->nesting == NESTING_DEEP ? append_value(b, pairs, item)
+                                                  : append_nested(b, pairs, key, item);
+    }
+    return result;
+}
+
+/* null is left out; what an array or an object becomes is the manifest's to say. */
+static int append_value(struct build *b, struct pairs *pairs, const struct json *value)
+{
+    int result = OK;
+    if (value->type == JSON_ARRAY)
+        return append_items(b, pairs, value);
+    if (value->type != JSON_OBJECT || pairs->nesting == NESTING_REPEAT)
+        return append_pair(b, pairs, value);
+    for (uint32_t i = 0; i < value->count && result == OK; i++)
+        result = append_nested(b, pairs, json_str(&value->as.members[i].key),
+                               &value->as.members[i].value);
+    return result;
+}
+
+static int append_named(struct build *b, struct pairs *pairs, slice name, const struct json *value)
+{
+    buf_clear(&pairs->name);
+    buf_append(&pairs->name, name);
+    int result = check_name(b, &pairs->name);
+    return result == OK ? append_value(b, pairs, value) : result;
+}
+
+/* name=value pairs; `lead` goes before the first. */
+static int append_pairs(struct build *b, struct buf *out, char lead,
+                        const struct catalog_parts *parts, bool takes_others)
+{
+    struct pairs pairs = {.out = out, .nesting = b->request->nesting, .lead = lead};
+    const struct json_member *other;
+    int result = OK;
+    buf_init(&pairs.name, BUILD_NAME_BYTES_MAX);
+    for (size_t i = 0; i < parts->count && result == OK; i++) {
+        struct json value;
+        result = eval_template(b, parts->items[i].value, EXPR_DROP_NULL_MEMBERS, &value);
+        if (result == OK)
+            result = append_named(b, &pairs, parts->items[i].name, &value);
+    }
+    for (uint32_t at = 0; takes_others && result == OK && (other = next_other(b, &at)) != NULL;)
+        result = append_named(b, &pairs, json_str(&other->key), &other->value);
+    buf_deinit(&pairs.name);
+    return result;
+}
+
+/* ---- headers ---- */
+
+/* A header that is there already gets the new value: an action's own wins over the app's. */
+static int add_header(struct build *b, slice name, slice value)
+{
+    struct exec_built *out = b->out;
+    if (!http_is_token(name) || !http_is_field_value(value))
+        return err_set(b->err, ERR_INVALID,
+                       "header %.*s: the value holds characters that may not be sent",
+                       SLICE_ARG(name));
+    for (size_t i = 0; i < out->header_count; i++)
+        if (slice_eq_nocase(out->headers[i].name, name)) {
+            out->headers[i].value = value;
+            return OK;
+        }
+    if (out->header_count == HTTP_CALL_HEADERS_MAX)
+        return err_set(b->err, ERR_LIMIT, "more than %d headers", HTTP_CALL_HEADERS_MAX);
+    out->headers[out->header_count++] = (struct http_header){name, value};
+    return OK;
+}
+
+/* A value that is null leaves its header out. */
+static int add_headers(struct build *b, const struct catalog_parts *parts)
+{
+    for (size_t i = 0; i < parts->count; i++) {
+        struct json value;
+        slice text;
+        if (eval_template(b, parts->items[i].value, 0, &value) != OK)
+            return (int)b->err->code;
+        if (value.type == JSON_NULL)
+            continue;
+        if (scalar_text(b, &value, parts->items[i].name, &text) != OK ||
+            add_header(b, parts->items[i].name, text) != OK)
+            return (int)b->err->code;
+    }
+    return OK;
+}
+
+/* ---- the credential ---- */
+
+/* RFC 7617: the pair in base64. Both copies are wiped, the value in the arena is kept secret by its
+ * mask. */
+static int basic_header(struct build *b, const struct json *credential, slice *value)
+{
+    slice user = json_get_str(credential, SLICE("username"));
+    slice password = json_get_str(credential, SLICE("password"));
+    if (!user.ptr || !password.ptr)
+        return err_set(b->err, ERR_CRYPTO,
+                       "the connection has no \"%s\", which a Basic header is made of",
+                       user.ptr ? "password" : "username");
+    struct buf pair, out;
+    buf_init(&pair, 12 * 1024);
+    buf_init(&out, 16 * 1024);
+    buf_append(&pair, user);
+    buf_append_char(&pair, ':');
+    buf_append(&pair, password);
+    buf_append_cstr(&out, "Basic ");
+    encode_base64(&out, buf_slice(&pair));
+    *value = arena_dup(b->arena, buf_slice(&out));
+    bool is_ok = buf_is_ok(&pair) && buf_is_ok(&out) && value->ptr;
+    mem_wipe(pair.ptr, pair.len);
+    mem_wipe(out.ptr, out.len);
+    buf_deinit(&pair);
+    buf_deinit(&out);
+    return is_ok ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
+}
+
+void exec_mask_credential(const struct json *credential, struct secret_mask *mask)
+{
+    static const char *const names[] = {"access_token", "token",         "api_key",
+                                        "password",     "refresh_token", "client_secret"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        secret_mask_add(mask, json_get_str(credential, slice_cstr(names[i])));
+}
+
+/* What a provider could send back of it: the members, and the form it was sent in. */
+static void keep_secrets(struct build *b, const struct json *credential, slice sent)
+{
+    ptrdiff_t space = slice_find_char(sent, ' '); /* behind the scheme: "Bearer", "Basic" */
+    exec_mask_credential(credential, &b->out->secrets);
+    secret_mask_add(&b->out->secrets, slice_from(sent, (size_t)(space + 1)));
+}
+
+struct lack {
+    const struct json *credential;
+    slice member; /* empty: it has all that was asked for so far */
+};
+
+/* The first member that the credential does not have ends the search. */
+static bool on_lack_path(void *user, const slice *names, size_t count)
+{
+    struct lack *lack = user;
+    if (count < 2 || !slice_eq_cstr(names[0], "credential"))
+        return true;
+    const struct json *value = json_get(lack->credential, names[1]);
+    if (!value || value->type == JSON_NULL)
+        lack->member = names[1];
+    return lack->member.len == 0;
+}
+
+static bool on_lack_expr(void *user, const struct expr *expr, slice where)
+{
+    struct lack *lack = user;
+    (void)where;
+    expr_root_names(expr, on_lack_path, lack);
+    return lack->member.len == 0;
+}
+
+/* Only names are written: a value of the credential is in no error. */
+static int refuse_credential(struct build *b, const struct json *credential)
+{
+    struct lack lack = {.credential = credential};
+    expr_template_each_expr(b->auth->send_value, on_lack_expr, &lack);
+    if (lack.member.len == 0)
+        return err_set(b->err, ERR_CRYPTO,
+                       "the connection's credential is not of the kind that \"send\" of the app's "
+                       "manifest makes a text of");
+    return err_set(b->err, ERR_CRYPTO,
+                   "the connection has no \"%.*s\", which \"send\" of the app's manifest asks for",
+                   SLICE_ARG(slice_first_utf8(lack.member, 40)));
+}
+
+/* The value that auth.send makes of the credential. */
+static int credential_text(struct build *b, const struct json *credential, slice *text)
+{
+    const struct catalog_auth *auth = b->auth;
+    if (!auth->send_value) {
+        int made = basic_header(b, credential, text);
+        if (made == OK)
+            keep_secrets(b, credential, *text);
+        return made;
+    }
+    struct json root = b->root, value;
+    struct err detail;
+    json_object_set(b->arena, &root, SLICE("credential"), *credential);
+    unsigned flags = auth->send_in == SEND_IN_PATH ? EXPR_PATH_SEGMENTS : 0;
+    int result =
+        expr_template_eval(auth->send_value, &root, flags, &b->budget, b->arena, &value, &detail);
+    *text = json_str(&value);
+    if (result == OK && text->len > 0) {
+        keep_secrets(b, credential, *text);
+        return OK;
+    }
+    return b->arena->is_exhausted ? err_set(b->err, ERR_NOMEM, "out of memory")
+                                  : refuse_credential(b, credential);
+}
+
+/* Behind base_url; its placeholder is encoded as a segment is, so a credential that holds a slash
+ * stays one segment, and one that is "" or ".." is refused. */
+static int add_credential_path(struct build *b, const struct json *credential, struct buf *url)
+{
+    const struct catalog_auth *auth = b->auth;
+    slice text;
+    if (auth->kind == AUTH_NONE || auth->send_in != SEND_IN_PATH || !credential)
+        return OK;
+    if (credential_text(b, credential, &text) != OK)
+        return (int)b->err->code;
+    buf_append_char(url, '/');
+    b->out->secret_at = url->len;
+    buf_append(url, slice_from(text, 1));
+    b->out->secret_len = url->len - b->out->secret_at;
+    return OK;
+}
+
+static int add_credential(struct build *b, const struct json *credential, struct buf *url)
+{
+    const struct catalog_auth *auth = b->auth;
+    slice text;
+    b->out->credential_index = SIZE_MAX;
+    b->out->is_bare = b->request->is_bare;
+    if (auth->kind == AUTH_NONE || auth->send_in == SEND_IN_PATH || !credential)
+        return OK;
+    if (credential_text(b, credential, &text) != OK)
+        return (int)b->err->code;
+    if (b->request->is_bare)
+        return OK; /* it is known, so that no reply shows it */
+    if (auth->send_in == SEND_IN_QUERY) {
+        buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
+        encode_percent(url, auth->send_name);
+        buf_append_char(url, '=');
+        b->out->secret_at = url->len;
+        encode_percent(url, text);
+        b->out->secret_len = url->len - b->out->secret_at;
+        return OK;
+    }
+    slice name = auth->send_name.len > 0 ? auth->send_name : SLICE("Authorization");
+    if (add_header(b, name, text) != OK)
+        return err_set(b->err, ERR_CRYPTO,
+                       "the stored credential holds characters that may not be sent");
+    for (size_t i = 0; i < b->out->header_count; i++)
+        if (slice_eq_nocase(b->out->headers[i].name, name))
+            b->out->credential_index = i;
+    return OK;
+}
+
+/* ---- the url ---- */
+
+static int append_template(struct build *b, struct buf *out, const struct expr_template *tmpl,
+                           unsigned flags)
+{
+    struct json value;
+    if (eval_template(b, tmpl, flags, &value) != OK)
+        return (int)b->err->code;
+    ASSERT(value.type == JSON_STRING);
+    buf_append(out, json_str(&value));
+    return OK;
+}
+
+/* base_url, the credential where it travels in the path, and the path, whose placeholders are
+ * segments. */
+static int append_path(struct build *b, const struct json *credential, struct buf *url)
+{
+    const struct catalog_request *request = b->request;
+    const struct expr_template *base = request->base_url ? request->base_url
+                                                         : b->action->integration->base_url;
+    if (append_template(b, url, base, 0) != OK)
+        return (int)b->err->code;
+    size_t base_len = url->len;
+    if (add_credential_path(b, credential, url) != OK)
+        return (int)b->err->code;
+    size_t path_at = url->len; /* a credential before it is a token, whose bytes are its own */
+    if (append_template(b, url, request->path, EXPR_PATH_SEGMENTS) != OK)
+        return (int)b->err->code;
+    /* A placeholder cannot be such a part, but it could complete one, or hold one behind an encoded
+     * separator. */
+    if (path_has_dot_segment(slice_first(buf_slice(url), base_len)) ||
+        path_has_dot_segment(slice_from(buf_slice(url), path_at)))
+        return err_set(b->err, ERR_INVALID,
+                       "a value would make \".\" or \"..\" of a part of the path");
+    return OK;
+}
+
+/* One that an earlier reply has named. */
+static int append_url(struct build *b, struct buf *url)
+{
+    struct json value;
+    if (eval_template(b, b->request->url, 0, &value) != OK)
+        return (int)b->err->code;
+    ASSERT(b->progress && b->progress->at > 0);
+    return exec_url_follow(b->progress->former_url, json_str(&value), b->request->hosts, url,
+                           b->err);
+}
+
+static int build_url(struct build *b, const struct json *credential)
+{
+    const struct catalog_request *request = b->request;
+    struct buf url;
+    buf_init(&url, BUILD_URL_BYTES_MAX);
+    int result = request->url ? append_url(b, &url) : append_path(b, credential, &url);
+    if (result == OK)
+        result = append_pairs(b, &url, slice_find_char(buf_slice(&url), '?') < 0 ? '?' : '&',
+                              &request->query, false);
+    if (result == OK)
+        result = add_credential(b, credential, &url);
+    if (result == OK && url.is_over)
+        result = err_set(b->err, ERR_INVALID, "the URL would be longer than %d bytes",
+                         BUILD_URL_BYTES_MAX);
+    b->out->url = arena_dup(b->arena, buf_slice(&url));
+    if (result == OK && (!buf_is_ok(&url) || !b->out->url.ptr))
+        result = err_set(b->err, ERR_NOMEM, "out of memory");
+    if (result == OK) /* as it was encoded */
+        secret_mask_add(&b->out->secrets, slice_first(slice_from(b->out->url, b->out->secret_at),
+                                                      b->out->secret_len));
+    buf_deinit(&url);
+    return result;
+}
+
+/* ---- the body ---- */
+
+/* Into a copy, since constant parts of a template are shared. */
+static int put_others(struct build *b, struct json *object)
+{
+    uint32_t at = 0;
+    const struct json_member *other = next_other(b, &at);
+    struct json copy = json_object();
+    if (!other)
+        return OK;
+    if (object->type != JSON_OBJECT)
+        return err_set(b->err, ERR_INVALID, "the body takes no further members: it is %s",
+                       json_type_name(object));
+    for (uint32_t i = 0; i < object->count; i++)
+        json_object_set(b->arena, &copy, json_str(&object->as.members[i].key),
+                        object->as.members[i].value);
+    for (; other; other = next_other(b, &at))
+        json_object_put(b->arena, &copy, json_str(&other->key), other->value);
+    *object = copy;
+    return OK;
+}
+
+/* The object with the text at `path`, whose names dots separate; objects on the way are made where
+ * there are none. A copy down to there, since constant parts of a template are shared. */
+static int put_member(struct build *b, struct json *object, slice path, slice text)
+{
+    slice name = slice_split(&path, '.');
+    const struct json *former = json_get(object, name);
+    struct json copy = json_object(), inner = former ? *former : json_object();
+    if (object->type != JSON_OBJECT)
+        return err_set(b->err, ERR_INVALID, "the body has no place for its idempotency key: %s",
+                       json_type_name(object));
+    for (uint32_t i = 0; i < object->count; i++)
+        if (&object->as.members[i].value != former)
+            json_object_set(b->arena, &copy, json_str(&object->as.members[i].key),
+                            object->as.members[i].value);
+    if (path.len > 0 && put_member(b, &inner, path, text) != OK)
+        return (int)b->err->code;
+    json_object_set(b->arena, &copy, name, path.len > 0 ? inner : json_string(text));
+    *object = copy;
+    return OK;
+}
+
+/* Whether the provider's idempotency key goes into the body. */
+static bool has_key_member(const struct build *b)
+{
+    return b->key.len > 0 && b->action->idempotency_member.len > 0;
+}
+
+static int body_json(struct build *b, struct buf *out)
+{
+    struct json value;
+    const unsigned flags = EXPR_DROP_NULL_MEMBERS | EXPR_KEEP_GIVEN_NULLS;
+    if (eval_template(b, b->request->body, flags, &value) != OK)
+        return (int)b->err->code;
+    if (put_others(b, &value) != OK)
+        return (int)b->err->code;
+    if (has_key_member(b) && put_member(b, &value, b->action->idempotency_member, b->key) != OK)
+        return (int)b->err->code;
+    json_write(out, &value);
+    slice type = b->request->content_type;
+    return add_header(b, SLICE("Content-Type"), type.len > 0 ? type : SLICE("application/json"));
+}
+
+static int body_form(struct build *b, struct buf *out)
+{
+    if (append_pairs(b, out, '\0', &b->request->fields, true) != OK)
+        return (int)b->err->code;
+    if (has_key_member(b)) {
+        if (out->len > 0)
+            buf_append_char(out, '&');
+        encode_percent(out, b->action->idempotency_member);
+        buf_append_char(out, '=');
+        encode_percent(out, b->key);
+    }
+    return add_header(b, SLICE("Content-Type"), SLICE("application/x-www-form-urlencoded"));
+}
+
+/* A template alone, sent as it is: the manifest names its type. */
+static int body_raw(struct build *b, struct buf *out)
+{
+    const struct catalog_request *request = b->request;
+    struct json value;
+    if (eval_template(b, request->body, 0, &value) != OK)
+        return (int)b->err->code;
+    if (value.type != JSON_STRING)
+        return err_set(b->err, ERR_INVALID, "the body must be a string, got %s",
+                       json_type_name(&value));
+    if (!request->raw_is_base64)
+        buf_append(out, json_str(&value));
+    else if (decode_base64(out, json_str(&value)) != OK)
+        return err_set(b->err, ERR_INVALID, "the body is not valid base64");
+    return add_header(b, SLICE("Content-Type"), request->content_type);
+}
+
+/* A name between quotes as browsers write it (RFC 7578 4.2): nothing in it ends the quotes or the
+ * line. */
+static void append_quoted(struct buf *out, slice text)
+{
+    buf_append_char(out, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (c == '"' || c == '\r' || c == '\n')
+            buf_append_cstr(out, c == '"' ? "%22" : c == '\r' ? "%0D" : "%0A");
+        else
+            buf_append_char(out, c);
+    }
+    buf_append_char(out, '"');
+}
+
+/* The head of one part, up to its bytes. file: NULL for a field. */
+static void append_part_head(struct buf *out, slice boundary, slice name,
+                             const struct exec_file *file)
+{
+    buf_printf(out, "--%.*s\r\nContent-Disposition: form-data; name=", SLICE_ARG(boundary));
+    append_quoted(out, name);
+    if (file) {
+        buf_append_cstr(out, "; filename=");
+        append_quoted(out, file->name);
+        buf_append_cstr(out, "\r\nContent-Type: ");
+        buf_append(out, exec_file_type(file));
+    }
+    buf_append_cstr(out, "\r\n\r\n");
+}
+
+static void append_files(struct build *b, struct buf *out, slice boundary)
+{
+    slice default_field = b->action->files.field.len > 0 ? b->action->files.field : SLICE("file");
+    if (b->action->files.travel != FILES_MULTIPART)
+        return;
+    for (size_t i = 0; i < b->file_count; i++) {
+        slice field = b->files[i].field.len > 0 ? b->files[i].field : default_field;
+        append_part_head(out, boundary, field, &b->files[i]);
+        b->file_at[i] = out->len;
+        buf_append_cstr(out, "\r\n");
+    }
+}
+
+static void append_text_part(struct buf *out, slice boundary, slice name, slice text)
+{
+    append_part_head(out, boundary, name, NULL);
+    buf_append(out, text);
+    buf_append_cstr(out, "\r\n");
+}
+
+/* null is left out, an array repeats the part. */
+static int append_field(struct build *b, struct buf *out, slice boundary, slice name,
+                        const struct json *value)
+{
+    const struct json *items = value;
+    uint32_t count = 1;
+    if (value->type == JSON_ARRAY) {
+        items = value->as.items;
+        count = value->count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        slice text;
+        if (items[i].type == JSON_NULL)
+            continue;
+        if (scalar_text(b, &items[i], name, &text) != OK)
+            return (int)b->err->code;
+        append_text_part(out, boundary, name, text);
+    }
+    return OK;
+}
+
+static int append_fields(struct build *b, struct buf *out, slice boundary)
+{
+    const struct catalog_parts *fields = &b->request->fields;
+    const struct json_member *other;
+    int result = OK;
+    for (size_t i = 0; i < fields->count && result == OK; i++) {
+        struct json value;
+        result = eval_template(b, fields->items[i].value, 0, &value);
+        if (result == OK)
+            result = append_field(b, out, boundary, fields->items[i].name, &value);
+    }
+    for (uint32_t at = 0; result == OK && (other = next_other(b, &at)) != NULL;)
+        result = append_field(b, out, boundary, json_str(&other->key), &other->value);
+    return result;
+}
+
+/* RFC 7578. The boundary is random: no value can hold it but by guessing 144 bits. */
+static int body_multipart(struct build *b, struct buf *out)
+{
+    uint8_t noise[18];
+    char room[BUILD_BOUNDARY_LEN];
+    random_bytes(noise, sizeof(noise));
+    slice boundary = encode_base64url_in(room, sizeof(room), slice_of(noise, sizeof(noise)));
+    int result = append_fields(b, out, boundary);
+    if (has_key_member(b))
+        append_text_part(out, boundary, b->action->idempotency_member, b->key);
+    append_files(b, out, boundary);
+    buf_printf(out, "--%.*s--\r\n", SLICE_ARG(boundary));
+    slice type = arena_printf(b->arena, "multipart/form-data; boundary=%.*s", SLICE_ARG(boundary));
+    return result == OK ? add_header(b, SLICE("Content-Type"), type) : result;
+}
+
+/* The file is the whole body. */
+static int body_file(struct build *b)
+{
+    const struct catalog_request *request = b->request;
+    const struct exec_file *file = &b->files[0];
+    ASSERT(b->file_count == 1);
+    b->out->body[0] = file->bytes;
+    b->out->body_count = 1;
+    slice type = file->content_type.len == 0 && request->content_type.len > 0
+                     ? request->content_type
+                     : exec_file_type(file);
+    if (http_header_get(b->out->headers, b->out->header_count, SLICE("Content-Type")).ptr)
+        return OK; /* the vendor takes no other: the request's headers name it */
+    return add_header(b, SLICE("Content-Type"), type);
+}
+
+/* The text in one piece, or cut where files belong. */
+static void split_body(struct build *b, slice text)
+{
+    struct exec_built *out = b->out;
+    size_t at = 0;
+    for (size_t i = 0; i < b->file_count && b->file_at[i] > 0; i++) {
+        out->body[out->body_count++] = slice_of(text.ptr + at, b->file_at[i] - at);
+        out->body[out->body_count++] = b->files[i].bytes;
+        at = b->file_at[i];
+    }
+    out->body[out->body_count++] = slice_from(text, at);
+}
+
+/* What the manifest says the body is; none, where it says nothing. */
+static int build_body(struct build *b)
+{
+    static int (*const makers[])(struct build *, struct buf *) = {
+        [BODY_JSON] = body_json,
+        [BODY_FORM] = body_form,
+        [BODY_MULTIPART] = body_multipart,
+        [BODY_RAW] = body_raw,
+    };
+    enum catalog_body_kind kind = b->request->body_kind;
+    if (b->action->files.travel == FILES_RAW && b->file_count > 0)
+        return body_file(b);
+    if (b->action->files.travel == FILES_MULTIPART && b->file_count > 0)
+        kind = BODY_MULTIPART;
+    if (kind == BODY_NONE)
+        return OK;
+    struct buf out;
+    buf_init(&out, BUILD_BODY_BYTES_MAX);
+    int result = makers[kind](b, &out);
+    slice text = result == OK && buf_is_ok(&out) ? arena_dup(b->arena, buf_slice(&out))
+                                                 : SLICE_NONE;
+    if (text.ptr)
+        split_body(b, text);
+    else if (result == OK && out.is_over)
+        result = err_set(b->err, ERR_LIMIT, "the request body would be too large");
+    else if (result == OK)
+        result = err_set(b->err, ERR_NOMEM, "out of memory");
+    buf_deinit(&out);
+    return result;
+}
+
+/* The request, or the alternative that this input asks for. */
+static const struct catalog_request *choose_request(struct build *b)
+{
+    const struct catalog_request *request = b->request;
+    for (size_t i = 0; i < request->instead_count; i++) {
+        struct json is_match;
+        struct err ignored;
+        if (expr_eval(request->instead[i].when, &b->root, &b->root, &b->budget, b->arena, &is_match,
+                      &ignored) == OK &&
+            expr_is_true(&is_match))
+            return &request->instead[i].request;
+    }
+    return request;
+}
+
+int exec_build(const struct catalog_action *action, const struct exec_scope *scope,
+               const struct json *credential, struct arena *arena, struct exec_built *built,
+               struct err *err)
+{
+    unsigned at = scope->progress ? scope->progress->at : 0;
+    struct build b = {.action = action,
+                      .request = catalog_request_at(action, at),
+                      .progress = scope->progress,
+                      .auth = scope->auth ? scope->auth : &action->integration->auth,
+                      .key = scope->provider_key,
+                      .arena = arena,
+                      .out = built,
+                      .err = err,
+                      .files = scope->files,
+                      .file_count = action->files.at == at ? scope->file_count : 0};
+    ASSERT(scope->file_count <= EXEC_FILES_MAX);
+    *built = (struct exec_built){.credential_index = SIZE_MAX, .at = at};
+    expr_budget_init(&b.budget);
+    /* What the schema takes can be sent, also as base64 in a mail that is base64 itself. */
+    expr_budget_add_data(&b.budget, exec_files_size(scope->files, scope->file_count) +
+                                        json_text_bytes(scope->input));
+    b.root = exec_build_root(scope, arena);
+    if (arena->is_exhausted)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    b.request = choose_request(&b);
+    built->method = b.request->method;
+    built->is_host_given = b.request->base_url
+                               ? b.request->is_host_given
+                               : !b.request->url && action->integration->is_host_given;
+    if (add_header(&b, SLICE("Accept"), SLICE("application/json")) != OK ||
+        (!b.request->is_bare && add_headers(&b, &action->integration->headers) != OK) ||
+        add_headers(&b, &b.request->headers) != OK || build_body(&b) != OK ||
+        (b.key.len > 0 && action->idempotency_header.len > 0 &&
+         add_header(&b, action->idempotency_header, b.key) != OK))
+        return (int)err->code;
+    int result = build_url(&b, credential);
+    /* a text that was left out for lack of memory would make another request of it */
+    return result == OK && arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : result;
+}

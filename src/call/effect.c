@@ -1,0 +1,78 @@
+/*
+ * The table; see effect.h.
+ */
+#include "call/effect.h"
+
+/* A 4xx refuses, and so do a redirect that keeps the method (RFC 9110 15.4) and 501. The others can
+ * answer a write that was carried out: 303 follows one by definition, 302 by habit; 402 is a
+ * payment that was tried, 408 and 460 are a proxy's that waited in vain, 499 is its client's end.
+ */
+static bool is_usual_proof(unsigned status)
+{
+    switch (status) {
+    case 301:
+    case 307:
+    case 308:
+    case 501:
+        return true;
+    case 402:
+    case 408:
+    case 460:
+    case 499:
+        return false;
+    default:
+        return status >= 400 && status < 500;
+    }
+}
+
+static const struct json *statuses_of(const struct catalog_action *action)
+{
+    return action->not_done_statuses ? action->not_done_statuses
+                                     : action->integration->not_done_statuses;
+}
+
+static bool has_status(const struct json *statuses, unsigned status)
+{
+    int64_t item;
+    for (uint32_t i = 0; i < statuses->count; i++)
+        if (json_to_i64(&statuses->as.items[i], &item) && item == (int64_t)status)
+            return true;
+    return false;
+}
+
+/* Codes by which an app says no. The others say that something went wrong. */
+static bool is_refusal(slice error_code)
+{
+    return error_code.len > 0 &&
+           slice_has_word(SLICE("unauthorized reauth_required forbidden rate_limited "
+                                "validation_error unsupported_operation"),
+                          error_code);
+}
+
+static enum exec_effect effect_of_rule(enum catalog_rule_outcome outcome)
+{
+    switch (outcome) {
+    case RULE_NOT_DONE:
+        return EXEC_EFFECT_NONE;
+    case RULE_PARTLY:
+        return EXEC_EFFECT_PARTLY;
+    default:
+        return EXEC_EFFECT_UNKNOWN;
+    }
+}
+
+/* A list of the manifest's own says which 4xx alone prove it. It is narrower than what its rules
+ * call a refusal: where it is given, a code proves nothing. */
+enum exec_effect exec_effect_of_reply(const struct catalog_action *action, unsigned status,
+                                      const struct catalog_error_rule *rule, bool is_too_fast)
+{
+    const struct json *statuses = statuses_of(action);
+    if (is_too_fast)
+        return EXEC_EFFECT_NONE;
+    if (rule && rule->outcome != RULE_SAYS_NOTHING)
+        return effect_of_rule(rule->outcome);
+    bool is_listed = !statuses || status < 400 || status >= 500 || has_status(statuses, status);
+    bool is_proof = (is_usual_proof(status) && is_listed) ||
+                    (!statuses && rule && is_refusal(rule->error_code));
+    return is_proof ? EXEC_EFFECT_NONE : EXEC_EFFECT_UNKNOWN;
+}

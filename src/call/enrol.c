@@ -1,0 +1,380 @@
+/*
+ * From a credential to a connection; see enrol.h.
+ */
+#include "call/enrol.h"
+
+enum { ENROL_ARENA_BYTES_MAX = 1024 * 1024, DETAILS_BYTES_MAX = 16 * 1024 };
+
+enum step {
+    STEP_LOAD,
+    STEP_CHECK_FORMER,
+    STEP_CHECK_COUNT,
+    STEP_PROBE,
+    STEP_KEEP,
+    STEP_CHECK_KEPT,
+    STEP_CHECK_REFUSAL
+};
+
+OP_OF(enrol_of, exec_enrol)
+
+static enum op_result stop_enrol(struct exec_enrol *enrol, enum exec_enrolled result, slice message)
+{
+    enrol->result = result;
+    enrol->message = message;
+    return OP_FAIL;
+}
+
+static enum op_result stop_database(struct exec_enrol *enrol)
+{
+    return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
+}
+
+/* The texts of the probe lie in its own arena, which goes when it has ended; the outcome has to
+ * live as long as this op. SLICE_NONE stays so: it differs from an empty text in the database. */
+static slice keep_text(struct exec_enrol *enrol, slice text)
+{
+    return text.ptr ? arena_dup(&enrol->op.arena, text) : SLICE_NONE;
+}
+
+/* Before the app is asked, whatever can refuse the credential without it: the connection to
+ * reconnect has gone, or the account has as many as it may. The former row also has the params that
+ * the probe needs and the identity that the new one is compared with. */
+static enum op_result step_load(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    if (enrol->find_status == ERR_NOMEM)
+        return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+    if (!enrol->app)
+        return stop_enrol(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
+    size_t kept_max = connect_kept_max(enrol->connect);
+    if (!enrol->in.keep.connection_id) {
+        if (!kept_max)
+            return op_jump(op, STEP_PROBE);
+        store_connection_count(enrol->pool, &enrol->query, op, enrol->in.keep.account_id, kept_max);
+        return op_wait_then(op, STEP_CHECK_COUNT);
+    }
+    store_connection_get(enrol->pool, &enrol->query, op, enrol->in.keep.account_id,
+                         enrol->in.keep.connection_id);
+    return OP_WAIT;
+}
+
+static enum op_result stop_gone(struct exec_enrol *enrol)
+{
+    return stop_enrol(enrol, EXEC_ENROL_GONE,
+                      SLICE("The connection was removed meanwhile; nothing was changed."));
+}
+
+static enum op_result step_check_former(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    ASSERT(enrol->in.keep.connection_id != 0);
+    int status = store_connection_get_result(&enrol->query, &enrol->former);
+    if (status == ERR_NOTFOUND)
+        return stop_gone(enrol);
+    return status == OK ? op_jump(op, STEP_PROBE) : stop_database(enrol);
+}
+
+static enum op_result stop_full(struct exec_enrol *enrol)
+{
+    return stop_enrol(enrol, EXEC_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
+}
+
+/* A first check that spares the app a call. Two enrolments may pass it at the same time; the
+ * statement that stores counts once more (CONNECT_KEEP_FULL). */
+static enum op_result step_check_count(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    size_t count;
+    ASSERT(enrol->in.keep.connection_id == 0);
+    int status = store_count_result(&enrol->query, &count);
+    if (status == OK && count >= connect_kept_max(enrol->connect))
+        return stop_full(enrol);
+    return status == OK ? OP_NEXT : stop_database(enrol);
+}
+
+/* A reconnect uses the params that are stored, since a host or a tenant is not changed by it. */
+static enum op_result step_probe(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    slice params = enrol->in.keep.connection_id ? enrol->former.params : enrol->in.keep.params;
+    const struct exec_probe_request in = {
+        .account_id = enrol->in.keep.account_id,
+        .integration_id = enrol->in.keep.integration_id,
+        .auth_kind = enrol->in.keep.auth_kind,
+        .credential = enrol->in.keep.credential,
+        .params = params.len > 0 ? json_parse(&op->arena, params, &json_limits_provider, NULL)
+                                 : NULL,
+        .id_token = enrol->in.id_token,
+        .is_identity_only = enrol->in.is_grant,
+    };
+    exec_probe_start(enrol->http, enrol->catalog, &enrol->probe, &in, op);
+    return OP_WAIT;
+}
+
+/* ---- as whom ---- */
+
+enum match { MATCH_SAME, MATCH_OTHER, MATCH_UNKNOWN };
+
+/* For a link that names whom it is for: each member that it names must be known and equal. A
+ * mismatch wins over a gap, so that the message says which. */
+static enum match match_demand(const struct connection_identity *wanted,
+                               const struct connection_identity *came)
+{
+    bool lacks = (wanted->email.ptr && !came->email.ptr) ||
+                 (wanted->subject.ptr && !came->subject.ptr);
+    bool is_other =
+        (wanted->email.ptr && came->email.ptr && !slice_eq_nocase(wanted->email, came->email)) ||
+        (wanted->subject.ptr && came->subject.ptr && !slice_eq(wanted->subject, came->subject));
+    if (is_other)
+        return MATCH_OTHER;
+    return lacks ? MATCH_UNKNOWN : MATCH_SAME;
+}
+
+/* An address may change its owner, and a user may change the address: the app's own id decides
+ * where there is one. */
+static enum match match_former(const struct connection_identity *former,
+                               const struct connection_identity *came)
+{
+    bool is_same;
+    if (!connection_identity_is_known(former))
+        return MATCH_SAME;
+    if (former->subject.ptr && came->subject.ptr)
+        is_same = slice_eq(former->subject, came->subject);
+    else if (former->email.ptr && came->email.ptr)
+        is_same = slice_eq_nocase(former->email, came->email);
+    else
+        return MATCH_UNKNOWN;
+    return is_same ? MATCH_SAME : MATCH_OTHER;
+}
+
+/* By its id where that is what counts: "T0123 (Acme)". */
+static slice name_of(const struct connection_identity *identity, bool is_by_subject,
+                     struct arena *arena)
+{
+    slice text = connection_identity_text(identity);
+    if (!is_by_subject || !identity->subject.ptr || slice_eq(text, identity->subject))
+        return text;
+    return arena_printf(arena, "%.*s (%.*s)", SLICE_ARG(identity->subject), SLICE_ARG(text));
+}
+
+static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
+                        const struct connection_identity *wanted)
+{
+    json_open(w, '{');
+    json_member_str(w, "integration_id", enrol->in.keep.integration_id);
+    json_member_open(w, "expected", '{');
+    connect_write_identity(w, wanted);
+    json_close(w, '}');
+    json_member_open(w, "came", '{');
+    connect_write_identity(w, &enrol->identity);
+    json_close(w, '}');
+    connect_write_link(w, enrol->in.keep.link);
+    json_close(w, '}');
+}
+
+/* The link may have been passed on, so its account learns of it. The event is written before the
+ * answer, and the refusal stands even where it cannot be (step_check_refusal). */
+static enum op_result audit_refusal(struct exec_enrol *enrol,
+                                    const struct connection_identity *wanted)
+{
+    ASSERT(enrol->in.keep.link && enrol->result != EXEC_ENROLLED);
+    struct json_text text;
+    put_refusal(enrol, json_text_begin(&text, DETAILS_BYTES_MAX), wanted);
+    enrol->event = (struct audit_event){
+        .account_id = enrol->in.keep.account_id,
+        .id = uuid_v7(),
+        .kind = audit_kind_name(AUDIT_LINK_REFUSED),
+        .reason = enrol->result == EXEC_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
+                                                             : SLICE("unknown_identity"),
+        .actor = enrol->in.keep.actor,
+        .request_id = enrol->in.keep.request_id,
+        .address = enrol->in.keep.address,
+        .details = json_text_take(&text, &enrol->op.arena),
+    };
+    store_audit_insert(enrol->pool, &enrol->query, &enrol->op, &enrol->event);
+    return op_wait_then(&enrol->op, STEP_CHECK_REFUSAL);
+}
+
+/* Nothing was stored: a connection keeps its identity when it is connected again. */
+static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match,
+                                      const struct connection_identity *wanted, const char *what)
+{
+    ASSERT(match != MATCH_SAME);
+    struct arena *arena = &enrol->op.arena;
+    bool is_by_subject = !wanted->email.ptr ||
+                         slice_eq_nocase(wanted->email, enrol->identity.email);
+    slice app = enrol->app->name, whom = name_of(wanted, is_by_subject, arena);
+    slice came = name_of(&enrol->identity, is_by_subject, arena);
+    if (match == MATCH_OTHER)
+        (void)stop_enrol(
+            enrol, EXEC_ENROL_OTHER_IDENTITY,
+            arena_printf(arena,
+                         "%s %.*s, and what came from %.*s is %.*s. Nothing was stored or "
+                         "changed: sign in to %.*s as %.*s, then try again.",
+                         what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came), SLICE_ARG(app),
+                         SLICE_ARG(whom)));
+    else
+        (void)stop_enrol(enrol, EXEC_ENROL_UNKNOWN_IDENTITY,
+                         arena_printf(arena,
+                                      "%s %.*s, and it could not be found out who came from %.*s. "
+                                      "Nothing was stored or changed; try again. %.*s",
+                                      what, SLICE_ARG(whom), SLICE_ARG(app),
+                                      SLICE_ARG(enrol->probe.identity_message)));
+    return enrol->in.keep.link ? audit_refusal(enrol, wanted) : OP_FAIL;
+}
+
+/* OP_NEXT: it may be connected. A link's demand is checked first, and a link never changes an
+ * identity: its holder is not the account. A reconnect without a link may pass where an identity is
+ * unknown, since an app may have none and it is the account that asks. */
+static enum op_result check_identity(struct exec_enrol *enrol)
+{
+    const struct connect_session *link = enrol->in.keep.link;
+    const struct connection_identity *former = &enrol->former.identity;
+    if (link) {
+        const struct connection_identity wanted = {.email = link->email, .subject = link->subject};
+        enum match match = match_demand(&wanted, &enrol->identity);
+        if (match != MATCH_SAME)
+            return refuse_identity(enrol, match, &wanted, "This link is for");
+    }
+    if (enrol->in.may_change_identity && !link)
+        return OP_NEXT;
+    enum match match = match_former(former, &enrol->identity);
+    if (match == MATCH_OTHER || (match == MATCH_UNKNOWN && link))
+        return refuse_identity(enrol, match, former, "This connection acts as");
+    return OP_NEXT;
+}
+
+/* ---- keeping ---- */
+
+/* The first that can be a label, from the person's own words to the app's name. */
+static slice label_of(struct exec_enrol *enrol)
+{
+    const slice labels[] = {enrol->in.keep.label, enrol->identity.label, enrol->identity.email,
+                            enrol->probe.label};
+    for (size_t i = 0; i < ARRAY_LEN(labels); i++)
+        if (slice_is_name(labels[i], CONNECTION_LABEL_MAX))
+            return keep_text(enrol, labels[i]);
+    return keep_text(enrol, enrol->app->name);
+}
+
+static enum op_result keep_connection(struct exec_enrol *enrol)
+{
+    struct connect_keep_request *request = &enrol->in.keep;
+    const struct catalog_auth *auth = catalog_auth_of(enrol->app, request->auth_kind);
+    request->auth_kind = slice_cstr(catalog_auth_name(auth->kind));
+    request->integration_id = enrol->app->integration_id;
+    request->label = label_of(enrol);
+    request->identity = enrol->identity;
+    if (!request->label.ptr)
+        return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+    connect_keep_start(enrol->connect, &enrol->keep, request, &enrol->op);
+    return OP_WAIT;
+}
+
+/* After the probe has ended, whose fields are read here. An OUTAGE stores nothing: a credential
+ * that was never tried would fail in its first execution, far from the person who typed it. */
+static enum op_result step_keep(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    const struct exec_probe *probe = &enrol->probe;
+    ASSERT(!op_is_active(&probe->op));
+    if (probe->verdict == EXEC_PROBE_REFUSED || probe->verdict == EXEC_PROBE_OUTAGE)
+        return stop_enrol(
+            enrol, probe->verdict == EXEC_PROBE_REFUSED ? EXEC_ENROL_REFUSED : EXEC_ENROL_OUTAGE,
+            keep_text(enrol, probe->message));
+    enrol->is_tested = probe->verdict == EXEC_PROBE_WORKS;
+    enrol->identity = (struct connection_identity){
+        .email = keep_text(enrol, probe->identity.email),
+        .subject = keep_text(enrol, probe->identity.subject),
+        .label = keep_text(enrol, probe->identity.label),
+    };
+    if (probe->identity_message.ptr && enrol->app->identity.from != IDENTITY_NONE)
+        op_log(op, LOG_WARN, "a connection's identity is not known",
+               LOG_STR("integration_id", enrol->in.keep.integration_id),
+               LOG_STR("cause", probe->identity_message));
+    enum op_result result = check_identity(enrol);
+    return result == OP_NEXT ? keep_connection(enrol) : result;
+}
+
+static enum op_result step_check_kept(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    switch (enrol->keep.result) {
+    case CONNECT_KEPT:
+        enrol->result = EXEC_ENROLLED;
+        enrol->message = SLICE_NONE;
+        enrol->connection_id = enrol->keep.connection_id;
+        return OP_DONE;
+    case CONNECT_KEEP_GONE:
+        return stop_gone(enrol);
+    case CONNECT_KEEP_FULL:
+        return stop_full(enrol);
+    case CONNECT_KEEP_LINK_USED:
+        return stop_enrol(enrol, EXEC_ENROL_LINK_USED,
+                          SLICE("This link has been used already, or its time is over."));
+    case CONNECT_KEEP_TOO_LARGE:
+        return stop_enrol(enrol, EXEC_ENROL_REFUSED, SLICE("The credential is too large."));
+    case CONNECT_KEEP_UNAVAILABLE:
+        return stop_database(enrol);
+    }
+    UNREACHABLE("keeping has one of these ends");
+}
+
+/* OP_FAIL either way: result and message were set by refuse. */
+static enum op_result step_check_refusal(struct op *op)
+{
+    if (store_done_result(&enrol_of(op)->query) != OK)
+        op_log(op, LOG_WARN, "an audit event was lost", LOG_STR("kind", enrol_of(op)->event.kind));
+    return OP_FAIL;
+}
+
+static void on_cancel(struct op *op)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    op_cancel(&enrol->probe.op);
+    op_cancel(&enrol->keep.op);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct exec_enrol *enrol = enrol_of(op);
+    (void)end;
+    catalog_unref(enrol->catalog);
+    enrol->catalog = NULL;
+    enrol->app = NULL;
+}
+
+static const struct op_step steps[] = {
+    [STEP_LOAD] = {"load", step_load, OP_TO(STEP_CHECK_COUNT) | OP_TO(STEP_PROBE)},
+    [STEP_CHECK_FORMER] = {"check_former", step_check_former, OP_TO(STEP_PROBE)},
+    [STEP_CHECK_COUNT] = {"check_count", step_check_count, 0},
+    [STEP_PROBE] = {"probe", step_probe, 0},
+    [STEP_KEEP] = {"keep", step_keep, OP_TO(STEP_CHECK_REFUSAL)},
+    [STEP_CHECK_KEPT] = {"check_kept", step_check_kept, 0},
+    [STEP_CHECK_REFUSAL] = {"check_refusal", step_check_refusal, 0},
+};
+static const struct op_class enrol_class = {
+    .name = "enrol",
+    .is_background = true,
+    OP_STEPS(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void exec_enrol_start(struct connect_service *connect, struct pg_pool *pool,
+                      struct http_client *http, struct catalog *catalog, struct exec_enrol *enrol,
+                      const struct exec_enrol_request *request, struct op *parent)
+{
+    *enrol = (struct exec_enrol){
+        .result = EXEC_ENROL_UNAVAILABLE,
+        .message = SLICE("This server is going down."),
+        .connect = connect,
+        .pool = pool,
+        .http = http,
+        .catalog = catalog_ref(catalog),
+        .in = *request,
+    };
+    enrol->app =
+        catalog_find_integration(catalog, request->keep.integration_id, &enrol->find_status);
+    op_start(&enrol->op, &enrol_class, parent->loop, parent, ENROL_ARENA_BYTES_MAX);
+}

@@ -1,0 +1,433 @@
+/*
+ * The test request and the identity's; see probe.h. They are built and read as an action's are, so
+ * that the manifest's error rules and its headers hold here, too.
+ *
+ * At most three calls go out, one behind the other: for a token, the test, the identity. Nothing is
+ * repeated, and neither the limits of a connection nor circuits are consulted: a person waits and
+ * can ask again. PROBE_MS bounds each call by itself.
+ */
+#include "call/probe.h"
+
+#include "base/encode.h"
+#include "call/reply.h"
+
+enum {
+    PROBE_ARENA_BYTES_MAX = 16 * 1024 * 1024,
+    PROBE_REPLY_BYTES_MAX = 1024 * 1024,
+    PROBE_CLAIMS_BYTES_MAX = 64 * 1024,
+    PROBE_MS = 15 * 1000,
+};
+
+enum step { STEP_BEGIN, STEP_TOKEN, STEP_TEST, STEP_TESTED, STEP_IDENTIFY, STEP_IDENTIFIED };
+
+OP_OF(probe_of, exec_probe)
+
+static enum op_result stop_probe(struct exec_probe *probe, enum exec_probe_verdict verdict,
+                                 slice message)
+{
+    probe->verdict = verdict;
+    probe->message = message;
+    return OP_DONE;
+}
+
+/* status: why the request cannot be made. Without memory nothing is said of the credential. */
+static enum op_result stop_unmade(struct exec_probe *probe, int status, slice message)
+{
+    if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
+        return stop_probe(probe, EXEC_PROBE_OUTAGE,
+                          SLICE("This server is out of memory; try again."));
+    return stop_probe(probe, EXEC_PROBE_REFUSED, message);
+}
+
+static uint64_t deadline_ns(const struct exec_probe *probe)
+{
+    return loop_now_ns(probe->op.loop) + PROBE_MS * 1000000ULL;
+}
+
+/* ---- a token first ---- */
+
+/* Of the stored secret. A refusal ends the test: the credential is wrong. */
+static enum op_result ask_for_token(struct exec_probe *probe)
+{
+    ASSERT(probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
+    const struct oauth_ask ask = {
+        .auth = probe->auth,
+        .grant = OAUTH_GRANT_CLIENT,
+        .client_id = json_get_str(probe->credential, SLICE("client_id")),
+        .client_secret = json_get_str(probe->credential, SLICE("client_secret")),
+        .token_url = oauth_url_make(probe->auth->token_url, probe->in.params, &probe->op.arena),
+    };
+    probe->call =
+        (struct http_call){.tenant = probe->in.account_id, .deadline_ns = deadline_ns(probe)};
+    int status = oauth_request_make(&ask, &probe->token_request, &probe->call);
+    if (status == OK)
+        status = http_call_start(probe->http, &probe->call, &probe->op);
+    if (status == OK)
+        return OP_WAIT;
+    return stop_unmade(probe, status, SLICE("The request for a token cannot be made of it."));
+}
+
+/* With client credentials the test needs a token first; those of a stored connection may hold one
+ * already, which is then tested as it is. */
+static enum op_result step_begin(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    if (!probe->integration)
+        return stop_unmade(probe, probe->find_status, SLICE("There is no such app any more."));
+    struct err err = {0};
+    probe->credential = json_parse(&op->arena, probe->in.credential, &json_limits_request, &err);
+    if (!probe->credential)
+        return stop_unmade(probe, (int)err.code, SLICE("The credential is not readable."));
+    bool has_token = json_get_str(probe->credential, SLICE("access_token")).len > 0;
+    if (probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS && !has_token)
+        return ask_for_token(probe);
+    return op_jump(op, STEP_TEST);
+}
+
+/* The token takes the credential's part for the requests that follow and is not handed out: the
+ * connection gets one of its own when it is first used (exec_needs_first_token). */
+static enum op_result step_token(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    struct oauth_reply reply;
+    struct json *credential = ARENA_NEW(&op->arena, struct json);
+    oauth_reply_read(probe->auth, &probe->token_request, &probe->call, &op->arena, &reply);
+    oauth_request_deinit(&probe->token_request);
+    if (reply.verdict == OAUTH_GRANTED && credential) {
+        *credential = json_object();
+        json_object_set(&op->arena, credential, SLICE("access_token"),
+                        json_string(reply.access_token));
+        probe->credential = credential;
+        return OP_NEXT;
+    }
+    slice message = arena_printf(&op->arena, "%.*s gave no token: %.*s.",
+                                 SLICE_ARG(probe->integration->name), SLICE_ARG(reply.message));
+    if (op->arena.is_exhausted)
+        return stop_unmade(probe, ERR_NOMEM, message);
+    bool is_outage = reply.verdict == OAUTH_OUTAGE || reply.verdict == OAUTH_TIMEOUT;
+    return stop_probe(probe, is_outage ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED, message);
+}
+
+/* ---- a request ---- */
+
+static bool make_query(struct exec_probe *probe, struct err *err)
+{
+    const struct json *query = probe->auth->test_query;
+    struct arena *arena = &probe->op.arena;
+    struct catalog_parts *parts = &probe->action.request.query;
+    if (!json_is(query, JSON_OBJECT))
+        return true;
+    parts->items = ARENA_ARRAY(arena, struct catalog_part, query->count + 1);
+    for (uint32_t i = 0; parts->items && i < query->count; i++) {
+        struct expr_template *value =
+            expr_template_compile(arena, &query->as.members[i].value, err);
+        if (!value)
+            return false;
+        parts->items[parts->count++] =
+            (struct catalog_part){json_str(&query->as.members[i].key), value};
+    }
+    return parts->items != NULL;
+}
+
+/* The body's kind matters only where something is read from it: a test endpoint may answer with 204
+ * or a text. */
+static bool make_test(struct exec_probe *probe, struct err *err)
+{
+    const struct catalog_auth *auth = probe->auth;
+    bool is_identity = probe->integration->identity.from == IDENTITY_TEST;
+    probe->action.request = (struct catalog_request){
+        .method = auth->test_method.len ? auth->test_method : SLICE("GET"),
+        .path = expr_template_compile_text(&probe->op.arena, auth->test_path, err),
+    };
+    probe->action.output = is_identity ? probe->integration->identity.output : auth->test_label;
+    probe->action.reply.body = probe->action.output ? REPLY_JSON : REPLY_ANY;
+    return probe->action.request.path && make_query(probe, err);
+}
+
+/* Sends probe->action. false: err says why it cannot be. */
+static bool send_action(struct exec_probe *probe, struct err *err)
+{
+    ASSERT(probe->credential && probe->action.integration);
+    const struct exec_scope scope = {.connection_params = probe->in.params, .auth = probe->auth};
+    slice method = probe->action.request.method;
+    probe->scope = scope;
+    if (exec_build(&probe->action, &probe->scope, probe->credential, &probe->op.arena,
+                   &probe->built, err) != OK)
+        return false;
+    probe->call = (struct http_call){
+        .tenant = probe->in.account_id,
+        .method = method,
+        .url = probe->built.url,
+        .is_host_given = probe->built.is_host_given || probe->integration->is_host_given,
+        .headers = probe->built.headers,
+        .header_count = probe->built.header_count,
+        .body_parts = probe->built.body,
+        .body_part_count = probe->built.body_count,
+        .is_idempotent = slice_eq_cstr(method, "GET"),
+        .deadline_ns = deadline_ns(probe),
+        .response_bytes_max = PROBE_REPLY_BYTES_MAX,
+    };
+    if (http_call_start(probe->http, &probe->call, &probe->op) == OK)
+        return true;
+    (void)err_set(err, ERR_INVALID, "what it is made of is not fit for it");
+    return false;
+}
+
+static void begin_action(struct exec_probe *probe)
+{
+    probe->action = (struct catalog_action){
+        .integration = probe->integration,
+        .action_id = SLICE("test"),
+        .level = LEVEL_READ,
+        .is_idempotent = true,
+    };
+}
+
+/* UNTESTED is set before the identity is asked for, so that a failure there leaves it. A grant that
+ * is new came from the app a moment ago, and a test would say no more. */
+static enum op_result step_test(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    struct err err = {0};
+    bool is_untested = probe->auth->test_path.len == 0;
+    if (is_untested || probe->in.is_identity_only) {
+        (void)stop_probe(probe, EXEC_PROBE_UNTESTED,
+                         arena_printf(&op->arena, "%.*s has no request that could test it.",
+                                      SLICE_ARG(probe->integration->name)));
+        return op_jump(op, STEP_IDENTIFY);
+    }
+    begin_action(probe);
+    if (make_test(probe, &err) && send_action(probe, &err))
+        return OP_WAIT;
+    return stop_unmade(probe, (int)err.code,
+                       arena_printf(&op->arena, "The test request cannot be made: %s.", err.text));
+}
+
+/* ---- a reply ---- */
+
+/* What says nothing about the credential. All other reasons refuse it, a reason that is added later
+ * included, so that no unknown failure passes as an outage to be tried again for ever. */
+static bool is_outage(enum exec_reason reason)
+{
+    switch (reason) {
+    case EXEC_PROVIDER_RATE_LIMITED:
+    case EXEC_PROVIDER_ERROR:
+    case EXEC_PROVIDER_UNSUPPORTED:
+    case EXEC_TIMED_OUT:
+    case EXEC_UNREACHABLE:
+    case EXEC_BROKEN_OFF:
+    case EXEC_REPLY_UNREADABLE:
+    case EXEC_REPLY_TOO_LARGE:
+    case EXEC_UNAVAILABLE:
+    case EXEC_CANCELLED:
+    case EXEC_INTERNAL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A text, or a number as its digits; SLICE_NONE where it is neither or is too long. */
+static slice identity_text(struct exec_probe *probe, const struct json *value,
+                           size_t characters_max)
+{
+    struct secret_mask secrets = {.count = 0};
+    slice text = json_str(value);
+    if (value && (value->type == JSON_INT || value->type == JSON_UINT))
+        text = json_text_of(value, &probe->op.arena, EXEC_PROBE_LABEL_MAX);
+    /* An ID token comes with the tokens, and was masked by nothing yet. */
+    exec_mask_credential(probe->credential, &secrets);
+    text = slice_trim(secret_mask_text(&secrets, text, &probe->op.arena));
+    return slice_is_name(text, characters_max) ? text : SLICE_NONE;
+}
+
+/* One that says neither address, subject nor label is usable all the same: the message says so. */
+static void read_identity(struct exec_probe *probe, const struct json *found)
+{
+    struct connection_identity *identity = &probe->identity;
+    slice email = identity_text(probe, JSON_GET(found, "email"), CONNECTION_EMAIL_MAX);
+    identity->email = slice_find_char(email, '@') > 0 ? email : SLICE_NONE;
+    identity->subject = identity_text(probe, JSON_GET(found, "subject"), CONNECTION_SUBJECT_MAX);
+    identity->label = identity_text(probe, JSON_GET(found, "label"), CONNECTION_IDENTITY_LABEL_MAX);
+    if (connection_identity_is_known(identity)) {
+        probe->label = connection_identity_text(identity);
+        probe->identity_message = SLICE_NONE;
+        return;
+    }
+    *identity = (struct connection_identity){.label = SLICE_NONE};
+    probe->identity_message = arena_printf(&probe->op.arena, "%.*s did not say who it is.",
+                                           SLICE_ARG(probe->integration->name));
+}
+
+/* What the action's expression made of the reply; NULL where it failed. */
+static const struct json *output_of(struct exec_probe *probe, const struct exec_outcome *outcome)
+{
+    if (!probe->action.output)
+        return NULL;
+    if (outcome->manifest_fault.len == 0)
+        return json_parse(&probe->op.arena, outcome->output_json, &json_limits_provider, NULL);
+    op_log(&probe->op, LOG_WARN, "a manifest's expression failed",
+           LOG_STR("integration_id", probe->integration->integration_id),
+           LOG_STR("cause", outcome->manifest_fault));
+    return NULL;
+}
+
+static void read_probe_reply(struct exec_probe *probe, struct exec_outcome *outcome)
+{
+    *outcome = (struct exec_outcome){.retry_after_ms = -1};
+    exec_reply_read(&probe->action, &probe->call, &probe->scope, &probe->built, &probe->op.arena,
+                    outcome);
+    if (outcome->reason != EXEC_SUCCEEDED && outcome->message.len == 0)
+        outcome->message = SLICE("The app refused it.");
+}
+
+/* A refused credential ends here: the identity request would be refused with it. Where the test's
+ * reply names the identity as well, a second request is spared. */
+static enum op_result step_tested(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    struct exec_outcome outcome;
+    ASSERT(probe->built.url.len > 0);
+    read_probe_reply(probe, &outcome);
+    if (outcome.reason != EXEC_SUCCEEDED)
+        return stop_probe(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
+                          outcome.message);
+    (void)stop_probe(probe, EXEC_PROBE_WORKS, SLICE_NONE);
+    const struct json *output = output_of(probe, &outcome);
+    if (probe->integration->identity.from == IDENTITY_TEST) {
+        read_identity(probe, output);
+        return OP_DONE;
+    }
+    probe->label = slice_first_utf8(json_str(output), EXEC_PROBE_LABEL_MAX);
+    return OP_NEXT;
+}
+
+/* ---- the identity ---- */
+
+/* What the app's authorization server says in the ID token. It came from there itself, over TLS, so
+ * that its signature need not be checked (OpenID Connect Core 3.1.3.7). */
+static const struct json *read_claims(struct exec_probe *probe)
+{
+    struct arena *arena = &probe->op.arena;
+    slice rest = probe->in.id_token;
+    struct buf text;
+    struct json claims;
+    struct err err;
+    struct expr_budget budget;
+    (void)slice_split(&rest, '.');
+    slice payload = slice_split(&rest, '.');
+    const struct json *parsed = NULL;
+    buf_init(&text, PROBE_CLAIMS_BYTES_MAX);
+    if (payload.len > 0 && decode_base64url(&text, payload) == OK && buf_is_ok(&text))
+        parsed = json_parse(arena, buf_slice(&text), &json_limits_provider, NULL);
+    buf_deinit(&text);
+    if (!parsed)
+        return NULL;
+    struct json root = json_object(), *result = ARENA_NEW(arena, struct json);
+    claims = *parsed;
+    json_object_set(arena, &root, SLICE("claims"), claims);
+    expr_budget_init(&budget);
+    return result && expr_eval(probe->integration->identity.output, &root, &root, &budget, arena,
+                               result, &err) == OK
+               ? result
+               : NULL;
+}
+
+static bool make_identity(struct exec_probe *probe, struct err *err)
+{
+    const struct catalog_identity *identity = &probe->integration->identity;
+    begin_action(probe);
+    if (identity->from == IDENTITY_TEST)
+        return make_test(probe, err);
+    probe->action.request = identity->request;
+    probe->action.output = identity->output;
+    probe->action.reply.body = REPLY_JSON;
+    return true;
+}
+
+/* From the ID token nothing is sent. IDENTITY_TEST arrives here when the test was skipped, since
+ * step_tested has read its identity already where it was not. */
+static enum op_result step_identify(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    struct err err = {0};
+    switch (probe->integration->identity.from) {
+    case IDENTITY_NONE:
+        probe->identity_message = arena_printf(&op->arena, "%.*s has no way to tell who it is.",
+                                               SLICE_ARG(probe->integration->name));
+        return OP_DONE;
+    case IDENTITY_ID_TOKEN:
+        read_identity(probe, read_claims(probe));
+        return OP_DONE;
+    case IDENTITY_TEST:
+    case IDENTITY_REQUEST:
+        break;
+    }
+    if (make_identity(probe, &err) && send_action(probe, &err))
+        return OP_WAIT;
+    probe->identity_message = arena_printf(&op->arena, "%.*s cannot be asked who it is: %s.",
+                                           SLICE_ARG(probe->integration->name), err.text);
+    return OP_DONE;
+}
+
+/* The verdict stands as the test left it: a failing identity request refuses no credential. */
+static enum op_result step_identified(struct op *op)
+{
+    struct exec_probe *probe = probe_of(op);
+    struct exec_outcome outcome;
+    ASSERT(probe->verdict == EXEC_PROBE_WORKS || probe->verdict == EXEC_PROBE_UNTESTED);
+    read_probe_reply(probe, &outcome);
+    if (outcome.reason == EXEC_SUCCEEDED)
+        read_identity(probe, output_of(probe, &outcome));
+    else
+        probe->identity_message = outcome.message;
+    return OP_DONE;
+}
+
+static void on_cancel(struct op *op)
+{
+    http_call_cancel(&probe_of(op)->call);
+}
+
+static void on_end(struct op *op, enum op_end end)
+{
+    struct exec_probe *probe = probe_of(op);
+    (void)end;
+    oauth_request_deinit(&probe->token_request);
+    catalog_unref(probe->catalog);
+    probe->catalog = NULL;
+    probe->integration = NULL;
+}
+
+static const struct op_step steps[] = {
+    [STEP_BEGIN] = {"begin", step_begin, OP_TO(STEP_TEST)},
+    [STEP_TOKEN] = {"token", step_token, 0},
+    [STEP_TEST] = {"test", step_test, OP_TO(STEP_IDENTIFY)},
+    [STEP_TESTED] = {"tested", step_tested, 0},
+    [STEP_IDENTIFY] = {"identify", step_identify, 0},
+    [STEP_IDENTIFIED] = {"identified", step_identified, 0},
+};
+static const struct op_class probe_class = {
+    .name = "probe",
+    OP_STEPS(steps),
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+};
+
+void exec_probe_start(struct http_client *http, struct catalog *catalog, struct exec_probe *probe,
+                      const struct exec_probe_request *request, struct op *parent)
+{
+    *probe = (struct exec_probe){
+        .verdict = EXEC_PROBE_OUTAGE,
+        .message = SLICE("This server is going down."),
+        .http = http,
+        .catalog = catalog_ref(catalog),
+        .in = *request,
+    };
+    probe->identity_message = probe->message;
+    probe->integration =
+        catalog_find_integration(catalog, request->integration_id, &probe->find_status);
+    if (probe->integration)
+        probe->auth = catalog_auth_of(probe->integration, request->auth_kind);
+    op_start(&probe->op, &probe_class, parent->loop, parent, PROBE_ARENA_BYTES_MAX);
+}

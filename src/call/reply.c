@@ -1,0 +1,658 @@
+/*
+ * Reading a provider's reply; see reply.h. A reply can be hostile: everything from it that reaches
+ * a person or a model is bounded, and nothing in it can stall the loop (expression budgets).
+ */
+#include "call/reply.h"
+
+#include "base/ascii.h"
+#include "base/clock.h"
+#include "call/effect.h"
+#include "call/reply_body.h"
+#include "call/reply_text.h"
+#include "call/reply_words.h"
+
+enum {
+    REQUEST_ID_BYTES_MAX = 200,
+    REPLY_WORDS_BYTES_MAX = 500, /* of a provider's own, inside a message of ours */
+    REPLY_WAIT_MS_MAX = 24 * 3600 * 1000,
+    REPLY_OVERLOAD_WAIT_MS = 1000,
+    REPLY_COUNT_MAX = 1000000000,
+    REPLY_EPOCH_S_MIN = 1000000000, /* a number this large is a time, not a wait */
+    OUTPUT_ROOM_BYTES = 16 * 1000,  /* of a size that is kept (base/mem.c) */
+};
+
+struct reply {
+    const struct catalog_action *action;
+    const struct catalog_reply *wanted;
+    struct exec_progress *progress; /* NULL: of the only request */
+    unsigned at;
+    bool acts; /* the request may have done something */
+    const struct catalog_auth *auth;
+    const struct http_call *call;
+    const struct exec_built *built;
+    struct arena *arena;
+    struct exec_outcome *out;
+    struct json root;
+    struct reply_body body;
+    struct expr_budget budget;
+    bool is_display_unused;
+};
+
+enum exec_advice exec_advice_for(const struct catalog_action *action)
+{
+    bool is_open = action->integration->auth.kind == AUTH_NONE;
+    return is_open ? EXEC_ADVICE_NONE : EXEC_ADVICE_OF_REASON;
+}
+
+/* ---- the scope of expressions ---- */
+
+/* Lower-case names; equal ones joined by ", ". */
+static struct json headers_object(struct reply *r)
+{
+    struct json object = json_object();
+    for (size_t i = 0; i < r->call->response_header_count; i++) {
+        struct http_header header = r->call->response_headers[i];
+        char *name = arena_alloc_text(r->arena, header.name.len + 1);
+        if (!name)
+            break;
+        for (size_t j = 0; j < header.name.len; j++) {
+            char c = header.name.ptr[j];
+            name[j] = ascii_lower(c);
+        }
+        slice key = slice_of(name, header.name.len);
+        slice earlier = json_get_str(&object, key);
+        slice value = earlier.ptr ? arena_printf(r->arena, "%.*s, %.*s", SLICE_ARG(earlier),
+                                                 SLICE_ARG(header.value))
+                                  : header.value;
+        if (!slice_is_utf8(value, NULL))
+            continue;
+        json_object_put(r->arena, &object, key, json_string(value));
+    }
+    return object;
+}
+
+/* `integration.name`, so that rules which several apps share can say whose they are. */
+static void put_name(struct reply *r)
+{
+    struct json integration = json_object();
+    json_object_set(r->arena, &integration, SLICE("name"),
+                    json_string(r->action->integration->name));
+    json_object_set(r->arena, &r->root, SLICE("integration"), integration);
+}
+
+/* An error comes as JSON where a success would be a file, or a text. */
+static enum catalog_reply_body body_of(const struct reply *r)
+{
+    bool is_success = r->call->status >= 200 && r->call->status < 300;
+    return is_success ? r->wanted->body : REPLY_ANY;
+}
+
+static void make_root(struct reply *r, const struct exec_scope *scope)
+{
+    static const struct json empty = {.type = JSON_OBJECT};
+    struct json connection = json_object();
+    json_object_set(r->arena, &connection, SLICE("params"),
+                    scope->connection_params ? *scope->connection_params : empty);
+    r->root = json_object();
+    json_object_set(r->arena, &r->root, SLICE("status"), json_i64(r->call->status));
+    json_object_set(r->arena, &r->root, SLICE("headers"), headers_object(r));
+    json_object_set(r->arena, &r->root, SLICE("body"),
+                    reply_body_value(&r->body, body_of(r), r->call, r->arena));
+    json_object_set(r->arena, &r->root, SLICE("input"), scope->input ? *scope->input : empty);
+    json_object_set(r->arena, &r->root, SLICE("connection"), connection);
+    exec_progress_put(r->progress, &r->root, r->arena);
+    put_name(r);
+}
+
+/* null when the expression fails: contrib/integrations/README.md "Templates and expressions". */
+static struct json eval_or_null(struct reply *r, const struct expr *expr)
+{
+    struct json value = json_null;
+    struct err err;
+    if (expr && expr_eval(expr, &r->root, &r->root, &r->budget, r->arena, &value, &err) != OK)
+        return json_null;
+    return value;
+}
+
+static slice mask(struct reply *r, slice text)
+{
+    return secret_mask_text(&r->built->secrets, text, r->arena);
+}
+
+/* The first one of a reply is reported: those after it are often its consequence. */
+static void note_fault(struct reply *r, const char *member, const struct err *err)
+{
+    if (r->out->manifest_fault.len == 0)
+        r->out->manifest_fault = arena_printf(r->arena, "%s: %s", member, err->text);
+}
+
+/* A template's text on one line, {NULL,0} when there is none or it fails. */
+static slice eval_text(struct reply *r, const char *member, const struct expr_template *tmpl)
+{
+    struct json value;
+    struct err err;
+    if (!tmpl)
+        return SLICE_NONE;
+    if (expr_template_eval(tmpl, &r->root, 0, &r->budget, r->arena, &value, &err) != OK) {
+        note_fault(r, member, &err);
+        return SLICE_NONE;
+    }
+    return reply_clean_text(mask(r, json_str(&value)), EXEC_MESSAGE_BYTES_MAX, r->arena);
+}
+
+/* ---- times to wait ---- */
+
+/* Seconds, an epoch in seconds or milliseconds, an HTTP date, an RFC 3339 time or the next
+ * midnight; -1 when it is none. */
+static int64_t wait_ms(const struct json *value)
+{
+    double number = 0;
+    int64_t at_us, now_us = clock_shared_us();
+    slice text = slice_trim(json_str(value));
+    if (json_is_number(value)) {
+        number = json_to_double(value);
+    } else if (text.len > 0 && (time_parse_http(text, &at_us) || time_parse(text, &at_us) ||
+                                time_parse_midnight(text, now_us, &at_us))) {
+        number = (double)(at_us - now_us) / 1e6;
+    } else {
+        uint64_t whole;
+        slice rest = text, integer = slice_split(&rest, '.');
+        if (!slice_to_u64(integer, UINT64_MAX / 2, &whole))
+            return -1;
+        number = (double)whole + (rest.len > 0 ? 1 : 0); /* a fraction rounds up */
+    }
+    if (number > 1000.0 * REPLY_EPOCH_S_MIN)
+        number /= 1000;
+    if (number > REPLY_EPOCH_S_MIN)
+        number -= (double)now_us / 1e6;
+    if (number < 0)
+        number = 0;
+    return number * 1000 > REPLY_WAIT_MS_MAX ? REPLY_WAIT_MS_MAX : (int64_t)(number * 1000);
+}
+
+/* By the rules of the manifest, for providers that report it with another status than 429. */
+static bool is_rate_limited(struct reply *r)
+{
+    const struct catalog_limits *limits = &r->action->integration->limits;
+    for (size_t i = 0; i < limits->rate_rule_count; i++) {
+        struct json is_match = eval_or_null(r, limits->rate_rules[i].when);
+        if (!expr_is_true(&is_match))
+            continue;
+        struct json wait = eval_or_null(r, limits->rate_rules[i].retry_after);
+        r->out->retry_after_ms = wait_ms(&wait);
+        return true;
+    }
+    return false;
+}
+
+/* What Retry-After says where no rule has said more: of a rate limit, and of an outage (RFC 9110
+ * 10.2.3), whose end is then waited for. Else when the quota that is used up begins again. */
+static void read_retry_after(struct reply *r)
+{
+    bool is_due = r->out->reason == EXEC_PROVIDER_RATE_LIMITED || r->call->status == 503;
+    if (!is_due || r->out->retry_after_ms >= 0)
+        return;
+    struct json header = json_string(http_call_header(r->call, SLICE("retry-after")));
+    r->out->retry_after_ms = wait_ms(&header);
+    if (r->out->retry_after_ms < 0 && r->out->quota_remaining == 0)
+        r->out->retry_after_ms = r->out->quota_reset_ms;
+}
+
+/* A whole number of calls, -1 when it is none. */
+static int64_t count_of(const struct json *value)
+{
+    uint64_t count;
+    if (json_is_number(value)) {
+        double number = json_to_double(value);
+        return number < 0 ? 0 : number > REPLY_COUNT_MAX ? REPLY_COUNT_MAX : (int64_t)number;
+    }
+    return slice_to_u64(slice_trim(json_str(value)), REPLY_COUNT_MAX, &count) ? (int64_t)count : -1;
+}
+
+static void read_quota(struct reply *r)
+{
+    const struct catalog_limits *limits = &r->action->integration->limits;
+    if (!limits->quota_remaining || !limits->quota_reset)
+        return;
+    struct json remaining = eval_or_null(r, limits->quota_remaining);
+    struct json reset = eval_or_null(r, limits->quota_reset);
+    r->out->quota_remaining = count_of(&remaining);
+    r->out->quota_reset_ms = wait_ms(&reset);
+}
+
+/* ---- errors ---- */
+
+/* The first rule that fits; NULL: none does, and the status decides. A success is an error only by
+ * rules that say so (on_success). */
+static const struct catalog_error_rule *find_rule(struct reply *r,
+                                                  const struct catalog_error_rules *rules)
+{
+    bool is_success = r->call->status >= 200 && r->call->status < 300;
+    for (size_t i = 0; i < rules->count; i++) {
+        if (is_success && !rules->items[i].on_success)
+            continue;
+        struct json is_match = eval_or_null(r, rules->items[i].when);
+        if (expr_is_true(&is_match))
+            return &rules->items[i];
+    }
+    return NULL;
+}
+
+static enum exec_reason reason_of_status(unsigned status, enum catalog_auth_kind kind)
+{
+    bool is_grant = kind == AUTH_OAUTH2 || kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
+    switch (status) {
+    case 400:
+    case 422:
+        return EXEC_PROVIDER_INVALID;
+    case 401:
+        return is_grant ? EXEC_REAUTH_REQUIRED : EXEC_KEY_REFUSED;
+    case 403:
+        return EXEC_PROVIDER_FORBIDDEN;
+    case 429:
+        return EXEC_PROVIDER_RATE_LIMITED;
+    case 501:
+        return EXEC_PROVIDER_UNSUPPORTED;
+    default:
+        return EXEC_PROVIDER_ERROR;
+    }
+}
+
+/* The reason that a rule's error_code stands for; the code itself is kept for the envelope. */
+static enum exec_reason reason_of_code(slice code, enum exec_reason default_reason)
+{
+    static const struct {
+        const char *code;
+        enum exec_reason reason;
+    } table[] = {
+        {"unauthorized", EXEC_KEY_REFUSED},
+        {"reauth_required", EXEC_REAUTH_REQUIRED},
+        {"forbidden", EXEC_PROVIDER_FORBIDDEN},
+        {"rate_limited", EXEC_PROVIDER_RATE_LIMITED},
+        {"validation_error", EXEC_PROVIDER_INVALID},
+        {"unsupported_operation", EXEC_PROVIDER_UNSUPPORTED},
+        {"timeout", EXEC_TIMED_OUT},
+        {"execution_failed", EXEC_PROVIDER_ERROR},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(table); i++)
+        if (slice_eq_cstr(code, table[i].code))
+            return table[i].reason;
+    return default_reason;
+}
+
+/* What the provider says of it, quoted: `: "..."`, or a full stop where it says nothing. */
+static slice provider_words(struct reply *r)
+{
+    slice words = mask(r, reply_error_text(&r->root.as.members[2].value)); /* body */
+    words = reply_clean_text(words, REPLY_WORDS_BYTES_MAX, r->arena);
+    slice quoted = words.len > 0 ? arena_printf(r->arena, ": \"%.*s\"", SLICE_ARG(words))
+                                 : SLICE_NONE;
+    return quoted.ptr ? quoted : SLICE(".");
+}
+
+static slice default_message(struct reply *r)
+{
+    unsigned status = r->call->status;
+    return arena_printf(r->arena, "%.*s %s (HTTP %u %s)%.*s",
+                        SLICE_ARG(r->action->integration->name),
+                        reply_status_words(r->out->reason, status), status,
+                        http_status_text(status), SLICE_ARG(provider_words(r)));
+}
+
+/* So that the provider can be asked about this very call. */
+static slice with_request_id(struct reply *r, slice message)
+{
+    slice id = r->out->provider_request_id;
+    slice text = id.len > 0 ? arena_printf(r->arena, "%.*s [provider request id %.*s]",
+                                           SLICE_ARG(message), SLICE_ARG(id))
+                            : message;
+    return text.ptr ? text : message;
+}
+
+/* Where it leads, so that whoever called can use the new name. */
+static slice redirect_hint(struct reply *r, slice hint)
+{
+    slice to = mask(r, http_call_header(r->call, SLICE("location")));
+    to = reply_clean_text(to, REPLY_WORDS_BYTES_MAX, r->arena);
+    slice longer = to.len > 0 ? arena_printf(r->arena, "%.*s The redirect leads to \"%.*s\".",
+                                             SLICE_ARG(hint), SLICE_ARG(to))
+                              : SLICE_NONE;
+    return longer.ptr ? longer : hint;
+}
+
+/* A credential is none of an app's that takes calls without one. */
+static slice default_hint(struct reply *r)
+{
+    enum exec_reason reason = r->out->reason;
+    bool is_refused = reason == EXEC_KEY_REFUSED || reason == EXEC_REAUTH_REQUIRED;
+    if (is_refused && r->action->integration->auth.kind == AUTH_NONE)
+        return SLICE("Nothing was done. The app asks for a credential, and its manifest says that "
+                     "it needs none: the operator of this server has to mend the manifest.");
+    return reply_hint(reason, r->out->effect, r->call->status, r->acts);
+}
+
+/* A request that carried no credential was refused one: a URL that has run out, say. The connection
+ * has nothing to do with it. */
+static bool refuses_no_credential(const struct reply *r, const struct catalog_error_rule *rule)
+{
+    slice code = rule ? rule->error_code : SLICE_NONE;
+    enum exec_reason reason = reason_of_code(code, r->out->reason);
+    return r->built->is_bare && (reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED);
+}
+
+static void say_effect(struct reply *r, const struct catalog_error_rule *rule)
+{
+    struct exec_outcome *out = r->out;
+    bool is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED;
+    out->is_in_progress = rule && rule->outcome == RULE_IN_PROGRESS;
+    if (r->acts)
+        out->effect = exec_effect_of_reply(r->action, r->call->status, rule, is_too_fast);
+}
+
+/* A reply that says no. The action's rules are asked before the app's; a rate limit wins over both,
+ * since it alone says when to come again. */
+static void fail_by_reply(struct reply *r)
+{
+    struct exec_outcome *out = r->out;
+    out->reason = reason_of_status(r->call->status, r->auth->kind);
+    const struct catalog_error_rule *rule = find_rule(r, &r->action->errors);
+    if (!rule)
+        rule = find_rule(r, &r->action->integration->errors);
+    if (refuses_no_credential(r, rule)) {
+        out->reason = EXEC_PROVIDER_ERROR;
+        rule = NULL;
+    } else if (is_rate_limited(r)) {
+        out->reason = EXEC_PROVIDER_RATE_LIMITED;
+    } else if (rule && rule->error_code.len > 0) {
+        out->error_code = rule->error_code;
+        out->reason = reason_of_code(rule->error_code, out->reason);
+        if (rule->missing_scopes && out->advice == EXEC_ADVICE_OF_REASON)
+            out->advice = EXEC_ADVICE_RECONNECT;
+    }
+    say_effect(r, rule);
+    read_retry_after(r);
+    out->message = rule ? eval_text(r, "message", rule->message) : SLICE_NONE;
+    out->hint = rule ? eval_text(r, "hint", rule->hint) : SLICE_NONE;
+    if (out->message.len == 0)
+        out->message = default_message(r);
+    out->is_hint_given = out->hint.len > 0;
+    if (out->hint.len == 0)
+        out->hint = default_hint(r);
+    else if (out->effect == EXEC_EFFECT_UNKNOWN)
+        out->hint = arena_printf(r->arena,
+                                 "%.*s The outcome is unknown: check before sending it again.",
+                                 SLICE_ARG(out->hint));
+    if (r->call->status / 100 == 3)
+        out->hint = redirect_hint(r, out->hint);
+    out->message = with_request_id(r, out->message);
+}
+
+/* ---- calls that brought no reply ---- */
+
+/* No reply: what is known is how far the request came. */
+static enum exec_reason reason_of_call(const struct http_call *call)
+{
+    switch (call->result) {
+    case HTTP_CALL_ADDRESS_REFUSED:
+        return EXEC_ADDRESS_REFUSED;
+    case HTTP_CALL_TIMEOUT:
+    case HTTP_CALL_TIMEOUT_CONNECT:
+        return EXEC_TIMED_OUT;
+    case HTTP_CALL_TOO_LARGE:
+        return EXEC_REPLY_TOO_LARGE;
+    case HTTP_CALL_CANCELLED:
+        return EXEC_CANCELLED;
+    case HTTP_CALL_OVERLOADED:
+        return EXEC_OWN_RATE_LIMIT;
+    default:
+        return call->is_any_byte_sent ? EXEC_BROKEN_OFF : EXEC_UNREACHABLE;
+    }
+}
+
+static slice call_hint(const struct reply *r)
+{
+    return reply_call_hint(r->out->reason, r->call->result, r->out->effect,
+                           r->call->is_any_byte_sent, r->acts);
+}
+
+/* A reply whose body is too large to read has a status all the same. */
+static enum exec_effect effect_of_call(const struct reply *r)
+{
+    unsigned status = r->call->status;
+    return r->call->result == HTTP_CALL_TOO_LARGE && status >= 300
+               ? exec_effect_of_reply(r->action, status, NULL, status == 429)
+               : EXEC_EFFECT_UNKNOWN;
+}
+
+static void fail_by_call(struct reply *r)
+{
+    struct exec_outcome *out = r->out;
+    out->reason = reason_of_call(r->call);
+    if (r->acts && r->call->is_any_byte_sent)
+        out->effect = effect_of_call(r);
+    if (out->reason == EXEC_OWN_RATE_LIMIT)
+        out->retry_after_ms = REPLY_OVERLOAD_WAIT_MS;
+    out->message = arena_printf(r->arena, "%.*s %s: %s.", SLICE_ARG(r->action->integration->name),
+                                reply_call_words(out->reason, r->call->result), r->call->err.text);
+    out->hint = call_hint(r);
+}
+
+/* ---- success ---- */
+
+/* A mark that says nothing ("", false) is none. */
+static void read_next(struct reply *r)
+{
+    const struct catalog_pages *pages = &r->action->pages;
+    struct json all = json_object();
+    for (size_t i = 0; i < pages->count; i++) {
+        struct json next = eval_or_null(r, pages->items[i].next);
+        if (json_is_number(&next) || (next.type == JSON_STRING && next.count > 0))
+            json_object_set(r->arena, &all, pages->items[i].input, next);
+    }
+    r->out->page_next = all.count > 0 ? all : json_null;
+}
+
+static void read_display(struct reply *r)
+{
+    struct exec_outcome *out = r->out;
+    out->display_title = eval_text(r, "display.title", r->action->display_title);
+    out->display_summary = eval_text(r, "display.summary", r->action->display_summary);
+    if (out->display_title.len == 0)
+        out->display_title = r->action->title;
+    if (out->display_summary.len == 0)
+        out->display_summary =
+            arena_printf(r->arena, "%.*s succeeded.", SLICE_ARG(r->action->tool_name));
+}
+
+/* Where the manifest's expression fails, the app has changed: the action was run, so its whole
+ * reply is the output. */
+static void read_output(struct reply *r)
+{
+    struct exec_outcome *out = r->out;
+    struct json value = r->root.as.members[2].value; /* body */
+    struct err err;
+    if (r->action->output && expr_eval(r->action->output, &r->root, &r->root, &r->budget, r->arena,
+                                       &value, &err) != OK) {
+        note_fault(r, "output", &err);
+        value = r->root.as.members[2].value;
+    }
+    struct buf text;
+    buf_init(&text, r->arena->bytes_max);
+    /* About as long as what came: a common one need not grow from nothing. */
+    (void)buf_reserve(&text, slice_first(r->call->body, OUTPUT_ROOM_BYTES).len);
+    json_write(&text, &value);
+    slice masked = mask(r, buf_slice(&text));
+    out->output_json = masked.ptr == text.ptr ? arena_dup(r->arena, masked) : masked;
+    if (!buf_is_ok(&text) || !out->output_json.ptr) {
+        out->reason = EXEC_REPLY_TOO_LARGE;
+        out->effect = r->acts ? EXEC_EFFECT_DONE : EXEC_EFFECT_NONE;
+        out->message = arena_printf(r->arena, "%.*s %s.", SLICE_ARG(r->action->integration->name),
+                                    reply_call_words(out->reason, r->call->result));
+        out->hint = call_hint(r);
+    }
+    buf_deinit(&text);
+    json_object_set(r->arena, &r->root, SLICE("output"), value);
+}
+
+/* The first expression of the action's response.required that this reply gives nothing for. */
+static slice missing_member(struct reply *r)
+{
+    const struct catalog_reply *wanted = r->wanted;
+    for (size_t i = 0; i < wanted->required_count; i++) {
+        struct json value = eval_or_null(r, wanted->required[i]);
+        if (value.type == JSON_NULL)
+            return wanted->required_texts[i];
+    }
+    return SLICE_NONE;
+}
+
+/* Why this is not the action's reply, to stand behind "HTTP 200"; SLICE_NONE: it is. */
+static slice find_misfit(struct reply *r)
+{
+    slice misfit = reply_body_misfit(&r->body, r->wanted, r->call, r->arena);
+    if (misfit.len > 0)
+        return misfit;
+    slice missing = missing_member(r);
+    return missing.len > 0
+               ? arena_printf(r->arena, "without %.*s, which it never lacks", SLICE_ARG(missing))
+               : SLICE_NONE;
+}
+
+static void fail_unreadable(struct reply *r, slice misfit)
+{
+    r->out->reason = EXEC_REPLY_UNREADABLE;
+    r->out->effect = r->acts ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE;
+    r->out->message =
+        arena_printf(r->arena, "%.*s %s: HTTP %u %.*s%.*s", SLICE_ARG(r->action->integration->name),
+                     reply_call_words(EXEC_REPLY_UNREADABLE, HTTP_CALL_OK), r->call->status,
+                     SLICE_ARG(misfit), SLICE_ARG(provider_words(r)));
+    r->out->message = with_request_id(r, r->out->message);
+    r->out->hint =
+        reply_call_hint(EXEC_REPLY_UNREADABLE, HTTP_CALL_OK, r->out->effect, true, r->acts);
+}
+
+/* For the request behind it: what its templates see, and what is to be said should it fail. */
+static void keep_reply(struct reply *r)
+{
+    const struct catalog_then *then = &r->action->then[r->at];
+    struct exec_progress *progress = r->progress;
+    static const char *const names[] = {"status", "headers", "body"};
+    struct json reply = json_object();
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        json_object_set(r->arena, &reply, slice_cstr(names[i]), r->root.as.members[i].value);
+    progress->replies[r->at] = reply;
+    progress->former_url = r->built->url;
+    progress->at = r->at + 1;
+    if (!then->done || r->action->level == LEVEL_READ)
+        return;
+    exec_progress_put(progress, &r->root, r->arena);
+    progress->done = eval_text(r, "done", then->done);
+    progress->not_done = eval_text(r, "not_done", then->not_done);
+    if (progress->done.len == 0)
+        progress->done = SLICE("A part of it was done");
+    if (progress->not_done.len == 0)
+        progress->not_done = SLICE("the rest was not");
+}
+
+static void read_success(struct reply *r)
+{
+    struct exec_outcome *out = r->out;
+    const struct catalog_error_rule *rule = find_rule(r, &r->action->errors);
+    if (!rule)
+        rule = find_rule(r, &r->action->integration->errors);
+    if (rule) {
+        fail_by_reply(r);
+        return;
+    }
+    slice misfit = find_misfit(r);
+    if (misfit.len > 0) {
+        fail_unreadable(r, misfit);
+        return;
+    }
+    out->reason = EXEC_SUCCEEDED;
+    out->effect = EXEC_EFFECT_DONE;
+    if (r->at < r->action->then_count) {
+        keep_reply(r);
+        return;
+    }
+    read_next(r);
+    read_output(r);
+    if (!r->is_display_unused)
+        read_display(r);
+}
+
+/* What the provider's support asks for; SLICE_NONE: it sent none that is known. */
+static slice request_id(const struct http_call *call)
+{
+    static const char *const names[] = {"x-request-id",          "request-id",
+                                        "x-notion-request-id",   "x-github-request-id",
+                                        "x-slack-req-id",        "x-amzn-requestid",
+                                        "x-dropbox-request-id",  "twilio-request-id",
+                                        "x-airtable-request-id", "cf-ray"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        slice value = http_call_header(call, slice_cstr(names[i]));
+        if (value.len > 0 && value.len <= REQUEST_ID_BYTES_MAX && http_is_visible(value))
+            return value;
+    }
+    return SLICE_NONE;
+}
+
+void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
+                     const struct exec_scope *scope, const struct exec_built *built,
+                     struct arena *arena, struct exec_outcome *outcome)
+{
+    struct reply r = {
+        .action = action, .call = call, .built = built, .arena = arena, .out = outcome};
+    ASSERT(scope->progress || action->then_count == 0);
+    ASSERT(call->result < HTTP_CALL_RESULTS);
+    r.progress = scope->progress;
+    r.at = r.progress ? r.progress->at : 0;
+    r.wanted = catalog_reply_at(action, r.at);
+    r.acts = catalog_request_acts(action, r.at);
+    r.is_display_unused = scope->is_display_unused;
+    r.auth = scope->auth ? scope->auth : &action->integration->auth;
+    expr_budget_init(&r.budget);
+    /* What is made of a reply may be decoded and put in again: twice as long as the reply is. */
+    r.budget.bytes_max += 2 * call->body.len;
+    outcome->is_hint_given = outcome->is_in_progress = false;
+    outcome->effect = EXEC_EFFECT_NONE;
+    outcome->retry_after_ms = outcome->quota_remaining = outcome->quota_reset_ms = -1;
+    outcome->message = outcome->hint = outcome->error_code = SLICE_NONE;
+    outcome->manifest_fault = SLICE_NONE;
+    outcome->advice = exec_advice_for(action);
+    outcome->provider_status = call->status;
+    outcome->provider_request_id = request_id(call);
+    if (call->result != HTTP_CALL_OK) {
+        fail_by_call(&r);
+    } else {
+        make_root(&r, scope);
+        read_quota(&r);
+        if (call->status >= 200 && call->status < 300)
+            read_success(&r);
+        else
+            fail_by_reply(&r);
+    }
+    if (outcome->reason != EXEC_SUCCEEDED) {
+        outcome->display_title = action->title;
+        outcome->display_summary = outcome->message;
+    }
+    if (arena->is_exhausted && outcome->reason == EXEC_SUCCEEDED && !outcome->output_json.ptr) {
+        outcome->reason = EXEC_REPLY_TOO_LARGE;
+        outcome->effect = r.acts ? EXEC_EFFECT_DONE : EXEC_EFFECT_NONE;
+    }
+}
+
+void exec_reply_display(const struct catalog_action *action, const struct json *input,
+                        const struct json *output, struct arena *arena,
+                        struct exec_outcome *outcome)
+{
+    static const struct exec_built nothing;
+    struct reply r = {.action = action, .built = &nothing, .arena = arena, .out = outcome};
+    ASSERT(outcome->reason == EXEC_SUCCEEDED);
+    expr_budget_init(&r.budget);
+    r.root = json_object();
+    json_object_set(arena, &r.root, SLICE("status"), json_i64(outcome->provider_status));
+    json_object_set(arena, &r.root, SLICE("input"), *input);
+    json_object_set(arena, &r.root, SLICE("output"), *output);
+    read_display(&r);
+}

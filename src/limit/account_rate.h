@@ -1,0 +1,43 @@
+/*
+ * How many requests a second an account may make (src/api/README.md "HTTP").
+ * Off unless configured. Several processes share an account's rate by leases (limit/lease.h).
+ * ACCOUNTS_MAX are remembered; the one whose last request is oldest is dropped first. In a process
+ * that is alone its next request finds a full bucket, so that an account may get more than its rate
+ * and never less.
+ */
+#ifndef LIMIT_ACCOUNT_RATE_H
+#define LIMIT_ACCOUNT_RATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "limit/lease.h"
+#include "loop/op.h"
+
+enum { ACCOUNT_RATE_ACCOUNTS_MAX = 50000 };
+
+struct account_rate;
+
+/* In the memory of an op that waits. */
+struct account_rate_wait {
+    struct op *op;
+    struct list link;
+    size_t count;
+};
+
+/* burst 0: two seconds' worth. rate_per_s > 0. leases: NULL: this process is the only one; outlives
+ * it. NULL: out of memory. */
+struct account_rate *account_rate_new(uint64_t rate_per_s, uint64_t burst,
+                                      struct leases *leases) MUST_CHECK;
+/* Lets those go that wait. */
+void account_rate_free(struct account_rate *rate);
+/* true: the database is asked for a part of the rate that so many requests fit in, and op is held
+ * until it has answered: ask again then. false: account_rate_take knows. */
+bool account_rate_awaits(struct account_rate *rate, struct uuid account_id, size_t count,
+                         uint64_t now_ns, struct account_rate_wait *wait, struct op *op) MUST_CHECK;
+/* One request more. 0: it may be served; else the milliseconds after which another one will be. */
+uint64_t account_rate_take(struct account_rate *rate, struct uuid account_id, uint64_t now_ns);
+
+#endif

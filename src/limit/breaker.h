@@ -1,0 +1,115 @@
+/*
+ * breaker: circuit breakers, by account and origin, and by origin alone. Where an
+ * account's executions against an origin mostly fail for the origin's sake (no connection, no reply
+ * in time, a reply that is none, 5xx), its further ones are refused at once for a while; then a few
+ * probes go out, and the first that succeeds closes the circuit, one that fails opens it again for
+ * longer. Others do not notice: an account's requests may be the cause.
+ *
+ * The origin's own circuit, which holds for all accounts, opens where enough accounts failed, and
+ * they are a share of those that tried. Each account counts once, however many calls it makes. Even
+ * then it lets pass
+ *   - an account whose last execution there, within the window, succeeded;
+ *   - probes: one at a time of an account, a few of all; while the circuit's time is not over, one
+ *     now and then of an account that did not fail there lately, so that those that fail do not
+ *     keep the others out.
+ * One of these that succeeds closes the circuit, and those of accounts may be probed at once.
+ *
+ * A host that a connection names (`is_host_given`) is an account's own affair: it has circuits by
+ * account alone, apart from those of an app that lives at the same origin.
+ *
+ * An execution has one vote, given at its end, whatever number of attempts it made. What a provider
+ * answers below 500 is a success: it is there. What was not sent for a reason of this server's is
+ * no vote.
+ *
+ * Limits: origins_max origins and members_max pairs of account and origin are remembered, the
+ * least recently used one without executions goes first; an account displaces only itself and the
+ * few that share its shard of the table. The time comes from the caller (loop clock). Not for
+ * several threads.
+ */
+#ifndef LIMIT_BREAKER_H
+#define LIMIT_BREAKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/slice.h"
+
+enum { BREAKER_ORIGIN_MAX = 300 };
+
+struct breaker;
+
+/* 0 stands for the default in each, but for volume_min. */
+struct breaker_config {
+    unsigned volume_min;   /* executions in a window before one may open; 0: none ever opens */
+    unsigned accounts_min; /* that must have failed for the circuit of all, 3 */
+    unsigned percent;      /* of executions, or of accounts, that must have failed, 50 */
+    unsigned window_ms;    /* 10000 */
+    unsigned open_ms;      /* first time it opens, 5000; doubles each time, */
+    unsigned open_ms_max;  /* up to this, 60000 */
+    unsigned probes_max;   /* at the same time, 3 */
+    size_t origins_max;    /* 4096 */
+    size_t members_max;    /* 16384 */
+};
+
+/* The account and what it calls. Borrowed during a call of the functions below. */
+struct breaker_key {
+    struct uuid account_id;
+    slice origin;         /* scheme and authority of a URL */
+    slice integration_id; /* where is_host_given */
+    bool is_host_given;
+};
+
+/* An execution's way through the circuits. Zero it before its first use: then breaker_leave is
+ * harmless from the start. */
+struct breaker_pass {
+    struct breaker_member *member; /* NULL: not in, or uncounted */
+    bool is_probe;                 /* of either */
+    bool is_member_probe, is_origin_probe;
+    unsigned opening; /* of the origin's circuit when it went in */
+};
+
+struct breaker_refusal {
+    uint64_t retry_ms; /* at least 1 */
+    bool is_of_all;    /* the origin's circuit, not the account's */
+};
+
+/* NULL: out of memory. */
+struct breaker *breaker_new(const struct breaker_config *config) MUST_CHECK;
+/* No pass may be in (asserted). */
+void breaker_free(struct breaker *breaker);
+
+/* false: a circuit is open, and refusal says which and for how long. Each true wants one
+ * breaker_report or breaker_leave. */
+bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
+                   const struct breaker_key *key, uint64_t now_ns,
+                   struct breaker_refusal *refusal) MUST_CHECK;
+/* Whether enter would refuse, for a caller that would have to wait before it could enter. */
+bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
+/* Whether one has opened since this pass went in: another attempt would do no good. */
+bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
+/* The vote. Leaves. */
+void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);
+/* What the last vote has turned: the account's circuit and the origin's, for other processes. */
+enum breaker_turn { BREAKER_STAYS, BREAKER_OPENS, BREAKER_CLOSES };
+struct breaker_news {
+    enum breaker_turn turn;
+    uint64_t for_ms; /* that it is open */
+};
+struct breaker_votes_news {
+    struct breaker_news own, all;
+};
+const struct breaker_votes_news *breaker_news(const struct breaker *breaker);
+/* Another process has turned the account's circuit, or (is_of_all) the origin's: so is it here, for
+ * as long as one may be open by this process's settings. */
+void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool is_of_all,
+                  const struct breaker_news *news, uint64_t now_ns);
+/* Leaves without a vote. Any number of times. */
+void breaker_leave(struct breaker_pass *pass);
+
+/* "https://api.example.com" of a URL, as it is written there. */
+slice breaker_origin_of(slice url);
+
+#endif

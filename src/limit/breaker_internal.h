@@ -1,0 +1,99 @@
+/*
+ * Inside of the breaker (exec/breaker*.c): what is remembered of origins, and of accounts there.
+ */
+#ifndef LIMIT_BREAKER_INTERNAL_H
+#define LIMIT_BREAKER_INTERNAL_H
+
+#include "base/lines.h"
+#include "base/metric.h"
+#include "limit/breaker.h"
+
+enum { BREAKER_SHARDS = 256 }; /* parts of the table of members, by account */
+
+struct votes {
+    uint32_t succeeded, failed;
+};
+
+/* Of one half of the window. accounts and failing: an origin's alone. */
+struct tally {
+    struct votes votes;
+    uint32_t accounts, failing;
+};
+
+/* Cut into halves: what is counted now, and what the half before it had. */
+struct window {
+    uint64_t half; /* of now */
+    struct tally now, before;
+};
+
+struct circuit {
+    bool is_open;     /* until a probe has succeeded */
+    unsigned open_ms; /* of the present or last time */
+    uint64_t opened_ns, open_until_ns;
+    size_t probes;
+};
+
+struct breaker_origin {
+    struct breaker *breaker;
+    struct list age_link; /* least recently used first */
+    struct circuit circuit;
+    struct list members; /* by origin_link */
+    size_t passes;       /* of them all */
+    unsigned openings;   /* and closings: what was counted before is void */
+    uint64_t closed_ns, fresh_probe_ns;
+    struct window window;
+    struct metric_series *gauge; /* once it was set */
+    size_t name_len;
+    char name[BREAKER_ORIGIN_MAX];
+};
+
+struct breaker_member {
+    struct line line; /* by account and origin; in its shard, least recently used first */
+    struct uuid account_id;
+    struct breaker *breaker;
+    struct breaker_origin *origin; /* NULL: a host that the account's connection names */
+    struct list origin_link;
+    struct circuit circuit;
+    size_t passes;
+    struct window window;
+    uint64_t voted_ns, failed_ns; /* the newest vote, the newest that failed; 0: none */
+    unsigned counted_opening;
+    bool is_probing;                     /* the origin */
+    bool is_counted, is_counted_failing; /* in the origin's tally of `window.half` */
+};
+
+struct shard {
+    struct list by_age;
+    size_t count;
+};
+
+struct breaker {
+    struct breaker_config config;
+    struct map origins;
+    struct lines members;
+    struct list by_age;             /* origins */
+    struct breaker_votes_news news; /* of the last vote */
+    struct uuid first;              /* account that came; nil: none has */
+    bool has_others;
+    struct shard shards[BREAKER_SHARDS];
+};
+
+/* ---- breaker_table.c ---- */
+
+/* NULL: too many others, or no memory. */
+struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name);
+struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key);
+struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key);
+/* A vote that counts, for the member and for its origin. */
+void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_t now);
+/* Up to the newest vote. */
+struct tally breaker_window_sum(const struct window *window);
+bool breaker_is_share(const struct breaker *breaker, uint64_t part, uint64_t all);
+bool breaker_member_is_failing(const struct breaker_member *member);
+slice breaker_origin_name(const struct breaker_origin *origin);
+/* The metric. */
+void breaker_origin_set_gauge(struct breaker_origin *origin, bool is_open);
+/* No pass is in. */
+void breaker_table_deinit(struct breaker *breaker);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * Executions in flight by account; see concurrency.h.
+ */
+#include "limit/concurrency.h"
+
+#include "base/share.h"
+
+struct concurrency_account {
+    struct line line;
+    size_t count;
+};
+
+void concurrency_init(struct concurrency *inflight, size_t size, size_t share)
+{
+    *inflight = (struct concurrency){.size = size, .share = share ? share : share_default(size)};
+    lines_init(&inflight->accounts, sizeof(struct concurrency_account));
+}
+
+void concurrency_deinit(struct concurrency *inflight)
+{
+    ASSERT(inflight->count == 0);
+    lines_deinit(&inflight->accounts);
+}
+
+struct concurrency_account *concurrency_enter(struct concurrency *inflight, struct uuid account_id)
+{
+    struct concurrency_account *account = lines_find(&inflight->accounts, uuid_slice(&account_id));
+    if (!share_allows(account ? account->count : 0, inflight->count, inflight->size,
+                      inflight->share))
+        return NULL;
+    if (!account)
+        account = lines_get(&inflight->accounts, uuid_slice(&account_id));
+    if (!account)
+        return NULL;
+    account->count++;
+    inflight->count++;
+    return account;
+}
+
+/* An account without executions under way leaves no entry. */
+void concurrency_leave(struct concurrency *inflight, struct concurrency_account *account)
+{
+    ASSERT(account->count > 0 && inflight->count > 0);
+    inflight->count--;
+    if (--account->count == 0)
+        lines_drop(&inflight->accounts, &account->line);
+}

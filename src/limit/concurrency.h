@@ -1,0 +1,33 @@
+/*
+ * concurrency: how many executions each account has in flight, and whether it may have one more.
+ * They are slots as base/share.h counts them: a slow app holds them for long.
+ *
+ * Limits: an entry is kept for an account while it has executions in flight, so there are at most
+ * as many as these. Not for several threads.
+ */
+#ifndef LIMIT_CONCURRENCY_H
+#define LIMIT_CONCURRENCY_H
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/lines.h"
+
+struct concurrency {
+    size_t size, share; /* of all accounts; of one alone */
+    size_t count;
+    struct lines accounts; /* struct concurrency_account, by id */
+};
+
+struct concurrency_account;
+
+/* share 0: base/share.h's default. */
+void concurrency_init(struct concurrency *inflight, size_t size, size_t share);
+/* None is in (asserted). */
+void concurrency_deinit(struct concurrency *inflight);
+/* NULL: this account has its share, all slots are taken, or memory is out. Each other wants one
+ * concurrency_leave. */
+struct concurrency_account *concurrency_enter(struct concurrency *inflight,
+                                              struct uuid account_id) MUST_CHECK;
+void concurrency_leave(struct concurrency *inflight, struct concurrency_account *account);
+
+#endif

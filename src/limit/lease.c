@@ -1,0 +1,417 @@
+/*
+ * Leases of limits; see lease.h. What a process may use between two asks was set aside for it in
+ * the row before (store/rate_lease.c), so it never gives back what it may be using at this moment:
+ * what it keeps while an ask is under way is said in the ask.
+ */
+#include "limit/lease.h"
+
+#include "base/mem.h"
+#include "base/metric.h"
+
+enum {
+    ASK_TIMEOUT_MS = 1000,
+    USUAL_PROCESSES = 8, /* a part that is less than a share among so many will soon be more */
+    ASKS_ARENA_BYTES_MAX = 4 * 1024 * 1024,
+};
+#define MS_NS 1000000ULL
+
+static struct metric asked_total = METRIC_INIT(
+    "sluice_leases_asked_total", "Parts of limits asked of the database.", METRIC_COUNTER);
+static struct metric unanswered_total = METRIC_INIT(
+    "sluice_leases_unanswered_total",
+    "Parts of limits that the database did not give: the last one goes on.", METRIC_COUNTER);
+
+struct leases {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct uuid holder;
+    struct list active; /* struct lease.link */
+    size_t count;       /* of all leases */
+    struct timer timer;
+    struct leases_flush *flush; /* under way; NULL: none */
+    uint64_t flushed_ns;
+    bool is_down; /* the last flush had no answer */
+    bool is_closed;
+};
+
+struct lease_ask {
+    struct lease *lease; /* NULL once it has ended */
+    struct rate_lease_ask row;
+    char name[RATE_LEASE_NAME_MAX];
+    int64_t used;
+    double given_back;
+    uint64_t sent_ns;
+    struct pg_query query;
+};
+
+struct leases_flush {
+    struct op op;
+    struct leases *leases; /* NULL once they have gone */
+    size_t count;
+    struct lease_ask asks[];
+};
+
+static uint64_t now_of(const struct leases *leases)
+{
+    return loop_now_ns(leases->loop);
+}
+
+/* ---- when to ask ---- */
+
+/* An urgent ask waits for LEASE_GAP_MS alone; the others share the tick, so that all of a process
+ * are one statement. */
+static uint64_t lease_due_ns(const struct lease *lease)
+{
+    const struct leases *leases = lease->leases;
+    uint64_t tick = lease->asked_ns + LEASE_TICK_MS * MS_NS;
+    uint64_t gap = leases->flushed_ns + LEASE_GAP_MS * MS_NS;
+    return lease->is_urgent ? gap : tick > gap ? tick : gap;
+}
+
+/* One timer for all; the flush that is under way looks at what is due when it ends. */
+static void leases_await(struct leases *leases, uint64_t due)
+{
+    uint64_t now = now_of(leases);
+    if (leases->flush)
+        return;
+    due = due > now ? due : now;
+    if (!timer_is_armed(&leases->timer) || leases->timer.due_ns > due)
+        timer_start(&leases->timer, due);
+}
+
+static void lease_activate(struct lease *lease)
+{
+    if (!lease->leases || lease->leases->is_closed || lease->ask) /* the answer looks again */
+        return;
+    if (list_is_empty(&lease->link))
+        list_push_back(&lease->leases->active, &lease->link);
+    leases_await(lease->leases, lease_due_ns(lease));
+}
+
+/* One that is not lets its part end by itself, for others. */
+static bool lease_is_in_use(const struct lease *lease)
+{
+    return lease->used != 0 || lease->backlog > 0 || lease->floor > 0 || lease->is_urgent;
+}
+
+/* ---- asking ---- */
+
+/* Calls at the same time have no burst; a rate always has. */
+static bool is_of_calls(const struct lease *lease)
+{
+    return lease->burst == 0;
+}
+
+/* What it could use a second: of the busier of this half second and the one before. */
+static int64_t rate_needed(const struct lease *lease)
+{
+    int64_t most = lease->arrived > lease->arrived_before ? lease->arrived : lease->arrived_before;
+    if (most < (int64_t)lease->backlog)
+        most = (int64_t)lease->backlog;
+    return most * LEASE_MILLION * (1000 / LEASE_TICK_MS);
+}
+
+/* Half of what is left over goes back, for others. */
+static void fill_row(struct lease *lease, struct lease_ask *ask)
+{
+    struct rate_lease_ask *row = &ask->row;
+    row->total = lease->total;
+    row->burst = lease->burst;
+    if (is_of_calls(lease)) {
+        row->need = (int64_t)(lease->floor + lease->backlog);
+        row->floor = (int64_t)lease->floor;
+        return;
+    }
+    if (lease->tokens.tokens > 0 && lease->backlog == 0)
+        ask->given_back = lease->tokens.tokens / 2;
+    lease->tokens.tokens -= ask->given_back;
+    row->used = lease->used * LEASE_MILLION;
+    row->need = rate_needed(lease);
+    row->backlog = (int64_t)lease->backlog * LEASE_MILLION;
+    row->kept = lease->tokens.tokens > 0 ? (int64_t)(lease->tokens.tokens * LEASE_MILLION) : 0;
+}
+
+static void ask_init(struct lease_ask *ask, struct lease *lease, uint64_t now)
+{
+    lease_fill(lease, now);
+    lease->owner->on_ask(lease);
+    ask->lease = lease;
+    ask->sent_ns = now;
+    ask->used = lease->used;
+    memcpy(ask->name, lease->name, lease->name_len);
+    ask->row.account_id = lease->account_id;
+    ask->row.name = slice_of(ask->name, lease->name_len);
+    ask->row.holder = lease->leases->holder;
+    fill_row(lease, ask);
+    list_unlink(&lease->link);
+    lease->ask = ask;
+    lease->asked_ns = now;
+    lease->used = 0;
+    lease->is_urgent = false;
+    metric_inc(&asked_total);
+}
+
+static enum op_result step_send(struct op *op)
+{
+    struct leases_flush *flush = CONTAINER_OF(op, struct leases_flush, op);
+    if (!flush->leases)
+        return OP_FAIL;
+    for (size_t i = 0; i < flush->count; i++) {
+        struct lease_ask *ask = &flush->asks[i];
+        ask->query.deadline_ns = now_of(flush->leases) + ASK_TIMEOUT_MS * MS_NS;
+        store_rate_lease_take(flush->leases->pool, &ask->query, op, &ask->row);
+    }
+    return OP_WAIT;
+}
+
+/* What was used while the ask was under way was kept for it. */
+static void lease_take_answer(struct lease *lease, const struct lease_ask *ask,
+                              const struct rate_lease *got)
+{
+    double tokens = (double)got->held / LEASE_MILLION - (double)lease->used;
+    lease->tokens = (struct token_bucket){tokens, now_of(lease->leases)};
+    lease->part = got->part;
+    lease->is_had = true;
+    lease->ends_ns = ask->sent_ns + RATE_LEASE_MS * MS_NS;
+    lease->may_have_more = is_of_calls(lease)
+                               ? got->part >= ask->row.need
+                               : got->held >= ask->row.backlog && got->held >= ask->row.kept;
+}
+
+/* Of one that is lost nothing is known: what was used is reported again, so that it counts twice
+ * rather than not at all. */
+static void ask_end(struct leases_flush *flush, struct lease_ask *ask)
+{
+    struct lease *lease = ask->lease;
+    struct rate_lease got = {0};
+    int status = store_rate_lease_take_result(&ask->query, &got);
+    /* An account that has gone is refused by the schema: it has no part. */
+    flush->leases->is_down = (status != OK && status != ERR_INVALID) || flush->leases->is_closed;
+    if (status != OK)
+        metric_inc(&unanswered_total);
+    if (!lease)
+        return;
+    lease->ask = NULL;
+    if (flush->leases->is_down) {
+        lease->used += ask->used;
+        lease->tokens.tokens += ask->given_back;
+    } else {
+        lease_take_answer(lease, ask, &got);
+    }
+    lease_fill(lease, now_of(flush->leases));
+    lease->owner->on_answer(lease);
+    lease->owner->on_ask(lease);
+    if (lease_is_in_use(lease))
+        lease_activate(lease);
+}
+
+static enum op_result step_answered(struct op *op)
+{
+    struct leases_flush *flush = CONTAINER_OF(op, struct leases_flush, op);
+    const struct pg_query *failed = NULL;
+    bool was_down = flush->leases && flush->leases->is_down;
+    for (size_t i = 0; i < flush->count && flush->leases; i++) {
+        failed = flush->asks[i].query.status != OK ? &flush->asks[i].query : failed;
+        ask_end(flush, &flush->asks[i]);
+    }
+    if (failed && !was_down)
+        op_log(op, LOG_WARN, "parts of limits could not be asked for",
+               LOG_INT("status", failed->status), LOG_STR("cause", failed->message));
+    return OP_DONE;
+}
+
+/* Those that came meanwhile are asked for now. */
+static void on_flush_end(struct op *op, enum op_end end)
+{
+    struct leases *leases = CONTAINER_OF(op, struct leases_flush, op)->leases;
+    (void)end;
+    if (!leases)
+        return;
+    leases->flush = NULL;
+    LIST_EACH(&leases->active, struct lease, lease, link)
+        leases_await(leases, lease_due_ns(lease));
+}
+
+static const struct op_step flush_steps[] = {{"send", step_send, 0},
+                                             {"answered", step_answered, 0}};
+static const struct op_class flush_class = {
+    .name = "leases",
+    .is_background = true,
+    OP_STEPS(flush_steps),
+    .on_end = on_flush_end,
+    .free = op_free_struct,
+};
+
+/* All that are due. Those that are not, or are too many, set the timer again. */
+static void on_due(struct timer *timer)
+{
+    struct leases *leases = CONTAINER_OF(timer, struct leases, timer);
+    uint64_t now = now_of(leases);
+    size_t count = 0;
+    ASSERT(!leases->flush);
+    LIST_EACH(&leases->active, struct lease, lease, link)
+        count += lease_due_ns(lease) <= now;
+    count = count < LEASE_FLUSH_MAX ? count : LEASE_FLUSH_MAX;
+    struct leases_flush *flush =
+        count > 0 ? mem_zalloc(sizeof(*flush) + count * sizeof(flush->asks[0])) : NULL;
+    if (!flush) {
+        if (!list_is_empty(&leases->active))
+            timer_start_in_ms(&leases->timer, LEASE_GAP_MS);
+        return;
+    }
+    leases->flush = flush;
+    flush->leases = leases;
+    LIST_EACH(&leases->active, struct lease, lease, link) {
+        if (flush->count < count && lease_due_ns(lease) <= now)
+            ask_init(&flush->asks[flush->count++], lease, now);
+    }
+    leases->flushed_ns = now;
+    op_start(&flush->op, &flush_class, leases->loop, NULL, ASKS_ARENA_BYTES_MAX);
+}
+
+/* ---- using ---- */
+
+/* Without others, or without the database: all of it. */
+static bool has_it_all(const struct lease *lease)
+{
+    return !lease->leases || (lease->leases->is_down && !lease->is_had);
+}
+
+void lease_fill(struct lease *lease, uint64_t now_ns)
+{
+    if (!lease->leases || lease->leases->is_down) {
+        /* as it was when the last answer came */
+    } else if (lease->is_had && now_ns >= lease->ends_ns) {
+        lease->is_had = false;
+        lease->part = 0;
+        lease->tokens = (struct token_bucket){0, now_ns};
+    }
+    if (has_it_all(lease) && lease->part != lease->total) {
+        lease->part = lease->total;
+        token_bucket_init(&lease->tokens, (double)lease->burst / LEASE_MILLION, now_ns);
+    }
+    double burst = (double)lease->burst / LEASE_MILLION;
+    if (lease->leases && lease->leases->is_down && lease->is_had)
+        burst = burst * (double)lease->part / (double)lease->total;
+    if (!is_of_calls(lease))
+        token_bucket_fill(&lease->tokens, (double)lease->part / LEASE_MILLION, burst, now_ns);
+}
+
+void lease_arrive(struct lease *lease, uint64_t now_ns)
+{
+    uint64_t window = now_ns / (LEASE_TICK_MS * MS_NS);
+    if (!lease->leases)
+        return;
+    if (window != lease->window) {
+        lease->arrived_before = window == lease->window + 1 ? lease->arrived : 0;
+        lease->arrived = 0;
+        lease->window = window;
+    }
+    lease->arrived++;
+}
+
+void lease_spend(struct lease *lease, int64_t calls)
+{
+    if (!is_of_calls(lease)) {
+        lease->tokens.tokens -= (double)calls;
+        lease->used += lease->leases ? calls : 0;
+    }
+    lease_activate(lease);
+}
+
+bool lease_wants_more(struct lease *lease, uint64_t now_ns)
+{
+    lease_fill(lease, now_ns);
+    if (has_it_all(lease) || lease->leases->is_down) {
+        lease_activate(lease);
+        return false;
+    }
+    if (!lease->is_had || lease->may_have_more)
+        lease->is_urgent = lease->ask == NULL;
+    lease_activate(lease);
+    return lease->is_urgent || lease->ask;
+}
+
+uint64_t lease_wait_ns(const struct lease *lease, double tokens)
+{
+    int64_t usual = lease->total / USUAL_PROCESSES;
+    int64_t rate = lease->part > usual ? lease->part : usual > 0 ? usual : 1;
+    return token_bucket_wait_ns(&lease->tokens, (double)rate / LEASE_MILLION, tokens);
+}
+
+/* ---- making and freeing ---- */
+
+void lease_init(struct lease *lease, struct leases *leases, const struct lease_owner *owner,
+                struct uuid account_id, slice name)
+{
+    ASSERT(name.len > 0 && name.len <= RATE_LEASE_NAME_MAX);
+    *lease = (struct lease){.leases = leases, .owner = owner, .account_id = account_id};
+    list_init(&lease->link);
+    memcpy(lease->name, name.ptr, name.len);
+    lease->name_len = (uint8_t)name.len;
+    if (leases)
+        leases->count++;
+}
+
+void lease_deinit(struct lease *lease)
+{
+    if (lease->leases) {
+        list_unlink(&lease->link);
+        lease->leases->count--;
+    }
+    if (lease->ask)
+        lease->ask->lease = NULL;
+    lease->leases = NULL;
+    lease->ask = NULL;
+}
+
+/* A limit that changes gives no burst: its tokens stay. */
+void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns)
+{
+    ASSERT(total > 0 && burst >= 0);
+    bool is_whole = lease->total > 0 && lease->part == lease->total;
+    bool is_new = lease->total == 0;
+    lease->total = total;
+    lease->burst = burst;
+    if (is_whole)
+        lease->part = total;
+    if (is_new)
+        lease->tokens.filled_ns = now_ns;
+    lease_fill(lease, now_ns);
+}
+
+struct leases *leases_new(struct loop *loop, struct pg_pool *pool)
+{
+    struct leases *leases = mem_zalloc(sizeof(*leases));
+    if (!leases)
+        return NULL;
+    leases->loop = loop;
+    leases->pool = pool;
+    leases->holder = uuid_v7();
+    list_init(&leases->active);
+    timer_init(&leases->timer, loop, on_due);
+    return leases;
+}
+
+void leases_close(struct leases *leases)
+{
+    if (!leases)
+        return;
+    timer_stop(&leases->timer);
+    leases->is_closed = leases->is_down = true;
+    LIST_EACH(&leases->active, struct lease, lease, link)
+        list_unlink(&lease->link);
+}
+
+void leases_free(struct leases *leases)
+{
+    if (!leases)
+        return;
+    ASSERT(leases->count == 0);
+    timer_stop(&leases->timer);
+    if (leases->flush) { /* it ends later, and finds that they are gone */
+        leases->flush->leases = NULL;
+        op_cancel(&leases->flush->op);
+    }
+    mem_free(leases);
+}

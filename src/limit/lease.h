@@ -1,0 +1,81 @@
+/*
+ * leases: this process's part of a limit that all processes share (src/limit/README.md). A limit is
+ * a rate with a burst, or a number of calls at the same time.
+ *
+ * A limit that nothing uses costs nothing. One that is used asks the database for its part, and
+ * tells what was used, once in LEASE_TICK_MS, with all others in one statement; at once where what
+ * it has does not do and more may be there, at most every LEASE_GAP_MS. A part is good for
+ * RATE_LEASE_MS from before it was asked for. While the database is away each process goes on with
+ * the part that it had last; one that had none has the whole limit, as where `leases` is NULL.
+ *
+ * Its owner embeds it, and zeroes it first. Time is the loop's. Not for several threads.
+ */
+#ifndef LIMIT_LEASE_H
+#define LIMIT_LEASE_H
+
+#include "base/token_bucket.h"
+#include "loop/loop.h"
+#include "store/rate_lease.h"
+
+struct pg_pool;
+struct leases;
+struct lease;
+
+enum { LEASE_TICK_MS = 500, LEASE_GAP_MS = 20, LEASE_FLUSH_MAX = 1000 };
+#define LEASE_MILLION 1000000
+
+/* The owner's, which fills in what it needs now (lease.backlog, lease.floor) and looks again after
+ * an answer, whatever it was. Neither may free a lease. */
+struct lease_owner {
+    void (*on_ask)(struct lease *lease);
+    void (*on_answer)(struct lease *lease);
+};
+
+struct lease {
+    /* of the owner */
+    size_t backlog; /* calls that could be made at once */
+    size_t floor;   /* of a number of calls: those under way */
+    /* read by the owner: what of `total` is this process's, and what it may use now */
+    int64_t part;
+    struct token_bucket tokens;
+    /* private */
+    struct leases *leases;
+    const struct lease_owner *owner;
+    struct uuid account_id;
+    int64_t total, burst;
+    struct list link; /* of those that have something to ask or to tell */
+    struct lease_ask *ask;
+    uint64_t asked_ns, ends_ns, window;
+    int64_t used, arrived, arrived_before; /* used: since it was last told */
+    bool is_had, is_urgent, may_have_more;
+    uint8_t name_len;
+    char name[RATE_LEASE_NAME_MAX];
+};
+
+/* NULL: out of memory. pool outlives it. */
+struct leases *leases_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
+/* Before the pool goes: nothing is asked any more, as where the database is away. NULL is fine. */
+void leases_close(struct leases *leases);
+/* All leases have ended (asserted). NULL is fine. */
+void leases_free(struct leases *leases);
+
+/* leases: NULL: this process is the only one. name: copied, 1 to RATE_LEASE_NAME_MAX bytes. */
+void lease_init(struct lease *lease, struct leases *leases, const struct lease_owner *owner,
+                struct uuid account_id, slice name);
+/* What was not told is lost. Any number of times. */
+void lease_deinit(struct lease *lease);
+/* The limit, in millionths: a second, at once (of the number of calls: the number, and 0). */
+void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns);
+/* Brings part and tokens to this time. */
+void lease_fill(struct lease *lease, uint64_t now_ns);
+/* A call that wants its turn, served or not: the need that parts are divided by. */
+void lease_arrive(struct lease *lease, uint64_t now_ns);
+/* Calls that go, or (below 0) did not: takes tokens, also those that are not there. */
+void lease_spend(struct lease *lease, int64_t calls);
+/* There is not enough: asks for more, where the database may have some. true: an answer comes. */
+bool lease_wants_more(struct lease *lease, uint64_t now_ns);
+/* From the last filling on, until so many tokens are there at this process's rate, or at an eighth
+ * of the whole, which it will have when it asks next: then it may be longer. 0: they are there. */
+uint64_t lease_wait_ns(const struct lease *lease, double tokens);
+
+#endif

@@ -1,0 +1,144 @@
+/*
+ * One claim's recovery. Many run at the same time and share batches.
+ *
+ * Every end is one statement that is fenced by the claim's owner and execution id, so that it does
+ * not matter which process runs it, how often, or whether the run ends its claim at this moment.
+ */
+#include "node/recover.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/metric.h"
+#include "call/summary.h"
+
+enum { RECOVERY_ARENA_BYTES_MAX = 256 * 1024 };
+
+static struct metric recovered_total = METRIC_INIT("sluice_recovered_total",
+                                                   "Claims that no run carried any more, by how "
+                                                   "they were ended.",
+                                                   METRIC_COUNTER);
+
+enum recovery_step { RECOVERY_END_CLAIM, RECOVERY_COUNT };
+
+struct recovery {
+    struct op op;
+    struct pg_pool *pool;
+    struct pg_query query;
+    struct claim claim;
+    struct execution record;
+    enum recover_as as;
+    bool is_release; /* the claim goes, and nothing is recorded */
+};
+
+OP_OF(recovery_of, recovery)
+
+/* With a key the claim stays bound to the failed execution, so that the key's next use is answered
+ * with it; without one no later request can name it, and the row goes. */
+static enum op_result step_end_claim(struct op *op)
+{
+    struct recovery *recovery = recovery_of(op);
+    const struct claim *claim = &recovery->claim;
+    if (recovery->is_release)
+        store_claim_release(recovery->pool, &recovery->query, op, claim);
+    else
+        store_execution_finish(recovery->pool, &recovery->query, op, &recovery->record, claim->key,
+                               claim->key.len > 0 ? CLAIM_KEEP : CLAIM_RELEASE);
+    return OP_WAIT;
+}
+
+/* SQLSTATE 23505 (unique_violation): the execution stands there already, since the claim was
+ * committed after its run had been recorded. 23514 (check_violation): no partition takes the row,
+ * because housekeeping has removed the day of the id. In both the claim alone is left to end. */
+static bool can_not_be_recorded(const struct recovery *recovery)
+{
+    const char *state = recovery->query.sqlstate;
+    return !recovery->is_release && recovery->query.status == ERR_INVALID &&
+           (strcmp(state, "23505") == 0 || strcmp(state, "23514") == 0);
+}
+
+/* The jump back happens once at most: is_release then excludes it. */
+static enum op_result step_count(struct op *op)
+{
+    struct recovery *recovery = recovery_of(op);
+    const struct claim *claim = &recovery->claim;
+    bool is_dead = recovery->as == RECOVER_DEAD;
+    if (can_not_be_recorded(recovery)) {
+        recovery->is_release = true;
+        return op_jump(op, RECOVERY_END_CLAIM);
+    }
+    int status = recovery->is_release ? store_done_result(&recovery->query)
+                                      : store_hit_result(&recovery->query);
+    if (status != OK)
+        return OP_FAIL; /* another process was first, or the next scan tries again */
+    metric_add(metric_series(&recovered_total, recovery->is_release
+                                                   ? SLICE("as=\"released\"")
+                                                   : SLICE("as=\"outcome_unknown\"")),
+               1);
+    op_log(op, LOG_WARN,
+           is_dead ? "a run of a dead process was ended"
+                   : "a claim that no run of this server carries was ended",
+           LOG_BOOL("is_write", claim->is_write), LOG_BOOL("is_released", recovery->is_release),
+           LOG_STR("integration_id", claim->integration_id),
+           LOG_STR("action_id", claim->action_id));
+    return OP_DONE;
+}
+
+static const struct op_step recovery_steps[] = {
+    [RECOVERY_END_CLAIM] = {"end_claim", step_end_claim, 0},
+    [RECOVERY_COUNT] = {"count", step_count, OP_TO(RECOVERY_END_CLAIM)},
+};
+static const struct op_class recovery_class = {
+    .name = "recovery",
+    .is_background = true,
+    OP_STEPS(recovery_steps),
+    .free = op_free_struct,
+};
+
+/* No attempt's number, status or output survives the process. `attempts` is 1 because a claim is
+ * recorded right before the call, so that the provider must be assumed to have had it. */
+static void fill_record(struct recovery *recovery)
+{
+    const struct claim *claim = &recovery->claim;
+    slice why = recovery->as == RECOVER_DEAD
+                    ? SLICE("The server stopped while this write was under way.")
+                    : SLICE("What became of this write could not be recorded.");
+    struct exec_outcome outcome = {
+        .reason = EXEC_OUTCOME_UNKNOWN,
+        .effect = EXEC_EFFECT_UNKNOWN,
+        .execution_id = claim->execution_id,
+        .integration_id = claim->integration_id,
+        .action_id = claim->action_id,
+        .started_us = claim->started_at,
+        .finished_us = clock_shared_us(),
+        .display_title = SLICE("Outcome unknown"),
+        .display_summary = why,
+        .message = why,
+        .hint = SLICE("The outcome is unknown: the write may or may not have happened. Check "
+                      "before sending it again, then use a new idempotency_key."),
+        .retry_after_ms = -1,
+        .attempts = 1,
+    };
+    recovery->record = exec_summary_row(&outcome, claim->account_id, claim->connection_id,
+                                        claim->owner,
+                                        exec_summary_render(&outcome, &recovery->op.arena));
+}
+
+void exec_recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
+                        struct op *parent)
+{
+    struct recovery *recovery = mem_zalloc(sizeof(*recovery));
+    if (!recovery)
+        return;
+    recovery->pool = pool;
+    recovery->as = as;
+    recovery->is_release = !claim->is_write || as == RECOVER_UNSENT;
+    op_start(&recovery->op, &recovery_class, parent->loop, parent, RECOVERY_ARENA_BYTES_MAX);
+    /* The caller's claim lies in the node's arena, which its next heartbeat resets. */
+    struct arena *arena = &recovery->op.arena;
+    recovery->claim = *claim;
+    recovery->claim.integration_id = arena_dup(arena, claim->integration_id);
+    recovery->claim.action_id = arena_dup(arena, claim->action_id);
+    recovery->claim.key = claim->key.len > 0 ? arena_dup(arena, claim->key) : SLICE_NONE;
+    if (!recovery->is_release)
+        fill_record(recovery);
+}

@@ -1,0 +1,313 @@
+/*
+ * A process's part of a limit: when it asks, what it may use while it waits for an answer, what
+ * becomes of it when there is none. The database answers as the test says.
+ */
+#include "limit/lease.h"
+#include "seam/seam.h"
+#include "unit.h"
+
+enum { RATE = 10, BURST = 8 };
+#define CALLS(n) ((int64_t)(n)*LEASE_MILLION)
+
+static struct {
+    struct loop *loop;
+    struct pg_pool *pool;
+    struct leases *leases;
+    struct lease lease;
+    size_t backlog, floor, answers;
+} t;
+
+static void on_ask(struct lease *lease)
+{
+    lease->backlog = t.backlog;
+    lease->floor = t.floor;
+}
+
+static void on_answer(struct lease *lease)
+{
+    assert_ptr_equal(lease, &t.lease);
+    t.answers++;
+}
+
+static const struct lease_owner owner = {on_ask, on_answer};
+
+static uint64_t now(void)
+{
+    return loop_now_ns(t.loop);
+}
+
+static void limit(int64_t total, int64_t burst)
+{
+    const struct uuid account = {{7}};
+    lease_init(&t.lease, t.leases, &owner, account, SLICE("requests"));
+    lease_set(&t.lease, total, burst, now());
+}
+
+static int set_up(void **state)
+{
+    const struct pg_pool_config config = {.conninfo = "host=seam"};
+    struct err err;
+    (void)state;
+    seam_open(1);
+    memset(&t, 0, sizeof(t));
+    t.loop = loop_new(&err);
+    t.pool = pg_pool_new(t.loop, &config, &err);
+    t.leases = leases_new(t.loop, t.pool);
+    assert_true(t.loop && t.pool && t.leases);
+    seam_settle(t.loop);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lease_deinit(&t.lease);
+    leases_close(t.leases);
+    seam_pool_refuse(t.pool);
+    seam_settle(t.loop);
+    pg_pool_free(t.pool);
+    seam_settle(t.loop);
+    leases_free(t.leases);
+    loop_free(t.loop);
+    metric_deinit();
+    return seam_close() ? 0 : -1;
+}
+
+/* Until what is to be asked for now has been sent. */
+static void pass(void)
+{
+    seam_pass_ms(t.loop, 1);
+}
+
+static struct pg_query *asked(void)
+{
+    struct pg_query *query = seam_query_named(t.pool, "rate_lease_take");
+    assert_non_null(query);
+    return query;
+}
+
+static bool is_quiet(void)
+{
+    return seam_query_count(t.pool) == 0;
+}
+
+static void answer(int64_t part, int64_t held)
+{
+    struct pg_query *query = asked();
+    const struct pg_value cells[] = {*seam_param(query, "account_id"), *seam_param(query, "name"),
+                                     pg_i64(part), pg_i64(held)};
+    seam_row(query, cells);
+    seam_query_done(query);
+    seam_settle(t.loop);
+}
+
+static void check_asked(const char *name, int64_t value)
+{
+    assert_int_equal(seam_param(asked(), name)->as.i64, value);
+}
+
+/* As its owner does: one call, or how it waits for one. */
+static bool call(void)
+{
+    lease_fill(&t.lease, now());
+    lease_arrive(&t.lease, now());
+    if (lease_wait_ns(&t.lease, 1) == 0) {
+        lease_spend(&t.lease, 1);
+        return true;
+    }
+    return false;
+}
+
+static void a_first_call_asks_at_once(void **state)
+{
+    (void)state;
+    limit(CALLS(RATE), CALLS(BURST));
+    assert_true(is_quiet());
+    assert_false(call());
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    check_asked("backlog", CALLS(1));
+    check_asked("total", CALLS(RATE));
+    check_asked("used", 0);
+    answer(CALLS(5), CALLS(3));
+    assert_int_equal(t.answers, 1);
+    t.backlog = 0;
+    for (int i = 0; i < 3; i++)
+        assert_true(call());
+    assert_false(call());
+}
+
+/* One that has been given more than it wanted asks again, after a short while; one that has not
+ * waits for its turn. */
+static void one_that_was_refused_asks_at_its_tick_alone(void **state)
+{
+    (void)state;
+    limit(CALLS(RATE), CALLS(BURST));
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    answer(CALLS(5), CALLS(1));
+    assert_true(call());
+    assert_true(lease_wants_more(&t.lease, now()));
+    seam_pass_ms(t.loop, LEASE_GAP_MS);
+    answer(CALLS(5), 0);
+    assert_false(lease_wants_more(&t.lease, now()));
+    seam_pass_ms(t.loop, LEASE_TICK_MS / 2);
+    assert_true(is_quiet());
+    seam_pass_ms(t.loop, LEASE_TICK_MS / 2 + 1);
+    (void)asked();
+    answer(CALLS(5), 0);
+}
+
+static void what_was_used_is_told_once_a_tick(void **state)
+{
+    (void)state;
+    limit(CALLS(RATE), CALLS(BURST));
+    t.backlog = 1;
+    (void)lease_wants_more(&t.lease, now());
+    pass();
+    answer(CALLS(RATE), CALLS(BURST));
+    t.backlog = 0;
+    for (int i = 0; i < 4; i++)
+        assert_true(call());
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    check_asked("used", CALLS(4));
+    check_asked("need", CALLS(4 * 1000 / LEASE_TICK_MS));
+    /* half of what is left it gives back; the rest it may use while it waits */
+    int64_t kept = seam_param(asked(), "kept")->as.i64;
+    assert_true(kept >= CALLS(2) && kept <= CALLS(5));
+    assert_true(call());
+    answer(CALLS(RATE), kept);
+    lease_fill(&t.lease, now());
+    assert_true(t.lease.tokens.tokens <= (double)kept / LEASE_MILLION - 1 + 1e-6);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    check_asked("used", CALLS(1));
+    answer(CALLS(RATE), 0);
+}
+
+static void one_that_nothing_uses_asks_nothing(void **state)
+{
+    (void)state;
+    limit(CALLS(RATE), CALLS(BURST));
+    t.backlog = 1;
+    (void)lease_wants_more(&t.lease, now());
+    pass();
+    t.backlog = 0;
+    answer(CALLS(RATE), CALLS(BURST));
+    seam_pass_ms(t.loop, 60 * 1000);
+    assert_true(is_quiet());
+    assert_false(call()); /* its lease is over */
+    assert_int_equal(t.lease.part, 0);
+}
+
+static void without_an_answer_the_last_part_goes_on(void **state)
+{
+    int served = 0;
+    (void)state;
+    limit(CALLS(RATE), CALLS(BURST));
+    t.backlog = 1;
+    (void)lease_wants_more(&t.lease, now());
+    pass();
+    t.backlog = 0;
+    answer(CALLS(RATE) / 2, 0);
+    seam_pass_ms(t.loop, 400);
+    assert_true(call());
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    seam_query_fail(asked(), ERR_TIMEOUT);
+    seam_settle(t.loop);
+    for (int i = 0; i < 40; i++) {
+        seam_pass_ms(t.loop, LEASE_TICK_MS);
+        while (call())
+            served++;
+        if (!is_quiet())
+            seam_query_fail(asked(), ERR_BUSY);
+        pass();
+    }
+    assert_in_range(served, 20 * RATE / 2 - 2, 20 * RATE / 2 + BURST / 2 + 2);
+    seam_pass_ms(t.loop, LEASE_TICK_MS + 1);
+    assert_true(seam_param(asked(), "used")->as.i64 >=
+                CALLS(served)); /* all of it, when it is back */
+    answer(CALLS(1), 0);
+    assert_int_equal(t.lease.part, CALLS(1));
+}
+
+/* Started while the database is away: as a process that is alone. */
+static void without_a_part_it_has_the_whole(void **state)
+{
+    int served = 0;
+    (void)state;
+    limit(CALLS(RATE), CALLS(BURST));
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    seam_query_fail(asked(), ERR_BUSY);
+    pass();
+    assert_int_equal(t.answers, 1);
+    while (call())
+        served++;
+    assert_int_equal(served, BURST);
+}
+
+/* Calls at the same time: none that is under way is given back. */
+static void calls_under_way_are_kept(void **state)
+{
+    (void)state;
+    limit(3, 0);
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    check_asked("need", 1);
+    t.backlog = 0;
+    t.floor = 1;
+    answer(2, 0);
+    assert_int_equal(t.lease.part, 2);
+    for (int i = 0; i < 10; i++) { /* as long as it is under way */
+        seam_pass_ms(t.loop, LEASE_TICK_MS);
+        check_asked("floor", 1);
+        answer(1, 0);
+        assert_int_equal(t.lease.part, 1);
+    }
+    t.floor = 0;
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    answer(0, 0);
+    seam_pass_ms(t.loop, 10 * LEASE_TICK_MS);
+    assert_true(is_quiet());
+}
+
+static void many_are_asked_for_together(void **state)
+{
+    static struct lease many[LEASE_FLUSH_MAX + 5];
+    const struct uuid account = {{8}};
+    (void)state;
+    for (size_t i = 0; i < LEASE_FLUSH_MAX + 5; i++) {
+        char name[8] = {'l', (char)('a' + i / 676), (char)('a' + i / 26 % 26),
+                        (char)('a' + i % 26)};
+        lease_init(&many[i], t.leases, &owner, account, slice_cstr(name));
+        lease_set(&many[i], CALLS(RATE), CALLS(BURST), now());
+        assert_true(lease_wants_more(&many[i], now()));
+    }
+    pass();
+    assert_int_equal(seam_query_count(t.pool), LEASE_FLUSH_MAX);
+    for (size_t i = 0; i < LEASE_FLUSH_MAX + 5; i++) /* before their answers are here */
+        lease_deinit(&many[i]);
+    while (!is_quiet())
+        answer(CALLS(1), 0);
+    assert_int_equal(t.answers, 0);
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_first_call_asks_at_once),
+        TEST(one_that_was_refused_asks_at_its_tick_alone),
+        TEST(what_was_used_is_told_once_a_tick),
+        TEST(one_that_nothing_uses_asks_nothing),
+        TEST(without_an_answer_the_last_part_goes_on),
+        TEST(without_a_part_it_has_the_whole),
+        TEST(calls_under_way_are_kept),
+        TEST(many_are_asked_for_together),
+    };
+    return cmocka_run_group_tests_name("limit/lease", tests, NULL, NULL);
+}
