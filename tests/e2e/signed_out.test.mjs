@@ -90,6 +90,7 @@ test('without a session, or twice, signing out asks to sign in', async () => {
   const pages = await signedIn();
   const page = await pages.go('/'), cookie = pages.cookie;
   await pages.press(page, 'Sign out');
+  await until('no worker takes the session', async () => (await looks(cookie)).every((status) => status === 303));
   const form = { method: 'POST', headers: { cookie, origin: workers.base } };
   for (const path of ['/sign-out', '/sign-out/everywhere']) {
     const reply = await pages.ask(path, form);
