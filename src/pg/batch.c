@@ -9,7 +9,7 @@
  */
 #include "base/mem.h"
 #include "pg/rows.h"
-#include "pg/shards.h"
+#include "pg/lane.h"
 #include "pg/value.h"
 
 enum { SCRATCH_KEEP_BYTES = 1024 * 1024 };
@@ -196,10 +196,10 @@ static struct pg_command *plan_prepare(struct pg_lane *lane, struct pg_slot *slo
 static struct pg_command *plan_guards(struct pg_batch *batch, struct pg_lane *lane,
                                       struct pg_command *next)
 {
-    static const struct pg_stmt *const stmts[PG_GUARD_COUNT] = {&pg_guard_lock, &pg_guard_check};
+    const struct pg_stmt *const *stmts = lane->pool->coordinator->router->guards;
     size_t count = 0;
     struct pg_query **guards = guard_queries(batch, lane->pool->group, &count);
-    for (size_t i = 0; guards && i < ARRAY_LEN(stmts); i++) {
+    for (size_t i = 0; guards && i < PG_GUARD_COUNT; i++) {
         struct pg_slot *slot = pg_slot_get(lane->pool, stmts[i], 0);
         if (!slot)
             return NULL;

@@ -10,7 +10,7 @@
  * NULL behind it, and behind an error every command up to the Sync yields PGRES_PIPELINE_ABORTED. A
  * PGresult belongs to its caller until PQclear.
  */
-#include "pg/shards.h"
+#include "pg/lane.h"
 
 #include "base/log.h"
 
@@ -124,7 +124,7 @@ static void query_lost(struct pg_query *query)
         pg_query_again(query);
     else if (query->pool->coordinator)
         /* Its shard was split meanwhile. */
-        pg_query_moved(query);
+        query->pool->coordinator->router->moved(query);
     else
         pg_query_end(query, ERR_CLOSED);
 }
@@ -176,8 +176,10 @@ static bool is_session_stale(const struct pg_lane *lane, const PGresult *result)
  * not to be had in time. */
 static void lane_reroute(struct pg_batch *batch)
 {
-    for (size_t i = batch->query_count; i-- > 0;)
-        pg_query_moved(batch->queries[i]);
+    for (size_t i = batch->query_count; i-- > 0;) {
+        struct pg_query *query = batch->queries[i];
+        query->pool->coordinator->router->moved(query);
+    }
 }
 
 static void lane_replay(struct pg_lane *lane, struct pg_batch *batch)
@@ -346,7 +348,7 @@ static void on_failure(struct pg_link *link)
 {
     const struct pg_pool *coordinator = lane_of(link)->pool->coordinator;
     if (coordinator)
-        pg_shards_refresh(coordinator->shards);
+        coordinator->router->refresh(coordinator->router);
 }
 
 static void on_freed(struct pg_link *link)

@@ -12,9 +12,6 @@
 #include "pg/pg.h"
 #include "pg/stmt.h"
 
-struct pg_shard;
-struct pg_shards;
-
 enum {
     PG_SLOTS_MIN = 256,                          /* room for statements at first */
     PG_BATCH_BYTES_MAX = 1024 * 1024,            /* parameters of a batch of several queries */
@@ -31,6 +28,7 @@ enum {
     PG_KINDS_MAX = 64,       /* statements in a batch */
     PG_SHARED_OUT_MIN = 3,   /* reads of a turn among idle readers (pg/collect.c) */
     PG_SHARED_OUT_MAX = 8,
+    PG_GUARD_COUNT = 2,
 };
 
 enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED, QUERY_SPREAD };
@@ -121,11 +119,10 @@ struct pg_pool {
     struct pg_slot **slot_list;
     size_t slot_count, slots_room;
     struct pg_queue writes, reads, large;
-    /* Of a sharded database. The coordinator's pool has `shards`, and takes care of queries whose
-     * node is not known; a node's pool has its coordinator. */
-    struct pg_shards *shards;
+    /* Of a sharded database. The coordinator's pool has a router, and keeps queries whose node is
+     * not known; a node's pool has its coordinator. */
+    struct pg_router *router;
     struct pg_queue homeless;
-    struct list spreads; /* struct pg_spread, under way */
     struct pg_pool *coordinator;
     int64_t group;
     struct list rejected;
@@ -140,6 +137,36 @@ struct pg_pool {
     uint64_t rows_busy[PG_ROWS_BUSY / 64];
     bool is_dirty, is_closing;
     struct loop_garbage garbage;
+};
+
+/*
+ * What divides the queries of a coordinator's pool among the nodes of a sharded database. It is
+ * given to the pool before its first turn, and ends with it.
+ */
+struct pg_router {
+    /* The queue that a query of the coordinator's pool belongs into; its pool is that queue's from
+     * then on. */
+    struct pg_queue *(*route)(struct pg_query *query);
+    /* Asks each shard. op is held until the query has ended, as by pg_submit. false: out of memory,
+     * nothing was started. */
+    bool (*spread)(struct pg_router *router, struct pg_query *query, struct op *op);
+    /* A query of a node's pool whose shard has left, or could not be locked: it waits without a
+     * node until it is known where the shard is. */
+    void (*moved)(struct pg_query *query);
+    /* What is known of the nodes may be wrong: it is read again. */
+    void (*refresh)(struct pg_router *router);
+    /* The SQL with the tables' names replaced by those of the shard's. false: there is no such
+     * shard any more. */
+    bool (*rename)(const struct pg_router *router, int64_t shard_id, slice sql, struct buf *out);
+    /* Of the nodes' pools: queries waiting and in flight, those that wait, and whether one of them
+     * can be asked. */
+    size_t (*pending)(const struct pg_router *router);
+    size_t (*waiting)(const struct pg_router *router);
+    bool (*is_ready)(const struct pg_router *router);
+    /* Ends what is under way with ERR_BUSY, and the nodes' pools. */
+    void (*free)(struct pg_router *router);
+    /* The commands that a batch on a node begins with. Parameters: shard_id, group_id. */
+    const struct pg_stmt *guards[PG_GUARD_COUNT];
 };
 
 /* pool.c */
@@ -177,22 +204,6 @@ void pg_queue_deinit(struct pg_queue *queue);
 int pg_line_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
 /* Harmless where it is in none. */
 void pg_line_leave(struct pg_queue *queue, struct pg_query *query);
-
-/* route.c: the queue that a query of the pool of a sharded database belongs into; its pool is that
- * queue's from then on. */
-struct pg_queue *pg_query_route(struct pg_query *query);
-/* A query of a node's pool whose shard has left, or could not be locked: it waits without a node
- * until the placement has been read again. */
-void pg_query_moved(struct pg_query *query);
-/* The placement was read: queries that waited for it go to their nodes. */
-void pg_route_homeless(struct pg_pool *coordinator);
-
-/* spread.c: asks each shard. op is held until the query has ended, as by pg_submit. false: out of
- * memory, nothing was started. */
-bool pg_spread_start(struct pg_pool *coordinator, struct pg_query *query, struct op *op) MUST_CHECK;
-void pg_spread_cancel(struct pg_spread *spread);
-/* Ends the queries of all that are under way with ERR_BUSY. */
-void pg_spread_end_all(struct pg_pool *coordinator);
 
 /* slot.c: this pool's slot of a statement (of a shard; 0: none), made when new; NULL when out of
  * memory. A template that does not expand is a bug: it prints and aborts. */

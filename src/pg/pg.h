@@ -284,8 +284,8 @@ struct pg_query {
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;
     size_t param_bytes;
-    int64_t shard_id;         /* of a sharded database, for a node; 0: none */
-    struct pg_spread *spread; /* under way as one (pg/spread.c) */
+    int64_t shard_id;  /* of a sharded database, for a node; 0: none */
+    struct op *spread; /* what asks all shards for it */
     uint8_t state, attempts;
     bool is_single, is_abandoned, has_rerun;
     char text[48]; /* a parameter that the store made up */
@@ -302,7 +302,7 @@ struct pg_pool_config {
     enum pg_mode mode;            /* for tests: PG_MODE_PIPE makes no sets */
     /* Of a command, on whatever database: plans depend on the values, no write shares a batch. */
     bool is_command;
-    bool is_sharded;               /* conninfo is that of the coordinator of a Citus cluster */
+    bool is_sharded; /* conninfo is that of the coordinator of a Citus cluster (shard/shards.h) */
     unsigned writers, readers;     /* 0: 2 each; at most PG_LANES_MAX together. Of each node */
     size_t queue_max;              /* queries waiting, 0: 10000; shared (base/share.h) */
     size_t batch_rows_max;         /* 0: 1024 */

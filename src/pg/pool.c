@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "pg/shards.h"
+#include "pg/lane.h"
 #include "pg/value.h"
 
 enum { SWEEP_MS = 100, SLOTS_MAX = 1024 * 1024 };
@@ -178,7 +178,7 @@ static void query_cut(struct op_wait *wait)
         query->is_abandoned = true;
         break;
     case QUERY_SPREAD:
-        pg_spread_cancel(query->spread);
+        op_cancel(query->spread);
         break;
     case QUERY_IDLE:
         break;
@@ -230,11 +230,12 @@ static void query_begin(struct pg_pool *pool, struct pg_query *query, struct op 
 void pg_submit(struct pg_pool *pool, struct pg_query *query, struct op *op)
 {
     query_begin(pool, query, op);
-    if (!pool->shards)
+    struct pg_router *router = pool->router;
+    if (!router)
         query_enqueue(query, pg_queue_of(pool, query->stmt));
     else if (!query->stmt->is_spread)
-        query_enqueue(query, pg_query_route(query));
-    else if (!pg_spread_start(pool, query, op))
+        query_enqueue(query, router->route(query));
+    else if (!router->spread(router, query, op))
         pool_reject(pool, query, ERR_NOMEM);
 }
 
@@ -335,7 +336,7 @@ static void pool_flush(struct pg_pool *pool)
 static size_t pool_waiting(const struct pg_pool *pool)
 {
     const struct pg_pool *whole = pool->coordinator ? pool->coordinator : pool;
-    return whole->waiting + (whole->shards ? pg_shards_waiting(whole->shards) : 0);
+    return whole->waiting + (whole->router ? whole->router->waiting(whole->router) : 0);
 }
 
 static void on_turn_end(struct loop_hook *hook)
@@ -374,7 +375,7 @@ static void on_sweep(struct timer *timer)
     queue_expire(pool, &pool->large, now_ns);
     queue_expire(pool, &pool->homeless, now_ns);
     if (pool->homeless.count)
-        pg_shards_refresh(pool->shards);
+        pool->router->refresh(pool->router);
     pool->is_dirty = true;
     if (pool->pending)
         pg_pool_arm_sweep(pool);
@@ -418,11 +419,6 @@ static int pool_start_lanes(struct pg_pool *pool, const struct pg_pool_config *c
     }
     if (!pg_slots_make_room(pool, PG_SLOTS_MIN))
         return ERR_NOMEM;
-    if (config->is_sharded && !config->host) {
-        pool->shards = pg_shards_new(pool, config);
-        if (!pool->shards)
-            return ERR_NOMEM;
-    }
     unsigned timeout_ms = config->connect_timeout_ms ? config->connect_timeout_ms : 5000;
     for (size_t i = 0; i < pool->lane_count; i++) {
         struct pg_lane *lane = pool->lanes[i];
@@ -453,7 +449,7 @@ static struct pg_target *pool_target(const struct pg_pool_config *config, struct
     /* The coordinator's plans depend on the values, which tell the shard. */
     const char *plans = is_coordinator(config) ? "auto" : "force_generic_plan";
     /* A node's own settings refuse to change a shard's tables by their names: Citus does not know
-     * that pg/shards.c keeps its rules. */
+     * that shard/shards.c keeps its rules. */
     const char *more = config->host ? ",('citus.enable_manual_changes_to_shards','on')" : "";
     snprintf(settings, sizeof(settings),
              PG_SETTINGS_PLAN
@@ -501,7 +497,6 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     pg_queue_init(&pool->large);
     pg_queue_init(&pool->homeless);
     list_init(&pool->rejected);
-    list_init(&pool->spreads);
     timer_init(&pool->sweep, loop, on_sweep);
     timer_init(&pool->hold, loop, on_hold_end);
     pool->target = pool_target(config, err);
@@ -518,8 +513,6 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
     }
     pool->hook.run = on_turn_end;
     loop_hook_add(loop, &pool->hook, LOOP_PHASE_DATABASE);
-    if (pool->shards)
-        pg_shards_refresh(pool->shards);
     return pool;
 }
 
@@ -531,7 +524,7 @@ static void queue_end_all(struct pg_pool *pool, struct pg_queue *queue)
         struct pg_query *query = LIST_ITEM(queue->queries.prev, struct pg_query, link);
         pg_queue_unlink(query);
         if (pool->coordinator)
-            pg_query_moved(query);
+            pool->coordinator->router->moved(query);
         else
             pg_query_end(query, ERR_BUSY);
     }
@@ -545,8 +538,8 @@ void pg_pool_free(struct pg_pool *pool)
     /* Links first: within pg_link_close their lost queries return to the queues, which end after
      * them. */
     pool->is_closing = true;
-    pg_spread_end_all(pool);
-    pg_shards_free(pool->shards);
+    if (pool->router)
+        pool->router->free(pool->router);
     for (size_t i = 0; i < pool->lane_count; i++)
         pg_link_close(&pool->lanes[i]->link);
     queue_end_all(pool, &pool->writes);
@@ -568,10 +561,10 @@ bool pg_pool_is_ready(const struct pg_pool *pool)
     for (size_t i = 0; i < pool->lane_count; i++)
         /* Writers come first in the array. */
         *(i < pool->writer_count ? &writers : &readers) += pool->lanes[i]->link.is_up;
-    return writers > 0 && readers > 0 && (!pool->shards || pg_shards_is_ready(pool->shards));
+    return writers > 0 && readers > 0 && (!pool->router || pool->router->is_ready(pool->router));
 }
 
 size_t pg_pool_pending(const struct pg_pool *pool)
 {
-    return pool->pending + (pool->shards ? pg_shards_pending(pool->shards) : 0);
+    return pool->pending + (pool->router ? pool->router->pending(pool->router) : 0);
 }

@@ -21,12 +21,13 @@ struct pg_queue *pg_query_route(struct pg_query *query)
     if (stmt->is_copied || at == PG_PARAMS_MAX)
         return pg_queue_of(pool, stmt);
     ASSERT(!query->params[at].is_null);
-    const struct pg_placement *placement = pg_shards_placement(pool->shards);
+    struct pg_shards *shards = pg_shards_of(pool->router);
+    const struct pg_placement *placement = shards->placement;
     const struct pg_shard *shard = placement ? pg_placement_of(placement, query->params[at].as.uuid)
                                              : NULL;
-    struct pg_pool *node = shard ? pg_shards_pool(pool->shards, shard) : NULL;
+    struct pg_pool *node = shard ? pg_shards_pool(shards, shard) : NULL;
     if (!node) {
-        pg_shards_refresh(pool->shards);
+        pg_shards_refresh(shards);
         return &pool->homeless;
     }
     query->shard_id = shard->id;
@@ -55,7 +56,7 @@ void pg_query_moved(struct pg_query *query)
     /* One of a shard, not of an account: whoever scans comes again. */
     bool is_part = pg_stmt_account_at(query->stmt) == PG_PARAMS_MAX;
     if (!coordinator->is_closing)
-        pg_shards_refresh(coordinator->shards);
+        pg_shards_refresh(pg_shards_of(coordinator->router));
     if (is_part || query->is_abandoned || query->attempts >= PG_ATTEMPTS_MAX ||
         coordinator->is_closing) {
         pg_query_end(query, ERR_BUSY);

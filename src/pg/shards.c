@@ -5,24 +5,8 @@
 
 enum { LOAD_BYTES_MAX = 16 * 1024 * 1024, LOAD_REST_MS = 500 };
 
-struct node {
-    int64_t group;
-    struct pg_pool *pool;
-};
-
-struct pg_shards {
-    struct pg_pool *coordinator;
-    struct pg_pool_config config;
-    char *conninfo, *application_name;
-    struct pg_placement *placement;
-    struct node nodes[PG_NODES_MAX];
-    size_t node_count;
-    struct load *load; /* NULL: none is under way */
-    bool is_outdated;  /* asked for while one is under way */
-};
-
 /* One reading of the placement, an op of its own; repeated until it succeeds. */
-struct load {
+struct pg_shards_load {
     struct op op;
     struct op_timer rest;
     struct pg_query nodes, tables;
@@ -32,7 +16,7 @@ struct load {
 /* ShareLock is 5 (storage/lockdefs.h); what a move takes in the end, ExclusiveLock, excludes it. */
 static const struct pg_column guard_params[] = {PG_ARG("shard_id", PG_I64),
                                                 PG_ARG("group_id", PG_I64)};
-const struct pg_stmt pg_guard_lock = {
+static const struct pg_stmt guard_lock = {
     .name = "guard_lock",
     .sql = "select pg_catalog.lock_shard_metadata(5, array[:shard_id]), :group_id @from",
     PG_PARAMS(guard_params),
@@ -41,7 +25,7 @@ const struct pg_stmt pg_guard_lock = {
 };
 /* A statement of its own: its snapshot is taken when the locks are held. A shard that has left
  * fails it (division_by_zero). */
-const struct pg_stmt pg_guard_check = {
+static const struct pg_stmt guard_check = {
     .name = "guard_check",
     .sql = "select 1 / (select count(*)::integer from pg_catalog.pg_dist_placement p "
            "where p.shardid = :shard_id and p.groupid = :group_id) @from",
@@ -52,7 +36,7 @@ const struct pg_stmt pg_guard_check = {
 
 /* ---- the pools of the nodes ---- */
 
-static struct node *node_of(struct pg_shards *shards, int64_t group)
+static struct pg_shards_node *node_of(struct pg_shards *shards, int64_t group)
 {
     for (size_t i = 0; i < shards->node_count; i++)
         if (shards->nodes[i].group == group)
@@ -66,7 +50,7 @@ static bool node_take(struct pg_shards *shards, const struct pg_node_address *ad
 {
     struct err err = {.code = OK};
     struct pg_pool_config config = shards->config;
-    struct node *node = node_of(shards, address->group);
+    struct pg_shards_node *node = node_of(shards, address->group);
     struct pg_pool *old = node ? node->pool : NULL;
     char port[24];
     (void)snprintf(port, sizeof(port), "%lld", (long long)address->port);
@@ -86,7 +70,7 @@ static bool node_take(struct pg_shards *shards, const struct pg_node_address *ad
     pool->coordinator = shards->coordinator;
     if (!node)
         node = &shards->nodes[shards->node_count++];
-    *node = (struct node){address->group, pool};
+    *node = (struct pg_shards_node){address->group, pool};
     pg_pool_free(old);
     log_event(LOG_INFO, "database node", LOG_STR("host", address->host),
               LOG_INT("port", address->port), LOG_INT("group", address->group));
@@ -106,7 +90,7 @@ static bool has_shards(const struct pg_placement *placement, int64_t group)
 static bool nodes_take(struct pg_shards *shards, const struct pg_placement *placement)
 {
     for (size_t i = shards->node_count; i-- > 0;) {
-        struct node *node = &shards->nodes[i];
+        struct pg_shards_node *node = &shards->nodes[i];
         if (has_shards(placement, node->group) || pg_pool_pending(node->pool))
             continue;
         log_event(LOG_INFO, "database node without shards", LOG_INT("group", node->group));
@@ -122,7 +106,7 @@ static bool nodes_take(struct pg_shards *shards, const struct pg_placement *plac
 
 struct pg_pool *pg_shards_pool(const struct pg_shards *shards, const struct pg_shard *shard)
 {
-    struct node *node = node_of((struct pg_shards *)shards, shard->group);
+    struct pg_shards_node *node = node_of((struct pg_shards *)shards, shard->group);
     return node ? node->pool : NULL;
 }
 
@@ -132,7 +116,7 @@ enum { LOAD_ASK, LOAD_TAKE };
 
 static enum op_result load_ask(struct op *op)
 {
-    struct load *load = CONTAINER_OF(op, struct load, op);
+    struct pg_shards_load *load = CONTAINER_OF(op, struct pg_shards_load, op);
     struct pg_pool *pool = load->shards->coordinator;
     load->nodes.stmt = &pg_placement_nodes;
     load->tables.stmt = &pg_placement_shards;
@@ -141,7 +125,7 @@ static enum op_result load_ask(struct op *op)
     return OP_WAIT;
 }
 
-static struct pg_placement *load_result(const struct load *load, struct err *err)
+static struct pg_placement *load_result(const struct pg_shards_load *load, struct err *err)
 {
     if (load->nodes.status == OK && load->tables.status == OK)
         return pg_placement_new(&load->nodes.rows, &load->tables.rows, err);
@@ -151,7 +135,7 @@ static struct pg_placement *load_result(const struct load *load, struct err *err
 
 static enum op_result load_take(struct op *op)
 {
-    struct load *load = CONTAINER_OF(op, struct load, op);
+    struct pg_shards_load *load = CONTAINER_OF(op, struct pg_shards_load, op);
     struct err err = {.code = OK};
     struct pg_placement *placement = load_result(load, &err);
     if (placement && nodes_take(load->shards, placement)) {
@@ -170,7 +154,7 @@ static enum op_result load_take(struct op *op)
 
 static void load_on_end(struct op *op, enum op_end end)
 {
-    struct pg_shards *shards = CONTAINER_OF(op, struct load, op)->shards;
+    struct pg_shards *shards = CONTAINER_OF(op, struct pg_shards_load, op)->shards;
     (void)end;
     if (!shards)
         return;
@@ -195,7 +179,7 @@ void pg_shards_refresh(struct pg_shards *shards)
     shards->is_outdated = shards->load != NULL;
     if (shards->load)
         return;
-    struct load *load = mem_zalloc(sizeof(*load));
+    struct pg_shards_load *load = mem_zalloc(sizeof(*load));
     if (!load)
         return; /* the next query that waits for it asks again */
     load->shards = shards;
@@ -203,31 +187,56 @@ void pg_shards_refresh(struct pg_shards *shards)
     op_start(&load->op, &class, shards->coordinator->loop, NULL, LOAD_BYTES_MAX);
 }
 
-/* ---- making and unmaking ---- */
+/* ---- what the coordinator's pool asks ---- */
 
-struct pg_shards *pg_shards_new(struct pg_pool *coordinator, const struct pg_pool_config *config)
+static void shards_refresh(struct pg_router *router)
 {
-    struct pg_shards *shards = mem_zalloc(sizeof(*shards));
-    if (!shards)
-        return NULL;
-    shards->coordinator = coordinator;
-    shards->conninfo = mem_strdup(config->conninfo);
-    if (config->application_name)
-        shards->application_name = mem_strdup(config->application_name);
-    shards->config = *config;
-    shards->config.conninfo = shards->conninfo;
-    shards->config.application_name = shards->application_name;
-    if (!shards->conninfo || (config->application_name && !shards->application_name)) {
-        pg_shards_free(shards);
-        return NULL;
-    }
-    return shards;
+    pg_shards_refresh(pg_shards_of(router));
 }
 
-void pg_shards_free(struct pg_shards *shards)
+static bool shards_rename(const struct pg_router *router, int64_t shard_id, slice sql,
+                          struct buf *out)
 {
-    if (!shards)
-        return;
+    const struct pg_placement *placement = pg_shards_of(router)->placement;
+    const struct pg_shard *shard = pg_placement_by_id(placement, shard_id);
+    if (shard)
+        pg_placement_rename(placement, shard, sql, out);
+    return shard != NULL;
+}
+
+/* One that is down concerns its accounts alone. */
+static bool shards_are_ready(const struct pg_router *router)
+{
+    const struct pg_shards *shards = pg_shards_of(router);
+    for (size_t i = 0; shards->placement && i < shards->node_count; i++)
+        if (pg_pool_is_ready(shards->nodes[i].pool))
+            return true;
+    return false;
+}
+
+static size_t shards_pending(const struct pg_router *router)
+{
+    const struct pg_shards *shards = pg_shards_of(router);
+    size_t count = 0;
+    for (size_t i = 0; i < shards->node_count; i++)
+        count += pg_pool_pending(shards->nodes[i].pool);
+    return count;
+}
+
+static size_t shards_waiting(const struct pg_router *router)
+{
+    const struct pg_shards *shards = pg_shards_of(router);
+    size_t count = 0;
+    for (size_t i = 0; i < shards->node_count; i++)
+        count += shards->nodes[i].pool->waiting;
+    return count;
+}
+
+/* Within it the nodes' queries move to the coordinator, which is closing and ends them. */
+static void shards_free(struct pg_router *router)
+{
+    struct pg_shards *shards = pg_shards_of(router);
+    pg_spread_end_all(shards);
     if (shards->load) {
         shards->load->shards = NULL;
         op_cancel(&shards->load->op);
@@ -240,31 +249,54 @@ void pg_shards_free(struct pg_shards *shards)
     mem_free(shards);
 }
 
-const struct pg_placement *pg_shards_placement(const struct pg_shards *shards)
+/* ---- making ---- */
+
+/* NULL: out of memory. */
+static struct pg_shards *shards_new(struct pg_pool *coordinator,
+                                    const struct pg_pool_config *config)
 {
-    return shards->placement;
+    struct pg_shards *shards = mem_zalloc(sizeof(*shards));
+    if (!shards)
+        return NULL;
+    shards->router = (struct pg_router){
+        .route = pg_query_route,
+        .spread = pg_spread_start,
+        .moved = pg_query_moved,
+        .refresh = shards_refresh,
+        .rename = shards_rename,
+        .pending = shards_pending,
+        .waiting = shards_waiting,
+        .is_ready = shards_are_ready,
+        .free = shards_free,
+        .guards = {&guard_lock, &guard_check},
+    };
+    shards->coordinator = coordinator;
+    list_init(&shards->spreads);
+    shards->conninfo = mem_strdup(config->conninfo);
+    if (config->application_name)
+        shards->application_name = mem_strdup(config->application_name);
+    shards->config = *config;
+    shards->config.conninfo = shards->conninfo;
+    shards->config.application_name = shards->application_name;
+    if (shards->conninfo && (!config->application_name || shards->application_name))
+        return shards;
+    shards_free(&shards->router);
+    return NULL;
 }
 
-bool pg_shards_is_ready(const struct pg_shards *shards)
+struct pg_pool *pg_shards_pool_new(struct loop *loop, const struct pg_pool_config *config,
+                                   struct err *err)
 {
-    for (size_t i = 0; shards->placement && i < shards->node_count; i++)
-        if (pg_pool_is_ready(shards->nodes[i].pool))
-            return true;
-    return false;
-}
-
-size_t pg_shards_pending(const struct pg_shards *shards)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < shards->node_count; i++)
-        count += pg_pool_pending(shards->nodes[i].pool);
-    return count;
-}
-
-size_t pg_shards_waiting(const struct pg_shards *shards)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < shards->node_count; i++)
-        count += shards->nodes[i].pool->waiting;
-    return count;
+    ASSERT(config->is_sharded && !config->host);
+    struct pg_pool *coordinator = pg_pool_new(loop, config, err);
+    struct pg_shards *shards = coordinator ? shards_new(coordinator, config) : NULL;
+    if (shards) {
+        coordinator->router = &shards->router;
+        pg_shards_refresh(shards);
+        return coordinator;
+    }
+    if (coordinator)
+        err_set(err, ERR_NOMEM, "out of memory");
+    pg_pool_free(coordinator);
+    return NULL;
 }

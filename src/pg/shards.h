@@ -14,30 +14,44 @@
 #include "pg/lane.h"
 #include "pg/placement.h"
 
-struct pg_shards;
+struct pg_shards {
+    struct pg_router router; /* the coordinator's */
+    struct pg_pool *coordinator;
+    struct pg_pool_config config;
+    char *conninfo, *application_name;
+    struct pg_placement *placement; /* NULL: not known yet */
+    struct pg_shards_node {
+        int64_t group;
+        struct pg_pool *pool;
+    } nodes[PG_NODES_MAX];
+    size_t node_count;
+    struct pg_shards_load *load; /* NULL: none is under way */
+    bool is_outdated;            /* asked for while one is under way */
+    struct list spreads;         /* struct pg_spread, under way */
+};
 
-/* The coordinator's pool outlives it; config is copied. NULL: out of memory. */
-struct pg_shards *pg_shards_new(struct pg_pool *coordinator,
-                                const struct pg_pool_config *config) MUST_CHECK;
-/* Ends what waits; ends with the pools of the nodes. */
-void pg_shards_free(struct pg_shards *shards);
-/* NULL: the placement is not known yet. */
-const struct pg_placement *pg_shards_placement(const struct pg_shards *shards);
-/* The pool of a shard's node; NULL: none is known (pg_shards_moved keeps the query then). */
+static inline struct pg_shards *pg_shards_of(const struct pg_router *router)
+{
+    return CONTAINER_OF((struct pg_router *)router, struct pg_shards, router);
+}
+
+/* The pool of a cluster whose coordinator config names; as pg_pool_new, which makes its parts. */
+struct pg_pool *pg_shards_pool_new(struct loop *loop, const struct pg_pool_config *config,
+                                   struct err *err) MUST_CHECK;
+/* The pool of a shard's node; NULL: none is known (moved keeps the query then). */
 struct pg_pool *pg_shards_pool(const struct pg_shards *shards, const struct pg_shard *shard);
 /* The placement is not what the database has: it is read again. */
 void pg_shards_refresh(struct pg_shards *shards);
-/* Whether the placement is known and a node can be asked: one that is down concerns its accounts.
- */
-bool pg_shards_is_ready(const struct pg_shards *shards);
 
-/* Queries of all nodes, waiting and in flight. */
-size_t pg_shards_pending(const struct pg_shards *shards);
-/* Those that wait. */
-size_t pg_shards_waiting(const struct pg_shards *shards);
+/* route.c, for the router. */
+struct pg_queue *pg_query_route(struct pg_query *query);
+void pg_query_moved(struct pg_query *query);
+/* The placement was read: queries that waited for it go to their nodes. */
+void pg_route_homeless(struct pg_pool *coordinator);
 
-/* The commands that a batch on a node begins with. */
-enum { PG_GUARD_COUNT = 2 };
-extern const struct pg_stmt pg_guard_lock, pg_guard_check;
+/* spread.c, likewise. */
+bool pg_spread_start(struct pg_router *router, struct pg_query *query, struct op *op) MUST_CHECK;
+/* Ends the queries of all that are under way with ERR_BUSY. */
+void pg_spread_end_all(struct pg_shards *shards);
 
 #endif

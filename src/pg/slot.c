@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "pg/shards.h"
+#include "pg/lane.h"
 
 static char *slot_take_text(struct buf *text)
 {
@@ -37,13 +37,11 @@ static char *slot_expand(const struct pg_pool *pool, const struct pg_slot_key *k
     }
     if (!key->shard_id)
         return slot_take_text(&text);
-    const struct pg_placement *placement = pg_shards_placement(pool->coordinator->shards);
-    const struct pg_shard *shard = pg_placement_by_id(placement, key->shard_id);
+    const struct pg_router *router = pool->coordinator->router;
     buf_init(&renamed, PG_SQL_MAX);
-    if (shard)
-        pg_placement_rename(placement, shard, buf_slice(&text), &renamed);
+    bool is_there = router->rename(router, key->shard_id, buf_slice(&text), &renamed);
     buf_deinit(&text);
-    if (shard)
+    if (is_there)
         return slot_take_text(&renamed);
     buf_deinit(&renamed);
     return NULL;

@@ -17,8 +17,8 @@ struct spread_part {
 
 struct pg_spread {
     struct op op;
-    struct list link; /* the coordinator's */
-    struct pg_pool *coordinator;
+    struct list link; /* struct pg_shards.spreads */
+    const struct pg_shards *shards;
     struct pg_query *query; /* the caller's; NULL: it has ended */
     size_t part_count;
     struct spread_part parts[];
@@ -47,8 +47,8 @@ static void part_fill(struct pg_query *part, const struct pg_query *query,
 static enum op_result spread_ask(struct op *op)
 {
     struct pg_spread *spread = spread_of(op);
-    const struct pg_shards *shards = spread->coordinator->shards;
-    const struct pg_placement *placement = pg_shards_placement(shards);
+    const struct pg_shards *shards = spread->shards;
+    const struct pg_placement *placement = shards->placement;
     if (!placement || placement->shard_count != spread->part_count)
         return OP_FAIL; /* shards were split just now */
     for (size_t i = 0; i < spread->part_count; i++) {
@@ -201,8 +201,9 @@ static void spread_on_end(struct op *op, enum op_end end)
     spread_leave(spread, is_merged ? spread->query->status : ERR_BUSY);
 }
 
-bool pg_spread_start(struct pg_pool *coordinator, struct pg_query *query, struct op *op)
+bool pg_spread_start(struct pg_router *router, struct pg_query *query, struct op *op)
 {
+    struct pg_shards *shards = pg_shards_of(router);
     static const struct op_step steps[] = {
         [SPREAD_ASK] = {"ask", spread_ask, 0},
         [SPREAD_MERGE] = {"merge", spread_merge, 0},
@@ -213,31 +214,26 @@ bool pg_spread_start(struct pg_pool *coordinator, struct pg_query *query, struct
         .on_end = spread_on_end,
         .free = op_free_struct,
     };
-    const struct pg_placement *placement = pg_shards_placement(coordinator->shards);
+    const struct pg_placement *placement = shards->placement;
     size_t count = placement ? placement->shard_count : 0;
     struct pg_spread *spread = mem_zalloc(sizeof(*spread) + count * sizeof(spread->parts[0]));
     if (!spread)
         return false;
-    spread->coordinator = coordinator;
+    spread->shards = shards;
     spread->query = query;
     spread->part_count = count;
     query->state = QUERY_SPREAD;
-    query->spread = spread;
+    query->spread = &spread->op;
     list_init(&spread->link);
-    list_push_back(&coordinator->spreads, &spread->link);
-    op_start(&spread->op, &class, coordinator->loop, op, SPREAD_BYTES_MAX);
+    list_push_back(&shards->spreads, &spread->link);
+    op_start(&spread->op, &class, shards->coordinator->loop, op, SPREAD_BYTES_MAX);
     return true;
 }
 
-void pg_spread_cancel(struct pg_spread *spread)
-{
-    op_cancel(&spread->op);
-}
-
 /* The parts end with the nodes' pools; the op waits for them, and no longer knows of the pool. */
-void pg_spread_end_all(struct pg_pool *coordinator)
+void pg_spread_end_all(struct pg_shards *shards)
 {
-    LIST_EACH(&coordinator->spreads, struct pg_spread, spread, link) {
+    LIST_EACH(&shards->spreads, struct pg_spread, spread, link) {
         spread_leave(spread, ERR_BUSY);
         op_cancel(&spread->op);
     }

@@ -20,6 +20,7 @@
 #include "mcp/mcp.h"
 #include "pg/citus.h"
 #include "pg/migrate.h"
+#include "pg/shards.h"
 #include "pg/sync.h"
 #include "server/changes.h"
 #include "server/drain.h"
@@ -178,7 +179,8 @@ static int start_database(struct server *server, struct err *err)
         .queue_max = config->database_queue_max,
         .statement_timeout_ms = (unsigned)config->database_timeout_ms,
     };
-    server->pool = pg_pool_new(server->loop, &pool, err);
+    server->pool = is_sharded ? pg_shards_pool_new(server->loop, &pool, err)
+                              : pg_pool_new(server->loop, &pool, err);
     if (!server->pool)
         return (int)err->code;
     /* its first connections are opened now, while the schema is checked on another one */

@@ -98,12 +98,18 @@ void pg_calls_end(struct pg_call *calls, size_t count)
 
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait)
 {
+    pg_bench_open_by(bench, pg_pool_new, config, wait);
+}
+
+void pg_bench_open_by(struct pg_bench *bench, pg_pool_maker *make,
+                      const struct pg_pool_config *config, bool wait)
+{
     struct err err;
     struct pg_pool_config with_dns = *config;
     *bench = (struct pg_bench){.loop = loop_new(&err)};
     bench->dns = bench->loop ? dns_resolver_new(bench->loop, &(struct dns_config){0}) : NULL;
     with_dns.dns = bench->dns;
-    bench->pool = bench->dns ? pg_pool_new(bench->loop, &with_dns, &err) : NULL;
+    bench->pool = bench->dns ? make(bench->loop, &with_dns, &err) : NULL;
     if (!bench->pool) {
         fprintf(stderr, "pg_bench_open: %s\n", err.text);
         abort();

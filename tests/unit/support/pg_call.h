@@ -20,6 +20,11 @@ struct pg_bench {
 /* config->conninfo and the rest are the caller's; dns is filled in. wait: for a first connection.
  */
 void pg_bench_open(struct pg_bench *bench, const struct pg_pool_config *config, bool wait);
+/* The same with a pool of another room's making. */
+typedef struct pg_pool *pg_pool_maker(struct loop *loop, const struct pg_pool_config *config,
+                                      struct err *err);
+void pg_bench_open_by(struct pg_bench *bench, pg_pool_maker *make,
+                      const struct pg_pool_config *config, bool wait);
 /* Frees all and asserts that nothing is left. */
 void pg_bench_close(struct pg_bench *bench);
 /* Turn the loop until *flag, or is_true(arg): support/wait.h. */
