@@ -268,7 +268,7 @@ void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
         const struct pg_command *command = &batch->commands[i];
         if (!command->is_prepare)
             continue;
-        lane->prepared[command->slot->index] &= (uint8_t) ~(1u << command->mode);
+        lane->prepared[command->slot->index] &= (uint8_t)(~(1u << command->mode));
         is_skipped = true;
     }
     for (struct list *at = lane->flight.next; is_skipped && at != &lane->flight; at = at->next)

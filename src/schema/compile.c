@@ -28,7 +28,7 @@ static bool find_location(struct buf *out, const struct json *at, const struct j
     if (at->type < JSON_ARRAY || at->type > JSON_OBJECT || *visits == 0)
         return false;
     size_t start = out->len;
-    for (uint32_t i = 0; i<at->count && * visits> 0; i++) {
+    for (uint32_t i = 0; *visits > 0 && i < at->count; i++) {
         bool is_object = at->type == JSON_OBJECT;
         const struct json *child = is_object ? &at->as.members[i].value : &at->as.items[i];
         /* Scalars are no subschemas; only the one that is searched may be one (true, false). */
