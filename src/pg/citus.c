@@ -90,6 +90,7 @@ int pg_citus_is_distributed(struct pg_sync *sync, bool *is_distributed, struct e
 
 /* ---- the check of a server ---- */
 
+/* A migration that added a table leaves it on the coordinator until it is distributed, too. */
 static int check_sharded(struct citus *citus, bool is_distributed, slice missing)
 {
     if (!is_distributed)
@@ -135,6 +136,7 @@ static int citus_demand_nodes(struct citus *citus)
     return rc;
 }
 
+/* Before anything is changed: an older one lacks functions in the middle of the script. */
 static int citus_demand_version(struct citus *citus)
 {
     if (!citus->version.len)
@@ -177,6 +179,8 @@ static int citus_prepare(struct citus *citus, unsigned shards)
     return pg_sync_run(citus->sync, sql, citus->err);
 }
 
+/* A statement of the script asks whether its table is distributed already, so that the whole may
+ * run again. */
 static int citus_run_script(struct citus *citus, slice script, const struct pg_citus_events *events)
 {
     slice statement;

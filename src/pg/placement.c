@@ -48,6 +48,7 @@ static uint32_t rotate(uint32_t x, unsigned by)
     return x << by | x >> (32 - by);
 }
 
+/* Only the case of 16 bytes of hash_bytes(): one round and its tail of a word. */
 int32_t pg_uuid_hash(struct uuid id)
 {
     uint32_t word[4];

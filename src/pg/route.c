@@ -13,6 +13,7 @@ static void query_change_pool(struct pg_query *query, struct pg_pool *pool)
     pg_pool_arm_sweep(pool);
 }
 
+/* What has no account, or is kept alike everywhere, is the coordinator's own. */
 struct pg_queue *pg_query_route(struct pg_query *query)
 {
     struct pg_pool *pool = query->pool;
@@ -50,6 +51,8 @@ void pg_route_homeless(struct pg_pool *coordinator)
     }
 }
 
+/* Bounded by its attempts: a shard that moves again and again must not hold its queries for ever.
+ */
 void pg_query_moved(struct pg_query *query)
 {
     struct pg_pool *coordinator = query->pool->coordinator;

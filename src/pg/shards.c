@@ -77,6 +77,8 @@ static bool node_take(struct pg_shards *shards, const struct pg_node_address *ad
     return true;
 }
 
+/* A node may be in the cluster and have none: the coordinator, one that was just added or emptied.
+ */
 static bool has_shards(const struct pg_placement *placement, int64_t group)
 {
     for (size_t i = 0; i < placement->shard_count; i++)
@@ -125,6 +127,7 @@ static enum op_result load_ask(struct op *op)
     return OP_WAIT;
 }
 
+/* NULL: err has what the database said, or what is wrong with its answer. */
 static struct pg_placement *load_result(const struct pg_shards_load *load, struct err *err)
 {
     if (load->nodes.status == OK && load->tables.status == OK)
@@ -152,6 +155,7 @@ static enum op_result load_take(struct op *op)
     return op_wait_then(op, LOAD_ASK);
 }
 
+/* What has waited goes on, and what was asked for meanwhile is read now. */
 static void load_on_end(struct op *op, enum op_end end)
 {
     struct pg_shards *shards = CONTAINER_OF(op, struct pg_shards_load, op)->shards;
@@ -284,6 +288,8 @@ static struct pg_shards *shards_new(struct pg_pool *coordinator,
     return NULL;
 }
 
+/* The coordinator is made first: a node's pool ends with it, and none is made before the first
+ * placement is read. */
 struct pg_pool *pg_shards_pool_new(struct loop *loop, const struct pg_pool_config *config,
                                    struct err *err)
 {
