@@ -1,5 +1,5 @@
 -- Distributes the tables by account; `sluice migrate --citus` runs it on the coordinator of a Citus
--- cluster (src/pg/citus.h), once all migrations are applied, and prints what the statements return.
+-- cluster (src/shard/citus.h), once all migrations are applied, and prints what the statements return.
 -- It may be run again: what is distributed already is left as it is. A table that a migration adds
 -- gets a line here.
 

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/embed.h"
 #include "cli/doctor.h"
-#include "pg/citus.h"
+#include "shard/citus.h"
 #include "pg/migrate.h"
 #include "vault/seal.h"
 

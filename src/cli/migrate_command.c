@@ -7,7 +7,7 @@
 
 #include "base/embed.h"
 #include "cli/commands.h"
-#include "pg/citus.h"
+#include "shard/citus.h"
 #include "pg/migrate.h"
 
 static void on_apply(void *owner, unsigned version, const char *name)

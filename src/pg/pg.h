@@ -12,7 +12,7 @@
  *   pipe  one plain statement a query, each naming its account by `account_id = $1`
  *
  * Of a Citus cluster (is_sharded) the pool has one of these for each node, and sends a query to the
- * node that has its account's shard (pg/shards.h, pg/route.c).
+ * node that has its account's shard (shard/shards.h, shard/route.c).
  *
  * Limits: PG_PARAMS_MAX, PG_COLUMNS_MAX; a bounded queue (ERR_BUSY past it); batches of at most
  * batch_rows_max queries, about 1 MB of parameters, and about 2 MB of what such queries brought
@@ -169,7 +169,7 @@ struct pg_stmt {
      */
     const struct pg_stmt *again;
     /* Of a table of which each node of a sharded database has a copy, kept alike by the
-     * coordinator: it is asked there (pg/shards.h), as statements without an account are. */
+     * coordinator: it is asked there (shard/shards.h), as statements without an account are. */
     bool is_copied;
     /* Without an account, over tables that are distributed: a sharded database is asked for each
      * shard. Of all their rows the first spread_max are answered (0: all), in ascending order of

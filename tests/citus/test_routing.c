@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "pg/placement.h"
+#include "shard/placement.h"
 #include "pg/stmt.h"
 #include "store/store.h"
 #include "support/pg_items.h"

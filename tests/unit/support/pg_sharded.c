@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pg/placement.h"
+#include "shard/placement.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 

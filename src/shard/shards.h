@@ -8,11 +8,11 @@
  * before it switches over, and then checks that they are still here. If not, nothing was done, and
  * its queries go where the shards are now. For the files of this room.
  */
-#ifndef PG_SHARDS_H
-#define PG_SHARDS_H
+#ifndef SHARD_SHARDS_H
+#define SHARD_SHARDS_H
 
 #include "pg/lane.h"
-#include "pg/placement.h"
+#include "shard/placement.h"
 
 struct pg_shards {
     struct pg_router router; /* the coordinator's */

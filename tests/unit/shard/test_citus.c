@@ -1,6 +1,6 @@
 /* What is said of a PostgreSQL without Citus, and of catalogs as Citus has them. */
 #include "base/embed.h"
-#include "pg/citus.h"
+#include "shard/citus.h"
 #include "support/pg_cluster.h"
 #include "unit.h"
 

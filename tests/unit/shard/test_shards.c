@@ -3,7 +3,7 @@
  * go, what a moved shard does to them, and scans of all shards.
  */
 #include "pg/lane.h"
-#include "pg/shards.h"
+#include "shard/shards.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"

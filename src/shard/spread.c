@@ -5,7 +5,7 @@
  * are answered are copied into the caller's.
  */
 #include "base/mem.h"
-#include "pg/shards.h"
+#include "shard/shards.h"
 #include "pg/value.h"
 
 enum { SPREAD_BYTES_MAX = 64 * 1024 * 1024, SPREAD_ORDER_MAX = 4 };

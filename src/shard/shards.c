@@ -1,4 +1,4 @@
-#include "pg/shards.h"
+#include "shard/shards.h"
 
 #include "base/log.h"
 #include "base/mem.h"

@@ -2,7 +2,7 @@
  * Citus' catalogs (pg_dist_*) exist only where the extension does, so each query that names one
  * comes after the question for its version.
  */
-#include "pg/citus.h"
+#include "shard/citus.h"
 
 #include <stdio.h>
 #include <stdlib.h>

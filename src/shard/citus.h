@@ -2,8 +2,8 @@
  * A database that Citus distributes: its tables are made so once (sql/citus.sql), and a server is
  * set for it. Blocking; for `sluice migrate` and before the loop.
  */
-#ifndef PG_CITUS_H
-#define PG_CITUS_H
+#ifndef SHARD_CITUS_H
+#define SHARD_CITUS_H
 
 #include "base/embed.h"
 #include "pg/sync.h"

@@ -2,7 +2,7 @@
  * Which pool of a sharded database a query goes to: the coordinator's, the one of the node that has
  * its account's shard, or none yet, while that is not known. A query keeps its deadline on the way.
  */
-#include "pg/shards.h"
+#include "shard/shards.h"
 
 static void query_change_pool(struct pg_query *query, struct pg_pool *pool)
 {

@@ -1,6 +1,6 @@
 /* Which shard an account lies in, by PostgreSQL's own hash; and what its tables are called there.
  */
-#include "pg/placement.h"
+#include "shard/placement.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "support/pg_sharded.h"

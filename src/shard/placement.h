@@ -7,8 +7,8 @@
  * stays the same when it moves. Tables that each node has a copy of (reference tables) have one
  * shard, whose id is the same everywhere.
  */
-#ifndef PG_PLACEMENT_H
-#define PG_PLACEMENT_H
+#ifndef SHARD_PLACEMENT_H
+#define SHARD_PLACEMENT_H
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -3,7 +3,7 @@
  * under "Citus Tables and Views". hash_bytes() is PostgreSQL's (common/hashfn.c), Bob Jenkins'
  * lookup3; hash partitions on disk rest on it, so it does not change.
  */
-#include "pg/placement.h"
+#include "shard/placement.h"
 
 #include <stdlib.h>
 
