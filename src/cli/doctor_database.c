@@ -149,7 +149,7 @@ static void check_version(struct doctor *doctor)
                    "`sluice migrate` brings the database to this program's schema; one that is "
                    "newer wants the newer program.",
                    "%s", err.text);
-    else if (pg_citus_check(session->sync, is_sharded, &err) != OK)
+    else if (citus_check(session->sync, is_sharded, &err) != OK)
         doctor_say(doctor, DOCTOR_FAIL, "schema",
                    "Set database-batch as the tables are: sharded after `sluice migrate --citus`, "
                    "else set.",

@@ -28,12 +28,12 @@ static void on_done(void *owner, slice what)
 static int migrate(const char *url, bool is_citus, unsigned shards, struct err *err)
 {
     const struct pg_migrate_events events = {.on_apply = on_apply};
-    const struct pg_citus_events citus_events = {.on_done = on_done};
+    const struct citus_events citus_events = {.on_done = on_done};
     unsigned applied = 0;
     struct pg_sync *sync = pg_sync_open(url, err);
     int rc = sync ? OK : ERR_IO;
     if (rc == OK && is_citus)
-        rc = pg_citus_demand(sync, err);
+        rc = citus_demand(sync, err);
     if (rc == OK)
         rc = pg_migrate(url, embed_sql, embed_sql_count, &events, &applied, err);
     if (rc == OK)
@@ -41,9 +41,9 @@ static int migrate(const char *url, bool is_citus, unsigned shards, struct err *
                                  : "the schema is at version %u already\n",
                      pg_schema_known(embed_sql, embed_sql_count));
     if (rc == OK && !is_citus)
-        rc = pg_citus_is_distributed(sync, &is_citus, err);
+        rc = citus_is_distributed(sync, &is_citus, err);
     if (rc == OK && is_citus)
-        rc = pg_citus_distribute(sync, embed_sql, embed_sql_count, shards, &citus_events, err);
+        rc = citus_distribute(sync, embed_sql, embed_sql_count, shards, &citus_events, err);
     pg_sync_close(sync);
     return rc;
 }
@@ -69,9 +69,9 @@ static int run_migrate(struct command_call *call)
         return command_misuse(call, "no database: set DATABASE_URL or --database-url, for example "
                                     "postgresql://user@localhost/sluice");
     if (shards_text.ptr &&
-        (!is_citus || !slice_to_u64(shards_text, PG_CITUS_SHARDS_MAX, &shards) || shards == 0))
+        (!is_citus || !slice_to_u64(shards_text, CITUS_SHARDS_MAX, &shards) || shards == 0))
         return command_misuse(call, "--shards is a number from 1 to %d, and goes with --citus",
-                              PG_CITUS_SHARDS_MAX);
+                              CITUS_SHARDS_MAX);
     if (command_has(call, "check"))
         return check(call, url.ptr);
     if (migrate(url.ptr, is_citus, (unsigned)shards, &err) != OK)

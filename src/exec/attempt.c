@@ -42,11 +42,11 @@ static bool is_repeat_safe(const struct exec *exec)
  * another process may have ended it, and this one goes on as another incarnation. */
 static bool is_ours(const struct exec *exec)
 {
-    const struct exec_node *node = exec->service->config.node;
+    const struct node *node = exec->service->config.node;
     if (!exec->in.is_recorded_by_caller && !exec_is_claimed(exec))
         return true;
     struct uuid owner = exec_is_claimed(exec) ? exec->key.claim.owner : exec->in.proof->owner;
-    return exec_node_may_write(node) && uuid_eq(exec_node_id(node), owner);
+    return node_may_write(node) && uuid_eq(node_id(node), owner);
 }
 
 /* Unsigned: sent_boot_ns is never in the future, both are of clock_boot_ns. */

@@ -333,7 +333,7 @@ enum op_result exec_step_claim(struct op *op)
     out->started_us = now;
     if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key))
         return op_jump(op, EXEC_STEP_CALL);
-    if (!exec_node_may_write(exec->service->config.node))
+    if (!node_may_write(exec->service->config.node))
         return exec_stop_unavailable(
             exec, SLICE("This server has lost touch with the database; nothing was done, try "
                         "again."));
@@ -341,7 +341,7 @@ enum op_result exec_step_claim(struct op *op)
     claim->account_id = exec->in.account_id;
     claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;
     claim->execution_id = out->execution_id;
-    claim->owner = exec_node_id(exec->service->config.node);
+    claim->owner = node_id(exec->service->config.node);
     claim->integration_id = exec->integration->integration_id;
     claim->action_id = exec->action->action_id;
     claim->connection_id = exec->connection.item ? exec->connection.item->id : 0;

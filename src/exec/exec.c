@@ -120,7 +120,7 @@ void exec_service_free(struct exec_service *service)
 
 bool exec_service_may_write(const struct exec_service *service)
 {
-    return exec_node_may_write(service->config.node);
+    return node_may_write(service->config.node);
 }
 
 size_t exec_service_active(const struct exec_service *service)
@@ -147,9 +147,9 @@ static bool is_unsent(const void *owner, struct uuid execution_id)
     return unsent_has(&service->unsent, execution_id);
 }
 
-struct exec_claims exec_service_claims(const struct exec_service *service)
+struct node_claims exec_service_claims(const struct exec_service *service)
 {
-    return (struct exec_claims){is_carried, is_unsent, service};
+    return (struct node_claims){is_carried, is_unsent, service};
 }
 
 size_t exec_service_output_bytes(const struct exec_service *service)

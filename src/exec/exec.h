@@ -37,7 +37,7 @@ struct exec_config {
     struct http_client *http;
     struct connect_service *connect;
     struct catalog **catalog; /* the current snapshot; a swap keeps the pointer valid */
-    struct exec_node *node;
+    struct node *node;
     struct budget_queue *work; /* what executions take counts there; NULL: nowhere */
     struct tracer *tracer;     /* NULL: no traces */
     uint64_t timeout_ms, idempotency_ttl_ms;
@@ -65,7 +65,7 @@ void exec_service_free(struct exec_service *service);
 bool exec_service_may_write(const struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* For the node: what its runs know of their claims. */
-struct exec_claims exec_service_claims(const struct exec_service *service);
+struct node_claims exec_service_claims(const struct exec_service *service);
 /* What another process told. false: it is of something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
 /* For those that read a stored summary by its id. */

@@ -46,7 +46,7 @@ static enum op_result step_sleep(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     arena_reset(&op->arena); /* the op never ends, so its memory is freed here */
-    bool is_up = exec_node_may_write(adopter->service->config.node);
+    bool is_up = node_may_write(adopter->service->config.node);
     op_sleep(op, &adopter->sleep, is_up ? SCAN_EVERY_MS + random_below(SCAN_JITTER_MS) : NOT_YET_MS,
              "time for the next scan");
     return OP_WAIT;
@@ -57,7 +57,7 @@ static enum op_result step_find_dead(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
     struct flow_service *service = adopter->service;
-    if (!flow_service_has_room(service) || !exec_node_may_write(service->config.node))
+    if (!flow_service_has_room(service) || !node_may_write(service->config.node))
         return op_jump(op, ADOPT_SLEEP);
     store_node_dead(service->config.pool, &adopter->query, op);
     return OP_WAIT;
@@ -107,7 +107,7 @@ static enum op_result step_scan_ours(struct op *op)
         return op_jump(op, ADOPT_SLEEP);
     adopter->lost_at = 0;
     service->has_lost = false; /* before the scan: what is lost from now on is for the next one */
-    store_flow_owned(service->config.pool, &adopter->query, op, exec_node_id(service->config.node),
+    store_flow_owned(service->config.pool, &adopter->query, op, node_id(service->config.node),
                      now - LOST_AGE_US);
     return OP_WAIT;
 }

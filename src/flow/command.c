@@ -84,7 +84,7 @@ static bool is_lost(int status)
 static enum op_result refuse_run(struct flow_command *command)
 {
     const struct flow_service *service = command->service;
-    if (!exec_node_may_write(service->config.node))
+    if (!node_may_write(service->config.node))
         return unavailable(command);
     return answer_command(command, FLOW_ANSWER_UNAVAILABLE,
                           service->is_draining
@@ -231,7 +231,7 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
         .template_key = tmpl->key,
         .template_version = tmpl->version,
         .trigger_type = command->in.trigger_type,
-        .owner = exec_node_id(command->service->config.node),
+        .owner = node_id(command->service->config.node),
         .deadline = tmpl->deadline_s > 0 ? now + (int64_t)tmpl->deadline_s * 1000000 : 0,
         .created_at = now,
         .updated_at = now,
@@ -251,7 +251,7 @@ static enum op_result repeated(struct flow_command *command)
  * while due flows can stay in the database. */
 static bool can_run(const struct flow_service *service)
 {
-    return !service->is_draining && exec_node_may_write(service->config.node) &&
+    return !service->is_draining && node_may_write(service->config.node) &&
            service->run_count + service->taking < 2 * service->config.runs_max;
 }
 
@@ -454,7 +454,7 @@ static enum op_result step_take(struct op *op)
         .kind = is_approval ? FLOW_TAKE_APPROVE : FLOW_TAKE_RESUME,
         .account_id = command->in.account_id,
         .id = command->in.flow_id,
-        .owner = exec_node_id(service->config.node),
+        .owner = node_id(service->config.node),
         .op_token = command->op_token,
         .rev = command->whole.flow.rev,
         .now = clock_shared_us(),
@@ -657,8 +657,7 @@ static enum op_result answer_changed(struct flow_command *command)
 static bool must_wait(const struct flow_command *command)
 {
     struct uuid owner = command->was_owned_by;
-    bool is_others = !uuid_is_nil(owner) &&
-                     !uuid_eq(owner, exec_node_id(command->service->config.node));
+    bool is_others = !uuid_is_nil(owner) && !uuid_eq(owner, node_id(command->service->config.node));
     return command->in.kind == FLOW_COMMAND_CANCEL && (command->was_cancelled || is_others);
 }
 

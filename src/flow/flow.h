@@ -27,7 +27,7 @@ struct flow_config {
     struct loop *loop;
     struct pg_pool *pool;
     struct exec_service *exec;
-    struct exec_node *node;
+    struct node *node;
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     size_t runs_max;             /* flows in memory at a time, 0: 2000; due ones past it wait */

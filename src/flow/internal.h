@@ -174,7 +174,7 @@ void flow_service_fire_timers(struct flow_service *service);
 bool flow_run_is_leaving(const struct flow_run *run);
 static inline bool flow_run_is_ours(const struct flow_run *run)
 {
-    return uuid_eq(run->flow.owner, exec_node_id(run->service->config.node));
+    return uuid_eq(run->flow.owner, node_id(run->service->config.node));
 }
 /* The step that is planned; not with FLOW_PLAN_END. */
 static inline const struct flow_step_def *flow_run_step(const struct flow_run *run)

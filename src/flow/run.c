@@ -318,12 +318,12 @@ static enum op_result step_record(struct op *op)
     ASSERT(!uuid_is_nil(run->transition.op_token));
     /* Taking a flow needs a valid lease, or others would adopt it at once. Writing one that is ours
      * does not: the owner in the fence is enough. */
-    if (run->is_waking && !exec_node_may_write(run->service->config.node))
+    if (run->is_waking && !node_may_write(run->service->config.node))
         return OP_DONE;                        /* found by the next scan of any node */
     run->proof.sent_boot_ns = clock_boot_ns(); /* good where the statement succeeds */
     struct flow_move move = {
         .next = &run->transition.next,
-        .owner = run->is_waking ? exec_node_id(run->service->config.node) : run->flow.owner,
+        .owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner,
         .op_token = run->transition.op_token,
         .is_wake = run->is_waking,
         .finished = flow_run_has_finished(run) ? &run->transition.finished : NULL,

@@ -30,7 +30,7 @@ static void move_to(struct flow_run *run, struct flow_change change)
     change.at = clock_shared_us();
     change.has_ended_attempt = flow_run_has_finished(run);
     if (change.to == FLOW_RUNNING) /* what is woken is taken by the same statement */
-        change.owner = run->is_waking ? exec_node_id(run->service->config.node) : run->flow.owner;
+        change.owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner;
     run->transition.op_token = uuid_v7();
     flow_state_move(&run->transition.next, &run->flow, &change);
 }

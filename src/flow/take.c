@@ -25,9 +25,9 @@ OP_OF(taking_of, taking)
 static enum op_result step_take(struct op *op)
 {
     struct taking *taking = taking_of(op);
-    taking->take.owner = exec_node_id(taking->service->config.node);
+    taking->take.owner = node_id(taking->service->config.node);
     taking->take.now = clock_shared_us();
-    if (!exec_node_may_write(taking->service->config.node))
+    if (!node_may_write(taking->service->config.node))
         return OP_FAIL;
     store_flow_take(taking->service->config.pool, &taking->query, op, &taking->take);
     return OP_WAIT;

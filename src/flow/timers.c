@@ -170,7 +170,7 @@ static enum op_result step_sleep(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     arena_reset(&op->arena);
-    bool is_soon = timers->is_behind || !exec_node_may_write(timers->service->config.node);
+    bool is_soon = timers->is_behind || !node_may_write(timers->service->config.node);
     timers->is_behind = false;
     op_sleep(op, &timers->sleep, is_soon ? SOON_MS : SCAN_EVERY_MS + random_below(SCAN_JITTER_MS),
              "time for the next scan");
@@ -185,7 +185,7 @@ static enum op_result step_choose(struct op *op)
     struct flow_timers *timers = timers_of(op);
     int64_t now = clock_shared_us();
     timers->is_refill = timers->is_truncated ? wants_refill(timers) : now >= timers->refill_at;
-    if (!exec_node_may_write(timers->service->config.node) ||
+    if (!node_may_write(timers->service->config.node) ||
         (!timers->is_refill && is_due(timers, now))) {
         return op_jump(op, SCAN_SLEEP);
     }

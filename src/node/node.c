@@ -32,10 +32,10 @@ static struct metric clock_off = METRIC_INIT(
     "How far this machine's wall clock is ahead of the database's; negative when it is late.",
     METRIC_GAUGE);
 
-struct exec_node {
+struct node {
     struct op op;
     struct pg_pool *pool;
-    struct exec_claims claims; /* owner NULL: none is under way */
+    struct node_claims claims; /* owner NULL: none is under way */
     struct uuid id;
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
@@ -63,27 +63,27 @@ enum node_step {
     NODE_LEFT
 };
 
-OP_OF(node_of, exec_node)
+OP_OF(node_of, node)
 
 /* ---- steps of the node ---- */
 
-static uint64_t query_deadline(const struct exec_node *node)
+static uint64_t query_deadline(const struct node *node)
 {
     return loop_now_ns(node->op.loop) + QUERY_TIMEOUT_MS * 1000000ULL;
 }
 
-static void renew(struct exec_node *node)
+static void renew(struct node *node)
 {
     node->lease_until_boot_ns =
         node->sent_boot_ns + (uint64_t)(NODE_LEASE_MS - LEASE_MARGIN_MS) * 1000000;
 }
 
-static void sleep_for(struct exec_node *node, uint64_t ms)
+static void sleep_for(struct node *node, uint64_t ms)
 {
     op_sleep(&node->op, &node->timer, node->is_leaving ? 0 : ms, "rest between heartbeats");
 }
 
-static enum op_result retry_at(struct exec_node *node, enum node_step step)
+static enum op_result retry_at(struct node *node, enum node_step step)
 {
     sleep_for(node, RETRY_MS);
     return op_wait_then(&node->op, step);
@@ -91,7 +91,7 @@ static enum op_result retry_at(struct exec_node *node, enum node_step step)
 
 static enum op_result step_register(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     if (node->is_leaving)
         return op_jump(op, NODE_LEAVE);
     /* The claims that the last recovery has read lie in the arena; its children have copied them
@@ -109,7 +109,7 @@ static enum op_result step_register(struct op *op)
  */
 static enum op_result step_registered(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     if (store_done_result(&node->query) != OK)
         return retry_at(node, NODE_REGISTER);
     renew(node);
@@ -120,14 +120,14 @@ static enum op_result step_registered(struct op *op)
  * ends the sleep, and the heartbeat's step sends it on. */
 static enum op_result step_rest(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     sleep_for(node, NODE_HEARTBEAT_MS);
     return OP_WAIT;
 }
 
 static enum op_result step_heartbeat(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     ASSERT(!uuid_is_nil(node->id));
     if (node->is_leaving)
         return op_jump(op, NODE_LEAVE);
@@ -140,7 +140,7 @@ static enum op_result step_heartbeat(struct op *op)
 
 /* What processes share goes by the database's clock, so a wall clock that is off does no harm here:
  * it makes logs and traces hard to read, and calls that are signed with a time fail. */
-static void compare_clocks(struct exec_node *node, int64_t database_us)
+static void compare_clocks(struct node *node, int64_t database_us)
 {
     clock_share(database_us, node->sent_boot_ns, clock_boot_ns());
     double off_s = (double)(clock_wall_us() - clock_shared_us()) / 1e6;
@@ -156,10 +156,10 @@ static void compare_clocks(struct exec_node *node, int64_t database_us)
 }
 
 /* Only the database's answer extends the lease. Without one it runs out by the clock while
- * heartbeats are tried again, and exec_node_may_write refuses from then on. */
+ * heartbeats are tried again, and node_may_write refuses from then on. */
 static enum op_result step_renewed(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     int64_t database_us;
     switch (store_node_heartbeat_result(&node->query, &database_us)) {
     case OK:
@@ -179,7 +179,7 @@ static enum op_result step_renewed(struct op *op)
 
 static enum op_result step_find_dead(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     node->query.deadline_ns = query_deadline(node);
     store_node_dead(node->pool, &node->query, op);
     return OP_WAIT;
@@ -189,7 +189,7 @@ static enum op_result step_find_dead(struct op *op)
  * the claim names lets exactly one of them end it (node/recover.h). */
 static enum op_result step_recover(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     struct node_dead dead;
     int status = store_node_dead_result(&node->query, &dead);
     if (status != OK)
@@ -202,11 +202,11 @@ static enum op_result step_recover(struct op *op)
 }
 
 /* Of what this process gave up it knows more than the row says, also under an earlier lease. */
-static void recover(struct exec_node *node, const struct claim *claim, enum recover_as as)
+static void recover(struct node *node, const struct claim *claim, enum recover_as as)
 {
-    const struct exec_claims *claims = &node->claims;
+    const struct node_claims *claims = &node->claims;
     bool is_unsent = claims->owner && claims->is_unsent(claims->owner, claim->execution_id);
-    exec_recover_start(node->pool, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
+    recover_start(node->pool, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
 }
 
 /* For what was started below the node, if anything was. */
@@ -218,7 +218,7 @@ static enum op_result wait_if_held(struct op *op, enum node_step next)
 /* The recoveries run at the same time and share batches; the node waits for all of them. */
 static enum op_result step_recovered(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     struct claim *claims = NULL;
     size_t count = 0;
     int status = store_claim_recover_result(&node->query, &claims, &count);
@@ -239,7 +239,7 @@ static enum op_result step_recovered(struct op *op)
  */
 static enum op_result step_find_orphans(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     uint64_t now = loop_now_ns(op->loop);
     if (!node->claims.owner || now < node->orphans_due_ns)
         return op_jump(op, NODE_REST);
@@ -253,7 +253,7 @@ static enum op_result step_find_orphans(struct op *op)
  * gone. */
 static enum op_result step_end_orphans(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     struct claim *claims = NULL;
     size_t count = 0;
     if (store_claim_recover_result(&node->query, &claims, &count) != OK)
@@ -268,7 +268,7 @@ static enum op_result step_end_orphans(struct op *op)
  * not repeated; the row's lease runs out by itself. */
 static enum op_result step_leave(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     ASSERT(node->is_leaving);
     node->lease_until_boot_ns = 0;
     node->query.deadline_ns = query_deadline(node);
@@ -276,16 +276,16 @@ static enum op_result step_leave(struct op *op)
     return OP_WAIT;
 }
 
-/* The op stays until exec_node_free, since exec_node_id and exec_node_may_write are called as long
+/* The op stays until node_free, since node_id and node_may_write are called as long
  * as a run is under way. The hold that it waits on is released by cancel_node alone. */
 static enum op_result step_left(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     ASSERT(node->is_leaving && !node->is_parked);
     struct op *leaver = node->leaver;
     node->leaver = NULL;
     node->is_parked = true;
-    op_hold(op, "exec_node_free");
+    op_hold(op, "node_free");
     if (leaver)
         op_release(leaver);
     return OP_WAIT;
@@ -310,7 +310,7 @@ static const struct op_step node_steps[] = {
 
 static void cancel_node(struct op *op)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     if (node->is_parked)
         op_release(op);
     node->is_parked = false;
@@ -318,7 +318,7 @@ static void cancel_node(struct op *op)
 
 static void end_node(struct op *op, enum op_end end)
 {
-    struct exec_node *node = node_of(op);
+    struct node *node = node_of(op);
     (void)end;
     if (node->leaver)
         op_release(node->leaver);
@@ -334,9 +334,9 @@ static const struct op_class node_class = {
     .free = op_free_struct,
 };
 
-struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool)
+struct node *node_new(struct loop *loop, struct pg_pool *pool)
 {
-    struct exec_node *node = mem_zalloc(sizeof(*node));
+    struct node *node = mem_zalloc(sizeof(*node));
     char host[64] = "";
     if (!node)
         return NULL;
@@ -347,23 +347,23 @@ struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool)
     return node;
 }
 
-void exec_node_serve(struct exec_node *node, struct exec_claims claims)
+void node_serve(struct node *node, struct node_claims claims)
 {
     ASSERT(!node->claims.owner && claims.owner);
     node->claims = claims;
 }
 
-struct uuid exec_node_id(const struct exec_node *node)
+struct uuid node_id(const struct node *node)
 {
     return node->id;
 }
 
-bool exec_node_may_write(const struct exec_node *node)
+bool node_may_write(const struct node *node)
 {
     return clock_boot_ns() < node->lease_until_boot_ns;
 }
 
-void exec_node_leave(struct exec_node *node, struct op *parent)
+void node_leave(struct node *node, struct op *parent)
 {
     ASSERT(!node->is_leaving);
     node->is_leaving = true;
@@ -373,7 +373,7 @@ void exec_node_leave(struct exec_node *node, struct op *parent)
     op_sleep_stop(&node->timer);
 }
 
-void exec_node_free(struct exec_node *node)
+void node_free(struct node *node)
 {
     op_cancel(&node->op);
 }

@@ -8,11 +8,11 @@
 #include "base/id.h"
 #include "loop/op.h"
 
-struct exec_node;
+struct node;
 struct pg_pool;
 
 /* What this process knows of the claims that carry its incarnation. Both are asked of few. */
-struct exec_claims {
+struct node_claims {
     /* Whether a run that is under way, or what releases its claim, knows the claim of that
      * execution. False: it is an orphan. */
     bool (*is_carried)(const void *owner, struct uuid execution_id);
@@ -22,20 +22,20 @@ struct exec_claims {
 };
 
 /* Registers, renews the lease and recovers, for ever. NULL: out of memory. */
-struct exec_node *exec_node_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
+struct node *node_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
 /* Claims of this incarnation that no run carries are ended from now on. The owner outlives the
  * node. */
-void exec_node_serve(struct exec_node *node, struct exec_claims claims);
+void node_serve(struct node *node, struct node_claims claims);
 /* The incarnation that owns new claims. */
-struct uuid exec_node_id(const struct exec_node *node);
+struct uuid node_id(const struct node *node);
 /* Whether the lease, counted from before the last heartbeat was sent, still runs: ask right before
  * the first byte of every call that a provider may act on. */
-bool exec_node_may_write(const struct exec_node *node);
+bool node_may_write(const struct node *node);
 /* Gives the lease up, so that others need not wait for it to run out; parent (may be NULL) is held
  * until that is durable or failed. No recovery follows. */
-void exec_node_leave(struct exec_node *node, struct op *parent);
-/* After exec_node_leave, or when the database is given up: ends all ops of the node. The pointer
+void node_leave(struct node *node, struct op *parent);
+/* After node_leave, or when the database is given up: ends all ops of the node. The pointer
  * must not be used afterwards; the memory goes by itself. */
-void exec_node_free(struct exec_node *node);
+void node_free(struct node *node);
 
 #endif

@@ -123,8 +123,8 @@ static void fill_record(struct recovery *recovery)
                                         exec_summary_render(&outcome, &recovery->op.arena));
 }
 
-void exec_recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
-                        struct op *parent)
+void recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
+                   struct op *parent)
 {
     struct recovery *recovery = mem_zalloc(sizeof(*recovery));
     if (!recovery)

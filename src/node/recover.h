@@ -25,7 +25,7 @@ enum recover_as {
  * answer. Where its execution is recorded, or its day's are
  * removed already, only the claim goes. The owner that the claim names is
  * the fence. What fails is found by the next scan. */
-void exec_recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
-                        struct op *parent);
+void recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
+                   struct op *parent);
 
 #endif

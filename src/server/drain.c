@@ -93,7 +93,7 @@ static enum op_result step_wait_for_records(struct op *op)
 
 static enum op_result step_leave(struct op *op)
 {
-    exec_node_leave(drain_of(op)->config.node, op);
+    node_leave(drain_of(op)->config.node, op);
     return OP_WAIT;
 }
 

@@ -24,7 +24,7 @@ struct drain_config {
     struct mcp_listeners *mcp_listeners;
     struct exec_service *exec;
     struct connect_service *connect;
-    struct exec_node *node;
+    struct node *node;
     struct tracer *tracer;    /* NULL: none */
     struct janitor **janitor; /* freed first and set to NULL */
     uint64_t timeout_ms;

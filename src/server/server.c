@@ -20,7 +20,7 @@
 #include "mcp/mcp.h"
 #include "shard/citus.h"
 #include "pg/migrate.h"
-#include "shard/shards.h"
+#include "shard/shard.h"
 #include "pg/sync.h"
 #include "server/changes.h"
 #include "server/drain.h"
@@ -59,7 +59,7 @@ struct server {
     struct vault_auth *auth;
     struct connect_service *connect;
     struct changes *changes;
-    struct exec_node *node;
+    struct node *node;
     struct exec_service *exec;
     struct flow_template_set *templates;
     struct flow_service *flow;
@@ -179,7 +179,7 @@ static int start_database(struct server *server, struct err *err)
         .queue_max = config->database_queue_max,
         .statement_timeout_ms = (unsigned)config->database_timeout_ms,
     };
-    server->pool = is_sharded ? pg_shards_pool_new(server->loop, &pool, err)
+    server->pool = is_sharded ? shard_pool_new(server->loop, &pool, err)
                               : pg_pool_new(server->loop, &pool, err);
     if (!server->pool)
         return (int)err->code;
@@ -188,7 +188,7 @@ static int start_database(struct server *server, struct err *err)
         (void)loop_turn(server->loop, false);
     /* Blocking, which is allowed before the server listens. */
     server->sync = pg_schema_open(server->conninfo, embed_sql, embed_sql_count, err);
-    return server->sync ? pg_citus_check(server->sync, is_sharded, err) : (int)err->code;
+    return server->sync ? citus_check(server->sync, is_sharded, err) : (int)err->code;
 }
 
 static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
@@ -265,7 +265,7 @@ static int start_services(struct server *server, struct err *err)
     server->auth = vault_auth_new(server->loop, &auth);
     server->connect = connect_new(server->loop, &connect);
     /* The node registers in the background; on_tick waits until it may write. */
-    server->node = exec_node_new(server->loop, server->pool);
+    server->node = node_new(server->loop, server->pool);
     const struct janitor_config janitor = {
         .keep_days = (unsigned)config->execution_days,
         .audit_days = (unsigned)config->audit_days,
@@ -313,7 +313,7 @@ static int start_services(struct server *server, struct err *err)
     server->exec = exec_service_new(&exec);
     if (!server->exec)
         return out_of_memory(err, "executions");
-    exec_node_serve(server->node, exec_service_claims(server->exec));
+    node_serve(server->node, exec_service_claims(server->exec));
     return start_flows(server, err);
 }
 
@@ -479,7 +479,7 @@ static void on_tick(struct timer *timer)
     struct server *server = CONTAINER_OF(timer, struct server, tick);
     const struct server_events *events = server->events;
     /* Ready means that a request can be answered: the database answers and the node may write. */
-    if (!server->is_ready && pg_pool_is_ready(server->pool) && exec_node_may_write(server->node)) {
+    if (!server->is_ready && pg_pool_is_ready(server->pool) && node_may_write(server->node)) {
         server->is_ready = true;
         log_event(LOG_INFO, "ready", LOG_MS("ready_ms", clock_mono_ns() - server->began_ns));
         report_state(server, SERVER_READY);
@@ -574,7 +574,7 @@ static void free_parts(struct server *server)
         http_server_free(server->metrics);
     janitor_free(server->janitor);
     if (server->node)
-        exec_node_free(server->node);
+        node_free(server->node);
     if (server->flow)
         flow_service_cancel_all(server->flow);
     if (server->exec)

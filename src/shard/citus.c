@@ -77,7 +77,7 @@ static int citus_tables(struct citus *citus, bool *is_distributed, slice *missin
     return OK;
 }
 
-int pg_citus_is_distributed(struct pg_sync *sync, bool *is_distributed, struct err *err)
+int citus_is_distributed(struct pg_sync *sync, bool *is_distributed, struct err *err)
 {
     struct citus citus;
     slice missing = SLICE_NONE;
@@ -104,7 +104,7 @@ static int check_sharded(struct citus *citus, bool is_distributed, slice missing
     return citus_demand_coordinator(citus);
 }
 
-int pg_citus_check(struct pg_sync *sync, bool is_sharded, struct err *err)
+int citus_check(struct pg_sync *sync, bool is_sharded, struct err *err)
 {
     struct citus citus;
     bool is_distributed = false;
@@ -124,6 +124,7 @@ int pg_citus_check(struct pg_sync *sync, bool is_sharded, struct err *err)
 
 /* ---- distributing ---- */
 
+/* A cluster of the coordinator alone has nowhere to put shards. */
 static int citus_demand_nodes(struct citus *citus)
 {
     struct pg_rows rows;
@@ -151,7 +152,7 @@ static int citus_demand_version(struct citus *citus)
                    version, VERSION_MIN);
 }
 
-int pg_citus_demand(struct pg_sync *sync, struct err *err)
+int citus_demand(struct pg_sync *sync, struct err *err)
 {
     struct citus citus;
     int rc = citus_begin(&citus, sync, err);
@@ -181,7 +182,7 @@ static int citus_prepare(struct citus *citus, unsigned shards)
 
 /* A statement of the script asks whether its table is distributed already, so that the whole may
  * run again. */
-static int citus_run_script(struct citus *citus, slice script, const struct pg_citus_events *events)
+static int citus_run_script(struct citus *citus, slice script, const struct citus_events *events)
 {
     slice statement;
     while (pg_script_next(&script, &statement)) {
@@ -200,7 +201,7 @@ static int citus_run_script(struct citus *citus, slice script, const struct pg_c
 }
 
 /* The last line: how far the tables are spread now. */
-static int citus_sum_up(struct citus *citus, const struct pg_citus_events *events)
+static int citus_sum_up(struct citus *citus, const struct citus_events *events)
 {
     struct pg_rows rows;
     int rc = citus_ask(citus,
@@ -215,8 +216,8 @@ static int citus_sum_up(struct citus *citus, const struct pg_citus_events *event
     return rc;
 }
 
-int pg_citus_distribute(struct pg_sync *sync, const struct embed_file *files, size_t file_count,
-                        unsigned shards, const struct pg_citus_events *events, struct err *err)
+int citus_distribute(struct pg_sync *sync, const struct embed_file *files, size_t file_count,
+                     unsigned shards, const struct citus_events *events, struct err *err)
 {
     struct citus citus;
     slice script = SLICE_NONE;

@@ -12,7 +12,7 @@
 
 #define ANCHOR "connection"
 
-const struct pg_stmt pg_placement_nodes = {
+const struct pg_stmt placement_nodes = {
     .name = "placement_nodes",
     .sql = "select :ord, n.groupid::bigint, n.nodename, n.nodeport::bigint from pg_dist_node n "
            "where n.noderole = 'primary' and n.isactive order by n.groupid",
@@ -21,7 +21,7 @@ const struct pg_stmt pg_placement_nodes = {
 };
 
 /* One row a shard of each table; a reference table has no bounds, and a placement on every node. */
-const struct pg_stmt pg_placement_shards = {
+const struct pg_stmt placement_shards = {
     .name = "placement_shards",
     .sql = "select :ord, c.relname::text, s.shardid, s.shardminvalue::bigint, "
            "s.shardmaxvalue::bigint, min(p.groupid)::bigint from pg_dist_shard s "
@@ -49,7 +49,7 @@ static uint32_t rotate(uint32_t x, unsigned by)
 }
 
 /* Only the case of 16 bytes of hash_bytes(): one round and its tail of a word. */
-int32_t pg_uuid_hash(struct uuid id)
+int32_t placement_hash(struct uuid id)
 {
     uint32_t word[4];
     memcpy(word, id.bytes, sizeof(word));
@@ -81,16 +81,16 @@ static int no_memory(struct err *err)
     return err_set(err, ERR_NOMEM, "out of memory");
 }
 
-static int take_nodes(struct pg_placement *placement, const struct pg_rows *rows, struct err *err)
+static int take_nodes(struct placement *placement, const struct pg_rows *rows, struct err *err)
 {
-    if (rows->count > PG_NODES_MAX)
+    if (rows->count > PLACEMENT_NODES_MAX)
         return err_set(err, ERR_LIMIT, "the cluster has %zu nodes, at most %d are fine",
-                       rows->count, PG_NODES_MAX);
-    placement->nodes = ARENA_ARRAY(&placement->arena, struct pg_node_address, rows->count + 1);
+                       rows->count, PLACEMENT_NODES_MAX);
+    placement->nodes = ARENA_ARRAY(&placement->arena, struct placement_node, rows->count + 1);
     if (!placement->nodes)
         return no_memory(err);
     for (size_t i = 0; i < rows->count; i++) {
-        struct pg_node_address *node = &placement->nodes[placement->node_count++];
+        struct placement_node *node = &placement->nodes[placement->node_count++];
         node->group = pg_get_i64(rows, i, 0);
         node->host = arena_dup(&placement->arena, pg_get_bytes(rows, i, 1));
         node->port = pg_get_i64(rows, i, 2);
@@ -99,7 +99,7 @@ static int take_nodes(struct pg_placement *placement, const struct pg_rows *rows
 }
 
 /* The table whose rows begin at `row`; *end is the first row behind them. */
-static int take_table(struct pg_placement *placement, const struct pg_rows *rows, size_t row,
+static int take_table(struct placement *placement, const struct pg_rows *rows, size_t row,
                       size_t *end, struct err *err)
 {
     slice name = pg_get_bytes(rows, row, 0);
@@ -118,17 +118,17 @@ static int take_table(struct pg_placement *placement, const struct pg_rows *rows
     return map_put(&placement->tables, table->name, table, NULL) == OK ? OK : no_memory(err);
 }
 
-static int take_shards(struct pg_placement *placement, const struct pg_rows *rows, size_t row,
+static int take_shards(struct placement *placement, const struct pg_rows *rows, size_t row,
                        size_t count, struct err *err)
 {
-    if (count > PG_SHARDS_MAX)
+    if (count > PLACEMENT_SHARDS_MAX)
         return err_set(err, ERR_LIMIT, "the tables have %zu shards, at most %d are fine", count,
-                       PG_SHARDS_MAX);
-    placement->shards = ARENA_ARRAY(&placement->arena, struct pg_shard, count);
+                       PLACEMENT_SHARDS_MAX);
+    placement->shards = ARENA_ARRAY(&placement->arena, struct shard, count);
     if (!placement->shards)
         return no_memory(err);
     for (size_t i = 0; i < count; i++)
-        placement->shards[i] = (struct pg_shard){
+        placement->shards[i] = (struct shard){
             .id = pg_get_i64(rows, row + i, 1),
             .hash_min = (int32_t)pg_get_i64(rows, row + i, 2),
             .hash_max = (int32_t)pg_get_i64(rows, row + i, 3),
@@ -140,11 +140,11 @@ static int take_shards(struct pg_placement *placement, const struct pg_rows *row
 }
 
 /* Every value of the hash has one shard: no gap, no overlap. */
-static bool covers_all(const struct pg_placement *placement)
+static bool covers_all(const struct placement *placement)
 {
     int64_t next = INT32_MIN;
     for (size_t i = 0; i < placement->shard_count; i++) {
-        const struct pg_shard *shard = &placement->shards[i];
+        const struct shard *shard = &placement->shards[i];
         if (shard->hash_min != next || shard->hash_max < shard->hash_min)
             return false;
         next = (int64_t)shard->hash_max + 1;
@@ -153,7 +153,7 @@ static bool covers_all(const struct pg_placement *placement)
 }
 
 /* Distributed alike: what one account has lies in shards of the same index. */
-static bool are_alike(const struct pg_placement *placement)
+static bool are_alike(const struct placement *placement)
 {
     MAP_EACH(&placement->tables, slot) {
         const struct shard_table *table = slot->value;
@@ -163,7 +163,7 @@ static bool are_alike(const struct pg_placement *placement)
     return true;
 }
 
-static int placement_fill(struct pg_placement *placement, const struct pg_rows *nodes,
+static int placement_fill(struct placement *placement, const struct pg_rows *nodes,
                           const struct pg_rows *shards, struct err *err)
 {
     int rc = take_nodes(placement, nodes, err);
@@ -180,10 +180,10 @@ static int placement_fill(struct pg_placement *placement, const struct pg_rows *
     return OK;
 }
 
-struct pg_placement *pg_placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
-                                      struct err *err)
+struct placement *placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
+                                struct err *err)
 {
-    struct pg_placement *placement = mem_zalloc(sizeof(*placement));
+    struct placement *placement = mem_zalloc(sizeof(*placement));
     if (!placement) {
         (void)no_memory(err);
         return NULL;
@@ -192,11 +192,11 @@ struct pg_placement *pg_placement_new(const struct pg_rows *nodes, const struct 
     map_init(&placement->tables, 1024);
     if (placement_fill(placement, nodes, shards, err) == OK)
         return placement;
-    pg_placement_free(placement);
+    placement_free(placement);
     return NULL;
 }
 
-void pg_placement_free(struct pg_placement *placement)
+void placement_free(struct placement *placement)
 {
     if (!placement)
         return;
@@ -207,9 +207,9 @@ void pg_placement_free(struct pg_placement *placement)
 
 /* ---- asking it ---- */
 
-const struct pg_shard *pg_placement_of(const struct pg_placement *placement, struct uuid account)
+const struct shard *placement_of(const struct placement *placement, struct uuid account)
 {
-    int32_t hash = pg_uuid_hash(account);
+    int32_t hash = placement_hash(account);
     size_t low = 0, high = placement->shard_count - 1;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -221,7 +221,7 @@ const struct pg_shard *pg_placement_of(const struct pg_placement *placement, str
     return &placement->shards[low];
 }
 
-const struct pg_shard *pg_placement_by_id(const struct pg_placement *placement, int64_t id)
+const struct shard *placement_by_id(const struct placement *placement, int64_t id)
 {
     for (size_t i = 0; i < placement->shard_count; i++)
         if (placement->shards[i].id == id)
@@ -239,8 +239,8 @@ static size_t name_len(slice text)
 }
 
 /* Citus names a shard's part of a table TABLE_SHARDID, in the table's schema. */
-void pg_placement_rename(const struct pg_placement *placement, const struct pg_shard *shard,
-                         slice sql, struct buf *out)
+void placement_rename(const struct placement *placement, const struct shard *shard, slice sql,
+                      struct buf *out)
 {
     static const slice schema = SLICE_INIT("sluice.");
     ptrdiff_t at;

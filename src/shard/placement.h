@@ -15,45 +15,45 @@
 #include "base/map.h"
 #include "pg/pg.h"
 
-enum { PG_SHARDS_MAX = 1024, PG_NODES_MAX = 64 };
+enum { PLACEMENT_SHARDS_MAX = 1024, PLACEMENT_NODES_MAX = 64 };
 
-struct pg_shard {
+struct shard {
     int64_t id;
     int64_t group; /* of the node that has it (pg_dist_node.groupid) */
     int32_t hash_min, hash_max;
     size_t index;
 };
 
-struct pg_node_address {
+struct placement_node {
     int64_t group;
     slice host;
     int64_t port;
 };
 
-struct pg_placement {
+struct placement {
     struct arena arena;
-    struct pg_shard *shards; /* by hash_min */
+    struct shard *shards; /* by hash_min */
     size_t shard_count;
-    struct pg_node_address *nodes;
+    struct placement_node *nodes;
     size_t node_count;
-    struct map tables; /* name -> struct pg_shard_table */
+    struct map tables; /* name -> struct shard_table */
 };
 
 /* What it is made of, asked of the coordinator. */
-extern const struct pg_stmt pg_placement_nodes, pg_placement_shards;
+extern const struct pg_stmt placement_nodes, placement_shards;
 
 /* From the results of both. NULL: err says what is wrong with them (ERR_INVALID: this is no
  * database that `sluice migrate --citus` has distributed) or ERR_NOMEM. */
-struct pg_placement *pg_placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
-                                      struct err *err) MUST_CHECK;
-void pg_placement_free(struct pg_placement *placement);
-const struct pg_shard *pg_placement_of(const struct pg_placement *placement, struct uuid account);
+struct placement *placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
+                                struct err *err) MUST_CHECK;
+void placement_free(struct placement *placement);
+const struct shard *placement_of(const struct placement *placement, struct uuid account);
 /* NULL: there is no such shard any more. */
-const struct pg_shard *pg_placement_by_id(const struct pg_placement *placement, int64_t id);
+const struct shard *placement_by_id(const struct placement *placement, int64_t id);
 /* Appends the SQL with the tables' names replaced by those of the shard's parts. */
-void pg_placement_rename(const struct pg_placement *placement, const struct pg_shard *shard,
-                         slice sql, struct buf *out);
+void placement_rename(const struct placement *placement, const struct shard *shard, slice sql,
+                      struct buf *out);
 /* The hash that PostgreSQL distributes a uuid by: hash_bytes() of its 16 bytes. */
-int32_t pg_uuid_hash(struct uuid id);
+int32_t placement_hash(struct uuid id);
 
 #endif

@@ -14,7 +14,7 @@ static void query_change_pool(struct pg_query *query, struct pg_pool *pool)
 }
 
 /* What has no account, or is kept alike everywhere, is the coordinator's own. */
-struct pg_queue *pg_query_route(struct pg_query *query)
+struct pg_queue *shard_query_route(struct pg_query *query)
 {
     struct pg_pool *pool = query->pool;
     const struct pg_stmt *stmt = query->stmt;
@@ -22,13 +22,13 @@ struct pg_queue *pg_query_route(struct pg_query *query)
     if (stmt->is_copied || at == PG_PARAMS_MAX)
         return pg_queue_of(pool, stmt);
     ASSERT(!query->params[at].is_null);
-    struct pg_shards *shards = pg_shards_of(pool->router);
-    const struct pg_placement *placement = shards->placement;
-    const struct pg_shard *shard = placement ? pg_placement_of(placement, query->params[at].as.uuid)
-                                             : NULL;
-    struct pg_pool *node = shard ? pg_shards_pool(shards, shard) : NULL;
+    struct shards *shards = shards_of(pool->router);
+    const struct placement *placement = shards->placement;
+    const struct shard *shard = placement ? placement_of(placement, query->params[at].as.uuid)
+                                          : NULL;
+    struct pg_pool *node = shard ? shards_pool(shards, shard) : NULL;
     if (!node) {
-        pg_shards_refresh(shards);
+        shards_refresh(shards);
         return &pool->homeless;
     }
     query->shard_id = shard->id;
@@ -36,14 +36,14 @@ struct pg_queue *pg_query_route(struct pg_query *query)
     return pg_queue_of(node, stmt);
 }
 
-void pg_route_homeless(struct pg_pool *coordinator)
+void shard_route_homeless(struct pg_pool *coordinator)
 {
     /* As many as there are now: without a placement each goes back to the end. */
     for (size_t left = coordinator->homeless.count; left > 0; left--) {
         struct list *link = coordinator->homeless.queries.next;
         struct pg_query *query = LIST_ITEM(link, struct pg_query, link);
         pg_queue_unlink(query);
-        struct pg_queue *queue = pg_query_route(query);
+        struct pg_queue *queue = shard_query_route(query);
         if (pg_query_choose(query))
             pg_queue_push(queue, query);
         else
@@ -53,13 +53,13 @@ void pg_route_homeless(struct pg_pool *coordinator)
 
 /* Bounded by its attempts: a shard that moves again and again must not hold its queries for ever.
  */
-void pg_query_moved(struct pg_query *query)
+void shard_query_moved(struct pg_query *query)
 {
     struct pg_pool *coordinator = query->pool->coordinator;
     /* One of a shard, not of an account: whoever scans comes again. */
     bool is_part = pg_stmt_account_at(query->stmt) == PG_PARAMS_MAX;
     if (!coordinator->is_closing)
-        pg_shards_refresh(pg_shards_of(coordinator->router));
+        shards_refresh(shards_of(coordinator->router));
     if (is_part || query->is_abandoned || query->attempts >= PG_ATTEMPTS_MAX ||
         coordinator->is_closing) {
         pg_query_end(query, ERR_BUSY);

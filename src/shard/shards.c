@@ -6,11 +6,11 @@
 enum { LOAD_BYTES_MAX = 16 * 1024 * 1024, LOAD_REST_MS = 500 };
 
 /* One reading of the placement, an op of its own; repeated until it succeeds. */
-struct pg_shards_load {
+struct shards_load {
     struct op op;
     struct op_timer rest;
     struct pg_query nodes, tables;
-    struct pg_shards *shards; /* NULL: gone */
+    struct shards *shards; /* NULL: gone */
 };
 
 /* ShareLock is 5 (storage/lockdefs.h); what a move takes in the end, ExclusiveLock, excludes it. */
@@ -36,7 +36,7 @@ static const struct pg_stmt guard_check = {
 
 /* ---- the pools of the nodes ---- */
 
-static struct pg_shards_node *node_of(struct pg_shards *shards, int64_t group)
+static struct shards_node *node_of(struct shards *shards, int64_t group)
 {
     for (size_t i = 0; i < shards->node_count; i++)
         if (shards->nodes[i].group == group)
@@ -45,12 +45,12 @@ static struct pg_shards_node *node_of(struct pg_shards *shards, int64_t group)
 }
 
 /* A pool for the node. Where it had another address the pool of that one goes, and its queries go
- * to the new one. false: no memory, or PG_NODES_MAX nodes have queries under way. */
-static bool node_take(struct pg_shards *shards, const struct pg_node_address *address)
+ * to the new one. false: no memory, or PLACEMENT_NODES_MAX nodes have queries under way. */
+static bool node_take(struct shards *shards, const struct placement_node *address)
 {
     struct err err = {.code = OK};
     struct pg_pool_config config = shards->config;
-    struct pg_shards_node *node = node_of(shards, address->group);
+    struct shards_node *node = node_of(shards, address->group);
     struct pg_pool *old = node ? node->pool : NULL;
     char port[24];
     (void)snprintf(port, sizeof(port), "%lld", (long long)address->port);
@@ -59,7 +59,7 @@ static bool node_take(struct pg_shards *shards, const struct pg_node_address *ad
     config.group = address->group;
     if (old && pg_target_points_to(old->target, config.host, config.port))
         return true;
-    if (!node && shards->node_count == PG_NODES_MAX)
+    if (!node && shards->node_count == PLACEMENT_NODES_MAX)
         return false;
     struct pg_pool *pool = pg_pool_new(shards->coordinator->loop, &config, &err);
     if (!pool) {
@@ -70,7 +70,7 @@ static bool node_take(struct pg_shards *shards, const struct pg_node_address *ad
     pool->coordinator = shards->coordinator;
     if (!node)
         node = &shards->nodes[shards->node_count++];
-    *node = (struct pg_shards_node){address->group, pool};
+    *node = (struct shards_node){address->group, pool};
     pg_pool_free(old);
     log_event(LOG_INFO, "database node", LOG_STR("host", address->host),
               LOG_INT("port", address->port), LOG_INT("group", address->group));
@@ -79,7 +79,7 @@ static bool node_take(struct pg_shards *shards, const struct pg_node_address *ad
 
 /* A node may be in the cluster and have none: the coordinator, one that was just added or emptied.
  */
-static bool has_shards(const struct pg_placement *placement, int64_t group)
+static bool has_shards(const struct placement *placement, int64_t group)
 {
     for (size_t i = 0; i < placement->shard_count; i++)
         if (placement->shards[i].group == group)
@@ -89,10 +89,10 @@ static bool has_shards(const struct pg_placement *placement, int64_t group)
 
 /* Only nodes that have shards get connections. One that has lost its last shard keeps them until
  * nothing of it is under way. */
-static bool nodes_take(struct pg_shards *shards, const struct pg_placement *placement)
+static bool nodes_take(struct shards *shards, const struct placement *placement)
 {
     for (size_t i = shards->node_count; i-- > 0;) {
-        struct pg_shards_node *node = &shards->nodes[i];
+        struct shards_node *node = &shards->nodes[i];
         if (has_shards(placement, node->group) || pg_pool_pending(node->pool))
             continue;
         log_event(LOG_INFO, "database node without shards", LOG_INT("group", node->group));
@@ -106,9 +106,9 @@ static bool nodes_take(struct pg_shards *shards, const struct pg_placement *plac
     return true;
 }
 
-struct pg_pool *pg_shards_pool(const struct pg_shards *shards, const struct pg_shard *shard)
+struct pg_pool *shards_pool(const struct shards *shards, const struct shard *shard)
 {
-    struct pg_shards_node *node = node_of((struct pg_shards *)shards, shard->group);
+    struct shards_node *node = node_of((struct shards *)shards, shard->group);
     return node ? node->pool : NULL;
 }
 
@@ -118,35 +118,35 @@ enum { LOAD_ASK, LOAD_TAKE };
 
 static enum op_result load_ask(struct op *op)
 {
-    struct pg_shards_load *load = CONTAINER_OF(op, struct pg_shards_load, op);
+    struct shards_load *load = CONTAINER_OF(op, struct shards_load, op);
     struct pg_pool *pool = load->shards->coordinator;
-    load->nodes.stmt = &pg_placement_nodes;
-    load->tables.stmt = &pg_placement_shards;
+    load->nodes.stmt = &placement_nodes;
+    load->tables.stmt = &placement_shards;
     pg_submit(pool, &load->nodes, op);
     pg_submit(pool, &load->tables, op);
     return OP_WAIT;
 }
 
 /* NULL: err has what the database said, or what is wrong with its answer. */
-static struct pg_placement *load_result(const struct pg_shards_load *load, struct err *err)
+static struct placement *load_result(const struct shards_load *load, struct err *err)
 {
     if (load->nodes.status == OK && load->tables.status == OK)
-        return pg_placement_new(&load->nodes.rows, &load->tables.rows, err);
+        return placement_new(&load->nodes.rows, &load->tables.rows, err);
     const struct pg_query *failed = load->nodes.status == OK ? &load->tables : &load->nodes;
     return err_null(err, failed->status, "%.*s", SLICE_ARG(failed->message));
 }
 
 static enum op_result load_take(struct op *op)
 {
-    struct pg_shards_load *load = CONTAINER_OF(op, struct pg_shards_load, op);
+    struct shards_load *load = CONTAINER_OF(op, struct shards_load, op);
     struct err err = {.code = OK};
-    struct pg_placement *placement = load_result(load, &err);
+    struct placement *placement = load_result(load, &err);
     if (placement && nodes_take(load->shards, placement)) {
-        pg_placement_free(load->shards->placement);
+        placement_free(load->shards->placement);
         load->shards->placement = placement;
         return OP_DONE;
     }
-    pg_placement_free(placement);
+    placement_free(placement);
     /* ERR_BUSY: no database yet, which the links report. */
     if (err.code != OK && err.code != ERR_BUSY)
         log_event(LOG_ERROR, "the placement of shards cannot be read",
@@ -158,24 +158,24 @@ static enum op_result load_take(struct op *op)
 /* What has waited goes on, and what was asked for meanwhile is read now. */
 static void load_on_end(struct op *op, enum op_end end)
 {
-    struct pg_shards *shards = CONTAINER_OF(op, struct pg_shards_load, op)->shards;
+    struct shards *shards = CONTAINER_OF(op, struct shards_load, op)->shards;
     (void)end;
     if (!shards)
         return;
     shards->load = NULL;
-    pg_route_homeless(shards->coordinator);
+    shard_route_homeless(shards->coordinator);
     if (shards->is_outdated)
-        pg_shards_refresh(shards);
+        shards_refresh(shards);
 }
 
-void pg_shards_refresh(struct pg_shards *shards)
+void shards_refresh(struct shards *shards)
 {
     static const struct op_step steps[] = {
         [LOAD_ASK] = {"ask", load_ask, 0},
         [LOAD_TAKE] = {"take", load_take, OP_TO(LOAD_ASK)},
     };
     static const struct op_class class = {
-        .name = "pg_placement",
+        .name = "placement",
         OP_STEPS(steps),
         .on_end = load_on_end,
         .free = op_free_struct,
@@ -183,7 +183,7 @@ void pg_shards_refresh(struct pg_shards *shards)
     shards->is_outdated = shards->load != NULL;
     if (shards->load)
         return;
-    struct pg_shards_load *load = mem_zalloc(sizeof(*load));
+    struct shards_load *load = mem_zalloc(sizeof(*load));
     if (!load)
         return; /* the next query that waits for it asks again */
     load->shards = shards;
@@ -193,43 +193,43 @@ void pg_shards_refresh(struct pg_shards *shards)
 
 /* ---- what the coordinator's pool asks ---- */
 
-static void shards_refresh(struct pg_router *router)
+static void router_refresh(struct pg_router *router)
 {
-    pg_shards_refresh(pg_shards_of(router));
+    shards_refresh(shards_of(router));
 }
 
-static bool shards_rename(const struct pg_router *router, int64_t shard_id, slice sql,
+static bool router_rename(const struct pg_router *router, int64_t shard_id, slice sql,
                           struct buf *out)
 {
-    const struct pg_placement *placement = pg_shards_of(router)->placement;
-    const struct pg_shard *shard = pg_placement_by_id(placement, shard_id);
+    const struct placement *placement = shards_of(router)->placement;
+    const struct shard *shard = placement_by_id(placement, shard_id);
     if (shard)
-        pg_placement_rename(placement, shard, sql, out);
+        placement_rename(placement, shard, sql, out);
     return shard != NULL;
 }
 
 /* One that is down concerns its accounts alone. */
-static bool shards_are_ready(const struct pg_router *router)
+static bool router_is_ready(const struct pg_router *router)
 {
-    const struct pg_shards *shards = pg_shards_of(router);
+    const struct shards *shards = shards_of(router);
     for (size_t i = 0; shards->placement && i < shards->node_count; i++)
         if (pg_pool_is_ready(shards->nodes[i].pool))
             return true;
     return false;
 }
 
-static size_t shards_pending(const struct pg_router *router)
+static size_t router_pending(const struct pg_router *router)
 {
-    const struct pg_shards *shards = pg_shards_of(router);
+    const struct shards *shards = shards_of(router);
     size_t count = 0;
     for (size_t i = 0; i < shards->node_count; i++)
         count += pg_pool_pending(shards->nodes[i].pool);
     return count;
 }
 
-static size_t shards_waiting(const struct pg_router *router)
+static size_t router_waiting(const struct pg_router *router)
 {
-    const struct pg_shards *shards = pg_shards_of(router);
+    const struct shards *shards = shards_of(router);
     size_t count = 0;
     for (size_t i = 0; i < shards->node_count; i++)
         count += shards->nodes[i].pool->waiting;
@@ -237,17 +237,17 @@ static size_t shards_waiting(const struct pg_router *router)
 }
 
 /* Within it the nodes' queries move to the coordinator, which is closing and ends them. */
-static void shards_free(struct pg_router *router)
+static void router_free(struct pg_router *router)
 {
-    struct pg_shards *shards = pg_shards_of(router);
-    pg_spread_end_all(shards);
+    struct shards *shards = shards_of(router);
+    spread_end_all(shards);
     if (shards->load) {
         shards->load->shards = NULL;
         op_cancel(&shards->load->op);
     }
     for (size_t i = 0; i < shards->node_count; i++)
         pg_pool_free(shards->nodes[i].pool);
-    pg_placement_free(shards->placement);
+    placement_free(shards->placement);
     mem_free(shards->conninfo);
     mem_free(shards->application_name);
     mem_free(shards);
@@ -256,22 +256,21 @@ static void shards_free(struct pg_router *router)
 /* ---- making ---- */
 
 /* NULL: out of memory. */
-static struct pg_shards *shards_new(struct pg_pool *coordinator,
-                                    const struct pg_pool_config *config)
+static struct shards *shards_new(struct pg_pool *coordinator, const struct pg_pool_config *config)
 {
-    struct pg_shards *shards = mem_zalloc(sizeof(*shards));
+    struct shards *shards = mem_zalloc(sizeof(*shards));
     if (!shards)
         return NULL;
     shards->router = (struct pg_router){
-        .route = pg_query_route,
-        .spread = pg_spread_start,
-        .moved = pg_query_moved,
-        .refresh = shards_refresh,
-        .rename = shards_rename,
-        .pending = shards_pending,
-        .waiting = shards_waiting,
-        .is_ready = shards_are_ready,
-        .free = shards_free,
+        .route = shard_query_route,
+        .spread = spread_start,
+        .moved = shard_query_moved,
+        .refresh = router_refresh,
+        .rename = router_rename,
+        .pending = router_pending,
+        .waiting = router_waiting,
+        .is_ready = router_is_ready,
+        .free = router_free,
         .guards = {&guard_lock, &guard_check},
     };
     shards->coordinator = coordinator;
@@ -284,21 +283,21 @@ static struct pg_shards *shards_new(struct pg_pool *coordinator,
     shards->config.application_name = shards->application_name;
     if (shards->conninfo && (!config->application_name || shards->application_name))
         return shards;
-    shards_free(&shards->router);
+    router_free(&shards->router);
     return NULL;
 }
 
 /* The coordinator is made first: a node's pool ends with it, and none is made before the first
  * placement is read. */
-struct pg_pool *pg_shards_pool_new(struct loop *loop, const struct pg_pool_config *config,
-                                   struct err *err)
+struct pg_pool *shard_pool_new(struct loop *loop, const struct pg_pool_config *config,
+                               struct err *err)
 {
     ASSERT(config->is_sharded && !config->host);
     struct pg_pool *coordinator = pg_pool_new(loop, config, err);
-    struct pg_shards *shards = coordinator ? shards_new(coordinator, config) : NULL;
+    struct shards *shards = coordinator ? shards_new(coordinator, config) : NULL;
     if (shards) {
         coordinator->router = &shards->router;
-        pg_shards_refresh(shards);
+        shards_refresh(shards);
         return coordinator;
     }
     if (coordinator)

@@ -15,10 +15,10 @@ struct spread_part {
     size_t taken; /* rows that the caller has got */
 };
 
-struct pg_spread {
+struct spread {
     struct op op;
-    struct list link; /* struct pg_shards.spreads */
-    const struct pg_shards *shards;
+    struct list link; /* struct shards.spreads */
+    const struct shards *shards;
     struct pg_query *query; /* the caller's; NULL: it has ended */
     size_t part_count;
     struct spread_part parts[];
@@ -26,12 +26,12 @@ struct pg_spread {
 
 enum { SPREAD_ASK, SPREAD_MERGE };
 
-OP_OF(spread_of, pg_spread)
+OP_OF(spread_of, spread)
 
 /* A statement that reads what each node has a copy of asks for the accounts of a shard alone, by
  * parameters of these names. */
 static void part_fill(struct pg_query *part, const struct pg_query *query,
-                      const struct pg_shard *shard)
+                      const struct shard *shard)
 {
     part->stmt = query->stmt;
     part->deadline_ns = query->expires_ns;
@@ -46,14 +46,14 @@ static void part_fill(struct pg_query *part, const struct pg_query *query,
 
 static enum op_result spread_ask(struct op *op)
 {
-    struct pg_spread *spread = spread_of(op);
-    const struct pg_shards *shards = spread->shards;
-    const struct pg_placement *placement = shards->placement;
+    struct spread *spread = spread_of(op);
+    const struct shards *shards = spread->shards;
+    const struct placement *placement = shards->placement;
     if (!placement || placement->shard_count != spread->part_count)
         return OP_FAIL; /* shards were split just now */
     for (size_t i = 0; i < spread->part_count; i++) {
         struct pg_query *part = &spread->parts[i].query;
-        struct pg_pool *node = pg_shards_pool(shards, &placement->shards[i]);
+        struct pg_pool *node = shards_pool(shards, &placement->shards[i]);
         part->status = ERR_BUSY;
         if (!node || !pg_pool_is_ready(node))
             continue;
@@ -64,7 +64,7 @@ static enum op_result spread_ask(struct op *op)
 }
 
 /* OK of any part is that of all; else an error of the database says more than ERR_BUSY. */
-static void merge_status(struct pg_spread *spread)
+static void merge_status(struct spread *spread)
 {
     struct pg_query *query = spread->query;
     query->status = ERR_BUSY;
@@ -118,8 +118,8 @@ static bool comes_first(const struct spread_part *a, const struct spread_part *b
 }
 
 /* A linear search: there are tens of shards. NULL: no part has a row left. */
-static struct spread_part *first_part(struct pg_spread *spread,
-                                      const size_t columns[SPREAD_ORDER_MAX], size_t count)
+static struct spread_part *first_part(struct spread *spread, const size_t columns[SPREAD_ORDER_MAX],
+                                      size_t count)
 {
     struct spread_part *first = NULL;
     for (size_t i = 0; i < spread->part_count; i++) {
@@ -148,7 +148,7 @@ static bool copy_row(const struct pg_cell *from, struct pg_cell *to, size_t coun
 
 /* The first rows of all parts together, in their order. Each part has its own first ones, so there
  * is none between them that no part has. */
-static int merge_rows(struct pg_spread *spread)
+static int merge_rows(struct spread *spread)
 {
     struct pg_query *query = spread->query;
     const struct pg_stmt *stmt = query->stmt;
@@ -175,7 +175,7 @@ static int merge_rows(struct pg_spread *spread)
 
 static enum op_result spread_merge(struct op *op)
 {
-    struct pg_spread *spread = spread_of(op);
+    struct spread *spread = spread_of(op);
     merge_status(spread);
     if (spread->query->status == OK)
         spread->query->status = merge_rows(spread);
@@ -183,7 +183,7 @@ static enum op_result spread_merge(struct op *op)
 }
 
 /* The caller's query ends; none ends twice. */
-static void spread_leave(struct pg_spread *spread, int status)
+static void spread_leave(struct spread *spread, int status)
 {
     struct pg_query *query = spread->query;
     if (!query)
@@ -196,27 +196,27 @@ static void spread_leave(struct pg_spread *spread, int status)
 
 static void spread_on_end(struct op *op, enum op_end end)
 {
-    struct pg_spread *spread = spread_of(op);
+    struct spread *spread = spread_of(op);
     bool is_merged = end == OP_ENDED_DONE && spread->query;
     spread_leave(spread, is_merged ? spread->query->status : ERR_BUSY);
 }
 
-bool pg_spread_start(struct pg_router *router, struct pg_query *query, struct op *op)
+bool spread_start(struct pg_router *router, struct pg_query *query, struct op *op)
 {
-    struct pg_shards *shards = pg_shards_of(router);
+    struct shards *shards = shards_of(router);
     static const struct op_step steps[] = {
         [SPREAD_ASK] = {"ask", spread_ask, 0},
         [SPREAD_MERGE] = {"merge", spread_merge, 0},
     };
     static const struct op_class class = {
-        .name = "pg_spread",
+        .name = "spread",
         OP_STEPS(steps),
         .on_end = spread_on_end,
         .free = op_free_struct,
     };
-    const struct pg_placement *placement = shards->placement;
+    const struct placement *placement = shards->placement;
     size_t count = placement ? placement->shard_count : 0;
-    struct pg_spread *spread = mem_zalloc(sizeof(*spread) + count * sizeof(spread->parts[0]));
+    struct spread *spread = mem_zalloc(sizeof(*spread) + count * sizeof(spread->parts[0]));
     if (!spread)
         return false;
     spread->shards = shards;
@@ -231,9 +231,9 @@ bool pg_spread_start(struct pg_router *router, struct pg_query *query, struct op
 }
 
 /* The parts end with the nodes' pools; the op waits for them, and no longer knows of the pool. */
-void pg_spread_end_all(struct pg_shards *shards)
+void spread_end_all(struct shards *shards)
 {
-    LIST_EACH(&shards->spreads, struct pg_spread, spread, link) {
+    LIST_EACH(&shards->spreads, struct spread, spread, link) {
         spread_leave(spread, ERR_BUSY);
         op_cancel(&spread->op);
     }

@@ -18,7 +18,7 @@ static const char *const exceptions[] = {
 };
 
 static const char *coordinator;
-static struct pg_placement *placement;
+static struct placement *placement;
 static struct arena memory;
 
 static struct pg_sync *open_sync(const char *conninfo)
@@ -35,7 +35,7 @@ static struct pg_sync *open_node(int64_t group)
 {
     static char conninfo[1024];
     for (size_t i = 0; i < placement->node_count; i++) {
-        const struct pg_node_address *node = &placement->nodes[i];
+        const struct placement_node *node = &placement->nodes[i];
         if (node->group != group)
             continue;
         (void)snprintf(conninfo, sizeof(conninfo), "%s host=%.*s port=%lld", coordinator,
@@ -76,7 +76,7 @@ static void put_list(struct buf *out, const struct pg_stmt *stmt, enum pg_mode m
 
 /* The plan as one text, in `memory`. shard: NULL for the coordinator's own names. */
 static slice explain(struct pg_sync *sync, const struct pg_stmt *stmt, enum pg_mode mode,
-                     const struct pg_shard *shard)
+                     const struct shard *shard)
 {
     struct err err;
     struct pg_rows rows;
@@ -88,7 +88,7 @@ static slice explain(struct pg_sync *sync, const struct pg_stmt *stmt, enum pg_m
     put_list(&sql, stmt, mode, false);
     buf_append_cstr(&sql, " as ");
     if (shard)
-        pg_placement_rename(placement, shard, buf_slice(&text), &sql);
+        placement_rename(placement, shard, buf_slice(&text), &sql);
     else
         buf_append(&sql, buf_slice(&text));
     buf_append_char(&sql, '\0');
@@ -118,7 +118,7 @@ static bool has(slice text, const char *part)
 }
 
 /* Every table of the plan is a shard of this index, or a copy; none is planned by Citus. */
-static void check_one_shard(const struct pg_stmt *stmt, slice plan, const struct pg_shard *shard)
+static void check_one_shard(const struct pg_stmt *stmt, slice plan, const struct shard *shard)
 {
     char sql[512];
     slice rest = plan;
@@ -150,7 +150,7 @@ static void test_one_shard(void **state)
     unsigned of_account = 0, of_each = 0;
     (void)state;
     for (size_t s = 0; s < 2; s++) {
-        const struct pg_shard *shard = &placement->shards[s ? placement->shard_count - 1 : 0];
+        const struct shard *shard = &placement->shards[s ? placement->shard_count - 1 : 0];
         struct pg_sync *sync = open_node(shard->group);
         for (size_t i = 0; store_stmt_at(i); i++) {
             const struct pg_stmt *stmt = store_stmt_at(i);
@@ -220,7 +220,7 @@ static void test_the_shard_of_an_account_is_the_one_of_citus(void **state)
         (void)snprintf(sql, sizeof(sql),
                        "select get_shard_id_for_distribution_column('sluice.connection', '%s')",
                        text);
-        assert_int_equal(pg_placement_of(placement, id)->id, items_ask(coordinator, sql));
+        assert_int_equal(placement_of(placement, id)->id, items_ask(coordinator, sql));
     }
 }
 
@@ -234,18 +234,18 @@ static int set_up(void **state)
         return -1;
     arena_init(&memory, 64 * 1024 * 1024);
     struct pg_sync *sync = open_sync(coordinator);
-    if (pg_sync_exec(sync, &pg_placement_nodes, NULL, &memory, &nodes, &err) != OK ||
-        pg_sync_exec(sync, &pg_placement_shards, NULL, &memory, &shards, &err) != OK)
+    if (pg_sync_exec(sync, &placement_nodes, NULL, &memory, &nodes, &err) != OK ||
+        pg_sync_exec(sync, &placement_shards, NULL, &memory, &shards, &err) != OK)
         return -1;
     pg_sync_close(sync);
-    placement = pg_placement_new(&nodes, &shards, &err);
+    placement = placement_new(&nodes, &shards, &err);
     return placement ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    pg_placement_free(placement);
+    placement_free(placement);
     arena_deinit(&memory);
     return 0;
 }

@@ -109,7 +109,7 @@ static void open_services(struct seam_node *node)
                                      .catalog = &node->catalog,
                                      .kept_max = node->tuning.connections_max};
     node->connect = connect_new(node->loop, &connect);
-    node->node = exec_node_new(node->loop, node->pool);
+    node->node = node_new(node->loop, node->pool);
     struct exec_config exec = {
         .loop = node->loop,
         .pool = node->pool,
@@ -127,7 +127,7 @@ static void open_services(struct seam_node *node)
         .file_bytes_max = 1024 * 1024,
     };
     node->exec = exec_service_new(&exec);
-    exec_node_serve(node->node, exec_service_claims(node->exec));
+    node_serve(node->node, exec_service_claims(node->exec));
     struct flow_config flow = {
         .loop = node->loop,
         .pool = node->pool,
@@ -169,7 +169,7 @@ void seam_node_cut(struct seam_node *node)
         flow_service_cancel_all(node->flow);
     exec_service_cancel_all(node->exec);
     connect_renewals_cancel(node->connect);
-    exec_node_free(node->node);
+    node_free(node->node);
     seam_pool_refuse(node->pool);
     seam_settle(node->loop);
 }
@@ -204,7 +204,7 @@ void seam_node_answer(struct seam_node *node, struct seam_store *store)
 void seam_node_join(struct seam_node *node, struct seam_store *store)
 {
     seam_node_answer(node, store);
-    ASSERT(exec_node_may_write(node->node));
+    ASSERT(node_may_write(node->node));
 }
 
 /* ---- what a client does ---- */

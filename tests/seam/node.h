@@ -36,7 +36,7 @@ struct seam_node {
     struct flow_template_set *templates; /* borrowed */
     struct vault_ring *ring;             /* borrowed */
     struct connect_service *connect;
-    struct exec_node *node;
+    struct node *node;
     struct exec_service *exec;
     struct flow_service *flow;
     struct budget_queue work; /* where there is a bound of memory */

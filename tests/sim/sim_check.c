@@ -85,7 +85,7 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
 
 void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call)
 {
-    struct uuid id = exec_node_id(node->on.node);
+    struct uuid id = node_id(node->on.node);
     const struct sim_client *client = sim_client_of(sim, call);
     const struct row_flow *row =
         client && client->kind == SIM_FLOW ? seam_find_flow(&sim->store, client->flow_id) : NULL;

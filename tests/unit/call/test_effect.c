@@ -301,7 +301,7 @@ static void a_second_try_that_is_not_sent_proves_nothing(void **state)
     machine_answer(m, "claim_insert");
     assert_true(seam_call_send(machine_call(m)));
     seam_pass_ms(m->node.loop, 12000); /* no heartbeat is answered */
-    assert_false(exec_node_may_write(m->node.node));
+    assert_false(node_may_write(m->node.node));
     seam_call_fail(machine_call(m), SEAM_MID_REPLY);
     seam_pass_ms(m->node.loop, 1000);
     machine_assert_no_call(m);
@@ -320,7 +320,7 @@ static void a_step_that_is_not_tried_again_stays_in_doubt(void **state)
     const struct exec_outcome *out = &m->run.out;
     static const struct way create = {"http", "create_resource", "{\"resource\":\"a\",\"body\":{}}",
                                       WRITES};
-    struct exec_proof proof = {.flow_id = uuid_v7(), .owner = exec_node_id(m->node.node), .rev = 1};
+    struct exec_proof proof = {.flow_id = uuid_v7(), .owner = node_id(m->node.node), .rev = 1};
     m->store.connections.count = 0;
     want(m, &create);
     m->run.exec.idempotency_key = SLICE_NONE;

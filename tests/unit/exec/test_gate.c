@@ -268,7 +268,7 @@ static void what_may_not_run_says_why(void **state)
 static void a_caller_that_records_by_itself_has_no_event(void **state)
 {
     struct machine *m = *state;
-    struct exec_proof proof = {.flow_id = uuid_v7(), .owner = exec_node_id(m->node.node), .rev = 1};
+    struct exec_proof proof = {.flow_id = uuid_v7(), .owner = node_id(m->node.node), .rev = 1};
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
         connect_rows(m, ways[i].rows);
         machine_want(m, ways[i].app, ways[i].action, ways[i].input ? ways[i].input : "{}");

@@ -403,8 +403,7 @@ static void go_through(struct machine *m, const struct way *way, struct heard *h
 
 static void begin(struct machine *m, const struct way *way, struct exec_proof *proof)
 {
-    *proof =
-        (struct exec_proof){.flow_id = uuid_v7(), .owner = exec_node_id(m->node.node), .rev = 1};
+    *proof = (struct exec_proof){.flow_id = uuid_v7(), .owner = node_id(m->node.node), .rev = 1};
     connect_forget_all(m->node.connect);
     m->store.claims.count = m->store.executions.count = 0;
     machine_want(m, "app", way->action, "{}");

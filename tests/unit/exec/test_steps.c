@@ -326,7 +326,7 @@ static void a_claim_that_was_lost(void **state)
         *row = (struct row_claim){.claim = {.account_id = seam_account,
                                             .key = seam_keep(&b->store, slice_cstr(key)),
                                             .execution_id = uuid_v7(),
-                                            .owner = exec_node_id(b->node.node),
+                                            .owner = node_id(b->node.node),
                                             .integration_id = SLICE("plain"),
                                             .action_id = SLICE("get"),
                                             .started_at = seam_store_now()},
@@ -483,7 +483,7 @@ static void the_lease_is_lost_before_and_after_the_claim(void **state)
     struct pg_query *own = query(b, "claim_own");
     (void)seam_rows_do(&b->store, own);
     seam_pass_ms(b->node.loop, 15000); /* no heartbeat is answered */
-    assert_false(exec_node_may_write(b->node.node));
+    assert_false(node_may_write(b->node.node));
     seam_query_done(own);
     seam_settle(b->node.loop);
     assert_int_equal(seam_call_count(b->node.http), 0);
@@ -581,7 +581,7 @@ static void a_large_reply_waits_for_memory(void **state)
 static struct exec_proof proof_of(struct bench *b, uint64_t sent_boot_ns)
 {
     return (struct exec_proof){.flow_id = uuid_v7(),
-                               .owner = exec_node_id(b->node.node),
+                               .owner = node_id(b->node.node),
                                .rev = 3,
                                .sent_boot_ns = sent_boot_ns};
 }
@@ -677,7 +677,7 @@ static void a_record_that_takes_too_long(void **state)
         assert_int_equal(out.reason, cases[i].reason);
         assert_int_equal(out.effect, cases[i].effect);
         assert_false(exec_outcome_is_retryable(&out));
-        const struct exec_claims claims = exec_service_claims(b->node.exec);
+        const struct node_claims claims = exec_service_claims(b->node.exec);
         assert_true(claims.is_carried(claims.owner, out.execution_id));
         (void)seam_pass_timer(b->node.loop, 1000);
         (void)end(b);
@@ -861,7 +861,7 @@ static void a_claim_lost_with_a_connection(void **state)
     *row = (struct row_claim){.claim = {.account_id = seam_account,
                                         .key = SLICE("k"),
                                         .execution_id = uuid_v7(),
-                                        .owner = exec_node_id(b->node.node),
+                                        .owner = node_id(b->node.node),
                                         .integration_id = SLICE("machine"),
                                         .action_id = SLICE("get"),
                                         .started_at = seam_store_now()}};

@@ -56,10 +56,10 @@ static void pass(struct machine *m, uint64_t ms)
 static void a_lease_is_renewed_before_it_ends(void **state)
 {
     struct machine *m = *state;
-    struct uuid id = exec_node_id(m->node.node);
+    struct uuid id = node_id(m->node.node);
     pass(m, 60000);
-    assert_true(exec_node_may_write(m->node.node));
-    assert_true(uuid_eq(exec_node_id(m->node.node), id));
+    assert_true(node_may_write(m->node.node));
+    assert_true(uuid_eq(node_id(m->node.node), id));
     assert_int_equal(m->store.nodes.count, 1);
     struct pg_query *beat = await(m, "node_heartbeat");
     assert_true(uuid_eq(seam_uuid(beat, "node_id"), id));
@@ -77,9 +77,9 @@ static void a_lease_counts_from_before_it_was_asked_for(void **state)
     seam_query_done(beat);
     seam_settle(m->node.loop);
     seam_move_to_ns(sent_ns + (NODE_LEASE_MS - 1000) * UINT64_C(1000000) - 1);
-    assert_true(exec_node_may_write(m->node.node));
+    assert_true(node_may_write(m->node.node));
     seam_move_to_ns(sent_ns + (NODE_LEASE_MS - 1000) * UINT64_C(1000000));
-    assert_false(exec_node_may_write(m->node.node));
+    assert_false(node_may_write(m->node.node));
 }
 
 /* Each way in which a heartbeat can fail: it is sent again soon, and the lease stands meanwhile. */
@@ -89,7 +89,7 @@ static void a_heartbeat_that_fails_is_sent_again(void **state)
     static const int statuses[] = {ERR_BUSY, ERR_TIMEOUT, ERR_IO};
     for (size_t i = 0; i < ARRAY_LEN(statuses); i++) {
         seam_query_fail(await(m, "node_heartbeat"), statuses[i]);
-        assert_true(exec_node_may_write(m->node.node));
+        assert_true(node_may_write(m->node.node));
         uint64_t failed_ns = seam_now_ns();
         struct pg_query *again = await(m, "node_heartbeat");
         assert_int_equal((seam_now_ns() - failed_ns) / 1000000, 500);
@@ -102,19 +102,19 @@ static void a_heartbeat_that_fails_is_sent_again(void **state)
 static void a_lease_that_ran_out_makes_another_node_of_it(void **state)
 {
     struct machine *m = *state;
-    struct uuid id = exec_node_id(m->node.node);
+    struct uuid id = node_id(m->node.node);
     struct pg_query *beat = await(m, "node_heartbeat");
     seam_find_node(&m->store, id)->lease_until = seam_store_now();
     seam_rows_answer(&m->store, beat);
     seam_settle(m->node.loop);
-    assert_false(exec_node_may_write(m->node.node));
+    assert_false(node_may_write(m->node.node));
     seam_query_fail(await(m, "node_register"), ERR_BUSY);
     seam_settle(m->node.loop);
-    assert_false(exec_node_may_write(m->node.node));
+    assert_false(node_may_write(m->node.node));
     seam_rows_answer(&m->store, await(m, "node_register"));
     seam_settle(m->node.loop);
-    assert_true(exec_node_may_write(m->node.node));
-    assert_false(uuid_eq(exec_node_id(m->node.node), id));
+    assert_true(node_may_write(m->node.node));
+    assert_false(uuid_eq(node_id(m->node.node), id));
     assert_int_equal(m->store.nodes.count, 2);
 }
 
@@ -249,7 +249,7 @@ static void a_scan_that_fails_is_made_again_later(void **state)
     for (size_t i = 0; i < ARRAY_LEN(scans); i++) {
         seam_query_fail(await(m, scans[i]), ERR_BUSY);
         seam_settle(m->node.loop);
-        assert_true(exec_node_may_write(m->node.node));
+        assert_true(node_may_write(m->node.node));
         seam_rows_answer(&m->store, await(m, scans[i]));
     }
 }
@@ -262,7 +262,7 @@ static void orphans_are_ended_and_runs_are_not(void **state)
     machine_answer(m, "claim_own");
     (void)machine_call(m);
     m->store.claims.items[0].claim.started_at -= INT64_C(60000000);
-    add_claim(m, exec_node_id(m->node.node), 1, true);
+    add_claim(m, node_id(m->node.node), 1, true);
     while (m->store.executions.count == 0)
         seam_rows_answer(&m->store, await(m, "execution_finish_keep"));
     assert_int_equal(m->store.executions.count, 1);
@@ -278,34 +278,34 @@ static void orphans_are_ended_and_runs_are_not(void **state)
 static void it_leaves_from_its_rest(void **state)
 {
     struct machine *m = *state;
-    struct uuid id = exec_node_id(m->node.node);
+    struct uuid id = node_id(m->node.node);
     (void)await(m, "node_heartbeat");
     pass(m, 100);
-    exec_node_leave(m->node.node, NULL);
+    node_leave(m->node.node, NULL);
     struct pg_query *leave = await(m, "node_leave");
     assert_true(uuid_eq(seam_uuid(leave, "node_id"), id));
-    assert_false(exec_node_may_write(m->node.node)); /* from before it is sent */
+    assert_false(node_may_write(m->node.node)); /* from before it is sent */
     seam_rows_answer(&m->store, leave);
     seam_settle(m->node.loop);
     assert_true(seam_find_node(&m->store, id)->left_at > 0);
     pass(m, 60000);
     assert_int_equal(seam_query_count(m->node.pool), 0); /* and asks for nothing more */
-    assert_true(uuid_eq(exec_node_id(m->node.node), id));
+    assert_true(uuid_eq(node_id(m->node.node), id));
 }
 
 static void it_leaves_while_it_registers(void **state)
 {
     struct machine *m = *state;
-    struct uuid id = exec_node_id(m->node.node);
+    struct uuid id = node_id(m->node.node);
     struct pg_query *beat = await(m, "node_heartbeat");
     seam_find_node(&m->store, id)->lease_until = seam_store_now();
     seam_rows_answer(&m->store, beat);
     struct pg_query *asked = await(m, "node_register");
-    exec_node_leave(m->node.node, NULL);
+    node_leave(m->node.node, NULL);
     seam_query_fail(asked, ERR_BUSY);
     seam_rows_answer(&m->store, await(m, "node_leave"));
     seam_settle(m->node.loop);
-    assert_false(exec_node_may_write(m->node.node));
+    assert_false(node_may_write(m->node.node));
     assert_int_equal(m->store.nodes.count, 1);
 }
 

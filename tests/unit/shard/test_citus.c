@@ -11,10 +11,10 @@ static void test_a_plain_database_is_not_distributed(void **state)
     struct err err;
     bool is_distributed = true;
     (void)state;
-    assert_int_equal(pg_citus_is_distributed(sync, &is_distributed, &err), OK);
+    assert_int_equal(citus_is_distributed(sync, &is_distributed, &err), OK);
     assert_false(is_distributed);
-    assert_int_equal(pg_citus_check(sync, false, &err), OK);
-    assert_int_equal(pg_citus_check(sync, true, &err), ERR_REFUSED);
+    assert_int_equal(citus_check(sync, false, &err), OK);
+    assert_int_equal(citus_check(sync, true, &err), ERR_REFUSED);
     assert_string_equal(err.text,
                         "database-batch is sharded, but the tables of this database are not "
                         "distributed: run `sluice migrate --citus`, or set database-batch to set");
@@ -24,7 +24,7 @@ static void check_demand(const char *sql, const char *want)
 {
     struct err err;
     assert_int_equal(pg_sync_run(sync, sql, &err), OK);
-    assert_int_equal(pg_citus_demand(sync, &err), want ? ERR_REFUSED : OK);
+    assert_int_equal(citus_demand(sync, &err), want ? ERR_REFUSED : OK);
     if (want)
         assert_string_equal(err.text, want);
 }
@@ -33,7 +33,7 @@ static void check_server(const char *sql, bool is_sharded, const char *want)
 {
     struct err err;
     assert_int_equal(pg_sync_run(sync, sql, &err), OK);
-    assert_int_equal(pg_citus_check(sync, is_sharded, &err), want ? ERR_REFUSED : OK);
+    assert_int_equal(citus_check(sync, is_sharded, &err), want ? ERR_REFUSED : OK);
     if (want)
         assert_string_equal(err.text, want);
 }
@@ -93,16 +93,15 @@ static void test_a_server_is_set_as_the_tables_are(void **state)
 /* A connection that is gone is an error, not "no Citus". */
 static void test_a_lost_connection(void **state)
 {
-    const struct pg_citus_events events = {NULL};
+    const struct citus_events events = {NULL};
     struct err err;
     bool is_distributed;
     (void)state;
     assert_int_equal(pg_sync_run(sync, "select pg_terminate_backend(pg_backend_pid())", &err),
                      ERR_IO);
-    assert_int_equal(pg_citus_is_distributed(sync, &is_distributed, &err), ERR_IO);
-    assert_int_equal(pg_citus_check(sync, false, &err), ERR_IO);
-    assert_int_equal(pg_citus_distribute(sync, embed_sql, embed_sql_count, 8, &events, &err),
-                     ERR_IO);
+    assert_int_equal(citus_is_distributed(sync, &is_distributed, &err), ERR_IO);
+    assert_int_equal(citus_check(sync, false, &err), ERR_IO);
+    assert_int_equal(citus_distribute(sync, embed_sql, embed_sql_count, 8, &events, &err), ERR_IO);
 }
 
 static int set_up(void **state)

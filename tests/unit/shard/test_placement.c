@@ -9,16 +9,16 @@
 static const char *conninfo;
 
 /* NULL: err has the reason. */
-static struct pg_placement *placement_read(struct err *err)
+static struct placement *placement_read(struct err *err)
 {
     struct arena arena;
     struct pg_rows nodes, shards;
     struct pg_sync *sync = pg_sync_open(conninfo, err);
     assert_non_null(sync);
     arena_init(&arena, 1024 * 1024);
-    assert_int_equal(pg_sync_exec(sync, &pg_placement_nodes, NULL, &arena, &nodes, err), OK);
-    assert_int_equal(pg_sync_exec(sync, &pg_placement_shards, NULL, &arena, &shards, err), OK);
-    struct pg_placement *placement = pg_placement_new(&nodes, &shards, err);
+    assert_int_equal(pg_sync_exec(sync, &placement_nodes, NULL, &arena, &nodes, err), OK);
+    assert_int_equal(pg_sync_exec(sync, &placement_shards, NULL, &arena, &shards, err), OK);
+    struct placement *placement = placement_new(&nodes, &shards, err);
     arena_deinit(&arena);
     pg_sync_close(sync);
     return placement;
@@ -32,7 +32,7 @@ static void test_the_hash_is_the_databases(void **state)
         struct uuid id = i ? uuid_v7() : (struct uuid){{0}};
         uuid_format(id, text);
         (void)snprintf(sql, sizeof(sql), "select uuid_hash('%s')::bigint", text);
-        assert_int_equal(pg_uuid_hash(id), items_ask(conninfo, sql));
+        assert_int_equal(placement_hash(id), items_ask(conninfo, sql));
     }
 }
 
@@ -40,27 +40,27 @@ static void test_each_account_has_one_shard(void **state)
 {
     struct err err = {.code = OK};
     (void)state;
-    struct pg_placement *placement = placement_read(&err);
+    struct placement *placement = placement_read(&err);
     assert_non_null(placement);
     assert_int_equal(placement->shard_count, SHARDED_COUNT);
     assert_int_equal(placement->node_count, SHARDED_GROUPS);
     for (unsigned i = 0; i < SHARDED_COUNT; i++)
         for (unsigned n = 0; n < 20; n++) {
-            const struct pg_shard *shard = pg_placement_of(placement, pg_sharded_account(i, n));
+            const struct shard *shard = placement_of(placement, pg_sharded_account(i, n));
             assert_int_equal(shard->id, SHARDED_ANCHOR + i);
             assert_int_equal(shard->group, 1 + i % 2);
-            assert_ptr_equal(pg_placement_by_id(placement, shard->id), shard);
+            assert_ptr_equal(placement_by_id(placement, shard->id), shard);
         }
-    assert_null(pg_placement_by_id(placement, SHARDED_NOTE));
-    pg_placement_free(placement);
+    assert_null(placement_by_id(placement, SHARDED_NOTE));
+    placement_free(placement);
 }
 
-static void check_rename(const struct pg_placement *placement, unsigned index, const char *sql,
+static void check_rename(const struct placement *placement, unsigned index, const char *sql,
                          const char *want)
 {
     struct buf out;
     buf_init(&out, 1024);
-    pg_placement_rename(placement, &placement->shards[index], slice_cstr(sql), &out);
+    placement_rename(placement, &placement->shards[index], slice_cstr(sql), &out);
     buf_append_char(&out, '\0');
     assert_string_equal(out.ptr, want);
     buf_deinit(&out);
@@ -70,14 +70,14 @@ static void test_tables_have_the_names_of_their_parts(void **state)
 {
     struct err err = {.code = OK};
     (void)state;
-    struct pg_placement *placement = placement_read(&err);
+    struct placement *placement = placement_read(&err);
     assert_non_null(placement);
     check_rename(placement, 2, "select 1", "select 1");
     check_rename(placement, 2, "select n.body from sluice.note n, sluice.kind",
                  "select n.body from sluice.note_202 n, sluice.kind_300");
     check_rename(placement, 0, "sluice.note_more sluice.connection)",
                  "sluice.note_more sluice.connection_100)");
-    pg_placement_free(placement);
+    placement_free(placement);
 }
 
 /* Each change is taken back by the next call's database. */

@@ -163,16 +163,16 @@ static struct pg_pool_config config_of(void)
         .conninfo = conninfo, .is_sharded = true, .queue_timeout_ms = 20000};
 }
 
-static struct pg_shards *shards_of_bench(void)
+static struct shards *shards_of_bench(void)
 {
-    return pg_shards_of(bench.pool->router);
+    return shards_of(bench.pool->router);
 }
 
 static bool all_nodes_are_ready(void)
 {
-    const struct pg_placement *placement = shards_of_bench()->placement;
+    const struct placement *placement = shards_of_bench()->placement;
     for (size_t i = 0; i < placement->shard_count; i++)
-        if (!pg_pool_is_ready(pg_shards_pool(shards_of_bench(), &placement->shards[i])))
+        if (!pg_pool_is_ready(shards_pool(shards_of_bench(), &placement->shards[i])))
             return false;
     return true;
 }
@@ -183,7 +183,7 @@ static void begin_with(unsigned lanes)
     struct pg_pool_config config = config_of();
     config.writers = config.readers = lanes;
     conninfo = config.conninfo = pg_sharded_database();
-    pg_bench_open_by(&bench, pg_shards_pool_new, &config, true);
+    pg_bench_open_by(&bench, shard_pool_new, &config, true);
     WAIT_UNTIL(bench.loop, all_nodes_are_ready());
     for (size_t i = 0; i < CALLS; i++) {
         unsigned index = (unsigned)i % SHARDED_COUNT;
@@ -229,8 +229,8 @@ static void run_split(void)
 /* The placement as the pool has it. */
 static int64_t group_of(unsigned index)
 {
-    const struct pg_placement *placement = shards_of_bench()->placement;
-    return pg_placement_by_id(placement, SHARDED_ANCHOR + index)->group;
+    const struct placement *placement = shards_of_bench()->placement;
+    return placement_by_id(placement, SHARDED_ANCHOR + index)->group;
 }
 
 /* ---- tests ---- */
@@ -359,7 +359,7 @@ static void lose_shard(unsigned index)
 {
     items_tell(conninfo, "insert into pg_dist_node values (3, '127.0.0.1', 1, 'primary', true)");
     pg_sharded_move(conninfo, index, 3);
-    pg_shards_refresh(shards_of_bench());
+    shards_refresh(shards_of_bench());
     WAIT_UNTIL(bench.loop, group_of(index) == 3);
 }
 
@@ -407,11 +407,11 @@ static void test_a_node_with_another_address_is_followed(void **state)
     (void)state;
     begin();
     const struct pg_pool *before =
-        pg_shards_pool(shards_of_bench(), &shards_of_bench()->placement->shards[1]);
+        shards_pool(shards_of_bench(), &shards_of_bench()->placement->shards[1]);
     readdress("127.0.0.1", 1);
-    pg_shards_refresh(shards_of_bench());
-    WAIT_UNTIL(bench.loop, pg_shards_pool(shards_of_bench(),
-                                          &shards_of_bench()->placement->shards[1]) != before);
+    shards_refresh(shards_of_bench());
+    WAIT_UNTIL(bench.loop,
+               shards_pool(shards_of_bench(), &shards_of_bench()->placement->shards[1]) != before);
     pg_call_start(&bench, &calls[0], start_put, &notes[1]);
     assert_int_equal(pg_call_run(&bench, &calls[1], start_put, &notes[0]), OK);
     assert_false(calls[0].is_done);
@@ -438,7 +438,7 @@ static void test_queries_under_way_follow_their_node(void **state)
                ask("select count(*) from pg_locks l join pg_class c on c.oid = l.relation "
                    "where c.relname = 'note_201' and not l.granted") > 0);
     readdress(other, pg_cluster_port());
-    pg_shards_refresh(shards_of_bench());
+    shards_refresh(shards_of_bench());
     WAIT_UNTIL(bench.loop,
                ask("select count(*) from pg_locks l join pg_class c on c.oid = l.relation "
                    "where c.relname = 'note_201' and not l.granted") > 1);
@@ -458,13 +458,13 @@ static void test_nodes_without_shards_are_let_go(void **state)
     begin_with(1);
     items_tell(conninfo, "insert into pg_dist_node select g, n.nodename, n.nodeport, 'primary', "
                          "g < 4 from pg_dist_node n, generate_series(3, 90) g where n.groupid = 1");
-    for (unsigned group = 3; group < 6 + PG_NODES_MAX; group++) {
+    for (unsigned group = 3; group < 6 + PLACEMENT_NODES_MAX; group++) {
         char sql[128];
         (void)snprintf(sql, sizeof(sql), "update pg_dist_node set isactive = groupid in (1, 2, %u)",
                        group);
         items_tell(conninfo, sql);
         pg_sharded_move(conninfo, 3, group);
-        pg_shards_refresh(shards_of_bench());
+        shards_refresh(shards_of_bench());
         WAIT_UNTIL(bench.loop, group_of(3) == group);
     }
     put_all();

@@ -77,7 +77,7 @@ struct uuid pg_sharded_account(unsigned index, unsigned n)
     for (uint32_t i = 1;; i++) {
         memcpy(id.bytes, &i, sizeof(i));
         /* The parts are of equal width. */
-        uint32_t at = (uint32_t)pg_uuid_hash(id) + UINT32_C(0x80000000);
+        uint32_t at = (uint32_t)placement_hash(id) + UINT32_C(0x80000000);
         if (at / (UINT32_MAX / SHARDED_COUNT + 1) == index && n-- == 0)
             return id;
     }
