@@ -74,22 +74,16 @@ static void leave_output_out(struct exec *exec)
     exec->summary_json = exec_summary_render(out, &exec->op.arena);
 }
 
-/* A result is never withheld for want of memory, as 503 would do: the action has run. */
-enum op_result exec_step_check_fit(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    ASSERT(exec->fit_status == OK || !uuid_is_nil(exec->out.execution_id));
-    if (exec->fit_status != OK)
-        leave_output_out(exec);
-    return OP_NEXT;
-}
-
 enum op_result exec_step_answer(struct op *op)
 {
     struct exec *exec = exec_of(op);
     struct exec_outcome *out = &exec->out;
     ASSERT(exec->key.state != EXEC_CLAIM_ASKED);
     ASSERT(!exec_reason_is_blocked(out->reason) || !exec_is_claimed(exec));
+    /* A result is never withheld for want of memory, as 503 would do: the action has run. */
+    ASSERT(exec->fit_status == OK || !uuid_is_nil(out->execution_id));
+    if (exec->fit_status != OK)
+        leave_output_out(exec);
     if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
         exec_settle(exec); /* of a step: what was not tried again proves nothing */
     if (out->finished_us == 0)

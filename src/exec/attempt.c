@@ -125,7 +125,7 @@ enum op_result exec_step_call(struct op *op)
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
     if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome stands */
-        return op_jump(op, EXEC_STEP_TAKE_PAGE);
+        return op_jump(op, EXEC_STEP_NEXT);
     if (!is_first)
         (void)limits_repeat(&exec->gate.slot); /* the back-off was its wait */
     /* The manifest's total time-out is one call's; the run's deadline holds for all of them. */

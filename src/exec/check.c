@@ -71,17 +71,10 @@ static void check_schema(struct exec *exec)
     buf_deinit(&text);
 }
 
-enum op_result exec_step_check_input(struct op *op)
+static void find_file_faults(struct exec *exec)
 {
-    struct exec *exec = exec_of(op);
-    if (!exec->action)
-        return exec_stop_unknown(exec);
-    check_schema(exec);
     exec->faults.files = exec_files_check(exec->action, exec->in.files, exec->in.file_count,
-                                          exec->service->config.file_bytes_max, &op->arena);
-    if (exec->faults.files.ptr) /* too many or too large, perhaps: they are not decoded */
-        return op_jump(op, EXEC_STEP_ACCEPT_INPUT);
-    return OP_NEXT;
+                                          exec->service->config.file_bytes_max, &exec->op.arena);
 }
 
 /* "/input/to: must be a string; /files/0: has no data" */
@@ -148,10 +141,14 @@ static void append_how_to_confirm(const struct exec *exec, struct buf *out)
         buf_printf(out, "Send the same request again with %s: true once the user agrees.", confirm);
 }
 
-enum op_result exec_step_accept_input(struct op *op)
+enum op_result exec_step_check_input(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(exec->action && exec->out.attempts == 0);
+    ASSERT(exec->out.attempts == 0);
+    if (!exec->action)
+        return exec_stop_unknown(exec);
+    check_schema(exec);
+    find_file_faults(exec);
     bool is_faulty = exec->faults.input.ptr || are_files_faulty(exec);
     bool is_unconfirmed = exec_is_unconfirmed(exec);
     struct buf message, hint;
@@ -172,44 +169,35 @@ enum op_result exec_step_accept_input(struct op *op)
                      arena_take(&op->arena, &message), arena_take(&op->arena, &hint));
 }
 
-/* ---- files: what takes long goes to a pool thread ---- */
+/* ---- files ---- */
 
-/* Whether the loop may do it itself: some 100 us of hashing. */
-static bool is_little(const struct exec *exec)
-{
-    return exec_files_size(exec->in.files, exec->in.file_count) <= FILES_ON_LOOP_BYTES_MAX;
-}
-
-static void hash_files(struct op *op)
+/* The hashes are of the fingerprint, also where the action is not there any more: its key may have
+ * a result. What is too many or too large is not decoded. */
+static void take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    for (size_t i = 0; i < exec->in.file_count; i++)
-        vault_sha256(exec->in.files[i].data, exec->in.files[i].hash);
-}
-
-enum op_result exec_step_hash_files(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    if (exec->in.idempotency_key.len == 0)
-        return OP_NEXT;
-    return op_run_job(op, &exec->job, !is_little(exec), hash_files, "its files to be hashed");
-}
-
-static void decode_files(struct op *op)
-{
-    struct exec *exec = exec_of(op);
-    for (size_t i = 0; i < exec->in.file_count && exec->faults.files_status == OK; i++) {
-        int status = exec_file_decode(&exec->in.files[i], &op->arena);
+    struct exec_file *files = exec->in.files;
+    bool is_wanted = exec->action && !exec->faults.files.ptr;
+    for (size_t i = 0; i < exec->in.file_count; i++) {
+        if (exec->in.idempotency_key.len > 0)
+            vault_sha256(files[i].data, files[i].hash);
+        int status = is_wanted && exec->faults.files_status == OK
+                         ? exec_file_decode(&files[i], &op->arena)
+                         : OK;
         if (status == ERR_SYNTAX)
             exec->faults.files_broken |= 1u << i;
-        else
+        else if (status != OK)
             exec->faults.files_status = status;
     }
 }
 
-enum op_result exec_step_decode_files(struct op *op)
+/* Before the key: its fingerprint has the hashes. Some 100 us of them the loop does itself. */
+enum op_result exec_step_take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(exec->in.file_count <= EXEC_FILES_MAX); /* checked before */
-    return op_run_job(op, &exec->job, !is_little(exec), decode_files, "its files to be decoded");
+    size_t size = exec_files_size(exec->in.files, exec->in.file_count);
+    if (exec->action)
+        find_file_faults(exec);
+    return op_run_job(op, &exec->job, size > FILES_ON_LOOP_BYTES_MAX, take_files,
+                      "its files to be taken");
 }

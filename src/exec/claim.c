@@ -199,7 +199,8 @@ enum op_result exec_step_load_key(struct op *op)
     list_unlink(&exec->key.waiter_link);
     if (exec->key.found.has_execution) /* handed on by the run that was waited for */
         return replay(exec);
-    if (exec->in.idempotency_key.len == 0)
+    /* Whatever its key has, it is not for one that was not confirmed. */
+    if (exec->in.idempotency_key.len == 0 || exec_is_unconfirmed(exec))
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop_memory(exec);
@@ -280,7 +281,7 @@ enum op_result exec_step_take_stored(struct op *op)
         if (exec->out.reason != EXEC_SUCCEEDED)
             return exec_stop_database(exec);
         exec->fit_status = stored->status; /* no memory for it, or no database: it says where */
-        return op_jump(op, EXEC_STEP_CHECK_FIT);
+        return OP_STOP;
     }
 }
 

@@ -17,10 +17,10 @@ enum {
 #define TO(NAME)                OP_TO(EXEC_STEP_##NAME)
 #define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
-    /* the action; files are hashed before the key is loaded, whose fingerprint has the hashes. An
+    /* the action, and its files where there are any: hashed for the key's fingerprint, decoded. An
      * unconfirmed write goes straight to CHECK_INPUT: it learns nothing about its key */
-    STEP(FIND_ACTION, find_action, TO(CHECK_INPUT) | TO(ANSWER)),
-    STEP(HASH_FILES, hash_files, 0),
+    STEP(FIND_ACTION, find_action, TO(LOAD_KEY) | TO(CHECK_INPUT) | TO(ANSWER)),
+    STEP(TAKE_FILES, take_files, 0),
     /* has it run under this key: before the checks, since a stored result is answered even where
      * the connection has gone meanwhile. A wait for another run ends at LOAD_KEY */
     STEP(LOAD_KEY, load_key,
@@ -29,17 +29,15 @@ static const struct op_step steps[EXEC_STEPS] = {
          TO(LOAD_KEY) | TO(READ_REPLAY) | TO(TAKE_STORED) | TO(CHECK_INPUT) | TO(FIT_OUTPUT) |
              TO(ANSWER)),
     STEP(READ_REPLAY, read_replay, TO(LOAD_KEY) | TO(TAKE_STORED) | TO(FIT_OUTPUT) | TO(ANSWER)),
-    STEP(TAKE_STORED, take_stored, TO(LOAD_KEY) | TO(CHECK_FIT) | TO(ANSWER)),
+    STEP(TAKE_STORED, take_stored, TO(LOAD_KEY) | TO(ANSWER)),
     /* may it run; the request is built in CHECK_CONNECTION, with the credential, or once more in
      * REBUILD_REQUEST with a renewed token */
-    STEP(CHECK_INPUT, check_input, TO(ACCEPT_INPUT) | TO(ANSWER)),
-    STEP(DECODE_FILES, decode_files, 0),
-    STEP(ACCEPT_INPUT, accept_input, TO(ANSWER)),
+    STEP(CHECK_INPUT, check_input, TO(ANSWER)),
     STEP(FIND_CONNECTION, find_connection, 0),
-    STEP(CHECK_CONNECTION, check_connection, TO(ANSWER)),
-    STEP(RENEW_TOKEN, renew_token, TO(ENTER_LIMITS)),
-    STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(TAKE_PAGE)),
-    STEP(REBUILD_REQUEST, rebuild_request, TO(CALL) | TO(TAKE_PAGE) | TO(ANSWER)),
+    STEP(CHECK_CONNECTION, check_connection, TO(ENTER_LIMITS) | TO(ANSWER)),
+    STEP(RENEW_TOKEN, renew_token, 0),
+    STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(NEXT)),
+    STEP(REBUILD_REQUEST, rebuild_request, TO(CALL) | TO(NEXT) | TO(ANSWER)),
     /* may it go out now, and the intent: the claim comes last, because a wait for the limits may be
      * refused and a refusal must leave no row. CLAIM jumps over PROVE: the row that a flow's step
      * is proven by was written a moment ago */
@@ -47,24 +45,23 @@ static const struct op_step steps[EXEC_STEPS] = {
     STEP(ADMIT, admit, TO(ANSWER)),
     STEP(CLAIM, claim, TO(CALL) | TO(ANSWER)),
     STEP(CHECK_CLAIM, check_claim, TO(LOAD_KEY) | TO(READ_REPLAY) | TO(CALL) | TO(ANSWER)),
-    /* the call, its retries, its further requests and pages; CALL alone sends a request, and
-     * goes back to PROVE where the proof is too old to be good at the first byte */
+    /* the call, its retries, and what comes next: a request more, a page more, or the end; CALL
+     * alone sends a request, and goes back to PROVE where the proof is too old to be good at the
+     * first byte */
     STEP(PROVE, prove, 0),
     STEP(PROVEN, proven, TO(RECORD) | TO(ANSWER)),
-    STEP(CALL, call, TO(PROVE) | TO(TAKE_PAGE) | TO(RECORD)),
+    STEP(CALL, call, TO(PROVE) | TO(NEXT) | TO(RECORD)),
     STEP(READ_REPLY, read_reply, TO(CALL)),
     STEP(CHECK_REPLY, check_reply, TO(RENEW_TOKEN) | TO(CALL) | TO(READ_REPLY)),
-    STEP(NEXT_REQUEST, next_request, TO(CALL)),
-    STEP(TAKE_PAGE, take_page, 0),
-    STEP(NEXT_PAGE, next_page, TO(CALL)),
+    STEP(NEXT, next, TO(NEXT) | TO(CALL)),
     /* what is kept, and the answer: the record holds the whole output, so it is written before the
      * answer's copy is cut */
-    STEP(RECORD, record, TO(MARK_CONNECTION)),
-    STEP(CHECK_RECORD, check_record, TO(RECORD) | TO(ANSWER)),
-    STEP(MARK_CONNECTION, mark_connection, TO(FIT_OUTPUT)),
+    STEP(RECORD, record, TO(MARK_CONNECTION) | TO(FIT_OUTPUT)),
+    STEP(CHECK_RECORD, check_record,
+         TO(RECORD) | TO(MARK_CONNECTION) | TO(FIT_OUTPUT) | TO(ANSWER)),
+    STEP(MARK_CONNECTION, mark_connection, 0),
     STEP(NOTIFY_CONNECTION, notify_connection, 0),
     STEP(FIT_OUTPUT, fit_output, 0),
-    STEP(CHECK_FIT, check_fit, 0),
     STEP(ANSWER, answer, 0),
 };
 

@@ -49,9 +49,10 @@ enum op_result exec_step_find_action(struct op *op)
     }
     exec->out.integration_id = exec->in.integration_id;
     set_deadline(exec);
-    if (exec_is_unconfirmed(exec)) /* whatever its key has, it is not for this one */
-        return op_jump(op, EXEC_STEP_CHECK_INPUT);
-    return OP_NEXT;
+    if (exec->in.file_count > 0)
+        return OP_NEXT;
+    return op_jump(op,
+                   exec->in.idempotency_key.len > 0 ? EXEC_STEP_LOAD_KEY : EXEC_STEP_CHECK_INPUT);
 }
 
 /* The text with what stands for {app}, {title} ...; of what was asked for, and of this case. */
@@ -453,8 +454,8 @@ enum op_result exec_step_check_connection(struct op *op)
             "actions there are.",
             exec->action->gone);
     if (exec_needs_first_token(exec)) /* there is nothing to build a request with yet */
-        return OP_NEXT;
+        return exec_check_token(exec);
     if (exec_build_request(exec) == OP_STOP)
         return OP_STOP;
-    return exec->in.is_dry_run ? exec_end_dry_run(exec) : OP_NEXT;
+    return exec->in.is_dry_run ? exec_end_dry_run(exec) : exec_check_token(exec);
 }

@@ -58,7 +58,7 @@ struct exec_pages {
     struct exec_outcome kept; /* after the page before this one */
     const struct json *input; /* of this page; NULL: the first */
     slice stopped;
-    bool is_ended;
+    bool is_taken, is_ended; /* the reply that stands is among them; no other follows */
 };
 
 /* What this run knows of its intent, a row in flight; moved by exec_claim_move alone. */
@@ -154,14 +154,12 @@ struct exec {
 
 enum exec_step {
     EXEC_STEP_FIND_ACTION,
-    EXEC_STEP_HASH_FILES,
+    EXEC_STEP_TAKE_FILES,
     EXEC_STEP_LOAD_KEY,
     EXEC_STEP_CHECK_KEY,
     EXEC_STEP_READ_REPLAY,
     EXEC_STEP_TAKE_STORED,
     EXEC_STEP_CHECK_INPUT,
-    EXEC_STEP_DECODE_FILES,
-    EXEC_STEP_ACCEPT_INPUT,
     EXEC_STEP_FIND_CONNECTION,
     EXEC_STEP_CHECK_CONNECTION,
     EXEC_STEP_RENEW_TOKEN,
@@ -176,30 +174,25 @@ enum exec_step {
     EXEC_STEP_CALL,
     EXEC_STEP_READ_REPLY,
     EXEC_STEP_CHECK_REPLY,
-    EXEC_STEP_NEXT_REQUEST,
-    EXEC_STEP_TAKE_PAGE,
-    EXEC_STEP_NEXT_PAGE,
+    EXEC_STEP_NEXT,
     EXEC_STEP_RECORD,
     EXEC_STEP_CHECK_RECORD,
     EXEC_STEP_MARK_CONNECTION,
     EXEC_STEP_NOTIFY_CONNECTION,
     EXEC_STEP_FIT_OUTPUT,
-    EXEC_STEP_CHECK_FIT,
     EXEC_STEP_ANSWER,
     EXEC_STEPS,
 };
 
 OP_OF(exec_of, exec)
 
-op_step_fn exec_step_find_action, exec_step_hash_files, exec_step_load_key, exec_step_check_key,
-    exec_step_read_replay, exec_step_take_stored, exec_step_check_input, exec_step_decode_files,
-    exec_step_accept_input, exec_step_find_connection, exec_step_check_connection,
-    exec_step_renew_token, exec_step_reload_connection, exec_step_rebuild_request,
-    exec_step_enter_limits, exec_step_admit, exec_step_claim, exec_step_check_claim,
-    exec_step_prove, exec_step_proven, exec_step_call, exec_step_read_reply, exec_step_check_reply,
-    exec_step_next_request, exec_step_take_page, exec_step_next_page, exec_step_record,
-    exec_step_check_record, exec_step_mark_connection, exec_step_notify_connection,
-    exec_step_fit_output, exec_step_check_fit, exec_step_answer;
+op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec_step_check_key,
+    exec_step_read_replay, exec_step_take_stored, exec_step_check_input, exec_step_find_connection,
+    exec_step_check_connection, exec_step_renew_token, exec_step_reload_connection,
+    exec_step_rebuild_request, exec_step_enter_limits, exec_step_admit, exec_step_claim,
+    exec_step_check_claim, exec_step_prove, exec_step_proven, exec_step_call, exec_step_read_reply,
+    exec_step_check_reply, exec_step_next, exec_step_record, exec_step_check_record,
+    exec_step_mark_connection, exec_step_notify_connection, exec_step_fit_output, exec_step_answer;
 
 /* answer.c: the largest output that its caller gets in full. */
 size_t exec_output_bytes_max(const struct exec *exec);
@@ -230,6 +223,11 @@ bool exec_renews_after(const struct exec *exec);
 void exec_excuse_token(struct exec *exec);
 /* The connection has no token at all: client credentials before their first use. */
 bool exec_needs_first_token(const struct exec *exec);
+/* Ahead of the first call: goes on to the limits, or to RENEW_TOKEN where the token has run out. */
+enum op_result exec_check_token(struct exec *exec);
+/* sequence.c: after a reply that stands. OP_NEXT: the action has no further request; else its call
+ * follows. */
+enum op_result exec_next_request(struct exec *exec);
 /* attempt.c: all that the action sends may be sent again without doing anything twice. */
 bool exec_is_repeat_safe(const struct exec *exec);
 /* attempt.c: how long to wait before the next attempt, `attempts` having been made: full jitter

@@ -125,16 +125,16 @@ static void take_page(struct op *op)
     exec->out.pages_stopped = pages->stopped;
 }
 
-/* After a reply that stands: no further attempt at this page follows. The log comes first, because
- * take_page may run on a pool thread. A first page that fails is no list yet, and its failure is
- * the outcome; PAGES_ON_LOOP_BYTES_MAX keeps the parsing of large ones off the loop. */
-enum op_result exec_step_take_page(struct op *op)
+/* The log comes first, because take_page may run on a pool thread. A first page that fails is no
+ * list yet, and its failure is the outcome; PAGES_ON_LOOP_BYTES_MAX keeps the parsing of large ones
+ * off the loop. OP_NEXT: it was taken. */
+static enum op_result take_reply(struct exec *exec)
 {
-    struct exec *exec = exec_of(op);
     ASSERT(!exec->pages.is_ended);
     bool is_failure = exec->out.reason != EXEC_SUCCEEDED;
+    exec->pages.is_taken = true;
     if (exec->out.manifest_fault.len > 0)
-        op_log(op, LOG_WARN, "an expression of a manifest failed over a reply",
+        op_log(&exec->op, LOG_WARN, "an expression of a manifest failed over a reply",
                LOG_STR("integration_id", exec->out.integration_id),
                LOG_STR("action_id", exec->out.action_id),
                LOG_STR("cause", exec->out.manifest_fault));
@@ -145,7 +145,8 @@ enum op_result exec_step_take_page(struct op *op)
     }
     bool is_large = pages_max(exec) > 1 &&
                     exec->pages.bytes + exec->out.output_json.len > PAGES_ON_LOOP_BYTES_MAX;
-    return op_run_job(op, &exec->job, is_large, take_page, "a page to be put behind the others");
+    return op_run_job(&exec->op, &exec->job, is_large, take_page,
+                      "a page to be put behind the others");
 }
 
 /* ---- the next one ---- */
@@ -200,18 +201,13 @@ static bool build_next(struct exec *exec)
     return exec_build_request(exec) == OP_NEXT && !arena->is_exhausted;
 }
 
-/* exec_leave is called here for every action, paged or not: its calls are over, and neither the
- * record nor the answer may keep others out of the limits. Another page stays inside: it is a call
- * more of the same execution, which limits_repeat counts, and only the wait for its rate is slept
- * here. */
-enum op_result exec_step_next_page(struct op *op)
+/* Another page is a call more of the same execution, which limits_repeat counts; only the wait for
+ * its rate is slept here. OP_NEXT: there is none. */
+static enum op_result next_page(struct exec *exec)
 {
-    struct exec *exec = exec_of(op);
-    ASSERT(exec->pages.is_ended || exec->pages.read > 0);
-    if (exec->pages.is_ended) {
-        exec_leave(exec);
+    struct op *op = &exec->op;
+    if (exec->pages.is_ended)
         return OP_NEXT;
-    }
     if (exec->in.on_page)
         exec->in.on_page(op->parent, exec->pages.read);
     exec->pages.kept = exec->out; /* build_next stops by setting the outcome */
@@ -220,10 +216,10 @@ enum op_result exec_step_next_page(struct op *op)
         stop_pages(exec, SLICE("The provider's mark of the next page leads no further."));
         write_all(exec);
         exec->out.pages_stopped = exec->pages.stopped;
-        exec_leave(exec);
         return OP_NEXT;
     }
-    /* EXEC_ATTEMPTS_MAX holds for each page; take_page adds them up again. */
+    /* EXEC_ATTEMPTS_MAX holds for each page; take_reply adds them up again. */
+    exec->pages.is_taken = false;
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
     uint64_t wait_ms = limits_repeat(&exec->gate.slot);
@@ -232,4 +228,20 @@ enum op_result exec_step_next_page(struct op *op)
         return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
     return op_wait_then(op, EXEC_STEP_CALL);
+}
+
+/* After a reply that stands, no further attempt at it follows: the action's next request, the
+ * list's next page, or the end. At the end the limits are left, whatever the action: neither the
+ * record nor the answer may keep others out of them. */
+enum op_result exec_step_next(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    enum op_result result = OP_NEXT;
+    if (!exec->pages.is_taken && (result = exec_next_request(exec)) != OP_NEXT)
+        return result;
+    if (!exec->pages.is_taken && take_reply(exec) == OP_WAIT)
+        return op_wait_then(op, EXEC_STEP_NEXT);
+    if ((result = next_page(exec)) == OP_NEXT)
+        exec_leave(exec);
+    return result;
 }

@@ -30,6 +30,24 @@ static bool is_tried(const struct exec *exec)
     return exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
 }
 
+/* What the provider said of the credential, also where the outcome says more. */
+static enum exec_reason refusal_of(const struct exec *exec)
+{
+    return exec->record.is_settled ? exec->record.refusal : exec->out.reason;
+}
+
+/* A credential that the provider refused is marked. Nothing is answered before its record. */
+static enum op_result go_to_answer(struct exec *exec)
+{
+    ASSERT(!exec_is_claimed(exec));
+    const struct connect_item *connection = exec->connection.item;
+    enum exec_reason reason = refusal_of(exec);
+    bool is_refused = reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED;
+    return op_jump(&exec->op, is_refused && connection && connection->status == CONNECTION_LIVE
+                                  ? EXEC_STEP_MARK_CONNECTION
+                                  : EXEC_STEP_FIT_OUTPUT);
+}
+
 /* Entered again by record_again, so what it sets it sets once: the end's time, the summary, and
  * exec_settle by its own flag. The connection's id is stored as it is now: a renewal may have
  * dropped and found it again. A run with neither a try nor a claim has nothing to store. */
@@ -44,7 +62,7 @@ enum op_result exec_step_record(struct op *op)
     if (exec->out.finished_us == 0)
         exec->out.finished_us = clock_shared_us();
     if (exec->in.is_recorded_by_caller || (!is_tried(exec) && !exec_is_claimed(exec)))
-        return op_jump(op, EXEC_STEP_MARK_CONNECTION);
+        return go_to_answer(exec);
     if (!is_tried(exec)) {
         store_claim_release(pool, &exec->query, op, &exec->key.claim);
         return OP_WAIT;
@@ -111,7 +129,7 @@ static enum op_result check_unstored(struct exec *exec)
         return record_again(exec);
     if (exec_is_claimed(exec)) {
         exec_claim_release_later(exec);
-        return OP_NEXT;
+        return go_to_answer(exec);
     }
     return exec_stop_unavailable(
         exec, SLICE("The database cannot be reached, so the result could not be recorded; "
@@ -132,7 +150,7 @@ enum op_result exec_step_check_record(struct op *op)
         exec_claim_move(exec, EXEC_CLAIM_ENDED);
     switch (status) {
     case OK:
-        return OP_NEXT;
+        return go_to_answer(exec);
     case ERR_NOTFOUND:
         return stop_unrecorded(exec,
                                SLICE("The action ran, but this server had lost touch with the "
@@ -156,11 +174,6 @@ enum op_result exec_step_check_record(struct op *op)
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(!exec_is_claimed(exec)); /* nothing is answered before its record */
-    enum exec_reason reason = exec->record.is_settled ? exec->record.refusal : exec->out.reason;
-    bool is_refused = reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED;
-    if (!is_refused || !exec->connection.item || exec->connection.item->status != CONNECTION_LIVE)
-        return op_jump(op, EXEC_STEP_FIT_OUTPUT);
     connect_forget(exec->service->config.connect, exec->in.account_id,
                    exec->integration->integration_id);
     struct connection_loss loss = {
@@ -168,7 +181,7 @@ enum op_result exec_step_mark_connection(struct op *op)
         .id = exec->connection.item->id,
         .rev = exec->connection.item->rev,
         .error = SLICE("the provider refused the credential"),
-        .reason = slice_cstr(exec_reason_name(reason)),
+        .reason = slice_cstr(exec_reason_name(refusal_of(exec))),
         .actor = exec->in.actor,
         .request_id = exec->in.request_id,
         .address = exec->in.address.len > 0 ? exec->in.address : SLICE_NONE,

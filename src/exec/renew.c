@@ -61,38 +61,31 @@ bool exec_needs_first_token(const struct exec *exec)
            exec_auth(exec)->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
 }
 
-static bool wait_for_token(struct exec *exec)
+enum op_result exec_check_token(struct exec *exec)
 {
-    return connect_renew(exec->service->config.connect, &exec->connection.renewal,
-                         exec->in.account_id, exec->integration->integration_id,
-                         exec->connection.item, exec->deadline_ns, &exec->op);
+    struct connect_service *connect = exec->service->config.connect;
+    const struct connect_item *item = exec->connection.item;
+    enum connect_need need =
+        item ? connect_item_need(connect, item, exec_auth(exec)->kind, clock_shared_us())
+             : CONNECT_FRESH;
+    if (need == CONNECT_EXPIRED)
+        return OP_NEXT;
+    if (need == CONNECT_AGING) /* good for this call; the next one should not have to wait */
+        connect_renew_in_background(connect, exec->in.account_id, exec->integration->integration_id,
+                                    item);
+    return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
 }
 
+/* Two entries: ahead of the first call by the clock, and from check_reply after a refusal, which
+ * exec_renews_after has allowed. */
 enum op_result exec_step_renew_token(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    /* Two entries: ahead of the first call by the clock, and from check_reply after a refusal,
-     * which exec_renews_after has allowed. The refusal proves nothing about expires_at, so need is
-     * not asked. */
-    if (exec->out.attempts > 0) { /* the provider refused the token */
-        exec->connection.is_renewed_after = true;
-        return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
-    }
-    if (exec->connection.item) {
-        struct connect_service *connect = exec->service->config.connect;
-        switch (connect_item_need(connect, exec->connection.item, exec_auth(exec)->kind,
-                                  clock_shared_us())) {
-        case CONNECT_EXPIRED:
-            return wait_for_token(exec) ? OP_NEXT : OP_WAIT;
-        case CONNECT_AGING: /* good for this call; the next one should not have to wait */
-            connect_renew_in_background(connect, exec->in.account_id,
-                                        exec->integration->integration_id, exec->connection.item);
-            break;
-        case CONNECT_FRESH:
-            break;
-        }
-    }
-    return op_jump(op, EXEC_STEP_ENTER_LIMITS);
+    exec->connection.is_renewed_after |= exec->out.attempts > 0; /* the provider refused it */
+    bool is_here = connect_renew(exec->service->config.connect, &exec->connection.renewal,
+                                 exec->in.account_id, exec->integration->integration_id,
+                                 exec->connection.item, exec->deadline_ns, op);
+    return is_here ? OP_NEXT : OP_WAIT;
 }
 
 /* ---- no token ---- */
@@ -105,7 +98,7 @@ static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice 
     exec_end_with(exec, reason, message, hint);
     if (uuid_is_nil(exec->out.execution_id))
         exec->out.execution_id = uuid_v7();
-    return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE); /* former pages are the result */
+    return op_jump(&exec->op, EXEC_STEP_NEXT); /* former pages are the result */
 }
 
 static enum op_result end_unrenewed(struct exec *exec)
@@ -138,7 +131,7 @@ static enum op_result go_on_unrenewed(struct exec *exec)
     bool is_refused = exec->out.attempts > 0;
     bool is_impossible = exec->connection.renewal.result == CONNECT_RENEWAL_IMPOSSIBLE;
     if (is_refused && is_impossible) /* the provider's refusal is the outcome */
-        return op_jump(&exec->op, EXEC_STEP_TAKE_PAGE);
+        return op_jump(&exec->op, EXEC_STEP_NEXT);
     bool is_usable = exec->connection.item->has_token &&
                      (is_impossible || clock_shared_us() < exec->connection.item->expires_at);
     if (is_refused || !is_usable)
@@ -181,7 +174,7 @@ enum op_result exec_step_rebuild_request(struct op *op)
                        SLICE_NONE);
     if (exec_use_connection(exec, exec->connection.renewed_id) == OP_STOP ||
         exec_build_request(exec) == OP_STOP)
-        return op_jump(op, EXEC_STEP_TAKE_PAGE);
+        return op_jump(op, EXEC_STEP_NEXT);
     if (exec->in.is_dry_run)
         return exec_end_dry_run(exec);
     return out->attempts > 0 ? op_jump(op, EXEC_STEP_CALL) : OP_NEXT;

@@ -19,10 +19,9 @@ static uint64_t wait_of_limits(struct exec *exec)
     return wait_ms * 2 > exec_left_ms(exec) ? 0 : wait_ms;
 }
 
-/* After a reply that stands. The request that was answered is the one that was built. */
-enum op_result exec_step_next_request(struct op *op)
+/* The request that was answered is the one that was built. */
+enum op_result exec_next_request(struct exec *exec)
 {
-    struct exec *exec = exec_of(op);
     ASSERT(exec->progress.at <= exec->action->then_count);
     bool has_moved = exec->attempt.request.at < exec->progress.at;
     if (exec->out.reason != EXEC_SUCCEEDED || !has_moved)
@@ -33,9 +32,9 @@ enum op_result exec_step_next_request(struct op *op)
     exec->out.attempts = 0;
     uint64_t wait_ms = wait_of_limits(exec);
     if (wait_ms == 0)
-        return op_jump(op, EXEC_STEP_CALL);
-    op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
-    return op_wait_then(op, EXEC_STEP_CALL);
+        return op_jump(&exec->op, EXEC_STEP_CALL);
+    op_sleep(&exec->op, &exec->timer, wait_ms, "its connection's limits");
+    return op_wait_then(&exec->op, EXEC_STEP_CALL);
 }
 
 /* For an action whose whole run can be repeated but whose later request cannot. The outcome is put

@@ -359,7 +359,7 @@ test('a dry run shows all of them, and sends none', async () => {
 // ---- a process that dies in between ----
 
 test('killed in between, the outcome is unknown, and nothing is sent again', async () => {
-  const doomed = await serve({ env: { SLUICE_CRASH_AT: 'exec/next_request' } });
+  const doomed = await serve({ env: { SLUICE_CRASH_AT: 'exec/next' } });
   const idempotency_key = newKey();
   await assert.rejects(run('share', { name: 'a' }, { idempotency_key }, doomed));
   assert.equal((await doomed.process.gone).signal, 'SIGKILL');
@@ -431,7 +431,7 @@ test('a flow that is cancelled in between sends nothing more', async () => {
 });
 
 test('a flow whose process dies in between fails, its outcome unknown', async () => {
-  const doomed = await serve({ env: { SLUICE_CRASH_AT: 'exec/next_request' } });
+  const doomed = await serve({ env: { SLUICE_CRASH_AT: 'exec/next' } });
   const started = await start(doomed).catch(() => undefined);
   await doomed.process.gone;
   stack.forget(doomed);

@@ -11,6 +11,7 @@ enum { CLASSES_MAX = 32 };
 struct table {
     const struct op_class *class;
     uint64_t ran;
+    size_t steps;
     uint64_t jumps[OP_STEPS_MAX];
 };
 
@@ -29,7 +30,9 @@ static struct table *table_of(const struct op_class *class)
 
 static void on_step(const struct op *op)
 {
-    table_of(op->class)->ran |= OP_TO(op->step);
+    struct table *table = table_of(op->class);
+    table->ran |= OP_TO(op->step);
+    table->steps++;
 }
 
 static void on_jump(const struct op *op, size_t to)
@@ -70,4 +73,12 @@ size_t seam_table_missing(const char *class_name)
             return missing_of(&tables[i]);
     fprintf(stderr, "no op of class %s has run\n", class_name);
     return SIZE_MAX;
+}
+
+size_t seam_table_steps(const char *class_name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(tables[i].class->name, class_name) == 0)
+            return tables[i].steps;
+    return 0;
 }

@@ -16,5 +16,7 @@ void seam_table_watch(void);
 /* Steps that have not run and jumps that were not taken; each is printed. An op of that class must
  * have run. */
 size_t seam_table_missing(const char *class_name);
+/* How many steps ops of that class have run so far. */
+size_t seam_table_steps(const char *class_name);
 
 #endif

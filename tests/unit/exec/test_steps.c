@@ -250,6 +250,36 @@ static void what_cannot_run_as_it_is(void **state)
     assert_int_equal(end(b), EXEC_CONNECTION_UNKNOWN);
 }
 
+/* Hashed for the key, decoded for the request; one that cannot be decoded is refused after its key
+ * was looked for, one that was not confirmed before. */
+static void files_are_taken_first(void **state)
+{
+    struct bench *b = *state;
+    struct exec_file file = {.name = SLICE("a"), .data = SLICE("aGk=")};
+    want_plain(b, "send", "k");
+    b->run.exec.files = &file;
+    b->run.exec.file_count = 1;
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "claim_insert");
+    assert_true(slice_eq_cstr(call(b)->body_parts[0], "hi"));
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    want_plain(b, "send", "k");
+    file = (struct exec_file){.name = SLICE("a"), .data = SLICE("aG!=")};
+    b->run.exec.files = &file;
+    b->run.exec.file_count = 1;
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    assert_int_equal(end(b), EXEC_KEY_MISMATCH);
+    want_plain(b, "send", "k");
+    b->run.exec.files = &file;
+    b->run.exec.file_count = 1;
+    b->run.exec.is_confirmed = false;
+    seam_run_start(&b->run);
+    assert_int_equal(end(b), EXEC_CONFIRMATION_MISSING);
+}
+
 /* ---- the key ---- */
 
 static void another_run_of_this_process_has_the_key(void **state)
@@ -567,6 +597,24 @@ static void requests_and_pages_follow_one_another(void **state)
     assert_true(slice_find(stored->summary, SLICE("{\"items\":[1,2]}")) > 0);
 }
 
+/* Their parts are put together on a thread. */
+static void large_pages_follow_one_another(void **state)
+{
+    static char page[LARGE * 2];
+    struct bench *b = *state;
+    int len = snprintf(page, sizeof(page), "{\"next\":\"b\",\"items\":[\"%*s\"]}", 70000, "x");
+    assert_in_range(len, 70000, sizeof(page) - 1);
+    want_plain(b, "get", NULL);
+    b->run.exec.pages_max = 2;
+    seam_run_start(&b->run);
+    reply(b, 200, page);
+    reply(b, 200, "{\"items\":[2]}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(b->run.out.pages_read, 2);
+    const struct execution *stored = &b->store.executions.items[b->store.executions.count - 1];
+    assert_true(slice_find(stored->summary, SLICE("x\",2]")) > 0);
+}
+
 static void a_large_reply_waits_for_memory(void **state)
 {
     struct bench *b = *state;
@@ -794,6 +842,28 @@ static void a_token_that_is_refused(void **state)
     assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
 }
 
+/* A claimed run that did nothing: the claim goes, then the connection is marked. */
+static void a_token_that_is_refused_under_a_key(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, OLD, 3600, true);
+    want(b, &b->run, "machine", "get", "{}");
+    b->run.exec.idempotency_key = SLICE("k");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "connection_choice");
+    answer(b, "claim_insert");
+    reply(b, 401, "{}");
+    (void)query(b, "connection_get");
+    connect_as(b, NEW, 3600, true);
+    seam_node_answer(&b->node, &b->store);
+    reply(b, 401, "{}");
+    answer(b, "claim_release");
+    seam_query_done(query(b, "connection_lost"));
+    assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
+    assert_int_equal(b->store.claims.count, 0);
+}
+
 static void a_token_that_cannot_be_renewed(void **state)
 {
     struct bench *b = *state;
@@ -932,6 +1002,37 @@ static void each_wait_may_fail_and_be_cancelled(void **state)
     }
 }
 
+/* ---- how many steps the usual ways have ---- */
+
+static void a_confirmed_write_takes_18_steps(void **state)
+{
+    struct bench *b = *state;
+    size_t before = seam_table_steps("exec");
+    want_plain(b, "put", "k");
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "claim_insert");
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(seam_table_steps("exec") - before, 18);
+}
+
+static void a_read_of_a_flow_takes_14_steps(void **state)
+{
+    struct bench *b = *state;
+    size_t before = seam_table_steps("exec");
+    struct exec_proof proof = proof_of(b, clock_boot_ns());
+    connect_as(b, NEW, 3600, true);
+    want(b, &b->run, "machine", "get", "{}");
+    b->run.exec.is_recorded_by_caller = true;
+    b->run.exec.proof = &proof;
+    seam_run_start(&b->run);
+    answer(b, "connection_choice");
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(seam_table_steps("exec") - before, 14);
+}
+
 #define STEPS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 /* ---- everything ---- */
@@ -952,6 +1053,7 @@ int main(void)
         STEPS_TEST(what_cannot_run_as_it_is),
         STEPS_TEST(another_run_of_this_process_has_the_key),
         STEPS_TEST(a_large_result_is_handed_on_by_its_id),
+        STEPS_TEST(files_are_taken_first),
         STEPS_TEST(a_bound_key_is_replayed),
         STEPS_TEST(a_claim_that_was_lost),
         STEPS_TEST(what_the_key_had_is_gone),
@@ -959,6 +1061,7 @@ int main(void)
         STEPS_TEST(the_lease_is_lost_before_and_after_the_claim),
         STEPS_TEST(a_claim_that_cannot_be_released_at_once),
         STEPS_TEST(requests_and_pages_follow_one_another),
+        STEPS_TEST(large_pages_follow_one_another),
         STEPS_TEST(a_proof_is_renewed_before_the_first_byte),
         STEPS_TEST(a_proof_that_cannot_be_renewed),
         STEPS_TEST(a_record_that_fails),
@@ -966,6 +1069,7 @@ int main(void)
         STEPS_TEST(a_record_that_is_not_ours_any_more),
         STEPS_TEST(a_token_that_has_run_out),
         STEPS_TEST(a_token_that_is_refused),
+        STEPS_TEST(a_token_that_is_refused_under_a_key),
         STEPS_TEST(a_token_that_cannot_be_renewed),
         STEPS_TEST(a_token_without_a_client_is_good_for_a_moment),
         STEPS_TEST(a_connection_that_was_lost_meanwhile),
@@ -975,6 +1079,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_large_reply_waits_for_memory, set_up_bounded, tear_down),
         cmocka_unit_test_setup_teardown(a_replay_that_waits_for_memory_in_vain, set_up_narrow,
                                         tear_down),
+        STEPS_TEST(a_confirmed_write_takes_18_steps),
+        STEPS_TEST(a_read_of_a_flow_takes_14_steps),
         cmocka_unit_test(each_wait_may_fail_and_be_cancelled),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
