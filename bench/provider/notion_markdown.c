@@ -45,41 +45,31 @@ static slice take_code(slice *rest)
     return slice_of(start, (size_t)(end - start));
 }
 
-static struct json read_line(struct arena *arena, slice line, slice *rest)
+/* The content of a line's block; *type is a paragraph before. */
+static struct json read_line(struct arena *arena, slice line, slice *rest, slice *type)
 {
     struct json content = json_object();
-    slice type = SLICE("paragraph");
-    bool is_line = slice_eq(slice_trim(line), SLICE("---"));
+    if (slice_eq(slice_trim(line), SLICE("---"))) {
+        *type = SLICE("divider");
+        return content;
+    }
     if (slice_starts_with(line, SLICE("```"))) {
         slice language = slice_trim(slice_from(line, 3));
+        *type = SLICE("code");
+        line = take_code(rest);
         json_object_set(arena, &content, SLICE("language"),
                         json_string(language.len ? language : SLICE("plain text")));
-        type = SLICE("code");
-        line = take_code(rest);
     }
-    for (size_t i = 0; i < ARRAY_LEN(marks) && slice_eq(type, SLICE("paragraph")); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(marks) && slice_eq(*type, SLICE("paragraph")); i++) {
         if (!slice_starts_with(line, slice_cstr(marks[i].mark)))
             continue;
-        type = slice_cstr(marks[i].type);
+        *type = slice_cstr(marks[i].type);
         line = slice_from(line, strlen(marks[i].mark));
-        if (slice_eq(type, SLICE("to_do")))
+        if (slice_eq(*type, SLICE("to_do")))
             json_object_set(arena, &content, SLICE("checked"), json_bool(marks[i].is_checked));
     }
-    if (is_line)
-        type = SLICE("divider");
-    else
-        json_object_set(arena, &content, SLICE("rich_text"), read_text(arena, line));
-    struct json block = OBJECT(arena, "type", json_string(type));
-    json_object_set(arena, &block, type, content);
-    return block;
-}
-
-static size_t depth_of(slice line)
-{
-    size_t depth = 0;
-    while (depth < line.len && line.ptr[depth] == '\t')
-        depth++;
-    return depth;
+    json_object_set(arena, &content, SLICE("rich_text"), read_text(arena, line));
+    return content;
 }
 
 /* The lines at this depth, with those that are deeper as children of the line above them. */
@@ -87,25 +77,25 @@ static struct json read_level(struct arena *arena, slice *rest, size_t depth)
 {
     struct json list = json_array();
     while (rest->len) {
-        slice ahead = *rest, line = slice_split(&ahead, '\n');
-        bool is_child = slice_starts_with(slice_trim(line), SLICE("<page ")) ||
-                        slice_starts_with(slice_trim(line), SLICE("<database "));
-        if (!slice_trim(line).len || is_child) {
-            *rest = ahead;
-            continue;
-        }
-        if (depth_of(line) < depth)
+        slice ahead = *rest, line = slice_split(&ahead, '\n'), type = SLICE("paragraph");
+        slice text = slice_trim(line);
+        size_t tabs = 0;
+        while (tabs < line.len && line.ptr[tabs] == '\t')
+            tabs++;
+        bool is_skipped = !text.len || slice_starts_with(text, SLICE("<page ")) ||
+                          slice_starts_with(text, SLICE("<database "));
+        if (!is_skipped && tabs < depth)
             break;
         *rest = ahead;
-        struct json block = read_line(arena, slice_from(line, depth_of(line)), rest);
-        slice next = *rest;
-        if (depth + 1 < NOTION_DEPTH_MAX && depth_of(slice_split(&next, '\n')) > depth) {
-            slice type = json_get_str(&block, SLICE("type"));
-            struct json children = read_level(arena, rest, depth + 1);
-            struct json content = *json_get(&block, type);
+        if (is_skipped)
+            continue;
+        struct json content = read_line(arena, slice_from(line, tabs), rest, &type);
+        struct json children = depth + 1 < NOTION_DEPTH_MAX ? read_level(arena, rest, depth + 1)
+                                                            : json_array();
+        struct json block = OBJECT(arena, "type", json_string(type));
+        if (children.count)
             json_object_set(arena, &content, SLICE("children"), children);
-            json_object_put(arena, &block, type, content);
-        }
+        json_object_set(arena, &block, type, content);
         json_array_push(arena, &list, block);
     }
     return list;
@@ -118,123 +108,110 @@ struct json notion_markdown_read(struct arena *arena, slice text)
 
 /* ---- writing ---- */
 
-struct writing {
-    struct buf out;
-    struct arena *arena;
-    struct json unknown; /* ids */
-};
-
 /* The line or lines of one block without its children; false: it has no form in Markdown. */
-static bool write_block(struct writing *w, const struct notion_node *block)
+static bool write_block(struct buf *out, const struct record *block)
 {
-    slice type = json_get_str(notion_object(block), SLICE("type"));
-    const struct json *content = json_get(notion_object(block), type);
-    const struct json *text = JSON_GET(content, "rich_text");
+    slice type = json_get_str(&block->json, SLICE("type"));
+    const struct json *content = json_get(&block->json, type);
     bool is_code = slice_eq(type, SLICE("code")), is_line = slice_eq(type, SLICE("divider"));
     bool is_checked = json_get_bool(content, SLICE("checked"), false);
-    if (!text && !is_line)
+    if (!JSON_GET(content, "rich_text") && !is_line)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(marks); i++)
         if (slice_eq_cstr(type, marks[i].type) && marks[i].is_checked == is_checked)
-            buf_append_cstr(&w->out, marks[i].mark);
+            buf_append_cstr(out, marks[i].mark);
     if (is_code)
-        buf_printf(&w->out, "```%.*s\n", SLICE_ARG(json_get_str(content, SLICE("language"))));
-    buf_append(&w->out, notion_text_plain(w->arena, text));
-    buf_append_cstr(&w->out, is_code ? "\n```\n" : is_line ? "---\n" : "\n");
+        buf_printf(out, "```%.*s\n", SLICE_ARG(json_get_str(content, SLICE("language"))));
+    buf_append(out, block->label);
+    buf_append_cstr(out, is_code ? "\n```\n" : is_line ? "---\n" : "\n");
     return true;
 }
 
-static void write_level(struct writing *w, const struct notion_node *parent, unsigned depth)
+/* Adds the ids of blocks that have no form to unknown. */
+static void write_level(struct arena *arena, struct buf *out, struct json *unknown,
+                        const struct record *parent, unsigned depth)
 {
-    LIST_EACH(&parent->children, const struct notion_node, node, sibling_link) {
-        size_t start = w->out.len;
-        const char *tag = node->kind == NOTION_PAGE ? "page" : "database";
-        if (node->is_archived || node->kind == NOTION_SOURCE || node->kind == NOTION_COMMENT)
+    RECORD_EACH(&parent->children, record, sibling_link) {
+        size_t start = out->len;
+        const char *tag = notion_kind_name(record->kind);
+        if (!notion_is_block(record))
             continue;
         for (unsigned i = 0; i < depth; i++)
-            buf_append_char(&w->out, '\t');
-        if (node->kind != NOTION_BLOCK) {
-            buf_printf(&w->out, "<%s url=\"https://www.notion.so/%s\">%.*s</%s>\n", tag, node->id,
-                       SLICE_ARG(node->label), tag);
-        } else if (write_block(w, node)) {
-            write_level(w, node, depth + 1);
+            buf_append_char(out, '\t');
+        if (record->kind != NOTION_BLOCK) {
+            buf_printf(out, "<%s url=\"https://www.notion.so/%s\">%.*s</%s>\n", tag, record->id,
+                       SLICE_ARG(record->label), tag);
+        } else if (write_block(out, record)) {
+            write_level(arena, out, unknown, record, depth + 1);
         } else {
-            w->out.len = start;
-            json_array_push(w->arena, &w->unknown, json_string(slice_cstr(node->id)));
+            out->len = start;
+            json_array_push(arena, unknown, json_string(slice_cstr(record->id)));
         }
     }
 }
 
-/* The page's text; in the request's arena. */
-static slice render(struct notion_request *request, struct json *unknown)
+/* The page's text. */
+static slice render(struct call *call, struct json *unknown)
 {
-    struct writing w = {.arena = request->arena, .unknown = json_array()};
-    buf_init(&w.out, MARKDOWN_BYTES_MAX);
-    write_level(&w, request->node, 0);
-    *unknown = w.unknown;
-    slice text = arena_take(request->arena, &w.out);
+    struct buf out;
+    buf_init(&out, MARKDOWN_BYTES_MAX);
+    *unknown = json_array();
+    write_level(call->arena, &out, unknown, call->record, 0);
+    slice text = arena_take(call->arena, &out);
     return slice_first(text, text.len ? text.len - 1 : 0); /* without the last line's end */
 }
 
-bool notion_pages_markdown(struct notion_request *request)
+bool notion_page_markdown(struct call *call)
 {
     struct json unknown;
-    slice text = render(request, &unknown);
-    struct json reply = OBJECT(request->arena, "object id markdown truncated unknown_block_ids",
+    slice text = render(call, &unknown);
+    struct json reply = OBJECT(call->arena, "object id markdown truncated unknown_block_ids",
                                json_string(SLICE("page_markdown")),
-                               json_string(slice_cstr(request->node->id)), json_string(text),
+                               json_string(slice_cstr(call->record->id)), json_string(text),
                                json_bool(false), unknown);
-    return notion_reply(request, &reply);
+    return call_reply(call, 200, &reply);
 }
 
 /* ---- changing ---- */
 
 /* In requests of NOTION_CHILDREN_MAX blocks each. */
-static bool append(struct notion_request *request, slice text, bool is_first)
+static bool append(struct call *call, slice text, bool is_first)
 {
-    struct json all = notion_markdown_read(request->arena, text);
-    struct notion_node *page = request->node;
-    struct list *before = is_first ? page->children.next : NULL;
+    struct json all = notion_markdown_read(call->arena, text);
+    struct list *before = is_first ? call->record->children.next : NULL;
     for (uint32_t at = 0; at < all.count; at += NOTION_CHILDREN_MAX) {
-        struct json some = json_array();
-        for (uint32_t i = at; i < at + NOTION_CHILDREN_MAX && i < all.count; i++)
-            json_array_push(request->arena, &some, *json_at(&all, i));
-        if (!notion_blocks_add(request, page, before, &some, "markdown", 1))
+        struct json some = all;
+        some.as.items += at;
+        some.count = all.count - at < NOTION_CHILDREN_MAX ? all.count - at : NOTION_CHILDREN_MAX;
+        if (!notion_blocks_add(call, call->record, before, &some, "markdown", 1))
             return false;
     }
     return true;
 }
 
-static bool archive(struct notion_request *request, struct notion_node *node)
-{
-    struct json object = provider_copy(request->arena, notion_object(node));
-    json_object_put(request->arena, &object, SLICE("in_trash"), json_bool(true));
-    return notion_node_set(request, node, &object);
-}
-
 /* Sub-pages and databases stay where the new text names them; else the change has to allow the
  * deletion. */
-static bool replace(struct notion_request *request, slice text, const struct json *change)
+static bool replace(struct call *call, slice text, const struct json *change)
 {
-    struct notion_node *page = request->node;
     bool may_delete = json_get_bool(change, SLICE("allow_deleting_content"), false);
-    LIST_EACH(&page->children, struct notion_node, node, sibling_link) {
-        bool is_named = slice_find(text, slice_cstr(node->id)) >= 0;
-        if (node->kind > NOTION_DATABASE || node->is_archived || is_named)
+    RECORD_EACH(&call->record->children, record, sibling_link) {
+        bool is_named = slice_find(text, slice_cstr(record->id)) >= 0;
+        if (!notion_is_block(record) || record->kind == NOTION_BLOCK || is_named)
             continue;
         if (!may_delete)
-            return notion_invalid(request,
+            return notion_invalid(call,
                                   "This would delete the page or database %s: set "
                                   "allow_deleting_content to true.",
-                                  node->id);
-        if (!archive(request, node))
+                                  record->id);
+        struct json object = provider_copy(call->arena, &record->json);
+        json_object_put(call->arena, &object, SLICE("in_trash"), json_bool(true));
+        if (!notion_edit(call, record, &object))
             return false;
     }
-    LIST_EACH(&page->children, struct notion_node, node, sibling_link) {
-        if (node->kind == NOTION_BLOCK)
-            notion_node_free(request->notion, node);
-    }
-    return append(request, text, false);
+    RECORD_EACH(&call->record->children, block, sibling_link)
+        if (block->kind == NOTION_BLOCK)
+            record_free(&call->provider->notion->store, block);
+    return append(call, text, false);
 }
 
 /* The text with old in it replaced wherever it is; *count says how often it was there. */
@@ -252,48 +229,48 @@ static slice exchange(struct arena *arena, slice text, slice old, slice new, siz
     return arena_take(arena, &out);
 }
 
-static bool update(struct notion_request *request, const struct json *change)
+static bool update(struct call *call, const struct json *change)
 {
     struct json unknown;
-    slice text = render(request, &unknown);
+    slice text = render(call, &unknown);
     const struct json *list = JSON_GET(change, "content_updates");
     if (!json_is(list, JSON_ARRAY) || !list->count || list->count > 100)
-        return notion_should(request, "body.update_content.content_updates",
-                             "be an array of 1 to 100", list);
+        return notion_should(call, "body.update_content.content_updates", "be an array of 1 to 100",
+                             list);
     for (uint32_t i = 0; i < list->count; i++) {
         const struct json *one = json_at(list, i);
         bool is_all = json_get_bool(one, SLICE("replace_all_matches"), false);
         size_t count;
-        text = exchange(request->arena, text, json_get_str(one, SLICE("old_str")),
+        text = exchange(call->arena, text, json_get_str(one, SLICE("old_str")),
                         json_get_str(one, SLICE("new_str")), &count);
         if (!count || (count > 1 && !is_all))
-            return notion_invalid(request,
+            return notion_invalid(call,
                                   "content_updates[%u].old_str is found %s in the page's Markdown.",
                                   i, count ? "more than once" : "nowhere");
     }
-    return replace(request, text, change);
+    return replace(call, text, change);
 }
 
-static bool apply(struct notion_request *request)
+static bool apply(struct call *call)
 {
-    slice type = json_get_str(request->body, SLICE("type"));
-    const struct json *change = json_get(request->body, type);
+    slice type = json_str(call_get(call, "type"));
+    const struct json *change = json_get(call->body, type);
     slice where = json_get_str(JSON_GET(change, "position"), SLICE("type"));
     if (slice_eq(type, SLICE("insert_content")) && change)
-        return append(request, json_get_str(change, SLICE("content")),
+        return append(call, json_get_str(change, SLICE("content")),
                       slice_eq(where, SLICE("start")));
     if (slice_eq(type, SLICE("replace_content")) && change)
-        return replace(request, json_get_str(change, SLICE("new_str")), change);
+        return replace(call, json_get_str(change, SLICE("new_str")), change);
     if (slice_eq(type, SLICE("update_content")) && change)
-        return update(request, change);
-    return notion_should(request, "body.type",
+        return update(call, change);
+    return notion_should(call, "body.type",
                          "be `\"insert_content\"`, `\"replace_content\"` or "
                          "`\"update_content\"`, with a member of that name",
-                         JSON_GET(request->body, "type"));
+                         call_get(call, "type"));
 }
 
-bool notion_pages_markdown_update(struct notion_request *request)
+bool notion_markdown_update(struct call *call)
 {
-    return notion_is_editable(request, request->node) && apply(request) && notion_save(request) &&
-           notion_pages_markdown(request);
+    return notion_is_editable(call, call->record) && apply(call) && notion_save(call) &&
+           notion_page_markdown(call);
 }

@@ -4,7 +4,6 @@
 #include "provider/provider.h"
 
 #include "base/embed.h"
-#include "expr/expr.h"
 #include "provider/fault.h"
 #include "provider/gmail.h"
 #include "provider/ledger.h"
@@ -87,10 +86,10 @@ static bool make_world(struct provider *provider, int64_t now_us)
     provider->rng.state = provider->seed;
     provider->requests = 0;
     provider->gmail = gmail_new(provider);
-    provider->notion = notion_new(provider);
+    provider->notion = notion_new();
     provider->ledger = ledger_new();
     return provider->gmail && provider->notion && provider->ledger &&
-           gmail_seed(provider->gmail, now_us) && notion_seed(provider->notion, now_us);
+           gmail_seed(provider->gmail, now_us) && notion_seed(provider, now_us);
 }
 
 bool provider_init(struct provider *provider, uint64_t seed, int64_t now_us)
@@ -132,10 +131,21 @@ static enum app app_of(const struct provider_request *request)
                                            : APP_OTHER;
 }
 
+static struct call call_of(struct provider *provider, const struct provider_request *request,
+                           struct provider_reply *reply, enum app app)
+{
+    return (struct call){.provider = provider,
+                         .http = request,
+                         .arena = request->arena,
+                         .reply = reply,
+                         .app = app_names[app]};
+}
+
 void provider_handle(struct provider *provider, struct provider_request *request,
                      struct provider_reply *reply)
 {
     enum app app = app_of(request);
+    struct call call = call_of(provider, request, reply, app);
     reply->status = 0;
     if (request->segment_count && slice_eq(request->segments[0], SLICE("__control"))) {
         control_handle(provider, request, reply);
@@ -145,7 +155,7 @@ void provider_handle(struct provider *provider, struct provider_request *request
     if (app == APP_GMAIL)
         gmail_handle(provider, request, reply);
     else if (app == APP_NOTION)
-        notion_handle(provider, request, reply);
+        notion_handle(&call);
     else if (!generic_handle(provider, request, reply))
         reply_error(reply, 404, "nothing here");
     ASSERT(reply->status);
@@ -156,6 +166,7 @@ void provider_fail(struct provider *provider, const struct provider_request *req
                    const struct fault *fault, struct provider_reply *reply)
 {
     enum app app = app_of(request);
+    struct call call = call_of(provider, request, reply, app);
     bool is_counted = reply->status != 0; /* the request was carried out first */
     reply->header_count = 0;
     if (fault->body.ptr)
@@ -166,7 +177,7 @@ void provider_fail(struct provider *provider, const struct provider_request *req
     else if (app == APP_GMAIL)
         gmail_error_plain(provider->gmail, reply, fault->status);
     else if (app == APP_NOTION)
-        notion_error_plain(provider, reply, fault->status);
+        notion_error_plain(&call, fault->status);
     else
         reply_error(reply, fault->status, http_status_text(fault->status));
     if (fault->retry_after_s >= 0)

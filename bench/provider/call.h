@@ -1,0 +1,69 @@
+/*
+ * A request to an emulated app on its way: which route it takes, what its path and its body name.
+ * An app is a table of routes, a store, and a file of shapes and errors.
+ */
+#ifndef PROVIDER_CALL_H
+#define PROVIDER_CALL_H
+
+#include "expr/expr.h"
+#include "provider/provider.h"
+#include "provider/store.h"
+
+/* For tables of routes. */
+enum {
+    GET = HTTP_METHOD_GET,
+    POST = HTTP_METHOD_POST,
+    PUT = HTTP_METHOD_PUT,
+    PATCH = HTTP_METHOD_PATCH,
+    DELETE = HTTP_METHOD_DELETE,
+};
+
+struct call;
+/* Answers. false: with an error, so that `return notion_invalid(...)`. */
+typedef bool (*call_handler)(struct call *call);
+
+struct route {
+    int method; /* enum http_method */
+    const char
+        *pattern; /* segments with a slash between, "*" for a parameter, which is not empty */
+    call_handler run;
+    const char *scopes; /* of which a token needs one; NULL: none */
+    unsigned kind;      /* the app's: of what the first parameter names */
+    const char *write;  /* its kind, for the ledger */
+};
+
+struct call {
+    struct provider *provider;
+    const struct provider_request *http;
+    struct provider_reply *reply;
+    struct arena *arena; /* http's */
+    const struct route *route;
+    const struct json *body; /* an object; empty where there was none */
+    slice id, id2;           /* from the path */
+    struct record *record;   /* that id names, where the route says of which kind */
+    struct json object;      /* the record's, to be changed */
+    const char *app;         /* for the ledger */
+};
+
+/* The route of these segments; its parameters are id and id2. false: there is none. */
+bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
+                size_t segment_count);
+/* The JSON of the request; false: err. */
+bool call_body(struct call *call, struct err *err);
+bool call_reply(struct call *call, unsigned status, const struct json *value);
+/* The route's write was carried out. */
+void call_record(struct call *call, slice object_id, slice marker);
+/* A member of the body; NULL when absent. */
+const struct json *call_get(const struct call *call, const char *name);
+
+/* Shapes: templates (expr/expr.h) by name, compiled once. */
+struct shapes {
+    const struct json *data; /* {name: template} */
+    struct expr_template **templates;
+};
+bool shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data) MUST_CHECK;
+/* Out of memory: null, and the arena is exhausted. */
+struct json shapes_make(const struct shapes *shapes, struct arena *arena, slice name,
+                        const struct json *scope);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * See store.h.
+ */
+#include "provider/store.h"
+
+#include "base/mem.h"
+
+enum { RECORD_BYTES_MAX = 256 * 1024 * 1024, RECORDS_MAX = 1000000 };
+
+void store_init(struct store *store, size_t made_max)
+{
+    *store = (struct store){.made_max = made_max};
+    map_init(&store->records, RECORDS_MAX);
+    list_init(&store->roots);
+    list_init(&store->order);
+    list_init(&store->made);
+}
+
+void store_deinit(struct store *store)
+{
+    while (store->roots.next && !list_is_empty(&store->roots))
+        record_free(store, LIST_ITEM(store->roots.next, struct record, sibling_link));
+    ASSERT(!store->records.count);
+    map_deinit(&store->records);
+}
+
+struct record *store_find(const struct store *store, slice id)
+{
+    return map_get(&store->records, id);
+}
+
+void store_evict(struct store *store)
+{
+    while (store->made_count > store->made_max)
+        record_free(store, LIST_ITEM(store->made.next, struct record, made_link));
+}
+
+struct record *record_new(struct store *store, slice id, unsigned kind, struct record *parent,
+                          bool is_made)
+{
+    struct record *record = id.len <= UUID_TEXT_LEN ? mem_zalloc(sizeof(*record)) : NULL;
+    if (!record)
+        return NULL;
+    memcpy(record->id, id.ptr, id.len);
+    if (map_get(&store->records, id) ||
+        map_put(&store->records, slice_cstr(record->id), record, NULL) != OK) {
+        mem_free(record);
+        return NULL;
+    }
+    record->kind = kind;
+    record->json = json_object();
+    arena_init(&record->arena, RECORD_BYTES_MAX);
+    list_init(&record->sibling_link);
+    list_init(&record->children);
+    list_init(&record->order_link);
+    list_init(&record->made_link);
+    record_move(store, record, parent, NULL);
+    if (is_made)
+        list_push_back(&store->made, &record->made_link);
+    store->made_count += is_made;
+    return record;
+}
+
+bool record_set(struct record *record, const struct json *object, slice label)
+{
+    struct arena fresh;
+    arena_init(&fresh, RECORD_BYTES_MAX);
+    const struct json *copy = json_dup(&fresh, object);
+    label = arena_dup(&fresh, label);
+    if (!copy || fresh.is_exhausted) {
+        arena_deinit(&fresh);
+        return false;
+    }
+    arena_deinit(&record->arena);
+    record->arena = fresh;
+    record->json = *copy;
+    record->label = label;
+    return true;
+}
+
+void record_move(struct store *store, struct record *record, struct record *parent,
+                 struct list *before)
+{
+    if (before == &record->sibling_link)
+        before = before->next;
+    list_unlink(&record->sibling_link);
+    record->parent = parent;
+    list_push_back(before   ? before
+                   : parent ? &parent->children
+                            : &store->roots,
+                   &record->sibling_link);
+}
+
+void record_free(struct store *store, struct record *record)
+{
+    while (!list_is_empty(&record->children))
+        record_free(store, LIST_ITEM(record->children.next, struct record, sibling_link));
+    store->made_count -= !list_is_empty(&record->made_link);
+    list_unlink(&record->sibling_link);
+    list_unlink(&record->order_link);
+    list_unlink(&record->made_link);
+    map_remove(&store->records, slice_cstr(record->id));
+    arena_deinit(&record->arena);
+    mem_free(record);
+}

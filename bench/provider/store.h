@@ -1,0 +1,54 @@
+/*
+ * The records of an app: found by id, in a tree, each with the JSON object that a reply shows. What
+ * requests made is evicted past a maximum, the oldest first, with what is inside it.
+ */
+#ifndef PROVIDER_STORE_H
+#define PROVIDER_STORE_H
+
+#include "base/id.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "json/json.h"
+
+struct record {
+    char id[UUID_TEXT_LEN + 1];
+    unsigned kind;         /* the app's */
+    struct record *parent; /* NULL: a root */
+    struct list sibling_link, children;
+    struct list order_link; /* store->order */
+    struct list made_link;  /* store->made: those that requests made, oldest first */
+    struct arena arena;     /* of json, label and more */
+    struct json json;
+    slice label;      /* what a reader calls it: a title, the text of a block */
+    bool is_archived; /* itself; notion_is_gone asks for what is above it, too */
+    void *more;       /* the app's */
+};
+
+struct store {
+    struct map records;
+    struct list roots, order, made;
+    size_t made_count, made_max;
+};
+
+void store_init(struct store *store, size_t made_max);
+void store_deinit(struct store *store);
+struct record *store_find(const struct store *store, slice id);
+/* Removes what requests made past the maximum; between requests only. */
+void store_evict(struct store *store);
+
+/* Without JSON, last below parent (NULL: among the roots), in no order yet. NULL: out of memory, or
+ * the id is taken or too long. */
+struct record *record_new(struct store *store, slice id, unsigned kind, struct record *parent,
+                          bool is_made) MUST_CHECK;
+/* Copies the object, and the label, into an arena of the record's own instead of the former; they
+ * may share with it. false: out of memory, the former stay. */
+bool record_set(struct record *record, const struct json *object, slice label) MUST_CHECK;
+/* Before a sibling, or last of parent's, or of the roots. */
+void record_move(struct store *store, struct record *record, struct record *parent,
+                 struct list *before);
+/* With everything inside it. */
+void record_free(struct store *store, struct record *record);
+
+#define RECORD_EACH(head, item, link) LIST_EACH(head, struct record, item, link)
+
+#endif
