@@ -42,7 +42,9 @@ struct call {
     slice id, id2;           /* from the path */
     struct record *record;   /* that id names, where the route says of which kind */
     struct json object;      /* the record's, to be changed */
-    const char *app;         /* for the ledger */
+    struct record **targets; /* all that the request is about, where that is more than one */
+    uint32_t target_count;
+    const char *app; /* for the ledger */
 };
 
 /* The route of these segments; its parameters are id and id2. false: there is none. */

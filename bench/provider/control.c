@@ -3,206 +3,130 @@
  * with the header `X-Control: 1`, which no provider's client sends by accident; the listener is on
  * the loopback.
  */
-#include "base/clock.h"
 #include "provider/fault.h"
 #include "provider/gmail.h"
 #include "provider/ledger.h"
-#include "provider/route.h"
 #include "provider/token.h"
 
-static const struct json *read_body(const struct provider_request *request,
-                                    struct provider_reply *reply)
+static bool refuse(struct call *call, const struct err *err)
+{
+    reply_error(call->reply, 400, err->text);
+    return false;
+}
+
+static bool get_faults(struct call *call)
+{
+    struct json_writer w = reply_json(call->reply, 200);
+    faults_write(&w, call->provider->faults);
+    return true;
+}
+
+static bool put_faults(struct call *call)
 {
     struct err err = {0};
-    const struct json *body = json_parse(request->arena, request->body, &json_limits_request, &err);
-    if (!body)
-        reply_error(reply, 400, err.text);
-    return body;
+    return faults_set(call->provider->faults, call->body, &err) == OK ? get_faults(call)
+                                                                      : refuse(call, &err);
 }
 
-static void put_faults(struct provider *provider, const struct provider_request *request,
-                       struct provider_reply *reply)
+static bool delete_faults(struct call *call)
 {
-    struct err err = {0};
-    const struct json *body = read_body(request, reply);
-    if (!body)
-        return;
-    if (faults_set(provider->faults, body, &err) != OK) {
-        reply_error(reply, 400, err.text);
-        return;
-    }
-    struct json_writer w = reply_json(reply, 200);
-    faults_write(&w, provider->faults);
+    faults_clear(call->provider->faults);
+    return get_faults(call);
 }
 
-static void get_faults(struct provider *provider, const struct provider_request *request,
-                       struct provider_reply *reply)
+static bool get_counters(struct call *call)
 {
-    (void)request;
-    struct json_writer w = reply_json(reply, 200);
-    faults_write(&w, provider->faults);
-}
-
-static void delete_faults(struct provider *provider, const struct provider_request *request,
-                          struct provider_reply *reply)
-{
-    faults_clear(provider->faults);
-    get_faults(provider, request, reply);
-}
-
-static void get_counters(struct provider *provider, const struct provider_request *request,
-                         struct provider_reply *reply)
-{
-    (void)request;
-    struct json_writer w = reply_json(reply, 200);
+    struct json_writer w = reply_json(call->reply, 200);
     json_open(&w, '{');
-    json_member_i64(&w, "requests", (int64_t)provider->requests);
-    ledger_write_counters(&w, provider->ledger);
+    json_member_i64(&w, "requests", (int64_t)call->provider->requests);
+    ledger_write_counters(&w, call->provider->ledger);
     json_close(&w, '}');
+    return true;
 }
 
-static void get_ledger(struct provider *provider, const struct provider_request *request,
-                       struct provider_reply *reply)
+static bool get_ledger(struct call *call)
 {
-    (void)request;
-    struct json_writer w = reply_json(reply, 200);
-    ledger_write(&w, provider->ledger);
+    struct json_writer w = reply_json(call->reply, 200);
+    ledger_write(&w, call->provider->ledger);
+    return true;
 }
 
-static void reset(struct provider *provider, const struct provider_request *request,
-                  struct provider_reply *reply)
+static bool done(struct call *call, const char *what)
 {
-    if (!provider_reset(provider, request->now_us))
-        reply_error(reply, 503, "out of memory");
-    else
-        reply_text(reply, 200, SLICE("application/json"), SLICE("{\"reset\":true}"));
+    struct json out = OBJECT(call->arena, what, json_bool(true));
+    return call_reply(call, 200, &out);
 }
 
-/* All messages, newest first, in a short form of our own. */
-static void get_messages(struct provider *provider, const struct provider_request *request,
-                         struct provider_reply *reply)
+static bool reset(struct call *call)
 {
-    (void)request;
-    const struct gmail_order *all = &provider->gmail->all;
-    struct json_writer w = reply_json(reply, 200);
-    json_open(&w, '{');
-    json_member_open(&w, "messages", '[');
-    for (size_t i = all->count; i-- > 0;) {
-        const struct gmail_message *message = all->items[i];
-        static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};
-        const struct mime_part *text = mime_find(&message->payload, "text/plain");
-        json_open(&w, '{');
-        json_member_str(&w, "id", slice_cstr(message->id_text));
-        json_member_str(&w, "threadId", slice_cstr(message->thread->id_text));
-        json_member_open(&w, "labels", '[');
-        for (unsigned k = 0; k < message->label_count; k++)
-            json_put_str(&w, message->labels[k]->id);
-        json_close(&w, ']');
-        for (size_t k = 0; k < ARRAY_LEN(fields); k++) {
-            json_member_str(&w, fields[k], mime_header(&message->payload, fields[k]));
-        }
-        json_member_str(&w, "text", text ? text->body : SLICE_NONE);
-        json_close(&w, '}');
+    ASSERT(provider_reset(call->provider, call->http->now_us)); /* or out of memory */
+    return done(call, "reset");
+}
+
+/* All mails, the newest first, in a short form of our own. */
+static bool get_mails(struct call *call)
+{
+    static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};
+    struct json list = json_array();
+    RECORD_EACH(&call->provider->gmail->store.order, record, order_link) {
+        const struct mime_part *payload = &gmail_mail(record)->payload;
+        const struct mime_part *text = mime_find(payload, "text/plain");
+        struct json mail = OBJECT(
+            call->arena, "id threadId labels text", json_string(slice_cstr(record->id)),
+            json_string(slice_cstr(record->parent->id + 1)), *JSON_GET(&record->json, "labelIds"),
+            text ? json_string(text->body) : json_null);
+        for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+            json_object_set(call->arena, &mail, slice_cstr(fields[i]),
+                            json_string(mime_header(payload, fields[i])));
+        json_array_push(call->arena, &list, mail);
     }
-    json_close(&w, ']');
-    json_close(&w, '}');
+    struct json out = OBJECT(call->arena, "messages", list);
+    return call_reply(call, 200, &out);
 }
 
-/* {"from","to"?,"subject","text"?,"labels"?: ["INBOX","UNREAD"],"date"?} or {"raw": text}: a mail
- * comes in now. */
-static void post_mail(struct provider *provider, const struct provider_request *request,
-                      struct provider_reply *reply)
-{
-    struct gmail *gmail = provider->gmail;
-    const struct json *body = read_body(request, reply);
-    if (!body)
-        return;
-    struct gmail_label *labels[GMAIL_MESSAGE_LABELS_MAX] = {
-        gmail->labels[GMAIL_UNREAD], gmail->labels[GMAIL_INBOX], gmail->labels[GMAIL_PERSONAL]};
-    const struct json *names = JSON_GET(body, "labels");
-    struct gmail_new_message new = {
-        .time_ms = request->now_us / 1000, .labels = labels, .label_count = 3, .is_from_api = true};
-    if (json_is(names, JSON_ARRAY))
-        new.label_count = 0;
-    for (uint32_t i = 0; json_is(names, JSON_ARRAY) && i < names->count; i++) {
-        struct gmail_label *label = gmail_label_find(gmail, json_str(json_at(names, i)));
-        if (!label || new.label_count == GMAIL_MESSAGE_LABELS_MAX) {
-            reply_error(reply, 400, "an unknown label");
-            return;
-        }
-        labels[new.label_count++] = label;
-    }
-    int64_t time_us;
-    slice date = json_get_str(body, SLICE("date"));
-    if (date.len && time_parse(date, &time_us))
-        new.time_ms = time_us / 1000;
-    slice to = json_get_str(body, SLICE("to"));
-    new.raw = json_get_str(body, SLICE("raw"));
-    if (!new.raw.len)
-        new.raw = arena_printf(
-            request->arena,
-            "From: %.*s\r\nTo: %.*s\r\nSubject: %.*s\r\nMessage-ID: <%016llx@control.example>\r\n"
-            "Content-Type: text/plain; charset=UTF-8\r\n\r\n%.*s",
-            SLICE_ARG(json_get_str(body, SLICE("from"))),
-            SLICE_ARG(to.len ? to : SLICE(GMAIL_ADDRESS)),
-            SLICE_ARG(json_get_str(body, SLICE("subject"))),
-            (unsigned long long)rng_next(&provider->rng),
-            SLICE_ARG(json_get_str(body, SLICE("text"))));
-    struct err err = {0};
-    const struct gmail_message *message = gmail_insert(gmail, &new, &err);
-    if (!message) {
-        reply_error(reply, 400, err.text);
-        return;
-    }
-    struct json_writer w = reply_json(reply, 200);
-    gmail_write_brief(&w, message, true);
-}
-
-/* {"token": "gmail=TOKEN,scope..."}, as --token has it: accepted from now on, like a token that an
- * authorization server has just issued. */
-static void post_token(struct provider *provider, const struct provider_request *request,
-                       struct provider_reply *reply)
+static bool post_mail(struct call *call)
 {
     struct err err = {0};
-    const struct json *body = read_body(request, reply);
-    if (!body)
-        return;
-    if (tokens_add(provider->tokens, json_get_str(body, SLICE("token")), &err) != OK)
-        reply_error(reply, 400, err.text);
-    else
-        reply_text(reply, 200, SLICE("application/json"), SLICE("{\"added\":true}"));
+    const struct record *mail =
+        gmail_receive(call->provider->gmail, call->body, call->http->now_us, call->arena, &err);
+    if (!mail)
+        return refuse(call, &err);
+    struct json out = gmail_brief(call->arena, mail);
+    return call_reply(call, 200, &out);
 }
 
-static const struct {
-    enum http_method method;
-    const char *pattern;
-    provider_handler run;
-} routes[] = {
-    {HTTP_METHOD_PUT, "__control/faults", put_faults},
-    {HTTP_METHOD_GET, "__control/faults", get_faults},
-    {HTTP_METHOD_DELETE, "__control/faults", delete_faults},
-    {HTTP_METHOD_GET, "__control/counters", get_counters},
-    {HTTP_METHOD_GET, "__control/ledger", get_ledger},
-    {HTTP_METHOD_POST, "__control/reset", reset},
-    {HTTP_METHOD_GET, "__control/state/messages", get_messages},
-    {HTTP_METHOD_POST, "__control/mail", post_mail},
-    {HTTP_METHOD_POST, "__control/token", post_token},
+/* As --token has it: accepted from now on, like one that an authorization server has just issued.
+ */
+static bool post_token(struct call *call)
+{
+    struct err err = {0};
+    slice spec = json_str(call_get(call, "token"));
+    return tokens_add(call->provider->tokens, spec, &err) == OK ? done(call, "added")
+                                                                : refuse(call, &err);
+}
+
+static const struct route routes[] = {
+    {PUT, "faults", put_faults, NULL, 0, NULL},
+    {GET, "faults", get_faults, NULL, 0, NULL},
+    {DELETE, "faults", delete_faults, NULL, 0, NULL},
+    {GET, "counters", get_counters, NULL, 0, NULL},
+    {GET, "ledger", get_ledger, NULL, 0, NULL},
+    {POST, "reset", reset, NULL, 0, NULL},
+    {GET, "state/messages", get_mails, NULL, 0, NULL},
+    {POST, "mail", post_mail, NULL, 0, NULL},
+    {POST, "token", post_token, NULL, 0, NULL},
 };
 
-void control_handle(struct provider *provider, const struct provider_request *request,
-                    struct provider_reply *reply)
+void control_handle(struct call *call)
 {
-    slice params[ROUTE_PARAMS_MAX];
-    if (!slice_eq(request_header(request, SLICE("x-control")), SLICE("1"))) {
-        reply_error(reply, 403, "the control endpoint requires the header X-Control: 1");
-        return;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
-        if (routes[i].method == request->method &&
-            route_match(routes[i].pattern, request->segments, request->segment_count, params)) {
-            routes[i].run(provider, request, reply);
-            return;
-        }
-    }
-    reply_error(reply, 404, "no such control path");
+    struct err err = {0};
+    if (!slice_eq(request_header(call->http, SLICE("x-control")), SLICE("1")))
+        reply_error(call->reply, 403, "the control endpoint requires the header X-Control: 1");
+    else if (!call_route(call, routes, ARRAY_LEN(routes), call->http->segments + 1,
+                         call->http->segment_count - 1))
+        reply_error(call->reply, 404, "no such control path");
+    else if (!call_body(call, &err))
+        refuse(call, &err);
+    else
+        call->route->run(call);
 }

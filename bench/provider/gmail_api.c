@@ -1,13 +1,733 @@
 /*
- * The entry of Gmail requests: token, scopes, user, route, body; and Google's error shape. The
- * order of the checks is Google's: an unknown path is a 404 page, then the token, the scope, the
- * user.
+ * Gmail requests: token, scopes, user, route, body; Google's error shape; and what each route does.
+ * The order of the checks is Google's: an unknown path is a 404 page, then the token, the scope,
+ * the user. users.history.list says which messages changed since a historyId, without how.
  */
 #include "base/ascii.h"
+#include "base/clock.h"
+#include "base/encode.h"
 #include "provider/gmail.h"
-#include "provider/ledger.h"
-#include "provider/route.h"
 #include "provider/token.h"
+
+enum {
+    BATCH_MAX = 1000,
+    LABEL_NAME_BYTES_MAX = 225,
+    PAGE_MAX = 500,
+    PAGE_DEFAULT = 100,
+    ESTIMATE_MAX = 201, /* Gmail stops counting there, too */
+};
+
+/* ---- errors ---- */
+
+static bool fail(struct call *call, unsigned code, const char *reason, const char *status,
+                 slice message)
+{
+    const struct gmail *gmail = call->provider->gmail;
+    struct json scope = OBJECT(call->arena, "code reason status message", json_i64(code),
+                               json_string(slice_cstr(reason)), json_string(slice_cstr(status)),
+                               json_string(message));
+    struct json error = shapes_make(&gmail->shapes, call->arena, SLICE("error"), &scope);
+    return call_reply(call, code, &error);
+}
+
+static bool bad(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static bool bad(struct call *call, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    slice message = arena_vprintf(call->arena, fmt, args);
+    va_end(args);
+    return fail(call, 400, "invalidArgument", "INVALID_ARGUMENT", message);
+}
+
+static void challenge(struct call *call, const char *error)
+{
+    reply_header(call->reply, SLICE("WWW-Authenticate"),
+                 arena_printf(call->arena,
+                              "Bearer realm=\"https://accounts.google.com/\", error=\"%s\"",
+                              error));
+}
+
+bool gmail_error_plain(struct call *call, unsigned code)
+{
+    char number[SLICE_U64_MAX];
+    const struct json *errors = JSON_GET(call->provider->gmail->data, "errors");
+    const struct json *own = json_get(errors, slice_of_u64(code, number));
+    const struct json *known = own          ? own
+                               : code < 500 ? JSON_GET(errors, "4xx")
+                                            : JSON_GET(errors, "5xx");
+    if (code == 401)
+        challenge(call, "invalid_token");
+    return fail(call, code, arena_dup(call->arena, json_str(json_at(known, 0))).ptr,
+                arena_dup(call->arena, json_str(json_at(known, 1))).ptr,
+                own ? json_str(json_at(own, 2)) : slice_cstr(http_status_text(code)));
+}
+
+static bool not_found(struct call *call)
+{
+    return gmail_error_plain(call, 404);
+}
+
+static bool forbidden(struct call *call, slice text)
+{
+    return fail(call, 403, "forbidden", "PERMISSION_DENIED", text);
+}
+
+/* One more write, done. */
+static bool removed(struct call *call, slice id, slice marker)
+{
+    call_record(call, id, marker);
+    reply_empty(call->reply, 204);
+    return true;
+}
+
+/* The write was done: the record as the reply. */
+static bool kept(struct call *call, const struct record *record)
+{
+    call_record(call, slice_cstr(record->id), record->label);
+    return call_reply(call, 200, &record->json);
+}
+
+/* ---- mails, threads and drafts as JSON ---- */
+
+/* The members of a mail's JSON that each format shows. */
+static const struct format {
+    const char *name, *members;
+} formats[] =
+    {
+        {"full", "id threadId labelIds snippet payload sizeEstimate historyId internalDate"},
+        {"metadata", "id threadId labelIds snippet payload sizeEstimate historyId internalDate"},
+        {"minimal", "id threadId labelIds snippet sizeEstimate historyId internalDate"},
+        {"raw", "id threadId labelIds snippet sizeEstimate historyId internalDate"},
+},
+  brief = {"brief", "id threadId labelIds"}, item = {"item", "id threadId"};
+
+static struct json metadata(struct call *call, const struct mime_part *payload)
+{
+    struct json headers = json_array();
+    for (uint32_t i = 0; i < payload->headers.count; i++) {
+        const struct json *header = json_at(&payload->headers, i);
+        if (provider_wants(call->http, SLICE("metadataHeaders"),
+                           json_get_str(header, SLICE("name"))))
+            json_array_push(call->arena, &headers, *header);
+    }
+    return OBJECT(call->arena, "mimeType headers", json_string(payload->type), headers);
+}
+
+static struct json members_of(struct arena *arena, const struct record *mail,
+                              const struct format *format)
+{
+    struct json out = json_object();
+    for (uint32_t i = 0; i < mail->json.count; i++) {
+        const struct json_member *member = &mail->json.as.members[i];
+        bool is_empty = json_is(&member->value, JSON_ARRAY) && !member->value.count;
+        if (!is_empty && slice_has_word(slice_cstr(format->members), json_str(&member->key)))
+            json_object_set(arena, &out, json_str(&member->key), member->value);
+    }
+    return out;
+}
+
+struct json gmail_brief(struct arena *arena, const struct record *mail)
+{
+    return members_of(arena, mail, &brief);
+}
+
+static struct json show_mail(struct call *call, const struct record *mail,
+                             const struct format *format)
+{
+    struct json out = members_of(call->arena, mail, format);
+    if (format == &formats[1])
+        json_object_put(call->arena, &out, SLICE("payload"),
+                        metadata(call, &gmail_mail(mail)->payload));
+    else if (format == &formats[3])
+        json_object_set(call->arena, &out, SLICE("raw"),
+                        json_string(mime_base64url(call->arena, gmail_mail(mail)->raw)));
+    return out;
+}
+
+/* A mail, or the draft that it is. */
+static struct json show(struct call *call, const struct record *mail, const struct format *format,
+                        unsigned kind)
+{
+    struct json out = show_mail(call, mail, format);
+    return kind == GMAIL_A_DRAFT
+               ? OBJECT(call->arena, "id message", json_string(gmail_mail(mail)->draft_id), out)
+               : out;
+}
+
+static struct json history_of(const struct record *thread)
+{
+    return *JSON_GET(&LIST_ITEM(thread->children.prev, struct record, sibling_link)->json,
+                     "historyId");
+}
+
+/* What the route is about, as the reply. */
+static bool reply_target(struct call *call, const struct format *format)
+{
+    struct json out, messages = json_array();
+    if (call->route->kind != GMAIL_THREAD) {
+        out = show(call, call->record, format, call->route->kind);
+        return call_reply(call, 200, &out);
+    }
+    RECORD_EACH(&call->record->children, mail, sibling_link)
+        json_array_push(call->arena, &messages, show_mail(call, mail, format));
+    out = OBJECT(call->arena, "id historyId messages",
+                 json_string(slice_cstr(call->record->id + 1)), history_of(call->record), messages);
+    return call_reply(call, 200, &out);
+}
+
+static bool get(struct call *call)
+{
+    slice text = request_query(call->http, SLICE("format"));
+    for (size_t i = 0; i < ARRAY_LEN(formats); i++)
+        if (!text.len || slice_eq_nocase(text, slice_cstr(formats[i].name)))
+            return reply_target(call, &formats[i]);
+    return bad(call,
+               "Invalid value at 'format' (type.googleapis.com/google.gmail.v1.MessageFormat), "
+               "\"%.*s\"",
+               SLICE_ARG(text));
+}
+
+static bool attachment(struct call *call)
+{
+    const struct mime_part *part = &gmail_mail(call->record)->payload;
+    while (part && (!part->attachment_id.len || !slice_eq(part->attachment_id, call->id2)))
+        part = part->next;
+    if (!part)
+        return bad(call, "Invalid attachment token");
+    struct json out = OBJECT(call->arena, "size data", json_u64(part->body.len),
+                             json_string(mime_base64url(call->arena, part->body)));
+    return call_reply(call, 200, &out);
+}
+
+static bool history(struct call *call)
+{
+    const struct gmail *gmail = call->provider->gmail;
+    char room[SLICE_U64_MAX];
+    struct json list = json_array();
+    uint64_t since, own;
+    if (!slice_to_u64(request_query(call->http, SLICE("startHistoryId")), UINT64_MAX, &since))
+        return bad(call, "Invalid startHistoryId");
+    RECORD_EACH(&gmail->store.order, mail, order_link) {
+        struct json messages = json_array();
+        slice id = json_get_str(&mail->json, SLICE("historyId"));
+        if (!slice_to_u64(id, UINT64_MAX, &own) || own <= since)
+            continue;
+        json_array_push(call->arena, &messages, gmail_brief(call->arena, mail));
+        json_array_push(call->arena, &list,
+                        OBJECT(call->arena, "id messages", json_string(id), messages));
+    }
+    struct json out = OBJECT(call->arena, "history historyId", list,
+                             json_string(slice_of_u64(gmail->history_id, room)));
+    return call_reply(call, 200, &out);
+}
+
+/* ---- lists and searches: newest first ---- */
+
+/* A page token is the time and the id of the last mail listed, so that new mail does not shift it.
+ */
+struct listing {
+    const struct record *labels[GMAIL_MESSAGE_LABELS_MAX];
+    size_t label_count;
+    slice q, after;
+    uint64_t max, after_ms;
+    bool shows_hidden;
+};
+
+static bool add_label(struct call *call, struct listing *listing, const struct record *label,
+                      slice id)
+{
+    const struct gmail *gmail = call->provider->gmail;
+    if (!label || listing->label_count == GMAIL_MESSAGE_LABELS_MAX)
+        return bad(call, "Invalid label: %.*s", SLICE_ARG(id));
+    listing->labels[listing->label_count++] = label;
+    listing->shows_hidden |= label == gmail->trash || label == gmail->spam;
+    return true;
+}
+
+static bool read_listing(struct call *call, struct listing *listing)
+{
+    const struct provider_request *http = call->http;
+    const struct gmail *gmail = call->provider->gmail;
+    slice flag = request_query(http, SLICE("includeSpamTrash"));
+    slice max = request_query(http, SLICE("maxResults"));
+    slice token = request_query(http, SLICE("pageToken"));
+    *listing = (struct listing){.q = request_query(http, SLICE("q"))};
+    if (flag.len && !slice_to_bool(flag, &listing->shows_hidden))
+        return bad(call, "Invalid value at 'include_spam_trash' (TYPE_BOOL)");
+    if (max.ptr && !slice_to_u64(max, UINT32_MAX, &listing->max))
+        return bad(call, "Invalid value at 'max_results' (TYPE_UINT32), \"%.*s\"", SLICE_ARG(max));
+    listing->max = !listing->max ? PAGE_DEFAULT : listing->max < PAGE_MAX ? listing->max : PAGE_MAX;
+    listing->after = token;
+    if (token.len &&
+        (!slice_to_u64(slice_split(&listing->after, '.'), INT64_MAX, &listing->after_ms) ||
+         !listing->after.len))
+        return bad(call, "Invalid pageToken");
+    if (call->route->kind == GMAIL_A_DRAFT) {
+        listing->shows_hidden = true;
+        if (!add_label(call, listing, gmail->draft, SLICE_NONE))
+            return false;
+    }
+    /* labelIds=INBOX&labelIds=UNREAD: all of them. */
+    for (size_t i = 0; i < http->query_count; i++)
+        if (slice_eq(http->query[i].name, SLICE("labelIds")) &&
+            !add_label(call, listing, gmail_find(gmail, GMAIL_LABEL, http->query[i].value),
+                       http->query[i].value))
+            return false;
+    return true;
+}
+
+static bool is_listed(struct call *call, const struct listing *listing, const struct record *mail)
+{
+    for (size_t i = 0; i < listing->label_count; i++)
+        if (!gmail_has(mail, listing->labels[i]))
+            return false;
+    return gmail_matches(call->provider->gmail, mail, listing->q, call->http->now_us,
+                         listing->shows_hidden);
+}
+
+/* A thread is listed at the position of its newest listed message. */
+static bool is_thread_head(struct call *call, const struct listing *listing,
+                           const struct record *mail)
+{
+    const struct list *link = &mail->sibling_link;
+    while ((link = link->next) != &mail->parent->children)
+        if (is_listed(call, listing, LIST_ITEM(link, struct record, sibling_link)))
+            return false;
+    return true;
+}
+
+static struct json show_item(struct call *call, const struct record *mail)
+{
+    const struct record *thread = mail->parent;
+    if (call->route->kind != GMAIL_THREAD)
+        return show(call, mail, &item, call->route->kind);
+    const struct record *newest = LIST_ITEM(thread->children.prev, struct record, sibling_link);
+    return OBJECT(call->arena, "id snippet historyId", json_string(slice_cstr(thread->id + 1)),
+                  *JSON_GET(&newest->json, "snippet"), history_of(thread));
+}
+
+static bool list(struct call *call)
+{
+    struct listing listing;
+    struct json items = json_array(), out = json_object();
+    const struct record *last = NULL;
+    size_t more = 0;
+    if (!read_listing(call, &listing))
+        return false;
+    bool is_behind = !listing.after.len;
+    /* Past the page it is only counted, and only as far as the estimate goes. */
+    RECORD_EACH(&call->provider->gmail->store.order, mail, order_link) {
+        int64_t time_ms = gmail_mail(mail)->time_ms;
+        bool is_token = slice_eq_cstr(listing.after, mail->id);
+        if (more && items.count + more >= ESTIMATE_MAX)
+            break;
+        is_behind |= time_ms < (int64_t)listing.after_ms;
+        if (is_behind && !is_token && is_listed(call, &listing, mail) &&
+            (call->route->kind != GMAIL_THREAD || is_thread_head(call, &listing, mail))) {
+            more += items.count == listing.max;
+            if (!more) {
+                json_array_push(call->arena, &items, show_item(call, mail));
+                last = mail;
+            }
+        }
+        is_behind |= is_token;
+    }
+    if (items.count)
+        json_object_set(call->arena, &out, slice_cstr(gmail_kind_names[call->route->kind]), items);
+    if (more)
+        json_object_set(call->arena, &out, SLICE("nextPageToken"),
+                        json_string(arena_printf(call->arena, "%lld.%s",
+                                                 (long long)gmail_mail(last)->time_ms, last->id)));
+    more += items.count;
+    json_object_set(call->arena, &out, SLICE("resultSizeEstimate"),
+                    json_u64(more < ESTIMATE_MAX ? more : ESTIMATE_MAX));
+    return call_reply(call, 200, &out);
+}
+
+/* ---- changes ---- */
+
+/* Checks the labels (what is NULL), or sets them in the mail. */
+static bool set_labels(struct call *call, const struct json *change, const char *key,
+                       struct record *mail, bool is_on)
+{
+    struct gmail *gmail = call->provider->gmail;
+    const struct json *ids = json_given(change, slice_cstr(key));
+    if (ids && (!json_is(ids, JSON_ARRAY) || ids->count > GMAIL_MESSAGE_LABELS_MAX))
+        return bad(call, "Invalid value at 'label_ids'");
+    for (uint32_t i = 0; ids && i < ids->count; i++) {
+        slice id = json_str(json_at(ids, i));
+        const struct record *label = gmail_find(gmail, GMAIL_LABEL, id);
+        /* Gmail puts these on itself, only. */
+        if (!label || label == gmail->sent || label == gmail->draft)
+            return bad(call, label ? "Invalid label: %.*s" : "labelId not found: %.*s",
+                       SLICE_ARG(id));
+        if (mail)
+            gmail_label_set(gmail, mail, label, is_on);
+    }
+    return true;
+}
+
+/* As the body says, or the last segment of the path. */
+static bool modify(struct call *call)
+{
+    slice verb = call->http->segments[call->http->segment_count - 1];
+    const struct json *named = json_get(JSON_GET(call->provider->gmail->data, "changes"), verb);
+    const struct json *change = named ? named : call->body;
+    const struct record *first = call->targets[0];
+    if (!set_labels(call, change, "addLabelIds", NULL, true) ||
+        !set_labels(call, change, "removeLabelIds", NULL, false))
+        return false;
+    if (!json_at(JSON_GET(change, "addLabelIds"), 0) &&
+        !json_at(JSON_GET(change, "removeLabelIds"), 0))
+        return bad(call, "No label add or removes specified");
+    for (uint32_t i = 0; i < call->target_count; i++) {
+        (void)set_labels(call, change, "removeLabelIds", call->targets[i], false);
+        (void)set_labels(call, change, "addLabelIds", call->targets[i], true);
+    }
+    if (call->route->kind == GMAIL_BATCH)
+        return removed(call, slice_cstr(first->id), first->label);
+    call_record(call, slice_cstr(first->id), first->label);
+    return reply_target(call, &brief);
+}
+
+static bool delete_mails(struct call *call)
+{
+    const struct record *first = call->targets[0];
+    bool is_draft = call->route->kind == GMAIL_A_DRAFT;
+    removed(call, is_draft ? gmail_mail(first)->draft_id : slice_cstr(first->id), first->label);
+    for (uint32_t i = 0; i < call->target_count; i++)
+        gmail_delete(call->provider->gmail, call->targets[i]);
+    return true;
+}
+
+/* ---- sending, drafts: a mail comes as base64url in `raw` ---- */
+
+/* A mail that a request brought. */
+struct letter {
+    struct gmail_new new;
+    struct mime_part head;
+};
+
+static bool unreadable(struct call *call, const struct err *err)
+{
+    return bad(call, "The message could not be parsed: %s", err->text);
+}
+
+/* message is the JSON that holds it. false: answered. */
+static bool read_raw(struct call *call, const struct json *message, slice *raw)
+{
+    slice text = json_get_str(message, SLICE("raw"));
+    struct buf out;
+    if (!text.len)
+        return bad(call, "'raw' RFC822 payload message string required");
+    while (slice_ends_with(text, SLICE("=")))
+        text.len--;
+    buf_init(&out, text.len + 1);
+    bool is_ok = decode_base64url(&out, text) == OK;
+    *raw = arena_take(call->arena, &out);
+    return (is_ok && raw->ptr) || bad(call,
+                                      "Invalid value at 'message.raw' (TYPE_BYTES), Base64 "
+                                      "decoding failed for \"%.*s\"",
+                                      SLICE_ARG(slice_first_utf8(text, 40)));
+}
+
+static bool read_letter(struct call *call, const struct json *message, struct letter *letter)
+{
+    slice id = json_get_str(message, SLICE("threadId"));
+    *letter = (struct letter){.new = {.is_made = true}};
+    if (!read_raw(call, message, &letter->new.raw))
+        return false;
+    letter->new.thread = id.len ? gmail_find(call->provider->gmail, GMAIL_THREAD, id) : NULL;
+    return !id.len || letter->new.thread || not_found(call);
+}
+
+static bool read_head(struct call *call, struct letter *letter)
+{
+    slice text = letter->new.raw;
+    struct err err = {0};
+    return mime_read_head(call->arena, &text, &letter->head, &err) == OK || unreadable(call, &err);
+}
+
+/* With the headers that Gmail adds to what it sends: From, Date, Message-ID. NULL: answered. */
+static struct record *insert(struct call *call, struct letter *letter)
+{
+    struct gmail *gmail = call->provider->gmail;
+    int64_t now_ms = call->http->now_us / 1000;
+    char date[30];
+    slice raw = letter->new.raw;
+    struct err err = {0};
+    if (!mime_header(&letter->head, "From").len)
+        raw = arena_printf(call->arena, "From: Sam Rivera <" GMAIL_ADDRESS ">\r\n%.*s",
+                           SLICE_ARG(raw));
+    time_format_http(call->http->now_us, date);
+    if (!mime_header(&letter->head, "Date").len)
+        raw = arena_printf(call->arena, "Date: %.26s+0000\r\n%.*s", date, SLICE_ARG(raw));
+    if (!mime_header(&letter->head, "Message-ID").len)
+        raw = arena_printf(call->arena, "Message-ID: <CA%016llx%08llx@mail.gmail.com>\r\n%.*s",
+                           (unsigned long long)rng_next(&call->provider->rng),
+                           (unsigned long long)gmail->history_id, SLICE_ARG(raw));
+    letter->new.raw = raw;
+    letter->new.time_ms = now_ms > gmail->last_ms ? now_ms : gmail->last_ms;
+    struct record *mail = gmail_insert(gmail, &letter->new, &err);
+    if (!mail)
+        unreadable(call, &err);
+    return mail;
+}
+
+/* The new mail as the reply. */
+static bool reply_new(struct call *call, struct record *mail, unsigned kind)
+{
+    struct json out = show(call, mail, &brief, kind);
+    call_record(call, kind == GMAIL_A_DRAFT ? gmail_mail(mail)->draft_id : slice_cstr(mail->id),
+                mail->label);
+    return call_reply(call, 200, &out);
+}
+
+static bool read_recipients(struct call *call, const struct mime_part *head, bool *is_self)
+{
+    static const char *const fields[] = {"To", "Cc", "Bcc"};
+    size_t total = 0;
+    *is_self = false;
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        slice rest = mime_header(head, fields[i]), address;
+        size_t before = total;
+        bool is_there = rest.len > 0;
+        for (; (address = mime_take_address(&rest)).len; total++)
+            *is_self |= slice_eq_nocase(address, SLICE(GMAIL_ADDRESS));
+        if (is_there && total == before)
+            return bad(call, "Invalid %s header", fields[i]);
+    }
+    return total || bad(call, "Recipient address required");
+}
+
+static bool send_letter(struct call *call, struct letter *letter)
+{
+    const struct gmail *gmail = call->provider->gmail;
+    struct gmail_new *new = &letter->new;
+    bool is_self;
+    if (new->raw.len > GMAIL_MESSAGE_BYTES_MAX)
+        return fail(call, 413, "uploadTooLarge", "INVALID_ARGUMENT",
+                    SLICE("Message too large. The maximum is 36700160 bytes."));
+    if (!read_head(call, letter) || !read_recipients(call, &letter->head, &is_self))
+        return false;
+    new->labels[0] = gmail->sent;
+    new->labels[1] = gmail->unread;
+    new->labels[2] = gmail->inbox;
+    new->label_count = is_self ? 3 : 1;
+    struct record *mail = insert(call, letter);
+    return mail && reply_new(call, mail, GMAIL_MESSAGE);
+}
+
+static bool send_mail(struct call *call)
+{
+    struct letter letter;
+    return read_letter(call, call->body, &letter) && send_letter(call, &letter);
+}
+
+/* A draft needs no recipient, nothing but a mail that can be read. A new one, or another content of
+ * the one that the path names. */
+static bool write_draft(struct call *call)
+{
+    struct gmail *gmail = call->provider->gmail;
+    struct letter letter;
+    if (!read_letter(call, call_get(call, "message"), &letter) || !read_head(call, &letter))
+        return false;
+    uint64_t number = UINT64_C(7200000000000000000) +
+                      rng_below(&call->provider->rng, UINT64_C(1000000000000000000));
+    letter.new.labels[letter.new.label_count++] = gmail->draft;
+    letter.new.draft_id = call->record
+                              ? gmail_mail(call->record)->draft_id
+                              : arena_printf(call->arena, "r%llu", (unsigned long long)number);
+    struct record *mail = insert(call, &letter);
+    if (mail && call->record)
+        gmail_delete(gmail, call->record);
+    return mail && reply_new(call, mail, GMAIL_A_DRAFT);
+}
+
+/* The draft is gone and a new message with SENT takes its place. A `message` in the request
+ * replaces the draft's content. */
+static bool send_draft(struct call *call)
+{
+    const struct json *content = call_get(call, "message");
+    struct record *old = call->record, *thread = old->parent;
+    bool is_alone = thread->children.next == thread->children.prev;
+    struct letter letter = {
+        .new = {.raw = gmail_mail(old)->raw, .thread = is_alone ? NULL : thread, .is_made = true}};
+    if (json_get_str(content, SLICE("raw")).len && !read_raw(call, content, &letter.new.raw))
+        return false;
+    if (!send_letter(call, &letter))
+        return false;
+    gmail_delete(call->provider->gmail, old);
+    return true;
+}
+
+/* ---- labels, profile, settings ---- */
+
+/* {key: [...]}, {} where it is empty, as Gmail does. */
+static bool list_records(struct call *call)
+{
+    struct json items = json_array(), out = json_object();
+    RECORD_EACH(&call->provider->gmail->kinds[call->route->kind], record, order_link)
+        json_array_push(call->arena, &items, record->json);
+    if (items.count)
+        json_object_set(call->arena, &out, slice_cstr(gmail_kind_names[call->route->kind]), items);
+    return call_reply(call, 200, &out);
+}
+
+static bool get_record(struct call *call)
+{
+    return call_reply(call, 200, &call->record->json);
+}
+
+static bool get_label(struct call *call)
+{
+    const struct gmail *gmail = call->provider->gmail;
+    uint64_t counts[2][2] = {{0}}; /* messages and threads; all, and the unread */
+    struct map met[2];
+    map_init(&met[0], GMAIL_MESSAGES_MAX * 2);
+    map_init(&met[1], GMAIL_MESSAGES_MAX * 2);
+    RECORD_EACH(&gmail->store.order, mail, order_link) {
+        slice thread = slice_cstr(mail->parent->id);
+        if (!gmail_has(mail, call->record))
+            continue;
+        for (int unread = 0; unread <= gmail_has(mail, gmail->unread); unread++) {
+            counts[0][unread]++;
+            counts[1][unread] += !map_get(&met[unread], thread);
+            (void)!map_put(&met[unread], thread, mail, NULL);
+        }
+    }
+    map_deinit(&met[0]);
+    map_deinit(&met[1]);
+    struct json out = OBJECT(call->arena, "messagesTotal messagesUnread threadsTotal threadsUnread",
+                             json_u64(counts[0][0]), json_u64(counts[0][1]), json_u64(counts[1][0]),
+                             json_u64(counts[1][1]));
+    out = provider_merged(call->arena, &call->record->json, &out);
+    return call_reply(call, 200, &out);
+}
+
+/* What the body may change, of a new label (call->record NULL) too; false: answered. */
+static bool check_label(struct call *call)
+{
+    slice name = json_str(call_get(call, "name"));
+    slice list_visibility = json_str(call_get(call, "labelListVisibility"));
+    slice visibility = json_str(call_get(call, "messageListVisibility"));
+    const struct record *taken = gmail_label_named(call->provider->gmail, name);
+    bool is_other = taken && taken != call->record;
+    bool is_system = is_other && !slice_starts_with(slice_cstr(taken->id), SLICE("Label_"));
+    if (((name.ptr || !call->record) && !slice_trim(name).len) || name.len > LABEL_NAME_BYTES_MAX ||
+        is_system)
+        return bad(call, "Invalid label name");
+    if (is_other)
+        return fail(call, 409, "aborted", "ABORTED", SLICE("Label name exists or conflicts"));
+    if (list_visibility.ptr &&
+        !slice_has_word(SLICE("labelShow labelShowIfUnread labelHide"), list_visibility))
+        return bad(call, "Invalid value at 'label.label_list_visibility'");
+    return !visibility.ptr || slice_has_word(SLICE("show hide"), visibility) ||
+           bad(call, "Invalid value at 'label.message_list_visibility'");
+}
+
+/* Members of the body over those of the record, or of a new one. */
+static struct json merged(struct call *call, struct json former, const char *members)
+{
+    struct json out = provider_copy(call->arena, &former);
+    slice rest = slice_cstr(members);
+    while (rest.len) {
+        slice name = slice_split(&rest, ' ');
+        const struct json *value = json_given(call->body, name);
+        if (value)
+            json_object_put(call->arena, &out, name, *value);
+    }
+    return out;
+}
+
+static bool write_label(struct call *call)
+{
+    struct gmail *gmail = call->provider->gmail;
+    struct record *label = call->record;
+    if (label && !slice_starts_with(slice_cstr(label->id), SLICE("Label_")))
+        return bad(call, "Invalid update request");
+    if (!check_label(call))
+        return false;
+    struct json scope =
+        OBJECT(call->arena, "id shows type",
+               json_string(arena_printf(call->arena, "Label_%u", gmail->numbers[GMAIL_LABEL] + 1)),
+               json_bool(true), json_string(SLICE("user")));
+    struct json json = merged(
+        call,
+        label ? label->json : shapes_make(&gmail->shapes, call->arena, SLICE("label"), &scope),
+        "name labelListVisibility messageListVisibility");
+    if (!label)
+        label = gmail_add(gmail, GMAIL_LABEL, json_get_str(&json, SLICE("id")), &json);
+    if (!label || !record_set(label, &json, json_get_str(&json, SLICE("name"))))
+        return gmail_error_plain(call, 503);
+    return kept(call, label);
+}
+
+static bool delete_record(struct call *call)
+{
+    struct gmail *gmail = call->provider->gmail;
+    struct record *record = call->record;
+    bool is_label = record->kind == GMAIL_LABEL;
+    if (is_label && !slice_starts_with(slice_cstr(record->id), SLICE("Label_")))
+        return bad(call, "Invalid delete request");
+    RECORD_EACH(&gmail->store.order, mail, order_link)
+        gmail_label_set(gmail, mail, record, false);
+    removed(call, slice_cstr(record->id), record->label);
+    record_free(&gmail->store, record);
+    return true;
+}
+
+static bool profile(struct call *call)
+{
+    const struct gmail *gmail = call->provider->gmail;
+    char room[SLICE_U64_MAX];
+    size_t threads = 0, messages = 0;
+    RECORD_EACH(&gmail->store.order, mail, order_link) {
+        messages++;
+        threads += mail->parent->children.next == &mail->sibling_link;
+    }
+    struct json scope = OBJECT(call->arena, "messages threads history", json_u64(messages),
+                               json_u64(threads),
+                               json_string(slice_of_u64(gmail->history_id, room)));
+    struct json out = shapes_make(&gmail->shapes, call->arena, SLICE("profile"), &scope);
+    return call_reply(call, 200, &out);
+}
+
+/* Filters are kept, not applied. */
+static bool create_filter(struct call *call)
+{
+    struct gmail *gmail = call->provider->gmail;
+    slice id =
+        arena_printf(call->arena, "ANe1BmhDemoFilter%022u", gmail->numbers[GMAIL_FILTER] + 1);
+    struct json json = merged(call, OBJECT(call->arena, "id", json_string(id)), "criteria action");
+    for (uint32_t i = 1; i < 3; i++)
+        if (json.count < 3 || !json_is(&json.as.members[i].value, JSON_OBJECT) ||
+            !json.as.members[i].value.count)
+            return bad(call, "Filter doesn't have any criteria or any actions");
+    const struct record *filter = gmail_add(gmail, GMAIL_FILTER, id, &json);
+    return filter ? kept(call, filter) : gmail_error_plain(call, 503);
+}
+
+static bool set_vacation(struct call *call)
+{
+    bool has_text = call_get(call, "responseSubject") || call_get(call, "responseBodyPlainText") ||
+                    call_get(call, "responseBodyHtml");
+    if (json_get_bool(call->body, SLICE("enableAutoReply"), false) && !has_text)
+        return bad(call, "Either response subject or response body must be set");
+    return record_set(call->record, call->body, SLICE_NONE) ? kept(call, call->record)
+                                                            : gmail_error_plain(call, 503);
+}
+
+/* Of what may be changed only the signature is kept. */
+static bool update_sender(struct call *call)
+{
+    struct json json = merged(call, call->record->json, "signature");
+    return record_set(call->record, &json, SLICE_NONE) ? kept(call, call->record)
+                                                       : gmail_error_plain(call, 503);
+}
+
+/* ---- a request ---- */
 
 /* Any of the scopes will do. */
 #define READ_SCOPES    "full modify readonly"
@@ -20,298 +740,168 @@
 #define LABEL_VIEW     VIEW_SCOPES " labels"
 #define LABEL_SCOPES   MODIFY_SCOPES " labels"
 
-static const struct gmail_route {
-    int method;          /* enum http_method */
-    const char *pattern; /* behind users/{userId}/ */
-    gmail_handler run;
-    const char *scopes;
-    enum gmail_target target;
-    const char *kind; /* of a write, for the ledger */
-} routes[] = {
-    {GET, "messages", gmail_list, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
-    {POST, "messages/send", gmail_messages_send, SEND_SCOPES, GMAIL_NONE, "messages.send"},
-    {POST, "messages/batchModify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGES,
-     "messages.batchModify"},
-    {POST, "messages/batchDelete", gmail_remove, "full", GMAIL_MESSAGES, "messages.batchDelete"},
-    {GET, "messages/*", gmail_get, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
-    {DELETE, "messages/*", gmail_remove, "full", GMAIL_MESSAGE, "messages.delete"},
-    {POST, "messages/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.modify"},
-    {POST, "messages/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.trash"},
-    {POST, "messages/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.untrash"},
-    {GET, "messages/*/attachments/*", gmail_attachments_get, READ_SCOPES, GMAIL_MESSAGE, NULL},
-    {GET, "threads", gmail_list, VIEW_SCOPES, GMAIL_THREAD, NULL},
-    {GET, "threads/*", gmail_get, VIEW_SCOPES, GMAIL_THREAD, NULL},
-    {DELETE, "threads/*", gmail_remove, "full", GMAIL_THREAD, "threads.delete"},
-    {POST, "threads/*/modify", gmail_modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.modify"},
-    {POST, "threads/*/trash", gmail_trash, MODIFY_SCOPES, GMAIL_THREAD, "threads.trash"},
-    {POST, "threads/*/untrash", gmail_untrash, MODIFY_SCOPES, GMAIL_THREAD, "threads.untrash"},
-    {GET, "labels", gmail_labels_list, LABEL_VIEW, GMAIL_NONE, NULL},
-    {POST, "labels", gmail_labels_write, LABEL_SCOPES, GMAIL_NONE, "labels.create"},
-    {GET, "labels/*", gmail_labels_get, LABEL_VIEW, GMAIL_LABEL, NULL},
-    {PATCH, "labels/*", gmail_labels_write, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
-    {PUT, "labels/*", gmail_labels_write, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
-    {DELETE, "labels/*", gmail_labels_delete, LABEL_SCOPES, GMAIL_LABEL, "labels.delete"},
-    {GET, "profile", gmail_profile, VIEW_SCOPES " compose", GMAIL_NONE, NULL},
-    {GET, "drafts", gmail_list, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
-    {POST, "drafts", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_NONE, "drafts.create"},
-    {POST, "drafts/send", gmail_drafts_send, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.send"},
-    {GET, "drafts/*", gmail_get, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
-    {PUT, "drafts/*", gmail_drafts_write, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.update"},
-    {DELETE, "drafts/*", gmail_remove, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.delete"},
-    {GET, "history", gmail_history_list, VIEW_SCOPES, GMAIL_NONE, NULL},
-    {GET, "settings/*", gmail_settings_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
-    {GET, "settings/*/*", gmail_settings_get, SETTINGS_VIEW, GMAIL_NONE, NULL},
-    {POST, "settings/filters", gmail_filters_create, "settings", GMAIL_NONE, "filters.create"},
-    {DELETE, "settings/filters/*", gmail_filters_delete, "settings", GMAIL_NONE, "filters.delete"},
-    {PUT, "settings/vacation", gmail_vacation_set, "settings", GMAIL_NONE, "vacation.set"},
-    {PATCH, "settings/sendAs/*", gmail_senders_update, "settings", GMAIL_NONE, "send_as.update"},
+/* Behind users/{userId}/. */
+static const struct route routes[] = {
+    {GET, "messages", list, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
+    {POST, "messages/send", send_mail, SEND_SCOPES, GMAIL_NONE, "messages.send"},
+    {POST, "messages/batchModify", modify, MODIFY_SCOPES, GMAIL_BATCH, "messages.batchModify"},
+    {POST, "messages/batchDelete", delete_mails, "full", GMAIL_BATCH, "messages.batchDelete"},
+    {GET, "messages/*", get, VIEW_SCOPES, GMAIL_MESSAGE, NULL},
+    {DELETE, "messages/*", delete_mails, "full", GMAIL_MESSAGE, "messages.delete"},
+    {POST, "messages/*/modify", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.modify"},
+    {POST, "messages/*/trash", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.trash"},
+    {POST, "messages/*/untrash", modify, MODIFY_SCOPES, GMAIL_MESSAGE, "messages.untrash"},
+    {GET, "messages/*/attachments/*", attachment, READ_SCOPES, GMAIL_MESSAGE, NULL},
+    {GET, "threads", list, VIEW_SCOPES, GMAIL_THREAD, NULL},
+    {GET, "threads/*", get, VIEW_SCOPES, GMAIL_THREAD, NULL},
+    {DELETE, "threads/*", delete_mails, "full", GMAIL_THREAD, "threads.delete"},
+    {POST, "threads/*/modify", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.modify"},
+    {POST, "threads/*/trash", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.trash"},
+    {POST, "threads/*/untrash", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.untrash"},
+    {GET, "labels", list_records, LABEL_VIEW, GMAIL_LABEL, NULL},
+    {POST, "labels", write_label, LABEL_SCOPES, GMAIL_NONE, "labels.create"},
+    {GET, "labels/*", get_label, LABEL_VIEW, GMAIL_LABEL, NULL},
+    {PATCH, "labels/*", write_label, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
+    {PUT, "labels/*", write_label, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
+    {DELETE, "labels/*", delete_record, LABEL_SCOPES, GMAIL_LABEL, "labels.delete"},
+    {GET, "profile", profile, VIEW_SCOPES " compose", GMAIL_NONE, NULL},
+    {GET, "drafts", list, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
+    {POST, "drafts", write_draft, COMPOSE_SCOPES, GMAIL_NONE, "drafts.create"},
+    {POST, "drafts/send", send_draft, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.send"},
+    {GET, "drafts/*", get, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
+    {PUT, "drafts/*", write_draft, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.update"},
+    {DELETE, "drafts/*", delete_mails, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.delete"},
+    {GET, "history", history, VIEW_SCOPES, GMAIL_NONE, NULL},
+    {GET, "settings/filters", list_records, SETTINGS_VIEW, GMAIL_FILTER, NULL},
+    {POST, "settings/filters", create_filter, "settings", GMAIL_NONE, "filters.create"},
+    {GET, "settings/filters/*", get_record, SETTINGS_VIEW, GMAIL_FILTER, NULL},
+    {DELETE, "settings/filters/*", delete_record, "settings", GMAIL_FILTER, "filters.delete"},
+    {GET, "settings/vacation", get_record, SETTINGS_VIEW, GMAIL_VACATION, NULL},
+    {PUT, "settings/vacation", set_vacation, "settings", GMAIL_VACATION, "vacation.set"},
+    {GET, "settings/sendAs", list_records, SETTINGS_VIEW, GMAIL_SENDER, NULL},
+    {GET, "settings/sendAs/*", get_record, SETTINGS_VIEW, GMAIL_SENDER, NULL},
+    {PATCH, "settings/sendAs/*", update_sender, "settings", GMAIL_SENDER, "send_as.update"},
 };
 
-static const slice json_type = SLICE_INIT("application/json; charset=UTF-8");
-
-bool gmail_error(struct provider_reply *reply, unsigned code, slice reason, slice status_text,
-                 slice message)
+static bool check_access(struct call *call, slice user)
 {
-    bool is_auth = code == 401;
-    bool is_usage = code == 429 || slice_ends_with(reason, SLICE("LimitExceeded"));
-    struct json_writer w = reply_json(reply, code);
-    reply->content_type = json_type;
-    json_open(&w, '{');
-    json_member_open(&w, "error", '{');
-    json_member_i64(&w, "code", code);
-    json_member_str(&w, "message", message);
-    json_member_open(&w, "errors", '[');
-    json_open(&w, '{');
-    json_member_str(&w, "message", is_auth ? SLICE("Invalid Credentials") : message);
-    json_member_str(&w, "domain", is_usage ? SLICE("usageLimits") : SLICE("global"));
-    json_member_str(&w, "reason", reason);
-    if (is_auth) {
-        json_member_str(&w, "location", SLICE("Authorization"));
-        json_member_str(&w, "locationType", SLICE("header"));
-    }
-    json_close(&w, '}');
-    json_close(&w, ']');
-    json_member_str(&w, "status", status_text);
-    json_close(&w, '}');
-    json_close(&w, '}');
-    return false;
-}
-
-bool gmail_bad(struct gmail_request *request, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    slice message = arena_vprintf(request->arena, fmt, args);
-    va_end(args);
-    return gmail_error(request->reply, 400, SLICE("invalidArgument"), SLICE("INVALID_ARGUMENT"),
-                       message);
-}
-
-static void challenge(struct provider_reply *reply, slice value)
-{
-    reply_header(reply, SLICE("WWW-Authenticate"), value);
-}
-
-bool gmail_error_plain(struct gmail *gmail, struct provider_reply *reply, unsigned code)
-{
-    char number[SLICE_U64_MAX];
-    const struct json *errors = JSON_GET(gmail->data, "errors");
-    const struct json *own = json_get(errors, slice_of_u64(code, number));
-    const struct json *known = own          ? own
-                               : code < 500 ? JSON_GET(errors, "4xx")
-                                            : JSON_GET(errors, "5xx");
-    gmail_error(reply, code, json_str(json_at(known, 0)), json_str(json_at(known, 1)),
-                own ? json_str(json_at(own, 2)) : slice_cstr(http_status_text(code)));
-    if (code == 401)
-        challenge(reply, SLICE("Bearer realm=\"https://accounts.google.com/\", "
-                               "error=\"invalid_token\""));
-    return false;
-}
-
-bool gmail_not_found(struct gmail_request *request)
-{
-    return gmail_error_plain(request->gmail, request->reply, 404);
-}
-
-bool gmail_reply(struct gmail_request *request, const struct json *value)
-{
-    if (!value)
-        return gmail_not_found(request);
-    struct json_writer w = reply_json(request->reply, 200);
-    json_put(&w, value);
-    return true;
-}
-
-/* What Google's front end says about a path that no API has: not JSON. */
-static void not_found_page(struct provider_reply *reply)
-{
-    reply_text(reply, 404, SLICE("text/html; charset=UTF-8"),
-               SLICE("<!DOCTYPE html>\n<html lang=en>\n<title>Error 404 (Not Found)!!1</title>\n"
-                     "<p><b>404.</b> <ins>That\xe2\x80\x99s an error.</ins>\n"
-                     "<p>The requested URL was not found on this server.\n</html>\n"));
-}
-
-static bool forbidden(struct gmail_request *request, slice text)
-{
-    return gmail_error(request->reply, 403, SLICE("forbidden"), SLICE("PERMISSION_DENIED"), text);
-}
-
-static bool check_access(struct gmail_request *request, const char *scopes, slice user)
-{
-    const struct provider_request *http = request->http;
-    struct tokens *tokens = request->gmail->provider->tokens;
-    const struct token *token = tokens_find(tokens, TOKEN_GMAIL, request_bearer(http));
+    const struct provider_request *http = call->http;
+    const char *scopes = call->route->scopes;
+    const struct token *token =
+        tokens_find(call->provider->tokens, TOKEN_GMAIL, request_bearer(http));
     if (!token)
-        return gmail_error_plain(request->gmail, request->reply, 401);
+        return gmail_error_plain(call, 401);
     if (!token_may(token, scopes)) {
-        gmail_error(request->reply, 403, SLICE("insufficientPermissions"),
-                    SLICE("PERMISSION_DENIED"),
+        challenge(call, "insufficient_scope");
+        return fail(call, 403, "insufficientPermissions", "PERMISSION_DENIED",
                     SLICE("Request had insufficient authentication scopes."));
-        challenge(request->reply, SLICE("Bearer realm=\"https://accounts.google.com/\", "
-                                        "error=\"insufficient_scope\""));
-        return false;
     }
     if (!slice_eq(user, SLICE("me")) && !slice_eq_nocase(user, SLICE(GMAIL_ADDRESS)))
-        return forbidden(request, SLICE("Delegation denied for " GMAIL_ADDRESS));
+        return forbidden(call, SLICE("Delegation denied for " GMAIL_ADDRESS));
     /* Metadata never shows bodies and cannot search (Gmail API reference, users.messages.get). */
     bool is_metadata_only = http->query_count && !token_may(token, READ_SCOPES) &&
                             strstr(scopes, "metadata");
     slice format = request_query(http, SLICE("format"));
     if (is_metadata_only && request_query(http, SLICE("q")).len)
-        return forbidden(request, SLICE("Metadata scope does not support 'q' parameter"));
+        return forbidden(call, SLICE("Metadata scope does not support 'q' parameter"));
     if (is_metadata_only &&
         (slice_eq_nocase(format, SLICE("full")) || slice_eq_nocase(format, SLICE("raw"))))
-        return forbidden(request, SLICE("Metadata scope doesn't allow format FULL or RAW"));
+        return forbidden(call, SLICE("Metadata scope doesn't allow format FULL or RAW"));
     return true;
 }
 
-/* Reads a JSON body where there is one. */
-static bool read_body(struct gmail_request *request)
+static bool read_body(struct call *call)
 {
     struct err err = {.text = "Unknown name \"\": Root element must be a message."};
-    if (!request->http->body.len)
-        return true;
-    request->json = json_parse(request->arena, request->http->body, &json_limits_provider, &err);
-    return json_is(request->json, JSON_OBJECT) ||
-           gmail_error(request->reply, 400, SLICE("parseError"), SLICE("INVALID_ARGUMENT"),
-                       arena_printf(request->arena, "Invalid JSON payload received. %s", err.text));
+    return (call_body(call, &err) && json_is(call->body, JSON_OBJECT)) ||
+           fail(call, 400, "parseError", "INVALID_ARGUMENT",
+                arena_printf(call->arena, "Invalid JSON payload received. %s", err.text));
 }
 
-static bool find_message(struct gmail_request *request, slice id, struct gmail_message **out)
+static bool find_mail(struct call *call, slice id, struct record **out)
 {
-    bool is_hex = id.len > 0 && id.len <= GMAIL_ID_TEXT_LEN;
+    bool is_hex = id.len > 0 && id.len <= GMAIL_ID_LEN;
     for (size_t i = 0; i < id.len; i++)
         is_hex &= ascii_is_hex(id.ptr[i]);
-    *out = gmail_find(request->gmail, id);
+    *out = gmail_find(call->provider->gmail, GMAIL_MESSAGE, id);
     if (!is_hex)
-        return gmail_bad(request, "Invalid id value");
-    return *out || gmail_not_found(request);
+        return bad(call, "Invalid id value");
+    return *out || not_found(call);
 }
 
-static bool find_batch(struct gmail_request *request)
+/* An id may be there twice. */
+static bool find_batch(struct call *call, const struct json *ids)
 {
-    const struct json *ids = JSON_GET(request->json, "ids");
-    if (!json_is(ids, JSON_ARRAY) || !ids->count || ids->count > GMAIL_BATCH_MAX)
-        return gmail_bad(request, "ids must hold 1 to %d message ids", GMAIL_BATCH_MAX);
-    struct gmail_message **messages =
-        ARENA_ARRAY(request->arena, struct gmail_message *, ids->count);
-    for (uint32_t i = 0; messages && i < ids->count; i++)
-        if (!find_message(request, json_str(json_at(ids, i)), &messages[i]))
+    if (!json_is(ids, JSON_ARRAY) || !ids->count || ids->count > BATCH_MAX)
+        return bad(call, "ids must hold 1 to %d message ids", BATCH_MAX);
+    for (uint32_t i = 0; i < ids->count; i++) {
+        struct record *mail;
+        uint32_t at = 0;
+        if (!find_mail(call, json_str(json_at(ids, i)), &mail))
             return false;
-    request->messages = messages;
-    request->message_count = ids->count;
-    return messages || gmail_error_plain(request->gmail, request->reply, 503);
-}
-
-static bool find_draft(struct gmail_request *request)
-{
-    const struct gmail_order *drafts = &request->gmail->labels[GMAIL_DRAFT]->order;
-    for (size_t i = 0; i < drafts->count; i++)
-        if (slice_eq_cstr(request->id, drafts->items[i]->draft_id))
-            request->message = drafts->items[i];
-    return request->message || gmail_not_found(request);
-}
-
-static bool find_thread(struct gmail_request *request)
-{
-    request->thread = gmail_find_thread(request->gmail, request->id);
-    if (!request->thread)
-        return gmail_not_found(request);
-    request->messages = request->thread->order.items;
-    request->message_count = request->thread->order.count;
+        while (at < call->target_count && call->targets[at] != mail)
+            at++;
+        call->targets[at] = mail;
+        call->target_count += at == call->target_count;
+    }
     return true;
 }
 
-/* What the id of the path, or of the body, names. false: answered. */
-static bool find_target(struct gmail_request *request)
+static bool find_draft(struct call *call)
 {
+    slice id = call->id.ptr ? call->id : json_str(call_get(call, "id"));
+    RECORD_EACH(&call->provider->gmail->store.order, mail, order_link)
+        if (id.len && slice_eq(id, gmail_mail(mail)->draft_id))
+            call->record = mail;
+    return call->record || not_found(call);
+}
+
+/* What the id of the path, or of the body, names: record, and targets, the mails that it is about.
+ * false: answered. */
+static bool find_target(struct call *call)
+{
+    unsigned kind = call->route->kind;
+    size_t max = BATCH_MAX;
     bool is_found = true;
-    request->messages = &request->message;
-    request->message_count = 1;
-    if (request->target == GMAIL_MESSAGE)
-        is_found = find_message(request, request->id, &request->message);
-    else if (request->target == GMAIL_A_DRAFT)
-        is_found = find_draft(request);
-    else if (request->target == GMAIL_MESSAGES)
-        is_found = find_batch(request);
-    else if (request->target == GMAIL_THREAD)
-        is_found = find_thread(request);
-    else if (request->target == GMAIL_LABEL)
-        is_found = (request->label = gmail_label_find(request->gmail, request->id)) ||
-                   gmail_not_found(request);
-    request->message = is_found ? request->messages[0] : NULL;
-    return is_found;
-}
-
-void gmail_record(struct gmail_request *request, slice id, slice marker)
-{
-    ledger_add(request->gmail->provider->ledger, request->http, "gmail", request->kind, id, marker);
-}
-
-bool gmail_removed(struct gmail_request *request, slice id, slice marker)
-{
-    gmail_record(request, id, marker);
-    reply_empty(request->reply, 204);
+    if (kind == GMAIL_MESSAGE)
+        is_found = find_mail(call, call->id, &call->record);
+    else if (kind == GMAIL_A_DRAFT)
+        is_found = find_draft(call);
+    else if (kind < GMAIL_KINDS)
+        is_found =
+            (call->record = gmail_find(call->provider->gmail, (enum gmail_kind)kind,
+                                       kind == GMAIL_VACATION ? SLICE("vacation") : call->id)) ||
+            not_found(call);
+    if (!is_found || (kind > GMAIL_THREAD && kind < GMAIL_KINDS) || kind == GMAIL_NONE)
+        return is_found;
+    if (kind == GMAIL_THREAD)
+        RECORD_EACH(&call->record->children, mail, sibling_link)
+            max += mail != NULL;
+    call->targets = ARENA_ARRAY(call->arena, struct record *, max);
+    if (!call->targets)
+        return gmail_error_plain(call, 503);
+    if (kind == GMAIL_BATCH)
+        return find_batch(call, call_get(call, "ids"));
+    if (kind == GMAIL_THREAD)
+        RECORD_EACH(&call->record->children, mail, sibling_link)
+            call->targets[call->target_count++] = mail;
+    else
+        call->targets[call->target_count++] = call->record;
     return true;
 }
 
-static const struct gmail_route *find_route(enum http_method method, const slice *segments,
-                                            size_t count, slice params[ROUTE_PARAMS_MAX])
-{
-    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
-        if (routes[i].method == (int)method &&
-            route_match(routes[i].pattern, segments, count, params))
-            return &routes[i];
-    return NULL;
-}
-
-void gmail_handle(struct provider *provider, const struct provider_request *http,
-                  struct provider_reply *reply)
+void gmail_handle(struct call *call)
 {
     static const char prefix[] = "gmail/v1/users/";
-    slice params[ROUTE_PARAMS_MAX] = {{0}};
-    const slice *segments = http->segments;
-    const struct gmail_route *route = NULL;
-    if (slice_starts_with(slice_from(http->path, 1), slice_cstr(prefix)) && http->segment_count > 4)
-        route = find_route(http->method, segments + 4, http->segment_count - 4, params);
-    if (!route) {
-        not_found_page(reply);
-        return;
-    }
-    struct gmail_request request = {.gmail = provider->gmail,
-                                    .http = http,
-                                    .arena = http->arena,
-                                    .reply = reply,
-                                    .id = params[0],
-                                    .id2 = params[1],
-                                    .target = route->target,
-                                    .kind = route->kind};
-    if (!check_access(&request, route->scopes, segments[3]) || !read_body(&request))
-        return;
-    if (route->run == gmail_drafts_send)
-        request.id = json_get_str(request.json, SLICE("id"));
-    if (route->run == gmail_list || find_target(&request))
-        route->run(&request);
-    if (reply->status == 200)
-        reply->content_type = json_type;
+    const struct provider_request *http = call->http;
+    bool is_found =
+        slice_starts_with(slice_from(http->path, 1), slice_cstr(prefix)) &&
+        http->segment_count > 4 &&
+        call_route(call, routes, ARRAY_LEN(routes), http->segments + 4, http->segment_count - 4);
+    if (!is_found) /* what Google's front end says: not JSON */
+        reply_text(call->reply, 404, SLICE("text/html; charset=UTF-8"),
+                   json_get_str(call->provider->gmail->data, SLICE("no_route")));
+    else if (check_access(call, http->segments[3]) && read_body(call) &&
+             (call->route->run == list || call->route->run == list_records || find_target(call)))
+        call->route->run(call);
 }

@@ -1,13 +1,24 @@
 /*
- * The mailbox: adding and removing messages, and the labels and threads that refer to them.
+ * The mailbox: mails, their threads, labels and settings, and its first state. Mail k (from 1) of
+ * gmail.json has the id 19a4b6c7d8e90000 plus k, whatever the seed and the day, so that
+ * documentation and examples can name it; manifests' examples rely on these ids:
+ *   1, 2 read; 3 has an invoice attached as part 1; 4 begins a thread; 5, 6, 7 unread in the inbox;
+ *   0x38 and 0x39 to be trashed and deleted; 0x3c lies in the trash.
  */
 #include <stdio.h>
 
 #include "base/ascii.h"
+#include "base/clock.h"
+#include "base/encode.h"
 #include "base/mem.h"
 #include "provider/gmail.h"
 
-enum { SNIPPET_BYTES_MAX = 200, ARENA_BYTES_SPARE = 4 * 1024 * 1024 };
+enum { SNIPPET_BYTES_MAX = 200, NOISE_BYTES = 2500 };
+
+const char *const gmail_kind_names[] = {
+    [GMAIL_MESSAGE] = "messages", [GMAIL_THREAD] = "threads", [GMAIL_LABEL] = "labels",
+    [GMAIL_FILTER] = "filter",    [GMAIL_SENDER] = "sendAs",  [GMAIL_VACATION] = "vacation",
+    [GMAIL_A_DRAFT] = "drafts"};
 
 struct gmail *gmail_new(struct provider *provider)
 {
@@ -16,184 +27,119 @@ struct gmail *gmail_new(struct provider *provider)
         return NULL;
     gmail->provider = provider;
     gmail->history_id = 1000;
-    arena_init(&gmail->arena, GMAIL_SETTINGS_BYTES_MAX);
-    buf_init(&gmail->label_list, PROVIDER_REPLY_BYTES_MAX);
-    size_t max = GMAIL_MESSAGES_MAX * 4;
-    map_init(&gmail->messages, max);
-    map_init(&gmail->threads, max);
-    map_init(&gmail->message_ids, max);
+    arena_init(&gmail->arena, 16 * 1024 * 1024);
+    store_init(&gmail->store, GMAIL_MESSAGES_MAX);
+    for (size_t i = 0; i < GMAIL_KINDS; i++)
+        list_init(&gmail->kinds[i]);
     return gmail;
-}
-
-static void free_message(struct gmail_message *message)
-{
-    arena_deinit(&message->arena);
-    mem_free(message);
-}
-
-static void free_threads(struct gmail *gmail)
-{
-    MAP_EACH(&gmail->threads, slot) {
-        struct gmail_thread *thread = slot->value;
-        mem_free((void *)thread->order.items);
-        mem_free(thread);
-    }
 }
 
 void gmail_free(struct gmail *gmail)
 {
     if (!gmail)
         return;
-    for (size_t i = 0; i < gmail->all.count; i++)
-        free_message(gmail->all.items[i]);
-    free_threads(gmail);
-    for (unsigned i = 0; i < gmail->label_count; i++) {
-        mem_free((void *)gmail->labels[i]->order.items);
-        mem_free(gmail->labels[i]);
-    }
-    mem_free((void *)gmail->all.items);
-    buf_deinit(&gmail->label_list);
+    store_deinit(&gmail->store);
     arena_deinit(&gmail->arena);
-    map_deinit(&gmail->messages);
-    map_deinit(&gmail->threads);
-    map_deinit(&gmail->message_ids);
     mem_free(gmail);
 }
 
-static slice id_key(const char text[GMAIL_ID_TEXT_LEN + 1])
+struct record *gmail_add(struct gmail *gmail, enum gmail_kind kind, slice id,
+                         const struct json *json)
 {
-    return slice_of(text, GMAIL_ID_TEXT_LEN);
-}
-
-static void id_format(uint64_t id, char out[GMAIL_ID_TEXT_LEN + 1])
-{
-    (void)snprintf(out, GMAIL_ID_TEXT_LEN + 1, "%016llx", (unsigned long long)id);
-}
-
-/* Ids are shown as 16 digits; shorter and upper-case spellings are understood. */
-static void *find(const struct map *map, slice id)
-{
-    char text[GMAIL_ID_TEXT_LEN + 1];
-    if (!id.len || id.len > GMAIL_ID_TEXT_LEN)
+    struct record *record = record_new(&gmail->store, id, kind, NULL, false);
+    if (!record)
         return NULL;
-    memset(text, '0', sizeof(text));
-    for (size_t i = 0; i < id.len; i++)
-        text[GMAIL_ID_TEXT_LEN - id.len + i] = ascii_lower(id.ptr[i]);
-    return map_get(map, id_key(text));
-}
-
-struct gmail_message *gmail_find(const struct gmail *gmail, slice id)
-{
-    return find(&gmail->messages, id);
-}
-
-struct gmail_thread *gmail_find_thread(const struct gmail *gmail, slice id)
-{
-    return find(&gmail->threads, id);
-}
-
-/* Like Google's: milliseconds in the high bits, so that ids grow with time. */
-static uint64_t id_new(struct gmail *gmail, int64_t time_ms)
-{
-    char text[GMAIL_ID_TEXT_LEN + 1];
-    uint64_t id;
-    do {
-        id = (uint64_t)time_ms << 20 | rng_below(&gmail->provider->rng, 1 << 20);
-        id_format(id, text);
-    } while (map_get(&gmail->messages, id_key(text)));
-    return id;
-}
-
-/* ---- orders: by (internalDate, id), old to new ---- */
-
-static bool is_before(const struct gmail_message *message, int64_t time_ms, uint64_t id)
-{
-    return message->time_ms < time_ms || (message->time_ms == time_ms && message->id < id);
-}
-
-size_t gmail_order_rank(const struct gmail_order *order, int64_t time_ms, uint64_t id)
-{
-    size_t low = 0, high = order->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (is_before(order->items[middle], time_ms, id))
-            low = middle + 1;
-        else
-            high = middle;
+    if (!record_set(record, json, json_get_str(json, SLICE("name")))) {
+        record_free(&gmail->store, record);
+        return NULL;
     }
-    return low;
+    list_push_back(&gmail->kinds[kind], &record->order_link);
+    gmail->numbers[kind]++;
+    return record;
 }
 
-static bool insert_in_order(struct gmail_order *order, struct gmail_message *message)
+struct record *gmail_find(const struct gmail *gmail, enum gmail_kind kind, slice id)
 {
-    if (order->count == order->cap) {
-        size_t cap = order->cap ? order->cap * 2 : 8;
-        struct gmail_message **items =
-            mem_realloc((void *)order->items, cap * sizeof(struct gmail_message *));
-        if (!items)
-            return false;
-        order->items = items;
-        order->cap = cap;
+    char text[GMAIL_ID_LEN + 1];
+    bool is_thread = kind == GMAIL_THREAD;
+    if (kind <= GMAIL_THREAD) {
+        if (!id.len || id.len > GMAIL_ID_LEN)
+            return NULL;
+        memset(text, '0', sizeof(text));
+        text[0] = 't';
+        for (size_t i = 0; i < id.len; i++)
+            text[sizeof(text) - id.len + i] = ascii_lower(id.ptr[i]);
+        id = slice_of(text + !is_thread, GMAIL_ID_LEN + is_thread);
     }
-    size_t rank = gmail_order_rank(order, message->time_ms, message->id);
-    ASSERT(rank == order->count || order->items[rank] != message);
-    memmove((void *)(order->items + rank + 1), (void *)(order->items + rank),
-            (order->count - rank) * sizeof(*order->items));
-    order->items[rank] = message;
-    order->count++;
-    return true;
+    struct record *record = store_find(&gmail->store, id);
+    return record && record->kind == kind ? record : NULL;
 }
 
-static void remove_in_order(struct gmail_order *order, const struct gmail_message *message)
+/* ---- labels ---- */
+
+/* Compared as in a search: without regard to case, and space, slash and dash are equal. */
+static bool is_same_name(slice a, slice b)
 {
-    size_t rank = gmail_order_rank(order, message->time_ms, message->id);
-    ASSERT(rank < order->count && order->items[rank] == message);
-    order->count--;
-    memmove((void *)(order->items + rank), (void *)(order->items + rank + 1),
-            (order->count - rank) * sizeof(*order->items));
+    bool is_same = a.len == b.len;
+    for (size_t i = 0; is_same && i < a.len; i++)
+        is_same = ascii_lower(a.ptr[i]) == ascii_lower(b.ptr[i]) ||
+                  (strchr(" /-", a.ptr[i]) && strchr(" /-", b.ptr[i]));
+    return is_same;
 }
 
-void gmail_touch(struct gmail *gmail, struct gmail_message *message)
+struct record *gmail_label_named(const struct gmail *gmail, slice name)
 {
-    message->history_id = ++gmail->history_id;
+    RECORD_EACH(&gmail->kinds[GMAIL_LABEL], label, order_link)
+        if (is_same_name(label->label, name))
+            return label;
+    return NULL;
 }
 
-bool gmail_has(const struct gmail_message *message, const struct gmail_label *label)
+static struct json *labels_of(const struct record *mail)
 {
-    if (label->number < GMAIL_SYSTEM_LABELS)
-        return message->flags >> label->number & 1;
-    for (unsigned i = 0; i < message->label_count; i++)
-        if (message->labels[i] == label)
-            return true;
-    return false;
+    return (struct json *)(uintptr_t)JSON_GET(&mail->json, "labelIds");
 }
 
-bool gmail_label_add(struct gmail_message *message, struct gmail_label *label)
+/* The label's position among the mail's; past the end where it has not that label. The ids of a
+ * mail's labels are those of the records. */
+static uint32_t label_at(const struct record *mail, const struct record *label)
 {
-    if (gmail_has(message, label) || message->label_count == GMAIL_MESSAGE_LABELS_MAX ||
-        !insert_in_order(&label->order, message))
-        return false;
-    message->labels[message->label_count++] = label;
-    if (label->number < GMAIL_SYSTEM_LABELS)
-        message->flags |= UINT32_C(1) << label->number;
-    return true;
-}
-
-bool gmail_label_remove(struct gmail_message *message, struct gmail_label *label)
-{
-    unsigned i = 0;
-    while (i < message->label_count && message->labels[i] != label)
+    const struct json *labels = labels_of(mail);
+    uint32_t i = 0;
+    while (i < labels->count && labels->as.items[i].as.text != label->id)
         i++;
-    if (i == message->label_count)
-        return false;
-    message->label_count--;
-    memmove((void *)(message->labels + i), (void *)(message->labels + i + 1),
-            (message->label_count - i) * sizeof(*message->labels));
-    remove_in_order(&label->order, message);
-    if (label->number < GMAIL_SYSTEM_LABELS)
-        message->flags &= ~(UINT32_C(1) << label->number);
-    return true;
+    return i;
 }
+
+bool gmail_has(const struct record *mail, const struct record *label)
+{
+    return label_at(mail, label) < labels_of(mail)->count;
+}
+
+static void touch(struct gmail *gmail, struct record *mail)
+{
+    json_object_put(&mail->arena, &mail->json, SLICE("historyId"),
+                    json_string(slice_of_u64(++gmail->history_id, gmail_mail(mail)->history)));
+}
+
+void gmail_label_set(struct gmail *gmail, struct record *mail, const struct record *label,
+                     bool is_on)
+{
+    struct json *labels = labels_of(mail);
+    uint32_t at = label_at(mail, label);
+    if (is_on == (at < labels->count) || (is_on && at == GMAIL_MESSAGE_LABELS_MAX))
+        return;
+    if (is_on) {
+        json_array_push(&mail->arena, labels, json_string(slice_cstr(label->id)));
+    } else {
+        labels->count--;
+        memmove(labels->as.items + at, labels->as.items + at + 1,
+                (labels->count - at) * sizeof(struct json));
+    }
+    touch(gmail, mail);
+}
+
+/* ---- mails ---- */
 
 /* Text of HTML, good enough for a snippet and for search: tags are spaces. */
 static slice strip_tags(struct arena *arena, slice html)
@@ -235,160 +181,244 @@ static slice make_snippet(struct arena *arena, slice text)
 }
 
 /* All texts that a search scans, prepared once. */
-static void prepare_words(struct gmail_message *message, slice body)
+static void prepare_words(struct arena *arena, struct gmail_mail *mail, slice body)
 {
-    struct arena *arena = &message->arena;
-    const struct mime_part *payload = &message->payload;
-    slice texts[GMAIL_FIELD_ALL] = {
-        [GMAIL_FIELD_FROM] = mime_header(payload, "From"),
-        [GMAIL_FIELD_TO] = arena_printf(
-            arena, "%.*s, %.*s, %.*s", SLICE_ARG(mime_header(payload, "To")),
-            SLICE_ARG(mime_header(payload, "Cc")), SLICE_ARG(mime_header(payload, "Bcc"))),
-        [GMAIL_FIELD_SUBJECT] = mime_header(payload, "Subject")};
-    struct buf all, names;
-    buf_init(&all, GMAIL_MESSAGE_BYTES_MAX * 2);
-    buf_init(&names, 64 * 1024);
+    const struct mime_part *payload = &mail->payload;
+    slice names = SLICE("");
     for (const struct mime_part *part = payload; part; part = part->next) {
-        message->has_attachment |= part->filename.len > 0;
-        buf_append(&names, part->filename);
-        buf_append_char(&names, ' ');
+        mail->has_attachment |= part->filename.len > 0;
+        if (part->filename.len)
+            names = arena_printf(arena, "%.*s %.*s", SLICE_ARG(names), SLICE_ARG(part->filename));
     }
-    texts[GMAIL_FIELD_FILENAME] = buf_slice(&names);
-    for (size_t i = 0; i < GMAIL_FIELD_ALL; i++) {
-        message->words[i] = gmail_words_of(arena, texts[i]);
-        buf_append(&all, message->words[i]);
-    }
-    buf_append(&all, gmail_words_of(arena, body));
-    message->words[GMAIL_FIELD_ALL] = arena_take(arena, &all);
-    buf_deinit(&names);
+    slice to = arena_printf(arena, "%.*s, %.*s, %.*s", SLICE_ARG(mime_header(payload, "To")),
+                            SLICE_ARG(mime_header(payload, "Cc")),
+                            SLICE_ARG(mime_header(payload, "Bcc")));
+    slice from = mime_header(payload, "From"), subject = mime_header(payload, "Subject");
+    const slice texts[] = {from, to, subject, names,
+                           arena_printf(arena, "%.*s\n%.*s\n%.*s\n%.*s\n%.*s", SLICE_ARG(from),
+                                        SLICE_ARG(to), SLICE_ARG(subject), SLICE_ARG(names),
+                                        SLICE_ARG(body))};
+    for (size_t i = 0; i < GMAIL_FIELDS; i++)
+        mail->words[i] = gmail_words_of(arena, texts[i]);
 }
 
-static int read_mail(struct gmail_message *message, slice raw, struct err *err)
+/* The mail that this one answers; NULL: there is none. */
+static struct record *find_parent(const struct gmail *gmail, const struct mime_part *payload)
 {
-    struct arena *arena = &message->arena;
-    arena_init(arena, raw.len * 8 + ARENA_BYTES_SPARE);
-    message->raw = arena_dup(arena, raw);
-    /* Google's ids are opaque; these consist of a prefix, the message's id and the part's. */
-    slice prefix = arena_printf(arena, "ANGjdJ%s", message->id_text + 1);
-    if (!message->raw.ptr)
-        return err_set(err, ERR_NOMEM, "out of memory");
-    int status = mime_parse(arena, message->raw, prefix, &message->payload, err);
-    if (status != OK)
-        return status;
-    const struct mime_part *text = mime_find(&message->payload, "text/plain");
-    const struct mime_part *html = text ? NULL : mime_find(&message->payload, "text/html");
-    slice body = text ? text->body : html ? strip_tags(arena, html->body) : SLICE("");
-    message->size = raw.len;
-    message->snippet = make_snippet(arena, body);
-    message->message_id = slice_trim(mime_header(&message->payload, "Message-ID"));
-    prepare_words(message, body);
-    return arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : OK;
-}
-
-static struct gmail_thread *find_parent(const struct gmail *gmail,
-                                        const struct gmail_message *message)
-{
-    const slice headers[] = {mime_header(&message->payload, "In-Reply-To"),
-                             mime_header(&message->payload, "References")};
+    const slice headers[] = {mime_header(payload, "In-Reply-To"),
+                             mime_header(payload, "References")};
     for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
         slice rest = headers[i];
         while (rest.len) {
             slice id = slice_trim(slice_split(&rest, ' '));
-            const struct gmail_message *parent = id.len ? map_get(&gmail->message_ids, id) : NULL;
-            if (parent)
-                return parent->thread;
+            RECORD_EACH(&gmail->store.order, mail, order_link)
+                if (id.len &&
+                    slice_eq(slice_trim(mime_header(&gmail_mail(mail)->payload, "Message-ID")), id))
+                    return mail;
         }
     }
     return NULL;
 }
 
-static struct gmail_thread *new_thread(struct gmail *gmail, uint64_t id)
+/* Into mail->more and mail->json. */
+static int read_mail(struct record *mail, const struct gmail_new *new, struct err *err)
 {
-    struct gmail_thread *thread = mem_zalloc(sizeof(*thread));
+    struct arena *arena = &mail->arena;
+    struct gmail_mail *more = mail->more = ARENA_NEW(arena, struct gmail_mail);
+    if (!more)
+        return err_set(err, ERR_NOMEM, "out of memory");
+    more->time_ms = new->time_ms;
+    more->draft_id = new->draft_id.ptr ? arena_dup(arena, new->draft_id) : SLICE_NONE;
+    more->raw = arena_dup(arena, new->raw);
+    /* Google's ids are opaque; these consist of a prefix, the message's id and the part's. */
+    slice prefix = arena_printf(arena, "ANGjdJ%s", mail->id + 1);
+    int status = mime_parse(arena, more->raw, prefix, &more->payload, err);
+    if (status != OK)
+        return status;
+    const struct mime_part *text = mime_find(&more->payload, "text/plain");
+    const struct mime_part *html = text ? NULL : mime_find(&more->payload, "text/html");
+    slice body = text ? text->body : html ? strip_tags(arena, html->body) : SLICE("");
+    prepare_words(arena, more, body);
+    mail->label = mime_header(&more->payload, "Subject");
+    mail->json =
+        OBJECT(arena, "id threadId labelIds snippet payload sizeEstimate historyId internalDate",
+               json_string(slice_cstr(mail->id)), json_null, json_array(),
+               json_string(make_snippet(arena, body)), more->payload.json, json_u64(more->raw.len),
+               json_null, json_string(arena_printf(arena, "%lld", (long long)more->time_ms)));
+    return arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : OK;
+}
+
+/* Below its thread and in order of time. */
+static bool enter(struct gmail *gmail, struct record *mail, const struct gmail_new *new)
+{
+    struct record *answered = new->thread ? NULL : find_parent(gmail, &gmail_mail(mail)->payload);
+    struct record *thread = new->thread ? new->thread : answered ? answered->parent : NULL;
+    char id[GMAIL_ID_LEN + 1];
     if (!thread)
-        return NULL;
-    thread->id = id;
-    id_format(id, thread->id_text);
-    if (map_put(&gmail->threads, id_key(thread->id_text), thread, NULL) != OK) {
-        mem_free(thread);
+        thread = record_new(&gmail->store, SLICE_JOIN(id, SLICE("t"), slice_cstr(mail->id)),
+                            GMAIL_THREAD, NULL, false);
+    if (!thread)
+        return false;
+    struct list *older = gmail->store.order.next, *before = &thread->children;
+    while (older != &gmail->store.order &&
+           gmail_mail(LIST_ITEM(older, struct record, order_link))->time_ms > new->time_ms)
+        older = older->next;
+    list_push_back(older, &mail->order_link);
+    while (before->prev != &thread->children &&
+           gmail_mail(LIST_ITEM(before->prev, struct record, sibling_link))->time_ms > new->time_ms)
+        before = before->prev;
+    record_move(&gmail->store, mail, thread, before);
+    json_object_put(&mail->arena, &mail->json, SLICE("threadId"),
+                    json_string(slice_cstr(thread->id + 1)));
+    return true;
+}
+
+struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, struct err *err)
+{
+    char room[GMAIL_ID_LEN + 1];
+    struct record *mail = NULL;
+    while (gmail->store.made_count >= gmail->store.made_max)
+        gmail_delete(gmail, LIST_ITEM(gmail->store.made.next, struct record, made_link));
+    for (int i = 0; i < 10 && !mail; i++) {
+        /* Like Google's: milliseconds in the high bits, so that ids grow with time. */
+        (void)snprintf(room, sizeof(room), "%016llx",
+                       (unsigned long long)((uint64_t) new->time_ms << 20 |
+                                            rng_below(&gmail->provider->rng, 1 << 20)));
+        mail = record_new(&gmail->store, new->id.ptr ? new->id : slice_cstr(room), GMAIL_MESSAGE,
+                          NULL, new->is_made);
+    }
+    if (!mail)
+        return err_null(err, ERR_NOMEM, "out of memory");
+    if (read_mail(mail, new, err) != OK || !enter(gmail, mail, new)) {
+        record_free(&gmail->store, mail);
         return NULL;
     }
-    return thread;
-}
-
-static void drop_thread_when_empty(struct gmail *gmail, struct gmail_thread *thread)
-{
-    if (thread->order.count)
-        return;
-    map_remove(&gmail->threads, id_key(thread->id_text));
-    mem_free((void *)thread->order.items);
-    mem_free(thread);
-}
-
-static bool enter(struct gmail *gmail, struct gmail_message *message,
-                  const struct gmail_new_message *new)
-{
-    message->thread = new->thread ? new->thread : find_parent(gmail, message);
-    if (!message->thread)
-        message->thread = new_thread(gmail, message->id);
-    if (!message->thread)
-        return false;
+    touch(gmail, mail);
     for (size_t i = 0; i < new->label_count; i++)
-        gmail_label_add(message, new->labels[i]);
-    return map_put(&gmail->messages, id_key(message->id_text), message, NULL) == OK &&
-           insert_in_order(&message->thread->order, message) &&
-           insert_in_order(&gmail->all, message) &&
-           (!message->message_id.len ||
-            map_put(&gmail->message_ids, message->message_id, message, NULL) == OK);
+        gmail_label_set(gmail, mail, new->labels[i], true);
+    if (new->time_ms > gmail->last_ms)
+        gmail->last_ms = new->time_ms;
+    return mail;
 }
 
-static void evict_oldest(struct gmail *gmail)
+void gmail_delete(struct gmail *gmail, struct record *mail)
 {
-    for (size_t i = 0; i < gmail->all.count; i++) {
-        struct gmail_message *message = gmail->all.items[i];
-        if (message->is_from_api && !gmail_is(message, GMAIL_DRAFT)) {
-            gmail_delete(gmail, message);
-            return;
+    struct record *thread = mail->parent;
+    gmail->history_id++;
+    record_free(&gmail->store, mail);
+    if (list_is_empty(&thread->children))
+        record_free(&gmail->store, thread);
+}
+
+static bool read_labels(struct gmail *gmail, const struct json *names, struct gmail_new *new)
+{
+    new->label_count = 0;
+    for (uint32_t i = 0; i < names->count && i < GMAIL_MESSAGE_LABELS_MAX; i++) {
+        new->labels[i] = gmail_find(gmail, GMAIL_LABEL, json_str(json_at(names, i)));
+        if (!new->labels[i])
+            return false;
+        new->label_count++;
+    }
+    return true;
+}
+
+struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64_t now_us,
+                             struct arena *arena, struct err *err)
+{
+    const struct json *labels = JSON_GET(mail, "labels");
+    struct json scope =
+        OBJECT(arena, "mail id", *mail, json_i64((int64_t)(rng_next(&gmail->provider->rng) >> 1)));
+    struct json raw = shapes_make(&gmail->shapes, arena, SLICE("received"), &scope);
+    struct gmail_new new = {.raw = json_str(&raw), .is_made = true};
+    if (!time_parse(json_get_str(mail, SLICE("date")), &now_us))
+        ASSERT(now_us);
+    new.time_ms = now_us / 1000;
+    if (!read_labels(gmail, labels ? labels : JSON_GET(gmail->data, "received_labels"), &new))
+        return err_null(err, ERR_INVALID, "an unknown label");
+    return gmail_insert(gmail, &new, err);
+}
+
+/* ---- the first state ---- */
+
+/* What a file of an image or a document is filled with: base64 of random bytes. */
+static slice noise(struct arena *arena, struct rng *rng)
+{
+    char bytes[NOISE_BYTES];
+    struct buf out;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)rng_below(rng, 256);
+    buf_init(&out, 2 * sizeof(bytes));
+    encode_base64(&out, slice_of(bytes, sizeof(bytes)));
+    return arena_take(arena, &out);
+}
+
+/* The k-th mail, made by the parts of gmail.json, each of which may use those before it. */
+static bool add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena *arena)
+{
+    const struct json *row = json_at(JSON_GET(gmail->data, "mails"), k - 1);
+    slice file = json_get_str(row, SLICE("file"));
+    int64_t jitter_ms = (int64_t)rng_below(&gmail->provider->rng, 40 * 60 * 1000);
+    struct gmail_new new = {
+        .id = arena_printf(arena, "%llx", (unsigned long long)(0x19a4b6c7d8e90000 + k)),
+        .time_ms = now_us / 1000 - json_get_i64(row, SLICE("hours_ago"), 0) * 3600000 - jitter_ms};
+    struct json scope =
+        OBJECT(arena, "row id time_ms noise", *row, json_string(new.id), json_i64(new.time_ms),
+               json_string(file.len ? noise(arena, &gmail->provider->rng) : SLICE("")));
+    struct err err;
+    for (uint32_t i = 0; i < gmail->parts.data->count; i++) {
+        slice name = json_str(&gmail->parts.data->as.members[i].key);
+        json_object_set(arena, &scope, name, shapes_make(&gmail->parts, arena, name, &scope));
+    }
+    new.raw = json_get_str(&scope, SLICE("mail"));
+    new.draft_id = json_get_str(row, SLICE("draft_id"));
+    return !arena->is_exhausted && read_labels(gmail, JSON_GET(row, "labels"), &new) &&
+           gmail_insert(gmail, &new, &err);
+}
+
+/* Labels and settings. */
+static bool add_records(struct gmail *gmail, struct arena *arena)
+{
+    const struct record **known[] = {&gmail->inbox, &gmail->sent, &gmail->draft,
+                                     &gmail->trash, &gmail->spam, &gmail->unread};
+    for (enum gmail_kind kind = GMAIL_LABEL; kind < GMAIL_KINDS; kind++) {
+        const struct json *rows = json_get(gmail->data, slice_cstr(gmail_kind_names[kind]));
+        for (uint32_t i = 0; i < rows->count; i++) {
+            struct json json = *json_at(rows, i);
+            slice address = json_get_str(&json, SLICE("sendAsEmail"));
+            slice id = address.ptr ? address : json_get_str(&json, SLICE("id"));
+            if (kind == GMAIL_LABEL)
+                json = shapes_make(&gmail->shapes, arena, SLICE("label"), &json);
+            if (!gmail_add(gmail, kind, id.ptr ? id : slice_cstr(gmail_kind_names[kind]), &json))
+                return false;
         }
     }
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        *known[i] =
+            gmail_find(gmail, GMAIL_LABEL,
+                       json_get_str(json_at(JSON_GET(gmail->data, "labels"), i), SLICE("id")));
+    gmail->numbers[GMAIL_LABEL] = 1; /* that people made */
+    return true;
 }
 
-struct gmail_message *gmail_insert(struct gmail *gmail, const struct gmail_new_message *new,
-                                   struct err *err)
+bool gmail_seed(struct gmail *gmail, int64_t now_us)
 {
-    struct gmail_message *message = mem_zalloc(sizeof(*message));
-    if (!message)
-        return err_null(err, ERR_NOMEM, "out of memory");
-    message->id = new->id ? new->id : id_new(gmail, new->time_ms);
-    id_format(message->id, message->id_text);
-    if (read_mail(message, new->raw, err) != OK) {
-        free_message(message);
-        return NULL;
+    gmail->data = provider_data(&gmail->arena, "gmail.json");
+    const struct json *mails = JSON_GET(gmail->data, "mails");
+    if (!mails || !shapes_init(&gmail->shapes, &gmail->arena, JSON_GET(gmail->data, "shapes")) ||
+        !shapes_init(&gmail->parts, &gmail->arena, JSON_GET(gmail->data, "parts")) ||
+        !add_records(gmail, &gmail->arena))
+        return false;
+    /* Oldest first, and a thread's beginning before its answers. */
+    for (size_t i = 2 * mails->count; i > 0; i--) {
+        struct arena arena;
+        size_t k = (i - 1) % mails->count + 1;
+        bool is_answer = i <= mails->count;
+        arena_init(&arena, 1024 * 1024);
+        bool is_ok = !JSON_GET(json_at(mails, k - 1), "thread") == is_answer ||
+                     add_mail(gmail, k, now_us, &arena);
+        arena_deinit(&arena);
+        if (!is_ok)
+            return false;
     }
-    if (gmail->api_messages >= GMAIL_MESSAGES_MAX)
-        evict_oldest(gmail);
-    message->time_ms = new->time_ms;
-    message->is_from_api = new->is_from_api;
-    /* Out of memory here would leave the mailbox inconsistent: the process ends instead. */
-    ASSERT(enter(gmail, message, new));
-    gmail->api_messages += new->is_from_api;
-    if (message->time_ms > gmail->last_ms)
-        gmail->last_ms = message->time_ms;
-    gmail_touch(gmail, message);
-    return message;
-}
-
-void gmail_delete(struct gmail *gmail, struct gmail_message *message)
-{
-    while (message->label_count)
-        gmail_label_remove(message, message->labels[0]);
-    remove_in_order(&gmail->all, message);
-    remove_in_order(&message->thread->order, message);
-    drop_thread_when_empty(gmail, message->thread);
-    map_remove(&gmail->messages, id_key(message->id_text));
-    if (message->message_id.len && map_get(&gmail->message_ids, message->message_id) == message)
-        map_remove(&gmail->message_ids, message->message_id);
-    gmail->api_messages -= message->is_from_api;
-    gmail->history_id++;
-    free_message(message);
+    return true;
 }

@@ -148,12 +148,12 @@ void provider_handle(struct provider *provider, struct provider_request *request
     struct call call = call_of(provider, request, reply, app);
     reply->status = 0;
     if (request->segment_count && slice_eq(request->segments[0], SLICE("__control"))) {
-        control_handle(provider, request, reply);
+        control_handle(&call);
         return;
     }
     provider->requests++;
     if (app == APP_GMAIL)
-        gmail_handle(provider, request, reply);
+        gmail_handle(&call);
     else if (app == APP_NOTION)
         notion_handle(&call);
     else if (!generic_handle(provider, request, reply))
@@ -175,7 +175,7 @@ void provider_fail(struct provider *provider, const struct provider_request *req
                                        : SLICE("text/html; charset=utf-8"),
                    fault->body);
     else if (app == APP_GMAIL)
-        gmail_error_plain(provider->gmail, reply, fault->status);
+        gmail_error_plain(&call, fault->status);
     else if (app == APP_NOTION)
         notion_error_plain(&call, fault->status);
     else

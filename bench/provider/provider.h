@@ -133,8 +133,8 @@ const struct json *provider_data(struct arena *arena, const char *name);
 /* handlers of no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms}; false: not one of them */
 bool generic_handle(struct provider *provider, const struct provider_request *request,
                     struct provider_reply *reply);
+struct call;
 /* control.c: everything below /__control */
-void control_handle(struct provider *provider, const struct provider_request *request,
-                    struct provider_reply *reply);
+void control_handle(struct call *call);
 
 #endif

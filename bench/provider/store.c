@@ -38,7 +38,7 @@ void store_evict(struct store *store)
 struct record *record_new(struct store *store, slice id, unsigned kind, struct record *parent,
                           bool is_made)
 {
-    struct record *record = id.len <= UUID_TEXT_LEN ? mem_zalloc(sizeof(*record)) : NULL;
+    struct record *record = id.len <= RECORD_ID_MAX ? mem_zalloc(sizeof(*record)) : NULL;
     if (!record)
         return NULL;
     memcpy(record->id, id.ptr, id.len);

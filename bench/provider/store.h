@@ -10,8 +10,10 @@
 #include "base/map.h"
 #include "json/json.h"
 
+enum { RECORD_ID_MAX = 40 };
+
 struct record {
-    char id[UUID_TEXT_LEN + 1];
+    char id[RECORD_ID_MAX + 1];
     unsigned kind;         /* the app's */
     struct record *parent; /* NULL: a root */
     struct list sibling_link, children;
