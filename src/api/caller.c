@@ -18,6 +18,15 @@ slice api_client_address(struct api_request *request)
                      : http_client_address(request->exchange, request->api->config.trusted_proxies);
 }
 
+struct audit_by api_by(struct api_request *request)
+{
+    return (struct audit_by){
+        .actor = api_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = api_client_address(request),
+    };
+}
+
 enum op_result api_audit(struct api_request *request, enum audit_kind kind, slice details,
                          api_step *then)
 {

@@ -135,9 +135,7 @@ static struct changing *changing_new(struct api_request *request)
     }
     it->in.change = (struct connection_change){
         .account_id = request->grant.account_id,
-        .actor = api_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
+        .by = api_by(request),
     };
     request->state = it;
     request->on_gone = api_go_on;

@@ -216,6 +216,8 @@ slice api_actor(struct api_request *request);
 /* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.
  */
 slice api_client_address(struct api_request *request);
+/* The caller of a change. */
+struct audit_by api_by(struct api_request *request);
 /* trace.c. The trace that the request is part of, by its headers, or one that begins with it: drawn
  * once, so it is asked once. In the op's arena; NULL: none. */
 const struct trace_context *api_trace(struct api_request *request);

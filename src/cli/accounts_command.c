@@ -1,12 +1,11 @@
 /*
- * sluice accounts: tenants. Each change of an account and its audit event are one transaction, and
- * running servers are notified at its commit; export and erasure are accounts_rows.c.
+ * sluice accounts: tenants; their export and erasure are accounts_rows.c.
  */
 #include "base/ascii.h"
 #include "cli/accounts_rows.h"
+#include "cli/change.h"
 #include "cli/commands.h"
 #include "cli/output.h"
-#include "cli/session.h"
 
 static void put_account(struct output_json *json, const void *row)
 {
@@ -44,48 +43,42 @@ static int print_one(struct session *session, const struct command_call *call,
 
 /* ---- create ---- */
 
-/* A second account of one name differs only by its id, and is usually the mistake of a script that
- * ran twice. */
-static int check_is_new(struct session *session, slice name)
+/* Read back for what the database has set, and for what it was. */
+static int print_stored(struct session *session, const struct command_call *call,
+                        struct uuid account_id)
 {
-    struct account other;
-    char id[UUID_TEXT_LEN + 1];
+    struct account account;
     int result =
-        store_account_named_sync(session->sync, &session->arena, name, &other, &session->err);
-    /* ERR_NOTFOUND: the name is free. Any other error is the database's. */
-    if (result != OK)
-        return result == ERR_NOTFOUND ? OK : result;
-    uuid_format(other.account_id, id);
-    return err_set(&session->err, ERR_INVALID,
-                   "an account \"%.*s\" exists already (%s); --again creates another one",
-                   SLICE_ARG(name), id);
+        store_account_get_sync(session->sync, &session->arena, account_id, &account, &session->err);
+    return result == OK ? print_one(session, call, &account) : result;
 }
 
+/* A second account of one name differs only by its id, and is usually the mistake of a script that
+ * ran twice. */
 static int create_account(struct session *session, struct command_call *call)
 {
-    struct account account = {.account_id = uuid_v7(), .name = slice_cstr(call->argv[0])};
-    if (output_name_check(account.name, "a name", ACCOUNT_NAME_MAX, &session->err) != OK ||
-        /* The audit event opens the transaction; session_commit ends it, with the account or
-         * without it. */
-        session_open_database(session) != OK ||
-        session_audit(session, account.account_id, AUDIT_ACCOUNT_CREATED, SLICE_NONE) != OK)
-        return (int)session->err.code;
-    int result = command_has(call, "again") ? OK : check_is_new(session, account.name);
-    if (result == OK)
-        result = store_account_create_sync(session->sync, &account, &session->err);
-    if (session_commit(session, result) != OK)
-        return (int)session->err.code;
-    /* Read back for created_at, which the database sets. */
-    if (store_account_get_sync(session->sync, &session->arena, account.account_id, &account,
-                               &session->err) != OK)
-        return (int)session->err.code;
-    /* The hint goes to stderr: scripts read the id from the first line of stdout. */
+    struct uuid other;
     char id[UUID_TEXT_LEN + 1];
-    uuid_format(account.account_id, id);
-    if (!command_has(call, "json")) /* a name that two accounts have is none to go on with */
+    struct vault_command_request request = {
+        .kind = VAULT_ACCOUNT_CREATE,
+        .account = {.account = {.account_id = uuid_v7(), .name = slice_cstr(call->argv[0])},
+                    .is_again = command_has(call, "again")},
+    };
+    const struct account *account = &request.account.account;
+    if (output_name_check(account->name, "a name", ACCOUNT_NAME_MAX, &session->err) != OK ||
+        session_open_database(session) != OK)
+        return (int)session->err.code;
+    int result = change_vault(session, &request, &other);
+    uuid_format(result == OK ? account->account_id : other, id);
+    if (result == ERR_BUSY)
+        return err_set(&session->err, ERR_INVALID,
+                       "an account \"%.*s\" exists already (%s); --again creates another one",
+                       SLICE_ARG(account->name), id);
+    /* The hint goes to stderr: scripts read the id from the first line of stdout. */
+    if (result == OK && !command_has(call, "json")) /* a name that two have is none to go on with */
         (void)fprintf(stderr, "next: sluice keys create \"%s\"\n",
-                      command_has(call, "again") ? id : call->argv[0]);
-    return print_one(session, call, &account);
+                      request.account.is_again ? id : call->argv[0]);
+    return result == OK ? print_stored(session, call, account->account_id) : result;
 }
 
 /* ---- list, show ---- */
@@ -128,35 +121,26 @@ static int show_account(struct session *session, struct command_call *call)
 
 /* ---- disable, enable ---- */
 
-static int set_disabled(struct session *session, struct command_call *call, bool is_disabled)
+/* One that is in that state already stays so, without an event. */
+static int set_disabled(struct session *session, struct command_call *call,
+                        enum vault_command_kind kind)
 {
-    struct account account;
-    if (session_open_account(session, call, &account) != OK)
+    struct vault_command_request request = {.kind = kind};
+    struct account *account = &request.account.account;
+    if (session_open_account(session, call, account) != OK ||
+        change_vault(session, &request, NULL) != OK)
         return (int)session->err.code;
-    /* The account is in that state already: there is no change, and so no audit event. */
-    if ((account.disabled_at != 0) == is_disabled)
-        return print_one(session, call, &account);
-    if (session_audit(session, account.account_id,
-                      is_disabled ? AUDIT_ACCOUNT_DISABLED : AUDIT_ACCOUNT_ENABLED,
-                      SLICE_NONE) != OK)
-        return (int)session->err.code;
-    int result =
-        store_account_disable_sync(session->sync, account.account_id, is_disabled, &session->err);
-    if (session_commit(session, result) != OK)
-        return (int)session->err.code;
-    result = store_account_get_sync(session->sync, &session->arena, account.account_id, &account,
-                                    &session->err);
-    return result == OK ? print_one(session, call, &account) : result;
+    return print_stored(session, call, account->account_id);
 }
 
 static int disable_account(struct session *session, struct command_call *call)
 {
-    return set_disabled(session, call, true);
+    return set_disabled(session, call, VAULT_ACCOUNT_DISABLE);
 }
 
 static int enable_account(struct session *session, struct command_call *call)
 {
-    return set_disabled(session, call, false);
+    return set_disabled(session, call, VAULT_ACCOUNT_ENABLE);
 }
 
 /* ---- set ---- */
@@ -225,19 +209,17 @@ static int read_colour(struct session *session, slice text, slice *colour)
 
 static int set_account(struct session *session, struct command_call *call)
 {
-    struct account account;
+    struct vault_command_request request = {.kind = VAULT_ACCOUNT_MARK};
+    struct account *account = &request.account.account;
     slice mark = command_option(call, "mark"), colour = command_option(call, "colour");
     if (!mark.ptr && !colour.ptr)
         return err_set(&session->err, ERR_INVALID, "nothing to set: give --mark or --colour");
-    if (session_open_account(session, call, &account) != OK ||
-        (mark.ptr && read_mark(session, mark, &account.mark) != OK) ||
-        (colour.ptr && read_colour(session, colour, &account.colour) != OK) ||
-        session_audit(session, account.account_id, AUDIT_ACCOUNT_CHANGED, SLICE_NONE) != OK)
+    if (session_open_account(session, call, account) != OK ||
+        (mark.ptr && read_mark(session, mark, &account->mark) != OK) ||
+        (colour.ptr && read_colour(session, colour, &account->colour) != OK) ||
+        change_vault(session, &request, NULL) != OK)
         return (int)session->err.code;
-    int result = store_account_mark_sync(session->sync, &account, &session->err);
-    if (session_commit(session, result) != OK)
-        return (int)session->err.code;
-    return print_one(session, call, &account);
+    return print_one(session, call, account);
 }
 
 /* ---- export, erase ---- */

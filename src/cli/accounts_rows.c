@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/change.h"
 #include "store/account_rows.h"
 
 enum { PATH_BYTES_MAX = 4096, SETTLE_MS = 45000, PAUSE_US = 200 * 1000 };
@@ -120,14 +121,6 @@ static int erase_rows(struct session *session, struct uuid account_id, uint64_t 
     }
 }
 
-static int disable_for_erasure(struct session *session, const struct account *account)
-{
-    if (session_audit(session, account->account_id, AUDIT_ACCOUNT_DISABLED, SLICE_NONE) != OK)
-        return (int)session->err.code;
-    return session_commit(session, store_account_disable_sync(session->sync, account->account_id,
-                                                              true, &session->err));
-}
-
 static int read_settle(struct session *session, const struct command_call *call, uint64_t *ms)
 {
     slice text = command_option(call, "settle");
@@ -141,31 +134,32 @@ static int read_settle(struct session *session, const struct command_call *call,
 
 int accounts_erase(struct session *session, struct command_call *call)
 {
-    struct account account;
+    struct vault_command_request disabling = {.kind = VAULT_ACCOUNT_DISABLE};
+    struct account *account = &disabling.account.account;
     char id[UUID_TEXT_LEN + 1];
     uint64_t settle_ms, rows = 0;
     if (read_settle(session, call, &settle_ms) != OK ||
-        session_open_account(session, call, &account) != OK)
+        session_open_account(session, call, account) != OK)
         return (int)session->err.code;
-    uuid_format(account.account_id, id);
+    uuid_format(account->account_id, id);
     /* Asked for after the account was found, so that the message can name it. */
     if (!command_has(call, "yes"))
         return err_set(&session->err, ERR_REFUSED,
                        "nothing was erased: --yes is needed to erase all of account %s (%.*s), for "
                        "ever; `sluice accounts export` saves it first",
-                       id, SLICE_ARG(account.name));
+                       id, SLICE_ARG(account->name));
     /* Disabled first: from here on no new work begins, and the settling time can be counted. */
-    int result = disable_for_erasure(session, &account);
+    int result = change_vault(session, &disabling, NULL);
     uint64_t until_ns = clock_mono_ns() + settle_ms * 1000000;
     if (result == OK && settle_ms > 0)
         (void)fprintf(stderr, "waiting %llu s for running work to finish\n",
                       (unsigned long long)((settle_ms + 999) / 1000));
     if (result == OK)
-        result = wait_for_writes(session, account.account_id, until_ns);
+        result = wait_for_writes(session, account->account_id, until_ns);
     if (result == OK)
-        result = erase_rows(session, account.account_id, until_ns, &rows);
+        result = erase_rows(session, account->account_id, until_ns, &rows);
     if (result == OK)
-        result = store_account_delete_sync(session->sync, account.account_id, &session->err);
+        result = store_account_delete_sync(session->sync, account->account_id, &session->err);
     if (result == OK)
         (void)printf("erased account %s and %llu rows\n", id, (unsigned long long)rows);
     return result;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cli/authorize.h"
 #include "cli/catalog_show.h"
+#include "cli/change.h"
 #include "cli/commands.h"
 #include "cli/credential.h"
 #include "cli/output.h"
@@ -176,8 +177,8 @@ static int list_connections(struct session *session, struct command_call *call)
 
 /* ---- default, remove ---- */
 
-static int change_connection(struct session *session, const struct command_call *call,
-                             enum connect_command_kind kind, const char *done)
+static int change_one(struct session *session, const struct command_call *call,
+                      enum connect_command_kind kind, const char *done)
 {
     struct account account;
     int64_t id;
@@ -187,7 +188,7 @@ static int change_connection(struct session *session, const struct command_call 
             "CONNECTION must be a number, got \"%s\"; `sluice connections list` shows them",
             call->argv[1]);
     if (session_open_account(session, call, &account) != OK ||
-        credential_change(session, kind, account.account_id, id) != OK)
+        change_connection(session, kind, account.account_id, id) != OK)
         return (int)session->err.code;
     (void)printf("connection %lld %s\n", (long long)id, done);
     return OK;
@@ -195,12 +196,12 @@ static int change_connection(struct session *session, const struct command_call 
 
 static int set_default_connection(struct session *session, struct command_call *call)
 {
-    return change_connection(session, call, CONNECT_MAKE_DEFAULT, "is the default now");
+    return change_one(session, call, CONNECT_MAKE_DEFAULT, "is the default now");
 }
 
 static int remove_connection(struct session *session, struct command_call *call)
 {
-    return change_connection(session, call, CONNECT_REMOVE, "removed");
+    return change_one(session, call, CONNECT_REMOVE, "removed");
 }
 
 /* ---- authorize ---- */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "cli/engine.h"
 #include "cli/output.h"
 #include "connect/oauth_token.h"
 
@@ -226,55 +225,5 @@ int credential_connect(struct session *session, const struct credential_order *o
             err_set(&session->err, (enum err_code)result, "the credential could not be sealed");
     buf_deinit(&sealed);
     *id = row.id;
-    return result;
-}
-
-/* ---- of one that is there ---- */
-
-struct changing {
-    struct connect_command command;
-    struct connect_command_request in;
-};
-
-static void start_change(struct engine *engine, struct op *op, void *arg)
-{
-    struct changing *it = arg;
-    connect_command_start(engine->connect, &it->command, &it->in, op);
-}
-
-/* The result of a command in the words of an operator; what the database said is in the log. */
-static int say_change(struct session *session, int status)
-{
-    switch (status) {
-    case OK:
-        return OK;
-    case ERR_NOTFOUND:
-        return err_set(&session->err, ERR_NOTFOUND,
-                       "the account has no connection of that id; `sluice connections list` shows "
-                       "them");
-    case ERR_INVALID:
-        return err_set(&session->err, ERR_BUSY,
-                       "another connection was made the default at the same moment; try again");
-    case ERR_CLOSED:
-        return err_set(&session->err, ERR_CLOSED,
-                       "the database's answer was lost, so the change may have been made; `sluice "
-                       "connections list` shows it");
-    default:
-        return err_set(&session->err, ERR_IO, "the database did not take the change");
-    }
-}
-
-int credential_change(struct session *session, enum connect_command_kind kind,
-                      struct uuid account_id, int64_t id)
-{
-    struct changing it = {.in = {.kind = kind, .change = {.account_id = account_id, .id = id}}};
-    struct engine engine;
-    session_fill_operator(session, &it.in.change.actor, &it.in.change.address);
-    int result = engine_open(&engine, session, false);
-    if (result == OK) {
-        engine_run(&engine, start_change, NULL, &it);
-        result = say_change(session, it.command.status);
-    }
-    engine_close(&engine);
     return result;
 }

@@ -7,7 +7,6 @@
 #define CLI_CREDENTIAL_H
 
 #include "cli/session.h"
-#include "connect/command.h"
 #include "store/connection.h"
 
 enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
@@ -41,10 +40,5 @@ struct credential_order {
  * session: database and ring are open. */
 int credential_connect(struct session *session, const struct credential_order *order,
                        int64_t *id) MUST_CHECK;
-
-/* The operator's change of a connection that is there. ERR_NOTFOUND: the account has none of that
- * id. session: the database is open. */
-int credential_change(struct session *session, enum connect_command_kind kind,
-                      struct uuid account_id, int64_t id) MUST_CHECK;
 
 #endif

@@ -53,8 +53,11 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
         .on_changed = on_changed,
         .owner = session,
     };
+    const struct vault_auth_config auth = {
+        .pool = engine->pool, .on_changed = on_changed, .owner = session};
     engine->connect = connect_new(engine->loop, &connect);
-    return engine->connect ? OK : err_set(err, ERR_NOMEM, "out of memory");
+    engine->auth = engine->connect ? vault_auth_new(engine->loop, &auth) : NULL;
+    return engine->auth ? OK : err_set(err, ERR_NOMEM, "out of memory");
 }
 
 void engine_close(struct engine *engine)
@@ -71,6 +74,7 @@ void engine_close(struct engine *engine)
     uint64_t until = clock_mono_ns() + SETTLE_MS * 1000000ULL;
     while (op_count(engine->loop) > 0 && clock_mono_ns() < until)
         (void)loop_turn(engine->loop, false);
+    vault_auth_free(engine->auth);
     connect_free(engine->connect);
     loop_free(engine->loop);
     if (engine->has_out)

@@ -8,6 +8,7 @@
 #include "cli/session.h"
 #include "connect/connect.h"
 #include "server/outbound.h"
+#include "vault/auth.h"
 
 struct engine {
     struct session *session;
@@ -15,6 +16,7 @@ struct engine {
     struct dns_resolver *dns;
     struct outbound out; /* where apps are called: has the resolver, too */
     struct pg_pool *pool;
+    struct vault_auth *auth;
     struct connect_service *connect;
     bool has_out;
 };

@@ -3,10 +3,10 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cli/change.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/rotate.h"
-#include "cli/session.h"
 #include "tls/tls.h"
 #include "vault/key.h"
 
@@ -99,74 +99,38 @@ static int print_new(struct session *session, const struct command_call *call,
     return OK;
 }
 
-/* Of the audit event: an id and a prefix tell which key it was, and neither opens anything. old:
- * NULL, or the key that this one replaces. */
-static int key_details(struct session *session, const struct api_key *key,
-                       const struct api_key *old, slice *details)
-{
-    char id[UUID_TEXT_LEN + 1], scopes[33], replaced[UUID_TEXT_LEN + 1];
-    slice more = SLICE("");
-    uuid_format(key->id, id);
-    if (old) {
-        uuid_format(old->id, replaced);
-        more = arena_printf(&session->arena, ",\"replaces\":\"%s\"", replaced);
-    }
-    *details = arena_printf(&session->arena,
-                            "{\"key_id\":\"%s\",\"prefix\":\"%.*s\","
-                            "\"scopes\":\"%.*s\"%.*s}",
-                            id, SLICE_ARG(key->prefix),
-                            SLICE_ARG(scopes_format(key->scopes, scopes)), SLICE_ARG(more));
-    return details->ptr ? OK : err_set(&session->err, ERR_NOMEM, "out of memory");
-}
-
-/* The database gets the hash of the key, not its text. old: NULL, or the key that this one
- * replaces, which expires at its expires_at. */
-static int store_new(struct session *session, struct api_key *key, const struct vault_key *fresh,
-                     const struct api_key *old)
-{
-    slice details;
-    memcpy(key->hash, fresh->hash, sizeof(key->hash));
-    key->id = uuid_v7();
-    key->prefix = slice_cstr(fresh->prefix);
-    key->created_at = clock_shared_us();
-    /* The event precedes the key, in one transaction: session_commit ends both. */
-    if (key_details(session, key, old, &details) != OK ||
-        session_audit(session, key->account_id, old ? AUDIT_KEY_ROLLED : AUDIT_KEY_CREATED,
-                      details) != OK)
-        return (int)session->err.code;
-    int result = store_api_key_create_sync(session->sync, key, &session->err);
-    if (result == OK && old)
-        result = store_api_key_expire_sync(session->sync, old->account_id, old->id, old->expires_at,
-                                           &session->err);
-    return session_commit(session, result);
-}
-
-/* Draws, stores and prints a key; old as in store_new. */
+/* Draws, stores and prints a key. The database gets the hash of the key, not its text. */
 static int make_key(struct session *session, struct command_call *call,
-                    const struct account *account, struct api_key *key, const struct api_key *old)
+                    const struct account *account, struct vault_command_request *request)
 {
     struct vault_key fresh;
+    struct api_key *key = &request->key.key;
     vault_key_new(&fresh);
+    /* Its id and prefix tell in lists which key it is; neither opens anything. */
+    memcpy(key->hash, fresh.hash, sizeof(key->hash));
     key->account_id = account->account_id;
-    int result = store_new(session, key, &fresh, old);
+    key->id = uuid_v7();
+    key->prefix = slice_cstr(fresh.prefix);
+    key->created_at = clock_shared_us();
+    int result = change_vault(session, request, NULL);
     if (result == OK)
         result = print_new(session, call, key, fresh.text);
     if (result == OK && account->disabled_at)
         (void)fprintf(stderr, "the account is disabled: its keys are refused\n");
     mem_wipe(&fresh, sizeof(fresh));
-    key->prefix = SLICE_NONE; /* it was in fresh */
     return result;
 }
 
 static int create_key(struct session *session, struct command_call *call)
 {
     struct account account;
-    struct api_key key = {.name = SLICE_NONE};
-    if (read_options(session, call, &key) != OK || tls_library_init(&session->err) != OK ||
+    struct vault_command_request request = {.kind = VAULT_KEY_CREATE};
+    if (read_options(session, call, &request.key.key) != OK ||
+        tls_library_init(&session->err) != OK ||
         session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     /* The key is drawn last, so that an error above leaves no key text in memory. */
-    return make_key(session, call, &account, &key, NULL);
+    return make_key(session, call, &account, &request);
 }
 
 /* ---- list ---- */
@@ -249,18 +213,13 @@ static int find_key(struct session *session, struct uuid account_id, slice text,
 static int revoke(struct session *session, struct command_call *call)
 {
     struct account account;
-    struct api_key key;
-    slice details;
+    struct vault_command_request request = {.kind = VAULT_KEY_REVOKE};
+    struct api_key *key = &request.key.key;
     if (session_open_account(session, call, &account) != OK ||
-        find_key(session, account.account_id, slice_cstr(call->argv[1]), &key) != OK ||
-        key_details(session, &key, NULL, &details) != OK ||
-        session_audit(session, account.account_id, AUDIT_KEY_REVOKED, details) != OK)
+        find_key(session, account.account_id, slice_cstr(call->argv[1]), key) != OK ||
+        change_vault(session, &request, NULL) != OK)
         return (int)session->err.code;
-    int result =
-        store_api_key_revoke_sync(session->sync, account.account_id, key.id, &session->err);
-    if (session_commit(session, result) != OK)
-        return (int)session->err.code;
-    (void)printf("revoked %.*s\n", SLICE_ARG(key.prefix));
+    (void)printf("revoked %.*s\n", SLICE_ARG(key->prefix));
     return OK;
 }
 
@@ -280,8 +239,8 @@ static int read_overlap(slice text, struct api_key *old, struct err *err)
     return OK;
 }
 
-/* The new key and the end of the old one are one transaction: no failure leaves a client without a
- * good key. Two that roll the same key at once make two new keys, and the sooner end holds. */
+/* The new key and the end of the old one are one change: no failure leaves a client without a good
+ * key. Two that roll the same key at once make two new keys, and the sooner end holds. */
 static int roll(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -296,13 +255,21 @@ static int roll(struct session *session, struct command_call *call)
         return err_set(&session->err, ERR_INVALID,
                        "the key %.*s is %s; `sluice keys create` makes one without it",
                        SLICE_ARG(old.prefix), api_key_state(&old));
-    struct api_key key = {.name = old.name, .scopes = old.scopes, .addresses = old.addresses};
+    struct vault_command_request request = {
+        .kind = VAULT_KEY_CREATE,
+        .key = {.key = {.name = old.name, .scopes = old.scopes, .addresses = old.addresses},
+                .replaces = old.id},
+    };
+    int64_t *end = &request.key.key.expires_at;
     /* As long a life as the old one was given. */
     if (old.expires_at)
-        key.expires_at = clock_shared_us() + (old.expires_at - old.created_at);
-    if ((expires.ptr && read_expiry(expires, &key.expires_at, &session->err) != OK) ||
-        read_overlap(command_option(call, "overlap"), &old, &session->err) != OK ||
-        make_key(session, call, &account, &key, &old) != OK)
+        *end = clock_shared_us() + (old.expires_at - old.created_at);
+    if ((expires.ptr && read_expiry(expires, end, &session->err) != OK) ||
+        read_overlap(command_option(call, "overlap"), &old, &session->err) != OK)
+        return (int)session->err.code;
+    /* The statement ends the old one then, where it would not have ended before. */
+    request.key.replaced_until = old.expires_at;
+    if (make_key(session, call, &account, &request) != OK)
         return (int)session->err.code;
     time_format(old.expires_at, until);
     (void)fprintf(stderr, "the old key %.*s is refused from %s on\n", SLICE_ARG(old.prefix), until);

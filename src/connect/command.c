@@ -53,7 +53,7 @@ static const struct op_class command_class = {.name = "connect_command", OP_STEP
 void connect_command_start(struct connect_service *service, struct connect_command *command,
                            const struct connect_command_request *request, struct op *parent)
 {
-    ASSERT(request->change.id > 0 && request->change.actor.len > 0 && parent);
+    ASSERT(request->change.id > 0 && request->change.by.actor.len > 0 && parent);
     *command = (struct connect_command){
         .status = ERR_CLOSED,
         .service = service,

@@ -449,12 +449,6 @@ void connect_forget_account(struct connect_service *service, struct uuid account
     }
 }
 
-void connect_account_changed(struct connect_service *service, struct uuid account_id)
-{
-    if (service->config.on_changed)
-        service->config.on_changed(service->config.owner, account_id, SLICE_NONE);
-}
-
 void connect_forget_all(struct connect_service *service)
 {
     LIST_EACH(&service->lru, struct entry, entry, line.ring)

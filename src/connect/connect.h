@@ -99,8 +99,6 @@ void connect_forget(struct connect_service *service, struct uuid account_id, sli
 
 /* After this process has changed a row of it (the commit is durable): forgets, and tells others. */
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id);
-/* The same for what is not of one app: keys of the account. */
-void connect_account_changed(struct connect_service *service, struct uuid account_id);
 /* Another process has changed something of the account's; of any account's. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cli/change.h"
 #include "cli/credential.h"
 
 enum { KEY_FILE_BYTES_MAX = 64 * 1024, CREDENTIAL_BYTES_MAX = 4096 };
@@ -15,12 +16,13 @@ static const char account_name[] = "demo", key_file[] = "api_key";
 
 static int make_account(struct dev_demo *demo, struct session *session)
 {
-    struct account account = {.account_id = uuid_v7(), .name = slice_cstr(account_name)};
-    demo->account_id = account.account_id;
-    if (session_audit(session, account.account_id, AUDIT_ACCOUNT_CREATED, SLICE_NONE) != OK)
-        return (int)session->err.code;
-    return session_commit(session,
-                          store_account_create_sync(session->sync, &account, &session->err));
+    struct vault_command_request request = {
+        .kind = VAULT_ACCOUNT_CREATE,
+        .account = {.account = {.account_id = uuid_v7(), .name = slice_cstr(account_name)},
+                    .is_again = true}, /* another of this name is disabled */
+    };
+    demo->account_id = request.account.account.account_id;
+    return change_vault(session, &request, NULL);
 }
 
 static int find_account(struct dev_demo *demo, struct session *session)
@@ -79,18 +81,17 @@ static bool take_old_key(struct dev_demo *demo, struct session *session,
 
 static int store_key(struct dev_demo *demo, struct session *session, const struct vault_key *fresh)
 {
-    struct api_key key = {
-        .account_id = demo->account_id,
-        .id = uuid_v7(),
-        .prefix = slice_cstr(fresh->prefix),
-        .name = SLICE("sluice dev"),
-        .scopes = SCOPE_ALL,
-        .created_at = clock_shared_us(),
+    struct vault_command_request request = {
+        .kind = VAULT_KEY_CREATE,
+        .key.key = {.account_id = demo->account_id,
+                    .id = uuid_v7(),
+                    .prefix = slice_cstr(fresh->prefix),
+                    .name = SLICE("sluice dev"),
+                    .scopes = SCOPE_ALL,
+                    .created_at = clock_shared_us()},
     };
-    memcpy(key.hash, fresh->hash, sizeof(key.hash));
-    if (session_audit(session, key.account_id, AUDIT_KEY_CREATED, SLICE_NONE) != OK)
-        return (int)session->err.code;
-    return session_commit(session, store_api_key_create_sync(session->sync, &key, &session->err));
+    memcpy(request.key.key.hash, fresh->hash, sizeof(fresh->hash));
+    return change_vault(session, &request, NULL);
 }
 
 static int make_demo_key(struct dev_demo *demo, struct session *session,
@@ -158,7 +159,7 @@ static int mend_app(struct dev_demo *demo, struct session *session,
             is_there = true;
             continue;
         }
-        if (credential_change(session, CONNECT_REMOVE, row->account_id, row->id) != OK)
+        if (change_connection(session, CONNECT_REMOVE, row->account_id, row->id) != OK)
             return (int)session->err.code;
     }
     /* All other demo connections were removed; the new one becomes the default. */

@@ -191,7 +191,7 @@ static int start_database(struct server *server, struct err *err)
     return server->sync ? citus_check(server->sync, is_sharded, err) : (int)err->code;
 }
 
-static void on_connection_changed(void *owner, struct uuid account_id, slice integration_id)
+static void on_account_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
     /* NULL during shutdown: the caches of other processes then keep the old row until it expires.
@@ -250,7 +250,8 @@ static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
     unsigned ttl_ms = (unsigned)config->cache_time_ms;
-    struct vault_auth_config auth = {.pool = server->pool, .ttl_ms = ttl_ms};
+    struct vault_auth_config auth = {
+        .pool = server->pool, .ttl_ms = ttl_ms, .on_changed = on_account_changed, .owner = server};
     struct connect_config connect = {
         .pool = server->pool,
         .ring = server->ring,
@@ -259,7 +260,7 @@ static int start_services(struct server *server, struct err *err)
         .ttl_ms = ttl_ms,
         .token_timeout_ms = (unsigned)config->token_timeout_ms,
         .kept_max = config->account_kept_connections,
-        .on_changed = on_connection_changed,
+        .on_changed = on_account_changed,
         .owner = server,
     };
     server->auth = vault_auth_new(server->loop, &auth);

@@ -1,7 +1,7 @@
 /*
- * Accounts, written by operator commands only: servers learn of them through their API keys, and
- * read what their pages have around them. All statements but account_named go by the primary key;
- * the table is small, and a command may scan it.
+ * Accounts, changed by operator commands only: servers learn of them through their API keys, and
+ * read what their pages have around them. A change is a function of the schema, which makes the
+ * audit event, too (sql/0024_changes.sql).
  */
 #include "store/account.h"
 
@@ -16,16 +16,37 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
 
 #define OF(name, type, ...) PG_OF(#name, type, struct account, name, __VA_ARGS__)
 
-/* Not replayable, and it need not be: the command blocks, and an operator who lost the connection
- * lists the accounts before creating one again. */
+#define OF_CHANGE(name, type, ...) \
+    PG_OF(#name, type, struct account_change, account.name, __VA_ARGS__)
+
+/* Not replayable, and it need not be: an operator who lost the answer lists the accounts before
+ * creating one again. Names are for people, there is no index on them, and two accounts may share
+ * one. */
 static const struct pg_stmt account_create = {
     .name = "account_create",
-    .sql = "insert into sluice.account (account_id, name, created_at) "
-           "@row :account_id, :name, :now @end",
-    PG_TAKES(OF(account_id, PG_UUID), OF(name, PG_TEXT, .has_no_null = true), PG_NOW("now")),
+    .sql = "select :ord, c.* from @input lateral sluice.account_create(account_id => :account_id, "
+           "name => :name, created_at => :now, is_again => :is_again, " STORE_BY_ARGS ") c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(name, PG_TEXT, .has_no_null = true),
+             PG_NOW("now"), PG_OF("is_again", PG_BOOL, struct account_change, is_again),
+             STORE_BY_PARAMS(account_change)),
+    PG_GIVES(PG_ARG("other", PG_UUID)),
     .key_count = 1,
-    .match = PG_MATCH_NONE,
     .access = PG_WRITE_ONCE,
+    .is_copied = true,
+};
+
+/* A row keeps its data: keys are refused because api_key_find reads disabled_at with each key. */
+static const struct pg_stmt account_change = {
+    .name = "account_change",
+    .sql = "select :ord, c.* from @input lateral sluice.account_change(account_id => :account_id, "
+           "is_mark => :is_mark, disabled_at => :disabled_at, mark => :mark, colour => "
+           ":colour, " STORE_BY_ARGS ") c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), PG_ARG("is_mark", PG_BOOL),
+             PG_ARG("disabled_at", PG_TIME), OF_CHANGE(mark, PG_TEXT), OF_CHANGE(colour, PG_TEXT),
+             STORE_BY_PARAMS(account_change)),
+    PG_GIVES(PG_ARG("is_there", PG_BOOL)),
+    .key_count = 1,
+    .access = PG_WRITE,
     .is_copied = true,
 };
 
@@ -40,18 +61,6 @@ static const struct pg_stmt account_list = {
     .no_account = "an operator's list of accounts",
 };
 
-/* There is no index on the name, and no unique one: names are for people, and two accounts may
- * share one. "order by created_at" makes the answer the same each time. */
-static const struct pg_stmt account_named = {
-    .name = "account_named",
-    .sql = "select :ord, a.* from @input lateral (select account_id, name, mark, colour, "
-           "created_at, disabled_at from sluice.account where name = :name order by created_at "
-           "limit 1) a",
-    PG_TAKES(PG_ARG("name", PG_TEXT)),
-    PG_COLUMNS(account_columns),
-    .no_account = "an operator's search for an account by its name",
-};
-
 static const struct pg_stmt account_get = {
     .name = "account_get",
     .sql = "select :ord, t.account_id, t.name, t.mark, t.colour, t.created_at, t.disabled_at "
@@ -59,27 +68,6 @@ static const struct pg_stmt account_get = {
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(account_columns),
     .key_count = 1,
-    .is_copied = true,
-};
-
-/* A row keeps its data: keys are refused because api_key_find reads disabled_at with each key. */
-static const struct pg_stmt account_disable = {
-    .name = "account_disable",
-    .sql = "update sluice.account t set disabled_at = :disabled_at @update(sluice.account) "
-           "returning :ord",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("disabled_at", PG_TIME)),
-    .key_count = 1,
-    .access = PG_WRITE,
-    .is_copied = true,
-};
-
-static const struct pg_stmt account_mark = {
-    .name = "account_mark",
-    .sql = "update sluice.account t set mark = :mark, colour = :colour @update(sluice.account) "
-           "returning :ord",
-    PG_TAKES(OF(account_id, PG_UUID), OF(mark, PG_TEXT), OF(colour, PG_TEXT)),
-    .key_count = 1,
-    .access = PG_WRITE,
     .is_copied = true,
 };
 
@@ -108,15 +96,32 @@ static const struct pg_stmt account_brief = {
              OF_BRIEF(key_name, PG_TEXT), OF_BRIEF(approvals, PG_I64), OF_BRIEF(broken, PG_I64)),
 };
 
-const struct pg_stmt *const account_stmts[] = {
-    &account_create,  &account_list, &account_named, &account_get,
-    &account_disable, &account_mark, &account_brief, NULL};
+const struct pg_stmt *const account_stmts[] = {&account_create, &account_change, &account_list,
+                                               &account_get,    &account_brief,  NULL};
 
 STORE_CALL_ID(store_account_brief, account_brief, struct uuid, pg_uuid)
 
-int store_account_create_sync(struct pg_sync *sync, const struct account *account, struct err *err)
+void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct account_change *change)
 {
-    return store_exec_sync(sync, &account_create, account, PG_NO_VALUES, NULL, NULL, err);
+    store_ask_of(pool, query, op, &account_create, change,
+                 PG_VALUES(store_kind(AUDIT_ACCOUNT_CREATED)));
+}
+
+int store_account_create_result(const struct pg_query *query, struct uuid *other)
+{
+    int status = store_hit_result(query);
+    *other = status == OK ? pg_get_uuid(&query->rows, 0, 0) : (struct uuid){{0}};
+    return status;
+}
+
+void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct account_change *change, enum audit_kind kind)
+{
+    int64_t disabled_at = kind == AUDIT_ACCOUNT_DISABLED ? clock_shared_us() : 0;
+    store_ask_of(
+        pool, query, op, &account_change, change,
+        PG_VALUES(pg_bool(kind == AUDIT_ACCOUNT_CHANGED), pg_time(disabled_at), store_kind(kind)));
 }
 
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
@@ -127,51 +132,16 @@ int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct ac
     return *accounts ? OK : (int)err->code;
 }
 
-/* The first row. */
-static int read_account(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
-                        struct pg_value value, struct account *account, struct err *err)
-{
-    size_t count;
-    struct account *list =
-        store_list_sync(sync, arena, stmt, PG_VALUES(value), sizeof(*list), &count, err);
-    if (!list)
-        return (int)err->code;
-    *account = list[0];
-    return count > 0 ? OK : ERR_NOTFOUND;
-}
-
-int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice name,
-                             struct account *account, struct err *err)
-{
-    /* An arbitrary number of this program. The lock ends with the caller's transaction, which
-     * creates the account where this finds none: a second process waits here and then finds it. A
-     * row lock would not do, since there is no row yet. */
-    int rc = pg_sync_run(sync, "select pg_advisory_xact_lock(7453010373645639523)", err);
-    return rc == OK
-               ? read_account(sync, arena, &account_named, pg_text_or_empty(name), account, err)
-               : rc;
-}
-
-static const char no_account_text[] =
-    "there is no account of that id; `sluice accounts list` shows them";
-
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err)
 {
-    int rc = read_account(sync, arena, &account_get, pg_uuid(account_id), account, err);
-    return rc == ERR_NOTFOUND ? err_set(err, rc, "%s", no_account_text) : rc;
-}
-
-int store_account_disable_sync(struct pg_sync *sync, struct uuid account_id, bool disabled,
-                               struct err *err)
-{
-    return store_exec_one_sync(
-        sync, &account_disable, NULL,
-        PG_VALUES(pg_uuid(account_id), pg_time(disabled ? clock_shared_us() : 0)), no_account_text,
-        err);
-}
-
-int store_account_mark_sync(struct pg_sync *sync, const struct account *account, struct err *err)
-{
-    return store_exec_one_sync(sync, &account_mark, account, PG_NO_VALUES, no_account_text, err);
+    size_t count;
+    struct account *list = store_list_sync(
+        sync, arena, &account_get, PG_VALUES(pg_uuid(account_id)), sizeof(*list), &count, err);
+    if (!list)
+        return (int)err->code;
+    *account = list[0];
+    return count > 0 ? OK
+                     : err_set(err, ERR_NOTFOUND,
+                               "there is no account of that id; `sluice accounts list` shows them");
 }

@@ -4,7 +4,7 @@
 #ifndef STORE_ACCOUNT_H
 #define STORE_ACCOUNT_H
 
-#include "store/store.h"
+#include "store/audit.h"
 
 enum { ACCOUNT_NAME_MAX = 200 };
 
@@ -17,25 +17,31 @@ struct account {
     int64_t disabled_at; /* 0: live. Its keys are refused then */
 };
 
-/* account_id and name are in. */
-int store_account_create_sync(struct pg_sync *sync, const struct account *account,
-                              struct err *err) MUST_CHECK;
-/* The oldest of this name, in the arena. ERR_NOTFOUND, without words. Within a transaction: until
- * its end no other process that asks so is answered, so that two cannot make one name at a time. */
-int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice name,
-                             struct account *account, struct err *err) MUST_CHECK;
+/* A change of an account, with its audit event. */
+struct account_change {
+    struct audit_by by;
+    struct account account;
+    bool is_again; /* create: also where another account has the name */
+};
+/* account_id and name are in. Not replayed. *other: nil, or the account that has the name, and then
+ * nothing was done. */
+void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct account_change *change);
+int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
+/* kind: AUDIT_ACCOUNT_DISABLED refuses its keys from now on, AUDIT_ACCOUNT_ENABLED accepts them,
+ * AUDIT_ACCOUNT_CHANGED gives it another mark and colour. One that is disabled or enabled already
+ * gets no event. store_hit_result; replayable. */
+void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct account_change *change, enum audit_kind kind);
+
+/* Operator commands: */
+
 /* All, oldest first, in the arena; at most 10,000. */
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
                             size_t *count, struct err *err) MUST_CHECK;
 /* ERR_NOTFOUND with a sentence. */
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err) MUST_CHECK;
-/* disabled: true refuses its keys from now on. ERR_NOTFOUND. */
-int store_account_disable_sync(struct pg_sync *sync, struct uuid account_id, bool disabled,
-                               struct err *err) MUST_CHECK;
-/* How it looks to those who see its pages: mark and colour. ERR_NOTFOUND. */
-int store_account_mark_sync(struct pg_sync *sync, const struct account *account,
-                            struct err *err) MUST_CHECK;
 
 /* What every page of the dashboard has around it. Counts end at ACCOUNT_BRIEF_MAX; of an account's
  * connections ACCOUNT_BRIEF_CONNECTIONS are read. ERR_NOTFOUND: the account is gone. */

@@ -127,20 +127,25 @@ static const struct pg_stmt api_key_touch = {
     .is_copied = true,
 };
 
-/* Without "on conflict": the id is new, and of a lost answer the caller must not hand out the key.
- * 23503 means that there is no such account. */
+#define OF_CHANGE(name, type, ...) PG_OF(#name, type, struct api_key_change, key.name, __VA_ARGS__)
+
+/* The id is new, and of a lost answer the caller must not hand out the key: not replayed. */
 static const struct pg_stmt api_key_create = {
     .name = "api_key_create",
-    .sql = "insert into sluice.api_key "
-           "(account_id, id, hash, prefix, name, scopes, created_at, expires_at, addresses) "
-           "@row :account_id, :id, :hash, :prefix, :name, :scopes, :created_at, :expires_at, "
-           ":addresses @end",
-    PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(hash, PG_BYTES),
-             OF(prefix, PG_TEXT, .has_no_null = true), OF(name, PG_TEXT, .has_no_null = true),
-             PG_ARG("scopes", PG_TEXT), OF(created_at, PG_TIME), OF(expires_at, PG_TIME),
-             OF(addresses, PG_TEXT)),
+    .sql = "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
+           "id => :id, hash => :hash, prefix => :prefix, name => :name, scopes => :scopes, "
+           "created_at => :created_at, expires_at => :expires_at, addresses => :addresses, "
+           "replaces => :replaces, replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(id, PG_UUID), OF_CHANGE(hash, PG_BYTES),
+             OF_CHANGE(prefix, PG_TEXT, .has_no_null = true),
+             OF_CHANGE(name, PG_TEXT, .has_no_null = true), PG_ARG("scopes", PG_TEXT),
+             OF_CHANGE(created_at, PG_TIME), OF_CHANGE(expires_at, PG_TIME),
+             OF_CHANGE(addresses, PG_TEXT),
+             PG_OF("replaces", PG_UUID, struct api_key_change, replaces, .has_null = true),
+             PG_OF("replaced_until", PG_TIME, struct api_key_change, replaced_until),
+             STORE_BY_PARAMS(api_key_change)),
+    PG_GIVES(PG_ARG("is_made", PG_BOOL)),
     .key_count = 2,
-    .match = PG_MATCH_NONE,
     .access = PG_WRITE_ONCE,
     .is_copied = true,
 };
@@ -158,24 +163,13 @@ static const struct pg_stmt api_key_list = {
     .is_copied = true,
 };
 
-/* coalesce keeps the first time: a replay, or a second revocation, changes nothing and finds the
- * row. */
 static const struct pg_stmt api_key_revoke = {
     .name = "api_key_revoke",
-    .sql = "update sluice.api_key t set revoked_at = coalesce(t.revoked_at, :now) "
-           "@update(sluice.api_key) returning :ord",
-    PG_PARAMS(touch_params),
-    .key_count = 2,
-    .access = PG_WRITE,
-    .is_copied = true,
-};
-
-/* least() ignores NULL, so a key that never expires gets the time. A revoked one is not found. */
-static const struct pg_stmt api_key_expire = {
-    .name = "api_key_expire",
-    .sql = "update sluice.api_key t set expires_at = least(t.expires_at, :now) "
-           "@update(sluice.api_key) and t.revoked_at is null returning :ord",
-    PG_PARAMS(touch_params),
+    .sql = "select :ord, c.* from @input lateral sluice.key_revoke(account_id => :account_id, "
+           "id => :id, revoked_at => :now, " STORE_BY_ARGS ") c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(id, PG_UUID), PG_NOW("now"),
+             STORE_BY_PARAMS(api_key_change)),
+    PG_GIVES(PG_ARG("is_there", PG_BOOL)),
     .key_count = 2,
     .access = PG_WRITE,
     .is_copied = true,
@@ -221,10 +215,9 @@ static const struct pg_stmt api_key_name = {
     .is_copied = true,
 };
 
-const struct pg_stmt *const api_key_stmts[] = {&api_key_name,      &api_key_find, &api_key_touch,
-                                               &api_key_create,    &api_key_list, &api_key_revoke,
-                                               &api_key_expire,    &session_end,  &sessions_end,
-                                               &session_end_sweep, NULL};
+const struct pg_stmt *const api_key_stmts[] = {
+    &api_key_name,   &api_key_find, &api_key_touch, &api_key_create,    &api_key_list,
+    &api_key_revoke, &session_end,  &sessions_end,  &session_end_sweep, NULL};
 
 /* ---- rows ---- */
 
@@ -284,11 +277,14 @@ void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op 
 STORE_CALL(store_session_end_sweep, session_end_sweep)
 
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct api_key *key)
+                          const struct api_key_change *change)
 {
     char text[33];
-    slice words = arena_dup(&op->arena, scopes_format(key->scopes, text));
-    store_ask_of(pool, query, op, &api_key_create, key, PG_VALUES(pg_text(words)));
+    slice words = arena_dup(&op->arena, scopes_format(change->key.scopes, text));
+    bool is_new = uuid_is_nil(change->replaces);
+    store_ask_of(
+        pool, query, op, &api_key_create, change,
+        PG_VALUES(pg_text(words), store_kind(is_new ? AUDIT_KEY_CREATED : AUDIT_KEY_ROLLED)));
 }
 
 STORE_CALL_ONE(store_api_key_list, api_key_list, struct uuid, pg_uuid)
@@ -305,26 +301,13 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
 STORE_CALL_ID(store_api_key_name, api_key_name, struct uuid, pg_uuid)
 
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, struct uuid id)
+                          const struct api_key_change *change)
 {
-    store_ask(pool, query, op, &api_key_revoke,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_shared_us())));
+    store_ask_of(pool, query, op, &api_key_revoke, change,
+                 PG_VALUES(store_kind(AUDIT_KEY_REVOKED)));
 }
 
-/* ---- operator commands ---- */
-
-int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key, struct err *err)
-{
-    char text[33];
-    struct api_key fresh = *key;
-    fresh.created_at = clock_shared_us();
-    int rc = store_exec_sync(sync, &api_key_create, &fresh,
-                             PG_VALUES(pg_text(scopes_format(key->scopes, text))), NULL, NULL, err);
-    if (rc == ERR_INVALID && slice_eq(slice_cstr(pg_sync_sqlstate(sync)), SLICE("23503")))
-        return err_set(err, ERR_NOTFOUND,
-                       "there is no account of that id; `sluice accounts list` shows them");
-    return rc;
-}
+/* ---- an operator's command ---- */
 
 int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                             struct api_key **keys, size_t *count, struct err *err)
@@ -335,22 +318,4 @@ int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uu
         return (int)err->code;
     read_scopes(*keys, *count);
     return OK;
-}
-
-int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
-                              struct err *err)
-{
-    return store_exec_one_sync(
-        sync, &api_key_revoke, NULL,
-        PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(clock_shared_us())),
-        "the account has no key of that id; `sluice keys list` shows them", err);
-}
-
-int store_api_key_expire_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
-                              int64_t at, struct err *err)
-{
-    return store_exec_one_sync(
-        sync, &api_key_expire, NULL, PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(at)),
-        "the account has no key of that id that is not revoked; `sluice keys list` shows them",
-        err);
 }

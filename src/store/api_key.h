@@ -5,7 +5,7 @@
 #ifndef STORE_API_KEY_H
 #define STORE_API_KEY_H
 
-#include "store/store.h"
+#include "store/audit.h"
 
 enum {
     API_KEY_HASH_LEN = 32,
@@ -53,10 +53,6 @@ int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
-/* account_id, id, hash, prefix, name, scopes, addresses, created_at, expires_at are in. Not
- * replayable. store_done_result. */
-void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct api_key *key);
 /* Of one account, oldest first, at most 1000. */
 void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id);
@@ -65,9 +61,20 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
 /* What one is called, revoked or not: its name, else its first characters. store_text_result. */
 void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid id);
-/* Sets revoked_at where it is not set. store_hit_result. */
+/* A change of a key, with its audit event. Not replayed: ERR_CLOSED where the answer was lost. */
+struct api_key_change {
+    struct audit_by by;
+    struct api_key key;     /* revoke: account_id and id */
+    struct uuid replaces;   /* the key that this one replaces; nil: none */
+    int64_t replaced_until; /* that one ends then, or before as it would have */
+};
+/* All but revoked_at and last_used_at are in. ERR_INVALID: a key of that id or hash is there, or no
+ * such account; store_hit_result: the one to replace is revoked, or is not there. */
+void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct api_key_change *change);
+/* From now on, where it is not. store_hit_result. Replayable. */
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, struct uuid id);
+                          const struct api_key_change *change);
 
 /* Sessions that a key opened, ended before their time. store_done_result, replayable: one, which
  * would have ended at expires_at; all that begin before `before`. */
@@ -79,20 +86,8 @@ void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op 
 /* Forgets those that would have ended by now; at most 1000. store_done_result. */
 void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
-/* Operator commands: */
-
-/* account_id, id, hash, prefix, name, scopes, addresses, expires_at are in. ERR_NOTFOUND: no such
- * account. */
-int store_api_key_create_sync(struct pg_sync *sync, const struct api_key *key,
-                              struct err *err) MUST_CHECK;
-/* Of one account, oldest first. */
+/* An operator's command: of one account, oldest first. */
 int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                             struct api_key **keys, size_t *count, struct err *err) MUST_CHECK;
-/* Sets revoked_at where it is not set. ERR_NOTFOUND. */
-int store_api_key_revoke_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
-                              struct err *err) MUST_CHECK;
-/* One that is not revoked expires at `at`, or before it as it would have. ERR_NOTFOUND. */
-int store_api_key_expire_sync(struct pg_sync *sync, struct uuid account_id, struct uuid id,
-                              int64_t at, struct err *err) MUST_CHECK;
 
 #endif

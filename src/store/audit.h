@@ -54,6 +54,12 @@ struct audit_event {
     slice details; /* JSON object; SLICE_NONE for none; no secrets, no inputs */
 };
 
+/* The caller of a change, for the event that the change makes; borrowed as the rest of it. */
+struct audit_by {
+    slice actor, request_id, address; /* as of an event */
+    slice means;                      /* by what: "dashboard"; SLICE_NONE for the API */
+};
+
 /* Replayable. store_done_result. */
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);

@@ -6,7 +6,7 @@
 #ifndef STORE_CONNECTION_H
 #define STORE_CONNECTION_H
 
-#include "store/store.h"
+#include "store/audit.h"
 
 enum {
     CONNECTION_LABEL_MAX = 200,
@@ -135,8 +135,7 @@ void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query,
 struct connection_change {
     struct uuid account_id;
     int64_t id;
-    /* of the event; means: by what the caller did it ("dashboard"), SLICE_NONE for the API */
-    slice actor, request_id, address, means;
+    struct audit_by by;
 };
 /* The former default of the same integration gives way. ERR_INVALID: another one became the default
  * at the same moment; ask again. */

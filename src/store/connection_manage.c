@@ -6,7 +6,6 @@
  * same, so that a renewal under way reads the row again. They are not replayed (rev + 1 is not
  * idempotent): a lost answer is ERR_CLOSED.
  */
-#include "store/audit.h"
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
@@ -22,10 +21,7 @@
     "c.event_id, c.kind, c.actor, c.request_id, c.details, c.address from changed c) "        \
     "select c.ord, c.integration_id from changed c"
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_change, name, __VA_ARGS__)
-#define CHANGE_PARAMS                                                                           \
-    OF(account_id, PG_UUID), OF(id, PG_I64), PG_ARG("kind", PG_TEXT), PG_NEW_ID("event_id"),    \
-        OF(actor, PG_TEXT, .has_no_null = true), OF(request_id, PG_TEXT), OF(address, PG_TEXT), \
-        OF(means, PG_TEXT)
+#define CHANGE_PARAMS       OF(account_id, PG_UUID), OF(id, PG_I64), STORE_BY_PARAMS(connection_change)
 
 static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
 
@@ -66,20 +62,19 @@ void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, 
                                   const struct connection_change *change)
 {
     store_ask_of(pool, query, op, &connection_default_set, change,
-                 PG_VALUES(pg_text(audit_kind_name(AUDIT_CONNECTION_DEFAULT_SET))));
+                 PG_VALUES(store_kind(AUDIT_CONNECTION_DEFAULT_SET)));
 }
 
 void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connection_change *change, slice label)
 {
-    store_ask_of(
-        pool, query, op, &connection_label_set, change,
-        PG_VALUES(pg_text(audit_kind_name(AUDIT_CONNECTION_RENAMED)), pg_text_or_empty(label)));
+    store_ask_of(pool, query, op, &connection_label_set, change,
+                 PG_VALUES(store_kind(AUDIT_CONNECTION_RENAMED), pg_text_or_empty(label)));
 }
 
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection_change *change)
 {
     store_ask_of(pool, query, op, &connection_delete, change,
-                 PG_VALUES(pg_text(audit_kind_name(AUDIT_CONNECTION_REMOVED))));
+                 PG_VALUES(store_kind(AUDIT_CONNECTION_REMOVED)));
 }

@@ -5,6 +5,7 @@
 #define STORE_INTERNAL_H
 
 #include "pg/bind.h"
+#include "store/audit.h"
 #include "store/execution.h"
 #include "store/flow.h"
 #include "store/store.h"
@@ -95,6 +96,23 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
         .match = PG_MATCH_NONE, .access = PG_WRITE,                                  \
         .no_account = "what is due, over all accounts", __VA_ARGS__                  \
     }
+
+/* What a statement that makes an audit event takes for it, out of a struct with a member `by`; the
+ * kind is the call's. */
+#define STORE_BY_PARAMS(type)                                                \
+    PG_NEW_ID("event_id"), PG_ARG("kind", PG_TEXT),                          \
+        PG_OF("actor", PG_TEXT, struct type, by.actor, .has_no_null = true), \
+        PG_OF("request_id", PG_TEXT, struct type, by.request_id),            \
+        PG_OF("address", PG_TEXT, struct type, by.address),                  \
+        PG_OF("means", PG_TEXT, struct type, by.means)
+/* The same as arguments of a function of the schema (sql/0024_changes.sql). */
+#define STORE_BY_ARGS                                                                    \
+    "event_id => :event_id, kind => :kind, actor => :actor, request_id => :request_id, " \
+    "address => :address, means => :means"
+static inline struct pg_value store_kind(enum audit_kind kind)
+{
+    return pg_text(audit_kind_name(kind));
+}
 
 /* The same for operator commands. Of store_exec_sync: rows and arena may be NULL. */
 int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,

@@ -48,7 +48,7 @@ struct entry {
 
 struct vault_auth {
     struct loop *loop;
-    struct pg_pool *pool;
+    struct vault_auth_config config;
     size_t cache_max;
     uint64_t ttl_ns, negative_ttl_ns;
     struct map entries;
@@ -159,7 +159,7 @@ static enum op_result step_find(struct op *op)
         return OP_FAIL;
     /* The query keeps pointers to the hashes. They live in the entry, which outlives the op. */
     const struct vault_caller *caller = &entry->caller;
-    store_api_key_find(entry->auth->pool, &entry->query, op, caller->key_hash,
+    store_api_key_find(entry->auth->config.pool, &entry->query, op, caller->key_hash,
                        has_session(caller) ? caller->session_hash : NULL);
     return OP_WAIT;
 }
@@ -239,8 +239,8 @@ static enum op_result step_answer(struct op *op)
     if (entry->status != OK || now - entry->last_used_at < TOUCH_EVERY_US)
         return OP_DONE;
     /* All checks have their answers by now, so this write delays none of them. */
-    store_api_key_touch(auth->pool, &entry->query, op, entry->grant.account_id, entry->grant.key_id,
-                        now);
+    store_api_key_touch(auth->config.pool, &entry->query, op, entry->grant.account_id,
+                        entry->grant.key_id, now);
     return OP_WAIT; /* no op waits for it */
 }
 
@@ -420,10 +420,22 @@ void vault_auth_forget(struct vault_auth *auth, struct uuid account_id)
     }
 }
 
+void vault_auth_changed(struct vault_auth *auth, struct uuid account_id)
+{
+    vault_auth_forget(auth, account_id);
+    if (auth->config.on_changed)
+        auth->config.on_changed(auth->config.owner, account_id, SLICE_NONE);
+}
+
 void vault_auth_flush(struct vault_auth *auth)
 {
     MAP_EACH(&auth->entries, slot)
         entry_distrust(slot->value);
+}
+
+struct pg_pool *vault_auth_pool(const struct vault_auth *auth)
+{
+    return auth->config.pool;
 }
 
 struct vault_auth *vault_auth_new(struct loop *loop, const struct vault_auth_config *config)
@@ -432,7 +444,7 @@ struct vault_auth *vault_auth_new(struct loop *loop, const struct vault_auth_con
     if (!auth)
         return NULL;
     auth->loop = loop;
-    auth->pool = config->pool;
+    auth->config = *config;
     auth->cache_max = config->cache_max ? config->cache_max : CACHE_MAX;
     auth->ttl_ns = (uint64_t)(config->ttl_ms ? config->ttl_ms : TTL_MS) * 1000 * 1000;
     auth->negative_ttl_ns =

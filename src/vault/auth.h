@@ -18,6 +18,9 @@ struct vault_auth_config {
     size_t cache_max;         /* keys remembered, 0: 10000; the least recently used goes */
     unsigned ttl_ms;          /* 0: 2000 */
     unsigned negative_ttl_ms; /* 0: 500 */
+    /* Notifies the other processes; may be NULL. */
+    void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
+    void *owner;
 };
 
 struct vault_grant {
@@ -52,6 +55,7 @@ struct vault_auth *vault_auth_new(struct loop *loop,
                                   const struct vault_auth_config *config) MUST_CHECK;
 /* No check may be waiting (asserted). Its queries in flight are detached and free themselves. */
 void vault_auth_free(struct vault_auth *auth);
+struct pg_pool *vault_auth_pool(const struct vault_auth *auth);
 /* text: the key as it was sent, or SLICE_NONE. address: the client's, which lives as long as the
  * check; SLICE_NONE where another than the key's holder asks. true: answered from the cache, check
  * is filled, op is not held. false: op is held until the answer is there. */
@@ -81,6 +85,8 @@ void vault_guard_stop(struct vault_guard *guard);
 
 /* Forgets what is known of an account's keys, and of keys that were refused. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
+/* After this process has changed one of them (the commit is durable): forgets, and tells others. */
+void vault_auth_changed(struct vault_auth *auth, struct uuid account_id);
 /* Forgets all, so that the next check asks the database. */
 void vault_auth_flush(struct vault_auth *auth);
 

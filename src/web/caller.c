@@ -16,6 +16,16 @@ slice web_client_address(struct web_request *request)
     return http_client_address(request->exchange, request->web->config.trusted_proxies);
 }
 
+struct audit_by web_by(struct web_request *request)
+{
+    return (struct audit_by){
+        .actor = web_actor(request),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .means = SLICE("dashboard"),
+    };
+}
+
 void web_audit(struct web_request *request, enum audit_kind kind, slice details)
 {
     const struct audit_event event = {

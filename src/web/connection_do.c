@@ -53,11 +53,7 @@ static enum op_result change_connection(struct web_request *request, enum connec
     it->in = (struct connect_command_request){
         .kind = kind,
         .label = web_field(request, "label"),
-        .change = {.account_id = request->session.account_id,
-                   .actor = web_actor(request),
-                   .request_id = request->exchange->request_id,
-                   .address = web_client_address(request),
-                   .means = SLICE("dashboard")},
+        .change = {.account_id = request->session.account_id, .by = web_by(request)},
     };
     if (!read_id(request, &it->in.change.id))
         return app_no_connection(request);

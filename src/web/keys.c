@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "vault/command.h"
 #include "vault/key.h"
 #include "web/app.h"
 #include "web/once.h"
@@ -147,16 +148,41 @@ enum op_result web_keys(struct web_request *request)
     return web_wait(request, finish_keys_page);
 }
 
-/* ---- creating a key ---- */
+/* ---- changing them ---- */
 
-struct creating {
-    slice text; /* of the key, in the op's arena */
-    struct api_key key;
+struct changing {
+    struct vault_command command;
+    struct vault_command_request in;
+    slice text; /* of a new key, in the op's arena */
 };
+
+static struct changing *changing_new(struct web_request *request, enum vault_command_kind kind)
+{
+    struct changing *it = ARENA_NEW(&request->op.arena, struct changing);
+    if (!it)
+        (void)web_reply_database(request, ERR_NOMEM);
+    else
+        it->in = (struct vault_command_request){
+            .kind = kind,
+            .by = web_by(request),
+            .key.key.account_id = request->session.account_id,
+        };
+    request->state = it;
+    return it;
+}
+
+static enum op_result change(struct web_request *request, web_step *then)
+{
+    struct changing *it = request->state;
+    vault_command_start(request->web->config.auth, &it->command, &it->in, &request->op);
+    return web_wait(request, then);
+}
+
+/* ---- creating a key ---- */
 
 static void on_create_end(struct web_request *request)
 {
-    const struct creating *it = request->state;
+    const struct changing *it = request->state;
     ASSERT(it->text.len == VAULT_KEY_LEN);
     /* The reply has been written; the arena's copy of the key's text is wiped. */
     mem_wipe((char *)(uintptr_t)it->text.ptr, it->text.len);
@@ -174,7 +200,7 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
 
 static enum op_result reply_key(struct web_request *request, unsigned status)
 {
-    const struct creating *it = request->state;
+    const struct changing *it = request->state;
     struct json_writer *w = view_begin(request);
     json_member_str(w, "key", it->text);
     request->holds_secret = true;
@@ -185,16 +211,16 @@ static enum op_result reply_key(struct web_request *request, unsigned status)
  * only the second answer. */
 static enum op_result reply_repeated(struct web_request *request)
 {
-    const struct creating *it = request->state;
+    const struct changing *it = request->state;
     struct api_key row;
     int status = store_api_key_find_result(&request->query, &row);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
     /* The hash finds the key; its id proves that this very form made it. What was changed in the
      * form since then is not the key's, and would be believed of it. */
-    bool is_same = status == OK && uuid_eq(row.id, it->key.id) &&
-                   slice_eq(row.name, it->key.name) && row.scopes == it->key.scopes &&
-                   slice_eq(row.addresses, it->key.addresses);
+    const struct api_key *key = &it->in.key.key;
+    bool is_same = status == OK && uuid_eq(row.id, key->id) && slice_eq(row.name, key->name) &&
+                   row.scopes == key->scopes && slice_eq(row.addresses, key->addresses);
     if (is_same && !row.revoked_at && clock_shared_us() - row.created_at < reveal_us)
         return reply_key(request, 200);
     return web_reply_problem(request, 409, "This key was created before",
@@ -203,40 +229,25 @@ static enum op_result reply_repeated(struct web_request *request)
                              "revoke the key and create another.");
 }
 
-static enum op_result reply_created(struct web_request *request)
-{
-    web_audited(request);
-    return reply_key(request, 201);
-}
-
 static enum op_result finish_create(struct web_request *request)
 {
-    const struct creating *it = request->state;
-    const struct api_key *key = &it->key;
-    char id[UUID_TEXT_LEN + 1], scopes[33];
-    int status = store_done_result(&request->query);
-    if (status == ERR_INVALID) { /* a key with this id exists */
-        store_api_key_find(request->web->config.pool, &request->query, &request->op, key->hash,
-                           NULL);
+    const struct changing *it = request->state;
+    if (it->command.status == ERR_INVALID) { /* a key with this id exists */
+        store_api_key_find(request->web->config.pool, &request->query, &request->op,
+                           it->in.key.key.hash, NULL);
         return web_wait(request, reply_repeated);
     }
-    if (status != OK)
-        return web_reply_database(request, status);
-    uuid_format(key->id, id);
-    web_audit(request, AUDIT_KEY_CREATED,
-              arena_printf(&request->op.arena,
-                           "\"key_id\":\"%s\",\"prefix\":\"%.*s\",\"scopes\":\"%.*s\"", id,
-                           SLICE_ARG(key->prefix), SLICE_ARG(scopes_format(key->scopes, scopes))));
-    return web_wait(request, reply_created);
+    return it->command.status == OK ? reply_key(request, 201)
+                                    : web_reply_database(request, it->command.status);
 }
 
 enum op_result web_key_create(struct web_request *request)
 {
-    struct creating *it = ARENA_NEW(&request->op.arena, struct creating);
+    struct changing *it = changing_new(request, VAULT_KEY_CREATE);
     /* on_create_end is set below, once there is a text to wipe. */
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
-    struct api_key *key = &it->key;
+        return OP_DONE;
+    struct api_key *key = &it->in.key.key;
     for (size_t i = 0; i < ARRAY_LEN(choices); i++)
         if (web_field(request, choices[i].field).ptr)
             key->scopes |= (uint32_t)choices[i].scope;
@@ -264,55 +275,38 @@ enum op_result web_key_create(struct web_request *request)
         return reply_key_form(request,
                               SLICE("This form is too old, or from another session; no key was "
                                     "created. Check it and press the button again."));
-    request->state = it;
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
     it->text = slice_from(once, 1 + sizeof(key->id.bytes));
     /* The field was sealed by write_new_key, so it holds a key that is well-formed. */
     if (!vault_key_hash(it->text, key->hash))
         UNREACHABLE("what was sealed here is a key");
-    key->account_id = request->session.account_id;
     /* Only the prefix and the hash are stored. */
     key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
     key->created_at = clock_shared_us();
-    store_api_key_create(request->web->config.pool, &request->query, &request->op, key);
-    return web_wait(request, finish_create);
+    return change(request, finish_create);
 }
 
 /* ---- revoking ---- */
 
 static enum op_result finish_revoke(struct web_request *request)
 {
-    const struct uuid *id = request->state;
-    struct uuid account_id = request->session.account_id;
-    char text[UUID_TEXT_LEN + 1];
-    int status = store_hit_result(&request->query);
-    if (status == ERR_NOTFOUND)
+    const struct changing *it = request->state;
+    if (it->command.status == ERR_NOTFOUND)
         return web_reply_missing(request, "The account has no such key.");
-    if (status != OK)
-        return web_reply_database(request, status);
-    /* Caches forget the account before the reply, so that the key's next request is refused. */
-    vault_auth_forget(request->web->config.auth, account_id);
-    connect_account_changed(request->web->config.connect, account_id);
-    uuid_format(*id, text);
+    if (it->command.status != OK)
+        return web_reply_database(request, it->command.status);
     /* The session's own key was revoked, so its cookie is cleared, too. */
-    bool is_own = uuid_eq(*id, request->session.key_id);
-    if (is_own)
-        web_clear_cookie(request);
-    return web_audit_then_redirect(
-        request, AUDIT_KEY_REVOKED, arena_printf(&request->op.arena, "\"key_id\":\"%s\"", text),
-        is_own ? SLICE("/sign-in") : SLICE("/keys"), is_own ? "own_key_revoked" : "key_revoked");
+    if (!uuid_eq(it->in.key.key.id, request->session.key_id))
+        return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
+    web_clear_cookie(request);
+    return web_reply_redirect(request, SLICE("/sign-in"), "own_key_revoked");
 }
 
 enum op_result web_key_revoke(struct web_request *request)
 {
-    struct uuid *id = ARENA_NEW(&request->op.arena, struct uuid);
-    if (!id)
-        return web_reply_database(request, ERR_NOMEM);
-    if (!web_path_uuid(request, 0, id))
+    struct changing *it = changing_new(request, VAULT_KEY_REVOKE);
+    if (!it || !web_path_uuid(request, 0, &it->in.key.key.id))
         return OP_DONE;
-    request->state = id;
-    store_api_key_revoke(request->web->config.pool, &request->query, &request->op,
-                         request->session.account_id, *id);
-    return web_wait(request, finish_revoke);
+    return change(request, finish_revoke);
 }

@@ -117,6 +117,8 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice web_actor(struct web_request *request);
 slice web_client_address(struct web_request *request);
+/* The signed-in caller of a change. */
+struct audit_by web_by(struct web_request *request);
 /* Adds an event to the audit trail about the change that was just made. details: the members of its
  * JSON object. Takes a hold on request->query; the page waits and calls web_audited, which logs an
  * event that was lost: the change itself is committed. */

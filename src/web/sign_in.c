@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "vault/key.h"
+#include "vault/command.h"
 #include "web/view.h"
 
 /* A path of this site to continue at, and nothing that a browser would take for another site. */
@@ -88,36 +89,44 @@ enum op_result web_sign_in_post(struct web_request *request)
  * notified. */
 static enum op_result finish_sign_out(struct web_request *request)
 {
-    struct uuid account_id = request->session.account_id;
-    int status = store_done_result(&request->query);
-    if (status != OK) /* the browser keeps its session, so that signing out can be tried again */
-        return web_reply_database(request, status);
-    vault_auth_forget(request->web->config.auth, account_id);
-    connect_account_changed(request->web->config.connect, account_id);
+    const struct vault_command *command = request->state;
+    if (command->status != OK) /* the browser keeps its session: signing out can be tried again */
+        return web_reply_database(request, command->status);
     /* Without a session the page has no navigation and no CSRF field. */
     request->session = (struct web_session){0};
     web_clear_cookie(request);
     return web_reply_redirect(request, SLICE("/sign-in"), "signed_out");
 }
 
-enum op_result web_sign_out(struct web_request *request)
+static enum op_result sign_out(struct web_request *request, enum vault_command_kind kind)
 {
     const struct web_session *session = &request->session;
+    struct vault_command *command = ARENA_NEW(&request->op.arena, struct vault_command);
+    const struct vault_command_request in = {
+        .kind = kind,
+        .key.key = {.account_id = session->account_id, .id = session->key_id},
+        .session_hash = request->check.caller.session_hash,
+        /* The end is stored until the cookie would have expired; a copy of it is refused as long.
+         */
+        .session_until = session->until_ms * 1000,
+    };
     /* The hash that ends the session is of the cookie that this request came with. */
     ASSERT(memcmp(request->check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
-    /* The end is stored until the cookie would have expired; a copy of it is refused as long. */
-    store_session_end(request->web->config.pool, &request->query, &request->op, session->account_id,
-                      request->check.caller.session_hash, session->until_ms * 1000);
+    if (!command)
+        return web_reply_database(request, ERR_NOMEM);
+    request->state = command;
+    vault_command_start(request->web->config.auth, command, &in, &request->op);
     return web_wait(request, finish_sign_out);
+}
+
+enum op_result web_sign_out(struct web_request *request)
+{
+    return sign_out(request, VAULT_SESSION_END);
 }
 
 enum op_result web_sign_out_everywhere(struct web_request *request)
 {
-    const struct web_session *session = &request->session;
-    store_sessions_end(request->web->config.pool, &request->query, &request->op,
-                       /* Every session of this key that began before now is refused. */
-                       session->account_id, session->key_id, clock_shared_us());
-    return web_wait(request, finish_sign_out);
+    return sign_out(request, VAULT_SESSIONS_END);
 }
 
 enum op_result web_sign_out_ask(struct web_request *request)

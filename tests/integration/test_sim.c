@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "pg/sync.h"
-#include "store/account.h"
 #include "store/store.h"
 #include "support/pg_cluster.h"
+#include "support/rows.h"
 #include "unit.h"
 
 enum { ROW_BYTES_MAX = 64 * 1024 * 1024, COLUMNS_MAX = 40 };
@@ -180,7 +180,7 @@ static struct pg_sync *open_database(void)
     if (!sync)
         fail_msg("%s", err.text);
     assert_true(uuid_parse(SLICE("019b7600-0000-7000-8000-000000000001"), &account.account_id));
-    assert_int_equal(store_account_create_sync(sync, &account, &err), OK);
+    assert_int_equal(rows_account(sync, &account), OK);
     must(sync, "create schema sim; create function sim.now() returns timestamptz language sql "
                "stable as $$ select timestamptz 'epoch' + current_setting('sim.now')::bigint * "
                "interval '1 microsecond' $$; set search_path = sim, pg_catalog; "

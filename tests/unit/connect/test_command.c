@@ -44,8 +44,8 @@ static int change(enum connect_command_kind kind, struct uuid account_id, int64_
                                  .label = SLICE("new name"),
                                  .change = {.account_id = account_id,
                                             .id = id,
-                                            .actor = SLICE("operator:ada"),
-                                            .means = SLICE("dashboard")}}};
+                                            .by.actor = SLICE("operator:ada"),
+                                            .by.means = SLICE("dashboard")}}};
     op_start(&it.op, &changing_class, bench.db.loop, NULL, 65536);
     pg_bench_until(&bench.db, &it.is_freed);
     return it.command.status;

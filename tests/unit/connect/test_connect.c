@@ -3,10 +3,10 @@
  * and for how long, credentials that do not open, and the rule of the default.
  */
 #include "connect/connect.h"
-#include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_second.h"
+#include "support/rows.h"
 #include "tls/tls.h"
 #include "unit.h"
 
@@ -60,9 +60,8 @@ static struct connect_set *find(struct ask *ask, struct uuid account_id)
 
 static struct uuid make_account(struct pg_sync *sync)
 {
-    struct err err;
     struct account account = {.account_id = uuid_v7(), .name = SLICE("a")};
-    assert_int_equal(store_account_create_sync(sync, &account, &err), OK);
+    assert_int_equal(rows_account(sync, &account), OK);
     return account.account_id;
 }
 

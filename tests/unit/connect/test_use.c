@@ -4,10 +4,10 @@
  */
 #include "base/clock.h"
 #include "connect/connect.h"
-#include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "support/rows.h"
 #include "tls/tls.h"
 #include "unit.h"
 
@@ -242,7 +242,7 @@ static int setup(void **state)
     buf_deinit(&key);
     sync = pg_sync_open(conninfo, &err);
     account = row.account_id;
-    if (!ring || !sync || store_account_create_sync(sync, &row, &err) != OK)
+    if (!ring || !sync || rows_account(sync, &row) != OK)
         return -1;
     items_tell(conninfo, "create table public.writes (id bigint)");
     items_tell(conninfo, "create function public.note() returns trigger language plpgsql as $$"

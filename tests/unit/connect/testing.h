@@ -8,11 +8,11 @@
 #include "base/clock.h"
 #include "connect/oauth.h"
 #include "http/address.h"
-#include "store/account.h"
 #include "support/http_peer.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "support/rows.h"
 #include "tls/tls.h"
 #include "unit.h"
 
@@ -122,7 +122,7 @@ static inline int bench_set_up(void **state)
     bench.service = bench_service(TOKEN_TIMEOUT_MS);
     bench.account = uuid_v7();
     struct account row = {.account_id = bench.account, .name = SLICE("test")};
-    assert_int_equal(store_account_create_sync(bench.sync, &row, &err), OK);
+    assert_int_equal(rows_account(bench.sync, &row), OK);
     bench_client("client", "client-secret");
     return bench.service ? 0 : -1;
 }

@@ -1,12 +1,12 @@
 /* Connections: compare-and-set, defaults, HOT updates; accounts and audit beside them. */
 #include "base/clock.h"
-#include "store/account.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "store/node.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "support/rows.h"
 #include "unit.h"
 
 enum { CALLS_MAX = 100 };
@@ -304,30 +304,6 @@ static void test_rotation_walk(void **state)
                      0);
 }
 
-static void test_accounts(void **state)
-{
-    struct arena arena;
-    struct account *list, one;
-    struct err err;
-    size_t count;
-    (void)state;
-    struct account second = {.account_id = uuid_v7(), .name = SLICE("second")};
-    arena_init(&arena, 1024 * 1024);
-    assert_int_equal(store_account_create_sync(sync, &second, &err), OK);
-    assert_int_equal(store_account_create_sync(sync, &second, &err), ERR_INVALID);
-    second.name = SLICE("");
-    second.account_id = uuid_v7();
-    assert_int_equal(store_account_create_sync(sync, &second, &err), ERR_INVALID);
-    assert_int_equal(store_account_list_sync(sync, &arena, &list, &count, &err), OK);
-    assert_int_equal(count, 2);
-    assert_true(slice_eq(list[1].name, SLICE("second")));
-    assert_int_equal(store_account_disable_sync(sync, list[1].account_id, true, &err), OK);
-    assert_int_equal(store_account_get_sync(sync, &arena, list[1].account_id, &one, &err), OK);
-    assert_true(one.disabled_at > 0);
-    assert_int_equal(store_account_get_sync(sync, &arena, uuid_v7(), &one, &err), ERR_NOTFOUND);
-    arena_deinit(&arena);
-}
-
 static void start_audit(struct pg_call *call)
 {
     store_audit_insert(call->bench->pool, &call->query, &call->op, call->arg);
@@ -426,7 +402,7 @@ static int set_up(void **state)
     account = uuid_v7();
     struct account row = {.account_id = account, .name = SLICE("test")};
     pg_bench_open(&bench, &config, true);
-    return sync ? store_account_create_sync(sync, &row, &err) : ERR_IO;
+    return sync ? rows_account(sync, &row) : ERR_IO;
 }
 
 static int tear_down(void **state)
@@ -444,8 +420,7 @@ int main(void)
         cmocka_unit_test(test_insert_get_list), cmocka_unit_test(test_a_bound),
         cmocka_unit_test(test_compare_and_set), cmocka_unit_test(test_one_refresh_wins),
         cmocka_unit_test(test_defaults),        cmocka_unit_test(test_rotation_walk),
-        cmocka_unit_test(test_accounts),        cmocka_unit_test(test_audit),
-        cmocka_unit_test(test_updates_are_hot),
+        cmocka_unit_test(test_updates_are_hot), cmocka_unit_test(test_audit),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

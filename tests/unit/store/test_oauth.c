@@ -3,12 +3,12 @@
  * authorizations begun, which are taken once, by the session that began them.
  */
 #include "base/clock.h"
-#include "store/account.h"
 #include "store/connection.h"
 #include "store/oauth.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
+#include "support/rows.h"
 #include "unit.h"
 
 enum { CALLS_MAX = 50, LEASE_MS = 3600 * 1000 };
@@ -168,9 +168,9 @@ static struct connection_change change_of(int64_t id)
 {
     return (struct connection_change){.account_id = wanted_account,
                                       .id = id,
-                                      .actor = SLICE("key:1"),
-                                      .request_id = SLICE("r-1"),
-                                      .address = SLICE("192.0.2.1")};
+                                      .by.actor = SLICE("key:1"),
+                                      .by.request_id = SLICE("r-1"),
+                                      .by.address = SLICE("192.0.2.1")};
 }
 
 static void start_default(struct pg_call *call)
@@ -189,7 +189,7 @@ static void start_label(struct pg_call *call)
 static void start_delete(struct pg_call *call)
 {
     struct connection_change change = change_of(connection.id);
-    change.means = SLICE("dashboard");
+    change.by.means = SLICE("dashboard");
     store_connection_delete(bench.pool, &call->query, &call->op, &change);
 }
 
@@ -412,7 +412,7 @@ static int set_up(void **state)
     account = uuid_v7();
     struct account row = {.account_id = account, .name = SLICE("test")};
     pg_bench_open(&bench, &config, true);
-    return sync ? store_account_create_sync(sync, &row, &err) : ERR_IO;
+    return sync ? rows_account(sync, &row) : ERR_IO;
 }
 
 static int tear_down(void **state)

@@ -137,7 +137,8 @@ static void test_every_statement_names_its_account(void **state)
         bool is_insert = slice_starts_with(buf_slice(&sql), SLICE("insert into")) ||
                          slice_starts_with(buf_slice(&sql), SLICE("with made as (insert into"));
         const char *want = is_insert ? "(account_id, " : "account_id = $1";
-        if (slice_find(buf_slice(&sql), slice_cstr(want)) < 0)
+        bool is_call = slice_find(buf_slice(&sql), SLICE("(account_id => $1,")) > 0;
+        if (!is_call && slice_find(buf_slice(&sql), slice_cstr(want)) < 0)
             fail_msg("%s: no \"%s\" in: %.*s", stmt->name, want, SLICE_ARG(buf_slice(&sql)));
         if (is_insert && slice_find(buf_slice(&sql), SLICE("values ( $1,")) < 0 &&
             slice_find(buf_slice(&sql), SLICE("select $1,")) < 0)
@@ -145,7 +146,7 @@ static void test_every_statement_names_its_account(void **state)
         buf_deinit(&sql);
     }
     assert_true(i > 20);
-    assert_int_equal(exempt, 35); /* a new one is to be thought about here */
+    assert_int_equal(exempt, 34); /* a new one is to be thought about here */
 }
 
 static bool names(const struct pg_stmt *stmt, const char *verb, const char *table)

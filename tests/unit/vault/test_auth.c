@@ -2,11 +2,11 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "store/account.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "support/pg_second.h"
+#include "support/rows.h"
 #include "unit.h"
 #include "vault/auth.h"
 #include "vault/key.h"
@@ -104,7 +104,7 @@ static struct api_key make_bound_key(struct vault_key *key, uint32_t scopes, int
                           .addresses = addresses,
                           .expires_at = expires_at};
     memcpy(row.hash, key->hash, sizeof(row.hash));
-    assert_int_equal(store_api_key_create_sync(sync, &row, &err), OK);
+    assert_int_equal(rows_key(sync, &row), OK);
     pg_sync_close(sync);
     return row;
 }
@@ -112,6 +112,15 @@ static struct api_key make_bound_key(struct vault_key *key, uint32_t scopes, int
 static struct api_key make_key(struct vault_key *key, uint32_t scopes, int64_t expires_at)
 {
     return make_bound_key(key, scopes, expires_at, SLICE_NONE);
+}
+
+/* By another process, which did not notify this one. */
+static void revoke(const struct api_key *key)
+{
+    char id[UUID_TEXT_LEN + 1], sql[200];
+    uuid_format(key->id, id);
+    snprintf(sql, sizeof(sql), "update sluice.api_key set revoked_at = now() where id = '%s'", id);
+    items_tell(conninfo, sql);
 }
 
 static struct vault_auth *open_auth(struct pg_bench *bench, unsigned ttl_ms, size_t cache_max)
@@ -251,24 +260,20 @@ static void test_revoked_after_flush(void **state)
     struct vault_auth *auth = open_auth(&bench, 60000, 0);
     struct asker asker;
     struct vault_key key;
-    struct err err;
     (void)state;
     struct api_key row = make_key(&key, SCOPE_ALL, 0);
-    struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
-    assert_int_equal(store_api_key_revoke_sync(sync, account_id, row.id, &err), OK);
+    revoke(&row);
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK); /* still believed */
     vault_auth_flush(auth);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
-    assert_int_equal(store_api_key_revoke_sync(sync, account_id, uuid_v7(), &err), ERR_NOTFOUND);
 
     make_key(&key, SCOPE_ALL, 0);
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
-    assert_int_equal(store_account_disable_sync(sync, account_id, true, &err), OK);
+    items_tell(conninfo, "update sluice.account set disabled_at = now()");
     vault_auth_flush(auth);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
-    assert_int_equal(store_account_disable_sync(sync, account_id, false, &err), OK);
-    pg_sync_close(sync);
+    items_tell(conninfo, "update sluice.account set disabled_at = null");
     vault_auth_free(auth);
     pg_bench_close(&bench);
 }
@@ -315,14 +320,12 @@ static void test_forget_one_account(void **state)
     struct vault_auth *auth = open_auth(&bench, 60000, 0);
     struct asker asker;
     struct vault_key key, refused;
-    struct err err;
     (void)state;
     struct api_key row = make_key(&key, SCOPE_ALL, 0);
     vault_key_new(&refused);
-    struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     assert_int_equal(ask(&bench, auth, &asker, refused.text), ERR_REFUSED);
-    assert_int_equal(store_api_key_revoke_sync(sync, account_id, row.id, &err), OK);
+    revoke(&row);
     vault_auth_forget(auth, uuid_v7());
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
     assert_true(asker.was_at_once);
@@ -331,7 +334,6 @@ static void test_forget_one_account(void **state)
     vault_auth_forget(auth, account_id);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_REFUSED);
     assert_false(asker.was_at_once);
-    pg_sync_close(sync);
     vault_auth_free(auth);
     pg_bench_close(&bench);
 }
@@ -366,7 +368,6 @@ static void test_guards_are_told(void **state)
     struct vault_key key, other;
     struct watcher first = {.guard.on_refused = on_refused}, second = first, stopped = first,
                    others = first;
-    struct err err;
     (void)state;
     struct api_key row = make_key(&key, SCOPE_ALL, 0);
     make_key(&other, SCOPE_ALL, 0);
@@ -375,10 +376,7 @@ static void test_guards_are_told(void **state)
     vault_guard_start(auth, &stopped.guard, caller_of(&key));
     vault_guard_start(auth, &others.guard, caller_of(&other));
     vault_guard_stop(&stopped.guard);
-    struct pg_sync *sync = pg_sync_open(conninfo, &err);
-    assert_non_null(sync);
-    assert_int_equal(store_api_key_revoke_sync(sync, account_id, row.id, &err), OK);
-    pg_sync_close(sync);
+    revoke(&row);
     vault_auth_forget(auth, account_id);
     pg_bench_until_true(&bench, is_told, &first);
     pg_bench_until_true(&bench, is_told, &second);
@@ -459,7 +457,7 @@ static int set_up(void **state)
     account_id = uuid_v7();
     struct account account = {.account_id = account_id, .name = SLICE("test")};
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
-    int rc = sync ? store_account_create_sync(sync, &account, &err) : ERR_IO;
+    int rc = sync ? rows_account(sync, &account) : ERR_IO;
     pg_sync_close(sync);
     return rc;
 }

@@ -1,0 +1,51 @@
+/*
+ * command: a change of an account, of one of its API keys or of a key's sessions, whichever face
+ * asks for it: the change and its audit event (one statement; the end of a session has none), what
+ * this process knows of the keys, what other processes hear.
+ *
+ * An op embedded in a caller's op. What the request borrows lives until it has ended.
+ */
+#ifndef VAULT_COMMAND_H
+#define VAULT_COMMAND_H
+
+#include "store/account.h"
+#include "vault/auth.h"
+
+enum vault_command_kind {
+    VAULT_ACCOUNT_CREATE,
+    VAULT_ACCOUNT_DISABLE,
+    VAULT_ACCOUNT_ENABLE,
+    VAULT_ACCOUNT_MARK, /* its mark and colour */
+    VAULT_KEY_CREATE,
+    VAULT_KEY_REVOKE,
+    VAULT_SESSION_END,
+    VAULT_SESSIONS_END, /* of a key: all that have begun by now */
+};
+
+/* account: of the first four, key: of the others. */
+struct vault_command_request {
+    enum vault_command_kind kind;
+    struct audit_by by;
+    struct account_change account; /* without by */
+    struct api_key_change key;     /* without by; id and hash are new where it is to be made */
+    const uint8_t *session_hash;
+    int64_t session_until; /* when it would have ended */
+};
+
+struct vault_command {
+    struct op op;
+    /* out: OK; ERR_NOTFOUND: there is no such account or key, or the one to replace is revoked;
+     * ERR_INVALID: there is another account of the name, a key of the id, or no such account for
+     * the key; else the database's, and ERR_CLOSED where it may be done */
+    int status;
+    struct uuid other; /* the account that has the name */
+    /* private */
+    struct vault_auth *auth;
+    struct vault_command_request in;
+    struct pg_query query;
+};
+/* auth outlives it. */
+void vault_command_start(struct vault_auth *auth, struct vault_command *command,
+                         const struct vault_command_request *request, struct op *parent);
+
+#endif
