@@ -6,6 +6,7 @@
 
 #include "base/lines.h"
 #include "connect/connect.h"
+#include "store/later.h"
 
 enum {
     CONNECT_SLOTS_MAX = 10000, /* of connections that are, or failed to be, renewed */
@@ -25,9 +26,9 @@ struct connect_service {
     struct list slots;     /* most recently used first */
     size_t renewals_active;
     struct lines uses; /* use.c: struct use, by account and connection */
-    struct list uses_young, uses_stored;
+    struct list uses_young, uses_sending, uses_stored;
     struct timer uses_timer;
-    struct connect_flush *flush; /* under way; NULL: none */
+    struct store_laters uses_sent;
     uint64_t use_every_ns;
     bool are_uses_hurried; /* at a shutdown: stored whether due or not */
 };

@@ -3,9 +3,9 @@
  * connection's first use and then at most once every use_every_ms, many at once. A process that
  * dies loses at most that; a clean shutdown loses nothing (connect_uses_flush).
  *
- * A use is in uses_young until it is first stored, then in uses_stored. The delay is the same for
- * all of a list, so each list is in order of due_ns and only its first is examined. A use that
- * comes due with nothing new is dropped.
+ * A use is in uses_young until it is first stored, then in uses_stored; in uses_sending meanwhile.
+ * The delay is the same for all of a list, so each list is in order of due_ns and only its first is
+ * examined. A use that comes due with nothing new is dropped.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -15,8 +15,7 @@
 enum {
     USES_MAX = 20000, /* connections remembered: past it a use is counted, and not stored */
     SOON_MS = 1000,
-    FLUSH_MAX = 64, /* statements at once; they share a commit */
-    FLUSH_ARENA_BYTES_MAX = 1024 * 1024,
+    SENT_MAX = 1000, /* statements under way; those of a turn share a commit */
     KEY_LEN = 16 + 8,
 };
 
@@ -25,8 +24,7 @@ static struct metric lost_total =
                 "Uses of connections that could not be kept or stored.", METRIC_COUNTER);
 
 struct use {
-    struct line line; /* by account and connection; in uses_young or uses_stored, in order of
-                         due_ns, or in no list, while a flush has it */
+    struct line line; /* by account and connection; in one of the three lists */
     uint64_t due_ns;
     int64_t used_at, failed_at;
     char *failure; /* failure_len bytes; NULL: none */
@@ -34,13 +32,9 @@ struct use {
     bool is_dirty; /* something is to be stored */
 };
 
-struct connect_flush {
-    struct op op;
-    struct connect_service *service; /* NULL once it has gone */
-    struct use *uses[FLUSH_MAX];
-    struct pg_query queries[FLUSH_MAX];
-    char failures[FLUSH_MAX][CONNECTION_FAILURE_MAX]; /* copies: another one may come meanwhile */
-    size_t count;
+struct sent {
+    struct store_later later;
+    struct connection_use row;
 };
 
 static void drop(struct connect_service *service, struct use *use)
@@ -61,71 +55,17 @@ static struct use *first_due(const struct connect_service *service, const struct
     return is_due ? use : NULL;
 }
 
-static void submit(struct connect_flush *flush, struct use *use)
+static void send_use(struct store_later *later)
 {
-    struct connection_use row = {.used_at = use->used_at, .failed_at = use->failed_at};
-    ASSERT(flush->count < FLUSH_MAX && use->is_dirty && use->used_at > 0);
-    size_t at = flush->count++;
-    memcpy(row.account_id.bytes, use->line.key, 16);
-    memcpy(&row.id, use->line.key + 16, sizeof(row.id));
-    if (use->failure) {
-        memcpy(flush->failures[at], use->failure, use->failure_len);
-        row.failure = slice_of(flush->failures[at], use->failure_len);
-    }
-    list_unlink(&use->line.ring); /* step_sent or connect_uses_free takes it from here */
-    use->is_dirty = false;        /* set again by a call meanwhile */
-    flush->uses[at] = use;
-    store_connection_use(flush->service->config.pool, &flush->queries[at], &flush->op, &row);
+    struct sent *sent = CONTAINER_OF(later, struct sent, later);
+    store_connection_use(later->laters->pool, &later->query, &later->op, &sent->row);
 }
 
-enum flush_step { FLUSH_SEND, FLUSH_SENT };
-
-static enum op_result step_send(struct op *op)
+static slice make_key(char *room, struct uuid account_id, int64_t id)
 {
-    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
-    struct connect_service *service = flush->service;
-    struct use *use;
-    flush->count = 0;
-    if (!service)
-        return OP_FAIL;
-    while (flush->count < FLUSH_MAX && (use = first_due(service, &service->uses_young)))
-        submit(flush, use);
-    while (flush->count < FLUSH_MAX && (use = first_due(service, &service->uses_stored))) {
-        if (use->is_dirty)
-            submit(flush, use);
-        else
-            drop(service, use);
-    }
-    return flush->count > 0 ? OP_WAIT : OP_DONE;
-}
-
-static enum op_result step_sent(struct op *op)
-{
-    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
-    struct connect_service *service = flush->service;
-    size_t failed = 0;
-    if (!service)
-        return OP_FAIL;
-    for (size_t i = 0; i < flush->count; i++) {
-        struct use *use = flush->uses[i];
-        bool is_lost = flush->queries[i].status != OK;
-        failed += is_lost;
-        if (service->are_uses_hurried) { /* there is no next one */
-            drop(service, use);
-            continue;
-        }
-        use->is_dirty |= is_lost; /* stored with the next one */
-        use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
-        list_push_back(&service->uses_stored, &use->line.ring);
-    }
-    flush->count = 0;
-    if (failed > 0) {
-        metric_add(metric_series(&lost_total, SLICE_NONE), (double)failed);
-        op_log(op, LOG_WARN, "the last use of connections could not be stored",
-               LOG_INT("count", failed), LOG_STR("cause", flush->queries[0].message));
-    }
-    /* ends: what was stored is due use_every_ms later, or was dropped */
-    return op_jump(op, FLUSH_SEND);
+    memcpy(room, account_id.bytes, 16);
+    memcpy(room + 16, &id, sizeof(id));
+    return slice_of(room, KEY_LEN);
 }
 
 /* At the earlier of the two firsts. */
@@ -142,47 +82,81 @@ static void arm(struct connect_service *service)
         timer_start(&service->uses_timer, due_ns);
 }
 
-static void on_flush_end(struct op *op, enum op_end end)
+/* What is lost is stored when its connection is due again. */
+static bool on_sent(struct store_later *later)
 {
-    struct connect_flush *flush = CONTAINER_OF(op, struct connect_flush, op);
-    (void)end;
-    if (!flush->service)
-        return;
-    ASSERT(flush->service->flush == flush);
-    flush->service->flush = NULL;
-    arm(flush->service);
+    const struct sent *sent = CONTAINER_OF(later, struct sent, later);
+    struct connect_service *service =
+        CONTAINER_OF(later->laters, struct connect_service, uses_sent);
+    char key[KEY_LEN];
+    struct use *use = lines_find(&service->uses, make_key(key, sent->row.account_id, sent->row.id));
+    bool is_lost = later->query.status != OK;
+    if (is_lost)
+        metric_inc(&lost_total);
+    if (!use) /* dropped at a shutdown */
+        return false;
+    use->is_dirty |= is_lost;
+    use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
+    list_move_back(&service->uses_stored, &use->line.ring);
+    arm(service);
+    return false;
 }
 
-static const struct op_step flush_steps[] = {
-    [FLUSH_SEND] = {"send", step_send, 0},
-    [FLUSH_SENT] = {"sent", step_sent, OP_TO(FLUSH_SEND)},
-};
-static const struct op_class flush_class = {
-    .name = "connect_uses",
-    .is_background = true,
-    OP_STEPS(flush_steps),
-    .on_end = on_flush_end,
-    .free = op_free_struct,
+static const struct store_later_class sent_class = {
+    STORE_LATER(store_later_once, "connect_uses", struct sent),
+    .send = send_use,
+    .on_sent = on_sent,
+    .failure = "the last use of a connection could not be stored",
 };
 
-static void start_flush(struct connect_service *service)
+/* false: there is no room. At a shutdown there is no next use: it is dropped. */
+static bool submit(struct connect_service *service, struct use *use)
 {
-    if (service->flush)
-        return; /* one at a time: it goes on with what comes due meanwhile */
-    struct connect_flush *flush = mem_zalloc(sizeof(*flush));
-    if (!flush) {
-        timer_start_in_ms(&service->uses_timer, SOON_MS);
-        return;
+    struct sent *sent = store_later(&service->uses_sent, &sent_class, NULL, use->failure_len);
+    if (!sent)
+        return false;
+    ASSERT(use->is_dirty && use->used_at > 0);
+    memcpy(sent->row.account_id.bytes, use->line.key, 16);
+    memcpy(&sent->row.id, use->line.key + 16, sizeof(sent->row.id));
+    sent->row.used_at = use->used_at;
+    sent->row.failed_at = use->failed_at;
+    if (use->failure) /* a copy: another one may come meanwhile */
+        sent->row.failure =
+            arena_dup(&sent->later.op.arena, slice_of(use->failure, use->failure_len));
+    use->is_dirty = false;
+    list_move_back(&service->uses_sending, &use->line.ring);
+    if (service->are_uses_hurried)
+        drop(service, use);
+    return true;
+}
+
+static bool send_due(struct connect_service *service)
+{
+    struct use *use;
+    while ((use = first_due(service, &service->uses_young)))
+        if (!submit(service, use))
+            return false;
+    while ((use = first_due(service, &service->uses_stored))) {
+        if (!use->is_dirty)
+            drop(service, use);
+        else if (!submit(service, use))
+            return false;
     }
+    return true;
+}
+
+static void send_uses(struct connect_service *service)
+{
     timer_stop(&service->uses_timer);
-    flush->service = service;
-    service->flush = flush;
-    op_start(&flush->op, &flush_class, service->loop, NULL, FLUSH_ARENA_BYTES_MAX);
+    if (send_due(service))
+        arm(service);
+    else
+        timer_start_in_ms(&service->uses_timer, SOON_MS);
 }
 
 static void on_due(struct timer *timer)
 {
-    start_flush(CONTAINER_OF(timer, struct connect_service, uses_timer));
+    send_uses(CONTAINER_OF(timer, struct connect_service, uses_timer));
 }
 
 /* ---- recording ---- */
@@ -198,8 +172,7 @@ static struct use *use_get(struct connect_service *service, slice key)
         return NULL;
     use->due_ns = loop_now_ns(service->loop) + SOON_MS * 1000000ULL;
     list_push_back(&service->uses_young, &use->line.ring);
-    if (!service->flush)
-        arm(service);
+    arm(service);
     return use;
 }
 
@@ -225,9 +198,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
 {
     char key[KEY_LEN];
     ASSERT(id > 0);
-    memcpy(key, account_id.bytes, 16);
-    memcpy(key + 16, &id, sizeof(id));
-    struct use *use = use_get(service, slice_of(key, KEY_LEN));
+    struct use *use = use_get(service, make_key(key, account_id, id));
     if (!use) {
         metric_inc(&lost_total);
         return;
@@ -244,20 +215,21 @@ void connect_uses_init(struct connect_service *service)
 {
     lines_init(&service->uses, sizeof(struct use));
     list_init(&service->uses_young);
+    list_init(&service->uses_sending);
     list_init(&service->uses_stored);
     timer_init(&service->uses_timer, service->loop, on_due);
+    store_laters_init(&service->uses_sent, service->loop, service->config.pool, SENT_MAX);
 }
 
 void connect_uses_flush(struct connect_service *service)
 {
     service->are_uses_hurried = true;
-    if (service->uses.map.count > 0)
-        start_flush(service);
+    send_uses(service);
 }
 
 bool connect_uses_active(const struct connect_service *service)
 {
-    return service->flush != NULL;
+    return service->uses_sent.count > 0;
 }
 
 static void drop_all(struct connect_service *service, struct list *list)
@@ -268,15 +240,10 @@ static void drop_all(struct connect_service *service, struct list *list)
 
 void connect_uses_free(struct connect_service *service)
 {
-    struct connect_flush *flush = service->flush;
     timer_stop(&service->uses_timer);
-    for (size_t i = 0; flush && i < flush->count; i++)
-        drop(service, flush->uses[i]);
+    store_laters_deinit(&service->uses_sent);
     drop_all(service, &service->uses_young);
+    drop_all(service, &service->uses_sending);
     drop_all(service, &service->uses_stored);
-    if (flush) { /* it ends later, and finds that its uses are gone */
-        flush->service = NULL;
-        op_cancel(&flush->op);
-    }
     lines_deinit(&service->uses);
 }

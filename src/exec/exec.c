@@ -11,6 +11,8 @@
 enum {
     LIMITS_IDLE_MAX = 20000, /* connections remembered apart from those in use */
     STORED_MAX = 20000,      /* large summaries being read at a time */
+    ENDINGS_MAX = 10000,
+    AUDITS_MAX = 4000, /* past it an event is counted as lost */
 };
 
 /* A line says where its step may go other than to the next line, and to the answer (stop). */
@@ -78,7 +80,8 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     service->config = *config;
     service->self = uuid_v7();
     list_init(&service->all);
-    list_init(&service->endings);
+    store_laters_init(&service->endings, config->loop, config->pool, ENDINGS_MAX);
+    store_laters_init(&service->audits, config->loop, config->pool, AUDITS_MAX);
     map_init(&service->in_flight, config->executions_max + 1);
     concurrency_init(&service->concurrency, config->executions_max, config->account_executions_max);
     exec_stored_init(&service->stored, config->loop, config->pool, config->work, STORED_MAX);
@@ -107,6 +110,8 @@ void exec_service_free(struct exec_service *service)
     map_deinit(&service->in_flight);
     exec_stored_deinit(&service->stored);
     unsent_deinit(&service->unsent);
+    store_laters_deinit(&service->endings);
+    store_laters_deinit(&service->audits);
     tallies_deinit(&service->tallies);
     app_times_deinit(&service->app_times);
     tally_kept_free(service->sums);
@@ -122,7 +127,7 @@ bool exec_service_may_write(const struct exec_service *service)
 
 size_t exec_service_active(const struct exec_service *service)
 {
-    return service->concurrency.count;
+    return service->concurrency.count + service->endings.count + service->audits.count;
 }
 
 /* A run has its id in key.claim before the claim is sent, and stays in `all` until it has ended, so
@@ -171,7 +176,8 @@ struct tally_kept *exec_service_sums(struct exec_service *service)
 
 void exec_service_cancel_all(struct exec_service *service)
 {
-    exec_endings_cancel(service);
+    store_laters_cancel(&service->endings);
+    store_laters_cancel(&service->audits);
     LIST_EACH(&service->all, struct exec, exec, all_link)
         op_cancel(&exec->op);
 }

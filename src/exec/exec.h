@@ -63,6 +63,7 @@ void exec_service_free(struct exec_service *service);
 /* Whether writes are begun: not after the database was away for longer than the node's lease, until
  * the node has a new one. */
 bool exec_service_may_write(const struct exec_service *service);
+/* Under way, and what is still to be stored of those that have ended. */
 size_t exec_service_active(const struct exec_service *service);
 /* For the node: what its runs know of their claims. */
 struct node_claims exec_service_claims(const struct exec_service *service);

@@ -17,6 +17,7 @@
 #include "node/unsent.h"
 #include "store/execution.h"
 #include "store/idempotency.h"
+#include "store/later.h"
 #include "store/tally_kept.h"
 
 enum {
@@ -31,9 +32,9 @@ struct exec_service {
     struct uuid self; /* what others hear of it by */
     struct limits *limits;
     struct breaker *breaker;
-    struct map in_flight; /* account and key -> struct exec, of this process */
-    struct list all;      /* struct exec.all_link */
-    struct list endings;  /* ending.c */
+    struct map in_flight;                /* account and key -> struct exec, of this process */
+    struct list all;                     /* struct exec.all_link */
+    struct store_laters endings, audits; /* ending.c, record.c */
     struct unsent unsent;
     struct concurrency concurrency; /* all under way, by account */
     struct exec_stored_table stored;
@@ -255,7 +256,6 @@ void exec_key_release(struct exec *exec);
  * client need not wait for an unreachable database. The row is record.row. */
 void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
-void exec_endings_cancel(struct exec_service *service);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
 /* admit.c: the current request goes to another origin than the one before: leaves that one's
  * circuit with a vote and enters the new one's. OP_STOP, as exec_stop, where it is open. */

@@ -5,7 +5,7 @@
  * the outcome is unknown, and the record follows in the background (ending.c).
  */
 #include "base/clock.h"
-#include "base/mem.h"
+#include "base/metric.h"
 #include "exec/internal.h"
 #include "call/summary.h"
 #include "store/audit.h"
@@ -13,7 +13,6 @@
 enum {
     RECORD_RETRY_MS = 200,
     RECORD_WAIT_MS = 5000, /* beyond the run's deadline, before its client is answered */
-    AUDIT_ARENA_BYTES_MAX = 64 * 1024,
 };
 
 /* With proof that nothing was done, or of a read that failed, the key is free again: "retry
@@ -205,34 +204,32 @@ enum op_result exec_step_notify_connection(struct op *op)
 
 /* ---- audit ---- */
 
-struct audit_op {
-    struct op op;
-    struct pg_pool *pool;
-    struct pg_query query;
+static struct metric lost_total =
+    METRIC_INIT("sluice_audit_events_lost_total",
+                "Runs that were blocked of which the audit trail has no event.", METRIC_COUNTER);
+
+struct audit {
+    struct store_later later;
     struct audit_event event;
 };
 
-static enum op_result step_insert(struct op *op)
+static void send_audit(struct store_later *later)
 {
-    struct audit_op *audit = CONTAINER_OF(op, struct audit_op, op);
-    store_audit_insert(audit->pool, &audit->query, op, &audit->event);
-    return OP_WAIT;
+    struct audit *audit = CONTAINER_OF(later, struct audit, later);
+    store_audit_insert(later->laters->pool, &later->query, &later->op, &audit->event);
 }
 
-static enum op_result step_check(struct op *op)
+static void end_audit(struct store_later *later, enum op_end end)
 {
-    struct audit_op *audit = CONTAINER_OF(op, struct audit_op, op);
-    if (store_done_result(&audit->query) != OK)
-        log_event(LOG_WARN, "an audit event was lost", LOG_STR("kind", audit->event.kind),
-                  LOG_STR("reason", audit->event.reason));
-    return OP_DONE;
+    if (end != OP_ENDED_DONE || later->query.status != OK)
+        metric_inc(&lost_total);
 }
 
-static const struct op_step audit_steps[] = {{"insert", step_insert, 0}, {"check", step_check, 0}};
-static const struct op_class audit_class = {
-    .name = "audit",
-    OP_STEPS(audit_steps),
-    .free = op_free_struct,
+static const struct store_later_class audit_class = {
+    STORE_LATER(store_later_once, "audit", struct audit),
+    .send = send_audit,
+    .on_end = end_audit,
+    .failure = "an audit event was lost",
 };
 
 static slice audit_details(const struct exec *exec, struct arena *arena)
@@ -249,12 +246,12 @@ static slice audit_details(const struct exec *exec, struct arena *arena)
 void exec_audit_blocked(struct exec *exec)
 {
     ASSERT(exec_reason_is_blocked(exec->out.reason) && !exec->in.is_recorded_by_caller);
-    struct audit_op *audit = mem_zalloc(sizeof(*audit));
-    if (!audit)
+    struct audit *audit = store_later(&exec->service->audits, &audit_class, NULL, 0);
+    if (!audit) {
+        metric_inc(&lost_total);
         return;
-    audit->pool = exec->service->config.pool;
-    op_start(&audit->op, &audit_class, exec->op.loop, NULL, AUDIT_ARENA_BYTES_MAX);
-    struct arena *arena = &audit->op.arena;
+    }
+    struct arena *arena = &audit->later.op.arena;
     audit->event = (struct audit_event){
         .account_id = exec->in.account_id,
         .id = uuid_v7(),

@@ -5,14 +5,10 @@
 #include "exec/tally.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/metric.h"
 #include "store/tally.h"
 
-enum {
-    FLUSH_ARENA_BYTES_MAX = 1024 * 1024,
-    BUCKETS_TEXT_MAX = TALLY_BUCKETS * (SLICE_U64_MAX + 1) + 2,
-};
+enum { BUCKETS_TEXT_MAX = TALLY_BUCKETS * (SLICE_U64_MAX + 1) + 2 };
 
 static struct metric lost_total =
     METRIC_INIT("sluice_tallies_lost_total",
@@ -34,15 +30,10 @@ struct tally {
 };
 _Static_assert(TALLY_LAST_MAX <= UINT8_MAX, "last_len");
 
-struct tallies_flush {
-    struct op op;
-    struct tallies *tallies; /* NULL once they have gone */
-    size_t count;
-    struct tally_sent {
-        struct tally tally; /* a copy; its line is in no ring */
-        struct pg_query query;
-        char buckets[BUCKETS_TEXT_MAX];
-    } sent[];
+struct sent {
+    struct store_later later;
+    struct tally tally; /* a copy; its line is in no ring */
+    char buckets[BUCKETS_TEXT_MAX];
 };
 
 static void lose(int64_t calls)
@@ -60,6 +51,12 @@ static struct tally *tally_get(struct tallies *tallies, slice key)
     if (tally)
         list_push_back(&tallies->order, &tally->line.ring);
     return tally;
+}
+
+static void arm_timer(struct tallies *tallies)
+{
+    if (!list_is_empty(&tallies->order) && !timer_is_armed(&tallies->timer))
+        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
 }
 
 static slice last_of(const struct tally *tally)
@@ -97,8 +94,9 @@ static slice buckets_text(const struct tally *tally, char *room)
     return slice_of(room, len);
 }
 
-static void add_row(struct tallies_flush *flush, struct tally_sent *sent)
+static void send_row(struct store_later *later)
 {
+    struct sent *sent = CONTAINER_OF(later, struct sent, later);
     const struct tally *tally = &sent->tally;
     const char *at = tally->line.key + sizeof(struct tally_key);
     struct tally_key key;
@@ -115,17 +113,7 @@ static void add_row(struct tallies_flush *flush, struct tally_sent *sent)
     row.integration_id = take_text(&at, key.integration_len);
     row.action_id = take_text(&at, key.action_len);
     row.error_code = take_text(&at, key.code_len);
-    store_tally_add(flush->tallies->pool, &sent->query, &flush->op, &row);
-}
-
-static enum op_result step_send(struct op *op)
-{
-    struct tallies_flush *flush = CONTAINER_OF(op, struct tallies_flush, op);
-    if (!flush->tallies)
-        return OP_FAIL;
-    for (size_t i = 0; i < flush->count; i++)
-        add_row(flush, &flush->sent[i]);
-    return OP_WAIT;
+    store_tally_add(later->laters->pool, &later->query, &later->op, &row);
 }
 
 /* Rolled back, or never sent: what was counted meanwhile is in a row of its own. */
@@ -142,69 +130,39 @@ static void put_back(struct tallies *tallies, const struct tally *sent)
         tally->buckets[i] += sent->buckets[i];
     if (slice_cmp(last_of(sent), last_of(tally)) > 0)
         set_last(tally, last_of(sent));
+    arm_timer(tallies);
 }
 
-static enum op_result step_sent(struct op *op)
+static bool on_sent(struct store_later *later)
 {
-    struct tallies_flush *flush = CONTAINER_OF(op, struct tallies_flush, op);
-    const struct pg_query *failed = NULL;
-    for (size_t i = 0; i < flush->count; i++) {
-        const struct tally_sent *sent = &flush->sent[i];
-        int status = store_done_result(&sent->query);
-        if (status == OK)
-            continue;
-        failed = &sent->query;
-        if (flush->tallies && (status == ERR_BUSY || status == ERR_TIMEOUT || status == ERR_IO))
-            put_back(flush->tallies, &sent->tally);
-        else
-            lose(sent->tally.calls); /* its account has gone, or it may have been done */
-    }
-    if (failed)
-        op_log(op, LOG_WARN, "tallies could not be written", LOG_INT("status", failed->status),
-               LOG_STR("cause", failed->message));
-    return OP_DONE;
+    const struct sent *sent = CONTAINER_OF(later, struct sent, later);
+    int status = store_done_result(&later->query);
+    if (status == ERR_BUSY || status == ERR_TIMEOUT || status == ERR_IO)
+        put_back(CONTAINER_OF(later->laters, struct tallies, sent), &sent->tally);
+    else if (status != OK)
+        lose(sent->tally.calls); /* its account has gone, or it may have been done */
+    return false;
 }
 
-static void on_flush_end(struct op *op, enum op_end end)
-{
-    struct tallies *tallies = CONTAINER_OF(op, struct tallies_flush, op)->tallies;
-    (void)end;
-    if (!tallies)
-        return;
-    tallies->flush = NULL;
-    if (!list_is_empty(&tallies->order))
-        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
-}
-
-static const struct op_step flush_steps[] = {{"send", step_send, 0}, {"sent", step_sent, 0}};
-static const struct op_class flush_class = {
-    .name = "tallies",
-    .is_background = true,
-    OP_STEPS(flush_steps),
-    .on_end = on_flush_end,
-    .free = op_free_struct,
+static const struct store_later_class sent_class = {
+    STORE_LATER(store_later_once, "tallies", struct sent),
+    .send = send_row,
+    .on_sent = on_sent,
+    .failure = "tallies could not be written",
 };
 
+/* What has no room is written with what comes meanwhile. */
 void tallies_write(struct tallies *tallies)
 {
-    size_t count = tallies->lines.map.count;
-    if (tallies->flush || count == 0)
-        return;
-    count = count < TALLIES_FLUSH_MAX ? count : TALLIES_FLUSH_MAX;
-    struct tallies_flush *flush = mem_zalloc(sizeof(*flush) + count * sizeof(flush->sent[0]));
+    struct sent *sent;
     timer_stop(&tallies->timer);
-    if (!flush) {
-        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
-        return;
-    }
-    tallies->flush = flush;
-    flush->tallies = tallies;
-    for (; flush->count < count; flush->count++) {
+    while (!list_is_empty(&tallies->order) &&
+           (sent = store_later(&tallies->sent, &sent_class, NULL, 0))) {
         struct tally *tally = LIST_ITEM(tallies->order.next, struct tally, line.ring);
-        flush->sent[flush->count].tally = *tally;
+        sent->tally = *tally;
         lines_drop(&tallies->lines, &tally->line);
     }
-    op_start(&flush->op, &flush_class, tallies->loop, NULL, FLUSH_ARENA_BYTES_MAX);
+    arm_timer(tallies);
 }
 
 static void on_due(struct timer *timer)
@@ -214,7 +172,7 @@ static void on_due(struct timer *timer)
 
 bool tallies_are_written(const struct tallies *tallies)
 {
-    return !tallies->flush && tallies->lines.map.count == 0;
+    return tallies->sent.count == 0 && tallies->lines.map.count == 0;
 }
 
 /* ---- counting ---- */
@@ -265,15 +223,14 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
         char room[TALLY_LAST_MAX];
         set_last(tally, tally_last_write(room, now, outcome->message));
     }
-    if (!tallies->flush && !timer_is_armed(&tallies->timer))
-        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
+    arm_timer(tallies);
 }
 
 /* ---- the service ---- */
 
 void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool)
 {
-    *tallies = (struct tallies){.loop = loop, .pool = pool};
+    store_laters_init(&tallies->sent, loop, pool, TALLIES_FLUSH_MAX);
     lines_init(&tallies->lines, sizeof(struct tally));
     list_init(&tallies->order);
     timer_init(&tallies->timer, loop, on_due);
@@ -285,8 +242,5 @@ void tallies_deinit(struct tallies *tallies)
     LIST_EACH(&tallies->order, struct line, line, ring)
         lines_drop(&tallies->lines, line);
     lines_deinit(&tallies->lines);
-    if (tallies->flush) { /* it ends later, and finds that they are gone */
-        tallies->flush->tallies = NULL;
-        op_cancel(&tallies->flush->op);
-    }
+    store_laters_deinit(&tallies->sent);
 }

@@ -10,19 +10,15 @@
 
 #include "base/lines.h"
 #include "call/outcome.h"
-#include "loop/loop.h"
-
-struct pg_pool;
+#include "store/later.h"
 
 enum { TALLIES_MAX = 8000, TALLIES_FLUSH_MAX = 2000, TALLIES_EVERY_MS = 10000 };
 
 struct tallies {
-    struct loop *loop;
-    struct pg_pool *pool;
     struct lines lines; /* struct tally, private to tally.c */
     struct list order;  /* the same, oldest first */
     struct timer timer;
-    struct tallies_flush *flush; /* under way; NULL: none */
+    struct store_laters sent;
 };
 
 void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool);

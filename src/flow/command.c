@@ -252,7 +252,7 @@ static enum op_result repeated(struct flow_command *command)
 static bool can_run(const struct flow_service *service)
 {
     return !service->is_draining && node_may_write(service->config.node) &&
-           service->run_count + service->taking < 2 * service->config.runs_max;
+           service->run_count + service->takes.count < 2 * service->config.runs_max;
 }
 
 /* The checks that need no database come first. The first step is planned before anything is

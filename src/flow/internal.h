@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/metric.h"
 #include "flow/flow.h"
+#include "store/later.h"
 
 struct flow_run;
 struct flow_timers;
@@ -26,8 +27,8 @@ struct flow_service {
     struct map by_id; /* flow id -> struct flow_run, the last one registered */
     struct list runs; /* struct flow_run.link: all, also those that have lost their flow */
     size_t run_count;
-    size_t taking;     /* takes under way, each of which may become a run */
-    struct map pinned; /* version -> struct flow_template, those in use (pinned.c) */
+    struct store_laters takes; /* each may become a run */
+    struct map pinned;         /* version -> struct flow_template, those in use (pinned.c) */
     struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;

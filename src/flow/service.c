@@ -19,6 +19,7 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     if (service->config.runs_max == 0)
         service->config.runs_max = FLOW_RUNS_MAX;
     list_init(&service->runs);
+    store_laters_init(&service->takes, config->loop, config->pool, FLOW_SCAN_MAX);
     map_init(&service->by_id, SIZE_MAX);
     map_init(&service->pinned, SIZE_MAX);
     service->views = flow_view_cache_new();
@@ -50,7 +51,7 @@ void flow_service_drain(struct flow_service *service)
 
 size_t flow_service_active(const struct flow_service *service)
 {
-    return service->run_count + service->taking;
+    return service->run_count + service->takes.count;
 }
 
 void flow_service_cancel_all(struct flow_service *service)
@@ -66,7 +67,7 @@ void flow_service_free(struct flow_service *service)
 {
     if (!service)
         return;
-    ASSERT(service->run_count == 0 && service->taking == 0);
+    ASSERT(service->run_count == 0 && service->takes.count == 0);
     flow_timers_free(service->timers);
     flow_watches_free(service->watches);
     flow_view_cache_free(service->views);
@@ -159,7 +160,8 @@ bool flow_run_is_leaving(const struct flow_run *run)
 
 bool flow_service_has_room(const struct flow_service *service)
 {
-    return !service->is_draining && service->run_count + service->taking < service->config.runs_max;
+    return !service->is_draining &&
+           service->run_count + service->takes.count < service->config.runs_max;
 }
 
 void flow_service_fire_timers(struct flow_service *service)

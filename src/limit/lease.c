@@ -11,7 +11,6 @@
 enum {
     ASK_TIMEOUT_MS = 1000,
     USUAL_PROCESSES = 8, /* a part that is less than a share among so many will soon be more */
-    ASKS_ARENA_BYTES_MAX = 4 * 1024 * 1024,
 };
 #define MS_NS 1000000ULL
 
@@ -22,38 +21,29 @@ static struct metric unanswered_total = METRIC_INIT(
     "Parts of limits that the database did not give: the last one goes on.", METRIC_COUNTER);
 
 struct leases {
-    struct loop *loop;
-    struct pg_pool *pool;
+    struct store_laters asks; /* under way */
     struct uuid holder;
     struct list active; /* struct lease.link */
     size_t count;       /* of all leases */
     struct timer timer;
-    struct leases_flush *flush; /* under way; NULL: none */
     uint64_t flushed_ns;
-    bool is_down; /* the last flush had no answer */
+    bool is_down; /* the last ask had no answer */
     bool is_closed;
 };
 
 struct lease_ask {
+    struct store_later later;
     struct lease *lease; /* NULL once it has ended */
     struct rate_lease_ask row;
     char name[RATE_LEASE_NAME_MAX];
     int64_t used;
     double given_back;
     uint64_t sent_ns;
-    struct pg_query query;
-};
-
-struct leases_flush {
-    struct op op;
-    struct leases *leases; /* NULL once they have gone */
-    size_t count;
-    struct lease_ask asks[];
 };
 
 static uint64_t now_of(const struct leases *leases)
 {
-    return loop_now_ns(leases->loop);
+    return loop_now_ns(leases->asks.loop);
 }
 
 /* ---- when to ask ---- */
@@ -72,8 +62,6 @@ static uint64_t lease_due_ns(const struct lease *lease)
 static void leases_await(struct leases *leases, uint64_t due)
 {
     uint64_t now = now_of(leases);
-    if (leases->flush)
-        return;
     due = due > now ? due : now;
     if (!timer_is_armed(&leases->timer) || leases->timer.due_ns > due)
         timer_start(&leases->timer, due);
@@ -151,17 +139,11 @@ static void ask_init(struct lease_ask *ask, struct lease *lease, uint64_t now)
     metric_inc(&asked_total);
 }
 
-static enum op_result step_send(struct op *op)
+static void send_ask(struct store_later *later)
 {
-    struct leases_flush *flush = CONTAINER_OF(op, struct leases_flush, op);
-    if (!flush->leases)
-        return OP_FAIL;
-    for (size_t i = 0; i < flush->count; i++) {
-        struct lease_ask *ask = &flush->asks[i];
-        ask->query.deadline_ns = now_of(flush->leases) + ASK_TIMEOUT_MS * MS_NS;
-        store_rate_lease_take(flush->leases->pool, &ask->query, op, &ask->row);
-    }
-    return OP_WAIT;
+    struct lease_ask *ask = CONTAINER_OF(later, struct lease_ask, later);
+    later->query.deadline_ns = loop_now_ns(later->laters->loop) + ASK_TIMEOUT_MS * MS_NS;
+    store_rate_lease_take(later->laters->pool, &later->query, &later->op, &ask->row);
 }
 
 /* What was used while the ask was under way was kept for it. */
@@ -180,93 +162,55 @@ static void lease_take_answer(struct lease *lease, const struct lease_ask *ask,
 
 /* Of one that is lost nothing is known: what was used is reported again, so that it counts twice
  * rather than not at all. */
-static void ask_end(struct leases_flush *flush, struct lease_ask *ask)
+static bool on_answer(struct store_later *later)
 {
+    struct lease_ask *ask = CONTAINER_OF(later, struct lease_ask, later);
+    struct leases *leases = CONTAINER_OF(later->laters, struct leases, asks);
     struct lease *lease = ask->lease;
     struct rate_lease got = {0};
-    int status = store_rate_lease_take_result(&ask->query, &got);
+    int status = store_rate_lease_take_result(&later->query, &got);
     /* An account that has gone is refused by the schema: it has no part. */
-    flush->leases->is_down = (status != OK && status != ERR_INVALID) || flush->leases->is_closed;
+    leases->is_down = (status != OK && status != ERR_INVALID) || leases->is_closed;
     if (status != OK)
         metric_inc(&unanswered_total);
     if (!lease)
-        return;
+        return false;
     lease->ask = NULL;
-    if (flush->leases->is_down) {
+    if (leases->is_down) {
         lease->used += ask->used;
         lease->tokens.tokens += ask->given_back;
     } else {
         lease_take_answer(lease, ask, &got);
     }
-    lease_fill(lease, now_of(flush->leases));
+    lease_fill(lease, now_of(leases));
     lease->owner->on_answer(lease);
     lease->owner->on_ask(lease);
     if (lease_is_in_use(lease))
         lease_activate(lease);
+    return false;
 }
 
-static enum op_result step_answered(struct op *op)
-{
-    struct leases_flush *flush = CONTAINER_OF(op, struct leases_flush, op);
-    const struct pg_query *failed = NULL;
-    bool was_down = flush->leases && flush->leases->is_down;
-    for (size_t i = 0; i < flush->count && flush->leases; i++) {
-        failed = flush->asks[i].query.status != OK ? &flush->asks[i].query : failed;
-        ask_end(flush, &flush->asks[i]);
-    }
-    if (failed && !was_down)
-        op_log(op, LOG_WARN, "parts of limits could not be asked for",
-               LOG_INT("status", failed->status), LOG_STR("cause", failed->message));
-    return OP_DONE;
-}
-
-/* Those that came meanwhile are asked for now. */
-static void on_flush_end(struct op *op, enum op_end end)
-{
-    struct leases *leases = CONTAINER_OF(op, struct leases_flush, op)->leases;
-    (void)end;
-    if (!leases)
-        return;
-    leases->flush = NULL;
-    LIST_EACH(&leases->active, struct lease, lease, link)
-        leases_await(leases, lease_due_ns(lease));
-}
-
-static const struct op_step flush_steps[] = {{"send", step_send, 0},
-                                             {"answered", step_answered, 0}};
-static const struct op_class flush_class = {
-    .name = "leases",
-    .is_background = true,
-    OP_STEPS(flush_steps),
-    .on_end = on_flush_end,
-    .free = op_free_struct,
+static const struct store_later_class ask_class = {
+    STORE_LATER(store_later_once, "leases", struct lease_ask),
+    .send = send_ask,
+    .on_sent = on_answer,
+    .failure = "parts of limits could not be asked for",
 };
 
-/* All that are due. Those that are not, or are too many, set the timer again. */
+/* All that are due. Those that are not, or have no room, set the timer again. */
 static void on_due(struct timer *timer)
 {
     struct leases *leases = CONTAINER_OF(timer, struct leases, timer);
     uint64_t now = now_of(leases);
-    size_t count = 0;
-    ASSERT(!leases->flush);
-    LIST_EACH(&leases->active, struct lease, lease, link)
-        count += lease_due_ns(lease) <= now;
-    count = count < LEASE_FLUSH_MAX ? count : LEASE_FLUSH_MAX;
-    struct leases_flush *flush =
-        count > 0 ? mem_zalloc(sizeof(*flush) + count * sizeof(flush->asks[0])) : NULL;
-    if (!flush) {
-        if (!list_is_empty(&leases->active))
-            timer_start_in_ms(&leases->timer, LEASE_GAP_MS);
-        return;
-    }
-    leases->flush = flush;
-    flush->leases = leases;
     LIST_EACH(&leases->active, struct lease, lease, link) {
-        if (flush->count < count && lease_due_ns(lease) <= now)
-            ask_init(&flush->asks[flush->count++], lease, now);
+        struct lease_ask *ask =
+            lease_due_ns(lease) <= now ? store_later(&leases->asks, &ask_class, NULL, 0) : NULL;
+        if (ask)
+            ask_init(ask, lease, now);
     }
     leases->flushed_ns = now;
-    op_start(&flush->op, &flush_class, leases->loop, NULL, ASKS_ARENA_BYTES_MAX);
+    LIST_EACH(&leases->active, struct lease, lease, link)
+        leases_await(leases, lease_due_ns(lease));
 }
 
 /* ---- using ---- */
@@ -385,8 +329,7 @@ struct leases *leases_new(struct loop *loop, struct pg_pool *pool)
     struct leases *leases = mem_zalloc(sizeof(*leases));
     if (!leases)
         return NULL;
-    leases->loop = loop;
-    leases->pool = pool;
+    store_laters_init(&leases->asks, loop, pool, LEASE_FLUSH_MAX);
     leases->holder = uuid_v7();
     list_init(&leases->active);
     timer_init(&leases->timer, loop, on_due);
@@ -409,9 +352,6 @@ void leases_free(struct leases *leases)
         return;
     ASSERT(leases->count == 0);
     timer_stop(&leases->timer);
-    if (leases->flush) { /* it ends later, and finds that they are gone */
-        leases->flush->leases = NULL;
-        op_cancel(&leases->flush->op);
-    }
+    store_laters_deinit(&leases->asks);
     mem_free(leases);
 }

@@ -15,9 +15,9 @@
 
 #include "base/token_bucket.h"
 #include "loop/loop.h"
+#include "store/later.h"
 #include "store/rate_lease.h"
 
-struct pg_pool;
 struct leases;
 struct lease;
 

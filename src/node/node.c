@@ -41,6 +41,7 @@ struct node {
     uint64_t lease_until_boot_ns, sent_boot_ns;
     uint64_t orphans_due_ns;
     struct node_scan scan;
+    struct store_laters recoveries;
     struct pg_query query;
     struct op_timer timer;
     struct op *leaver; /* held until we have left */
@@ -206,7 +207,7 @@ static void recover(struct node *node, const struct claim *claim, enum recover_a
 {
     const struct node_claims *claims = &node->claims;
     bool is_unsent = claims->owner && claims->is_unsent(claims->owner, claim->execution_id);
-    recover_start(node->pool, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
+    recover_start(&node->recoveries, claim, is_unsent ? RECOVER_UNSENT : as, &node->op);
 }
 
 /* For what was started below the node, if anything was. */
@@ -343,6 +344,7 @@ struct node *node_new(struct loop *loop, struct pg_pool *pool)
     (void)gethostname(host, sizeof(host) - 1);
     (void)snprintf(node->name, sizeof(node->name), "%s:%d", host, (int)getpid());
     node->pool = pool;
+    store_laters_init(&node->recoveries, loop, pool, CLAIM_RECOVER_MAX);
     op_start(&node->op, &node_class, loop, NULL, NODE_ARENA_BYTES_MAX);
     return node;
 }

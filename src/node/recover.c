@@ -7,43 +7,39 @@
 #include "node/recover.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "base/metric.h"
 #include "call/summary.h"
-
-enum { RECOVERY_ARENA_BYTES_MAX = 256 * 1024 };
 
 static struct metric recovered_total = METRIC_INIT("sluice_recovered_total",
                                                    "Claims that no run carried any more, by how "
                                                    "they were ended.",
                                                    METRIC_COUNTER);
 
-enum recovery_step { RECOVERY_END_CLAIM, RECOVERY_COUNT };
-
 struct recovery {
-    struct op op;
-    struct pg_pool *pool;
-    struct pg_query query;
+    struct store_later later;
     struct claim claim;
     struct execution record;
     enum recover_as as;
     bool is_release; /* the claim goes, and nothing is recorded */
 };
 
-OP_OF(recovery_of, recovery)
+static struct recovery *recovery_of(struct store_later *later)
+{
+    return CONTAINER_OF(later, struct recovery, later);
+}
 
 /* With a key the claim stays bound to the failed execution, so that the key's next use is answered
  * with it; without one no later request can name it, and the row goes. */
-static enum op_result step_end_claim(struct op *op)
+static void send_recovery(struct store_later *later)
 {
-    struct recovery *recovery = recovery_of(op);
+    struct recovery *recovery = recovery_of(later);
     const struct claim *claim = &recovery->claim;
+    struct pg_pool *pool = later->laters->pool;
     if (recovery->is_release)
-        store_claim_release(recovery->pool, &recovery->query, op, claim);
+        store_claim_release(pool, &later->query, &later->op, claim);
     else
-        store_execution_finish(recovery->pool, &recovery->query, op, &recovery->record, claim->key,
+        store_execution_finish(pool, &later->query, &later->op, &recovery->record, claim->key,
                                claim->key.len > 0 ? CLAIM_KEEP : CLAIM_RELEASE);
-    return OP_WAIT;
 }
 
 /* SQLSTATE 23505 (unique_violation): the execution stands there already, since the claim was
@@ -51,47 +47,42 @@ static enum op_result step_end_claim(struct op *op)
  * because housekeeping has removed the day of the id. In both the claim alone is left to end. */
 static bool can_not_be_recorded(const struct recovery *recovery)
 {
-    const char *state = recovery->query.sqlstate;
-    return !recovery->is_release && recovery->query.status == ERR_INVALID &&
+    const char *state = recovery->later.query.sqlstate;
+    return !recovery->is_release && recovery->later.query.status == ERR_INVALID &&
            (strcmp(state, "23505") == 0 || strcmp(state, "23514") == 0);
 }
 
-/* The jump back happens once at most: is_release then excludes it. */
-static enum op_result step_count(struct op *op)
+/* It is sent again once at most: is_release then excludes that. */
+static bool count_recovery(struct store_later *later)
 {
-    struct recovery *recovery = recovery_of(op);
+    struct recovery *recovery = recovery_of(later);
     const struct claim *claim = &recovery->claim;
     bool is_dead = recovery->as == RECOVER_DEAD;
     if (can_not_be_recorded(recovery)) {
         recovery->is_release = true;
-        return op_jump(op, RECOVERY_END_CLAIM);
+        return true;
     }
-    int status = recovery->is_release ? store_done_result(&recovery->query)
-                                      : store_hit_result(&recovery->query);
+    int status = recovery->is_release ? store_done_result(&later->query)
+                                      : store_hit_result(&later->query);
     if (status != OK)
-        return OP_FAIL; /* another process was first, or the next scan tries again */
+        return false; /* another process was first, or the next scan tries again */
     metric_add(metric_series(&recovered_total, recovery->is_release
                                                    ? SLICE("as=\"released\"")
                                                    : SLICE("as=\"outcome_unknown\"")),
                1);
-    op_log(op, LOG_WARN,
+    op_log(&later->op, LOG_WARN,
            is_dead ? "a run of a dead process was ended"
                    : "a claim that no run of this server carries was ended",
            LOG_BOOL("is_write", claim->is_write), LOG_BOOL("is_released", recovery->is_release),
            LOG_STR("integration_id", claim->integration_id),
            LOG_STR("action_id", claim->action_id));
-    return OP_DONE;
+    return false;
 }
 
-static const struct op_step recovery_steps[] = {
-    [RECOVERY_END_CLAIM] = {"end_claim", step_end_claim, 0},
-    [RECOVERY_COUNT] = {"count", step_count, OP_TO(RECOVERY_END_CLAIM)},
-};
-static const struct op_class recovery_class = {
-    .name = "recovery",
-    .is_background = true,
-    OP_STEPS(recovery_steps),
-    .free = op_free_struct,
+static const struct store_later_class recovery_class = {
+    STORE_LATER(store_later_again, "recovery", struct recovery),
+    .send = send_recovery,
+    .on_sent = count_recovery,
 };
 
 /* No attempt's number, status or output survives the process. `attempts` is 1 because a claim is
@@ -120,21 +111,19 @@ static void fill_record(struct recovery *recovery)
     };
     recovery->record = exec_summary_row(&outcome, claim->account_id, claim->connection_id,
                                         claim->owner,
-                                        exec_summary_render(&outcome, &recovery->op.arena));
+                                        exec_summary_render(&outcome, &recovery->later.op.arena));
 }
 
-void recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
+void recover_start(struct store_laters *laters, const struct claim *claim, enum recover_as as,
                    struct op *parent)
 {
-    struct recovery *recovery = mem_zalloc(sizeof(*recovery));
+    struct recovery *recovery = store_later(laters, &recovery_class, parent, 0);
     if (!recovery)
         return;
-    recovery->pool = pool;
     recovery->as = as;
     recovery->is_release = !claim->is_write || as == RECOVER_UNSENT;
-    op_start(&recovery->op, &recovery_class, parent->loop, parent, RECOVERY_ARENA_BYTES_MAX);
     /* The caller's claim lies in the node's arena, which its next heartbeat resets. */
-    struct arena *arena = &recovery->op.arena;
+    struct arena *arena = &recovery->later.op.arena;
     recovery->claim = *claim;
     recovery->claim.integration_id = arena_dup(arena, claim->integration_id);
     recovery->claim.action_id = arena_dup(arena, claim->action_id);

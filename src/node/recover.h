@@ -12,6 +12,7 @@
 
 #include "loop/op.h"
 #include "store/idempotency.h"
+#include "store/later.h"
 
 enum recover_as {
     RECOVER_DEAD,   /* its process ended, or lost its lease, in the middle of it */
@@ -23,9 +24,9 @@ enum recover_as {
  * nothing: its key is free again, and sending it again runs it; so is the key of what was not sent.
  * A write may have happened: it ends as failed, outcome unknown, and its key stays bound to that
  * answer. Where its execution is recorded, or its day's are
- * removed already, only the claim goes. The owner that the claim names is
- * the fence. What fails is found by the next scan. */
-void recover_start(struct pg_pool *pool, const struct claim *claim, enum recover_as as,
+ * removed already, only the claim goes. The owner that the claim names is the fence. What fails, or
+ * has no room, is found by the next scan. */
+void recover_start(struct store_laters *laters, const struct claim *claim, enum recover_as as,
                    struct op *parent);
 
 #endif

@@ -64,9 +64,9 @@ static enum op_result step_wait_for_flows(struct op *op)
     return op_wait_then(op, DRAIN_FLOWS);
 }
 
-/* Waits for executions whose client has disconnected, which still record the provider's answer, and
- * for renewed tokens to be stored. The times of last use, and what was counted for
- * charts, are flushed after them. */
+/* Waits for executions whose client has disconnected, which still record the provider's answer, for
+ * what is stored in the background of those that have ended, and for renewed tokens. The times of
+ * last use, and what was counted for charts, are flushed after them. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct drain *drain = drain_of(op);

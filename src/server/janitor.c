@@ -10,6 +10,7 @@
 #include "store/api_key.h"
 #include "store/connect_session.h"
 #include "store/flow.h"
+#include "store/later.h"
 #include "store/node.h"
 #include "store/oauth.h"
 #include "store/rate_lease.h"
@@ -20,7 +21,7 @@ enum {
     ROUND_MS = 60 * 1000,
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    REMOVAL_ARENA_BYTES_MAX = 16 * 1024,
+    REMOVALS_MAX = 4000,   /* at a time: more than a page has */
     FLOW_PAGES_MAX = 100,  /* a round */
     TALLY_PAGES_MAX = 100, /* likewise */
 };
@@ -34,6 +35,7 @@ struct janitor {
     unsigned flow_pages, tally_pages; /* in this round */
     size_t sweep;                     /* the one under way */
     struct keeper keeper;
+    struct store_laters removals;
     slice old_nodes; /* to be removed, but for those that own something */
 };
 
@@ -97,9 +99,7 @@ static bool note(struct op *op, int status, const char *what, double count)
  * that many share a batch ---- */
 
 struct removal {
-    struct op op;
-    struct pg_pool *pool;
-    struct pg_query query;
+    struct store_later later;
     struct expired_key key;
     struct flow_ref flow;
     struct tally_old tally;
@@ -107,49 +107,41 @@ struct removal {
     int64_t before;
 };
 
-OP_OF(removal_of, removal)
-
-static enum op_result step_remove(struct op *op)
+static void send_removal(struct store_later *later)
 {
-    struct removal *removal = removal_of(op);
-    /* Both statements check again that the row is old enough: another process may have been first.
+    struct removal *removal = CONTAINER_OF(later, struct removal, later);
+    struct pg_pool *pool = later->laters->pool;
+    /* Each statement checks again that the row is old enough: another process may have been first.
      */
     if (removal->key.key.ptr)
-        store_key_expire(removal->pool, &removal->query, op, &removal->key);
+        store_key_expire(pool, &later->query, &later->op, &removal->key);
     else if (removal->tally.slot)
-        store_tally_fold(removal->pool, &removal->query, op, &removal->tally);
+        store_tally_fold(pool, &later->query, &later->op, &removal->tally);
     else
-        store_flow_remove(removal->pool, &removal->query, op, &removal->flow, removal->before);
-    return OP_WAIT;
+        store_flow_remove(pool, &later->query, &later->op, &removal->flow, removal->before);
 }
 
-static enum op_result step_removed(struct op *op)
+static bool count_removal(struct store_later *later)
 {
-    const struct removal *removal = removal_of(op);
-    bool is_done = store_done_result(&removal->query) == OK;
+    const struct removal *removal = CONTAINER_OF(later, struct removal, later);
+    bool is_done = store_done_result(&later->query) == OK;
     /* A failure is counted only; the row is found again in the next round. */
     metric_add(metric_series(is_done ? &done_total : &failed_total, slice_cstr(removal->label)), 1);
-    return OP_DONE;
+    return false;
 }
 
-static const struct op_step removal_steps[] = {{"remove", step_remove, 0},
-                                               {"removed", step_removed, 0}};
-static const struct op_class removal_class = {
-    .name = "removal",
-    .is_background = true,
-    OP_STEPS(removal_steps),
-    .free = op_free_struct,
+static const struct store_later_class removal_class = {
+    STORE_LATER(store_later_once, "removal", struct removal),
+    .send = send_removal,
+    .on_sent = count_removal,
 };
 
-/* NULL without memory: the row is found again in the next round. */
+/* NULL: no room; the row is found again in the next round. */
 static struct removal *start_removal(struct janitor *janitor, const char *label)
 {
-    struct removal *removal = mem_zalloc(sizeof(*removal));
-    if (!removal)
-        return NULL;
-    removal->pool = janitor->pool;
-    removal->label = label;
-    op_start(&removal->op, &removal_class, janitor->op.loop, &janitor->op, REMOVAL_ARENA_BYTES_MAX);
+    struct removal *removal = store_later(&janitor->removals, &removal_class, &janitor->op, 0);
+    if (removal)
+        removal->label = label;
     return removal;
 }
 
@@ -181,7 +173,7 @@ static void start_expiry(struct janitor *janitor, const struct expired_key *key)
         return;
     removal->key = *key;
     /* Copied: the janitor's arena is reset before this op may have ended. No key is empty. */
-    removal->key.key = arena_dup(&removal->op.arena, key->key);
+    removal->key.key = arena_dup(&removal->later.op.arena, key->key);
 }
 
 /* ---- the round ---- */
@@ -457,6 +449,7 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     janitor->pool = pool;
     janitor->keep_days = config->keep_days;
     janitor->audit_days = config->audit_days;
+    store_laters_init(&janitor->removals, loop, pool, REMOVALS_MAX);
     keeper_init(&janitor->keeper, pool, &config->keeper);
     op_start(&janitor->op, &janitor_class, loop, NULL, ARENA_BYTES_MAX);
     return janitor;

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "store/later.h"
 #include "vault/key.h"
 
 enum {
@@ -18,6 +19,7 @@ enum {
     NEGATIVE_TTL_MS = 500,
     FETCH_ARENA_MAX = 64 * 1024,
     TOUCH_EVERY_US = 60 * 1000 * 1000,
+    TOUCHES_MAX = 1000,
     GUARD_EVERY_MS = 250,
     GUARD_TTL_MS = 30000, /* a guard's entry is valid for longer: changes are notified */
 };
@@ -55,6 +57,7 @@ struct vault_auth {
     struct list lru;
     struct list guards;
     struct timer guard_timer; /* armed while there are any */
+    struct store_laters touches;
 };
 
 /* ---- entries ---- */
@@ -219,6 +222,33 @@ static void entry_learn(struct entry *entry)
     entry->last_used_at = key.last_used_at;
 }
 
+struct touch {
+    struct store_later later;
+    struct vault_grant grant;
+    int64_t at;
+};
+
+static void send_touch(struct store_later *later)
+{
+    const struct touch *touch = CONTAINER_OF(later, struct touch, later);
+    store_api_key_touch(later->laters->pool, &later->query, &later->op, touch->grant.account_id,
+                        touch->grant.key_id, touch->at);
+}
+
+/* One that is lost, or has no room, is noted with the key's next loading. */
+static void note_use(struct vault_auth *auth, const struct vault_grant *grant, int64_t at)
+{
+    static const struct store_later_class touch_class = {
+        STORE_LATER(store_later_once, "key_use", struct touch),
+        .send = send_touch,
+    };
+    struct touch *touch = store_later(&auth->touches, &touch_class, NULL, 0);
+    if (!touch)
+        return;
+    touch->grant = *grant;
+    touch->at = at;
+}
+
 static enum op_result step_answer(struct op *op)
 {
     struct entry *entry = entry_of(op);
@@ -236,12 +266,9 @@ static enum op_result step_answer(struct op *op)
     entry->until_ns = is_known ? entry->learnt_ns + ttl_ns : 0;
     entry_answer_all(entry);
     int64_t now = clock_shared_us();
-    if (entry->status != OK || now - entry->last_used_at < TOUCH_EVERY_US)
-        return OP_DONE;
-    /* All checks have their answers by now, so this write delays none of them. */
-    store_api_key_touch(auth->config.pool, &entry->query, op, entry->grant.account_id,
-                        entry->grant.key_id, now);
-    return OP_WAIT; /* no op waits for it */
+    if (entry->status == OK && now - entry->last_used_at >= TOUCH_EVERY_US)
+        note_use(auth, &entry->grant, now);
+    return OP_DONE;
 }
 
 static void entry_fetch(struct entry *entry);
@@ -258,7 +285,7 @@ static void on_fetch_free(struct op *op)
         return;
     }
     entry_use(entry);
-    if (!list_is_empty(&entry->waiters)) /* asked again while the last use was being noted */
+    if (!list_is_empty(&entry->waiters)) /* asked again since it was answered */
         entry_fetch(entry);
     else if (entry->until_ns == 0)
         entry_forget(entry);
@@ -455,6 +482,7 @@ struct vault_auth *vault_auth_new(struct loop *loop, const struct vault_auth_con
     list_init(&auth->lru);
     list_init(&auth->guards);
     timer_init(&auth->guard_timer, loop, on_guards_due);
+    store_laters_init(&auth->touches, loop, config->pool, TOUCHES_MAX);
     return auth;
 }
 
@@ -464,6 +492,7 @@ void vault_auth_free(struct vault_auth *auth)
         return;
     ASSERT(list_is_empty(&auth->guards));
     timer_stop(&auth->guard_timer);
+    store_laters_deinit(&auth->touches);
     MAP_EACH(&auth->entries, slot) {
         struct entry *entry = slot->value;
         ASSERT(list_is_empty(&entry->waiters));

@@ -2,6 +2,10 @@
  * The sequence of an execution, on the seam: its steps from gate to answer, and each query and call
  * failing in each way.
  */
+#include <stdlib.h>
+
+#include "base/metric.h"
+#include "exec/internal.h"
 #include "seam/walk.h"
 #include "unit.h"
 
@@ -83,6 +87,60 @@ static void an_unconfirmed_write_asks_nobody(void **state)
     assert_int_equal(b->run.out.reason, EXEC_CONFIRMATION_MISSING);
     seam_rows_answer(&b->store, seam_query_named(b->node.pool, "audit_insert"));
     seam_run_end(&b->run);
+}
+
+/* ---- what follows the answer ---- */
+
+static size_t events_lost(void)
+{
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    metric_render(&text);
+    buf_append_char(&text, '\0');
+    const char *line = strstr(text.ptr, "\nsluice_audit_events_lost_total ");
+    size_t count = line ? strtoul(line + strlen("\nsluice_audit_events_lost_total "), NULL, 10) : 0;
+    buf_deinit(&text);
+    return count;
+}
+
+static void block_once(struct seam_bench *b)
+{
+    seam_run_exec(&b->run, &b->node, "put", "{\"a\":1}");
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    assert_int_equal(b->run.out.reason, EXEC_CONFIRMATION_MISSING);
+    seam_run_end(&b->run);
+    seam_settle(b->node.loop);
+}
+
+/* A shutdown waits until nothing is active: the run has ended, and its event is not stored yet. */
+static void what_is_to_be_stored_of_a_run_that_ended_is_active(void **state)
+{
+    struct seam_bench *b = *state;
+    block_once(b);
+    assert_int_equal(exec_service_active(b->node.exec), 1);
+    seam_rows_answer(&b->store, seam_query_named(b->node.pool, "audit_insert"));
+    seam_settle(b->node.loop);
+    assert_int_equal(exec_service_active(b->node.exec), 0);
+    assert_int_equal(events_lost(), 0);
+}
+
+static void each_event_that_is_lost_is_counted(void **state)
+{
+    struct seam_bench *b = *state;
+    size_t room = b->node.exec->audits.count_max;
+    b->node.exec->audits.count_max = 2;
+    for (size_t i = 0; i < 3; i++)
+        block_once(b);
+    assert_int_equal(events_lost(), 1); /* there was no room */
+    seam_query_fail(seam_query_named(b->node.pool, "audit_insert"), ERR_TIMEOUT);
+    seam_settle(b->node.loop);
+    assert_int_equal(events_lost(), 2);
+    exec_service_cancel_all(b->node.exec); /* the time of a shutdown is over */
+    seam_settle(b->node.loop);
+    assert_int_equal(events_lost(), 3);
+    assert_int_equal(exec_service_active(b->node.exec), 0);
+    b->node.exec->audits.count_max = room;
 }
 
 /* ---- each place, each fault ---- */
@@ -194,6 +252,8 @@ int main(void)
         EXEC_TEST(a_read_is_called_then_recorded_then_answered),
         EXEC_TEST(a_write_is_claimed_before_it_is_called),
         EXEC_TEST(an_unconfirmed_write_asks_nobody),
+        EXEC_TEST(what_is_to_be_stored_of_a_run_that_ended_is_active),
+        EXEC_TEST(each_event_that_is_lost_is_counted),
         cmocka_unit_test(a_read_may_fail_anywhere),
         cmocka_unit_test(a_read_with_a_key_may_fail_anywhere),
         cmocka_unit_test(a_write_may_fail_anywhere),

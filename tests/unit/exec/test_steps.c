@@ -543,10 +543,12 @@ static void a_claim_that_cannot_be_released_at_once(void **state)
         assert_true(seam_run_has_ended(&b->run));
         assert_int_equal(b->run.out.reason, EXEC_UNAVAILABLE);
         assert_int_equal(b->store.claims.count, 1);
+        assert_int_equal(exec_service_active(b->node.exec), 1); /* a shutdown waits for it */
         seam_pass_ms(b->node.loop, 500);
     }
     answer(b, "claim_release");
     assert_int_equal(b->store.claims.count, 0);
+    assert_int_equal(exec_service_active(b->node.exec), 0);
     assert_int_equal(seam_call_count(b->node.http), 0);
     assert_int_equal(end(b), EXEC_UNAVAILABLE);
 }
