@@ -6,22 +6,16 @@
  * has ended, with nothing new, gets 204, after which it must not reconnect (9.2.3 there).
  *
  * Events may be skipped: changes while a client is slow, or two between loads, are one event with
- * the last view. The op is in one of two states, a load under way (`load`) or asleep; on_change and
- * on_refused store a fact and wake it.
+ * the last view. The op is in one of two states: a load under way (`load`), or asleep.
  */
 #include <stdio.h>
 
 #include "api/flow_path.h"
 
-enum {
-    STREAM_MS_MAX = 15 * 60 * 1000,
-    HEARTBEAT_MS = 15000,    /* a comment line, so that proxies do not end an idle stream */
-    SLOW_BYTES = 256 * 1024, /* with so much pending, the next event waits for a heartbeat */
-};
+enum { STREAM_MS_MAX = 15 * 60 * 1000 };
 
 struct stream_state {
     struct api_flow_wait wait;
-    uint64_t until_ns;
     int64_t sent_rev; /* what the client has; 0: nothing */
     bool has_begun;   /* status and headers are sent: errors can only end the stream */
 };
@@ -35,7 +29,7 @@ static enum op_result start_stream_load(struct api_request *request, struct stre
         return api_wait(request, finish_events);
     if (!state->has_begun)
         return api_reply_no_memory(request);
-    op_sleep(&request->op, &state->wait.timer, HEARTBEAT_MS, "memory");
+    serve_stream_sleep(&state->wait.stream, SERVE_HEARTBEAT_MS, "memory");
     return api_wait(request, finish_events);
 }
 
@@ -57,14 +51,9 @@ static enum op_result end_refused(struct api_request *request, struct stream_sta
 
 static void begin_stream(struct api_request *request, struct stream_state *state)
 {
-    static const struct http_header headers[] = {
-        {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
-        {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
-        {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")}, /* nginx passes each event on */
-    };
     state->has_begun = true;
-    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
-    api_flow_wait_begin(request, &state->wait);
+    serve_events_begin(request->exchange);
+    api_flow_wait_begin(request, &state->wait, STREAM_MS_MAX);
 }
 
 /* false: the client is gone, or out of memory. */
@@ -86,8 +75,8 @@ static bool send_view(struct api_request *request, struct stream_state *state,
 static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
     state->wait.load = NULL;
-    op_sleep(&request->op, &state->wait.timer, state->wait.is_notified ? 0 : HEARTBEAT_MS,
-             "a change of the flow");
+    serve_stream_sleep(&state->wait.stream, state->wait.is_notified ? 0 : SERVE_HEARTBEAT_MS,
+                       "a change of the flow");
     return api_wait(request, finish_events);
 }
 
@@ -121,32 +110,30 @@ static enum op_result check_update(struct api_request *request, struct stream_st
     return result;
 }
 
-/* After a sleep. The refused key comes first: no further event may be sent for it. A slow client is
- * not sent more, so that the memory of its replies stays bounded. */
 static enum op_result resume_stream(struct api_request *request, struct stream_state *state)
 {
-    bool is_over = loop_now_ns(request->op.loop) >= state->until_ns ||
-                   http_server_is_draining(request->exchange->server);
-    if (state->wait.is_refused)
+    switch (serve_stream_check(&state->wait.stream)) {
+    case SERVE_STREAM_REFUSED:
         return end_refused(request, state);
-    if (is_over)
+    case SERVE_STREAM_OVER:
         return end_stream(request, state);
-    if (http_reply_pending(request->exchange) > SLOW_BYTES) {
-        op_sleep(&request->op, &state->wait.timer, HEARTBEAT_MS, "a client that reads slowly");
+    case SERVE_STREAM_SLOW:
+        serve_stream_sleep(&state->wait.stream, SERVE_HEARTBEAT_MS, "a client that reads slowly");
         return api_wait(request, finish_events);
+    case SERVE_STREAM_READY:
+        break;
     }
     if (state->wait.is_notified)
         return check_update(request, state);
-    if (http_reply_chunk(request->exchange, SLICE(": still here\n\n")) != OK)
-        return end_stream(request, state);
-    return wait_for_change(request, state);
+    return serve_events_beat(request->exchange) ? wait_for_change(request, state)
+                                                : end_stream(request, state);
 }
 
 static enum op_result finish_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
     ASSERT(state);
-    if (state->wait.is_refused || !state->wait.load)
+    if (state->wait.stream.is_refused || !state->wait.load)
         return resume_stream(request, state);
     int status = state->wait.load->status;
     if (status == OK && !state->wait.load->view)
@@ -159,7 +146,7 @@ static enum op_result finish_events(struct api_request *request)
     if (status == ERR_NOTFOUND)
         return end_stream(request, state);
     state->wait.load = NULL; /* the database is unreachable: the next heartbeat loads again */
-    op_sleep(&request->op, &state->wait.timer, HEARTBEAT_MS, "the database");
+    serve_stream_sleep(&state->wait.stream, SERVE_HEARTBEAT_MS, "the database");
     state->wait.is_notified = true;
     return api_wait(request, finish_events);
 }
@@ -183,7 +170,6 @@ static enum op_result begin_events(struct api_request *request)
     if (!slice_to_i64(last, &state->sent_rev)) /* of another kind: as if there were none */
         state->sent_rev = 0;
     api_flow_wait_init(request, &state->wait, id);
-    state->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = state;
     request->on_gone = gone_events;
     return start_stream_load(request, state);

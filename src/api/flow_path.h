@@ -6,6 +6,7 @@
 
 #include "api/request.h"
 #include "flow/load.h"
+#include "serve/stream.h"
 
 /* The {id} of the path. false: answered, 404. */
 bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;
@@ -13,20 +14,18 @@ bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;
 slice api_flow_etag(struct api_request *request, int64_t rev);
 enum op_result api_reply_no_flow(struct api_request *request);
 
-/* What a request has that waits for changes of a flow: a long poll, a stream. on_change and
- * on_refused store a fact and end the sleep. Zeroed before its first use. */
+/* What a request has that waits for changes of a flow: a long poll, a stream. Zeroed before its
+ * first use. */
 struct api_flow_wait {
     struct uuid id;
     struct flow_load *load; /* under way, or just done; NULL: the op slept */
     struct flow_watch watch;
-    struct op_timer timer;
-    struct vault_guard guard;
+    struct serve_stream stream;
     bool is_notified; /* of a change that was not taken yet */
-    bool is_refused;  /* the key, meanwhile */
 };
 void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait, struct uuid id);
-/* From here on changes are noticed, and what becomes of the key. */
-void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait);
+/* From here on changes are noticed, and what becomes of the key; for at most ms_max. */
+void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait, uint64_t ms_max);
 /* Before the answer, and when the client has gone, begun or not: callbacks must not reach an op
  * that ends. */
 void api_flow_wait_end(struct api_flow_wait *wait);

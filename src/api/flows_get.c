@@ -3,7 +3,7 @@
  * (src/api/README.md "Flows").
  *
  * A long poll alternates between a load and a sleep until its view is an answer. A timer ends each
- * sleep at the client's time; on_change and on_refused store a fact and wake it earlier.
+ * sleep at the client's time; a change, or a refused key, ends it earlier.
  */
 #include <stdio.h>
 
@@ -13,40 +13,33 @@ enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
 
 /* ---- waiting for changes ---- */
 
-static void on_refused(struct vault_guard *guard)
-{
-    struct api_flow_wait *wait = CONTAINER_OF(guard, struct api_flow_wait, guard);
-    wait->is_refused = true;
-    op_sleep_stop(&wait->timer);
-}
-
 static void on_change(struct flow_watch *watch)
 {
     struct api_flow_wait *wait = CONTAINER_OF(watch, struct api_flow_wait, watch);
     wait->is_notified = true;
-    op_sleep_stop(&wait->timer);
+    serve_stream_wake(&wait->stream);
 }
 
 void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait, struct uuid id)
 {
     wait->id = id;
-    wait->guard.on_refused = on_refused;
     wait->watch = (struct flow_watch){.account_id = request->grant.account_id,
                                       .flow_id = id,
                                       .wants_view = true,
                                       .on_change = on_change};
 }
 
-void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait)
+void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait, uint64_t ms_max)
 {
     flow_watch_add(request->api->config.flow, &wait->watch);
-    vault_guard_start(request->api->config.auth, &wait->guard, &request->check.caller);
+    serve_stream_open(&wait->stream, &request->op, request->exchange, request->api->config.auth,
+                      &request->check.caller, ms_max);
 }
 
 void api_flow_wait_end(struct api_flow_wait *wait)
 {
     flow_watch_remove(&wait->watch);
-    vault_guard_stop(&wait->guard);
+    serve_stream_close(&wait->stream);
 }
 
 bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
@@ -62,7 +55,6 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 struct get {
     struct api_flow_wait wait;
     struct flow_view *view; /* the newest one so far: a reference */
-    uint64_t until_ns;      /* 0: it does not wait */
     int64_t first_rev;      /* of the first view, which the wait is for a change of; 0: none yet */
     bool is_until_settled;
 };
@@ -86,8 +78,8 @@ static enum op_result start_view_load(struct api_request *request, struct get *g
 
 static enum op_result wait_for_change(struct api_request *request, struct get *get)
 {
-    uint64_t left_ns = get->until_ns - loop_now_ns(request->op.loop);
-    op_sleep(&request->op, &get->wait.timer, left_ns / 1000000 + 1, "a change of the flow");
+    uint64_t left_ns = get->wait.stream.until_ns - loop_now_ns(request->op.loop);
+    serve_stream_sleep(&get->wait.stream, left_ns / 1000000 + 1, "a change of the flow");
     return api_wait(request, finish_flow_get);
 }
 
@@ -108,7 +100,7 @@ static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
     int64_t rev;
-    if (get->until_ns == 0 || request->on_view ||
+    if (get->wait.stream.until_ns == 0 || request->on_view ||
         http_server_is_draining(request->exchange->server) ||
         !flow_is_running_here(request->api->config.flow, request->grant.account_id, get->wait.id,
                               &rev))
@@ -136,7 +128,7 @@ static bool may_wait(struct api_request *request, const struct get *get)
     bool is_wanted = get->is_until_settled
                          ? get->view->status != FLOW_RUNNING
                          : flow_view_has_ended(get->view) || !is_known_revision(request, get);
-    return loop_now_ns(request->op.loop) < get->until_ns && !is_wanted &&
+    return loop_now_ns(request->op.loop) < get->wait.stream.until_ns && !is_wanted &&
            !http_server_is_draining(request->exchange->server);
 }
 
@@ -183,7 +175,7 @@ static enum op_result finish_flow_get(struct api_request *request)
 {
     struct get *get = request->state;
     ASSERT(get);
-    if (get->wait.is_refused) {
+    if (get->wait.stream.is_refused) {
         release(get);
         return api_reply_key_refused(request);
     }
@@ -226,11 +218,9 @@ static enum op_result begin_flow_get(struct api_request *request)
     get->wait.watch.is_until_settled = is_until_settled && !request->on_view;
     request->state = get;
     request->on_gone = gone_get;
-    if (wait_s > 0) {
-        get->until_ns = loop_now_ns(request->op.loop) + wait_s * 1000000000ULL;
+    if (wait_s > 0)
         /* before the load: what changes while it is under way is not missed */
-        api_flow_wait_begin(request, &get->wait);
-    }
+        api_flow_wait_begin(request, &get->wait, wait_s * 1000);
     return knows_enough(request, get) ? wait_for_change(request, get)
                                       : start_view_load(request, get);
 }

@@ -9,11 +9,10 @@
 #include "mcp/mcp.h"
 #include "mcp/stream.h"
 #include "mcp/task.h"
+#include "serve/stream.h"
 
 enum {
     STREAM_MS_MAX = 60 * 60 * 1000,
-    HEARTBEAT_MS = 15000,    /* a comment line, so that proxies do not end an idle stream */
-    SLOW_BYTES = 256 * 1024, /* with so much pending, the next one waits for a heartbeat */
     RETRY_AFTER_MS = 5000,
     NOTE_ARENA_BYTES_MAX = 256 * 1024 * 1024,
 };
@@ -39,27 +38,17 @@ struct listening {
     size_t count;
     struct topic *loading;  /* with load */
     struct flow_load *load; /* under way, or just done */
-    struct op_timer timer;
-    struct vault_guard guard;
-    uint64_t until_ns;
+    struct serve_stream stream;
     bool wants_tools, are_tools_changed;
-    bool is_refused; /* the key, meanwhile */
 };
 
 /* ---- what wakes it ---- */
-
-static void on_refused(struct vault_guard *guard)
-{
-    struct listening *listening = CONTAINER_OF(guard, struct listening, guard);
-    listening->is_refused = true;
-    op_sleep_stop(&listening->timer);
-}
 
 static void on_change(struct flow_watch *watch)
 {
     struct topic *topic = CONTAINER_OF(watch, struct topic, watch);
     topic->is_notified = true;
-    op_sleep_stop(&topic->listening->timer);
+    serve_stream_wake(&topic->listening->stream);
 }
 
 void mcp_listeners_init(struct mcp_listeners *listeners)
@@ -74,14 +63,14 @@ void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct u
             (account_id && !uuid_eq(listening->request->grant.account_id, *account_id)))
             continue;
         listening->are_tools_changed = true;
-        op_sleep_stop(&listening->timer);
+        serve_stream_wake(&listening->stream);
     }
 }
 
 void mcp_listeners_wake(struct mcp_listeners *listeners)
 {
     LIST_EACH(&listeners->all, struct listening, listening, link)
-        op_sleep_stop(&listening->timer);
+        serve_stream_wake(&listening->stream);
 }
 
 /* Before the end: callbacks must not reach an op that ends. */
@@ -89,7 +78,7 @@ static void stop_listening(struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++)
         flow_watch_remove(&listening->topics[i].watch);
-    vault_guard_stop(&listening->guard);
+    serve_stream_close(&listening->stream);
     if (listening->link.next)
         list_unlink(&listening->link);
 }
@@ -202,7 +191,7 @@ static api_step go_on;
 
 static enum op_result rest(struct listening *listening, uint64_t ms, const char *what)
 {
-    op_sleep(&listening->request->op, &listening->timer, ms, what);
+    serve_stream_sleep(&listening->stream, ms, what);
     return api_wait(listening->request, go_on);
 }
 
@@ -227,7 +216,7 @@ static enum op_result sent(struct listening *listening, bool is_sent)
     if (!is_sent)
         return end_listening(listening->request);
     bool has_more = listening->are_tools_changed || next_notified(listening);
-    return rest(listening, has_more ? 0 : HEARTBEAT_MS, "a change");
+    return rest(listening, has_more ? 0 : SERVE_HEARTBEAT_MS, "a change");
 }
 
 static enum op_result start_task_load(struct listening *listening, struct topic *topic)
@@ -239,7 +228,7 @@ static enum op_result start_task_load(struct listening *listening, struct topic 
     if (listening->load)
         return api_wait(request, go_on);
     topic->is_notified = true;
-    return rest(listening, HEARTBEAT_MS, "memory");
+    return rest(listening, SERVE_HEARTBEAT_MS, "memory");
 }
 
 /* A change that this process made brings its view along; one of another process is loaded. */
@@ -274,29 +263,29 @@ static enum op_result finish_task_load(struct listening *listening)
         topic->is_notified = true;
     else if (load->view->rev > topic->watch.rev)
         return sent(listening, send_task(listening, topic, load->view));
-    return rest(listening, load->status == OK && next_notified(listening) ? 0 : HEARTBEAT_MS,
+    return rest(listening, load->status == OK && next_notified(listening) ? 0 : SERVE_HEARTBEAT_MS,
                 "a change");
 }
 
+/* A load that is under way is finished before a slow reader waits: its view is in memory. */
 static enum op_result go_on(struct api_request *request)
 {
     struct listening *listening = request->state;
-    if (listening->is_refused)
+    enum serve_stream_state state = serve_stream_check(&listening->stream);
+    if (state == SERVE_STREAM_REFUSED)
         return end_refused(request);
-    if (loop_now_ns(request->op.loop) >= listening->until_ns ||
-        http_server_is_draining(request->exchange->server))
+    if (state == SERVE_STREAM_OVER)
         return end_listening(request);
     if (listening->load)
         return finish_task_load(listening);
-    if (http_reply_pending(request->exchange) > SLOW_BYTES)
-        return rest(listening, HEARTBEAT_MS, "a client that reads slowly");
+    if (state == SERVE_STREAM_SLOW)
+        return rest(listening, SERVE_HEARTBEAT_MS, "a client that reads slowly");
     if (listening->are_tools_changed)
         return sent(listening, send_tools_changed(listening));
     struct topic *topic = next_notified(listening);
     if (topic)
         return send_topic(listening, topic);
-    bool is_alive = http_reply_chunk(request->exchange, SLICE(": still here\n\n")) == OK;
-    return sent(listening, is_alive);
+    return sent(listening, serve_events_beat(request->exchange));
 }
 
 /* ---- its beginning ---- */
@@ -323,12 +312,13 @@ static enum op_result begin_listening(struct api_request *request)
             topic->is_notified = topic->is_notified && topic->watch.news_rev > rev;
         }
     }
-    if (listening->is_refused)
+    if (listening->stream.is_refused)
         return end_refused(request);
     mcp_stream_begin(request);
     return sent(listening, send_acknowledgement(listening));
 }
 
+/* The revision says at once whether the flow is one of this account's. */
 static void watch_topics(struct api_request *request, struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++) {
@@ -344,6 +334,7 @@ static void watch_topics(struct api_request *request, struct listening *listenin
     }
 }
 
+/* Of this process: each of them costs a watch for each of its flows. */
 static bool has_too_many(const struct api_request *request)
 {
     size_t count = 0;
@@ -367,11 +358,10 @@ static enum op_result start_listening(struct api_request *request, struct listen
     request->state = listening;
     request->on_gone = gone_listening;
     listening->request = request;
-    listening->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     list_init(&listening->link);
     list_push_back(&request->api->config.mcp_listeners->all, &listening->link);
-    listening->guard.on_refused = on_refused;
-    vault_guard_start(request->api->config.auth, &listening->guard, &request->check.caller);
+    serve_stream_open(&listening->stream, &request->op, request->exchange,
+                      request->api->config.auth, &request->check.caller, STREAM_MS_MAX);
     watch_topics(request, listening);
     return listening->count > 0 ? api_wait(request, begin_listening) : begin_listening(request);
 }

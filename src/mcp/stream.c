@@ -3,19 +3,16 @@
  */
 #include "mcp/stream.h"
 
+#include "serve/stream.h"
+
 enum { NOTE_BYTES_MAX = 128 * 1024 * 1024 };
 
 void mcp_stream_begin(struct api_request *request)
 {
-    static const struct http_header headers[] = {
-        {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
-        {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
-        {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")}, /* nginx passes each event on */
-    };
     struct mcp_message *message = request->outer;
     ASSERT(!message->is_streaming && !request->frame.is_answered);
     message->is_streaming = true;
-    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
+    serve_events_begin(request->exchange);
 }
 
 void mcp_notification_begin(struct mcp_result *note, const char *method)
@@ -41,6 +38,7 @@ bool mcp_notification_send(struct api_request *request, struct mcp_result *note)
     return is_sent;
 }
 
+/* Never backwards: a batch of steps may end in another order than it began. */
 void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t total, slice text)
 {
     struct mcp_message *message = request->outer;

@@ -10,35 +10,25 @@
 #include <stdio.h>
 
 #include "flow/load.h"
+#include "serve/stream.h"
 #include "web/pages.h"
 
-enum { STREAM_MS_MAX = 10 * 60 * 1000, HEARTBEAT_MS = 15000, SLOW_BYTES = 64 * 1024 };
+enum { STREAM_MS_MAX = 10 * 60 * 1000 };
 
 struct events {
     struct flow_watch watch;
-    struct op_timer timer;
-    uint64_t until_ns;
+    struct serve_stream stream;
     int64_t known_rev;      /* the revision or stamp that the browser has */
     struct flow_load *load; /* until the stream begins: whether the flow exists, its revision */
     bool has_news;
-    struct vault_guard guard;
-    bool is_refused; /* the session's key was revoked while the stream was open */
 };
-
-static void on_refused(struct vault_guard *guard)
-{
-    struct events *events = CONTAINER_OF(guard, struct events, guard);
-    events->is_refused = true;
-    /* The op wakes up and ends the stream; nothing is written from within a callback. */
-    op_sleep_stop(&events->timer);
-}
 
 static void on_change(struct flow_watch *watch)
 {
     struct events *events = CONTAINER_OF(watch, struct events, watch);
     watch->rev = watch->news_rev; /* one event for each revision, however often it is compared */
     events->has_news = true;
-    op_sleep_stop(&events->timer);
+    serve_stream_wake(&events->stream);
 }
 
 /* 0: the browser has no revision yet. */
@@ -55,7 +45,7 @@ static void stop_watching(struct web_request *request)
 {
     struct events *events = request->state;
     flow_watch_remove(&events->watch);
-    vault_guard_stop(&events->guard);
+    serve_stream_close(&events->stream);
 }
 
 static enum op_result end_stream(struct web_request *request)
@@ -67,46 +57,40 @@ static enum op_result end_stream(struct web_request *request)
 }
 
 /* A change if there is one, otherwise a comment that keeps the connection open. */
-static int send_event(struct web_request *request, struct events *events)
+static bool send_event(struct web_request *request, struct events *events)
 {
     char text[48];
     ASSERT(!request->frame.is_answered);
     if (!events->has_news)
-        return http_reply_chunk(request->exchange, SLICE(": heartbeat\n\n"));
+        return serve_events_beat(request->exchange);
     events->has_news = false;
     int len =
         snprintf(text, sizeof(text), "id: %lld\ndata: changed\n\n", (long long)events->watch.rev);
-    return http_reply_chunk(request->exchange, slice_of(text, (size_t)len));
+    return http_reply_chunk(request->exchange, slice_of(text, (size_t)len)) == OK;
 }
 
+/* The event is sent before the sleep, so that a change that came meanwhile goes out at once. For a
+ * slow reader has_news stays set. */
 static enum op_result go_on_stream(struct web_request *request)
 {
     struct events *events = request->state;
-    bool is_over = events->is_refused || loop_now_ns(request->op.loop) >= events->until_ns ||
-                   http_server_is_draining(request->exchange->server);
-    /* A slow reader is skipped: a change is not lost, since has_news stays set. */
-    bool is_slow = http_reply_pending(request->exchange) > SLOW_BYTES;
-    /* The event is sent before the sleep, so that a change that came meanwhile goes out at once. */
-    if (is_over || (!is_slow && send_event(request, events) != OK))
+    enum serve_stream_state state = serve_stream_check(&events->stream);
+    bool is_over = state == SERVE_STREAM_REFUSED || state == SERVE_STREAM_OVER;
+    if (is_over || (state == SERVE_STREAM_READY && !send_event(request, events)))
         return end_stream(request);
-    op_sleep(&request->op, &events->timer, HEARTBEAT_MS, "a change");
+    serve_stream_sleep(&events->stream, SERVE_HEARTBEAT_MS, "a change");
     return web_wait(request, go_on_stream);
 }
 
 /* From here on there is a reply under way, and errors can only end it. */
 static void open_stream(struct web_request *request)
 {
-    static const struct http_header headers[] = {
-        {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
-        {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")},
-        {SLICE_INIT("X-Accel-Buffering"), SLICE_INIT("no")},
-    };
     struct events *events = request->state;
     /* Watched before the first event is written: a change in between is not lost. */
-    http_reply_begin(request->exchange, 200, headers, ARRAY_LEN(headers));
+    serve_events_begin(request->exchange);
     flow_watch_add(request->web->config.flow, &events->watch);
-    events->guard.on_refused = on_refused;
-    vault_guard_start(request->web->config.auth, &events->guard, &request->check.caller);
+    serve_stream_open(&events->stream, &request->op, request->exchange, request->web->config.auth,
+                      &request->check.caller, STREAM_MS_MAX);
     request->on_end = stop_watching;
 }
 
@@ -131,7 +115,7 @@ static enum op_result begin_stream(struct web_request *request)
     /* A flow that has ended gets its one event, so that the page can load the final state. */
     if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
         return go_on_stream(request);
-    (void)!send_event(request, events);
+    (void)send_event(request, events);
     return end_stream(request);
 }
 
@@ -149,7 +133,6 @@ static struct events *make_events(struct web_request *request, struct uuid flow_
                                         .flow_id = flow_id,
                                         .rev = events->known_rev,
                                         .on_change = on_change};
-    events->until_ns = loop_now_ns(request->op.loop) + STREAM_MS_MAX * 1000000ULL;
     request->state = events;
     return events;
 }
