@@ -5,6 +5,8 @@
 
 #include "base/mem.h"
 
+enum { RULES_BYTES_MAX = 4 * 1024 * 1024, MS_MAX = 3600000 };
+
 struct rule {
     slice method, path_prefix, token; /* empty: any */
     int64_t left;                     /* -1: for ever */
@@ -14,25 +16,43 @@ struct rule {
 };
 
 struct faults {
-    struct arena arena; /* texts of the rules */
+    struct arena arena; /* the rules, and their texts */
     struct rule *rules;
     size_t count;
     uint64_t changes;
+};
+
+/* Kinds that are a word, or true where there is no word or it is the first one; of others a number
+ * or an object. */
+static const struct {
+    const char *member, *word;
+    bool is_true;
+    enum fault_kind kind;
+} kinds[] = {
+    {"status", NULL, false, FAULT_STATUS},
+    {"slow_body", NULL, false, FAULT_SLOW_BODY},
+    {"reset", "before", true, FAULT_RESET_BEFORE},
+    {"reset", "after", false, FAULT_RESET_AFTER},
+    {"reset", "mid_body", false, FAULT_RESET_MID_BODY},
+    {"hang", "before", true, FAULT_HANG_BEFORE},
+    {"hang", "after", false, FAULT_HANG_AFTER},
+    {"endless_body", NULL, true, FAULT_ENDLESS_BODY},
+    {"close_after_headers", NULL, true, FAULT_CLOSE_AFTER_HEADERS},
+    {"garbage", NULL, true, FAULT_GARBAGE},
 };
 
 struct faults *faults_new(void)
 {
     struct faults *faults = mem_zalloc(sizeof(*faults));
     if (faults)
-        arena_init(&faults->arena, 4 * 1024 * 1024);
+        arena_init(&faults->arena, RULES_BYTES_MAX);
     return faults;
 }
 
 void faults_free(struct faults *faults)
 {
-    if (!faults)
-        return;
-    arena_deinit(&faults->arena);
+    if (faults)
+        arena_deinit(&faults->arena);
     mem_free(faults);
 }
 
@@ -63,159 +83,107 @@ static int check_members(const struct json *object, const char *names, const cha
     return OK;
 }
 
-/* Actions that are a word, or true where there is no word or it is the first one. */
-static const struct {
-    const char *member, *word;
-    bool is_true;
-    enum fault_kind kind;
-} kinds[] = {
-    {"reset", "before", true, FAULT_RESET_BEFORE},
-    {"reset", "after", false, FAULT_RESET_AFTER},
-    {"reset", "mid_body", false, FAULT_RESET_MID_BODY},
-    {"hang", "before", true, FAULT_HANG_BEFORE},
-    {"hang", "after", false, FAULT_HANG_AFTER},
-    {"endless_body", NULL, true, FAULT_ENDLESS_BODY},
-    {"close_after_headers", NULL, true, FAULT_CLOSE_AFTER_HEADERS},
-    {"garbage", NULL, true, FAULT_GARBAGE},
-};
+/* *out is the fallback before. */
+static int read_number(const struct json *object, const char *name, int64_t min, int64_t max,
+                       int64_t *out, struct err *err)
+{
+    const struct json *value = json_get(object, slice_cstr(name));
+    if (!value || (json_to_i64(value, out) && *out >= min && *out <= max))
+        return OK;
+    return err_set(err, ERR_INVALID, "%s must be %lld to %lld", name, (long long)min,
+                   (long long)max);
+}
 
 static enum fault_kind find_kind(const struct json *action)
 {
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         const struct json *value = json_get(action, slice_cstr(kinds[i].member));
-        bool is_it = kinds[i].is_true && json_is(value, JSON_BOOL) && value->as.boolean;
-        if (is_it || (kinds[i].word && slice_eq_cstr(json_str(value), kinds[i].word)))
+        bool is_true = json_is(value, JSON_BOOL) && value->as.boolean;
+        if (value && (kinds[i].word && !is_true ? slice_eq_cstr(json_str(value), kinds[i].word)
+                                                : kinds[i].is_true == is_true))
             return kinds[i].kind;
     }
     return FAULT_NONE;
 }
 
-static int read_status(struct arena *arena, const struct json *action, struct fault *fault,
-                       struct err *err)
-{
-    int64_t status = json_get_i64(action, SLICE("status"), 0);
-    const struct json *body = JSON_GET(action, "body");
-    if (status < 200 || status > 599)
-        return err_set(err, ERR_INVALID, "status must be 200 to 599");
-    fault->kind = FAULT_STATUS;
-    fault->status = (unsigned)status;
-    fault->is_executed = json_get_bool(action, SLICE("executed"), false);
-    if (!body)
-        return OK;
-    struct buf text;
-    buf_init(&text, FAULT_BODY_MAX);
-    fault->is_body_json = !json_is(body, JSON_STRING);
-    if (fault->is_body_json)
-        json_write(&text, body);
-    else
-        buf_append(&text, json_str(body));
-    fault->body = arena_dup(arena, buf_slice(&text));
-    bool is_ok = buf_is_ok(&text) && fault->body.ptr;
-    buf_deinit(&text);
-    return is_ok ? OK : err_set(err, ERR_LIMIT, "body is too long");
-}
-
-static int read_slow(const struct json *action, struct fault *fault, struct err *err)
-{
-    const struct json *slow = JSON_GET(action, "slow_body");
-    int64_t bytes = json_get_i64(slow, SLICE("bytes"), 1);
-    int64_t interval_ms = json_get_i64(slow, SLICE("interval_ms"), 100);
-    if (bytes < 1 || interval_ms < 0)
-        return err_set(err, ERR_INVALID, "slow_body needs bytes > 0 and interval_ms");
-    fault->kind = FAULT_SLOW_BODY;
-    fault->slow_bytes = (uint64_t)bytes;
-    fault->slow_interval_ms = (uint64_t)interval_ms;
-    return OK;
-}
-
+/* The action, which lives as long as the fault. */
 static int read_action(struct arena *arena, const struct json *action, struct fault *fault,
                        struct err *err)
 {
     static const char names[] = "latency_ms status retry_after body executed reset slow_body "
                                 "endless_body close_after_headers garbage hang hold";
-    if (check_members(action, names, "action", err) != OK)
+    const struct json *slow = JSON_GET(action, "slow_body"), *body = JSON_GET(action, "body");
+    *fault = (struct fault){.retry_after_s = -1,
+                            .slow_bytes = 1,
+                            .slow_interval_ms = 100,
+                            .is_held = json_get_bool(action, SLICE("hold"), false),
+                            .is_executed = json_get_bool(action, SLICE("executed"), false),
+                            .is_body_json = !json_is(body, JSON_STRING)};
+    if (check_members(action, names, "action", err) != OK ||
+        read_number(action, "latency_ms", 0, MS_MAX, &fault->latency_ms, err) != OK ||
+        read_number(action, "retry_after", 0, MS_MAX, &fault->retry_after_s, err) != OK ||
+        read_number(action, "status", 200, 599, &fault->status, err) != OK ||
+        read_number(slow, "bytes", 1, FAULT_BODY_MAX, &fault->slow_bytes, err) != OK ||
+        read_number(slow, "interval_ms", 0, MS_MAX, &fault->slow_interval_ms, err) != OK)
         return err->code;
-    int64_t latency_ms = json_get_i64(action, SLICE("latency_ms"), 0);
-    if (latency_ms < 0 || latency_ms > 3600000)
-        return err_set(err, ERR_INVALID, "latency_ms must be 0 to 3600000");
-    fault->latency_ms = (uint64_t)latency_ms;
-    fault->is_held = json_get_bool(action, SLICE("hold"), false);
-    fault->retry_after_s = json_get_i64(action, SLICE("retry_after"), -1);
-    if (JSON_GET(action, "status"))
-        return read_status(arena, action, fault, err);
-    if (JSON_GET(action, "slow_body"))
-        return read_slow(action, fault, err);
+    fault->body = body && fault->is_body_json ? json_text_of(body, arena, FAULT_BODY_MAX)
+                                              : json_str(body);
     fault->kind = find_kind(action);
-    if (fault->kind == FAULT_NONE && (JSON_GET(action, "reset") || JSON_GET(action, "hang")))
-        return err_set(err, ERR_INVALID, "reset and hang must be \"before\" or \"after\"");
-    if (fault->kind == FAULT_NONE && !JSON_GET(action, "latency_ms") && !fault->is_held)
-        return err_set(err, ERR_INVALID, "the action does nothing");
-    return OK;
+    return fault->kind != FAULT_NONE || fault->is_held || JSON_GET(action, "latency_ms")
+               ? OK
+               : err_set(err, ERR_INVALID, "the action does nothing that is known");
 }
 
 static int read_rule(struct arena *arena, const struct json *input, struct rule *rule,
                      struct err *err)
 {
     const struct json *match = JSON_GET(input, "match");
+    rule->left = -1;
     if (check_members(input, "match count skip action", "a rule", err) != OK ||
-        (match && check_members(match, "method path_prefix token", "match", err) != OK))
+        (match && check_members(match, "method path_prefix token", "match", err) != OK) ||
+        read_number(input, "count", 0, INT64_MAX, &rule->left, err) != OK ||
+        read_number(input, "skip", 0, INT64_MAX, &rule->skip, err) != OK)
         return err->code;
-    rule->method = arena_dup(arena, json_get_str(match, SLICE("method")));
-    rule->path_prefix = arena_dup(arena, json_get_str(match, SLICE("path_prefix")));
-    rule->token = arena_dup(arena, json_get_str(match, SLICE("token")));
-    rule->left = json_get_i64(input, SLICE("count"), -1);
-    rule->skip = json_get_i64(input, SLICE("skip"), 0);
+    rule->method = json_get_str(match, SLICE("method"));
+    rule->path_prefix = json_get_str(match, SLICE("path_prefix"));
+    rule->token = json_get_str(match, SLICE("token"));
     return read_action(arena, JSON_GET(input, "action"), &rule->fault, err);
 }
 
 int faults_set(struct faults *faults, const struct json *document, struct err *err)
 {
-    const struct json *list = json_is(document, JSON_ARRAY) ? document
-                                                            : JSON_GET(document, "rules");
+    const struct json *list = JSON_GET(document, "rules");
+    struct faults fresh = {.changes = faults->changes + 1};
+    int status = OK;
     if (!json_is(list, JSON_ARRAY) || list->count > FAULT_RULES_MAX)
         return err_set(err, ERR_INVALID, "rules must be an array of at most %d", FAULT_RULES_MAX);
-    struct arena arena;
-    arena_init(&arena, 4 * 1024 * 1024);
-    struct rule *rules = ARENA_ARRAY(&arena, struct rule, list->count + 1);
-    int status = rules ? OK : err_set(err, ERR_NOMEM, "out of memory");
-    for (uint32_t i = 0; status == OK && i < list->count; i++) {
-        status = read_rule(&arena, json_at(list, i), &rules[i], err);
-        if (status != OK)
-            err_prefix(err, "rule %u", i);
-    }
-    if (status == OK && arena.is_exhausted)
+    arena_init(&fresh.arena, RULES_BYTES_MAX);
+    list = json_dup(&fresh.arena, list);
+    fresh.rules = ARENA_ARRAY(&fresh.arena, struct rule, FAULT_RULES_MAX);
+    for (; list && status == OK && fresh.count < list->count; fresh.count++)
+        status =
+            read_rule(&fresh.arena, json_at(list, fresh.count), &fresh.rules[fresh.count], err);
+    if (status != OK)
+        err_prefix(err, "rule %zu", fresh.count - 1);
+    else if (fresh.arena.is_exhausted)
         status = err_set(err, ERR_NOMEM, "out of memory");
-    if (status != OK) {
-        arena_deinit(&arena);
-        return status;
-    }
-    arena_deinit(&faults->arena);
-    faults->arena = arena;
-    faults->rules = rules;
-    faults->count = list->count;
-    faults->changes++;
-    return OK;
-}
-
-static bool matches(const struct rule *rule, const struct provider_request *request)
-{
-    return (!rule->method.len || slice_eq(rule->method, request->method_text)) &&
-           slice_starts_with(request->path, rule->path_prefix) &&
-           (!rule->token.len || slice_eq(rule->token, request_bearer(request)));
+    arena_deinit(status == OK ? &faults->arena : &fresh.arena);
+    if (status == OK)
+        *faults = fresh;
+    return status;
 }
 
 const struct fault *faults_take(struct faults *faults, const struct provider_request *request)
 {
     for (size_t i = 0; i < faults->count; i++) {
         struct rule *rule = &faults->rules[i];
-        if (rule->left == 0 || !matches(rule, request))
+        if (rule->left == 0 || !slice_starts_with(request->path, rule->path_prefix) ||
+            (rule->method.len && !slice_eq(rule->method, request->method_text)) ||
+            (rule->token.len && !slice_eq(rule->token, request_bearer(request))))
             continue;
-        if (rule->skip > 0) {
-            rule->skip--;
+        if (rule->skip-- > 0)
             continue;
-        }
-        if (rule->left > 0)
-            rule->left--;
+        rule->left -= rule->left > 0;
         rule->hits++;
         return &rule->fault;
     }

@@ -41,14 +41,13 @@ enum fault_kind {
 
 struct fault {
     enum fault_kind kind;
-    uint64_t latency_ms;
-    bool is_held; /* until the rules change */
-    unsigned status;
-    int64_t retry_after_s; /* -1: none */
-    bool is_executed;      /* status: carry the request out first */
+    int64_t latency_ms;
+    bool is_held;                  /* until the rules change */
+    int64_t status, retry_after_s; /* retry_after_s -1: none */
+    bool is_executed;              /* status: carry the request out first */
     slice body; /* status: {NULL, 0} for the app's own shape; lives as long as the rules */
     bool is_body_json;
-    uint64_t slow_bytes, slow_interval_ms;
+    int64_t slow_bytes, slow_interval_ms;
 };
 
 struct faults *faults_new(void) MUST_CHECK;

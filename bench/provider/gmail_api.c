@@ -787,8 +787,7 @@ static bool check_access(struct call *call, slice user)
 {
     const struct provider_request *http = call->http;
     const char *scopes = call->route->scopes;
-    const struct token *token =
-        tokens_find(call->provider->tokens, TOKEN_GMAIL, request_bearer(http));
+    const struct token *token = tokens_find(call->provider->tokens, call->app, http);
     if (!token)
         return gmail_error_plain(call, 401);
     if (!token_may(token, scopes)) {

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "loop/tcp.h"
+#include "provider/call.h"
 #include "provider/fault.h"
 
 enum {
@@ -113,7 +114,7 @@ static void send_piece(struct late *late)
     if (http_reply_chunk(late->exchange, piece) != OK)
         http_reply_drop(end_late(late));
     else if (late->body.len)
-        timer_start_in_ms(&late->timer, late->fault.slow_interval_ms);
+        timer_start_in_ms(&late->timer, (uint64_t)late->fault.slow_interval_ms);
     else
         http_reply_end(end_late(late));
 }
@@ -164,7 +165,7 @@ static void put_off(struct host *host, struct http_exchange *exchange,
                     const struct provider_reply *reply, slice body, const struct fault *fault)
 {
     struct late *late = ARENA_NEW(&exchange->arena, struct late);
-    uint64_t delay_ms = reply->delay_ms + fault->latency_ms;
+    uint64_t delay_ms = reply->delay_ms + (uint64_t)fault->latency_ms;
     if (!late || host->late_count == HOST_CONNECTIONS_MAX) {
         reset(exchange);
         return;
@@ -181,7 +182,7 @@ static void put_off(struct host *host, struct http_exchange *exchange,
         delay_ms = 0;
     } else if (fault->kind == FAULT_SLOW_BODY || fault->kind == FAULT_RESET_MID_BODY) {
         (void)send_raw(exchange, make_head(exchange, reply, body.len), false);
-        delay_ms = fault->slow_interval_ms;
+        delay_ms = (uint64_t)fault->slow_interval_ms;
     }
     if (fault->kind == FAULT_RESET_MID_BODY) {
         (void)!http_reply_chunk(exchange, slice_first(body, body.len / 2));
@@ -242,8 +243,10 @@ static void on_request(struct http_exchange *exchange, void *ctx)
     struct provider *provider = host->provider;
     struct provider_reply reply = {.body = &host->body};
     struct provider_request request = read_request(exchange);
-    bool is_control = request.segment_count && slice_eq_cstr(request.segments[0], "__control");
-    const struct fault *fault = is_control ? NULL : faults_take(provider->faults, &request);
+    struct call call = {
+        .provider = provider, .http = &request, .reply = &reply, .arena = request.arena};
+    const struct fault *fault =
+        provider_is_below(&request, "__control") ? NULL : faults_take(provider->faults, &request);
     if (!fault)
         fault = &none;
     if (fault->kind == FAULT_RESET_BEFORE || fault->kind == FAULT_HANG_BEFORE) {
@@ -253,11 +256,11 @@ static void on_request(struct http_exchange *exchange, void *ctx)
     }
     uint64_t changes = faults_changes(provider->faults);
     if (fault->kind != FAULT_STATUS || fault->is_executed)
-        provider_handle(provider, &request, &reply);
+        provider_handle(&call);
     if (faults_changes(provider->faults) != changes)
         let_go(host);
     if (fault->kind == FAULT_STATUS)
-        provider_fail(provider, &request, fault, &reply);
+        provider_fail(&call, fault);
     deliver(host, exchange, &reply, fault);
 }
 

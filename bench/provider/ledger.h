@@ -8,7 +8,7 @@
 
 #include "provider/provider.h"
 
-enum { LEDGER_ENTRIES_MAX = 200000, LEDGER_TEXT_MAX = 96, LEDGER_KINDS_MAX = 64 };
+enum { LEDGER_ENTRIES_MAX = 200000, LEDGER_TEXT_MAX = 96 };
 
 struct ledger *ledger_new(void) MUST_CHECK;
 void ledger_free(struct ledger *ledger);

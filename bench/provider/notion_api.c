@@ -324,8 +324,7 @@ bool notion_list_close(struct call *call, struct notion_list *list)
 
 static bool check_access(struct call *call)
 {
-    const struct token *token =
-        tokens_find(call->provider->tokens, TOKEN_NOTION, request_bearer(call->http));
+    const struct token *token = tokens_find(call->provider->tokens, call->app, call->http);
     slice version = request_header(call->http, SLICE("notion-version"));
     if (!token)
         return notion_error_plain(call, 401);

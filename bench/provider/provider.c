@@ -71,6 +71,11 @@ bool provider_eval(struct arena *arena, const struct json *tree, const struct js
     return template && expr_template_eval(template, scope, 0, &budget, arena, out, &err) == OK;
 }
 
+bool provider_is_below(const struct provider_request *request, const char *segment)
+{
+    return request->segment_count && slice_eq_cstr(request->segments[0], segment);
+}
+
 static void free_world(struct provider *provider)
 {
     gmail_free(provider->gmail);
@@ -119,72 +124,60 @@ void provider_deinit(struct provider *provider)
     provider->tokens = NULL;
 }
 
-enum app { APP_GMAIL, APP_NOTION, APP_OTHER };
+/* By the first segment of the path. */
+static const struct {
+    const char *segment, *name;
+    void (*handle)(struct call *call);
+    bool (*fail)(struct call *call, unsigned status);
+} apps[] = {{"gmail", "gmail", gmail_handle, gmail_error_plain},
+            {"v1", "notion", notion_handle, notion_error_plain},
+            {NULL, "other", generic_handle, generic_fail}};
 
-static const char *const app_names[] = {"gmail", "notion", "other"};
-
-static enum app app_of(const struct provider_request *request)
+static size_t app_of(const struct call *call)
 {
-    slice first = request->segment_count ? request->segments[0] : SLICE_NONE;
-    return slice_eq(first, SLICE("gmail")) ? APP_GMAIL
-           : slice_eq(first, SLICE("v1"))  ? APP_NOTION
-                                           : APP_OTHER;
+    size_t i = 0;
+    while (apps[i].segment && !provider_is_below(call->http, apps[i].segment))
+        i++;
+    return i;
 }
 
-static struct call call_of(struct provider *provider, const struct provider_request *request,
-                           struct provider_reply *reply, enum app app)
+static void count(struct call *call)
 {
-    return (struct call){.provider = provider,
-                         .http = request,
-                         .arena = request->arena,
-                         .reply = reply,
-                         .app = app_names[app]};
+    call->provider->requests++;
+    ledger_count(call->provider->ledger, call->app, call->reply->status);
 }
 
-void provider_handle(struct provider *provider, struct provider_request *request,
-                     struct provider_reply *reply)
+void provider_handle(struct call *call)
 {
-    enum app app = app_of(request);
-    struct call call = call_of(provider, request, reply, app);
-    reply->status = 0;
-    if (request->segment_count && slice_eq(request->segments[0], SLICE("__control"))) {
-        control_handle(&call);
+    size_t app = app_of(call);
+    call->app = apps[app].name;
+    if (provider_is_below(call->http, "__control")) {
+        control_handle(call);
         return;
     }
-    provider->requests++;
-    if (app == APP_GMAIL)
-        gmail_handle(&call);
-    else if (app == APP_NOTION)
-        notion_handle(&call);
-    else if (!generic_handle(provider, request, reply))
-        reply_error(reply, 404, "nothing here");
-    ASSERT(reply->status);
-    ledger_count(provider->ledger, app_names[app], reply->status);
+    apps[app].handle(call);
+    ASSERT(call->reply->status);
+    count(call);
 }
 
-void provider_fail(struct provider *provider, const struct provider_request *request,
-                   const struct fault *fault, struct provider_reply *reply)
+void provider_fail(struct call *call, const struct fault *fault)
 {
-    enum app app = app_of(request);
-    struct call call = call_of(provider, request, reply, app);
+    struct provider_reply *reply = call->reply;
+    unsigned status = (unsigned)fault->status;
+    size_t app = app_of(call);
     bool is_counted = reply->status != 0; /* the request was carried out first */
+    call->app = apps[app].name;
     reply->header_count = 0;
     if (fault->body.ptr)
-        reply_text(reply, fault->status,
+        reply_text(reply, status,
                    fault->is_body_json ? SLICE("application/json; charset=utf-8")
                                        : SLICE("text/html; charset=utf-8"),
                    fault->body);
-    else if (app == APP_GMAIL)
-        gmail_error_plain(&call, fault->status);
-    else if (app == APP_NOTION)
-        notion_error_plain(&call, fault->status);
     else
-        reply_error(reply, fault->status, http_status_text(fault->status));
+        apps[app].fail(call, status);
     if (fault->retry_after_s >= 0)
         reply_header(reply, SLICE("Retry-After"),
-                     arena_printf(request->arena, "%lld", (long long)fault->retry_after_s));
-    if (is_counted)
-        return;
-    provider->requests++;
-    ledger_count(provider->ledger, app_names[app], fault->status);
+                     arena_printf(call->arena, "%lld", (long long)fault->retry_after_s));
+    if (!is_counted)
+        count(call);
 }

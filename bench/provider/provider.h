@@ -31,6 +31,7 @@ struct faults;
 struct ledger;
 struct tokens;
 struct fault;
+struct call;
 
 /* The generator of all that looks random: the same seed gives the same values. */
 struct rng {
@@ -73,21 +74,15 @@ struct provider_reply {
     uint64_t delay_ms; /* answer later */
 };
 
-typedef void (*provider_handler)(struct provider *provider, const struct provider_request *request,
-                                 struct provider_reply *reply);
-
 /* The initial state, from the seed. false: out of memory. */
 bool provider_init(struct provider *provider, uint64_t seed, int64_t now_us) MUST_CHECK;
 void provider_deinit(struct provider *provider);
 /* Back to the state after init: POST /__control/reset. Faults are cleared, tokens stay. */
 bool provider_reset(struct provider *provider, int64_t now_us) MUST_CHECK;
-/* Finds the handler and runs it. reply->status is always set. */
-void provider_handle(struct provider *provider, struct provider_request *request,
-                     struct provider_reply *reply);
-
+/* Answers; the reply's status is always set. */
+void provider_handle(struct call *call);
 /* The reply that a fault with a status asks for: its own body, or the app's shape. */
-void provider_fail(struct provider *provider, const struct provider_request *request,
-                   const struct fault *fault, struct provider_reply *reply);
+void provider_fail(struct call *call, const struct fault *fault);
 
 /* ---- reading a request ---- */
 
@@ -130,11 +125,12 @@ bool provider_eval(struct arena *arena, const struct json *tree, const struct js
                    struct json *out);
 /* A file of this folder that is compiled in; NULL: out of memory. */
 const struct json *provider_data(struct arena *arena, const char *name);
-/* handlers of no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms}; false: not one of them */
-bool generic_handle(struct provider *provider, const struct provider_request *request,
-                    struct provider_reply *reply);
-struct call;
-/* control.c: everything below /__control */
+/* Whether the path begins with that segment. */
+bool provider_is_below(const struct provider_request *request, const char *segment);
+/* Paths of no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
+void generic_handle(struct call *call);
+bool generic_fail(struct call *call, unsigned status);
+/* Everything below /__control. */
 void control_handle(struct call *call);
 
 #endif
