@@ -65,28 +65,24 @@ const struct json *call_get(const struct call *call, const char *name)
     return json_get(call->body, slice_cstr(name));
 }
 
-bool shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data)
+void shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data)
 {
     struct err err;
     *shapes = (struct shapes){data, ARENA_ARRAY(arena, struct expr_template *, data->count)};
-    bool is_ok = shapes->templates != NULL;
-    for (uint32_t i = 0; is_ok && i < data->count; i++) {
-        shapes->templates[i] = expr_template_compile(arena, &data->as.members[i].value, &err);
-        is_ok = shapes->templates[i] != NULL;
-    }
-    return is_ok;
+    for (uint32_t i = 0; i < data->count; i++)
+        ASSERT((shapes->templates[i] =
+                    expr_template_compile(arena, &data->as.members[i].value, &err)));
 }
 
 struct json shapes_make(const struct shapes *shapes, struct arena *arena, slice name,
                         const struct json *scope)
 {
     struct expr_budget budget;
-    struct json out = json_null;
+    struct json out;
     uint32_t i = 0;
     expr_budget_init(&budget);
     while (!slice_eq(json_str(&shapes->data->as.members[i].key), name))
-        ASSERT(++i < shapes->data->count);
-    if (expr_template_eval(shapes->templates[i], scope, 0, &budget, arena, &out, NULL) != OK)
-        arena->is_exhausted = true;
+        i++;
+    ASSERT(expr_template_eval(shapes->templates[i], scope, 0, &budget, arena, &out, NULL) == OK);
     return out;
 }

@@ -63,8 +63,7 @@ struct shapes {
     const struct json *data; /* {name: template} */
     struct expr_template **templates;
 };
-bool shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data) MUST_CHECK;
-/* Out of memory: null, and the arena is exhausted. */
+void shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data);
 struct json shapes_make(const struct shapes *shapes, struct arena *arena, slice name,
                         const struct json *scope);
 

@@ -44,15 +44,14 @@ static const struct {
 struct faults *faults_new(void)
 {
     struct faults *faults = mem_zalloc(sizeof(*faults));
-    if (faults)
-        arena_init(&faults->arena, RULES_BYTES_MAX);
+    ASSERT(faults);
+    arena_init(&faults->arena, RULES_BYTES_MAX);
     return faults;
 }
 
 void faults_free(struct faults *faults)
 {
-    if (faults)
-        arena_deinit(&faults->arena);
+    arena_deinit(&faults->arena);
     mem_free(faults);
 }
 

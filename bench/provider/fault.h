@@ -50,7 +50,7 @@ struct fault {
     int64_t slow_bytes, slow_interval_ms;
 };
 
-struct faults *faults_new(void) MUST_CHECK;
+struct faults *faults_new(void);
 void faults_free(struct faults *faults);
 /* Replaces all rules by those of a document; nothing changes on an error. */
 int faults_set(struct faults *faults, const struct json *document, struct err *err) MUST_CHECK;

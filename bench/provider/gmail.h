@@ -71,12 +71,12 @@ struct gmail {
 
 /* ---- the mailbox (gmail_store.c) ---- */
 
-struct gmail *gmail_new(struct provider *provider) MUST_CHECK;
+struct gmail *gmail_new(struct provider *provider);
 void gmail_free(struct gmail *gmail);
-bool gmail_seed(struct gmail *gmail, int64_t now_us) MUST_CHECK;
-/* A record that is no mail; NULL: out of memory, or the id is taken. */
+void gmail_seed(struct gmail *gmail, int64_t now_us);
+/* A record that is no mail. */
 struct record *gmail_add(struct gmail *gmail, enum gmail_kind kind, slice id,
-                         const struct json *json) MUST_CHECK;
+                         const struct json *json);
 
 struct gmail_new {
     slice id; /* SLICE_NONE: a fresh one */

@@ -659,8 +659,7 @@ static bool write_label(struct call *call)
         "name labelListVisibility messageListVisibility");
     if (!label)
         label = gmail_add(gmail, GMAIL_LABEL, json_get_str(&json, SLICE("id")), &json);
-    if (!label || !record_set(label, &json, json_get_str(&json, SLICE("name"))))
-        return gmail_error_plain(call, 503);
+    record_set(label, &json, json_get_str(&json, SLICE("name")));
     return kept(call, label);
 }
 
@@ -705,8 +704,7 @@ static bool create_filter(struct call *call)
         if (json.count < 3 || !json_is(&json.as.members[i].value, JSON_OBJECT) ||
             !json.as.members[i].value.count)
             return bad(call, "Filter doesn't have any criteria or any actions");
-    const struct record *filter = gmail_add(gmail, GMAIL_FILTER, id, &json);
-    return filter ? kept(call, filter) : gmail_error_plain(call, 503);
+    return kept(call, gmail_add(gmail, GMAIL_FILTER, id, &json));
 }
 
 static bool set_vacation(struct call *call)
@@ -715,16 +713,16 @@ static bool set_vacation(struct call *call)
                     call_get(call, "responseBodyHtml");
     if (json_get_bool(call->body, SLICE("enableAutoReply"), false) && !has_text)
         return bad(call, "Either response subject or response body must be set");
-    return record_set(call->record, call->body, SLICE_NONE) ? kept(call, call->record)
-                                                            : gmail_error_plain(call, 503);
+    record_set(call->record, call->body, SLICE_NONE);
+    return kept(call, call->record);
 }
 
 /* Of what may be changed only the signature is kept. */
 static bool update_sender(struct call *call)
 {
     struct json json = merged(call, call->record->json, "signature");
-    return record_set(call->record, &json, SLICE_NONE) ? kept(call, call->record)
-                                                       : gmail_error_plain(call, 503);
+    record_set(call->record, &json, SLICE_NONE);
+    return kept(call, call->record);
 }
 
 /* ---- a request ---- */
@@ -877,8 +875,7 @@ static bool find_target(struct call *call)
         RECORD_EACH(&call->record->children, mail, sibling_link)
             max += mail != NULL;
     call->targets = ARENA_ARRAY(call->arena, struct record *, max);
-    if (!call->targets)
-        return gmail_error_plain(call, 503);
+    ASSERT(call->targets);
     if (kind == GMAIL_BATCH)
         return find_batch(call, call_get(call, "ids"));
     if (kind == GMAIL_THREAD)

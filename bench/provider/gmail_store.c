@@ -23,8 +23,7 @@ const char *const gmail_kind_names[] = {
 struct gmail *gmail_new(struct provider *provider)
 {
     struct gmail *gmail = mem_zalloc(sizeof(*gmail));
-    if (!gmail)
-        return NULL;
+    ASSERT(gmail);
     gmail->provider = provider;
     gmail->history_id = 1000;
     arena_init(&gmail->arena, 16 * 1024 * 1024);
@@ -36,8 +35,6 @@ struct gmail *gmail_new(struct provider *provider)
 
 void gmail_free(struct gmail *gmail)
 {
-    if (!gmail)
-        return;
     store_deinit(&gmail->store);
     arena_deinit(&gmail->arena);
     mem_free(gmail);
@@ -47,12 +44,7 @@ struct record *gmail_add(struct gmail *gmail, enum gmail_kind kind, slice id,
                          const struct json *json)
 {
     struct record *record = record_new(&gmail->store, id, kind, NULL, false);
-    if (!record)
-        return NULL;
-    if (!record_set(record, json, json_get_str(json, SLICE("name")))) {
-        record_free(&gmail->store, record);
-        return NULL;
-    }
+    record_set(record, json, json_get_str(json, SLICE("name")));
     list_push_back(&gmail->kinds[kind], &record->order_link);
     gmail->numbers[kind]++;
     return record;
@@ -249,7 +241,7 @@ static int read_mail(struct record *mail, const struct gmail_new *new, struct er
 }
 
 /* Below its thread and in order of time. */
-static bool enter(struct gmail *gmail, struct record *mail, const struct gmail_new *new)
+static void enter(struct gmail *gmail, struct record *mail, const struct gmail_new *new)
 {
     struct record *answered = new->thread ? NULL : find_parent(gmail, &gmail_mail(mail)->payload);
     struct record *thread = new->thread ? new->thread : answered ? answered->parent : NULL;
@@ -257,8 +249,6 @@ static bool enter(struct gmail *gmail, struct record *mail, const struct gmail_n
     if (!thread)
         thread = record_new(&gmail->store, SLICE_JOIN(id, SLICE("t"), slice_cstr(mail->id)),
                             GMAIL_THREAD, NULL, false);
-    if (!thread)
-        return false;
     struct list *older = gmail->store.order.next, *before = &thread->children;
     while (older != &gmail->store.order &&
            gmail_mail(LIST_ITEM(older, struct record, order_link))->time_ms > new->time_ms)
@@ -270,29 +260,27 @@ static bool enter(struct gmail *gmail, struct record *mail, const struct gmail_n
     record_move(&gmail->store, mail, thread, before);
     json_object_put(&mail->arena, &mail->json, SLICE("threadId"),
                     json_string(slice_cstr(thread->id + 1)));
-    return true;
 }
 
 struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, struct err *err)
 {
     char room[GMAIL_ID_LEN + 1];
-    struct record *mail = NULL;
+    slice id = new->id;
     while (gmail->store.made_count >= gmail->store.made_max)
         gmail_delete(gmail, LIST_ITEM(gmail->store.made.next, struct record, made_link));
-    for (int i = 0; i < 10 && !mail; i++) {
+    while (!id.ptr || store_find(&gmail->store, id)) {
         /* Like Google's: milliseconds in the high bits, so that ids grow with time. */
         (void)snprintf(room, sizeof(room), "%016llx",
                        (unsigned long long)((uint64_t) new->time_ms << 20 |
                                             rng_below(&gmail->provider->rng, 1 << 20)));
-        mail = record_new(&gmail->store, new->id.ptr ? new->id : slice_cstr(room), GMAIL_MESSAGE,
-                          NULL, new->is_made);
+        id = slice_cstr(room);
     }
-    if (!mail)
-        return err_null(err, ERR_NOMEM, "out of memory");
-    if (read_mail(mail, new, err) != OK || !enter(gmail, mail, new)) {
+    struct record *mail = record_new(&gmail->store, id, GMAIL_MESSAGE, NULL, new->is_made);
+    if (read_mail(mail, new, err) != OK) {
         record_free(&gmail->store, mail);
         return NULL;
     }
+    enter(gmail, mail, new);
     touch(gmail, mail);
     for (size_t i = 0; i < new->label_count; i++)
         gmail_label_set(gmail, mail, new->labels[i], true);
@@ -353,7 +341,7 @@ static slice noise(struct arena *arena, struct rng *rng)
 }
 
 /* The k-th mail, made by the parts of gmail.json, each of which may use those before it. */
-static bool add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena *arena)
+static void add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena *arena)
 {
     const struct json *row = json_at(JSON_GET(gmail->data, "mails"), k - 1);
     slice file = json_get_str(row, SLICE("file"));
@@ -371,12 +359,11 @@ static bool add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena
     }
     new.raw = json_get_str(&scope, SLICE("mail"));
     new.draft_id = json_get_str(row, SLICE("draft_id"));
-    return !arena->is_exhausted && read_labels(gmail, JSON_GET(row, "labels"), &new) &&
-           gmail_insert(gmail, &new, &err);
+    ASSERT(read_labels(gmail, JSON_GET(row, "labels"), &new) && gmail_insert(gmail, &new, &err));
 }
 
 /* Labels and settings. */
-static bool add_records(struct gmail *gmail, struct arena *arena)
+static void add_records(struct gmail *gmail)
 {
     const struct record **known[] = {&gmail->inbox, &gmail->sent, &gmail->draft,
                                      &gmail->trash, &gmail->spam, &gmail->unread};
@@ -387,9 +374,8 @@ static bool add_records(struct gmail *gmail, struct arena *arena)
             slice address = json_get_str(&json, SLICE("sendAsEmail"));
             slice id = address.ptr ? address : json_get_str(&json, SLICE("id"));
             if (kind == GMAIL_LABEL)
-                json = shapes_make(&gmail->shapes, arena, SLICE("label"), &json);
-            if (!gmail_add(gmail, kind, id.ptr ? id : slice_cstr(gmail_kind_names[kind]), &json))
-                return false;
+                json = shapes_make(&gmail->shapes, &gmail->arena, SLICE("label"), &json);
+            gmail_add(gmail, kind, id.ptr ? id : slice_cstr(gmail_kind_names[kind]), &json);
         }
     }
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
@@ -397,28 +383,22 @@ static bool add_records(struct gmail *gmail, struct arena *arena)
             gmail_find(gmail, GMAIL_LABEL,
                        json_get_str(json_at(JSON_GET(gmail->data, "labels"), i), SLICE("id")));
     gmail->numbers[GMAIL_LABEL] = 1; /* that people made */
-    return true;
 }
 
-bool gmail_seed(struct gmail *gmail, int64_t now_us)
+void gmail_seed(struct gmail *gmail, int64_t now_us)
 {
     gmail->data = provider_data(&gmail->arena, "gmail.json");
-    const struct json *mails = JSON_GET(gmail->data, "mails");
-    if (!mails || !shapes_init(&gmail->shapes, &gmail->arena, JSON_GET(gmail->data, "shapes")) ||
-        !shapes_init(&gmail->parts, &gmail->arena, JSON_GET(gmail->data, "parts")) ||
-        !add_records(gmail, &gmail->arena))
-        return false;
+    uint32_t count = JSON_GET(gmail->data, "mails")->count;
+    shapes_init(&gmail->shapes, &gmail->arena, JSON_GET(gmail->data, "shapes"));
+    shapes_init(&gmail->parts, &gmail->arena, JSON_GET(gmail->data, "parts"));
+    add_records(gmail);
     /* Oldest first, and a thread's beginning before its answers. */
-    for (size_t i = 2 * mails->count; i > 0; i--) {
+    for (uint32_t i = 2 * count; i > 0; i--) {
         struct arena arena;
-        size_t k = (i - 1) % mails->count + 1;
-        bool is_answer = i <= mails->count;
+        uint32_t k = (i - 1) % count;
         arena_init(&arena, 1024 * 1024);
-        bool is_ok = !JSON_GET(json_at(mails, k - 1), "thread") == is_answer ||
-                     add_mail(gmail, k, now_us, &arena);
+        if (!JSON_GET(json_at(JSON_GET(gmail->data, "mails"), k), "thread") == (i > count))
+            add_mail(gmail, k + 1, now_us, &arena);
         arena_deinit(&arena);
-        if (!is_ok)
-            return false;
     }
-    return true;
 }

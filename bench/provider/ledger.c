@@ -20,8 +20,7 @@ struct ledger {
 struct ledger *ledger_new(void)
 {
     struct ledger *ledger = mem_zalloc(sizeof(*ledger));
-    if (!ledger)
-        return NULL;
+    ASSERT(ledger);
     arena_init(&ledger->arena, 1024 * 1024);
     ledger->writes = json_object();
     ledger->apps = json_object();
@@ -30,10 +29,9 @@ struct ledger *ledger_new(void)
 
 void ledger_free(struct ledger *ledger)
 {
-    for (size_t i = 0; ledger && i < LEDGER_ENTRIES_MAX && i < ledger->seq; i++)
+    for (size_t i = 0; i < LEDGER_ENTRIES_MAX && i < ledger->seq; i++)
         mem_free(ledger->entries[i]);
-    if (ledger)
-        arena_deinit(&ledger->arena);
+    arena_deinit(&ledger->arena);
     mem_free(ledger);
 }
 

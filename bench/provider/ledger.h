@@ -10,7 +10,7 @@
 
 enum { LEDGER_ENTRIES_MAX = 200000, LEDGER_TEXT_MAX = 96 };
 
-struct ledger *ledger_new(void) MUST_CHECK;
+struct ledger *ledger_new(void);
 void ledger_free(struct ledger *ledger);
 /* app and kind are constant texts, "gmail" and "messages.send"; object_id and marker (a subject, a
  * title) are cut at LEDGER_TEXT_MAX. */

@@ -178,8 +178,7 @@ static int start(struct app *app, const struct options *options, struct err *err
     app->loop = loop_new(err);
     if (!app->loop)
         return err->code;
-    if (!provider_init(&app->provider, options->seed, clock_wall_us()))
-        return err_set(err, ERR_NOMEM, "out of memory");
+    provider_init(&app->provider, options->seed, clock_wall_us());
     for (size_t i = 0; i < options->token_count; i++)
         if (tokens_add(app->provider.tokens, slice_cstr(options->tokens[i]), err) != OK)
             return err->code;

@@ -46,10 +46,10 @@ struct notion {
 
 /* ---- the entry, errors, replies (notion_api.c) ---- */
 
-struct notion *notion_new(void) MUST_CHECK;
+struct notion *notion_new(void);
 void notion_free(struct notion *notion);
 /* Carries out the requests of notion.json. */
-bool notion_seed(struct provider *provider, int64_t now_us) MUST_CHECK;
+void notion_seed(struct provider *provider, int64_t now_us);
 void notion_handle(struct call *call);
 /* What a status says when nothing more is known; false. */
 bool notion_error_plain(struct call *call, unsigned status);
@@ -95,9 +95,9 @@ const char *notion_kind_name(unsigned kind);
 
 /* ---- the objects (notion_object.c) ---- */
 
-/* Edits the record, and the page that has it; false: answered. */
-bool notion_edit(struct call *call, struct record *record, struct json *object);
-/* The request's object becomes the record's, and the reply; false: answered. */
+/* Edits the record, and the page that has it. */
+void notion_edit(struct call *call, struct record *record, struct json *object);
+/* The request's object becomes the record's, and the reply; true. */
 bool notion_save(struct call *call);
 bool notion_is_gone(const struct record *record); /* it or one above it is archived */
 /* Answers where the record or one above it is archived, and stays so. */

@@ -53,22 +53,16 @@ const char *notion_kind_name(unsigned kind)
 struct notion *notion_new(void)
 {
     struct notion *notion = mem_zalloc(sizeof(*notion));
-    if (!notion)
-        return NULL;
+    ASSERT(notion);
     arena_init(&notion->arena, 4 * 1024 * 1024);
     store_init(&notion->store, NOTION_RECORDS_MAX);
     notion->data = provider_data(&notion->arena, "notion.json");
-    if (notion->data &&
-        shapes_init(&notion->shapes, &notion->arena, JSON_GET(notion->data, "shapes")))
-        return notion;
-    notion_free(notion);
-    return NULL;
+    shapes_init(&notion->shapes, &notion->arena, JSON_GET(notion->data, "shapes"));
+    return notion;
 }
 
 void notion_free(struct notion *notion)
 {
-    if (!notion)
-        return;
     store_deinit(&notion->store);
     arena_deinit(&notion->arena);
     mem_free(notion);
@@ -384,11 +378,12 @@ void notion_handle(struct call *call)
 /* ---- the first state ---- */
 
 /* One request of an entry whose expressions were evaluated. */
-static bool seed_one(struct provider *provider, const struct json *entry, int64_t now_us,
+static void seed_one(struct provider *provider, const struct json *entry, int64_t now_us,
                      struct arena *arena)
 {
     struct buf body;
-    slice path = json_get_str(entry, SLICE("path")), segments[2];
+    slice path = json_get_str(entry, SLICE("path"));
+    const slice segments[] = {slice_split(&path, '/'), path};
     buf_init(&body, PROVIDER_REPLY_BYTES_MAX);
     struct provider_reply reply = {.body = &body};
     struct provider_request http = {.method = HTTP_METHOD_POST, .arena = arena};
@@ -398,33 +393,26 @@ static bool seed_one(struct provider *provider, const struct json *entry, int64_
                         .reply = &reply,
                         .body = JSON_GET(entry, "body")};
     http.now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) * INT64_C(3600000000);
-    segments[0] = slice_split(&path, '/');
-    segments[1] = path;
     provider->notion->seed = entry;
     provider->notion->seed_ids = 0;
-    if (call_route(&call, routes, ARRAY_LEN(routes), segments, 2))
-        call.route->run(&call);
+    ASSERT(call_route(&call, routes, ARRAY_LEN(routes), segments, 2) && call.route->run(&call));
     provider->notion->seed = NULL;
     buf_deinit(&body);
-    return reply.status == 200;
 }
 
-bool notion_seed(struct provider *provider, int64_t now_us)
+void notion_seed(struct provider *provider, int64_t now_us)
 {
     const struct json *entries = JSON_GET(provider->notion->data, "seed");
-    bool is_ok = true;
-    for (uint32_t i = 0; is_ok && i < entries->count; i++) {
+    for (uint32_t i = 0; i < entries->count; i++) {
         struct arena arena;
         const struct json *rows = JSON_GET(json_at(entries, i), "each"); /* or it alone */
         arena_init(&arena, 1024 * 1024);
-        for (uint32_t k = 0; is_ok && k < (rows ? rows->count : 1); k++) {
-            struct json one;
+        for (uint32_t k = 0; k < (rows ? rows->count : 1); k++) {
             struct json scope = OBJECT(&arena, "row now_s", rows ? *json_at(rows, k) : json_null,
                                        json_i64(now_us / 1000000));
-            is_ok = provider_eval(&arena, json_at(entries, i), &scope, &one) &&
-                    seed_one(provider, &one, now_us, &arena);
+            struct json one = provider_eval(&arena, json_at(entries, i), &scope);
+            seed_one(provider, &one, now_us, &arena);
         }
         arena_deinit(&arena);
     }
-    return is_ok;
 }

@@ -205,8 +205,7 @@ static bool replace(struct call *call, slice text, const struct json *change)
                                   record->id);
         struct json object = provider_copy(call->arena, &record->json);
         json_object_put(call->arena, &object, SLICE("in_trash"), json_bool(true));
-        if (!notion_edit(call, record, &object))
-            return false;
+        notion_edit(call, record, &object);
     }
     RECORD_EACH(&call->record->children, block, sibling_link)
         if (block->kind == NOTION_BLOCK)

@@ -58,39 +58,33 @@ static slice url_of(struct arena *arena, const char *id, slice title)
     return arena_printf(arena, "https://www.notion.so/%.*s", (int)len, text);
 }
 
-static bool keep(struct call *call, struct record *record, struct json *object)
+static void keep(struct call *call, struct record *record, struct json *object)
 {
     slice label = notion_label(call->arena, object);
     if (JSON_GET(object, "url"))
         json_object_put(call->arena, object, SLICE("url"),
                         json_string(url_of(call->arena, record->id, label)));
     record->is_archived = json_get_bool(object, SLICE("in_trash"), false);
-    return (!call->arena->is_exhausted && record_set(record, object, label)) ||
-           notion_error_plain(call, 503);
+    record_set(record, object, label);
 }
 
-/* A record of a filled shape, last below parent (in a data source first). NULL: answered. */
+/* A record of a filled shape, last below parent (in a data source first). */
 static struct record *add(struct call *call, enum notion_kind kind, struct record *parent,
                           struct json *object)
 {
     struct store *store = &call->provider->notion->store;
     struct record *record = record_new(store, json_get_str(object, SLICE("id")), kind, parent,
                                        !call->provider->notion->seed);
-    if (record && keep(call, record, object)) {
-        if (kind <= NOTION_SOURCE)
-            list_push_front(&store->order, &record->order_link);
-        if (parent && parent->kind == NOTION_SOURCE)
-            record_move(store, record, parent, parent->children.next);
-        return record;
-    }
-    if (record)
-        record_free(store, record);
-    notion_error_plain(call, 503);
-    return NULL;
+    keep(call, record, object);
+    if (kind <= NOTION_SOURCE)
+        list_push_front(&store->order, &record->order_link);
+    if (parent && parent->kind == NOTION_SOURCE)
+        record_move(store, record, parent, parent->children.next);
+    return record;
 }
 
 /* A block's edit is its page's, too. A comment has no last author. */
-bool notion_edit(struct call *call, struct record *record, struct json *object)
+void notion_edit(struct call *call, struct record *record, struct json *object)
 {
     struct arena *arena = call->arena;
     struct json by =
@@ -98,24 +92,22 @@ bool notion_edit(struct call *call, struct record *record, struct json *object)
     json_object_put(arena, object, SLICE("last_edited_time"), json_string(now_text(call)));
     if (record->kind != NOTION_COMMENT)
         json_object_put(arena, object, SLICE("last_edited_by"), by);
-    if (!keep(call, record, object))
-        return false;
+    keep(call, record, object);
     if (record->kind == NOTION_BLOCK) {
         while (record->kind == NOTION_BLOCK)
             record = record->parent;
         struct json copy = provider_copy(arena, &record->json);
-        return notion_edit(call, record, &copy);
-    }
-    if (record->kind <= NOTION_SOURCE) {
+        notion_edit(call, record, &copy);
+    } else if (record->kind <= NOTION_SOURCE) {
         list_unlink(&record->order_link);
         list_push_front(&call->provider->notion->store.order, &record->order_link);
     }
-    return true;
 }
 
 bool notion_save(struct call *call)
 {
-    return notion_edit(call, call->record, &call->object) && notion_done(call, call->record);
+    notion_edit(call, call->record, &call->object);
+    return notion_done(call, call->record);
 }
 
 bool notion_is_gone(const struct record *record)
@@ -389,9 +381,8 @@ bool notion_source_update(struct call *call)
     /* Pages have what the schema says. */
     RECORD_EACH(&call->record->children, page, sibling_link) {
         struct json changed = provider_copy(call->arena, &page->json);
-        if (properties && (!notion_values_read(call, call->record, &changed, NULL) ||
-                           !keep(call, page, &changed)))
-            return false;
+        if (properties && notion_values_read(call, call->record, &changed, NULL))
+            keep(call, page, &changed);
     }
     return true;
 }
@@ -457,11 +448,10 @@ static bool add_block(struct call *call, struct record *parent, struct list *bef
     json_object_set(arena, &object, SLICE("type"), json_string(type));
     json_object_set(arena, &object, type, content);
     struct record *record = add(call, NOTION_BLOCK, parent, &object);
-    if (record && before)
+    if (before)
         record_move(&call->provider->notion->store, record, parent, before);
     where = arena_printf(arena, "%s.children", where).ptr;
-    return record &&
-           (!children || notion_blocks_add(call, record, NULL, children, where, depth + 1));
+    return !children || notion_blocks_add(call, record, NULL, children, where, depth + 1);
 }
 
 bool notion_blocks_add(struct call *call, struct record *parent, struct list *before,
@@ -569,9 +559,9 @@ bool notion_children_append(struct call *call)
     if (parent->kind == NOTION_DATABASE)
         return notion_invalid(call, "Database children can not be appended; create pages instead.");
     struct list *end = before ? before : &parent->children, *last = end->prev;
-    if (!notion_blocks_add(call, parent, before, call_get(call, "children"), "body.children", 1) ||
-        !notion_edit(call, parent, &call->object))
+    if (!notion_blocks_add(call, parent, before, call_get(call, "children"), "body.children", 1))
         return false;
+    notion_edit(call, parent, &call->object);
     notion_done(call,
                 last->next == end ? parent : LIST_ITEM(last->next, struct record, sibling_link));
     return list_blocks(call, last->next, end);

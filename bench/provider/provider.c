@@ -12,12 +12,14 @@
 
 const struct json *provider_data(struct arena *arena, const char *name)
 {
-    struct err err = {0};
-    for (size_t i = 0; i < embed_provider_count; i++)
-        if (!strcmp(embed_provider[i].name, name))
-            return json_parse(arena, slice_of(embed_provider[i].data, embed_provider[i].len),
-                              &json_limits_request, &err);
-    return NULL;
+    struct err err;
+    size_t i = 0;
+    while (strcmp(embed_provider[i].name, name) != 0)
+        ASSERT(++i < embed_provider_count);
+    const struct json *data = json_parse(
+        arena, slice_of(embed_provider[i].data, embed_provider[i].len), &json_limits_request, &err);
+    ASSERT(data);
+    return data;
 }
 
 struct json provider_object(struct arena *arena, const char *keys, const struct json *values,
@@ -61,14 +63,12 @@ bool provider_wants(const struct provider_request *request, slice name, slice va
     return !is_there;
 }
 
-bool provider_eval(struct arena *arena, const struct json *tree, const struct json *scope,
-                   struct json *out)
+struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope)
 {
-    struct expr_budget budget;
-    struct err err;
-    struct expr_template *template = expr_template_compile(arena, tree, &err);
-    expr_budget_init(&budget);
-    return template && expr_template_eval(template, scope, 0, &budget, arena, out, &err) == OK;
+    struct shapes shapes;
+    struct json one = OBJECT(arena, "one", *tree);
+    shapes_init(&shapes, arena, &one);
+    return shapes_make(&shapes, arena, SLICE("one"), scope);
 }
 
 bool provider_is_below(const struct provider_request *request, const char *segment)
@@ -76,52 +76,44 @@ bool provider_is_below(const struct provider_request *request, const char *segme
     return request->segment_count && slice_eq_cstr(request->segments[0], segment);
 }
 
-static void free_world(struct provider *provider)
-{
-    gmail_free(provider->gmail);
-    notion_free(provider->notion);
-    ledger_free(provider->ledger);
-    provider->gmail = NULL;
-    provider->notion = NULL;
-    provider->ledger = NULL;
-}
-
-static bool make_world(struct provider *provider, int64_t now_us)
+static void make_world(struct provider *provider, int64_t now_us)
 {
     provider->rng.state = provider->seed;
     provider->requests = 0;
     provider->gmail = gmail_new(provider);
     provider->notion = notion_new();
     provider->ledger = ledger_new();
-    return provider->gmail && provider->notion && provider->ledger &&
-           gmail_seed(provider->gmail, now_us) && notion_seed(provider, now_us);
+    gmail_seed(provider->gmail, now_us);
+    notion_seed(provider, now_us);
 }
 
-bool provider_init(struct provider *provider, uint64_t seed, int64_t now_us)
+static void free_world(struct provider *provider)
 {
-    *provider = (struct provider){.seed = seed};
-    provider->tokens = tokens_new();
-    provider->faults = faults_new();
-    if (provider->tokens && provider->faults && make_world(provider, now_us))
-        return true;
-    provider_deinit(provider);
-    return false;
+    gmail_free(provider->gmail);
+    notion_free(provider->notion);
+    ledger_free(provider->ledger);
 }
 
-bool provider_reset(struct provider *provider, int64_t now_us)
+void provider_init(struct provider *provider, uint64_t seed, int64_t now_us)
+{
+    *provider = (struct provider){.seed = seed, .tokens = tokens_new(), .faults = faults_new()};
+    make_world(provider, now_us);
+}
+
+void provider_reset(struct provider *provider, int64_t now_us)
 {
     free_world(provider);
     faults_clear(provider->faults);
-    return make_world(provider, now_us);
+    make_world(provider, now_us);
 }
 
 void provider_deinit(struct provider *provider)
 {
+    if (!provider->tokens)
+        return;
     free_world(provider);
     faults_free(provider->faults);
     tokens_free(provider->tokens);
-    provider->faults = NULL;
-    provider->tokens = NULL;
 }
 
 /* By the first segment of the path. */

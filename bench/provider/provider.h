@@ -74,11 +74,11 @@ struct provider_reply {
     uint64_t delay_ms; /* answer later */
 };
 
-/* The initial state, from the seed. false: out of memory. */
-bool provider_init(struct provider *provider, uint64_t seed, int64_t now_us) MUST_CHECK;
+/* The initial state, from the seed. */
+void provider_init(struct provider *provider, uint64_t seed, int64_t now_us);
 void provider_deinit(struct provider *provider);
 /* Back to the state after init: POST /__control/reset. Faults are cleared, tokens stay. */
-bool provider_reset(struct provider *provider, int64_t now_us) MUST_CHECK;
+void provider_reset(struct provider *provider, int64_t now_us);
 /* Answers; the reply's status is always set. */
 void provider_handle(struct call *call);
 /* The reply that a fault with a status asks for: its own body, or the app's shape. */
@@ -120,10 +120,9 @@ struct json provider_merged(struct arena *arena, const struct json *object,
 /* Whether the query has that parameter (whose name begins so) with that value, or does not have it
  * at all; in any case. */
 bool provider_wants(const struct provider_request *request, slice name, slice value);
-/* Compiles the template and evaluates it. false: it cannot be. */
-bool provider_eval(struct arena *arena, const struct json *tree, const struct json *scope,
-                   struct json *out);
-/* A file of this folder that is compiled in; NULL: out of memory. */
+/* Compiles a template of ours and evaluates it. */
+struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope);
+/* A file of this folder that is compiled in. */
 const struct json *provider_data(struct arena *arena, const char *name);
 /* Whether the path begins with that segment. */
 bool provider_is_below(const struct provider_request *request, const char *segment);

@@ -38,15 +38,11 @@ void store_evict(struct store *store)
 struct record *record_new(struct store *store, slice id, unsigned kind, struct record *parent,
                           bool is_made)
 {
-    struct record *record = id.len <= RECORD_ID_MAX ? mem_zalloc(sizeof(*record)) : NULL;
-    if (!record)
-        return NULL;
+    struct record *record = mem_zalloc(sizeof(*record));
+    void *old = NULL;
+    ASSERT(record && id.len <= RECORD_ID_MAX);
     memcpy(record->id, id.ptr, id.len);
-    if (map_get(&store->records, id) ||
-        map_put(&store->records, slice_cstr(record->id), record, NULL) != OK) {
-        mem_free(record);
-        return NULL;
-    }
+    ASSERT(map_put(&store->records, slice_cstr(record->id), record, &old) == OK && !old);
     record->kind = kind;
     record->json = json_object();
     arena_init(&record->arena, RECORD_BYTES_MAX);
@@ -61,21 +57,17 @@ struct record *record_new(struct store *store, slice id, unsigned kind, struct r
     return record;
 }
 
-bool record_set(struct record *record, const struct json *object, slice label)
+void record_set(struct record *record, const struct json *object, slice label)
 {
     struct arena fresh;
     arena_init(&fresh, RECORD_BYTES_MAX);
     const struct json *copy = json_dup(&fresh, object);
     label = arena_dup(&fresh, label);
-    if (!copy || fresh.is_exhausted) {
-        arena_deinit(&fresh);
-        return false;
-    }
+    ASSERT(copy && !fresh.is_exhausted);
     arena_deinit(&record->arena);
     record->arena = fresh;
     record->json = *copy;
     record->label = label;
-    return true;
 }
 
 void record_move(struct store *store, struct record *record, struct record *parent,

@@ -38,13 +38,13 @@ struct record *store_find(const struct store *store, slice id);
 /* Removes what requests made past the maximum; between requests only. */
 void store_evict(struct store *store);
 
-/* Without JSON, last below parent (NULL: among the roots), in no order yet. NULL: out of memory, or
- * the id is taken or too long. */
+/* Without JSON, last below parent (NULL: among the roots), in no order yet; the id is free. Where
+ * there is no memory for a record, the process ends: the store would be inconsistent. */
 struct record *record_new(struct store *store, slice id, unsigned kind, struct record *parent,
-                          bool is_made) MUST_CHECK;
+                          bool is_made);
 /* Copies the object, and the label, into an arena of the record's own instead of the former; they
- * may share with it. false: out of memory, the former stay. */
-bool record_set(struct record *record, const struct json *object, slice label) MUST_CHECK;
+ * may share with it. */
+void record_set(struct record *record, const struct json *object, slice label);
 /* Before a sibling, or last of parent's, or of the roots. */
 void record_move(struct store *store, struct record *record, struct record *parent,
                  struct list *before);

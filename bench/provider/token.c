@@ -36,8 +36,7 @@ struct tokens *tokens_new(void)
 {
     struct tokens *tokens = mem_zalloc(sizeof(*tokens));
     struct err err;
-    if (!tokens)
-        return NULL;
+    ASSERT(tokens);
     arena_init(&tokens->arena, TOKENS_MAX * (TOKEN_TEXT_MAX + TOKEN_SCOPES_MAX + 100));
     for (size_t i = 0; i < ARRAY_LEN(demo_tokens); i++)
         ASSERT(tokens_add(tokens, slice_cstr(demo_tokens[i]), &err) == OK);
@@ -46,8 +45,7 @@ struct tokens *tokens_new(void)
 
 void tokens_free(struct tokens *tokens)
 {
-    if (tokens)
-        arena_deinit(&tokens->arena);
+    arena_deinit(&tokens->arena);
     mem_free(tokens);
 }
 

@@ -15,7 +15,7 @@ struct token {
     slice app, text, scopes;
 };
 
-struct tokens *tokens_new(void) MUST_CHECK;
+struct tokens *tokens_new(void);
 void tokens_free(struct tokens *tokens);
 /* "gmail=TOKEN" or "notion=TOKEN", behind a comma scopes: "gmail=abc,readonly,send". */
 int tokens_add(struct tokens *tokens, slice spec, struct err *err) MUST_CHECK;
