@@ -599,6 +599,20 @@ static void requests_and_pages_follow_one_another(void **state)
     assert_true(slice_find(stored->summary, SLICE("{\"items\":[1,2]}")) > 0);
 }
 
+/* It would be read until the caller's pages are all of it. */
+static void a_page_that_names_itself_is_the_last(void **state)
+{
+    struct bench *b = *state;
+    want(b, &b->run, "plain", "get", "{\"q\":\"b\"}");
+    b->run.exec.pages_max = 5;
+    seam_run_start(&b->run);
+    reply(b, 200, "{\"items\":[1],\"next\":\"b\"}");
+    assert_null(seam_call(b->node.http, 0));
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(b->run.out.pages_read, 1);
+    assert_true(b->run.out.pages_stopped.len > 0);
+}
+
 /* Their parts are put together on a thread. */
 static void large_pages_follow_one_another(void **state)
 {
@@ -1063,6 +1077,7 @@ int main(void)
         STEPS_TEST(the_lease_is_lost_before_and_after_the_claim),
         STEPS_TEST(a_claim_that_cannot_be_released_at_once),
         STEPS_TEST(requests_and_pages_follow_one_another),
+        STEPS_TEST(a_page_that_names_itself_is_the_last),
         STEPS_TEST(large_pages_follow_one_another),
         STEPS_TEST(a_proof_is_renewed_before_the_first_byte),
         STEPS_TEST(a_proof_that_cannot_be_renewed),
