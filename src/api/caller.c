@@ -26,19 +26,3 @@ struct audit_by api_by(struct api_request *request)
         .address = api_client_address(request),
     };
 }
-
-enum op_result api_audit(struct api_request *request, enum audit_kind kind, slice details,
-                         api_step *then)
-{
-    const struct audit_event event = {
-        .account_id = request->grant.account_id,
-        .id = uuid_v7(),
-        .kind = audit_kind_name(kind),
-        .actor = api_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
-        .details = details,
-    };
-    store_audit_insert(request->api->config.pool, &request->query, &request->op, &event);
-    return api_wait(request, then);
-}

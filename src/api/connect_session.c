@@ -11,19 +11,22 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "base/mem.h"
+#include "connect/command.h"
 #include "connect/keep.h"
 #include "http/message.h"
 #include "http/url.h"
 #include "store/connect_session.h"
 #include "vault/key.h"
 
-enum { LINK_MS = 15 * 60 * 1000, DETAILS_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
+enum { LINK_MS = 15 * 60 * 1000, REPLY_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
 struct linking {
     const struct catalog_integration *app; /* until the first wait */
     int64_t wanted_id;                     /* the connection that was named; 0: none was */
-    struct connect_session session;
+    struct connect_session *session;       /* in.link's */
     slice url;
+    struct connect_command command;
+    struct connect_command_request in;
 };
 
 static bool is_loopback(const struct url *url)
@@ -43,7 +46,7 @@ static bool is_return_url(slice text)
 /* The account, so that it is found by key, and 256 random bits; the hash is over all of it. */
 static bool draw_link_token(struct api_request *request, struct linking *linking)
 {
-    struct connect_session *session = &linking->session;
+    struct connect_session *session = linking->session;
     uint8_t bytes[CONNECT_SESSION_TOKEN_BYTES] = {CONNECT_SESSION_TOKEN_VERSION};
     char text[BASE64URL_LEN(CONNECT_SESSION_TOKEN_BYTES)];
     memcpy(bytes + 1, session->account_id.bytes, 16);
@@ -81,7 +84,7 @@ static enum op_result read_app(struct api_request *request, struct linking *link
             SLICE_ARG(catalog_say_no_integration(catalog, id, &request->op.arena)));
     if (linking->app->auth.kind == AUTH_NONE)
         return api_reply_error(request, 400, "This integration needs no connection");
-    linking->session.integration_id = id;
+    linking->session->integration_id = id;
     return OP_NEXT;
 }
 
@@ -102,8 +105,8 @@ static enum op_result read_target(struct api_request *request, struct linking *l
         return api_reply_error(request, 400,
                                "return_url must be an https URL of at most %d characters",
                                CONNECT_SESSION_URL_MAX);
-    linking->session.is_reconnect = linking->wanted_id || (again && again->as.boolean);
-    linking->session.return_url = json_str(back);
+    linking->session->is_reconnect = linking->wanted_id || (again && again->as.boolean);
+    linking->session->return_url = json_str(back);
     return OP_NEXT;
 }
 
@@ -113,7 +116,7 @@ static enum op_result read_demand(struct api_request *request, struct linking *l
     const struct catalog_identity *identity = &linking->app->identity;
     const struct json *email = json_given(request->body, SLICE("email"));
     const struct json *subject = json_given(request->body, SLICE("subject"));
-    struct connect_session *session = &linking->session;
+    struct connect_session *session = linking->session;
     slice name = linking->app->name;
     session->email = json_str(email);
     session->subject = json_str(subject);
@@ -143,7 +146,7 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
                                     size_t count)
 {
     struct buf text;
-    buf_init(&text, DETAILS_BYTES_MAX * 4);
+    buf_init(&text, REPLY_BYTES_MAX * 4);
     for (size_t i = 0; i < count && i < LISTED_MAX; i++)
         buf_printf(&text, "%s%lld \"%.*s\"", i ? ", " : "", (long long)rows[i].id,
                    SLICE_ARG(rows[i].label));
@@ -169,7 +172,7 @@ static bool differs(slice wanted, slice known, bool is_email)
  * be chosen from (begin_link). */
 static enum op_result choose_link_connection(struct api_request *request, struct linking *linking)
 {
-    struct connect_session *session = &linking->session;
+    struct connect_session *session = linking->session;
     const struct connection *chosen = NULL;
     struct connection *rows;
     size_t count;
@@ -204,50 +207,22 @@ static enum op_result choose_link_connection(struct api_request *request, struct
 
 /* ---- storing ---- */
 
-static slice created_details(struct api_request *request, const struct connect_session *session)
-{
-    const struct connection_identity only = {.email = session->email, .subject = session->subject};
-    char id[SLICE_U64_MAX];
-    struct json_text text;
-    struct json_writer *w = json_text_begin(&text, DETAILS_BYTES_MAX);
-    json_open(w, '{');
-    json_member_str(w, "integration_id", session->integration_id);
-    if (session->connection_id)
-        json_member_str(w, "connection_id", slice_of_u64((uint64_t)session->connection_id, id));
-    connect_write_identity(w, &only);
-    connect_write_link(w, session);
-    json_close(w, '}');
-    return json_text_take(&text, &request->op.arena);
-}
-
-/* A link that is stored is answered also where its audit event is lost, which the log has. One
- * whose client has gone is made, too: its URL is in no answer, and it expires. */
+/* A link whose client has gone is made, too: its URL is in no answer, and it expires. */
 static enum op_result reply_link(struct api_request *request)
 {
     const struct linking *linking = request->state;
-    if (store_done_result(&request->query) != OK)
-        op_log(&request->op, LOG_ERROR, "a link is not in the audit trail",
-               LOG_STR("cause", request->query.message));
-    struct json_writer *w = api_reply_open(request, DETAILS_BYTES_MAX);
-    json_member_uuid(w, "id", linking->session.id);
+    if (linking->command.status != OK)
+        return api_reply_database(request, linking->command.status);
+    struct json_writer *w = api_reply_open(request, REPLY_BYTES_MAX);
+    json_member_uuid(w, "id", linking->session->id);
     json_member_str(w, "url", linking->url);
-    json_member_time(w, "expires_at", linking->session.expires_at);
+    json_member_time(w, "expires_at", linking->session->expires_at);
     return api_reply_close(request, 201);
-}
-
-static enum op_result audit_link(struct api_request *request)
-{
-    const struct linking *linking = request->state;
-    int status = store_done_result(&request->query);
-    if (status != OK)
-        return api_reply_database(request, status);
-    return api_audit(request, AUDIT_LINK_CREATED, created_details(request, &linking->session),
-                     reply_link);
 }
 
 static enum op_result store(struct api_request *request, struct linking *linking)
 {
-    struct connect_session *session = &linking->session;
+    struct connect_session *session = linking->session;
     session->id = uuid_v7();
     session->account_id = request->grant.account_id;
     session->key_id = request->grant.key_id;
@@ -255,8 +230,11 @@ static enum op_result store(struct api_request *request, struct linking *linking
     session->expires_at = session->created_at + LINK_MS * 1000LL;
     if (!hash_key(request, session->key_hash) || !draw_link_token(request, linking))
         return api_reply_no_memory(request);
-    store_connect_session_insert(request->api->config.pool, &request->query, &request->op, session);
-    return api_wait(request, audit_link);
+    linking->in.kind = CONNECT_LINK_CREATE;
+    linking->in.by = api_by(request);
+    connect_command_start(request->api->config.connect, &linking->command, &linking->in,
+                          &request->op);
+    return api_wait(request, reply_link);
 }
 
 static enum op_result on_counted(struct api_request *request)
@@ -289,7 +267,7 @@ static enum op_result on_connections(struct api_request *request)
     enum op_result result = choose_link_connection(request, linking);
     if (result != OP_NEXT)
         return result;
-    return linking->session.connection_id ? store(request, linking) : store_new(request, linking);
+    return linking->session->connection_id ? store(request, linking) : store_new(request, linking);
 }
 
 static enum op_result begin_link(struct api_request *request)
@@ -297,6 +275,7 @@ static enum op_result begin_link(struct api_request *request)
     struct linking *linking = ARENA_NEW(&request->op.arena, struct linking);
     if (!linking)
         return api_reply_no_memory(request);
+    linking->session = &linking->in.link.session;
     request->state = linking;
     request->on_gone = api_go_on;
     enum op_result result = read_app(request, linking);
@@ -307,7 +286,7 @@ static enum op_result begin_link(struct api_request *request)
     if (result != OP_NEXT)
         return result;
     linking->app = NULL; /* the catalog may be replaced while the op waits */
-    if (!linking->session.is_reconnect)
+    if (!linking->session->is_reconnect)
         return store_new(request, linking);
     struct pg_pool *pool = request->api->config.pool;
     struct uuid account_id = request->grant.account_id;
@@ -315,7 +294,7 @@ static enum op_result begin_link(struct api_request *request)
         store_connection_get(pool, &request->query, &request->op, account_id, linking->wanted_id);
     else
         store_connection_choice(pool, &request->query, &request->op, account_id,
-                                linking->session.integration_id);
+                                linking->session->integration_id);
     return api_wait(request, on_connections);
 }
 

@@ -133,13 +133,11 @@ static struct changing *changing_new(struct api_request *request)
         (void)api_reply_no_memory(request);
         return NULL;
     }
-    it->in.change = (struct connection_change){
-        .account_id = request->grant.account_id,
-        .by = api_by(request),
-    };
+    it->in.by = api_by(request);
+    it->in.connection.account_id = request->grant.account_id;
     request->state = it;
     request->on_gone = api_go_on;
-    return read_id(request, &it->in.change.id) ? it : NULL;
+    return read_id(request, &it->in.connection.id) ? it : NULL;
 }
 
 static api_step on_changed;
@@ -172,7 +170,7 @@ static enum op_result on_changed(struct api_request *request)
         return api_reply(request, 200, SLICE("{\"success\":true}"));
     return it->is_default_wanted
                ? set_connection_default(request)
-               : load_connection(request, it->in.change.id, finish_connection_get);
+               : load_connection(request, it->in.connection.id, finish_connection_get);
 }
 
 static enum op_result begin_change(struct api_request *request)

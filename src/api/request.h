@@ -207,10 +207,6 @@ slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
 /* The same of a body that may name a key, too: *key is the member's (SLICE_NONE: none) before, and
  * one of both after. The header of a request that was handed on (mcp) is not the endpoint's. */
 slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
-/* Writes an audit event of the caller; `then` runs when it is stored or lost (store_done_result).
- * kind and details are borrowed until then. */
-enum op_result api_audit(struct api_request *request, enum audit_kind kind, slice details,
-                         api_step *then);
 /* "key:<id>", for the audit trail; in the op's arena. */
 slice api_actor(struct api_request *request);
 /* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.

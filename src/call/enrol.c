@@ -186,9 +186,9 @@ static enum op_result audit_refusal(struct exec_enrol *enrol,
         .kind = audit_kind_name(AUDIT_LINK_REFUSED),
         .reason = enrol->result == EXEC_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
                                                              : SLICE("unknown_identity"),
-        .actor = enrol->in.keep.actor,
-        .request_id = enrol->in.keep.request_id,
-        .address = enrol->in.keep.address,
+        .actor = enrol->in.keep.by.actor,
+        .request_id = enrol->in.keep.by.request_id,
+        .address = enrol->in.keep.by.address,
         .details = json_text_take(&text, &enrol->op.arena),
     };
     store_audit_insert(enrol->pool, &enrol->query, &enrol->op, &enrol->event);

@@ -24,7 +24,7 @@ struct authorize {
     struct oauth_begin begin;
     struct oauth_finish finish;
     struct exec_enrol enrol;
-    slice actor, address; /* for the audit trail */
+    struct audit_by by;
     bool may_change_identity;
     uint8_t session_id[SESSION_BYTES];
     bool is_finishing, is_freed;
@@ -72,8 +72,7 @@ static enum op_result step_enrol(struct op *op)
         .keep.expires_at = finish->expires_at,
         .is_grant = true,
         .may_change_identity = it->may_change_identity,
-        .keep.actor = it->actor,
-        .keep.address = it->address,
+        .keep.by = it->by,
     };
     it->finish.scopes_missing = copy_child_text(op, finish->scopes_missing);
     exec_enrol_start(it->engine.connect, it->engine.pool, it->engine.out.client,
@@ -217,7 +216,7 @@ int authorize_run(struct session *session, const struct oauth_begin_request *req
     /* A session of this one run: the state that comes back must have been issued here. */
     random_kernel(it.session_id, sizeof(it.session_id));
     it.begin_request.session_id = slice_of(it.session_id, sizeof(it.session_id));
-    session_fill_operator(session, &it.actor, &it.address);
+    it.by = session_by(session);
     it.finish_request = (struct oauth_finish_request){
         .account_id = request->account_id,
         .session_id = it.begin_request.session_id,

@@ -20,6 +20,7 @@ static int say_change(struct session *session, int status, const struct words *w
         return OK;
     case ERR_NOTFOUND:
         return err_set(err, status, "%s; `%s` shows them", words->missing, words->list);
+    /* Refused by a constraint, or by what is there. */
     case ERR_INVALID:
         return err_set(err, ERR_BUSY, "%s", words->refused);
     case ERR_CLOSED:
@@ -47,6 +48,7 @@ static void start_vault(struct engine *engine, struct op *op, void *arg)
 
 int change_vault(struct session *session, struct vault_command_request *request, struct uuid *other)
 {
+    /* ERR_INVALID is another account of the name, or an account that was erased meanwhile. */
     static const struct words of_account = {"there is no account of that id",
                                             "there is another account of that name",
                                             "sluice accounts list"};
@@ -57,8 +59,9 @@ int change_vault(struct session *session, struct vault_command_request *request,
     /* The kinds of accounts are the first ones. */
     bool is_account = request->kind <= VAULT_ACCOUNT_MARK;
     struct vault_change it = {.in = request};
+    /* It is closed in any case: what was opened of it before an error, too. */
     struct engine engine;
-    session_fill_operator(session, &request->by.actor, &request->by.address);
+    request->by = session_by(session);
     int result = engine_open(&engine, session, false);
     if (result == OK) {
         engine_run(&engine, start_vault, NULL, &it);
@@ -70,35 +73,89 @@ int change_vault(struct session *session, struct vault_command_request *request,
     return result;
 }
 
-/* ---- connections ---- */
+/* ---- connections, clients ---- */
 
-struct connection_changing {
+struct connect_change {
     struct connect_command command;
-    struct connect_command_request in;
+    const struct connect_command_request *in;
 };
 
-static void start_connection(struct engine *engine, struct op *op, void *arg)
+static void start_connect(struct engine *engine, struct op *op, void *arg)
 {
-    struct connection_changing *it = arg;
-    connect_command_start(engine->connect, &it->command, &it->in, op);
+    struct connect_change *it = arg;
+    connect_command_start(engine->connect, &it->command, it->in, op);
 }
 
-int change_connection(struct session *session, enum connect_command_kind kind,
-                      struct uuid account_id, int64_t id)
+int change_connect(struct session *session, struct connect_command_request *request)
 {
-    static const struct words words = {
+    static const struct words of_connection = {
         "the account has no connection of that id",
         "another connection was made the default at the same moment; try again",
         "sluice connections list"};
-    struct connection_changing it = {
-        .in = {.kind = kind, .change = {.account_id = account_id, .id = id}}};
+    static const struct words of_client = {"there is no such OAuth client",
+                                           "the database refused it", "sluice oauth-clients list"};
+    struct connect_change it = {.in = request};
+    /* Without apps: none is called, whatever is changed. */
     struct engine engine;
-    session_fill_operator(session, &it.in.change.by.actor, &it.in.change.by.address);
+    request->by = session_by(session);
     int result = engine_open(&engine, session, false);
     if (result == OK) {
-        engine_run(&engine, start_connection, NULL, &it);
-        result = say_change(session, it.command.status, &words);
+        engine_run(&engine, start_connect, NULL, &it);
+        result = say_change(session, it.command.status,
+                            request->kind <= CONNECT_REMOVE ? &of_connection : &of_client);
     }
     engine_close(&engine);
     return result;
+}
+
+/* ---- a new connection ---- */
+
+struct keep_change {
+    struct connect_keep keep;
+    const struct connect_keep_request *in;
+};
+
+static void start_keep(struct engine *engine, struct op *op, void *arg)
+{
+    struct keep_change *it = arg;
+    connect_keep_start(engine->connect, &it->keep, it->in, op);
+}
+
+/* A link is none of a command's, and the connection is new: the other results cannot be. */
+static int say_kept(struct session *session, enum connect_kept kept,
+                    struct connect_service *service)
+{
+    struct err *err = &session->err;
+    if (kept == CONNECT_KEPT)
+        return OK;
+    if (kept == CONNECT_KEEP_FULL)
+        return err_set(err, ERR_LIMIT, "%.*s",
+                       SLICE_ARG(connect_say_full(service, &session->arena)));
+    if (kept == CONNECT_KEEP_TOO_LARGE)
+        return err_set(err, ERR_LIMIT, "the credential is too large");
+    return err_set(err, ERR_IO, "the database did not take the connection");
+}
+
+int change_keep(struct session *session, struct connect_keep_request *request, bool is_default,
+                int64_t *id)
+{
+    struct keep_change it = {.in = request};
+    struct engine engine;
+    request->by = session_by(session);
+    int result = engine_open(&engine, session, false);
+    if (result == OK) {
+        engine_run(&engine, start_keep, NULL, &it);
+        result = say_kept(session, it.keep.result, engine.connect);
+    }
+    engine_close(&engine);
+    /* Known, and durable, where the result is OK. */
+    *id = it.keep.connection_id;
+    /* An event of its own, since it changes two connections. */
+    struct connect_command_request second = {
+        .kind = CONNECT_MAKE_DEFAULT,
+        .connection = {.account_id = request->account_id, .id = *id},
+    };
+    /* The account has another default of the app, which gives way. */
+    return result == OK && is_default && !it.keep.is_default ? change_connect(session, &second)
+                                                             : result;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/session.h"
 #include "connect/command.h"
+#include "connect/keep.h"
 #include "vault/command.h"
 
 /* All of them: session's database is open; err has why where it is not OK. */
@@ -15,8 +16,11 @@
  */
 int change_vault(struct session *session, struct vault_command_request *request,
                  struct uuid *other) MUST_CHECK;
-/* Of a connection that is there. */
-int change_connection(struct session *session, enum connect_command_kind kind,
-                      struct uuid account_id, int64_t id) MUST_CHECK;
+/* The same. To set a client the ring is open, too. */
+int change_connect(struct session *session, struct connect_command_request *request) MUST_CHECK;
+/* A new connection, whose id goes to *id; is_default: even where the account has another default of
+ * the app. The ring is open, too. */
+int change_keep(struct session *session, struct connect_keep_request *request, bool is_default,
+                int64_t *id) MUST_CHECK;
 
 #endif

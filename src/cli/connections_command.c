@@ -181,16 +181,19 @@ static int change_one(struct session *session, const struct command_call *call,
                       enum connect_command_kind kind, const char *done)
 {
     struct account account;
-    int64_t id;
-    if (!slice_to_i64(slice_cstr(call->argv[1]), &id) || id <= 0)
+    struct connect_command_request request = {.kind = kind};
+    int64_t *id = &request.connection.id;
+    if (!slice_to_i64(slice_cstr(call->argv[1]), id) || *id <= 0)
         return err_set(
             &session->err, ERR_INVALID,
             "CONNECTION must be a number, got \"%s\"; `sluice connections list` shows them",
             call->argv[1]);
-    if (session_open_account(session, call, &account) != OK ||
-        change_connection(session, kind, account.account_id, id) != OK)
+    if (session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
-    (void)printf("connection %lld %s\n", (long long)id, done);
+    request.connection.account_id = account.account_id;
+    if (change_connect(session, &request) != OK)
+        return (int)session->err.code;
+    (void)printf("connection %lld %s\n", (long long)*id, done);
     return OK;
 }
 

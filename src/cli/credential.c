@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "cli/change.h"
 #include "cli/output.h"
 #include "connect/oauth_token.h"
 
@@ -158,72 +159,41 @@ int credential_params_check(struct session *session, const struct catalog_integr
     return ERR_INVALID;
 }
 
-/* row gets expires_at, and the scopes of a token endpoint's reply if the order has none. */
+/* request gets expires_at, and the scopes of a token endpoint's reply if the order has none. */
 static int check_credential(struct session *session, const struct credential_order *order,
-                            struct connection *row)
+                            struct connect_keep_request *request)
 {
     struct arena arena;
     /* A short-lived arena: it holds a copy of the credential. */
     arena_init(&arena, CREDENTIAL_ARENA_BYTES_MAX);
-    int result = credential_check(order->auth->kind, order->credential, &arena, &row->expires_at,
-                                  &session->err);
-    if (result == OK && !row->scopes.ptr) {
+    int result = credential_check(order->auth->kind, order->credential, &arena,
+                                  &request->expires_at, &session->err);
+    if (result == OK && !request->scopes.ptr) {
         const struct json *object =
             json_parse(&arena, order->credential, &json_limits_request, NULL);
-        row->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), &session->arena);
+        request->scopes =
+            oauth_scopes_normal(json_get_str(object, SLICE("scope")), &session->arena);
     }
     arena_deinit(&arena);
     return result;
 }
 
-static int store_connection(struct session *session, const struct connection *row)
-{
-    /* Stored in one transaction with its audit event. */
-    slice details = arena_printf(&session->arena,
-                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
-                                 (long long)row->id, SLICE_ARG(row->integration_id));
-    if (!details.ptr)
-        return err_set(&session->err, ERR_NOMEM, "out of memory");
-    if (session_audit(session, row->account_id, AUDIT_CONNECTION_ADDED, details) != OK)
-        return (int)session->err.code;
-    size_t count_max = session->config->account_kept_connections;
-    return session_commit(
-        session, store_connection_insert_sync(session->sync, row, count_max, &session->err));
-}
-
 int credential_connect(struct session *session, const struct credential_order *order, int64_t *id)
 {
+    /* What can be refused without the database is checked before anything is stored. */
     const struct catalog_integration *integration = order->integration;
-    /* A new connection: its id is drawn here, since the seal is bound to it. */
-    struct connection row = {
+    struct connect_keep_request request = {
         .account_id = order->account_id,
-        .id = short_id_new(),
         .integration_id = integration->integration_id,
-        .label = order->label,
-        .is_default = order->is_default,
         .auth_kind = slice_cstr(catalog_auth_name(order->auth->kind)),
-        .key_id = vault_ring_key_id(session->ring),
-        .scopes = order->scopes,
+        .label = order->label,
         .params = order->params,
-        .status = CONNECTION_LIVE,
-        .rev = 1,
+        .credential = order->credential,
+        .scopes = order->scopes,
     };
-    if (check_credential(session, order, &row) != OK ||
+    if (check_credential(session, order, &request) != OK ||
         credential_params_check(session, integration, order->params) != OK ||
         output_name_check(order->label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
-    /* The sealed text opens only for this account and connection. */
-    const struct vault_binding binding = {row.account_id, row.id};
-    struct buf sealed;
-    buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
-    int result = vault_seal(session->ring, &binding, order->credential, &sealed);
-    row.sealed = buf_slice(&sealed);
-    if (result == OK)
-        result = store_connection(session, &row);
-    else
-        result =
-            err_set(&session->err, (enum err_code)result, "the credential could not be sealed");
-    buf_deinit(&sealed);
-    *id = row.id;
-    return result;
+    return change_keep(session, &request, order->is_default, id);
 }

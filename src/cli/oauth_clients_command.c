@@ -4,11 +4,10 @@
  */
 #include "base/mem.h"
 #include "cli/catalog_show.h"
+#include "cli/change.h"
 #include "cli/commands.h"
 #include "cli/credential.h"
 #include "cli/output.h"
-#include "cli/session.h"
-#include "connect/oauth_client.h"
 #include "http/message.h"
 
 enum { SECRET_FILE_BYTES_MAX = 16 * 1024 };
@@ -43,41 +42,6 @@ static int read_secret(const char *path, struct buf *out, struct err *err)
     return result;
 }
 
-/* An account's client goes in with its audit event, in one transaction. */
-static int store_client(struct session *session, const struct oauth_client *client)
-{
-    bool is_shared = uuid_is_nil(client->account_id);
-    slice details = arena_printf(&session->arena, "{\"integration_id\":\"%.*s\"}",
-                                 SLICE_ARG(client->integration_id));
-    if (!details.ptr)
-        return err_set(&session->err, ERR_NOMEM, "out of memory");
-    if (is_shared) /* audit events belong to an account, and there is none */
-        return store_oauth_client_set_sync(session->sync, client, &session->err);
-    if (session_audit(session, client->account_id, AUDIT_CLIENT_SET, details) != OK)
-        return (int)session->err.code;
-    return session_commit(session,
-                          store_oauth_client_set_sync(session->sync, client, &session->err));
-}
-
-/* A public client has no secret; what is stored is empty then. */
-static int seal_and_store(struct session *session, struct oauth_client *client, slice secret)
-{
-    struct buf sealed;
-    struct vault_binding binding = oauth_client_binding(client->account_id, client->integration_id);
-    int result = OK;
-    buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
-    if (secret.len > 0)
-        result = vault_seal(session->ring, &binding, secret, &sealed);
-    client->sealed = buf_slice(&sealed);
-    client->key_id = vault_ring_key_id(session->ring);
-    if (result == OK)
-        result = store_client(session, client);
-    else
-        result = err_set(&session->err, (enum err_code)result, "the secret could not be sealed");
-    buf_deinit(&sealed);
-    return result;
-}
-
 static int check_client(struct session *session, const struct command_call *call,
                         struct oauth_client *client)
 {
@@ -103,16 +67,20 @@ static int check_client(struct session *session, const struct command_call *call
 
 static int set_oauth_client(struct session *session, struct command_call *call)
 {
-    struct oauth_client client = {.created_at = 0};
+    struct connect_command_request request = {.kind = CONNECT_CLIENT_SET};
+    struct oauth_client *client = &request.client.client;
     slice path = command_option(call, "client-secret-file");
     struct buf secret;
-    if (check_client(session, call, &client) != OK || session_open_ring(session) != OK ||
-        session_open_database(session) != OK || find_owner(session, call, &client.account_id) != OK)
+    if (check_client(session, call, client) != OK || session_open_ring(session) != OK ||
+        session_open_database(session) != OK ||
+        find_owner(session, call, &client->account_id) != OK)
         return (int)session->err.code;
     buf_init(&secret, SECRET_FILE_BYTES_MAX);
     int result = path.ptr ? read_secret(path.ptr, &secret, &session->err) : OK;
+    /* A public client has no secret. */
+    request.client_secret = buf_slice(&secret);
     if (result == OK)
-        result = seal_and_store(session, &client, buf_slice(&secret));
+        result = change_connect(session, &request);
     mem_wipe(secret.ptr, secret.cap);
     buf_deinit(&secret);
     if (result == OK)
@@ -172,23 +140,13 @@ static int list_oauth_clients(struct session *session, struct command_call *call
 
 static int delete_one(struct session *session, struct command_call *call)
 {
-    struct uuid account_id;
-    slice integration_id = slice_cstr(call->argv[0]);
-    slice details =
-        arena_printf(&session->arena, "{\"integration_id\":\"%.*s\"}", SLICE_ARG(integration_id));
-    if (session_open_database(session) != OK || find_owner(session, call, &account_id) != OK)
+    struct connect_command_request request = {.kind = CONNECT_CLIENT_REMOVE};
+    struct oauth_client *client = &request.client.client;
+    client->integration_id = slice_cstr(call->argv[0]);
+    if (session_open_database(session) != OK ||
+        find_owner(session, call, &client->account_id) != OK)
         return (int)session->err.code;
-    int result;
-    if (uuid_is_nil(account_id)) {
-        result = store_oauth_client_delete_sync(session->sync, account_id, integration_id,
-                                                &session->err);
-    } else {
-        if (session_audit(session, account_id, AUDIT_CLIENT_REMOVED, details) != OK)
-            return (int)session->err.code;
-        result =
-            session_commit(session, store_oauth_client_delete_sync(session->sync, account_id,
-                                                                   integration_id, &session->err));
-    }
+    int result = change_connect(session, &request);
     if (result == OK)
         (void)printf("OAuth client of %s deleted\n", call->argv[0]);
     return result;

@@ -9,9 +9,6 @@
 
 #include "base/embed.h"
 #include "pg/migrate.h"
-#include "store/audit.h"
-#include "store/change.h"
-#include "store/retention.h"
 #include "tls/tls.h"
 
 enum { HOST_NAME_LEN_MAX = 150 };
@@ -148,53 +145,18 @@ int session_open_account(struct session *session, const struct command_call *cal
 
 /* ---- audit ---- */
 
-/* Sets "operator:<login>" and "host:<name>" from the operating system. */
-void session_fill_operator(struct session *session, slice *actor, slice *address)
+/* "operator:<login>" and "host:<name>" from the operating system. */
+struct audit_by session_by(struct session *session)
 {
     char host[HOST_NAME_LEN_MAX + 1] = "";
-    *address = SLICE_NONE;
+    struct audit_by by = {.address = SLICE_NONE};
     struct passwd entry, *found = NULL;
     char names[4096];
     /* A container's user may have no entry; its number is used then. */
     bool is_known = getpwuid_r(getuid(), &entry, names, sizeof(names), &found) == 0 && found;
-    *actor = is_known ? arena_printf(&session->arena, "operator:%.100s", found->pw_name)
-                      : arena_printf(&session->arena, "operator:%u", (unsigned)getuid());
+    by.actor = is_known ? arena_printf(&session->arena, "operator:%.100s", found->pw_name)
+                        : arena_printf(&session->arena, "operator:%u", (unsigned)getuid());
     if (gethostname(host, sizeof(host) - 1) == 0 && slice_is_utf8(slice_cstr(host), NULL))
-        *address = arena_printf(&session->arena, "host:%s", host);
-}
-
-int session_audit(struct session *session, struct uuid account_id, enum audit_kind kind,
-                  slice details)
-{
-    struct audit_event event = {
-        .account_id = account_id,
-        .id = uuid_v7(),
-        .kind = audit_kind_name(kind),
-        .details = details,
-    };
-    session_fill_operator(session, &event.actor, &event.address);
-    session->changing = account_id;
-    /* servers make the partitions in advance, but none may have run for days */
-    int result = store_partitions_make_sync(session->sync, &session->arena, &session->err);
-    if (result == OK)
-        result = pg_sync_run(session->sync, "begin", &session->err);
-    if (result != OK)
-        return result;
-    result = store_audit_insert_sync(session->sync, &event, &session->err);
-    /* An event that cannot be stored ends the transaction: no change without its event. */
-    return result == OK ? OK : session_commit(session, result);
-}
-
-/* Some changes of store/ are transactions of their own. Their `begin` inside this one is only a
- * warning, and their commit or rollback includes the event; the commit here then has no effect. */
-int session_commit(struct session *session, int result)
-{
-    struct err ignored;
-    if (result == OK)
-        /* Inside the transaction: servers are notified when it commits, and only then. */
-        result = store_change_notify_sync(session->sync, session->changing, &session->err);
-    if (result == OK)
-        return pg_sync_run(session->sync, "commit", &session->err);
-    (void)!pg_sync_run(session->sync, "rollback", &ignored);
-    return result;
+        by.address = arena_printf(&session->arena, "host:%s", host);
+    return by;
 }

@@ -18,8 +18,7 @@ struct session {
     struct pg_sync *sync;
     struct vault_ring *ring;
     struct catalog *catalog;
-    struct uuid changing; /* the account of session_audit */
-    struct arena arena;   /* for results */
+    struct arena arena; /* for results */
     struct err err;
 };
 
@@ -44,14 +43,7 @@ int session_find_account(struct session *session, slice text, struct account *ac
 int session_open_account(struct session *session, const struct command_call *call,
                          struct account *account) MUST_CHECK;
 
-/* Fills actor and address of an event: the user that runs the command, and the host; in the
- * session's arena. */
-void session_fill_operator(struct session *session, slice *actor, slice *address);
-/* One change and its audit event, both or none; servers are notified at the commit. Order: begin
- * and the event (here), the caller's change, session_commit with the change's result, which it
- * returns (or why the commit failed). details: JSON object or SLICE_NONE. */
-int session_audit(struct session *session, struct uuid account_id, enum audit_kind kind,
-                  slice details) MUST_CHECK;
-int session_commit(struct session *session, int result) MUST_CHECK;
+/* The caller of a command's change: the user that runs it, and the host; in the session's arena. */
+struct audit_by session_by(struct session *session);
 
 #endif

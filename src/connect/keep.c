@@ -250,7 +250,7 @@ static slice details_of(struct connect_keep *keep)
         json_close(w, '}');
     }
     connect_write_link(w, keep->in.link);
-    put_audit_text(w, "by", keep->in.means);
+    put_audit_text(w, "by", keep->in.by.means);
     json_close(w, '}');
     return json_text_take(&text, &keep->op.arena);
 }
@@ -263,6 +263,7 @@ static enum op_result step_audit(struct op *op)
     ASSERT(keep->result != CONNECT_KEPT);
     keep->result = CONNECT_KEPT;
     keep->connection_id = keep->row.id;
+    keep->is_default = keep->row.is_default;
     if (keep->is_there) /* the request that made it writes its event */
         return OP_DONE;
     connect_changed(keep->service, keep->row.account_id, keep->in.integration_id);
@@ -271,9 +272,9 @@ static enum op_result step_audit(struct op *op)
         .id = uuid_v7(),
         .kind = audit_kind_name(keep->in.connection_id ? AUDIT_CONNECTION_RECONNECTED
                                                        : AUDIT_CONNECTION_ADDED),
-        .actor = keep->in.actor,
-        .request_id = keep->in.request_id,
-        .address = keep->in.address,
+        .actor = keep->in.by.actor,
+        .request_id = keep->in.by.request_id,
+        .address = keep->in.by.address,
         .details = details_of(keep),
     };
     store_audit_insert(keep->service->config.pool, &keep->audit_query, op, &keep->event);

@@ -32,8 +32,8 @@ struct connect_keep_request {
     slice scopes;          /* granted; SLICE_NONE: not known */
     int64_t expires_at;
     struct connection_identity identity;
-    const struct connect_session *link;      /* NULL: not by one */
-    slice actor, request_id, address, means; /* of the event; means: "dashboard", SLICE_NONE */
+    const struct connect_session *link; /* NULL: not by one */
+    struct audit_by by;
 };
 
 struct connect_keep {
@@ -41,6 +41,7 @@ struct connect_keep {
     /* out */
     enum connect_kept result;
     int64_t connection_id;
+    bool is_default; /* of a new one: the account's first of the app */
     /* private */
     struct connect_service *service;
     struct connect_keep_request in;

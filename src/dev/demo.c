@@ -159,7 +159,11 @@ static int mend_app(struct dev_demo *demo, struct session *session,
             is_there = true;
             continue;
         }
-        if (change_connection(session, CONNECT_REMOVE, row->account_id, row->id) != OK)
+        struct connect_command_request request = {
+            .kind = CONNECT_REMOVE,
+            .connection = {.account_id = row->account_id, .id = row->id},
+        };
+        if (change_connect(session, &request) != OK)
             return (int)session->err.code;
     }
     /* All other demo connections were removed; the new one becomes the default. */

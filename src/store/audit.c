@@ -79,12 +79,6 @@ void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op 
     store_ask_of(pool, query, op, &audit_insert, event, PG_NO_VALUES);
 }
 
-int store_audit_insert_sync(struct pg_sync *sync, const struct audit_event *event, struct err *err)
-{
-    ASSERT(event->kind.ptr);
-    return store_exec_sync(sync, &audit_insert, event, PG_NO_VALUES, NULL, NULL, err);
-}
-
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct store_page *page, slice kind,
                       slice actor)

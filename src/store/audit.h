@@ -63,8 +63,6 @@ struct audit_by {
 /* Replayable. store_done_result. */
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);
-int store_audit_insert_sync(struct pg_sync *sync, const struct audit_event *event,
-                            struct err *err) MUST_CHECK;
 
 /* The account's events, newest first. kind: "key.created", or "key" for all that begin so; actor:
  * "key:<id>", or "key" likewise; SLICE_NONE: all. next as in store_execution_list_result. */

@@ -9,21 +9,34 @@
 #include "store/internal.h"
 
 #define OF(name, type, ...) PG_OF(#name, type, struct connect_session, name, __VA_ARGS__)
+#define OF_CHANGE(name, type, ...) \
+    PG_OF(#name, type, struct connect_session_change, session.name, __VA_ARGS__)
 
 /* token_hash is of 256 random bits: a conflict can only be this statement's own first sending. */
 static const struct pg_stmt connect_session_insert = {
     .name = "connect_session_insert",
-    .sql = "insert into sluice.connect_session (account_id, token_hash, integration_id, key_hash, "
-           "is_reconnect, return_url, created_at, expires_at, link_id, key_id, connection_id, "
-           "email, subject) "
-           "@row :account_id, :token_hash, :integration_id, :key_hash, :is_reconnect, :return_url, "
-           ":created_at, :expires_at, :link_id, :key_id, :connection_id, :email, :subject @end "
-           "on conflict (account_id, token_hash) do nothing",
-    PG_TAKES(OF(account_id, PG_UUID), OF(token_hash, PG_BYTES), OF(integration_id, PG_TEXT),
-             OF(key_hash, PG_BYTES), OF(is_reconnect, PG_BOOL), OF(return_url, PG_TEXT),
-             OF(created_at, PG_TIME), OF(expires_at, PG_TIME),
-             PG_OF("link_id", PG_UUID, struct connect_session, id), OF(key_id, PG_UUID),
-             OF(connection_id, PG_I64, .has_null = true), OF(email, PG_TEXT), OF(subject, PG_TEXT)),
+    .sql = "with made as " STORE_EVENT_SQL(
+        "'integration_id', :integration_id, 'connection_id', :connection_id::text, "
+        "'email', :email, 'subject', :subject, 'link_id', :link_id, 'key_id', "
+        ":key_id") "@from on conflict do nothing) "
+                   "insert into sluice.connect_session (account_id, token_hash, "
+                   "integration_id, key_hash, "
+                   "is_reconnect, return_url, created_at, expires_at, link_id, "
+                   "key_id, connection_id, "
+                   "email, subject) "
+                   "@row :account_id, :token_hash, :integration_id, :key_hash, "
+                   ":is_reconnect, :return_url, "
+                   ":created_at, :expires_at, :link_id, :key_id, :connection_id, "
+                   ":email, :subject @end "
+                   "on conflict (account_id, token_hash) do nothing",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(token_hash, PG_BYTES),
+             OF_CHANGE(integration_id, PG_TEXT), OF_CHANGE(key_hash, PG_BYTES),
+             OF_CHANGE(is_reconnect, PG_BOOL), OF_CHANGE(return_url, PG_TEXT),
+             OF_CHANGE(created_at, PG_TIME), OF_CHANGE(expires_at, PG_TIME),
+             PG_OF("link_id", PG_UUID, struct connect_session_change, session.id),
+             OF_CHANGE(key_id, PG_UUID), OF_CHANGE(connection_id, PG_I64, .has_null = true),
+             OF_CHANGE(email, PG_TEXT), OF_CHANGE(subject, PG_TEXT),
+             STORE_BY_PARAMS(connect_session_change)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
@@ -67,13 +80,19 @@ static const struct pg_stmt connect_session_get = {
  * replay prolongs the link. */
 static const struct pg_stmt connect_session_take = {
     .name = "connect_session_take",
-    .sql = "update sluice.connect_session t set taken_at = coalesce(t.taken_at, :now), "
-           "taken_by = :taken_by, "
+    .sql = "with changed as (update sluice.connect_session t "
+           "set taken_at = coalesce(t.taken_at, :now), taken_by = :taken_by, "
            "expires_at = case when t.taken_at is null then :until else t.expires_at end "
            "@update(sluice.connect_session) and t.expires_at > :now "
-           "and (t.taken_by is null or t.taken_by = :taken_by) returning :ord, " SESSION_SELECT,
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("token_hash", PG_BYTES),
-             PG_ARG("taken_by", PG_BYTES), PG_NOW("now"), PG_ARG("until", PG_TIME)),
+           "and (t.taken_by is null or t.taken_by = :taken_by) "
+           "returning :ord as ord, " SESSION_SELECT
+           "), " STORE_AUDITED("'integration_id', c.integration_id, 'link_id', c.link_id, "
+                               "'key_id', c.key_id",
+                               " and c.taken_at = :now") "select c.* from changed c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(token_hash, PG_BYTES),
+             PG_OF("taken_by", PG_BYTES, struct connect_session_change, taken_by), PG_NOW("now"),
+             PG_OF("until", PG_TIME, struct connect_session_change, until),
+             STORE_BY_PARAMS(connect_session_change)),
     PG_COLUMNS(session_columns),
     .key_count = 2,
     .access = PG_WRITE,
@@ -126,7 +145,12 @@ const struct pg_stmt *const connect_session_stmts[] = {
     &connect_session_insert, &connect_session_get,   &connect_session_take,  &connect_session_use,
     &connect_session_unuse,  &connect_session_count, &connect_session_sweep, NULL};
 
-STORE_CALL_OF(store_connect_session_insert, connect_session_insert, connect_session)
+void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                  const struct connect_session_change *change)
+{
+    store_ask_of(pool, query, op, &connect_session_insert, change,
+                 PG_VALUES(store_kind(AUDIT_LINK_CREATED)));
+}
 
 static struct pg_value pg_hash(const uint8_t hash[CONNECT_SESSION_HASH_LEN])
 {
@@ -142,13 +166,10 @@ void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, str
 }
 
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid account_id,
-                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
-                                const uint8_t taken_by[CONNECT_SESSION_HASH_LEN], int64_t until)
+                                const struct connect_session_change *change)
 {
-    store_ask(
-        pool, query, op, &connect_session_take,
-        PG_VALUES(pg_uuid(account_id), pg_hash(token_hash), pg_hash(taken_by), pg_time(until)));
+    store_ask_of(pool, query, op, &connect_session_take, change,
+                 PG_VALUES(store_kind(AUDIT_LINK_USED)));
 }
 
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -37,20 +37,25 @@ struct connect_session {
     int64_t made_id;                                  /* the connection, once used */
 };
 
+/* A change of a link, with its audit event; borrowed until it is done. */
+struct connect_session_change {
+    struct audit_by by;
+    struct connect_session session; /* to take one: account_id and token_hash */
+    uint8_t taken_by[CONNECT_SESSION_HASH_LEN];
+    int64_t until;
+};
 /* store_done_result. */
 void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  const struct connect_session *session);
+                                  const struct connect_session_change *change);
 /* Result: ERR_NOTFOUND; expires_at is the caller's to check. Slices live in op's arena. */
 void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
-/* The same, taken until `until` by the first browser that asks, and by that one again (taken_by is
- * the hash of a random value of its page, so that a form sent twice is one). ERR_NOTFOUND for all
- * others, and past expires_at. */
+/* The same, taken until `until` by the first browser that asks, and by that one again, which makes
+ * no second event (taken_by is the hash of a random value of its page, so that a form sent twice is
+ * one). ERR_NOTFOUND for all others, and past expires_at. */
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid account_id,
-                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
-                                const uint8_t taken_by[CONNECT_SESSION_HASH_LEN], int64_t until);
+                                const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)
 /* Those that a key asked for and that may yet connect something: store_count_result. */
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,

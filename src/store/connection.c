@@ -79,7 +79,7 @@ static const struct pg_stmt connection_get = {
  * rows of the primary key's index, and leaves out a row of this id: a replay at the limit must find
  * its own row. "do update" changes nothing; it is there because only an updated row is returned,
  * and with it the token that says whose row it is. */
-const struct pg_stmt connection_insert = {
+static const struct pg_stmt connection_insert = {
     .name = "connection_insert",
     .sql = "insert into sluice.connection as t (account_id, id, integration_id, label, is_default, "
            "auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, "
@@ -171,17 +171,12 @@ STORE_CALL_ID(store_connection_get, connection_get, int64_t, pg_i64)
 
 /* ---- writing ---- */
 
-/* The values of connection_insert that are no members. */
-struct pg_value connection_params_value(const struct connection *connection)
-{
-    return pg_json(connection->params.ptr ? connection->params : SLICE("{}"));
-}
-
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection *connection, size_t count_max)
 {
     store_ask_of(pool, query, op, &connection_insert, connection,
-                 PG_VALUES(connection_params_value(connection), pg_i64((int64_t)count_max)));
+                 PG_VALUES(pg_json(connection->params.ptr ? connection->params : SLICE("{}")),
+                           pg_i64((int64_t)count_max)));
 }
 
 int store_connection_insert_result(const struct pg_query *query, bool *is_own)

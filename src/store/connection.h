@@ -182,10 +182,7 @@ struct connection_use {
 void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct connection_use *use);
 
-/* Operator commands. insert makes it the default where there is none yet or where is_default is
- * set (the former default gives way); count_max as above. */
-int store_connection_insert_sync(struct pg_sync *sync, const struct connection *connection,
-                                 size_t count_max, struct err *err) MUST_CHECK;
+/* Operator commands. */
 /* All of the account's, as pages have them. */
 int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                struct connection **list, size_t *count, struct err *err) MUST_CHECK;

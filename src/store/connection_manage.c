@@ -9,22 +9,28 @@
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-/* What a change gives to `changed`, of its row t: the answer, and the event's columns, so that the
- * INSERT is of exactly the rows that were changed. */
-#define CHANGED                                                                               \
-    " returning :ord as ord, t.integration_id as integration_id, :account_id as account_id, " \
-    ":event_id as event_id, :kind as kind, :actor as actor, :request_id as request_id, "      \
-    ":address as address, json_strip_nulls(json_build_object('connection_id', t.id::text, "   \
-    "'integration_id', t.integration_id, 'by', :means)) as details), "                        \
-    "audited as (insert into sluice.audit_event "                                             \
-    "(account_id, id, kind, actor, request_id, details, address) select c.account_id, "       \
-    "c.event_id, c.kind, c.actor, c.request_id, c.details, c.address from changed c) "        \
-    "select c.ord, c.integration_id from changed c"
+#define CHANGED                                                                             \
+    " returning :ord as ord, t.integration_id), " STORE_AUDITED(                            \
+        "'connection_id', :id::text, 'integration_id', c.integration_id", "") "select c.* " \
+                                                                              "from changed c"
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_change, name, __VA_ARGS__)
 #define CHANGE_PARAMS       OF(account_id, PG_UUID), OF(id, PG_I64), STORE_BY_PARAMS(connection_change)
 
 static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
 
+/* `changed`, whose `returning` follows. The other default of the same integration gives way first.
+ * `(select count(*) from cleared) >= 0` is always true: it makes the first update run to its end
+ * before a row of the second is touched, so that the unique index finds no two defaults. Such a
+ * statement goes alone, since two of one integration in a set would each see the table as it was
+ * before both. */
+#define CONNECTION_MAKE_DEFAULT                                                                   \
+    "cleared as (update sluice.connection t set is_default = false, rev = t.rev + 1, "            \
+    "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "             \
+    "and t.is_default and t.id <> :id and t.integration_id = (select c.integration_id "           \
+    "from sluice.connection c where c.account_id = :account_id and c.id = :id) returning t.id), " \
+    "changed as (update sluice.connection t set is_default = true, rev = t.rev + 1, "             \
+    "op_token = :op_token, updated_at = :now @update(sluice.connection) "                         \
+    "and (select count(*) from cleared) >= 0"
 static const struct pg_stmt connection_default_set = {
     .name = "connection_default_set",
     .sql = "with " CONNECTION_MAKE_DEFAULT CHANGED,

@@ -109,6 +109,17 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
 #define STORE_BY_ARGS                                                                    \
     "event_id => :event_id, kind => :kind, actor => :actor, request_id => :request_id, " \
     "address => :address, means => :means"
+/* The event of a row of `changed`, which has the ordinal, or of each where `where` holds, as the
+ * next part of a WITH list. `details`: arguments of json_build_object. A replay meets its own
+ * event. */
+#define STORE_EVENT_SQL(details)                                            \
+    "(insert into sluice.audit_event "                                      \
+    "(account_id, id, kind, actor, request_id, address, details) "          \
+    "select :account_id, :event_id, :kind, :actor, :request_id, :address, " \
+    "json_strip_nulls(json_build_object(" details ", 'by', :means)) "
+#define STORE_AUDITED(details, where)                                                       \
+    "audited as " STORE_EVENT_SQL(details) "from @input changed c where c.ord = :ord" where \
+                                           " on conflict do nothing) "
 static inline struct pg_value store_kind(enum audit_kind kind)
 {
     return pg_text(audit_kind_name(kind));

@@ -21,27 +21,38 @@ static const struct pg_column client_columns[] = {
     OF(sealed, PG_BYTES),    OF(key_id, PG_TEXT),         OF(created_at, PG_TIME),
     OF(updated_at, PG_TIME)};
 
-static const struct pg_column client_key_params[] = {PG_ARG("account_id", PG_UUID),
-                                                     PG_ARG("integration_id", PG_TEXT)};
 static const struct pg_stmt oauth_client_get = {
     .name = "oauth_client_get",
     .sql = "select :ord, " CLIENT_SELECT " @read(sluice.oauth_client)",
-    PG_PARAMS(client_key_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT)),
     PG_COLUMNS(client_columns),
     .key_count = 2,
 };
 
+#define OF_CHANGE(name, type, ...) \
+    PG_OF(#name, type, struct oauth_client_change, client.name, __VA_ARGS__)
+#define CLIENT_DETAILS "'integration_id', :integration_id"
+/* An event belongs to an account. */
+#define IS_OF_ACCOUNT ":account_id <> '00000000-0000-0000-0000-000000000000'"
+
 /* The last write wins, and a replay writes the same. created_at stays that of the first. */
 static const struct pg_stmt oauth_client_set = {
     .name = "oauth_client_set",
-    .sql = "insert into sluice.oauth_client (account_id, integration_id, client_id, sealed, "
-           "key_id, created_at, updated_at) "
-           "@row :account_id, :integration_id, :client_id, :sealed, :key_id, :now, :now @end "
-           "on conflict (account_id, integration_id) do update set client_id = excluded.client_id, "
-           "sealed = excluded.sealed, key_id = excluded.key_id, updated_at = excluded.updated_at",
-    PG_TAKES(OF(account_id, PG_UUID), OF(integration_id, PG_TEXT), OF(client_id, PG_TEXT),
-             OF(sealed, PG_BYTES, .has_no_null = true), OF(key_id, PG_TEXT, .has_no_null = true),
-             PG_NOW("now")),
+    .sql = "with made as " STORE_EVENT_SQL(
+        CLIENT_DETAILS) "@from where " IS_OF_ACCOUNT " on conflict do nothing) "
+                        "insert into sluice.oauth_client (account_id, integration_id, client_id, "
+                        "sealed, "
+                        "key_id, created_at, updated_at) "
+                        "@row :account_id, :integration_id, :client_id, :sealed, :key_id, :now, "
+                        ":now @end "
+                        "on conflict (account_id, integration_id) do update set client_id = "
+                        "excluded.client_id, "
+                        "sealed = excluded.sealed, key_id = excluded.key_id, updated_at = "
+                        "excluded.updated_at",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(integration_id, PG_TEXT),
+             OF_CHANGE(client_id, PG_TEXT), OF_CHANGE(sealed, PG_BYTES, .has_no_null = true),
+             OF_CHANGE(key_id, PG_TEXT, .has_no_null = true), PG_NOW("now"),
+             STORE_BY_PARAMS(oauth_client_change)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
@@ -50,8 +61,11 @@ static const struct pg_stmt oauth_client_set = {
 /* Not replayable: a second sending would find nothing and answer that there was no client. */
 static const struct pg_stmt oauth_client_delete = {
     .name = "oauth_client_delete",
-    .sql = "delete from sluice.oauth_client t @delete(sluice.oauth_client) returning :ord",
-    PG_PARAMS(client_key_params),
+    .sql = "with changed as (delete from sluice.oauth_client t @delete(sluice.oauth_client) "
+           "returning :ord as ord), " STORE_AUDITED(
+               CLIENT_DETAILS, " and " IS_OF_ACCOUNT) "select c.ord from changed c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(integration_id, PG_TEXT),
+             STORE_BY_PARAMS(oauth_client_change)),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
 };
@@ -140,22 +154,18 @@ const struct pg_stmt *const oauth_stmts[] = {&oauth_client_get,    &oauth_client
 
 STORE_CALL_ID(store_oauth_client_get, oauth_client_get, slice, pg_text)
 
-STORE_CALL_OF(store_oauth_client_set, oauth_client_set, oauth_client)
-
-STORE_CALL_ID(store_oauth_client_delete, oauth_client_delete, slice, pg_text)
-
-int store_oauth_client_set_sync(struct pg_sync *sync, const struct oauth_client *client,
-                                struct err *err)
+void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct oauth_client_change *change)
 {
-    return store_exec_sync(sync, &oauth_client_set, client, PG_NO_VALUES, NULL, NULL, err);
+    store_ask_of(pool, query, op, &oauth_client_set, change,
+                 PG_VALUES(store_kind(AUDIT_CLIENT_SET)));
 }
 
-int store_oauth_client_delete_sync(struct pg_sync *sync, struct uuid account_id,
-                                   slice integration_id, struct err *err)
+void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               const struct oauth_client_change *change)
 {
-    return store_exec_one_sync(
-        sync, &oauth_client_delete, NULL, PG_VALUES(pg_uuid(account_id), pg_text(integration_id)),
-        "there is no such OAuth client; `sluice oauth-clients list` shows them", err);
+    store_ask_of(pool, query, op, &oauth_client_delete, change,
+                 PG_VALUES(store_kind(AUDIT_CLIENT_REMOVED)));
 }
 
 int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,

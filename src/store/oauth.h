@@ -5,7 +5,7 @@
 #ifndef STORE_OAUTH_H
 #define STORE_OAUTH_H
 
-#include "store/store.h"
+#include "store/audit.h"
 
 enum {
     OAUTH_HASH_LEN = 32, /* SHA-256 */
@@ -26,18 +26,20 @@ void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct
                             struct uuid account_id, slice integration_id);
 STORE_ROW_RESULT(store_oauth_client_get_result, oauth_client)
 
+/* A change of a client, with its audit event; one of the nil account's has none. Of the client that
+ * is deleted account_id and integration_id are in. */
+struct oauth_client_change {
+    struct audit_by by;
+    struct oauth_client client;
+};
 /* Inserts or replaces. store_done_result. */
 void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct oauth_client *client);
-/* store_hit_result. */
+                            const struct oauth_client_change *change);
+/* store_hit_result. Not replayed. */
 void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, slice integration_id);
+                               const struct oauth_client_change *change);
 
-/* Operator commands. set inserts or replaces. delete: ERR_NOTFOUND with a sentence. */
-int store_oauth_client_set_sync(struct pg_sync *sync, const struct oauth_client *client,
-                                struct err *err) MUST_CHECK;
-int store_oauth_client_delete_sync(struct pg_sync *sync, struct uuid account_id,
-                                   slice integration_id, struct err *err) MUST_CHECK;
+/* Operator commands. */
 /* One account's, or the nil account's; at most 1000. */
 int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                  struct oauth_client **list, size_t *count,

@@ -72,8 +72,8 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
 
 /* "/connect/<token>". */
 slice app_link_path(struct web_request *request);
-/* "link:<id>", for the audit trail. */
-slice app_link_actor(struct web_request *request, const struct connect_session *link);
+/* The holder of the link, as the caller of a change. */
+struct audit_by app_link_by(struct web_request *request, const struct connect_session *link);
 /* The result of the query for the request's link, complete: OK, ERR_NOTFOUND, or as pg_query. */
 int app_link_result(const struct pg_query *query, const struct web_link *link,
                     struct connect_session *row) MUST_CHECK;

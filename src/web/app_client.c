@@ -3,6 +3,7 @@
  * own does, and the page that asks before it is deleted.
  */
 #include "base/mem.h"
+#include "connect/command.h"
 #include "connect/oauth.h"
 #include "web/app.h"
 
@@ -12,7 +13,8 @@ struct client {
     struct catalog *catalog;
     const struct catalog_integration *app;
     struct pg_query shared, connections; /* of the question; request->query: the account's own */
-    struct buf sealed;
+    struct connect_command command;
+    struct connect_command_request in;
     int64_t again; /* the connection whose page is returned to; 0: the app's page */
 };
 
@@ -23,7 +25,6 @@ static void on_client_end(struct web_request *request)
      */
     for (size_t i = 0; i < request->field_count; i++)
         mem_wipe((char *)(uintptr_t)request->fields[i].value.ptr, request->fields[i].value.len);
-    buf_deinit(&it->sealed);
     catalog_unref(it->catalog);
 }
 
@@ -38,7 +39,6 @@ static struct client *client_new(struct web_request *request)
     if (!it->app)
         /* app_of_path has sent a 404. */
         return NULL;
-    buf_init(&it->sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
     /* From here on on_end runs, so everything that it releases is initialized. */
     request->state = it;
     request->on_end = on_client_end;
@@ -57,20 +57,25 @@ static bool is_fit(slice text, size_t bytes_max)
     return text.len <= bytes_max;
 }
 
-static slice details_of(struct web_request *request, const struct client *it)
+static enum op_result change_client(struct web_request *request, enum connect_command_kind kind,
+                                    web_step *then)
 {
-    return arena_printf(&request->op.arena, "\"integration_id\":\"%.*s\"",
-                        SLICE_ARG(it->app->integration_id));
+    struct client *it = request->state;
+    it->in.kind = kind;
+    it->in.by = web_by(request);
+    it->in.client.client.account_id = request->session.account_id;
+    it->in.client.client.integration_id = it->app->integration_id;
+    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->op);
+    return web_wait(request, then);
 }
 
 static enum op_result finish_client(struct web_request *request)
 {
     const struct client *it = request->state;
-    if (store_done_result(&request->query) != OK)
-        return web_reply_database(request, request->query.status);
-    return web_audit_then_redirect(
-        request, AUDIT_CLIENT_SET, details_of(request, it),
-        app_path_after(request, it->app->integration_id, it->again, it->again != 0),
+    if (it->command.status != OK)
+        return web_reply_database(request, it->command.status);
+    return web_reply_redirect(
+        request, app_path_after(request, it->app->integration_id, it->again, it->again != 0),
         "client_saved");
 }
 
@@ -80,28 +85,15 @@ enum op_result web_app_client(struct web_request *request)
     slice client_id = web_field(request, "client_id"), secret = web_field(request, "client_secret");
     if (!it)
         return OP_DONE;
-    slice app_id = it->app->integration_id;
     if (!slice_to_i64(web_field(request, "connection"), &it->again) || it->again < 0)
         it->again = 0;
-    /* The sealed secret opens only for this account and app. */
-    struct vault_binding binding = oauth_client_binding(request->session.account_id, app_id);
     if (client_id.len == 0 || !is_fit(client_id, OAUTH_CLIENT_ID_MAX) || !is_fit(secret, 4096))
         return web_reply_problem(request, 400, "Not saved",
                                  "A client id and a client secret are printable ASCII "
                                  "without spaces.");
-    /* A public client has no secret: `sealed` stays empty then. */
-    if (secret.len > 0 &&
-        vault_seal(request->web->config.ring, &binding, secret, &it->sealed) != OK)
-        return web_reply_database(request, ERR_NOMEM);
-    const struct oauth_client client = {
-        .account_id = request->session.account_id,
-        .integration_id = app_id,
-        .client_id = client_id,
-        .sealed = buf_slice(&it->sealed),
-        .key_id = vault_ring_key_id(request->web->config.ring),
-    };
-    store_oauth_client_set(request->web->config.pool, &request->query, &request->op, &client);
-    return web_wait(request, finish_client);
+    it->in.client.client.client_id = client_id;
+    it->in.client_secret = secret;
+    return change_client(request, CONNECT_CLIENT_SET, finish_client);
 }
 
 /* ---- deleting it ---- */
@@ -158,26 +150,19 @@ enum op_result web_app_client_delete_ask(struct web_request *request)
     return web_wait(request, finish_question);
 }
 
+/* Where it is gone already, that is what was wanted: a second press gets the same answer. */
 static enum op_result finish_delete(struct web_request *request)
 {
     const struct client *it = request->state;
-    slice path = app_path(request, it->app->integration_id);
-    int status = store_hit_result(&request->query);
-    /* It is gone, which is what was wanted: a second press gets the same answer as the first. */
-    if (status == ERR_NOTFOUND)
-        return web_reply_redirect(request, path, "client_deleted");
-    if (status != OK)
+    int status = it->command.status;
+    if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
-    return web_audit_then_redirect(request, AUDIT_CLIENT_REMOVED, details_of(request, it), path,
-                                   "client_deleted");
+    return web_reply_redirect(request, app_path(request, it->app->integration_id),
+                              "client_deleted");
 }
 
 enum op_result web_app_client_delete(struct web_request *request)
 {
-    const struct client *it = client_new(request);
-    if (!it)
-        return OP_DONE;
-    store_oauth_client_delete(request->web->config.pool, &request->query, &request->op,
-                              request->session.account_id, it->app->integration_id);
-    return web_wait(request, finish_delete);
+    return client_new(request) ? change_client(request, CONNECT_CLIENT_REMOVE, finish_delete)
+                               : OP_DONE;
 }

@@ -193,10 +193,7 @@ static enum op_result enrol_credential(struct web_request *request)
         .keep.credential = secret_reveal(it->credential),
         .may_change_identity = it->may_change_identity,
         .keep.link = it->is_link ? &it->link : NULL,
-        .keep.actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
-        .keep.request_id = request->exchange->request_id,
-        .keep.address = web_client_address(request),
-        .keep.means = it->is_link ? SLICE("link") : SLICE("dashboard"),
+        .keep.by = it->is_link ? app_link_by(request, &it->link) : web_by(request),
     };
     /* The probe runs first and nothing is stored unless the app accepts the credential. */
     exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,

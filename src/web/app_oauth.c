@@ -122,10 +122,7 @@ static enum op_result enrol_grant(struct web_request *request)
         .is_grant = true,
         .may_change_identity = finish->may_change_identity,
         .keep.link = it->is_link ? &it->link : NULL,
-        .keep.actor = it->is_link ? app_link_actor(request, &it->link) : web_actor(request),
-        .keep.request_id = request->exchange->request_id,
-        .keep.address = web_client_address(request),
-        .keep.means = it->is_link ? SLICE("link") : SLICE("dashboard"),
+        .keep.by = it->is_link ? app_link_by(request, &it->link) : web_by(request),
     };
     it->scopes_missing = keep_finish_text(request, finish->scopes_missing);
     exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,

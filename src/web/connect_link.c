@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "base/mem.h"
+#include "connect/command.h"
 #include "vault/key.h"
 #include "web/link_page.h"
 
@@ -20,8 +21,8 @@ struct link {
     struct link_page page;
     struct catalog *catalog;
     struct pg_query own, shared; /* OAuth clients: the account's, the operator's */
-    uint8_t taken_by[CONNECT_SESSION_HASH_LEN];
-    int64_t taking_at;
+    struct connect_command command;
+    struct connect_command_request in;
 };
 
 /* ---- what the files of a link share ---- */
@@ -33,11 +34,16 @@ slice app_link_path(struct web_request *request)
                         SLICE_ARG(request->session.link_token));
 }
 
-slice app_link_actor(struct web_request *request, const struct connect_session *link)
+struct audit_by app_link_by(struct web_request *request, const struct connect_session *link)
 {
     char id[UUID_TEXT_LEN + 1];
     uuid_format(link->id, id);
-    return arena_printf(&request->op.arena, "link:%s", id);
+    return (struct audit_by){
+        .actor = arena_printf(&request->op.arena, "link:%s", id),
+        .request_id = request->exchange->request_id,
+        .address = web_client_address(request),
+        .means = SLICE("link"),
+    };
 }
 
 int app_link_result(const struct pg_query *query, const struct web_link *link,
@@ -163,14 +169,14 @@ static enum op_result take_link(struct web_request *request)
     uint8_t bytes[PAGE_BYTES];
     ASSERT(it->is_taking && !request->session.is_open);
     random_bytes(bytes, sizeof(bytes));
+    it->in = (struct connect_command_request){
+        .kind = CONNECT_LINK_TAKE,
+        .by = app_link_by(request, &it->page.link),
+        .link = {.session = it->page.link, .until = clock_shared_us() + SESSION_LINK_MS * 1000LL},
+    };
     vault_sha256(drawn.len >= 2 * PAGE_BYTES ? drawn : slice_of(bytes, sizeof(bytes)),
-                 it->taken_by);
-    it->taking_at = clock_shared_us();
-    store_connect_session_take(request->web->config.pool, &request->query, &request->op,
-                               request->link.account_id, request->link.hash, it->taken_by,
-                               /* The statement takes the link only if it is free or was taken by
-                                * the same page. */
-                               it->taking_at + SESSION_LINK_MS * 1000LL);
+                 it->in.link.taken_by);
+    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->op);
     return web_wait(request, on_taken);
 }
 
@@ -216,43 +222,19 @@ static enum op_result on_link(struct web_request *request)
 
 /* ---- opening the link ---- */
 
-static enum op_result go_on(struct web_request *request)
-{
-    return web_reply_redirect(request, app_link_path(request), "");
-}
-
-static enum op_result go_on_audited(struct web_request *request)
-{
-    web_audited(request);
-    return go_on(request);
-}
-
-static slice taken_details(struct web_request *request, const struct connect_session *link)
-{
-    struct json_text text;
-    /* The values are cut by the row's limits; 4 KB holds all of them. */
-    struct json_writer *w = json_text_begin(&text, 4096);
-    json_open(w, '{');
-    json_member_str(w, "integration_id", link->integration_id);
-    connect_write_link(w, link);
-    json_close(w, '}');
-    return json_text_take(&text, &request->op.arena);
-}
-
 static enum op_result on_taken(struct web_request *request)
 {
     struct link *it = request->state;
-    struct connect_session *link = &it->page.link;
-    ASSERT(it->taking_at > 0 && !request->session.is_open);
-    int status = app_link_result(&request->query, &request->link, link);
-    if (status == ERR_NOTFOUND)
-        return link_reply_over(request, LINK_TAKEN, link);
-    if (status != OK)
-        return web_reply_database(request, status);
+    const struct connect_session *link = &it->command.link;
+    ASSERT(it->in.kind == CONNECT_LINK_TAKE && !request->session.is_open);
+    if (it->command.status == ERR_NOTFOUND)
+        return link_reply_over(request, LINK_TAKEN, &it->page.link);
+    if (it->command.status != OK)
+        return web_reply_database(request, it->command.status);
     /* The browser's session begins here: its cookie opens nothing but this link. */
     request->session = (struct web_session){
         .is_open = true,
-        .account_id = link->account_id,
+        .account_id = request->link.account_id,
         .until_ms = link->expires_at / 1000,
         .link_token = request->link.token,
     };
@@ -260,20 +242,7 @@ static enum op_result on_taken(struct web_request *request)
     session_draw_csrf(&request->session);
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, "Not available now", "Try again.");
-    if (link->taken_at <
-        it->taking_at) /* this form has opened it before, and the audit event exists */
-        return go_on(request);
-    const struct audit_event event = {
-        .account_id = link->account_id,
-        .id = uuid_v7(),
-        .kind = audit_kind_name(AUDIT_LINK_USED),
-        .actor = app_link_actor(request, link),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
-        .details = taken_details(request, link),
-    };
-    store_audit_insert(request->web->config.pool, &request->query, &request->op, &event);
-    return web_wait(request, go_on_audited);
+    return web_reply_redirect(request, app_link_path(request), "");
 }
 
 enum op_result web_connect_link(struct web_request *request)

@@ -41,7 +41,7 @@ static enum op_result on_changed(struct web_request *request)
     bool is_gone = it->in.kind == CONNECT_REMOVE;
     return web_reply_redirect(request,
                               is_gone ? app_path(request, it->command.integration_id)
-                                      : app_connection_path(request, it->in.change.id),
+                                      : app_connection_path(request, it->in.connection.id),
                               is_gone ? "connection_deleted" : "connection_changed");
 }
 
@@ -53,9 +53,10 @@ static enum op_result change_connection(struct web_request *request, enum connec
     it->in = (struct connect_command_request){
         .kind = kind,
         .label = web_field(request, "label"),
-        .change = {.account_id = request->session.account_id, .by = web_by(request)},
+        .by = web_by(request),
+        .connection.account_id = request->session.account_id,
     };
-    if (!read_id(request, &it->in.change.id))
+    if (!read_id(request, &it->in.connection.id))
         return app_no_connection(request);
     if (kind == CONNECT_RENAME && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX))
         return web_reply_problem(request, 400, "Not changed",

@@ -171,7 +171,7 @@ static struct changing *changing_new(struct web_request *request, enum vault_com
     return it;
 }
 
-static enum op_result change(struct web_request *request, web_step *then)
+static enum op_result change_key(struct web_request *request, web_step *then)
 {
     struct changing *it = request->state;
     vault_command_start(request->web->config.auth, &it->command, &it->in, &request->op);
@@ -284,7 +284,7 @@ enum op_result web_key_create(struct web_request *request)
     /* Only the prefix and the hash are stored. */
     key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
     key->created_at = clock_shared_us();
-    return change(request, finish_create);
+    return change_key(request, finish_create);
 }
 
 /* ---- revoking ---- */
@@ -308,5 +308,5 @@ enum op_result web_key_revoke(struct web_request *request)
     struct changing *it = changing_new(request, VAULT_KEY_REVOKE);
     if (!it || !web_path_uuid(request, 0, &it->in.key.key.id))
         return OP_DONE;
-    return change(request, finish_revoke);
+    return change_key(request, finish_revoke);
 }

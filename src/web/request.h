@@ -84,8 +84,6 @@ struct web_request {
     bool holds_secret; /* its page displays one, and is sent uncompressed (gzip.h) */
     bool is_cacheable; /* the browser may keep the page, and asks whether it is the present one */
     slice form_origin;
-    slice redirect_path; /* once the audit event is stored */
-    const char *redirect_notice;
     /* a form that could not be accepted is rendered again with what was typed (again.c) */
     bool is_signed_out; /* a form without a session: it is read, and kept */
     slice again_notice; /* SLICE_NONE: no such form */
@@ -119,14 +117,6 @@ slice web_actor(struct web_request *request);
 slice web_client_address(struct web_request *request);
 /* The signed-in caller of a change. */
 struct audit_by web_by(struct web_request *request);
-/* Adds an event to the audit trail about the change that was just made. details: the members of its
- * JSON object. Takes a hold on request->query; the page waits and calls web_audited, which logs an
- * event that was lost: the change itself is committed. */
-void web_audit(struct web_request *request, enum audit_kind kind, slice details);
-void web_audited(struct web_request *request);
-/* The same, then web_reply_redirect(path, notice). */
-enum op_result web_audit_then_redirect(struct web_request *request, enum audit_kind kind,
-                                       slice details, slice path, const char *notice);
 bool web_may(const struct web_request *request, uint32_t scope);
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */

@@ -311,9 +311,9 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
         .is_grant = way->is_grant,
         .may_change_identity = way->may_change,
         .keep.link = way->is_by_link ? &asker->link : NULL,
-        .keep.actor = SLICE("user:ann"),
-        .keep.request_id = SLICE("r1"),
-        .keep.address = SLICE("192.0.2.1"),
+        .keep.by.actor = SLICE("user:ann"),
+        .keep.by.request_id = SLICE("r1"),
+        .keep.by.address = SLICE("192.0.2.1"),
     };
     m->store.connections.count = 0;
     if (way->is_reconnect)

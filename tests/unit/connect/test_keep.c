@@ -46,8 +46,7 @@ static void start(struct keeping *it, int64_t id, const struct connect_session *
                .credential = SLICE("{\"access_token\":\"t\"}"),
                .identity = {.email = SLICE("ada@example.com"), .subject = SLICE("7\"")},
                .link = link,
-               .actor = SLICE("link:1"),
-               .means = SLICE("link")}};
+               .by = {.actor = SLICE("link:1"), .means = SLICE("link")}}};
     op_start(&it->op, &keeping_class, bench.db.loop, NULL, 65536);
 }
 
@@ -88,6 +87,7 @@ static void what_it_acts_as_is_stored_and_told(void **state)
     static struct keeping it;
     (void)state;
     assert_int_equal(keep(&it, 0, NULL), CONNECT_KEPT);
+    assert_true(it.keep.is_default); /* the first of its app */
     assert_int_equal(count("connection where identity_email = 'ada@example.com' and "
                            "identity_subject = '7\"' and identity_label is null"),
                      1);
@@ -111,6 +111,7 @@ static void a_link_makes_one_connection(void **state)
     bool is_one_first = one.keep.result == CONNECT_KEPT;
     assert_int_equal(is_one_first ? two.keep.result : one.keep.result, CONNECT_KEEP_LINK_USED);
     assert_int_equal(is_one_first ? one.keep.result : two.keep.result, CONNECT_KEPT);
+    assert_false(one.keep.is_default);
     assert_int_equal(keep(&one, 0, &link), CONNECT_KEEP_LINK_USED);
     assert_int_equal(count("connection"), before + 1);
     assert_int_equal(count("audit_event where details->>'link_id' is not null and "

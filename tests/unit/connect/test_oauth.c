@@ -62,7 +62,7 @@ static enum op_result step_keep(struct op *op)
         .credential = secret_reveal(way->credential),
         .scopes = arena_dup(&op->arena, finish->scopes),
         .expires_at = finish->expires_at,
-        .actor = SLICE("key:1"),
+        .by.actor = SLICE("key:1"),
     };
     connect_keep_start(bench.service, &way->keep, &in, op);
     return OP_WAIT;

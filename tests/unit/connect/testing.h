@@ -74,7 +74,6 @@ static inline struct catalog *bench_catalog(uint16_t port)
 
 static inline void bench_client(const char *client_id, const char *secret)
 {
-    struct err err;
     struct buf sealed;
     struct vault_binding binding = oauth_client_binding((struct uuid){{0}}, SLICE("demo"));
     buf_init(&sealed, 4096);
@@ -83,7 +82,7 @@ static inline void bench_client(const char *client_id, const char *secret)
                                   .client_id = slice_cstr(client_id),
                                   .sealed = buf_slice(&sealed),
                                   .key_id = vault_ring_key_id(bench.ring)};
-    assert_int_equal(store_oauth_client_set_sync(bench.sync, &client, &err), OK);
+    assert_int_equal(rows_client(bench.sync, &client), OK);
     buf_deinit(&sealed);
 }
 
@@ -176,7 +175,6 @@ static inline void bench_answers(const struct peer_script *scripts, size_t count
 /* A connection with a credential, live and expired. */
 static inline int64_t bench_connection(const char *credential)
 {
-    struct err err;
     struct buf sealed;
     int64_t id = short_id_new();
     struct vault_binding binding = {bench.account, id};
@@ -191,8 +189,7 @@ static inline int64_t bench_connection(const char *credential)
                              .key_id = vault_ring_key_id(bench.ring),
                              .scopes = SLICE("a b"),
                              .expires_at = 1000000};
-    if (store_connection_insert_sync(bench.sync, &row, 0, &err) != OK)
-        fail_msg("%s", err.text);
+    assert_int_equal(rows_connection(bench.sync, &row), OK);
     buf_deinit(&sealed);
     return id;
 }

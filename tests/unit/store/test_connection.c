@@ -235,35 +235,6 @@ static void test_one_refresh_wins(void **state)
 
 /* ---- operator commands ---- */
 
-static void test_defaults(void **state)
-{
-    struct arena arena;
-    struct connection *list;
-    struct err err;
-    size_t count;
-    (void)state;
-    struct connection first = connection_of(SLICE("notion"), SLICE("first"));
-    struct connection second = connection_of(SLICE("notion"), SLICE("second"));
-    assert_int_equal(store_connection_insert_sync(sync, &first, 0, &err), OK); /* the only one */
-    assert_int_equal(store_connection_insert_sync(sync, &second, 0, &err), OK);
-    for (int round = 0; round < 2; round++) {
-        arena_init(&arena, 1024 * 1024);
-        assert_int_equal(store_connection_list_sync(sync, &arena, account, &list, &count, &err),
-                         OK);
-        size_t at = count - 2; /* notion sorts behind gmail */
-        assert_true(list[at].id == first.id && list[at + 1].id == second.id);
-        assert_true(list[at].is_default == (round == 0) && list[at + 1].is_default == (round == 1));
-        arena_deinit(&arena);
-        items_tell(conninfo, "delete from sluice.connection where label = 'second'");
-        second.is_default = true; /* the former one gives way */
-        assert_int_equal(store_connection_insert_sync(sync, &second, 0, &err), OK);
-    }
-    struct connection stray = connection_of(SLICE("notion"), SLICE("stray"));
-    stray.account_id = uuid_v7();
-    assert_int_equal(store_connection_insert_sync(sync, &stray, 0, &err), ERR_NOTFOUND);
-    assert_non_null(strstr(err.text, "no account"));
-}
-
 static void test_rotation_walk(void **state)
 {
     struct arena arena;
@@ -276,7 +247,7 @@ static void test_rotation_walk(void **state)
     for (int i = 0; i < 130; i++) {
         struct connection c = connection_of(SLICE("slack"), SLICE("many"));
         c.id = 1000 + i;
-        assert_int_equal(store_connection_insert_sync(sync, &c, 0, &err), OK);
+        assert_int_equal(rows_connection(sync, &c), OK);
     }
     for (;;) {
         arena_init(&arena, 1024 * 1024);
@@ -317,11 +288,11 @@ static void test_audit(void **state)
                                 .reason = SLICE("policy_blocked"),
                                 .actor = SLICE("key:1"),
                                 .details = SLICE("{\"action\":\"send\"}")};
-    struct err err;
     (void)state;
-    assert_int_equal(pg_call_run(&bench, &calls[0], start_audit, &event), OK);
-    done();
-    assert_int_equal(store_audit_insert_sync(sync, &event, &err), OK); /* a replay */
+    for (int i = 0; i < 2; i++) { /* the second is a replay */
+        assert_int_equal(pg_call_run(&bench, &calls[0], start_audit, &event), OK);
+        done();
+    }
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.audit_event "
                                          "where details->>'action' = 'send'"),
                      1);
@@ -419,8 +390,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_insert_get_list), cmocka_unit_test(test_a_bound),
         cmocka_unit_test(test_compare_and_set), cmocka_unit_test(test_one_refresh_wins),
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_rotation_walk),
-        cmocka_unit_test(test_updates_are_hot), cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_rotation_walk),   cmocka_unit_test(test_updates_are_hot),
+        cmocka_unit_test(test_audit),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -46,7 +46,7 @@ static void make_connection(void)
                                      .sealed = SLICE("s"),
                                      .key_id = SLICE("k"),
                                      .status = CONNECTION_LIVE};
-    assert_int_equal(store_connection_insert_sync(sync, &connection, 0, &err), OK);
+    assert_int_equal(rows_connection(sync, &connection), OK);
     wanted_rev = connection.rev = 2; /* the first one becomes the default, which is a change */
     struct arena arena;
     struct connection *list;
@@ -277,29 +277,65 @@ static void start_client_get(struct pg_call *call)
     store_oauth_client_get(bench.pool, &call->query, &call->op, wanted_account, wanted_integration);
 }
 
+static struct oauth_client_change client_change;
+
+static void start_client_set(struct pg_call *call)
+{
+    store_oauth_client_set(bench.pool, &call->query, &call->op, &client_change);
+}
+
+static void start_client_delete(struct pg_call *call)
+{
+    store_oauth_client_delete(bench.pool, &call->query, &call->op, &client_change);
+}
+
+static int delete_client(void)
+{
+    assert_int_equal(run(start_client_delete), OK);
+    int status = store_hit_result(&calls[0].query);
+    done();
+    return status;
+}
+
+static int64_t client_events(const char *kind)
+{
+    char sql[300];
+    (void)snprintf(sql, sizeof(sql),
+                   "select count(*) from sluice.audit_event where kind = 'oauth_client.%s' and "
+                   "details::text = '{\"integration_id\":\"gmail\"}' and actor = 'key:1'",
+                   kind);
+    return items_ask(conninfo, sql);
+}
+
 static void test_clients(void **state)
 {
     struct err err;
     struct arena arena;
-    struct oauth_client got, *list;
+    struct oauth_client got, *list, *client = &client_change.client;
     size_t count;
     (void)state;
-    struct oauth_client client = {.account_id = account,
-                                  .integration_id = SLICE("gmail"),
-                                  .client_id = SLICE("id-1"),
-                                  .sealed = slice_of("\x01\x00\xFF", 3),
-                                  .key_id = SLICE("key0")};
+    client_change.by.actor = SLICE("key:1");
+    *client = (struct oauth_client){.account_id = account,
+                                    .integration_id = SLICE("gmail"),
+                                    .client_id = SLICE("id-1"),
+                                    .sealed = slice_of("\x01\x00\xFF", 3),
+                                    .key_id = SLICE("key0")};
     wanted_account = account;
     wanted_integration = SLICE("gmail");
     assert_int_equal(run(start_client_get), OK);
     assert_int_equal(store_oauth_client_get_result(&calls[0].query, &got), ERR_NOTFOUND);
     done();
-    assert_int_equal(store_oauth_client_set_sync(sync, &client, &err), OK);
-    client.client_id = SLICE("id-2");
-    assert_int_equal(store_oauth_client_set_sync(sync, &client, &err), OK); /* replaces */
-    client.account_id = (struct uuid){{0}};
-    client.sealed = SLICE_NONE; /* public */
-    assert_int_equal(store_oauth_client_set_sync(sync, &client, &err), OK);
+    assert_int_equal(run(start_client_set), OK);
+    done();
+    client->client_id = SLICE("id-2");
+    assert_int_equal(run(start_client_set), OK); /* replaces */
+    done();
+    assert_int_equal(client_events("set"), 2);
+    client->account_id = (struct uuid){{0}};
+    client->sealed = SLICE_NONE; /* public */
+    assert_int_equal(run(start_client_set), OK);
+    done();
+    assert_int_equal(client_events("set"), 2); /* no account has an event of it */
     assert_int_equal(run(start_client_get), OK);
     assert_int_equal(store_oauth_client_get_result(&calls[0].query, &got), OK);
     assert_true(slice_eq(got.client_id, SLICE("id-2")) && got.sealed.len == 3);
@@ -323,9 +359,13 @@ static void test_clients(void **state)
         store_oauth_client_reseal_sync(sync, &mine, SLICE("again"), SLICE("key1"), &err),
         ERR_NOTFOUND);
     arena_deinit(&arena);
-    assert_int_equal(store_oauth_client_delete_sync(sync, account, SLICE("gmail"), &err), OK);
-    assert_int_equal(store_oauth_client_delete_sync(sync, account, SLICE("gmail"), &err),
-                     ERR_NOTFOUND);
+    client->account_id = account;
+    assert_int_equal(delete_client(), OK);
+    assert_int_equal(delete_client(), ERR_NOTFOUND);
+    assert_int_equal(client_events("removed"), 1);
+    client->account_id = (struct uuid){{0}};
+    assert_int_equal(delete_client(), OK);
+    assert_int_equal(client_events("removed"), 1);
 }
 
 /* ---- authorizations begun ---- */
