@@ -41,9 +41,9 @@ bool call_route(struct call *call, const struct route *routes, size_t count, con
 bool call_body(struct call *call, struct err *err)
 {
     static const struct json empty = {.type = JSON_OBJECT};
-    call->body = call->http->body.len
-                     ? json_parse(call->arena, call->http->body, &json_limits_provider, err)
-                     : &empty;
+    static const struct json_limits limits = {JSON_REQUEST_DEPTH_MAX, .mend_text = true};
+    call->body = call->http->body.len ? json_parse(call->arena, call->http->body, &limits, err)
+                                      : &empty;
     return call->body != NULL;
 }
 
@@ -81,8 +81,9 @@ struct json shapes_make(const struct shapes *shapes, struct arena *arena, slice 
     struct json out;
     uint32_t i = 0;
     expr_budget_init(&budget);
+    budget.bytes_max = budget.visits_max = 4 * (size_t)PROVIDER_BODY_BYTES_MAX;
     while (!slice_eq(json_str(&shapes->data->as.members[i].key), name))
         i++;
-    ASSERT(expr_template_eval(shapes->templates[i], scope, 0, &budget, arena, &out, NULL) == OK);
-    return out;
+    bool is_ok = !expr_template_eval(shapes->templates[i], scope, 0, &budget, arena, &out, NULL);
+    return is_ok ? out : json_null;
 }

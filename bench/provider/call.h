@@ -64,6 +64,7 @@ struct shapes {
     struct expr_template **templates;
 };
 void shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data);
+/* null where that takes more memory than a request has. */
 struct json shapes_make(const struct shapes *shapes, struct arena *arena, slice name,
                         const struct json *scope);
 

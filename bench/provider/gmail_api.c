@@ -11,7 +11,6 @@
 
 enum {
     BATCH_MAX = 1000,
-    LABEL_NAME_BYTES_MAX = 225,
     PAGE_MAX = 500,
     PAGE_DEFAULT = 100,
     ESTIMATE_MAX = 201, /* Gmail stops counting there, too */
@@ -79,13 +78,6 @@ static bool removed(struct call *call, slice id, slice marker)
     call_record(call, id, marker);
     reply_empty(call->reply, 204);
     return true;
-}
-
-/* The write was done: the record as the reply. */
-static bool kept(struct call *call, const struct record *record)
-{
-    call_record(call, slice_cstr(record->id), record->label);
-    return call_reply(call, 200, &record->json);
 }
 
 /* ---- mails, threads and drafts as JSON ---- */
@@ -606,61 +598,32 @@ static bool get_label(struct call *call)
     return call_reply(call, 200, &out);
 }
 
-/* What the body may change, of a new label (call->record NULL) too; false: answered. */
-static bool check_label(struct call *call)
-{
-    slice name = json_str(call_get(call, "name"));
-    slice list_visibility = json_str(call_get(call, "labelListVisibility"));
-    slice visibility = json_str(call_get(call, "messageListVisibility"));
-    const struct record *taken = gmail_label_named(call->provider->gmail, name);
-    bool is_other = taken && taken != call->record;
-    bool is_system = is_other && !slice_starts_with(slice_cstr(taken->id), SLICE("Label_"));
-    if (((name.ptr || !call->record) && !slice_trim(name).len) || name.len > LABEL_NAME_BYTES_MAX ||
-        is_system)
-        return bad(call, "Invalid label name");
-    if (is_other)
-        return fail(call, 409, "aborted", "ABORTED", SLICE("Label name exists or conflicts"));
-    if (list_visibility.ptr &&
-        !slice_has_word(SLICE("labelShow labelShowIfUnread labelHide"), list_visibility))
-        return bad(call, "Invalid value at 'label.label_list_visibility'");
-    return !visibility.ptr || slice_has_word(SLICE("show hide"), visibility) ||
-           bad(call, "Invalid value at 'label.message_list_visibility'");
-}
-
-/* Members of the body over those of the record, or of a new one. */
-static struct json merged(struct call *call, struct json former, const char *members)
-{
-    struct json out = provider_copy(call->arena, &former);
-    slice rest = slice_cstr(members);
-    while (rest.len) {
-        slice name = slice_split(&rest, ' ');
-        const struct json *value = json_given(call->body, name);
-        if (value)
-            json_object_put(call->arena, &out, name, *value);
-    }
-    return out;
-}
-
-static bool write_label(struct call *call)
+/* A label or a setting: gmail.json has what is refused, and what is made of the body. */
+static bool write_record(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;
-    struct record *label = call->record;
-    if (label && !slice_starts_with(slice_cstr(label->id), SLICE("Label_")))
-        return bad(call, "Invalid update request");
-    if (!check_label(call))
-        return false;
-    struct json scope =
-        OBJECT(call->arena, "id shows type",
-               json_string(arena_printf(call->arena, "Label_%u", gmail->numbers[GMAIL_LABEL] + 1)),
-               json_bool(true), json_string(SLICE("user")));
-    struct json json = merged(
-        call,
-        label ? label->json : shapes_make(&gmail->shapes, call->arena, SLICE("label"), &scope),
-        "name labelListVisibility messageListVisibility");
-    if (!label)
-        label = gmail_add(gmail, GMAIL_LABEL, json_get_str(&json, SLICE("id")), &json);
-    record_set(label, &json, json_get_str(&json, SLICE("name")));
-    return kept(call, label);
+    const struct json *write =
+        json_get(JSON_GET(gmail->data, "writes"), slice_cstr(call->route->write));
+    const struct json *checks = JSON_GET(write, "checks");
+    enum gmail_kind kind = (enum gmail_kind)json_get_i64(write, SLICE("kind"), 0);
+    const struct record *taken = gmail_label_named(gmail, json_str(call_get(call, "name")));
+    struct json scope = OBJECT(call->arena, "body record taken number", *call->body,
+                               call->record ? call->record->json : json_null,
+                               taken && taken != call->record ? taken->json : json_null,
+                               json_i64(gmail->numbers[kind] + 1));
+    for (uint32_t i = 0; i < checks->count; i++) {
+        struct json verdict = provider_eval(call->arena, json_at(checks, i), &scope);
+        const struct json *message = json_at(&verdict, 1), *reason = json_at(&verdict, 2);
+        if (!expr_is_true(json_at(&verdict, 0)))
+            return reason ? fail(call, 409, "aborted", "ABORTED", json_str(message))
+                          : bad(call, "%.*s", SLICE_ARG(json_str(message)));
+    }
+    struct json json = provider_eval(call->arena, JSON_GET(write, "value"), &scope);
+    if (!call->record)
+        call->record = gmail_add(gmail, kind, json_get_str(&json, SLICE("id")), &json);
+    record_set(call->record, &json, json_get_str(&json, SLICE("name")));
+    call_record(call, slice_cstr(call->record->id), call->record->label);
+    return call_reply(call, 200, &json);
 }
 
 static bool delete_record(struct call *call)
@@ -691,38 +654,6 @@ static bool profile(struct call *call)
                                json_string(slice_of_u64(gmail->history_id, room)));
     struct json out = shapes_make(&gmail->shapes, call->arena, SLICE("profile"), &scope);
     return call_reply(call, 200, &out);
-}
-
-/* Filters are kept, not applied. */
-static bool create_filter(struct call *call)
-{
-    struct gmail *gmail = call->provider->gmail;
-    slice id =
-        arena_printf(call->arena, "ANe1BmhDemoFilter%022u", gmail->numbers[GMAIL_FILTER] + 1);
-    struct json json = merged(call, OBJECT(call->arena, "id", json_string(id)), "criteria action");
-    for (uint32_t i = 1; i < 3; i++)
-        if (json.count < 3 || !json_is(&json.as.members[i].value, JSON_OBJECT) ||
-            !json.as.members[i].value.count)
-            return bad(call, "Filter doesn't have any criteria or any actions");
-    return kept(call, gmail_add(gmail, GMAIL_FILTER, id, &json));
-}
-
-static bool set_vacation(struct call *call)
-{
-    bool has_text = call_get(call, "responseSubject") || call_get(call, "responseBodyPlainText") ||
-                    call_get(call, "responseBodyHtml");
-    if (json_get_bool(call->body, SLICE("enableAutoReply"), false) && !has_text)
-        return bad(call, "Either response subject or response body must be set");
-    record_set(call->record, call->body, SLICE_NONE);
-    return kept(call, call->record);
-}
-
-/* Of what may be changed only the signature is kept. */
-static bool update_sender(struct call *call)
-{
-    struct json json = merged(call, call->record->json, "signature");
-    record_set(call->record, &json, SLICE_NONE);
-    return kept(call, call->record);
 }
 
 /* ---- a request ---- */
@@ -757,10 +688,10 @@ static const struct route routes[] = {
     {POST, "threads/*/trash", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.trash"},
     {POST, "threads/*/untrash", modify, MODIFY_SCOPES, GMAIL_THREAD, "threads.untrash"},
     {GET, "labels", list_records, LABEL_VIEW, GMAIL_LABEL, NULL},
-    {POST, "labels", write_label, LABEL_SCOPES, GMAIL_NONE, "labels.create"},
+    {POST, "labels", write_record, LABEL_SCOPES, GMAIL_NONE, "labels.create"},
     {GET, "labels/*", get_label, LABEL_VIEW, GMAIL_LABEL, NULL},
-    {PATCH, "labels/*", write_label, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
-    {PUT, "labels/*", write_label, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
+    {PATCH, "labels/*", write_record, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
+    {PUT, "labels/*", write_record, LABEL_SCOPES, GMAIL_LABEL, "labels.update"},
     {DELETE, "labels/*", delete_record, LABEL_SCOPES, GMAIL_LABEL, "labels.delete"},
     {GET, "profile", profile, VIEW_SCOPES " compose", GMAIL_NONE, NULL},
     {GET, "drafts", list, DRAFT_SCOPES, GMAIL_A_DRAFT, NULL},
@@ -771,14 +702,14 @@ static const struct route routes[] = {
     {DELETE, "drafts/*", delete_mails, COMPOSE_SCOPES, GMAIL_A_DRAFT, "drafts.delete"},
     {GET, "history", history, VIEW_SCOPES, GMAIL_NONE, NULL},
     {GET, "settings/filters", list_records, SETTINGS_VIEW, GMAIL_FILTER, NULL},
-    {POST, "settings/filters", create_filter, "settings", GMAIL_NONE, "filters.create"},
+    {POST, "settings/filters", write_record, "settings", GMAIL_NONE, "filters.create"},
     {GET, "settings/filters/*", get_record, SETTINGS_VIEW, GMAIL_FILTER, NULL},
     {DELETE, "settings/filters/*", delete_record, "settings", GMAIL_FILTER, "filters.delete"},
     {GET, "settings/vacation", get_record, SETTINGS_VIEW, GMAIL_VACATION, NULL},
-    {PUT, "settings/vacation", set_vacation, "settings", GMAIL_VACATION, "vacation.set"},
+    {PUT, "settings/vacation", write_record, "settings", GMAIL_VACATION, "vacation.set"},
     {GET, "settings/sendAs", list_records, SETTINGS_VIEW, GMAIL_SENDER, NULL},
     {GET, "settings/sendAs/*", get_record, SETTINGS_VIEW, GMAIL_SENDER, NULL},
-    {PATCH, "settings/sendAs/*", update_sender, "settings", GMAIL_SENDER, "send_as.update"},
+    {PATCH, "settings/sendAs/*", write_record, "settings", GMAIL_SENDER, "send_as.update"},
 };
 
 static bool check_access(struct call *call, slice user)

@@ -20,11 +20,7 @@ enum {
 
 #define NOTION_VERSION "2026-03-11"
 
-/* Fixed ids of notion.json. */
-#define NOTION_ROOT_PAGE     "1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10"
-#define NOTION_TASK_DATABASE "8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d20"
-#define NOTION_TASK_SOURCE   "8e1d4c6b-2a3f-4b5c-9d7e-0f1a2b3c4d21"
-#define NOTION_USER_BOT      "e0a1b2c3-4d5e-4f60-8a7b-9c8d7e6f5ab0"
+#define NOTION_USER_BOT "e0a1b2c3-4d5e-4f60-8a7b-9c8d7e6f5ab0" /* of notion.json */
 
 enum notion_kind {
     NOTION_PAGE,
@@ -105,27 +101,8 @@ bool notion_is_editable(struct call *call, const struct record *record);
 /* Adds blocks to parent, before a sibling (NULL: at the end); all or, answered, none. */
 bool notion_blocks_add(struct call *call, struct record *parent, struct list *before,
                        const struct json *children, const char *where, unsigned depth);
-
-bool notion_page_create(struct call *call);
-bool notion_page_update(struct call *call);
-bool notion_page_move(struct call *call);
-bool notion_page_property(struct call *call);
-bool notion_database_create(struct call *call);
-bool notion_database_update(struct call *call);
-bool notion_source_create(struct call *call);
-bool notion_source_update(struct call *call);
-bool notion_source_templates(struct call *call);
-bool notion_block_get(struct call *call);
-bool notion_block_update(struct call *call);
-bool notion_block_delete(struct call *call);
-bool notion_children_list(struct call *call);
-bool notion_children_append(struct call *call);
-bool notion_users_list(struct call *call);
-bool notion_user_get(struct call *call);
-bool notion_comments_list(struct call *call);
-bool notion_comment_create(struct call *call);
-bool notion_comment_update(struct call *call);
-bool notion_comment_delete(struct call *call);
+extern const struct route notion_routes[];
+extern const size_t notion_route_count;
 
 /* ---- texts, schemas and values (notion_value.c) ---- */
 

@@ -8,41 +8,6 @@
 #include "provider/notion.h"
 #include "provider/token.h"
 
-static const struct route routes[] = {
-    {POST, "v1/pages", notion_page_create, "insert", NOTION_KINDS, "pages.create"},
-    {GET, "v1/pages/*", notion_get, "read", NOTION_PAGE, NULL},
-    {PATCH, "v1/pages/*", notion_page_update, "update", NOTION_PAGE, "pages.update"},
-    {GET, "v1/pages/*/properties/*", notion_page_property, "read", NOTION_PAGE, NULL},
-    {POST, "v1/pages/*/move", notion_page_move, "update", NOTION_PAGE, "pages.move"},
-    {GET, "v1/pages/*/markdown", notion_page_markdown, "read", NOTION_PAGE, NULL},
-    {PATCH, "v1/pages/*/markdown", notion_markdown_update, "update", NOTION_PAGE, "pages.markdown"},
-    {POST, "v1/databases", notion_database_create, "insert", NOTION_KINDS, "databases.create"},
-    {GET, "v1/databases/*", notion_get, "read", NOTION_DATABASE, NULL},
-    {PATCH, "v1/databases/*", notion_database_update, "update", NOTION_DATABASE,
-     "databases.update"},
-    {POST, "v1/data_sources", notion_source_create, "insert", NOTION_KINDS, "data_sources.create"},
-    {GET, "v1/data_sources/*", notion_get, "read", NOTION_SOURCE, NULL},
-    {PATCH, "v1/data_sources/*", notion_source_update, "update", NOTION_SOURCE,
-     "data_sources.update"},
-    {POST, "v1/data_sources/*/query", notion_source_query, "read", NOTION_SOURCE, NULL},
-    {GET, "v1/data_sources/*/templates", notion_source_templates, "read", NOTION_SOURCE, NULL},
-    {POST, "v1/search", notion_search, "read", NOTION_KINDS, NULL},
-    {GET, "v1/blocks/*", notion_block_get, "read", NOTION_BLOCK, NULL},
-    {PATCH, "v1/blocks/*", notion_block_update, "update", NOTION_BLOCK, "blocks.update"},
-    {DELETE, "v1/blocks/*", notion_block_delete, "update", NOTION_BLOCK, "blocks.delete"},
-    {GET, "v1/blocks/*/children", notion_children_list, "read", NOTION_BLOCK, NULL},
-    {PATCH, "v1/blocks/*/children", notion_children_append, "insert", NOTION_BLOCK,
-     "blocks.append"},
-    {GET, "v1/users", notion_users_list, "users", NOTION_KINDS, NULL},
-    {GET, "v1/users/me", notion_user_get, NULL, NOTION_KINDS, NULL},
-    {GET, "v1/users/*", notion_user_get, "users", NOTION_KINDS, NULL},
-    {GET, "v1/comments", notion_comments_list, "comments", NOTION_KINDS, NULL},
-    {POST, "v1/comments", notion_comment_create, "comments", NOTION_KINDS, "comments.create"},
-    {GET, "v1/comments/*", notion_get, "comments", NOTION_COMMENT, NULL},
-    {PATCH, "v1/comments/*", notion_comment_update, "comments", NOTION_COMMENT, "comments.update"},
-    {DELETE, "v1/comments/*", notion_comment_delete, "comments", NOTION_COMMENT, "comments.delete"},
-};
-
 static const char *const kind_names[] = {"page", "database", "data_source", "block", "comment"};
 
 const char *notion_kind_name(unsigned kind)
@@ -368,7 +333,7 @@ static bool find_record(struct call *call)
 void notion_handle(struct call *call)
 {
     store_evict(&call->provider->notion->store);
-    if (!call_route(call, routes, ARRAY_LEN(routes), call->http->segments,
+    if (!call_route(call, notion_routes, notion_route_count, call->http->segments,
                     call->http->segment_count))
         fail(call, 400, SLICE("invalid_request_url"), SLICE("Invalid request URL."));
     else if (check_access(call) && read_body(call) && find_record(call))
@@ -395,7 +360,8 @@ static void seed_one(struct provider *provider, const struct json *entry, int64_
     http.now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) * INT64_C(3600000000);
     provider->notion->seed = entry;
     provider->notion->seed_ids = 0;
-    ASSERT(call_route(&call, routes, ARRAY_LEN(routes), segments, 2) && call.route->run(&call));
+    ASSERT(call_route(&call, notion_routes, notion_route_count, segments, 2) &&
+           call.route->run(&call));
     provider->notion->seed = NULL;
     buf_deinit(&body);
 }

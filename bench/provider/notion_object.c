@@ -243,7 +243,7 @@ static bool read_page(struct call *call, struct record *parent, struct json *pag
            read_members(call, page);
 }
 
-bool notion_page_create(struct call *call)
+static bool page_create(struct call *call)
 {
     struct record *parent, *page = NULL;
     struct json blocks;
@@ -271,14 +271,14 @@ bool notion_page_create(struct call *call)
     return false;
 }
 
-bool notion_page_update(struct call *call)
+static bool page_update(struct call *call)
 {
     bool archives = call_get(call, "in_trash") && !call_get(call, "properties");
     return (archives || notion_is_editable(call, call->record)) &&
            read_page(call, call->record->parent, &call->object) && notion_save(call);
 }
 
-bool notion_page_move(struct call *call)
+static bool page_move(struct call *call)
 {
     struct record *page = call->record, *parent;
     if (!read_parent(call, &parent))
@@ -295,7 +295,7 @@ bool notion_page_move(struct call *call)
 }
 
 /* Text, people and relations come as a list of items, each with one. */
-bool notion_page_property(struct call *call)
+static bool page_property(struct call *call)
 {
     const struct json *property = notion_property(call->record, call->id2);
     slice type = json_get_str(property, SLICE("type"));
@@ -341,7 +341,7 @@ static bool has_no_schema(struct call *call)
                                 "body.initial_data_source.properties.");
 }
 
-bool notion_database_create(struct call *call)
+static bool database_create(struct call *call)
 {
     struct record *parent, *database = NULL;
     const struct json *properties = JSON_GET(call_get(call, "initial_data_source"), "properties");
@@ -359,12 +359,12 @@ bool notion_database_create(struct call *call)
     return false;
 }
 
-bool notion_database_update(struct call *call)
+static bool database_update(struct call *call)
 {
     return has_no_schema(call) && read_members(call, &call->object) && notion_save(call);
 }
 
-bool notion_source_create(struct call *call)
+static bool source_create(struct call *call)
 {
     struct record *parent, *source = NULL;
     if (find_parent(call, NOTION_DATABASE, NOTION_DATABASE, &parent))
@@ -372,7 +372,7 @@ bool notion_source_create(struct call *call)
     return source && notion_done(call, source);
 }
 
-bool notion_source_update(struct call *call)
+static bool source_update(struct call *call)
 {
     const struct json *properties = call_get(call, "properties");
     if (!read_members(call, &call->object) ||
@@ -388,7 +388,7 @@ bool notion_source_update(struct call *call)
 }
 
 /* Templates are made in Notion's own pages only; this workspace has none. */
-bool notion_source_templates(struct call *call)
+static bool source_templates(struct call *call)
 {
     return call_reply(call, 200, JSON_GET(call->provider->notion->data, "no_templates"));
 }
@@ -477,20 +477,20 @@ bool notion_blocks_add(struct call *call, struct record *parent, struct list *be
     return true;
 }
 
-bool notion_block_get(struct call *call)
+static bool block_get(struct call *call)
 {
     struct json_writer w = reply_json(call->reply, 200);
     notion_write_block(&w, call, call->record);
     return true;
 }
 
-bool notion_block_delete(struct call *call)
+static bool block_delete(struct call *call)
 {
     json_object_put(call->arena, &call->object, SLICE("in_trash"), json_bool(true));
-    return notion_is_editable(call, call->record) && notion_save(call) && notion_block_get(call);
+    return notion_is_editable(call, call->record) && notion_save(call) && block_get(call);
 }
 
-bool notion_block_update(struct call *call)
+static bool block_update(struct call *call)
 {
     struct json *object = &call->object, content;
     const struct json *empty;
@@ -506,7 +506,7 @@ bool notion_block_update(struct call *call)
             return false;
         json_object_put(call->arena, object, type, content);
     }
-    return read_members(call, object) && notion_save(call) && notion_block_get(call);
+    return read_members(call, object) && notion_save(call) && block_get(call);
 }
 
 /* Lists the blocks of those from link up to end. */
@@ -523,7 +523,7 @@ static bool list_blocks(struct call *call, const struct list *link, const struct
     return notion_list_close(call, &list);
 }
 
-bool notion_children_list(struct call *call)
+static bool children_list(struct call *call)
 {
     return list_blocks(call, call->record->children.next, &call->record->children);
 }
@@ -550,7 +550,7 @@ static bool read_position(struct call *call, struct list **before)
     return true;
 }
 
-bool notion_children_append(struct call *call)
+static bool children_append(struct call *call)
 {
     struct record *parent = call->record;
     struct list *before;
@@ -569,7 +569,7 @@ bool notion_children_append(struct call *call)
 
 /* ---- users and comments ---- */
 
-bool notion_users_list(struct call *call)
+static bool users_list(struct call *call)
 {
     struct notion_list list;
     const struct json *users = JSON_GET(call->provider->notion->data, "users");
@@ -582,7 +582,7 @@ bool notion_users_list(struct call *call)
 }
 
 /* Without an id: the bot itself. */
-bool notion_user_get(struct call *call)
+static bool user_get(struct call *call)
 {
     char text[UUID_TEXT_LEN + 1];
     const struct json *users = JSON_GET(call->provider->notion->data, "users");
@@ -593,7 +593,7 @@ bool notion_user_get(struct call *call)
     return notion_not_found(call, "user", call->id);
 }
 
-bool notion_comments_list(struct call *call)
+static bool comments_list(struct call *call)
 {
     struct notion_list list;
     slice id = request_query(call->http, SLICE("block_id"));
@@ -610,7 +610,7 @@ bool notion_comments_list(struct call *call)
     return notion_list_close(call, &list);
 }
 
-bool notion_comment_create(struct call *call)
+static bool comment_create(struct call *call)
 {
     slice page = json_get_str(call_get(call, "parent"), SLICE("page_id"));
     slice discussion = json_str(call_get(call, "discussion_id"));
@@ -636,14 +636,50 @@ bool notion_comment_create(struct call *call)
     return comment && notion_done(call, comment);
 }
 
-bool notion_comment_update(struct call *call)
+static bool comment_update(struct call *call)
 {
     return read_members(call, &call->object) && notion_save(call);
 }
 
-bool notion_comment_delete(struct call *call)
+static bool comment_delete(struct call *call)
 {
     notion_done(call, call->record);
     record_free(&call->provider->notion->store, call->record);
     return true;
 }
+
+/* ---- the routes ---- */
+
+const struct route notion_routes[] = {
+    {POST, "v1/pages", page_create, "insert", NOTION_KINDS, "pages.create"},
+    {GET, "v1/pages/*", notion_get, "read", NOTION_PAGE, NULL},
+    {PATCH, "v1/pages/*", page_update, "update", NOTION_PAGE, "pages.update"},
+    {GET, "v1/pages/*/properties/*", page_property, "read", NOTION_PAGE, NULL},
+    {POST, "v1/pages/*/move", page_move, "update", NOTION_PAGE, "pages.move"},
+    {GET, "v1/pages/*/markdown", notion_page_markdown, "read", NOTION_PAGE, NULL},
+    {PATCH, "v1/pages/*/markdown", notion_markdown_update, "update", NOTION_PAGE, "pages.markdown"},
+    {POST, "v1/databases", database_create, "insert", NOTION_KINDS, "databases.create"},
+    {GET, "v1/databases/*", notion_get, "read", NOTION_DATABASE, NULL},
+    {PATCH, "v1/databases/*", database_update, "update", NOTION_DATABASE, "databases.update"},
+    {POST, "v1/data_sources", source_create, "insert", NOTION_KINDS, "data_sources.create"},
+    {GET, "v1/data_sources/*", notion_get, "read", NOTION_SOURCE, NULL},
+    {PATCH, "v1/data_sources/*", source_update, "update", NOTION_SOURCE, "data_sources.update"},
+    {POST, "v1/data_sources/*/query", notion_source_query, "read", NOTION_SOURCE, NULL},
+    {GET, "v1/data_sources/*/templates", source_templates, "read", NOTION_SOURCE, NULL},
+    {POST, "v1/search", notion_search, "read", NOTION_KINDS, NULL},
+    {GET, "v1/blocks/*", block_get, "read", NOTION_BLOCK, NULL},
+    {PATCH, "v1/blocks/*", block_update, "update", NOTION_BLOCK, "blocks.update"},
+    {DELETE, "v1/blocks/*", block_delete, "update", NOTION_BLOCK, "blocks.delete"},
+    {GET, "v1/blocks/*/children", children_list, "read", NOTION_BLOCK, NULL},
+    {PATCH, "v1/blocks/*/children", children_append, "insert", NOTION_BLOCK, "blocks.append"},
+    {GET, "v1/users", users_list, "users", NOTION_KINDS, NULL},
+    {GET, "v1/users/me", user_get, NULL, NOTION_KINDS, NULL},
+    {GET, "v1/users/*", user_get, "users", NOTION_KINDS, NULL},
+    {GET, "v1/comments", comments_list, "comments", NOTION_KINDS, NULL},
+    {POST, "v1/comments", comment_create, "comments", NOTION_KINDS, "comments.create"},
+    {GET, "v1/comments/*", notion_get, "comments", NOTION_COMMENT, NULL},
+    {PATCH, "v1/comments/*", comment_update, "comments", NOTION_COMMENT, "comments.update"},
+    {DELETE, "v1/comments/*", comment_delete, "comments", NOTION_COMMENT, "comments.delete"},
+};
+
+const size_t notion_route_count = ARRAY_LEN(notion_routes);

@@ -89,50 +89,6 @@ static bool takes(const struct leaf *leaf)
     }
 }
 
-/* Those of an `and` or an `or`; NULL: it is a leaf. */
-static const struct json *parts_of(const struct json *filter, bool *is_any)
-{
-    const struct json *any = JSON_GET(filter, "or"), *all = JSON_GET(filter, "and");
-    *is_any = any != NULL;
-    return json_is(any, JSON_ARRAY) ? any : json_is(all, JSON_ARRAY) ? all : NULL;
-}
-
-/* false: answered. */
-static bool check_filter(struct call *call, const struct json *filter, unsigned depth)
-{
-    bool is_any;
-    const struct json *parts = parts_of(filter, &is_any);
-    struct leaf leaf;
-    if (!json_is(filter, JSON_OBJECT) || depth > FILTER_DEPTH_MAX)
-        return notion_should(call, "body.filter", "be an object, at most `10` deep", filter);
-    for (uint32_t i = 0; parts && i < parts->count; i++)
-        if (!check_filter(call, json_at(parts, i), depth + 1))
-            return false;
-    if (parts)
-        return true;
-    if (!JSON_GET(filter, "property") && !JSON_GET(filter, "timestamp"))
-        return notion_should(call, "body.filter.or", "be defined", NULL);
-    bool is_whole = read_leaf(filter, &leaf);
-    const struct json *schema = notion_property(call->record, leaf.property);
-    slice type = json_get_str(schema, SLICE("type"));
-    bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf.type, SLICE("rich_text"));
-    if (leaf.property.len && !schema)
-        return notion_invalid(call, "Could not find property with name or id: %.*s",
-                              SLICE_ARG(leaf.property));
-    if (schema && !slice_eq(type, leaf.type) && !are_texts)
-        return notion_invalid(call, "database property %.*s does not match filter %.*s",
-                              SLICE_ARG(type), SLICE_ARG(leaf.type));
-    if (!is_whole)
-        return notion_should(
-            call, arena_printf(call->arena, "body.filter.%.*s", SLICE_ARG(leaf.type)).ptr,
-            "have one condition that is known", filter);
-    return takes(&leaf) ||
-           notion_invalid(call,
-                          "body failed validation: body.filter.%.*s.%.*s is not a condition of the "
-                          "property, or has the wrong type.",
-                          SLICE_ARG(leaf.type), SLICE_ARG(leaf.name));
-}
-
 static int order_of(const struct json *value, const struct json *operand)
 {
     slice text = json_str(value), other = json_str(operand);
@@ -182,24 +138,60 @@ static bool holds(const struct leaf *leaf, const struct json *value,
     return order_of(value, &from) != BELOW && order_of(value, &to) != ABOVE;
 }
 
-/* Of a filter that was checked. */
-static bool matches(const struct json *filter, const struct record *page,
-                    const struct provider_request *http)
+/* Whether the leaf fits the schema; false: answered. */
+static bool check_leaf(struct call *call, const struct json *filter, struct leaf *leaf)
 {
-    bool is_any;
-    const struct json *parts = parts_of(filter, &is_any);
-    struct leaf leaf;
-    for (uint32_t i = 0; parts && i < parts->count; i++)
-        if (matches(json_at(parts, i), page, http) == is_any)
-            return is_any;
-    if (parts)
-        return !is_any || !parts->count;
-    if (!read_leaf(filter, &leaf))
-        return false;
-    struct json value = leaf.property.len
-                            ? notion_value_key(http->arena, notion_property(page, leaf.property))
-                            : *json_get(&page->json, leaf.type);
-    return holds(&leaf, &value, http) != leaf.condition->negates;
+    if (!JSON_GET(filter, "property") && !JSON_GET(filter, "timestamp"))
+        return notion_should(call, "body.filter.or", "be defined", NULL);
+    bool is_whole = read_leaf(filter, leaf);
+    const struct json *schema = notion_property(call->record, leaf->property);
+    slice type = json_get_str(schema, SLICE("type"));
+    bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf->type, SLICE("rich_text"));
+    if (leaf->property.len && !schema)
+        return notion_invalid(call, "Could not find property with name or id: %.*s",
+                              SLICE_ARG(leaf->property));
+    if (schema && !slice_eq(type, leaf->type) && !are_texts)
+        return notion_invalid(call, "database property %.*s does not match filter %.*s",
+                              SLICE_ARG(type), SLICE_ARG(leaf->type));
+    if (!is_whole)
+        return notion_should(
+            call, arena_printf(call->arena, "body.filter.%.*s", SLICE_ARG(leaf->type)).ptr,
+            "have one condition that is known", filter);
+    return takes(leaf) ||
+           notion_invalid(call,
+                          "body failed validation: body.filter.%.*s.%.*s is not a condition of the "
+                          "property, or has the wrong type.",
+                          SLICE_ARG(leaf->type), SLICE_ARG(leaf->name));
+}
+
+/* Whether the page is found, into *is_found; page NULL: only the filter is checked, all of it.
+ * false: it is not one, answered. */
+static bool match(struct call *call, const struct json *filter, const struct record *page,
+                  unsigned depth, bool *is_found)
+{
+    const struct json *any = JSON_GET(filter, "or"), *all = JSON_GET(filter, "and");
+    const struct json *parts = any ? any : all;
+    struct leaf leaf = {0};
+    if (!json_is(filter, JSON_OBJECT) || depth > FILTER_DEPTH_MAX)
+        return notion_should(call, "body.filter", "be an object, at most `10` deep", filter);
+    if (!json_is(parts, JSON_ARRAY)) {
+        if (!check_leaf(call, filter, &leaf))
+            return false;
+        if (!page)
+            return true;
+        const struct json *time = json_get(&page->json, leaf.type);
+        struct json value =
+            leaf.property.len ? notion_value_key(call->arena, notion_property(page, leaf.property))
+            : time            ? *time
+                              : json_null;
+        *is_found = holds(&leaf, &value, call->http) != leaf.condition->negates;
+        return true;
+    }
+    *is_found = !any || !parts->count;
+    for (uint32_t i = 0; i < parts->count && (!page || *is_found == !any); i++)
+        if (!match(call, json_at(parts, i), page, depth + 1, is_found))
+            return false;
+    return true;
 }
 
 /* ---- sorts ---- */
@@ -282,7 +274,9 @@ bool notion_source_query(struct call *call)
     struct sorted *pages = NULL;
     struct notion_list list;
     size_t count = 0;
-    if ((filter && !check_filter(call, filter, 1)) || (sorts && !check_sorts(call, sorts)) ||
+    bool is_found = true;
+    if ((filter && !match(call, filter, NULL, 1, &is_found)) ||
+        (sorts && !check_sorts(call, sorts)) ||
         !notion_list_open(call, "page_or_data_source", &list))
         return false;
     RECORD_EACH(&call->record->children, any, sibling_link)
@@ -291,7 +285,8 @@ bool notion_source_query(struct call *call)
         pages = ARENA_ARRAY(call->arena, struct sorted, count + 1);
     count = 0;
     RECORD_EACH(&call->record->children, page, sibling_link) {
-        if (page->is_archived || list.next.len || (filter && !matches(filter, page, call->http)))
+        is_found = !page->is_archived && !list.next.len;
+        if (!is_found || (filter && !match(call, filter, page, 1, &is_found)) || !is_found)
             continue;
         if (pages) {
             pages[count] = with_keys(call, page, count);
