@@ -120,10 +120,10 @@ static int read_action(struct arena *arena, const struct json *action, struct fa
                             .is_body_json = !json_is(body, JSON_STRING)};
     if (check_members(action, names, "action", err) != OK ||
         read_number(action, "latency_ms", 0, MS_MAX, &fault->latency_ms, err) != OK ||
-        read_number(action, "retry_after", 0, MS_MAX, &fault->retry_after_s, err) != OK ||
+        read_number(action, "retry_after", -1, INT64_MAX, &fault->retry_after_s, err) != OK ||
         read_number(action, "status", 200, 599, &fault->status, err) != OK ||
-        read_number(slow, "bytes", 1, FAULT_BODY_MAX, &fault->slow_bytes, err) != OK ||
-        read_number(slow, "interval_ms", 0, MS_MAX, &fault->slow_interval_ms, err) != OK)
+        read_number(slow, "bytes", 1, INT64_MAX, &fault->slow_bytes, err) != OK ||
+        read_number(slow, "interval_ms", 0, INT32_MAX, &fault->slow_interval_ms, err) != OK)
         return err->code;
     fault->body = body && fault->is_body_json ? json_text_of(body, arena, FAULT_BODY_MAX)
                                               : json_str(body);
@@ -140,7 +140,7 @@ static int read_rule(struct arena *arena, const struct json *input, struct rule 
     rule->left = -1;
     if (check_members(input, "match count skip action", "a rule", err) != OK ||
         (match && check_members(match, "method path_prefix token", "match", err) != OK) ||
-        read_number(input, "count", 0, INT64_MAX, &rule->left, err) != OK ||
+        read_number(input, "count", -1, INT64_MAX, &rule->left, err) != OK ||
         read_number(input, "skip", 0, INT64_MAX, &rule->skip, err) != OK)
         return err->code;
     rule->method = json_get_str(match, SLICE("method"));
