@@ -1,5 +1,5 @@
 /*
- * The settings of a process. One table (table.c) drives flags, environment, file and help:
+ * The settings of a process. One list (settings.h) drives flags, environment, file and help:
  * a setting `drain-timeout` is the flag --drain-timeout, the variable SLUICE_DRAIN_TIMEOUT and the
  * key drain-timeout of the file. Precedence, lowest first: default, file, environment,
  * flag.
@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/slice.h"
+#include "config/settings.h"
 
 enum {
     CONFIG_LIST_MAX = 64,   /* every app that is built in may have its origin overridden */
@@ -27,47 +28,16 @@ struct config_list {
     size_t count;
 };
 
+/* What a setting of each kind is. */
+typedef slice config_TEXT, config_SECRET;
+typedef uint64_t config_COUNT, config_MS, config_BYTES;
+typedef struct config_list config_TEXTS;
+
 struct config {
     struct arena arena; /* owns all texts */
-    /* server */
-    struct config_list listen, trusted_proxy, mcp_origin, home_domains;
-    slice metrics_listen, public_url;
-    uint64_t workers;
-    uint64_t connections_max, address_connections_max, body_bytes_max, head_bytes_max;
-    uint64_t head_timeout_ms, body_timeout_ms, idle_timeout_ms, drain_timeout_ms, drain_grace_ms;
-    /* database */
-    slice database_url;
-    uint64_t database_writers, database_readers, database_queue_max, database_timeout_ms;
-    slice database_batch;
-    uint64_t cache_time_ms;
-    /* secrets */
-    slice master_key, master_key_file;
-    /* executions */
-    uint64_t execution_timeout_ms, idempotency_ttl_ms, provider_response_bytes_max;
-    uint64_t memory_work, account_memory;
-    uint64_t executions_max, account_executions_max, flows_max, file_bytes_max, output_bytes,
-        output_bytes_max;
-    uint64_t token_timeout_ms;
-    uint64_t limit_wait_ms, circuit_volume, circuit_accounts, circuit_open_ms;
-    slice connection_limits;
-    uint64_t account_rate, account_burst;
-    /* outbound */
-    slice ca_file, https_proxy;
-    struct config_list origin_override, allow_host;
-    uint64_t outbound_connections_max, origin_connections_max;
-    uint64_t account_connections_max, account_origin_connections_max;
-    /* catalog */
-    slice catalog_dir;
-    /* retention */
-    uint64_t execution_days, audit_days;
-    uint64_t account_kept_executions, account_kept_audit, account_kept_connections;
-    /* traces */
-    slice trace_endpoint, trace_headers_file, trace_sample, trace_propagate;
-    /* log */
-    slice log_level, log_format;
-    /* dev */
-    slice data_dir, ready_file;
-    uint64_t port;
+#define CONFIG_MEMBER(member, name, kind, ...) config_##kind member;
+    CONFIG_SETTINGS(CONFIG_MEMBER)
+#undef CONFIG_MEMBER
 };
 
 /* The commands that a setting belongs to. */
@@ -78,6 +48,7 @@ enum config_scope {
     CONFIG_KEYRING = 8,   /* all that open credentials */
     CONFIG_CATALOG = 16,  /* all that read manifests */
     CONFIG_OUTBOUND = 32, /* all that call apps */
+    CONFIG_SERVERS = CONFIG_SERVE | CONFIG_DEV,
 };
 
 enum config_kind {
