@@ -232,8 +232,6 @@ int mime_read_head(struct arena *arena, slice *text, struct mime_part *out, stru
                         OBJECT(arena, "name value", json_string(name),
                                json_string(decode_words(arena, slice_trim(value)))));
     }
-    if (arena->is_exhausted)
-        return err_set(err, ERR_NOMEM, "out of memory");
     return out->headers.count ? OK : err_set(err, ERR_SYNTAX, "the message has no header");
 }
 
@@ -269,65 +267,52 @@ static void read_body(struct arena *arena, slice text, struct mime_part *part)
 static int read_part(struct reading *r, slice raw, slice id, unsigned depth,
                      struct mime_part *part);
 
-static int read_inner(struct reading *r, slice raw, slice id, unsigned depth, struct json *parts)
+/* Where the next line is that begins with the mark, which has its line end in front, and nothing
+ * but blanks behind, or (*is_last) two dashes; -1: nowhere. */
+static ptrdiff_t find_delimiter(slice text, slice mark, bool *is_last)
 {
-    struct mime_part *part = ARENA_NEW(r->arena, struct mime_part);
-    slice inner_id =
-        arena_printf(r->arena, "%.*s%s%u", SLICE_ARG(id), id.len ? "." : "", parts->count);
-    if (!part)
-        return err_set(r->err, ERR_NOMEM, "out of memory");
-    if (++r->count > MIME_PARTS_MAX)
-        return err_set(r->err, ERR_LIMIT, "more than %d parts", MIME_PARTS_MAX);
-    r->last->next = part;
-    r->last = part;
-    int status = read_part(r, raw, inner_id, depth + 1, part);
-    json_array_push(r->arena, parts, part->json);
-    return status;
+    for (size_t from = 0;;) {
+        ptrdiff_t at = slice_find(slice_from(text, from), mark);
+        if (at < 0)
+            return -1;
+        from += (size_t)at + mark.len;
+        slice rest = slice_from(text, from);
+        slice tail = slice_trim(take_line(&rest));
+        *is_last = slice_eq(tail, SLICE("--"));
+        if (!tail.len || *is_last)
+            return (ptrdiff_t)(from - mark.len);
+    }
 }
 
-/* Whether the line stands between two parts, or (*is_last) behind all. */
-static bool is_delimiter(slice line, slice boundary, bool *is_last)
-{
-    slice rest = slice_from(line, 2);
-    if (!slice_starts_with(line, SLICE("--")) || !slice_starts_with(rest, boundary))
-        return false;
-    slice tail = slice_trim(slice_from(rest, boundary.len));
-    *is_last = slice_eq(tail, SLICE("--"));
-    return !tail.len || *is_last;
-}
-
-/* The line end before a delimiter belongs to the delimiter (RFC 2046 5.1.1). */
-static slice without_line_end(const char *start, const char *end)
-{
-    slice text = slice_of(start, (size_t)(end - start));
-    for (const char *c = "\n\r"; *c; c++)
-        if (text.len && text.ptr[text.len - 1] == *c)
-            text.len--;
-    return text;
-}
-
+/* Text begins with the line end before it. The line end before a delimiter belongs to the delimiter
+ * (RFC 2046 5.1.1); the last part may lack one. */
 static int read_multipart(struct reading *r, slice text, slice id, unsigned depth,
                           struct mime_part *part, struct json *parts)
 {
     slice boundary = param(r->arena, mime_header(part, "Content-Type"), "boundary");
-    const char *start = NULL, *end = text.ptr + text.len;
-    bool is_last = false;
-    int status = OK;
-    if (!boundary.len)
-        return err_set(r->err, ERR_SYNTAX, "a multipart has no boundary");
-    while (text.len && !is_last && status == OK) {
-        slice line = take_line(&text);
-        if (!is_delimiter(line, boundary, &is_last))
-            continue;
-        if (start)
-            status = read_inner(r, without_line_end(start, line.ptr), id, depth, parts);
-        start = text.ptr ? text.ptr : end;
+    slice mark = arena_printf(r->arena, "\n--%.*s", SLICE_ARG(boundary));
+    bool is_last;
+    ptrdiff_t at = find_delimiter(text, mark, &is_last);
+    if (!boundary.len || at < 0)
+        return err_set(r->err, ERR_SYNTAX, "a multipart has no boundary, or it does not occur");
+    while (at >= 0 && !is_last) {
+        text = slice_from(text, (size_t)at + mark.len);
+        slice_split(&text, '\n');
+        text = slice_of(text.ptr - (text.ptr != NULL), text.len + (text.ptr != NULL));
+        at = find_delimiter(text, mark, &is_last);
+        slice inner = slice_from(at < 0 ? text : slice_first(text, (size_t)at), 1);
+        struct mime_part *next = ARENA_NEW(r->arena, struct mime_part);
+        if (!next || ++r->count > MIME_PARTS_MAX)
+            return err_set(r->err, ERR_LIMIT, "more than %d parts", MIME_PARTS_MAX);
+        r->last = r->last->next = next;
+        inner.len -= slice_ends_with(inner, SLICE("\r"));
+        slice inner_id =
+            arena_printf(r->arena, "%.*s%s%u", SLICE_ARG(id), id.len ? "." : "", parts->count);
+        if (read_part(r, inner, inner_id, depth + 1, next) != OK)
+            return r->err->code;
+        json_array_push(r->arena, parts, next->json);
     }
-    if (!start)
-        return err_set(r->err, ERR_SYNTAX, "the boundary of a multipart does not occur");
-    if (status == OK && !is_last) /* it is not closed */
-        status = read_inner(r, slice_of(start, (size_t)(end - start)), id, depth, parts);
-    return status;
+    return OK;
 }
 
 /* As Gmail's MessagePart; an attachment's bytes are a resource of their own. */
@@ -349,20 +334,19 @@ static void shape(struct reading *r, slice id, struct mime_part *part, struct js
 static int read_part(struct reading *r, slice raw, slice id, unsigned depth, struct mime_part *part)
 {
     struct json parts = json_array();
-    int status = OK;
     if (depth > MIME_DEPTH_MAX)
         return err_set(r->err, ERR_LIMIT, "parts are nested more than %d deep", MIME_DEPTH_MAX);
     /* A body part may begin with its empty line: then it has no header at all. */
     part->headers = json_array();
     if (depth && (!raw.len || raw.ptr[0] == '\n' || raw.ptr[0] == '\r'))
         take_line(&raw);
-    else
-        status = mime_read_head(r->arena, &raw, part, r->err);
-    if (status != OK)
-        return status;
+    else if (mime_read_head(r->arena, &raw, part, r->err) != OK)
+        return r->err->code;
     read_type(r->arena, part);
     if (slice_starts_with(part->type, SLICE("multipart/"))) {
-        status = read_multipart(r, raw, id, depth, part, &parts);
+        raw = slice_of(raw.ptr - (raw.len > 0), raw.len + (raw.len > 0));
+        if (read_multipart(r, raw, id, depth, part, &parts) != OK)
+            return r->err->code;
     } else {
         read_body(r->arena, raw, part);
         if (part->filename.len || !slice_starts_with(part->type, SLICE("text/")))
@@ -370,8 +354,7 @@ static int read_part(struct reading *r, slice raw, slice id, unsigned depth, str
                 arena_printf(r->arena, "%.*s-%.*s", SLICE_ARG(r->prefix), SLICE_ARG(id));
     }
     shape(r, id, part, parts);
-    return status != OK || !r->arena->is_exhausted ? status
-                                                   : err_set(r->err, ERR_NOMEM, "out of memory");
+    return OK;
 }
 
 int mime_parse(struct arena *arena, slice raw, slice prefix, struct mime_part *out, struct err *err)
