@@ -616,14 +616,15 @@ static bool write_record(struct call *call)
         const struct json *message = json_at(&verdict, 1), *reason = json_at(&verdict, 2);
         if (!expr_is_true(json_at(&verdict, 0)))
             return reason ? fail(call, 409, "aborted", "ABORTED", json_str(message))
-                          : bad(call, "%.*s", SLICE_ARG(json_str(message)));
+                          : bad(call, "%.*s",
+                                SLICE_ARG(message ? json_str(message) : SLICE("Invalid value")));
     }
     struct json json = provider_eval(call->arena, JSON_GET(write, "value"), &scope);
     if (!call->record)
         call->record = gmail_add(gmail, kind, json_get_str(&json, SLICE("id")), &json);
     record_set(call->record, &json, json_get_str(&json, SLICE("name")));
     call_record(call, slice_cstr(call->record->id), call->record->label);
-    return call_reply(call, 200, &json);
+    return call_reply(call, 200, &call->record->json); /* json may share what was replaced */
 }
 
 static bool delete_record(struct call *call)
