@@ -116,6 +116,9 @@ struct exec_request {
     unsigned pages_max;  /* exec/page.c; 0, 1: one */
     /* So many pages are read, and another one follows; NULL: the caller waits for the end alone */
     void (*on_page)(struct op *parent, unsigned pages_read);
+    /* A person has connected the app for this call, maybe at another process: what is cached of the
+     * connections is not good for it. */
+    bool has_connected;
     int64_t connection_id;   /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
     struct exec_file *files; /* their bytes are filled in */
     size_t file_count;

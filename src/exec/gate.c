@@ -147,6 +147,9 @@ enum op_result exec_step_find_connection(struct op *op)
     exec_connection_drop(exec); /* a claim was lost, and this is another try */
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
+    if (exec->in.has_connected)
+        connect_forget(exec->service->config.connect, exec->in.account_id,
+                       exec->integration->integration_id);
     bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
                                  exec->in.account_id, exec->integration->integration_id,
                                  exec->in.connection_id, op);

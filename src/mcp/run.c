@@ -73,6 +73,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     if (result != OP_NEXT)
         return result;
     wanted->trace = api_trace(request);
+    wanted->has_connected = JSON_GET(message->answers, "connection");
     if (!mcp_connect_keep(request, message, wanted))
         return api_reply_no_memory(request);
     if (!message->is_agreed && mcp_confirm_is_wanted(request, message, wanted))

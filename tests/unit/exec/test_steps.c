@@ -917,6 +917,25 @@ static void a_connection_that_was_lost_meanwhile(void **state)
     assert_int_equal(end(b), EXEC_REAUTH_REQUIRED);
 }
 
+/* Another process has stored it, and word of that has not come yet. */
+static void a_connection_that_was_made_just_now(void **state)
+{
+    struct bench *b = *state;
+    want(b, &b->run, "machine", "get", "{}");
+    seam_run_start(&b->run);
+    answer(b, "connection_choice");
+    assert_int_equal(end(b), EXEC_NOT_CONNECTED);
+    connect_as(b, NEW, 3600, true);
+    begin_machine(b);
+    assert_int_equal(end(b), EXEC_NOT_CONNECTED); /* it is known for a moment */
+    want(b, &b->run, "machine", "get", "{}");
+    b->run.exec.has_connected = true;
+    seam_run_start(&b->run);
+    answer(b, "connection_choice");
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
 static void a_dry_run_before_the_first_token(void **state)
 {
     struct bench *b = *state;
@@ -1090,6 +1109,7 @@ int main(void)
         STEPS_TEST(a_token_that_cannot_be_renewed),
         STEPS_TEST(a_token_without_a_client_is_good_for_a_moment),
         STEPS_TEST(a_connection_that_was_lost_meanwhile),
+        STEPS_TEST(a_connection_that_was_made_just_now),
         STEPS_TEST(a_dry_run_before_the_first_token),
         STEPS_TEST(a_claim_lost_with_a_connection),
         cmocka_unit_test_setup_teardown(a_circuit_opens, set_up_circuits, tear_down),
