@@ -446,7 +446,7 @@ fuzz_lines = $(foreach f,$(fuzz_sources),fuzz $(f:tests/%.c=%) build/asan/$(f:%.
 	tests/fuzz/corpus/$(call fuzz_name,$(f))$(newline))
 sim_lines = $(foreach f,sim/seeds sim/bugs,$(if $(selected),unit $(f) build/$(1)/tests/sim/sim \
 	$(filter bugs,$(notdir $(f)))$(newline)))
-lint_lines = $(foreach f,$(foreach l,rooms banned hosts references words docs citus format,lint/$(l)),$(if \
+lint_lines = $(foreach f,$(foreach l,rooms banned hosts references words docs citus writes format,lint/$(l)),$(if \
 	$(selected),lint $(f) tests/$(f).sh$(newline)))
 integration_sources = $(foreach f,$(INTEGRATION_C),$(if $(selected),$(f)))
 integration_programs = $(patsubst %.c,build/$(1)/%,$(integration_sources))
@@ -640,15 +640,15 @@ LINT_FILES := $(if $(filter changed,$(LINT)),$(if $(filter lint lint-%,$(MAKECMD
 LINT_C = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(TIDY_C)),$(TIDY_C))
 LINT_SHELL = $(if $(filter changed,$(LINT)),$(filter $(LINT_FILES),$(SHELL_FILES)),$(SHELL_FILES))
 
-LINTS := lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-size lint-shell lint-cppcheck lint-tidy
+LINTS := lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-writes lint-size lint-shell lint-cppcheck lint-tidy
 ## lint: every check below, the slow ones of files that differ from origin/main
 ## lint-all: every check of every file
 .PHONY: lint lint-all
 lint lint-all: $(LINTS)
 
 ## lint-*: formatting, includes, banned calls, names that may not be in a commit, references, words, lengths
-.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-size
-lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-size: lint-%:
+.PHONY: lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-writes lint-size
+lint-format lint-rooms lint-banned lint-hosts lint-references lint-words lint-docs lint-citus lint-writes lint-size: lint-%:
 	@tests/lint/$*.sh
 lint-format: export LINT_FILES := $(if $(filter changed,$(LINT)),$(or $(LINT_FILES),none))
 lint-format: | build/stamp/system-lint

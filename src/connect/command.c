@@ -42,6 +42,10 @@ static enum op_result step_change(struct op *op)
     case CONNECT_REMOVE:
         store_connection_delete(pool, query, op, &in->connection);
         break;
+    case CONNECT_IDENTIFY:
+        store_connection_identity_set(pool, query, op, in->connection.account_id, in->connection.id,
+                                      in->rev, &in->identity);
+        break;
     case CONNECT_CLIENT_SET:
         command->status = ERR_NOMEM;
         if (!seal_secret(command))
@@ -76,6 +80,7 @@ static int result_of(struct connect_command *command)
             connect_changed(command->service, command->in.connection.account_id,
                             command->integration_id);
         return status;
+    case CONNECT_IDENTIFY:
     case CONNECT_CLIENT_SET:
     case CONNECT_LINK_CREATE:
         return store_done_result(query);

@@ -16,18 +16,21 @@ enum connect_command_kind {
     CONNECT_MAKE_DEFAULT,
     CONNECT_RENAME,
     CONNECT_REMOVE,
+    CONNECT_IDENTIFY, /* as whom it acts was found out; without an event */
     CONNECT_CLIENT_SET,
     CONNECT_CLIENT_REMOVE,
     CONNECT_LINK_CREATE,
     CONNECT_LINK_TAKE,
 };
 
-/* connection: of the first three; client: of the next two; link: of the last two. */
+/* connection: of the first four; client: of the next two; link: of the last two. */
 struct connect_command_request {
     enum connect_command_kind kind;
     struct audit_by by;
     struct connection_change connection; /* without by, as the others */
     slice label; /* of CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
+    int64_t rev; /* of CONNECT_IDENTIFY: the credential's that was asked with */
+    struct connection_identity identity;
     struct oauth_client_change client; /* what is sealed comes of client_secret */
     slice client_secret;               /* empty: a public client */
     struct connect_session_change link;

@@ -376,3 +376,23 @@ enum op_result exec_step_check_claim(struct op *op)
     exec_leave(exec); /* a run that waits for another keeps no slot from others */
     return follow_other_run(exec);
 }
+
+/* ---- a key that no run shall have ---- */
+
+bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      const struct exec_request *request)
+{
+    struct claim *claim = ARENA_NEW(&op->arena, struct claim);
+    if (!claim)
+        return false;
+    *claim = (struct claim){
+        .account_id = request->account_id,
+        .key = request->idempotency_key,
+        .execution_id = uuid_v7(),
+        .integration_id = request->integration_id,
+        .action_id = request->action_id,
+        .guards_until = request->key_guards_until,
+    };
+    store_claim_spend(pool, query, op, claim);
+    return true;
+}

@@ -140,6 +140,12 @@ struct exec_request {
     const struct trace_context *trace; /* that the run is part of; NULL: none */
 };
 
+/* A person did not agree: the request's key is bound to no run for as long as what was asked could
+ * be accepted, so that none begins by it. Holds op as a statement does; then store_claim_result.
+ * false: no memory. account_id, key, what it calls and until when are in. */
+bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      const struct exec_request *request) MUST_CHECK;
+
 /* Starts one in parent's arena; parent is held until its end. request is copied, what it points to
  * is borrowed until then. NULL: out of memory. */
 struct exec *exec_start(struct exec_service *service, const struct exec_request *request,

@@ -191,18 +191,8 @@ static enum op_result finish_no(struct api_request *request)
 /* The key is bound to nothing for as long as the state could be accepted. */
 static enum op_result take_no(struct api_request *request, const struct exec_request *wanted)
 {
-    struct claim *claim = ARENA_NEW(&request->op.arena, struct claim);
-    if (!claim)
+    if (!exec_claim_spend(request->api->config.pool, &request->query, &request->op, wanted))
         return api_reply_no_memory(request);
-    *claim = (struct claim){
-        .account_id = request->grant.account_id,
-        .key = wanted->idempotency_key,
-        .execution_id = uuid_v7(),
-        .integration_id = wanted->integration_id,
-        .action_id = wanted->action_id,
-        .guards_until = wanted->key_guards_until,
-    };
-    store_claim_spend(request->api->config.pool, &request->query, &request->op, claim);
     return api_wait(request, finish_no);
 }
 

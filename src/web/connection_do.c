@@ -13,6 +13,7 @@ struct changing {
 
 struct testing {
     int64_t id, rev; /* rev: of the credential that is tested */
+    struct changing known;
     slice integration_id;
     struct connect_lookup lookup;
     struct connect_renewal renewal;
@@ -146,9 +147,10 @@ static enum op_result reply_works(struct web_request *request)
 /* The identity could not be stored: it is logged only, since the next test finds it again. */
 static enum op_result on_known(struct web_request *request)
 {
-    if (store_done_result(&request->query) != OK)
+    const struct testing *it = request->state;
+    if (it->known.command.status != OK)
         op_log(&request->op, LOG_WARN, "identity of a connection not stored",
-               LOG_STR("cause", request->query.message));
+               LOG_INT("status", it->known.command.status));
     return reply_works(request);
 }
 
@@ -161,14 +163,18 @@ static enum op_result on_tested(struct web_request *request)
         return reply_test(request, probe->verdict == EXEC_PROBE_OUTAGE ? 503 : 409, probe->message);
     if (!connection_identity_is_known(&probe->identity))
         return reply_works(request);
-    const struct connection_identity identity = {
+    it->known.in = (struct connect_command_request){
+        .kind = CONNECT_IDENTIFY,
+        .by = web_by(request),
+        .connection = {.account_id = request->session.account_id, .id = it->id},
+        .rev = it->rev,
         /* The probe's arena ends before the query is done, so the texts are copied. */
-        .email = keep_identity_text(request, probe->identity.email),
-        .subject = keep_identity_text(request, probe->identity.subject),
-        .label = keep_identity_text(request, probe->identity.label),
+        .identity = {.email = keep_identity_text(request, probe->identity.email),
+                     .subject = keep_identity_text(request, probe->identity.subject),
+                     .label = keep_identity_text(request, probe->identity.label)},
     };
-    store_connection_identity_set(request->web->config.pool, &request->query, &request->op,
-                                  request->session.account_id, it->id, it->rev, &identity);
+    connect_command_start(request->web->config.connect, &it->known.command, &it->known.in,
+                          &request->op);
     return web_wait(request, on_known);
 }
 
