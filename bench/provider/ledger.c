@@ -55,7 +55,7 @@ void ledger_add(struct ledger *ledger, const struct provider_request *request, c
                 const char *write, slice object_id, slice marker)
 {
     char time[TIME_TEXT_LEN + 1], room[LEDGER_TEXT_MAX];
-    char **entry = &ledger->entries[ledger->seq++ % LEDGER_ENTRIES_MAX];
+    char **slot = &ledger->entries[ledger->seq++ % LEDGER_ENTRIES_MAX];
     slice kind = SLICE_JOIN(room, slice_cstr(app), SLICE("."), slice_cstr(write));
     struct buf text;
     struct json_writer w;
@@ -74,8 +74,8 @@ void ledger_add(struct ledger *ledger, const struct provider_request *request, c
     json_member_str(&w, "object_id", slice_first_utf8(object_id, LEDGER_TEXT_MAX));
     json_member_str(&w, "marker", slice_first_utf8(marker, LEDGER_TEXT_MAX));
     json_close(&w, '}');
-    mem_free(*entry);
-    *entry = buf_take(&text, &len); /* without memory the write is counted, not listed */
+    mem_free(*slot);
+    *slot = buf_take(&text, &len); /* without memory the write is counted, not listed */
 }
 
 void ledger_count(struct ledger *ledger, const char *app, unsigned status)
