@@ -34,13 +34,6 @@ static int rng(void *ctx, unsigned char *out, size_t len)
     return 0;
 }
 
-static int set_path(char out[CERT_PATH_MAX], const char *dir, const char *name, struct err *err)
-{
-    int len = snprintf(out, CERT_PATH_MAX, "%s/%s", dir, name);
-    return len > 0 && len < CERT_PATH_MAX ? OK
-                                          : err_set(err, ERR_LIMIT, "the path %s is too long", dir);
-}
-
 static bool make_key(mbedtls_pk_context *key)
 {
     return !mbedtls_pk_setup(key, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY)) &&
@@ -180,18 +173,15 @@ static int make(struct pair *pair, struct pair *issuer, struct err *err)
 
 int cert_ensure(const char *dir, struct cert_files *files, struct err *err)
 {
-    struct pair ca, leaf;
-    if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return err_set(err, ERR_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+    static const char *const names[] = {"ca.pem", "ca.key", "cert.pem", "cert.key"};
+    char *paths[] = {files->ca, files->ca_key, files->cert, files->key};
     char whole[PATH_MAX]; /* clients that read the ready file may run elsewhere */
-    if (!realpath(dir, whole))
-        return err_set(err, ERR_IO, "cannot find the folder %s: %s", dir, strerror(errno));
-    dir = whole;
-    if (set_path(files->ca, dir, "ca.pem", err) != OK ||
-        set_path(files->ca_key, dir, "ca.key", err) != OK ||
-        set_path(files->cert, dir, "cert.pem", err) != OK ||
-        set_path(files->key, dir, "cert.key", err) != OK)
-        return err->code;
+    struct pair ca, leaf;
+    if ((mkdir(dir, 0700) != 0 && errno != EEXIST) || !realpath(dir, whole))
+        return err_set(err, ERR_IO, "cannot make the folder %s: %s", dir, strerror(errno));
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (snprintf(paths[i], CERT_PATH_MAX, "%s/%s", whole, names[i]) >= CERT_PATH_MAX)
+            return err_set(err, ERR_LIMIT, "the path %s is too long", whole);
     pair_init(&ca, files->ca, files->ca_key);
     pair_init(&leaf, files->cert, files->key);
     int status = OK;

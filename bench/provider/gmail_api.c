@@ -76,7 +76,7 @@ static bool forbidden(struct call *call, slice text)
 static bool removed(struct call *call, slice id, slice marker)
 {
     call_record(call, id, marker);
-    reply_empty(call->reply, 204);
+    reply_text(call->reply, 204, SLICE_NONE, SLICE_NONE);
     return true;
 }
 
@@ -591,10 +591,11 @@ static bool get_label(struct call *call)
     }
     map_deinit(&met[0]);
     map_deinit(&met[1]);
-    struct json out = OBJECT(call->arena, "messagesTotal messagesUnread threadsTotal threadsUnread",
-                             json_u64(counts[0][0]), json_u64(counts[0][1]), json_u64(counts[1][0]),
-                             json_u64(counts[1][1]));
-    out = provider_merged(call->arena, &call->record->json, &out);
+    static const char *const names[] = {"messagesTotal", "messagesUnread", "threadsTotal",
+                                        "threadsUnread"};
+    struct json out = provider_copy(call->arena, &call->record->json);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        json_object_set(call->arena, &out, slice_cstr(names[i]), json_u64(counts[i / 2][i % 2]));
     return call_reply(call, 200, &out);
 }
 

@@ -133,21 +133,6 @@ void gmail_label_set(struct gmail *gmail, struct record *mail, const struct reco
 
 /* ---- mails ---- */
 
-/* Text of HTML, good enough for a snippet and for search: tags are spaces. */
-static slice strip_tags(struct arena *arena, slice html)
-{
-    char *out = arena_cstr(arena, html);
-    bool is_in_tag = false;
-    for (char *c = out; c && *c; c++) {
-        is_in_tag |= *c == '<';
-        bool is_end = *c == '>';
-        if (is_in_tag)
-            *c = ' ';
-        is_in_tag &= !is_end;
-    }
-    return slice_cstr(out);
-}
-
 /* The first words on one line, HTML-escaped as Gmail does. */
 static slice make_snippet(struct arena *arena, slice text)
 {
@@ -213,7 +198,8 @@ static struct record *find_parent(const struct gmail *gmail, const struct mime_p
 }
 
 /* Into mail->more and mail->json. */
-static int read_mail(struct record *mail, const struct gmail_new *new, struct err *err)
+static int read_mail(struct gmail *gmail, struct record *mail, const struct gmail_new *new,
+                     struct err *err)
 {
     struct arena *arena = &mail->arena;
     struct gmail_mail *more = mail->more = ARENA_NEW(arena, struct gmail_mail);
@@ -229,7 +215,9 @@ static int read_mail(struct record *mail, const struct gmail_new *new, struct er
         return status;
     const struct mime_part *text = mime_find(&more->payload, "text/plain");
     const struct mime_part *html = text ? NULL : mime_find(&more->payload, "text/html");
-    slice body = text ? text->body : html ? strip_tags(arena, html->body) : SLICE("");
+    struct json page = json_string(html ? html->body : SLICE(""));
+    page = html ? shapes_make(&gmail->shapes, arena, SLICE("html_text"), &page) : page;
+    slice body = text ? text->body : json_str(&page);
     prepare_words(arena, more, body);
     mail->label = mime_header(&more->payload, "Subject");
     mail->json =
@@ -276,7 +264,7 @@ struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, st
         id = slice_cstr(room);
     }
     struct record *mail = record_new(&gmail->store, id, GMAIL_MESSAGE, NULL, new->is_made);
-    if (read_mail(mail, new, err) != OK) {
+    if (read_mail(gmail, mail, new, err) != OK) {
         record_free(&gmail->store, mail);
         return NULL;
     }

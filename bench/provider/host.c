@@ -31,22 +31,18 @@ struct late {
 
 /* ---- replies as they should be ---- */
 
-enum { HEADERS_MAX = PROVIDER_REPLY_HEADERS_MAX + 1 };
-
-static size_t all_headers(const struct provider_reply *reply, struct http_header out[HEADERS_MAX])
+static const struct http_header *headers_of(const struct provider_reply *reply, size_t *count)
 {
-    size_t count = 0;
-    if (reply->content_type.len)
-        out[count++] = (struct http_header){SLICE("Content-Type"), reply->content_type};
-    for (size_t i = 0; i < reply->header_count; i++)
-        out[count++] = reply->headers[i];
-    return count;
+    bool has_type = reply->headers[0].value.len > 0;
+    *count = reply->header_count + has_type;
+    return reply->headers + !has_type;
 }
 
 static void give(struct http_exchange *exchange, const struct provider_reply *reply, slice body)
 {
-    struct http_header headers[HEADERS_MAX];
-    http_reply(exchange, reply->status, headers, all_headers(reply, headers), body);
+    size_t count;
+    const struct http_header *headers = headers_of(reply, &count);
+    http_reply(exchange, reply->status, headers, count, body);
 }
 
 /* ---- and as they should not ---- */
@@ -69,8 +65,8 @@ static slice make_head(struct http_exchange *exchange, const struct provider_rep
 {
     struct buf out;
     char date[30];
-    struct http_header headers[HEADERS_MAX];
-    size_t count = all_headers(reply, headers);
+    size_t count;
+    const struct http_header *headers = headers_of(reply, &count);
     time_format_http(clock_wall_us(), date);
     buf_init(&out, 64 * 1024);
     buf_printf(&out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", reply->status,
@@ -176,9 +172,9 @@ static void put_off(struct host *host, struct http_exchange *exchange,
     host->late_count++;
     timer_init(&late->timer, exchange->loop, on_due);
     if (fault->kind == FAULT_ENDLESS_BODY) {
-        struct http_header headers[HEADERS_MAX];
-        http_reply_begin(exchange, has_body(reply) ? reply->status : 200, headers,
-                         all_headers(reply, headers));
+        size_t count;
+        const struct http_header *headers = headers_of(reply, &count);
+        http_reply_begin(exchange, has_body(reply) ? reply->status : 200, headers, count);
         delay_ms = 0;
     } else if (fault->kind == FAULT_SLOW_BODY || fault->kind == FAULT_RESET_MID_BODY) {
         (void)send_raw(exchange, make_head(exchange, reply, body.len), false);

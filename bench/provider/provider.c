@@ -33,14 +33,6 @@ struct json provider_object(struct arena *arena, const char *keys, const struct 
     return out;
 }
 
-struct json provider_merged(struct arena *arena, const struct json *object, const struct json *over)
-{
-    struct json out = provider_copy(arena, object);
-    for (uint32_t i = 0; json_is(over, JSON_OBJECT) && i < over->count; i++)
-        json_object_put(arena, &out, json_str(&over->as.members[i].key), over->as.members[i].value);
-    return out;
-}
-
 struct json provider_copy(struct arena *arena, const struct json *object)
 {
     struct json out = json_object();

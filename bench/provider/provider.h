@@ -67,9 +67,8 @@ struct provider_request {
 
 struct provider_reply {
     unsigned status;
-    slice content_type; /* empty: no body */
-    struct http_header headers[PROVIDER_REPLY_HEADERS_MAX];
-    size_t header_count;
+    struct http_header headers[PROVIDER_REPLY_HEADERS_MAX]; /* the first: Content-Type, or none */
+    size_t header_count;                                    /* without the first */
     struct buf *body;
     uint64_t delay_ms; /* answer later */
 };
@@ -96,8 +95,8 @@ slice request_bearer(const struct provider_request *request);
 void reply_header(struct provider_reply *reply, slice name, slice value);
 /* Sets status and JSON content type and returns a writer on the body. */
 struct json_writer reply_json(struct provider_reply *reply, unsigned status);
+/* content_type SLICE_NONE: there is no body. */
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
-void reply_empty(struct provider_reply *reply, unsigned status);
 /* {"error": text} */
 void reply_error(struct provider_reply *reply, unsigned status, const char *text);
 
@@ -114,9 +113,6 @@ struct json provider_object(struct arena *arena, const char *keys, const struct 
                     sizeof((const struct json[]){__VA_ARGS__}) / sizeof(struct json))
 /* The object's members as a new object, shared; {} of what is no object. */
 struct json provider_copy(struct arena *arena, const struct json *object);
-/* The same, with those of over in their place, or behind them. */
-struct json provider_merged(struct arena *arena, const struct json *object,
-                            const struct json *over);
 /* Whether the query has that parameter (whose name begins so) with that value, or does not have it
  * at all; in any case. */
 bool provider_wants(const struct provider_request *request, slice name, slice value);

@@ -26,16 +26,14 @@ slice request_bearer(const struct provider_request *request)
 
 void reply_header(struct provider_reply *reply, slice name, slice value)
 {
-    ASSERT(reply->header_count < PROVIDER_REPLY_HEADERS_MAX);
-    reply->headers[reply->header_count++] = (struct http_header){name, value};
+    ASSERT(reply->header_count + 1 < PROVIDER_REPLY_HEADERS_MAX);
+    reply->headers[++reply->header_count] = (struct http_header){name, value};
 }
 
 struct json_writer reply_json(struct provider_reply *reply, unsigned status)
 {
     struct json_writer w;
-    reply->status = status;
-    reply->content_type = SLICE("application/json; charset=utf-8");
-    buf_clear(reply->body);
+    reply_text(reply, status, SLICE("application/json; charset=utf-8"), SLICE_NONE);
     json_begin(&w, reply->body);
     return w;
 }
@@ -43,14 +41,9 @@ struct json_writer reply_json(struct provider_reply *reply, unsigned status)
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text)
 {
     reply->status = status;
-    reply->content_type = content_type;
+    reply->headers[0] = (struct http_header){SLICE("Content-Type"), content_type};
     buf_clear(reply->body);
     buf_append(reply->body, text);
-}
-
-void reply_empty(struct provider_reply *reply, unsigned status)
-{
-    reply_text(reply, status, SLICE_NONE, SLICE_NONE);
 }
 
 void reply_error(struct provider_reply *reply, unsigned status, const char *text)
