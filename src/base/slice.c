@@ -223,19 +223,26 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     return true;
 }
 
+/* Of Unicode's class Zs, or hidden. */
+static bool is_blank_sign(uint32_t c)
+{
+    return c == 0x20 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x202f ||
+           c == 0x205f || c == 0x3000 || code_point_is_hidden(c);
+}
+
 bool slice_is_name(slice s, size_t characters_max)
 {
     size_t characters = 0;
-    if (slice_trim(s).len == 0 || !slice_is_utf8(s, NULL))
+    bool is_visible = false, is_safe = true;
+    if (!slice_is_utf8(s, NULL))
         return false;
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
-        if (c < 0x20 || c == 0x7F)
-            return false;
-        /* Counts bytes that begin a character: continuation bytes are 10xxxxxx. */
-        characters += (c & 0xC0) != 0x80;
+    for (slice rest = s; rest.len > 0 && is_safe; characters++) {
+        uint32_t c;
+        rest = slice_from(rest, slice_code_point(rest, &c));
+        is_safe = !code_point_is_unsafe(c);
+        is_visible |= !is_blank_sign(c);
     }
-    return characters <= characters_max;
+    return is_safe && is_visible && characters <= characters_max;
 }
 
 bool code_point_is_unsafe(uint32_t c)

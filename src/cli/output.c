@@ -13,21 +13,16 @@ enum { CELLS_FIRST = 64, LAST_COLUMNS_MIN = 24 };
 
 /* ---- text ---- */
 
-static bool is_terminal_safe(unsigned char c, bool keeps_lines)
-{
-    return (c >= 0x20 && c != 0x7f) || (keeps_lines && (c == '\n' || c == '\t'));
-}
-
-/* The bytes of the character that text begins with; *is_allowed: they are no control character and
- * may go to a terminal. */
+/* The bytes of the character that text begins with; *is_allowed: they may go to a terminal, which
+ * control characters drive, and marks of direction have show another text. */
 static size_t next_character(slice text, bool keeps_lines, bool *is_allowed)
 {
     size_t len = slice_utf8_first(text);
-    unsigned char c = (unsigned char)text.ptr[0];
-    *is_allowed = len > 0 && is_terminal_safe(c, keeps_lines);
-    /* U+0080 to U+009F are control characters too */
-    if (len == 2 && c == 0xc2 && (unsigned char)text.ptr[1] < 0xa0)
-        *is_allowed = false;
+    uint32_t c = 0;
+    if (len > 0)
+        len = slice_code_point(text, &c);
+    bool is_kept = keeps_lines && (c == '\n' || c == '\t');
+    *is_allowed = len > 0 && (is_kept || !code_point_is_unsafe(c));
     return len > 0 ? len : 1;
 }
 
@@ -251,16 +246,16 @@ int output_list(const struct output_list *list, const void *rows, size_t count, 
 
 int output_name_check(slice text, const char *noun, size_t characters_max, struct err *err)
 {
-    size_t characters = 0;
     bool is_allowed = true;
+    if (slice_is_name(text, characters_max))
+        return OK;
     if (!slice_is_utf8(text, NULL))
         return err_set(err, ERR_INVALID, "%s must be UTF-8", noun);
-    for (slice rest = text; rest.len > 0 && is_allowed; characters++)
+    for (slice rest = text; rest.len > 0 && is_allowed;)
         rest = slice_from(rest, next_character(rest, false, &is_allowed));
     if (!is_allowed)
-        return err_set(err, ERR_INVALID, "%s must not contain control characters", noun);
-    if (slice_trim(text).len == 0 || characters > characters_max)
-        return err_set(err, ERR_INVALID, "%s must have 1 to %zu characters, not only spaces", noun,
-                       characters_max);
-    return OK;
+        return err_set(err, ERR_INVALID,
+                       "%s must not contain control characters or marks of direction", noun);
+    return err_set(err, ERR_INVALID, "%s must have 1 to %zu characters, not only spaces", noun,
+                   characters_max);
 }
