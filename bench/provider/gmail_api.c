@@ -395,7 +395,7 @@ static bool delete_mails(struct call *call)
 
 /* ---- sending, drafts: a mail comes as base64url in `raw` ---- */
 
-/* A mail that a request brought. */
+/* A mail that a request brought, or sends. */
 struct letter {
     struct gmail_new new;
     struct mime_part head;
@@ -406,62 +406,57 @@ static bool unreadable(struct call *call, const struct err *err)
     return bad(call, "The message could not be parsed: %s", err->text);
 }
 
-/* message is the JSON that holds it. false: answered. */
-static bool read_raw(struct call *call, const struct json *message, slice *raw)
+/* message is the JSON that holds the mail; it may leave out what the letter has. false: answered.
+ */
+static bool read_letter(struct call *call, const struct json *message, struct letter *letter)
 {
-    slice text = json_get_str(message, SLICE("raw"));
+    struct gmail_new *new = &letter->new;
+    slice text = json_get_str(message, SLICE("raw")), id = json_get_str(message, SLICE("threadId"));
     struct buf out;
-    if (!text.len)
+    struct err err = {0};
+    if (!text.len && !new->raw.len)
         return bad(call, "'raw' RFC822 payload message string required");
     while (slice_ends_with(text, SLICE("=")))
         text.len--;
     buf_init(&out, text.len + 1);
-    bool is_ok = decode_base64url(&out, text) == OK;
-    *raw = arena_take(call->arena, &out);
-    return (is_ok && raw->ptr) || bad(call,
-                                      "Invalid value at 'message.raw' (TYPE_BYTES), Base64 "
-                                      "decoding failed for \"%.*s\"",
-                                      SLICE_ARG(slice_first_utf8(text, 40)));
+    bool is_decoded = decode_base64url(&out, text) == OK;
+    slice raw = arena_take(call->arena, &out);
+    if (!is_decoded)
+        return bad(
+            call,
+            "Invalid value at 'message.raw' (TYPE_BYTES), Base64 decoding failed for \"%.*s\"",
+            SLICE_ARG(slice_first_utf8(text, 40)));
+    if (raw.len)
+        new->raw = raw;
+    if (id.len)
+        new->thread = gmail_find(call->provider->gmail, GMAIL_THREAD, id);
+    if (id.len && !new->thread)
+        return not_found(call);
+    raw = new->raw;
+    return mime_read_head(call->arena, &raw, &letter->head, &err) == OK || unreadable(call, &err);
 }
 
-static bool read_letter(struct call *call, const struct json *message, struct letter *letter)
-{
-    slice id = json_get_str(message, SLICE("threadId"));
-    *letter = (struct letter){.new = {.is_made = true}};
-    if (!read_raw(call, message, &letter->new.raw))
-        return false;
-    letter->new.thread = id.len ? gmail_find(call->provider->gmail, GMAIL_THREAD, id) : NULL;
-    return !id.len || letter->new.thread || not_found(call);
-}
-
-static bool read_head(struct call *call, struct letter *letter)
-{
-    slice text = letter->new.raw;
-    struct err err = {0};
-    return mime_read_head(call->arena, &text, &letter->head, &err) == OK || unreadable(call, &err);
-}
-
-/* With the headers that Gmail adds to what it sends: From, Date, Message-ID. NULL: answered. */
+/* With the headers that Gmail adds to what it sends. NULL: answered. */
 static struct record *insert(struct call *call, struct letter *letter)
 {
     struct gmail *gmail = call->provider->gmail;
+    const struct mime_part *head = &letter->head;
+    struct gmail_new *new = &letter->new;
     int64_t now_ms = call->http->now_us / 1000;
-    char date[30];
-    slice raw = letter->new.raw;
     struct err err = {0};
-    if (!mime_header(&letter->head, "From").len)
-        raw = arena_printf(call->arena, "From: Sam Rivera <" GMAIL_ADDRESS ">\r\n%.*s",
-                           SLICE_ARG(raw));
-    time_format_http(call->http->now_us, date);
-    if (!mime_header(&letter->head, "Date").len)
-        raw = arena_printf(call->arena, "Date: %.26s+0000\r\n%.*s", date, SLICE_ARG(raw));
-    if (!mime_header(&letter->head, "Message-ID").len)
-        raw = arena_printf(call->arena, "Message-ID: <CA%016llx%08llx@mail.gmail.com>\r\n%.*s",
-                           (unsigned long long)rng_next(&call->provider->rng),
-                           (unsigned long long)gmail->history_id, SLICE_ARG(raw));
-    letter->new.raw = raw;
-    letter->new.time_ms = now_ms > gmail->last_ms ? now_ms : gmail->last_ms;
-    struct record *mail = gmail_insert(gmail, &letter->new, &err);
+    slice fresh = arena_printf(call->arena, "CA%016llx%08llx",
+                               (unsigned long long)rng_next(&call->provider->rng),
+                               (unsigned long long)gmail->history_id);
+    struct json scope =
+        OBJECT(call->arena, "id date from fresh time_ms",
+               json_string(mime_header(head, "Message-ID")), json_string(mime_header(head, "Date")),
+               json_string(mime_header(head, "From")), json_string(fresh), json_i64(now_ms));
+    struct json added = shapes_make(&gmail->shapes, call->arena, SLICE("sent"), &scope);
+    new->raw =
+        arena_printf(call->arena, "%.*s%.*s", SLICE_ARG(json_str(&added)), SLICE_ARG(new->raw));
+    new->time_ms = now_ms > gmail->last_ms ? now_ms : gmail->last_ms;
+    new->is_made = true;
+    struct record *mail = gmail_insert(gmail, new, &err);
     if (!mail)
         unreadable(call, &err);
     return mail;
@@ -493,16 +488,16 @@ static bool read_recipients(struct call *call, const struct mime_part *head, boo
     return total || bad(call, "Recipient address required");
 }
 
-static bool send_letter(struct call *call, struct letter *letter)
+static bool send_letter(struct call *call, const struct json *message, struct letter *letter)
 {
     const struct gmail *gmail = call->provider->gmail;
     struct gmail_new *new = &letter->new;
     bool is_self;
+    if (!read_letter(call, message, letter) || !read_recipients(call, &letter->head, &is_self))
+        return false;
     if (new->raw.len > GMAIL_MESSAGE_BYTES_MAX)
         return fail(call, 413, "uploadTooLarge", "INVALID_ARGUMENT",
                     SLICE("Message too large. The maximum is 36700160 bytes."));
-    if (!read_head(call, letter) || !read_recipients(call, &letter->head, &is_self))
-        return false;
     new->labels[0] = gmail->sent;
     new->labels[1] = gmail->unread;
     new->labels[2] = gmail->inbox;
@@ -513,8 +508,8 @@ static bool send_letter(struct call *call, struct letter *letter)
 
 static bool send_mail(struct call *call)
 {
-    struct letter letter;
-    return read_letter(call, call->body, &letter) && send_letter(call, &letter);
+    struct letter letter = {0};
+    return send_letter(call, call->body, &letter);
 }
 
 /* A draft needs no recipient, nothing but a mail that can be read. A new one, or another content of
@@ -522,12 +517,11 @@ static bool send_mail(struct call *call)
 static bool write_draft(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;
-    struct letter letter;
-    if (!read_letter(call, call_get(call, "message"), &letter) || !read_head(call, &letter))
+    struct letter letter = {.new = {.labels = {gmail->draft}, .label_count = 1}};
+    if (!read_letter(call, call_get(call, "message"), &letter))
         return false;
     uint64_t number = UINT64_C(7200000000000000000) +
                       rng_below(&call->provider->rng, UINT64_C(1000000000000000000));
-    letter.new.labels[letter.new.label_count++] = gmail->draft;
     letter.new.draft_id = call->record
                               ? gmail_mail(call->record)->draft_id
                               : arena_printf(call->arena, "r%llu", (unsigned long long)number);
@@ -541,14 +535,11 @@ static bool write_draft(struct call *call)
  * replaces the draft's content. */
 static bool send_draft(struct call *call)
 {
-    const struct json *content = call_get(call, "message");
     struct record *old = call->record, *thread = old->parent;
     bool is_alone = thread->children.next == thread->children.prev;
     struct letter letter = {
-        .new = {.raw = gmail_mail(old)->raw, .thread = is_alone ? NULL : thread, .is_made = true}};
-    if (json_get_str(content, SLICE("raw")).len && !read_raw(call, content, &letter.new.raw))
-        return false;
-    if (!send_letter(call, &letter))
+        .new = {.raw = gmail_mail(old)->raw, .thread = is_alone ? NULL : thread}};
+    if (!send_letter(call, call_get(call, "message"), &letter))
         return false;
     gmail_delete(call->provider->gmail, old);
     return true;
