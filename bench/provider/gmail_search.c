@@ -205,10 +205,16 @@ static const struct prefix prefixes[] = {
 
 /* ---- the text ---- */
 
+static bool is_word_end(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r') || c == '(' || c == ')' || c == '{' || c == '}' ||
+           c == '"';
+}
+
 static slice word_ahead(const struct search *s)
 {
     size_t len = 0;
-    while (len < s->rest.len && !(s->rest.ptr[len] && strchr(" \t\n\r(){}\"", s->rest.ptr[len])))
+    while (len < s->rest.len && !is_word_end(s->rest.ptr[len]))
         len++;
     return slice_first(s->rest, len);
 }
@@ -217,7 +223,7 @@ static slice word_ahead(const struct search *s)
 static bool take_word(struct search *s, slice word)
 {
     s->rest = slice_trim(s->rest);
-    bool is_next = slice_eq(word_ahead(s), word);
+    bool is_next = slice_starts_with(s->rest, word) && slice_eq(word_ahead(s), word);
     if (is_next)
         s->rest = slice_trim(slice_from(s->rest, word.len));
     return is_next;
@@ -254,7 +260,8 @@ static enum verdict read_term(struct search *s, const struct prefix *op, unsigne
     slice behind = word_ahead(s);
     slice name = slice_split(&behind, ':');
     for (size_t i = 0; behind.ptr && name.len && i < ARRAY_LEN(prefixes); i++) {
-        if (!slice_eq_nocase(name, slice_cstr(prefixes[i].name)))
+        bool may_be = prefixes[i].name[0] == ascii_lower(*name.ptr); /* most begin otherwise */
+        if (!may_be || !slice_eq_nocase(name, slice_cstr(prefixes[i].name)))
             continue;
         op = &prefixes[i];
         s->rest = slice_from(s->rest, name.len + 1);
