@@ -88,8 +88,7 @@ static enum op_result begin_command(struct api_request *request, const struct fl
         return api_reply_no_memory(request);
     state->in = *in;
     state->in.account_id = request->grant.account_id;
-    state->in.actor = api_actor(request);
-    state->in.request_id = request->exchange->request_id;
+    state->in.by = api_by(request);
     request->state = state;
     request->on_gone = api_go_on;
     flow_command_start(request->api->config.flow, &state->command, &state->in, &request->op);
@@ -245,24 +244,6 @@ const struct api_endpoint api_flows_start = {
 
 /* ---- approve, reject, resume, cancel ---- */
 
-/* The decision stands whatever becomes of its audit event. */
-static enum op_result finish_audited(struct api_request *request)
-{
-    flow_decision_audited(&request->op, &request->query);
-    return finish_command(request);
-}
-
-static enum op_result finish_decision(struct api_request *request)
-{
-    const struct command *state = request->state;
-    if (state->command.answer != FLOW_ANSWER_DONE)
-        return refuse_command(request, &state->command);
-    if (!flow_decision_audit(request->api->config.pool, &request->query, &request->op,
-                             &state->command, api_client_address(request), SLICE_NONE))
-        return finish_command(request);
-    return api_wait(request, finish_audited);
-}
-
 static enum op_result begin_decision(struct api_request *request)
 {
     struct flow_request in = {.kind = (enum flow_command_kind)request->endpoint->variant};
@@ -275,7 +256,7 @@ static enum op_result begin_decision(struct api_request *request)
                                FLOW_NOTE_CHARS_MAX);
     if (rev && rev->type != JSON_NULL && (!json_to_i64(rev, &in.rev) || in.rev < 1))
         return api_reply_error(request, 400, "rev must be a positive integer");
-    return begin_command(request, &in, finish_decision);
+    return begin_command(request, &in, finish_command);
 }
 
 static const struct api_names decision_members = {.own = {"stepKey", "note", "rev"}};
@@ -301,7 +282,7 @@ static enum op_result begin_plain(struct api_request *request)
     struct flow_request in = {.kind = (enum flow_command_kind)request->endpoint->variant};
     if (!api_flow_id(request, &in.flow_id))
         return OP_DONE;
-    return begin_command(request, &in, finish_decision);
+    return begin_command(request, &in, finish_command);
 }
 
 const struct api_endpoint api_flows_resume = {

@@ -46,6 +46,7 @@ enum command_step {
     COMMAND_REJECT,
     COMMAND_CANCEL,
     COMMAND_CHANGED,
+    COMMAND_AUDITED,
 };
 
 OP_OF(command_of, flow_command)
@@ -276,7 +277,7 @@ static enum op_result step_start(struct op *op)
     /* On another node the statement itself finds the repetition (step_started). */
     if (flow_run_is_known(service, flow.id))
         return repeated(command);
-    command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.actor);
+    command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.by.actor);
     if (!command->run)
         return unavailable(command);
     command->flow_id = flow.id;
@@ -294,7 +295,7 @@ static enum op_result step_send(struct op *op)
     struct flow_start start = {
         .flow = &command->run->transition.next,
         .input = command->input_json,
-        .actor = command->in.actor,
+        .actor = command->in.by.actor,
         .waiting_input = flow_run_waiting_input(command->run),
         .trace = command->run->whole.trace,
         .title = command->run->whole.title,
@@ -354,7 +355,7 @@ static enum op_result step_started(struct op *op)
     command->whole = (struct flow_whole){
         .flow = run->flow,
         .input = command->input_json,
-        .actor = command->in.actor,
+        .actor = command->in.by.actor,
         .title = run->whole.title,
     };
     enum op_result result = answer_view(command, &command->whole, run->tmpl);
@@ -421,7 +422,7 @@ static slice approval_output(struct flow_command *command)
     struct json_text text;
     struct json_writer *w = json_text_begin(&text, 64 * 1024);
     json_open(w, '{');
-    json_member_str(w, "approvedBy", command->in.actor);
+    json_member_str(w, "approvedBy", command->in.by.actor);
     json_member_time(w, "approvedAt", clock_shared_us());
     if (command->in.note.ptr)
         json_member_str(w, "note", command->in.note);
@@ -434,7 +435,7 @@ static slice rejection(struct flow_command *command)
 {
     struct flow_error error = flow_error_make(
         "policy_blocked",
-        flow_rejection_message(command->in.actor, command->in.note, &command->op.arena),
+        flow_rejection_message(command->in.by.actor, command->in.note, &command->op.arena),
         SLICE_NONE);
     return flow_error_text(&error, &command->op.arena);
 }
@@ -672,10 +673,8 @@ static enum op_result step_changed(struct op *op)
     command->is_sent = is_lost(status);
     if (status == OK) {
         apply_change(command);
-        if (!must_wait(command))
-            return answer_changed(command);
-        op_sleep(op, &command->timer, CANCEL_WAIT_MS, "other nodes, to send nothing any more");
-        return op_wait_then(op, COMMAND_LOAD);
+        flow_decision_audit(command->service->config.pool, &command->query, op, command);
+        return op_wait_then(op, COMMAND_AUDITED);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
         return retry(command, COMMAND_LOAD); /* and decide by the row as it is now */
@@ -687,6 +686,17 @@ static enum op_result step_changed(struct op *op)
     if (is_lost(status) && command->in.kind != FLOW_COMMAND_CANCEL)
         command->service->has_lost = true; /* it may be ours */
     return unavailable(command);
+}
+
+/* The change is made, and its event with it or in the log: what follows is the answer. */
+static enum op_result step_audited(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    flow_decision_audited(op, &command->query);
+    if (!must_wait(command))
+        return answer_changed(command);
+    op_sleep(op, &command->timer, CANCEL_WAIT_MS, "other nodes, to send nothing any more");
+    return op_wait_then(op, COMMAND_LOAD);
 }
 
 #define TO_CHANGED OP_TO(COMMAND_CHANGED)
@@ -705,7 +715,9 @@ static const struct op_step steps[] = {
     [COMMAND_TAKE] = {"take", step_take, TO_CHANGED},
     [COMMAND_REJECT] = {"reject", step_reject, TO_CHANGED},
     [COMMAND_CANCEL] = {"cancel", step_cancel, 0},
-    [COMMAND_CHANGED] = {"changed", step_changed, OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
+    [COMMAND_CHANGED] = {"changed", step_changed,
+                         OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL) | OP_TO(COMMAND_AUDITED)},
+    [COMMAND_AUDITED] = {"audited", step_audited, OP_TO(COMMAND_LOAD)},
 };
 
 /* The template's reference is released here and not with memory, which is the caller's. */
@@ -735,5 +747,5 @@ void flow_command_start(struct flow_service *service, struct flow_command *comma
     ASSERT(parent && !uuid_is_nil(request->account_id));
     *command = (struct flow_command){.service = service, .in = *request};
     op_start(&command->op, &command_class, service->config.loop, parent, COMMAND_ARENA_MAX);
-    command->op.request_id = request->request_id;
+    command->op.request_id = request->by.request_id;
 }

@@ -58,7 +58,7 @@ slice flow_decider_of(const struct json *output, const struct json *error, slice
 /* ---- the audit event ---- */
 
 /* {"flow_id", "step_key"?, "note"?, "by"?} */
-static slice details(const struct flow_request *decision, slice by, struct arena *arena)
+static slice details(const struct flow_request *decision, struct arena *arena)
 {
     struct json_text text;
     struct json_writer *w = json_text_begin(&text, DETAILS_BYTES_MAX);
@@ -66,13 +66,13 @@ static slice details(const struct flow_request *decision, slice by, struct arena
     json_member_uuid(w, "flow_id", decision->flow_id);
     put_decision_text(w, "step_key", decision->step_key);
     put_decision_text(w, "note", decision->note);
-    put_decision_text(w, "by", by);
+    put_decision_text(w, "by", decision->by.means);
     json_close(w, '}');
     return json_text_take(&text, arena);
 }
 
-bool flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct flow_command *command, slice address, slice by)
+void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct flow_command *command)
 {
     static const enum audit_kind kinds[] = {[FLOW_COMMAND_APPROVE] = AUDIT_FLOW_APPROVED,
                                             [FLOW_COMMAND_REJECT] = AUDIT_FLOW_REJECTED,
@@ -80,21 +80,19 @@ bool flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
                                             [FLOW_COMMAND_CANCEL] = AUDIT_FLOW_CANCELLED};
     const struct flow_request *decision = &command->in;
     ASSERT(decision->kind < ARRAY_LEN(kinds) && kinds[decision->kind] > 0);
-    if (!command->is_changed)
-        return false;
+    ASSERT(command->is_changed);
     const struct audit_event event = {
         .account_id = decision->account_id,
         .id = uuid_v7(),
         .kind = audit_kind_name(kinds[decision->kind]),
         /* Perhaps by this very command, whose answer was lost: its event must not be missing. */
         .reason = command->was_cancelled ? SLICE("already_cancelled") : SLICE_NONE,
-        .actor = decision->actor,
-        .request_id = decision->request_id,
-        .address = address,
-        .details = details(decision, by, &op->arena),
+        .actor = decision->by.actor,
+        .request_id = decision->by.request_id,
+        .address = decision->by.address,
+        .details = details(decision, &op->arena),
     };
     store_audit_insert(pool, query, op, &event);
-    return true;
 }
 
 void flow_decision_audited(struct op *op, const struct pg_query *query)

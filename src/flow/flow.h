@@ -16,6 +16,7 @@
 #include "node/node.h"
 #include "flow/view_cache.h"
 #include "flow/template.h"
+#include "store/audit.h"
 #include "store/flow.h"
 #include "store/flow_read.h"
 #include "trace/trace.h"
@@ -95,7 +96,7 @@ enum flow_answer {
 struct flow_request {
     enum flow_command_kind kind;
     struct uuid account_id;
-    slice actor, request_id;
+    struct audit_by by;
     /* START: the id that the flow is to have, made by uuid_v7 in this deployment and given to no
      * other request but a repetition of this one; nil: a new one */
     struct uuid flow_id;
@@ -158,12 +159,10 @@ slice flow_rejection_message(slice actor, slice note, struct arena *arena);
  * (either may be NULL), and the note, SLICE_NONE for none. SLICE_NONE: no person did, it has
  * lapsed. Borrowed from these. */
 slice flow_decider_of(const struct json *output, const struct json *error, slice *note);
-/* Writes the audit event of an approval, a rejection, a resume or a cancel that is durable; holds
- * op. by: the means of the decision, for the event's details; SLICE_NONE: left out. In the next
- * step flow_decision_audited logs a failure, which does not undo the decision. false: the command
- * has changed nothing, as a resume of a flow that waits; there is no event. */
-bool flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct flow_command *command, slice address, slice by) MUST_CHECK;
+/* For the command: submits the audit event of a change that is durable, which holds op. */
+void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct flow_command *command);
+/* In the next step: logs where it failed, which does not undo the decision. */
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
 /* ---- views and watches ---- */

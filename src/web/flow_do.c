@@ -32,8 +32,7 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     /* `in` may be on the caller's stack; the command reads this copy until it ends. */
     doing->in = *in;
     doing->in.account_id = request->session.account_id;
-    doing->in.actor = web_actor(request);
-    doing->in.request_id = request->exchange->request_id;
+    doing->in.by = web_by(request);
     if (in->kind == FLOW_COMMAND_START)
         doing->in.trace = begin_trace(request);
     request->state = doing;
@@ -107,7 +106,7 @@ static enum op_result reply_decided(struct web_request *request)
     const struct doing *doing = request->state;
     const struct flow_command *command = &doing->command;
     struct json_writer *w = view_begin(request);
-    bool is_own = slice_eq(command->earlier.by, command->in.actor);
+    bool is_own = slice_eq(command->earlier.by, command->in.by.actor);
     json_member_str(w, "id", request->match.params[0]);
     json_member_bool(w, "approved", command->earlier.is_approved);
     json_member_str(w, "by",
@@ -116,12 +115,6 @@ static enum op_result reply_decided(struct web_request *request)
     /* A note belongs to one decision; the later note has nothing to be stored with. */
     json_member_bool(w, "has_note", command->in.note.ptr != NULL);
     return web_reply_view(request, 200, "flow_decided");
-}
-
-static enum op_result reply_audited(struct web_request *request)
-{
-    flow_decision_audited(&request->op, &request->query);
-    return reply_done(request);
 }
 
 static enum op_result finish_decision(struct web_request *request)
@@ -134,11 +127,6 @@ static enum op_result finish_decision(struct web_request *request)
         command->earlier.is_approved == is_approved)
         return flow_names_begin(request, &command->earlier.by, 1, NULL, &doing->names,
                                 reply_decided);
-    /* The decision is committed; its audit event follows, and the reply waits for it. */
-    if (command->answer == FLOW_ANSWER_DONE &&
-        flow_decision_audit(request->web->config.pool, &request->query, &request->op, command,
-                            web_client_address(request), SLICE("dashboard")))
-        return web_wait(request, reply_audited);
     return reply_done(request);
 }
 

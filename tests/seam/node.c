@@ -292,8 +292,7 @@ void seam_run_command(struct seam_run *run, struct seam_node *node, enum flow_co
     run->command = (struct flow_request){
         .kind = kind,
         .account_id = seam_account,
-        .actor = SLICE("key:test"),
-        .request_id = SLICE("test"),
+        .by = {.actor = SLICE("key:test"), .request_id = SLICE("test")},
         .flow_id = flow_id,
         .trigger_type = SLICE("manual"),
     };

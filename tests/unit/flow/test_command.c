@@ -397,6 +397,17 @@ static bool has_happened(struct machine *m, enum flow_command_kind kind, struct 
     return flow->status == FLOW_CANCELLED;
 }
 
+/* What was done, and is known to be, is in the trail once, also where the answer could not be made;
+ * where the fault is of the change or of its event, it may be in the log alone. */
+static bool is_audited(const struct machine *m)
+{
+    static const char *const own[] = {"flow_take", "flow_reject", "flow_cancel", "audit_insert"};
+    for (size_t i = 0; m->walk.is_hit && i < ARRAY_LEN(own); i++)
+        if (strstr(m->walk.where, own[i]))
+            return true; /* the seam counts what is sent again, too */
+    return m->store.audit_count == 1;
+}
+
 static size_t walk_once(enum flow_command_kind kind, size_t place, enum seam_fault fault,
                         bool *is_ok)
 {
@@ -409,6 +420,7 @@ static size_t walk_once(enum flow_command_kind kind, size_t place, enum seam_fau
     bool is_right = answer == FLOW_ANSWER_DONE ||
                     (m->walk.is_hit && answer != FLOW_ANSWER_REPEATED);
     is_right &= answer != FLOW_ANSWER_DONE || has_happened(m, kind, id);
+    is_right &= !has_happened(m, kind, id) || is_audited(m);
     m->walk.place = SIZE_MAX;
     seam_walk_for_ms(&m->walk, 60000);
     is_right &= flow_service_active(m->node.flow) == 0 && m->walk.writes <= 1;
