@@ -1,0 +1,229 @@
+// Every kind of audit event of src/store/audit.h, from each face that can cause it. The events of one kind are
+// equal but for the caller: who, from where, by what means and, of a link's holder, by which link.
+import assert from 'node:assert/strict';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Mcp } from './support/mcp.mjs';
+import { formsOf, Pages } from './support/pages.mjs';
+import { credentials, Stack } from './support/stack.mjs';
+
+const TOKEN = credentials.probe.token;
+let stack, server, catalog, account, pages, csrf, mcp;
+
+before(async () => {
+  stack = await Stack.start();
+  catalog = join(stack.dir, 'catalog');
+  await mkdir(catalog);
+  const probe = JSON.parse(await readFile(join(import.meta.dirname, 'support/catalog/probe.json'), 'utf8'));
+  await writeFile(join(catalog, 'probe.json'), JSON.stringify(probe));
+  // the same app, which says as whom a credential acts
+  await writeFile(join(catalog, 'known.json'), JSON.stringify({ ...probe, integration_id: 'known', name: 'Known', identity: { email: 'body.emailAddress' } }));
+  server = await stack.serve({ env: { SLUICE_CATALOG: catalog }, args: ['--public-url', 'http://127.0.0.1:9'] });
+  account = await stack.account('events', { apps: ['gmail', 'notion'] });
+  pages = new Pages(server.base);
+  await pages.signIn(account.key);
+  csrf = formsOf((await pages.go('/keys/new')).text).find((form) => form.fields.csrf).fields.csrf;
+  mcp = new Mcp(server.base, account.key);
+});
+after(() => stack?.stopWell(assert));
+
+// ---- faces ----
+
+const cli = (args, input) => stack.must(args, { env: { SLUICE_CATALOG: catalog }, input });
+async function api(method, path, body, status = 200) {
+  const reply = await server.call(account.key, method, path, body);
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+}
+async function form(path, fields = {}, who = pages, token = csrf) {
+  const reply = await who.ask(path, { method: 'POST', fields: { csrf: token, ...fields } });
+  assert.ok(reply.status < 400, `${path}: ${reply.status} ${reply.text}`);
+  return reply;
+}
+const said = async (call) => assert.ok((await call) !== undefined);
+
+// ---- what the changes are made of ----
+
+async function connection(app = 'probe') {
+  return JSON.parse(await cli(['connections', 'add', account.id, app, '--credential-file', '-', '--json'], JSON.stringify(credentials[app]))).id;
+}
+async function key() {
+  const text = (await cli(['keys', 'create', account.id, '--name', 'made', '--scopes', 'read'])).trim();
+  return stack.cluster.sql(`select id from sluice.api_key where prefix = '${text.slice(0, 10)}'`);
+}
+const flowIs = (id, status) =>
+  until(`the flow is ${status}`, async () => {
+    const { flow } = await api('GET', `/api/flows/${id}`);
+    return flow.status === status && flow;
+  });
+async function waiting() {
+  const { flowId } = await api('POST', '/api/flows/start', { flowTemplate: 'mail_with_reminder', input: { to: 'x@example.com', subject: 's', text: 't' } });
+  return { id: flowId, ...(await flowIs(flowId, 'waiting')) };
+}
+async function failed() {
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: 1, action: { status: 400 } }]);
+  const { flowId } = await api('POST', '/api/flows/start', { flowTemplate: 'unread_mail_summary', input: { maxResults: 2 } });
+  return { id: flowId, ...(await flowIs(flowId, 'failed')) };
+}
+async function link(body) {
+  return new URL((await api('POST', '/api/connect/sessions', body, 201)).url).pathname;
+}
+// The browser of a person that has opened it.
+async function opened(path) {
+  const person = new Pages(server.base);
+  return { person, page: await person.press(await person.ask(path), 'Continue') };
+}
+const decided = (verb) => ({
+  api: async () => {
+    const flow = await waiting();
+    await api('POST', `/api/flows/${flow.id}/${verb}`, { stepKey: flow.currentStep });
+  },
+  web: async () => {
+    const flow = await waiting();
+    await form(`/flows/${flow.id}/${verb}`, { step: flow.currentStep, rev: String(flow.rev) });
+  },
+});
+const client = ['--client-id', 'own', '--account'];
+const setClient = () => cli(['oauth-clients', 'set', 'gmail', ...client, account.id]);
+
+// By kind and face, what causes one event of the kind. `past`: rows of a former version, which no face makes any more.
+const causes = {
+  'account.created': { cli: async () => (account.made = JSON.parse(await cli(['accounts', 'create', 'another', '--again', '--json'])).account_id) },
+  'account.changed': { cli: () => cli(['accounts', 'set', account.made, '--mark', 'AB']) },
+  'account.disabled': { cli: () => cli(['accounts', 'disable', account.made]) },
+  'account.enabled': { cli: () => cli(['accounts', 'enable', account.made]) },
+  'connection.added': {
+    cli: () => connection(),
+    web: () => form('/integrations/probe/connect', { token: TOKEN }),
+    link: async () => {
+      const { person, page } = await opened(await link({ integration_id: 'probe' }));
+      await person.press(page, 'Connect Probe', { token: TOKEN });
+    },
+  },
+  'connection.reconnected': {
+    web: async () => form('/integrations/probe/connect', { token: TOKEN, connection: await connection() }),
+    link: async () => {
+      const { person, page } = await opened(await link({ integration_id: 'probe', connection_id: await connection() }));
+      await person.press(page, 'Reconnect Probe', { token: TOKEN });
+    },
+  },
+  'connection.default_set': {
+    api: async () => api('PATCH', `/api/connections/${await connection()}`, { default: true }),
+    web: async () => form(`/connections/${await connection()}/default`),
+    cli: async () => cli(['connections', 'default', account.id, await connection()]),
+  },
+  'connection.renamed': {
+    api: async () => api('PATCH', `/api/connections/${await connection()}`, { label: 'renamed' }),
+    web: async () => form(`/connections/${await connection()}/label`, { label: 'renamed' }),
+  },
+  'connection.removed': {
+    api: async () => api('DELETE', `/api/connections/${await connection()}`),
+    web: async () => form(`/connections/${await connection()}/delete`),
+    cli: async () => cli(['connections', 'remove', account.id, await connection()]),
+  },
+  'connection.reauth_required': {
+    api: () => lost(() => server.execute(account.key, 'notion', 'get_self', {})),
+    mcp: () => lost(() => mcp.call('run_action', { integration_id: 'notion', action_id: 'get_self', input: {} })),
+  },
+  'execution.blocked': {
+    api: () => server.execute(account.key, 'gmail', 'send_message', { to: 'x@example.com', subject: 's', text: 't' }),
+    mcp: () => said(mcp.call('gmail_send_message', { to: 'x@example.com', subject: 's', text: 't' })),
+  },
+  'flow.approved': decided('approve'),
+  'flow.rejected': decided('reject'),
+  'flow.cancelled': {
+    api: async () => api('POST', `/api/flows/${(await waiting()).id}/cancel`),
+    web: async () => form(`/flows/${(await waiting()).id}/cancel`),
+  },
+  'flow.resumed': {
+    api: async () => api('POST', `/api/flows/${(await failed()).id}/resume`),
+    web: async () => form(`/flows/${(await failed()).id}/resume`),
+  },
+  'key.created': {
+    web: async () => pages.press(await pages.go('/keys/new'), 'Create the key', { name: 'made', 'scope.read': 'yes', expires: 'never' }),
+    cli: () => key(),
+  },
+  'key.rolled': { cli: async () => cli(['keys', 'roll', account.id, await key()]) },
+  'key.revoked': { web: async () => form(`/keys/${await key()}/revoke`), cli: async () => cli(['keys', 'revoke', account.id, await key()]) },
+  'link.created': { api: () => link({ integration_id: 'probe' }), mcp: () => said(mcp.call('connect_app', { integration_id: 'probe' })) },
+  'link.used': { link: async () => opened(await link({ integration_id: 'probe' })) },
+  'link.refused': {
+    link: async () => {
+      const { person, page } = await opened(await link({ integration_id: 'known', email: 'other@example.com' }));
+      await person.press(page, 'Connect Known', { token: TOKEN });
+    },
+  },
+  'oauth_client.set': { web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
+  'oauth_client.removed': {
+    web: async () => form('/integrations/gmail/client/delete', (await setClient()) && {}),
+    cli: async () => cli(['oauth-clients', 'delete', 'gmail', '--account', ((await setClient()) && account.id)]),
+  },
+  'oauth_client.deleted': {
+    past: () =>
+      stack.cluster.sql(`insert into sluice.audit_event (account_id, id, kind, actor, details)
+        values ('${account.id}', sluice.uuid_floor(current_date), 'oauth_client.deleted', 'operator:old', '{"integration_id":"gmail"}')`),
+  },
+};
+
+// The app refuses the connection's credential for good.
+async function lost(run) {
+  await api('PATCH', `/api/connections/${await connection('notion')}`, { default: true });
+  await stack.provider.faults([{ match: { path_prefix: '/v1/' }, count: -1, action: { status: 401 } }]);
+  const reply = await run();
+  await stack.provider.faults([]);
+  assert.match(JSON.stringify(reply.json ?? reply), /unauthorized|reauth_required/);
+}
+
+// ---- the events ----
+
+const rowsOf = async (kind) => {
+  const text = await stack.cluster.sql(
+    `select coalesce(json_agg(e order by e.id), '[]') from sluice.audit_event e where kind = '${kind}' and account_id in ('${account.id}', '${account.made ?? account.id}')`,
+  );
+  return JSON.parse(text);
+};
+
+// The caller's own: what differs by who it was. Ids and what they stand for differ by the thing that was changed.
+const CALLERS = ['by', 'link_id', 'key_id'];
+function withoutCaller({ kind, reason, details }, face) {
+  const kept = Object.entries(details ?? {}).filter(([name]) => name !== 'by' && !(face === 'link' && kind.startsWith('connection.') && CALLERS.includes(name)));
+  const plain = (name, value) => (/_id$|^prefix$|^replaces$/.test(name) && name !== 'integration_id' && name !== 'action_id' ? '<id>' : value);
+  return { kind, reason, details: Object.fromEntries(kept.map(([name, value]) => [name, plain(name, value)])) };
+}
+
+test('each kind is caused here by each of its faces, and no other is', async () => {
+  const header = await readFile(join(import.meta.dirname, '../../src/store/audit.h'), 'utf8');
+  const kinds = [...header.matchAll(/^ {4}X\([A-Z_]+, "([\w.]+)"/gm)].map(([, kind]) => kind);
+  assert.ok(kinds.length > 20);
+  assert.deepEqual(Object.keys(causes).sort(), kinds.sort());
+});
+
+for (const [kind, faces] of Object.entries(causes))
+  test(`${kind}: equal but for the caller, by ${Object.keys(faces).join(', ')}`, async () => {
+    const seen = {};
+    for (const [face, cause] of Object.entries(faces)) {
+      const before = (await rowsOf(kind)).map(({ id }) => id);
+      await cause();
+      // of a blocked run it is written when that has been answered
+      const fresh = await until(`${face} has made an event`, async () => {
+        const rows = (await rowsOf(kind)).filter(({ id }) => !before.includes(id));
+        return rows.length > 0 && rows;
+      });
+      assert.equal(fresh.length, 1, JSON.stringify(fresh));
+      const actor = { cli: /^operator:/, past: /^operator:/, link: /^link:/ }[face] ?? /^key:/;
+      assert.match(fresh[0].actor, actor);
+      if (face !== 'past') assert.ok(fresh[0].address, JSON.stringify(fresh[0]));
+      assert.equal(fresh[0].details?.by, { web: 'dashboard', link: fresh[0].details?.by }[face], JSON.stringify(fresh[0]));
+      seen[face] = withoutCaller(fresh[0], face);
+    }
+    const [first, ...others] = Object.entries(seen);
+    for (const [face, event] of others) assert.deepEqual(event, first[1], `${face} and ${first[0]}`);
+  });
+
+test('a row of a kind that is no more keeps its words, in the list and in the filter', async () => {
+  const { events } = await api('GET', '/api/audit?kind=oauth_client.deleted');
+  assert.deepEqual(events.map(({ kind }) => kind), ['oauth_client.deleted']);
+  assert.match((await pages.go('/audit?kind=oauth_client.deleted')).text, /An OAuth client was deleted by a command/);
+});
