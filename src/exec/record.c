@@ -71,10 +71,7 @@ enum op_result exec_step_record(struct op *op)
     exec->record.row = exec_summary_row(&exec->out, exec->in.account_id,
                                         connection ? connection->id : 0, exec->key.claim.owner,
                                         exec->summary_json);
-    slice actor = exec->in.actor;
-    if (slice_starts_with(actor, SLICE("key:")) &&
-        !uuid_parse(slice_from(actor, 4), &exec->record.row.api_key_id))
-        exec->record.row.api_key_id = (struct uuid){{0}};
+    exec->record.row.api_key_id = audit_actor_key(exec->in.actor);
     if (exec_is_claimed(exec))
         store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
                                end_of_claim(exec));

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "flow/state.h"
+#include "store/audit.h"
 
 enum {
     SLEEP_MS_MAX = 5000, /* a longer wait for another attempt parks the flow */
@@ -72,6 +73,25 @@ void flow_run_next(struct flow_run *run)
 
 /* ---- ended attempts ---- */
 
+/* For lists of what was called. Copied: the catalog may be another one before the row is stored.
+ * Of a template that could not be read nothing is known: housekeeping fills the row in. */
+static void name_call(struct flow_run *run, struct flow_step *finished)
+{
+    struct arena *arena = flow_run_scratch(run);
+    if (!run->tmpl)
+        return;
+    const struct flow_step_def *step = flow_run_step(run);
+    finished->integration_id = finished->action_id = SLICE("");
+    if (step->type != FLOW_TOOL_CALL)
+        return;
+    const struct catalog_action *action =
+        catalog_find_tool(*run->service->config.catalog, step->tool);
+    finished->integration_id =
+        arena_dup(arena, action ? action->integration->integration_id : step->tool);
+    finished->action_id = arena_dup(arena, action ? action->action_id : step->tool);
+    finished->api_key_id = audit_actor_key(run->whole.actor);
+}
+
 /* error: JSON text; SLICE_NONE: it has completed, with this output. */
 static void end_attempt(struct flow_run *run, slice output, slice error)
 {
@@ -85,6 +105,7 @@ static void end_attempt(struct flow_run *run, slice output, slice error)
         .output = output,
         .error = error,
     };
+    name_call(run, &run->transition.finished);
     run->transition.retry_ms = 0;
     run->progress.is_interrupted = false;
     flow_state_check_step(&run->transition.finished);
@@ -250,6 +271,7 @@ static bool keep_finished(struct flow_run *run)
         run->published.step_cap = cap;
     }
     struct flow_step step = run->transition.finished;
+    step.integration_id = step.action_id = SLICE_NONE; /* only for the row */
     if (!keep_step_text(run, &step.input) || !keep_step_text(run, &step.error))
         return false;
     whole->steps[whole->step_count++] = step;

@@ -21,9 +21,8 @@ enum {
     ROUND_MS = 60 * 1000,
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    REMOVALS_MAX = 4000,   /* at a time: more than a page has */
-    FLOW_PAGES_MAX = 100,  /* a round */
-    TALLY_PAGES_MAX = 100, /* likewise */
+    REMOVALS_MAX = 4000, /* at a time: more than a page has */
+    PAGES_MAX = 100,     /* of a bite in a round */
 };
 
 struct janitor {
@@ -32,8 +31,9 @@ struct janitor {
     struct pg_query query;
     struct op_timer timer;
     unsigned keep_days, audit_days;
-    unsigned flow_pages, tally_pages; /* in this round */
-    size_t sweep;                     /* the one under way */
+    struct catalog **catalog;
+    size_t bite, sweep; /* those under way */
+    unsigned pages;     /* of the bite, in this round */
     struct keeper keeper;
     struct store_laters removals;
     slice old_nodes; /* to be removed, but for those that own something */
@@ -56,16 +56,12 @@ enum step {
     STEP_COUNTED,
     STEP_MAKE_PARTITION,
     STEP_MADE,
-    STEP_FIND_FLOWS,
-    STEP_REMOVE_FLOWS,
+    STEP_FIND,
+    STEP_BITE,
     STEP_DROP_PARTITION,
     STEP_DROPPED,
     STEP_KEEP,
     STEP_KEPT,
-    STEP_FIND_KEYS,
-    STEP_EXPIRE_KEYS,
-    STEP_FIND_TALLIES,
-    STEP_FOLD_TALLIES,
     STEP_FIND_NODES,
     STEP_FIND_OWNERS,
     STEP_REMOVE_NODES,
@@ -95,38 +91,122 @@ static bool note(struct op *op, int status, const char *what, double count)
     return status == OK;
 }
 
-/* ---- one row: an expired key, a flow that ended long ago, an old tally. Each has its own op, so
- * that many share a batch ---- */
+/* ---- rows that are found a page at a time, and changed one by one, in batches ---- */
 
 struct removal {
     struct store_later later;
-    struct expired_key key;
-    struct flow_ref flow;
-    struct tally_old tally;
-    const char *label; /* which of the three */
+    const struct bite *bite;
     int64_t before;
+    union {
+        struct expired_key key;
+        struct flow_ref flow;
+        struct tally_old tally;
+        struct flow_step_unfilled step;
+    } row;
+};
+
+static int64_t flows_before(const struct janitor *janitor)
+{
+    return clock_shared_us() - (int64_t)janitor->keep_days * 86400 * 1000000;
+}
+
+static void find_flows(struct janitor *janitor)
+{
+    store_flow_ended(janitor->pool, &janitor->query, &janitor->op, flows_before(janitor));
+}
+
+static void find_steps(struct janitor *janitor)
+{
+    store_flow_steps_unfilled(janitor->pool, &janitor->query, &janitor->op);
+}
+
+static void find_keys(struct janitor *janitor)
+{
+    store_keys_expired(janitor->pool, &janitor->query, &janitor->op);
+}
+
+static void find_tallies(struct janitor *janitor)
+{
+    store_tally_due(janitor->pool, &janitor->query, &janitor->op);
+}
+
+/* Each statement checks again that the row is as it was found: another process may have been first.
+ */
+static void remove_flow(struct store_later *later, const struct removal *removal)
+{
+    store_flow_remove(later->laters->pool, &later->query, &later->op, &removal->row.flow,
+                      removal->before);
+}
+
+static void fill_step(struct store_later *later, const struct removal *removal)
+{
+    store_flow_step_fill(later->laters->pool, &later->query, &later->op, &removal->row.step);
+}
+
+static void expire_key(struct store_later *later, const struct removal *removal)
+{
+    store_key_expire(later->laters->pool, &later->query, &later->op, &removal->row.key);
+}
+
+static void fold_tally(struct store_later *later, const struct removal *removal)
+{
+    store_tally_fold(later->laters->pool, &later->query, &later->op, &removal->row.tally);
+}
+
+/* Texts of a row are copied: the janitor's arena is reset before its op may have ended. */
+static void own_key(struct janitor *janitor, struct removal *removal)
+{
+    struct expired_key *key = &removal->row.key;
+    (void)janitor;
+    key->key = arena_dup(&removal->later.op.arena, key->key);
+}
+
+/* What the catalog does not know is its own app and action. */
+static void own_step(struct janitor *janitor, struct removal *removal)
+{
+    struct flow_step_unfilled *step = &removal->row.step;
+    struct arena *arena = &removal->later.op.arena;
+    const struct catalog_action *action =
+        step->tool.ptr ? catalog_find_tool(*janitor->catalog, step->tool) : NULL;
+    slice app_id = action ? action->integration->integration_id : step->tool;
+    slice action_id = action ? action->action_id : step->tool;
+    step->integration_id = app_id.ptr ? arena_dup(arena, app_id) : SLICE("");
+    step->action_id = action_id.ptr ? arena_dup(arena, action_id) : SLICE("");
+}
+
+/* Flows go before partitions are dropped: those of their documents stay until their last flow is
+ * removed. */
+static const struct bite {
+    const char *what, *label;
+    void (*find)(struct janitor *janitor);
+    size_t size, count_max; /* of a row; of a page: as many suggest more */
+    unsigned pages_max;     /* a round; 0: until all is done */
+    void (*own)(struct janitor *janitor, struct removal *removal); /* NULL: it has no text */
+    void (*send)(struct store_later *later, const struct removal *removal);
+} bites[] = {
+    {"flow", "what=\"flow\"", find_flows, sizeof(struct flow_ref), FLOW_SCAN_MAX, PAGES_MAX, NULL,
+     remove_flow},
+    {"step", "what=\"step\"", find_steps, sizeof(struct flow_step_unfilled), FLOW_SCAN_MAX,
+     PAGES_MAX, own_step, fill_step},
+    {"key", "what=\"key\"", find_keys, sizeof(struct expired_key), RETENTION_KEYS_MAX, 0, own_key,
+     expire_key},
+    {"tally", "what=\"tally\"", find_tallies, sizeof(struct tally_old), TALLY_OLD_MAX, PAGES_MAX,
+     NULL, fold_tally},
 };
 
 static void send_removal(struct store_later *later)
 {
-    struct removal *removal = CONTAINER_OF(later, struct removal, later);
-    struct pg_pool *pool = later->laters->pool;
-    /* Each statement checks again that the row is old enough: another process may have been first.
-     */
-    if (removal->key.key.ptr)
-        store_key_expire(pool, &later->query, &later->op, &removal->key);
-    else if (removal->tally.slot)
-        store_tally_fold(pool, &later->query, &later->op, &removal->tally);
-    else
-        store_flow_remove(pool, &later->query, &later->op, &removal->flow, removal->before);
+    const struct removal *removal = CONTAINER_OF(later, struct removal, later);
+    removal->bite->send(later, removal);
 }
 
+/* A failure is counted only; the row is found again in the next round. */
 static bool count_removal(struct store_later *later)
 {
     const struct removal *removal = CONTAINER_OF(later, struct removal, later);
     bool is_done = store_done_result(&later->query) == OK;
-    /* A failure is counted only; the row is found again in the next round. */
-    metric_add(metric_series(is_done ? &done_total : &failed_total, slice_cstr(removal->label)), 1);
+    metric_add(
+        metric_series(is_done ? &done_total : &failed_total, slice_cstr(removal->bite->label)), 1);
     return false;
 }
 
@@ -135,46 +215,6 @@ static const struct store_later_class removal_class = {
     .send = send_removal,
     .on_sent = count_removal,
 };
-
-/* NULL: no room; the row is found again in the next round. */
-static struct removal *start_removal(struct janitor *janitor, const char *label)
-{
-    struct removal *removal = store_later(&janitor->removals, &removal_class, &janitor->op, 0);
-    if (removal)
-        removal->label = label;
-    return removal;
-}
-
-static int64_t flows_before(const struct janitor *janitor)
-{
-    return clock_shared_us() - (int64_t)janitor->keep_days * 86400 * 1000000;
-}
-
-static void start_flow_removal(struct janitor *janitor, const struct flow_ref *flow)
-{
-    struct removal *removal = start_removal(janitor, "what=\"flow\"");
-    if (!removal)
-        return;
-    removal->flow = *flow;
-    removal->before = flows_before(janitor);
-}
-
-static void start_fold(struct janitor *janitor, const struct tally_old *tally)
-{
-    struct removal *removal = start_removal(janitor, "what=\"tally\"");
-    if (removal)
-        removal->tally = *tally;
-}
-
-static void start_expiry(struct janitor *janitor, const struct expired_key *key)
-{
-    struct removal *removal = start_removal(janitor, "what=\"key\"");
-    if (!removal)
-        return;
-    removal->key = *key;
-    /* Copied: the janitor's arena is reset before this op may have ended. No key is empty. */
-    removal->key.key = arena_dup(&removal->later.op.arena, key->key);
-}
 
 /* ---- the round ---- */
 
@@ -185,7 +225,6 @@ static enum op_result step_sleep(struct op *op)
     bool is_first = janitor->query.stmt == NULL;
     /* The arena has the results of the last round, which are not needed any more. */
     arena_reset(&op->arena);
-    janitor->flow_pages = janitor->tally_pages = 0;
     op_sleep(op, &janitor->timer, is_first ? FIRST_ROUND_MS : ROUND_MS, "time for the next round");
     return OP_WAIT;
 }
@@ -222,35 +261,41 @@ static enum op_result step_made(struct op *op)
     return OP_NEXT;
 }
 
-static enum op_result step_find_flows(struct op *op)
+static enum op_result step_find(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
-    store_flow_ended(janitor->pool, &janitor->query, op, flows_before(janitor));
+    bites[janitor->bite].find(janitor);
     return OP_WAIT;
 }
 
-/* Jumps to `step` for the next page, once the ops of this page have ended: each holds this op. */
-static enum op_result go_back(struct op *op, enum step step)
-{
-    return op->holds > 0 ? op_wait_then(op, step) : op_jump(op, step);
-}
-
-/* Comes before partitions are dropped: partitions of flows' documents stay until their last flow is
- * removed. */
-static enum op_result step_remove_flows(struct op *op)
+/* The next page, once the ops of this one have ended, which hold this op; or the next bite. What
+ * has no room is found again. */
+static enum op_result step_bite(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
-    struct flow_ref *refs = NULL;
+    const struct bite *bite = &bites[janitor->bite];
     size_t count = 0;
-    int status = store_flow_scan_result(&janitor->query, &refs, &count);
+    int status;
+    const char *rows = store_list_result(&janitor->query, bite->size, &count, &status);
     if (status != OK)
-        (void)note(op, status, "flow", 0);
-    for (size_t i = 0; i < count; i++)
-        start_flow_removal(janitor, &refs[i]);
-    /* A full page suggests more; the limit keeps one round from running without end. */
-    if (count == FLOW_SCAN_MAX && ++janitor->flow_pages < FLOW_PAGES_MAX)
-        return go_back(op, STEP_FIND_FLOWS);
-    return op->holds > 0 ? OP_WAIT : OP_NEXT;
+        (void)note(op, status, bite->what, 0);
+    for (size_t i = 0; i < count; i++) {
+        struct removal *removal = store_later(&janitor->removals, &removal_class, op, 0);
+        if (!removal)
+            break;
+        removal->bite = bite;
+        removal->before = flows_before(janitor);
+        memcpy(&removal->row, rows + i * bite->size, bite->size);
+        if (bite->own)
+            bite->own(janitor, removal);
+    }
+    bool is_over = count < bite->count_max || ++janitor->pages == bite->pages_max;
+    if (is_over) {
+        janitor->pages = 0;
+        janitor->bite = (janitor->bite + 1) % ARRAY_LEN(bites);
+    }
+    enum step next = is_over && janitor->bite == 0 ? STEP_DROP_PARTITION : STEP_FIND;
+    return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
 }
 
 static enum op_result step_drop_partition(struct op *op)
@@ -289,51 +334,6 @@ static enum op_result step_kept(struct op *op)
     metric_add(metric_series(&done_total, SLICE("what=\"audit_event\"")),
                (double)keeper->removed[KEPT_AUDIT]);
     return OP_NEXT;
-}
-
-static enum op_result step_find_keys(struct op *op)
-{
-    struct janitor *janitor = janitor_of(op);
-    store_keys_expired(janitor->pool, &janitor->query, op);
-    return OP_WAIT;
-}
-
-static enum op_result step_expire_keys(struct op *op)
-{
-    struct janitor *janitor = janitor_of(op);
-    struct expired_key *keys = NULL;
-    size_t count = 0;
-    int status = store_keys_expired_result(&janitor->query, &keys, &count);
-    if (status != OK)
-        (void)note(op, status, "key", 0);
-    for (size_t i = 0; i < count; i++)
-        start_expiry(janitor, &keys[i]);
-    /* A full page: there may be more. */
-    if (count == RETENTION_KEYS_MAX)
-        return go_back(op, STEP_FIND_KEYS);
-    return op->holds > 0 ? OP_WAIT : OP_NEXT;
-}
-
-static enum op_result step_find_tallies(struct op *op)
-{
-    struct janitor *janitor = janitor_of(op);
-    store_tally_due(janitor->pool, &janitor->query, op);
-    return OP_WAIT;
-}
-
-static enum op_result step_fold_tallies(struct op *op)
-{
-    struct janitor *janitor = janitor_of(op);
-    struct tally_old *list = NULL;
-    size_t count = 0;
-    int status = store_tally_due_result(&janitor->query, &list, &count);
-    if (status != OK)
-        (void)note(op, status, "tally", 0);
-    for (size_t i = 0; i < count; i++)
-        start_fold(janitor, &list[i]);
-    if (count == TALLY_OLD_MAX && ++janitor->tally_pages < TALLY_PAGES_MAX)
-        return go_back(op, STEP_FIND_TALLIES);
-    return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
 static enum op_result step_find_nodes(struct op *op)
@@ -413,16 +413,12 @@ static const struct op_step steps[] = {
     [STEP_COUNTED] = {"counted", step_counted, 0},
     [STEP_MAKE_PARTITION] = {"make_partition", step_make_partition, 0},
     [STEP_MADE] = {"made", step_made, OP_TO(STEP_MAKE_PARTITION)},
-    [STEP_FIND_FLOWS] = {"find_flows", step_find_flows, 0},
-    [STEP_REMOVE_FLOWS] = {"remove_flows", step_remove_flows, OP_TO(STEP_FIND_FLOWS)},
+    [STEP_FIND] = {"find", step_find, 0},
+    [STEP_BITE] = {"bite", step_bite, OP_TO(STEP_FIND) | OP_TO(STEP_DROP_PARTITION)},
     [STEP_DROP_PARTITION] = {"drop_partition", step_drop_partition, 0},
     [STEP_DROPPED] = {"dropped", step_dropped, OP_TO(STEP_DROP_PARTITION)},
     [STEP_KEEP] = {"keep", step_keep, 0},
     [STEP_KEPT] = {"kept", step_kept, 0},
-    [STEP_FIND_KEYS] = {"find_keys", step_find_keys, 0},
-    [STEP_EXPIRE_KEYS] = {"expire_keys", step_expire_keys, OP_TO(STEP_FIND_KEYS)},
-    [STEP_FIND_TALLIES] = {"find_tallies", step_find_tallies, 0},
-    [STEP_FOLD_TALLIES] = {"fold_tallies", step_fold_tallies, OP_TO(STEP_FIND_TALLIES)},
     [STEP_FIND_NODES] = {"find_nodes", step_find_nodes, 0},
     [STEP_FIND_OWNERS] = {"find_owners", step_find_owners, OP_TO(STEP_SWEEP)},
     [STEP_REMOVE_NODES] = {"remove_nodes", step_remove_nodes, OP_TO(STEP_SWEEP)},
@@ -449,6 +445,7 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     janitor->pool = pool;
     janitor->keep_days = config->keep_days;
     janitor->audit_days = config->audit_days;
+    janitor->catalog = config->catalog;
     store_laters_init(&janitor->removals, loop, pool, REMOVALS_MAX);
     keeper_init(&janitor->keeper, pool, &config->keeper);
     op_start(&janitor->op, &janitor_class, loop, NULL, ARENA_BYTES_MAX);

@@ -7,13 +7,16 @@
 #ifndef SERVER_JANITOR_H
 #define SERVER_JANITOR_H
 
+#include "catalog/catalog.h"
 #include "server/keeper.h"
 
 struct janitor;
 
-/* Flows that ended more than keep_days ago are removed; partitions whose rows are all older (audit
+/* Steps of flows that do not say what they called are filled in, by the catalog. Flows that ended
+ * more than keep_days ago are removed; partitions whose rows are all older (audit
  * events: than audit_days) are dropped; of the rest an account keeps as much as `keeper` allows. */
 struct janitor_config {
+    struct catalog **catalog;
     unsigned keep_days, audit_days;
     struct keeper_config keeper;
 };

@@ -268,6 +268,7 @@ static int start_services(struct server *server, struct err *err)
     /* The node registers in the background; on_tick waits until it may write. */
     server->node = node_new(server->loop, server->pool);
     const struct janitor_config janitor = {
+        .catalog = &server->catalog,
         .keep_days = (unsigned)config->execution_days,
         .audit_days = (unsigned)config->audit_days,
         .keeper = {.count_max = {[KEPT_EXECUTIONS] = config->account_kept_executions,

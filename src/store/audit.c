@@ -29,6 +29,13 @@ slice audit_kind_group(enum audit_kind kind)
     return slice_split(&name, '.');
 }
 
+struct uuid audit_actor_key(slice actor)
+{
+    struct uuid id;
+    bool is_key = slice_starts_with(actor, SLICE("key:")) && uuid_parse(slice_from(actor, 4), &id);
+    return is_key ? id : (struct uuid){{0}};
+}
+
 enum audit_kind audit_kind_find(slice name)
 {
     enum audit_kind kind = 0;

@@ -60,6 +60,9 @@ struct audit_by {
     slice means;                      /* by what: "dashboard"; SLICE_NONE for the API */
 };
 
+/* The key of an actor "key:<id>"; nil: it is another one. */
+struct uuid audit_actor_key(slice actor);
+
 /* Replayable. store_done_result. */
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);

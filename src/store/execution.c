@@ -122,39 +122,93 @@ static const struct pg_stmt execution_get_summary = {
     .is_large = true,
 };
 
-/* A page of the key's index, newest first (STORE_PAGE_SQL). Of a failed run the summary is always
- * read: its error is part of a list's entry, and it has no output. Those that failed are listed by
- * execution_failed; the other filters are not in an index: a page reads 1000 rows at most and says
- * where it stopped. */
+/* Rows of a page are limited before anything is looked up for them. The summary of what failed has
+ * no output; see STORE_SUMMARY_LISTED_BYTES of the others. */
 #define LISTED_SUMMARY                                                        \
     "case when octet_length(e.summary) <= case e.status when 'failed' "       \
     "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
         STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
-#define READ_ROW                                                                     \
-    "x.account_id, x.id, x.integration_id, x.action_id, x.connection_id, x.status, " \
-    "x.error_code, x.started_at, x.finished_at, case when x.status = 'failed' or "   \
-    ":with_summary then x.summary end as summary, x.api_key_id, x.attempts"
 /* A code, as the interface says it, stands in the summary alone; a row may have it elsewhere. */
-/* clang-format off */
 #define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
-#define LIST_SQL(only)                                                                        \
-    STORE_PAGE_OF_SQL("sluice.execution", READ_ROW, only,                                     \
-                      "e.id, e.integration_id, e.action_id, e.connection_id, e.status, "      \
-                      "e.error_code, e.started_at, e.finished_at, " LISTED_SUMMARY            \
-                      " as summary, " ASKED_BY("e"),                                          \
-                      "(:integration_id is null or e.integration_id = :integration_id) and "  \
-                      "(:action_id is null or e.action_id = :action_id) and "                 \
-                      "(:status is null or e.status = :status) and "                          \
-                      "(:api_key_id is null or e.api_key_id = :api_key_id) and "              \
-                      "(:error_code is null or " IS_OF_CODE ")")
-/* clang-format on */
+#define IS_WANTED(status)                                                  \
+    "(:integration_id is null or e.integration_id = :integration_id) and " \
+    "(:action_id is null or e.action_id = :action_id) and "                \
+    "(:status is null or " status " = :status) and "                       \
+    "(:api_key_id is null or e.api_key_id = :api_key_id) and "
+#define RAN(only)                                                                                \
+    STORE_PAGE_ROWS_SQL(                                                                         \
+        "select x.id, x.integration_id, x.action_id, x.connection_id, x.status, x.error_code, "  \
+        "x.started_at, x.finished_at, case when x.status = 'failed' or :with_summary then "      \
+        "x.summary end as summary, x.api_key_id, x.attempts from sluice.execution x where "      \
+        "x.account_id = :account_id and x.id < :before and x.id >= :since" only                  \
+        " order by x.id desc",                                                                   \
+        "id desc",                                                                               \
+        "e.id, e.integration_id, e.action_id, e.connection_id, e.status, e.error_code, "         \
+        "e.started_at, e.finished_at, " LISTED_SUMMARY " as summary, e.api_key_id, e.attempts, " \
+        "null::uuid as flow_id, null::bigint as step_index",                                     \
+        IS_WANTED("e.status") "(:error_code is null or " IS_OF_CODE ")")
+
+/* A call of a flow has no id: its place in the list is a UUIDv7 of its time, with the microsecond
+ * behind the version and what no other call of that microsecond has at the end. Read by
+ * flow_step_time, of each partition that may have one: a flow is older than its steps, so later
+ * partitions are left out. Those whose flow retention has removed are not listed; nothing may turn
+ * that look-up into a read of all flows. */
+#define CALL_US "(extract(epoch from x.started_at) * 1000000)::bigint"
+#define CALL_ID                                                                  \
+    "(lpad(to_hex(" CALL_US " / 1000), 12, '0') || '7' || lpad(to_hex(" CALL_US  \
+    " % 1000), 3, '0') || substr(replace(x.flow_id::text, '-', ''), 17, 10) || " \
+    "lpad(to_hex(x.step_index & 255), 2, '0') || lpad(to_hex(x.attempt & 65535), 4, '0'))::uuid"
+#define CALL_STATUS "case e.status when 'failed' then 'failed' else 'succeeded' end"
+#define CALLED(only)                                                                              \
+    STORE_PAGE_ROWS_SQL(                                                                          \
+        "select " CALL_ID " as id, x.integration_id, x.action_id, x.status, x.started_at, "       \
+        "x.finished_at, x.error, x.api_key_id, x.flow_id, x.step_index from sluice.flow_step x "  \
+        "where x.account_id = :account_id and x.started_at >= :since_at and "                     \
+        "x.started_at < :before_at and x.flow_id < :flow_before and :with_calls and " CALL_ID     \
+        " < :before" only " order by x.started_at desc, id desc",                                 \
+        "started_at desc, id desc",                                                               \
+        "e.id, e.integration_id, e.action_id, null::bigint, " CALL_STATUS " as status, "          \
+        "null::text, e.started_at, e.finished_at, e.error::text, e.api_key_id, null::bigint, "    \
+        "e.flow_id, e.step_index",                                                                \
+        "e.integration_id <> '' and " IS_WANTED(                                                  \
+            CALL_STATUS) "(:error_code is null or "                                               \
+                         "e.error->>'code' = :error_code) and exists (select 1 from sluice.flow " \
+                         "f where "                                                               \
+                         "f.account_id = :account_id and f.id = e.flow_id offset 0)")
+
+/* Of both in one order: each gives as many as are wanted, and the first scan that was cut ends the
+ * page. What flows and their templates say is looked up by their keys. */
+#define LIST_SQL(only)                                                                            \
+    "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "          \
+    "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "           \
+    "t.api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = "       \
+    ":account_id and k.id = t.api_key_id) as api_key_name, t.attempts, t.flow_id, "               \
+    "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "        \
+    "step_key, v.step->'for_each' is not null as is_fan_out, t.is_match, t.is_cut from (select "  \
+    "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "       \
+    "between unbounded preceding and 1 preceding) as cuts from ((" RAN(                           \
+        only) ") union all "                                                                      \
+              "(" CALLED(only) ")) b) u where u.cuts = 0 order by u.id desc limit :count_max) t " \
+                               "left join lateral (select f.template_key, f.template_version, "   \
+                               "f.title from sluice.flow f "                                      \
+                               "where f.account_id = :account_id and f.id = t.flow_id offset 0) " \
+                               "g on true "                                                       \
+                               "left join lateral (select m.body, "                               \
+                               "m.body->'steps'->t.step_index::integer as step from "             \
+                               "sluice.flow_template m where m.version = g.template_version "     \
+                               "offset 0) v on true "                                             \
+                               "order by t.id desc) c"
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("integration_id", PG_TEXT),
                                                PG_ARG("action_id", PG_TEXT),
                                                PG_ARG("status", PG_TEXT),
                                                PG_ARG("api_key_id", PG_UUID),
                                                PG_ARG("error_code", PG_TEXT),
-                                               PG_ARG("with_summary", PG_BOOL)};
+                                               PG_ARG("with_summary", PG_BOOL),
+                                               PG_ARG("with_calls", PG_BOOL),
+                                               PG_ARG("since_at", PG_TIME),
+                                               PG_ARG("before_at", PG_TIME),
+                                               PG_ARG("flow_before", PG_UUID)};
 static const struct pg_column list_columns[] = {
     OF(id, PG_UUID),
     OF(integration_id, PG_TEXT),
@@ -166,12 +220,18 @@ static const struct pg_column list_columns[] = {
     OF(finished_at, PG_TIME),
     OF(summary, PG_TEXT),
     ASKED_BY_COLUMNS,
+    OF(flow_id, PG_UUID),
+    OF(template_key, PG_TEXT),
+    OF(flow_title, PG_TEXT),
+    OF(step_key, PG_TEXT),
+    OF(is_fan_out, PG_BOOL),
     STORE_PAGE_COLUMNS};
 #define LIST_STMT(stmt_name, only)                                                                 \
     {                                                                                              \
         .name = stmt_name, .sql = LIST_SQL(only), PG_PARAMS(list_params), PG_COLUMNS(list_columns) \
     }
 static const struct pg_stmt execution_list = LIST_STMT("execution_list", "");
+/* By execution_failed and flow_step_failed. */
 static const struct pg_stmt execution_list_failed =
     LIST_STMT("execution_list_failed", " and x.status = 'failed'");
 
@@ -214,6 +274,9 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
                           struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter)
 {
+    enum { MARGIN_MS = 24 * 60 * 60 * 1000 }; /* clocks of nodes that differ */
+    const int64_t ms_max = (INT64_C(1) << 48) - 1;
+    int64_t since_ms = uuid_v7_wall_ms(page->since), before_ms = uuid_v7_wall_ms(page->before);
     ASSERT(!filter->error_code.ptr || filter->status.ptr);
     bool is_of_key = !uuid_is_nil(filter->api_key_id);
     bool is_of_failed = slice_eq_cstr(filter->status, status_words[0]);
@@ -221,7 +284,11 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
                  PG_VALUES(pg_uuid(account_id), pg_text(filter->integration_id),
                            pg_text(filter->action_id), pg_text(filter->status),
                            is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID),
-                           pg_text(filter->error_code), pg_bool(filter->with_summary)));
+                           pg_text(filter->error_code), pg_bool(filter->with_summary),
+                           pg_bool(filter->with_calls), pg_time(since_ms > 0 ? since_ms * 1000 : 1),
+                           pg_time((before_ms + 1) * 1000),
+                           pg_uuid(uuid_v7_floor(
+                               before_ms < ms_max - MARGIN_MS ? before_ms + MARGIN_MS : ms_max))));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,

@@ -23,6 +23,11 @@ struct execution {
     struct uuid api_key_id; /* who asked; nil: not known, as of what the version before recorded */
     slice api_key_name;     /* read alone */
     int64_t attempts;       /* requests of the app that were made; 0: not known */
+    /* Of a list that has calls of flows, too; flow_id nil: it is an execution. Of a call the id is
+     * its place in the list alone, and the summary its error, as that of a flow_step. */
+    struct uuid flow_id;
+    slice template_key, flow_title, step_key;
+    bool is_fan_out; /* one row, and a call an item */
 };
 
 /* A larger summary is not read with its row but by itself, so that queries for small ones do
@@ -69,6 +74,7 @@ struct execution_filter {
     struct uuid api_key_id; /* nil: of all */
     slice error_code; /* of those that failed, as the interface says it; others may come, too */
     bool with_summary;
+    bool with_calls; /* of flows, those that are filled in (flow_step_fill), by their time */
 };
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,

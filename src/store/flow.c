@@ -176,10 +176,12 @@ int store_flow_start_result(const struct pg_query *query)
 
 /* The columns of the attempt that has ended, at the end of both statements' parameters; all NULL
  * where none has, and then STEPPED inserts nothing. */
-#define FINISHED_PARAMS                                                                 \
-    PG_ARG("f_step", PG_I64), PG_ARG("f_attempt", PG_I64), PG_ARG("f_status", PG_TEXT), \
-        PG_ARG("f_started_at", PG_TIME), PG_ARG("f_finished_at", PG_TIME),              \
-        PG_ARG("f_input", PG_JSON), PG_ARG("f_output", PG_JSON), PG_ARG("f_error", PG_JSON)
+#define FINISHED_PARAMS                                                                      \
+    PG_ARG("f_step", PG_I64), PG_ARG("f_attempt", PG_I64), PG_ARG("f_status", PG_TEXT),      \
+        PG_ARG("f_started_at", PG_TIME), PG_ARG("f_finished_at", PG_TIME),                   \
+        PG_ARG("f_input", PG_JSON), PG_ARG("f_output", PG_JSON), PG_ARG("f_error", PG_JSON), \
+        PG_ARG("f_integration_id", PG_TEXT), PG_ARG("f_action_id", PG_TEXT),                 \
+        PG_ARG("f_api_key_id", PG_UUID)
 static const char *const ended_words[] = {"failed", "completed"};
 static const struct pg_words endings = {ended_words, ARRAY_LEN(ended_words), 0};
 /* The same as members of an attempt. */
@@ -191,7 +193,10 @@ static const struct pg_column finished_params[] = {
     PG_OF("f_finished_at", PG_TIME, struct flow_step, finished_at),
     PG_OF("f_input", PG_JSON, struct flow_step, input),
     PG_OF("f_output", PG_JSON, struct flow_step, output),
-    PG_OF("f_error", PG_JSON, struct flow_step, error)};
+    PG_OF("f_error", PG_JSON, struct flow_step, error),
+    PG_OF("f_integration_id", PG_TEXT, struct flow_step, integration_id),
+    PG_OF("f_action_id", PG_TEXT, struct flow_step, action_id),
+    PG_OF("f_api_key_id", PG_UUID, struct flow_step, api_key_id, .has_null = true)};
 
 /* RETURNING carries the attempt's parameters on, so that `stepped` inserts for exactly the flows
  * that were moved; in set mode it would have to join the input again. */
@@ -199,7 +204,8 @@ static const struct pg_column finished_params[] = {
     ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "          \
     ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, " \
     ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "   \
-    ":f_error as f_error"
+    ":f_error as f_error, :f_integration_id as f_integration_id, "                    \
+    ":f_action_id as f_action_id, :f_api_key_id as f_api_key_id"
 
 /* A flow with an owner is running (a CHECK), so owner is the whole fence. It is written neither as
  * an equality nor with the status, since the planner would then consider the partial index
@@ -208,12 +214,13 @@ static const struct pg_column finished_params[] = {
 
 #define STEP_INSERT                                                                    \
     "insert into sluice.flow_step (account_id, flow_id, step_index, attempt, status, " \
-    "started_at, finished_at, input, output, error) "
+    "started_at, finished_at, input, output, error, integration_id, action_id, api_key_id) "
 
 #define STEPPED                                                                      \
     "stepped as (" STEP_INSERT                                                       \
     "select m.account_id, m.id, m.f_step, m.f_attempt, m.f_status, m.f_started_at, " \
-    "m.f_finished_at, m.f_input, m.f_output, m.f_error from moved m "                \
+    "m.f_finished_at, m.f_input, m.f_output, m.f_error, m.f_integration_id, "        \
+    "m.f_action_id, m.f_api_key_id from moved m "                                    \
     "where m.f_step is not null"
 
 /* Which of the queries were done. At a second sending a query may find its own token in the row,

@@ -81,6 +81,10 @@ struct flow_step {
     bool is_completed; /* else failed */
     int64_t started_at, finished_at;
     slice input, output, error; /* JSON texts; SLICE_NONE for none; error exactly when failed */
+    /* Only written: of a call its action, or its tool where the catalog has none of it, and the key
+     * that started the flow; empty texts of another step. SLICE_NONE: housekeeping fills it in. */
+    slice integration_id, action_id;
+    struct uuid api_key_id;
 };
 
 /* ---- start ---- */
@@ -248,5 +252,20 @@ int store_flow_template_get_result(const struct pg_query *query, slice *key,
 void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before);
 void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_ref *ref, int64_t before);
+
+/* An attempt whose row does not say yet what it called: written before rows said so, or by the
+ * version before. At most FLOW_SCAN_MAX, the youngest first. */
+struct flow_step_unfilled {
+    struct uuid account_id, flow_id;
+    int64_t step_index, attempt;
+    slice tool;                      /* SLICE_NONE: no call, or its flow is gone */
+    slice integration_id, action_id; /* to be filled in; empty: no call */
+};
+void store_flow_steps_unfilled(struct pg_pool *pool, struct pg_query *query, struct op *op);
+STORE_LIST_RESULT(store_flow_steps_unfilled_result, flow_step_unfilled)
+/* Fills one of them in, with the key that started its flow; many go into one batch. Replayable.
+ * store_done_result. */
+void store_flow_step_fill(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct flow_step_unfilled *step);
 
 #endif

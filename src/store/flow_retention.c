@@ -1,6 +1,7 @@
 /*
- * Flows that ended long ago. Their documents and steps go with their partitions, which are dropped
- * once no flow is left in their range (sql/0002_flows.sql).
+ * What housekeeping does with flows. Those that ended long ago are removed; their documents and
+ * steps go with their partitions, which are dropped once no flow is left in their range
+ * (sql/0002_flows.sql). Steps that do not say what they called are filled in.
  */
 #include "store/flow.h"
 #include "store/internal.h"
@@ -34,7 +35,45 @@ static const struct pg_stmt flow_remove = {
     .access = PG_WRITE,
 };
 
-const struct pg_stmt *const flow_retention_stmts[] = {&flows_ended, &flow_remove, NULL};
+/* By flow_step_unfilled, the youngest first. */
+#define OF_STEP(name, type, ...) PG_OF(#name, type, struct flow_step_unfilled, name, __VA_ARGS__)
+static const struct pg_stmt flow_steps_unfilled = {
+    .name = "flow_steps_unfilled",
+    .sql = "select :ord, s.account_id, s.flow_id, s.step_index, s.attempt, "
+           "(select v.body->'steps'->s.step_index::integer->>'tool' from sluice.flow f join "
+           "sluice.flow_template v on v.version = f.template_version where "
+           "f.account_id = s.account_id and f.id = s.flow_id) as tool from "
+           "(select x.account_id, x.flow_id, x.step_index, x.attempt from sluice.flow_step x "
+           "where x.integration_id is null order by x.flow_id desc limit 500) s",
+    PG_GIVES(OF_STEP(account_id, PG_UUID), OF_STEP(flow_id, PG_UUID), OF_STEP(step_index, PG_I64),
+             OF_STEP(attempt, PG_I64), OF_STEP(tool, PG_TEXT)),
+    .no_account = "a read-only scan for what is to be filled in, over all accounts",
+    .is_spread = true,
+    .spread_max = FLOW_SCAN_MAX,
+};
+
+/* Another process may have been first. Not as "is null", which would bring the index
+ * flow_step_unfilled into the plan. */
+static const struct pg_stmt flow_step_fill = {
+    .name = "flow_step_fill",
+    .sql = "update sluice.flow_step t set integration_id = :integration_id, "
+           "action_id = :action_id, api_key_id = (select case when d.actor ~ "
+           "'^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end from sluice.flow_doc d "
+           "where d.account_id = :account_id and d.flow_id = :flow_id) "
+           "@update(sluice.flow_step) and coalesce(t.integration_id, '-') = '-'",
+    PG_TAKES(OF_STEP(account_id, PG_UUID), OF_STEP(flow_id, PG_UUID), OF_STEP(step_index, PG_I64),
+             OF_STEP(attempt, PG_I64), OF_STEP(integration_id, PG_TEXT),
+             OF_STEP(action_id, PG_TEXT)),
+    .key_count = 4,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+};
+
+const struct pg_stmt *const flow_retention_stmts[] = {&flows_ended, &flow_remove,
+                                                      &flow_steps_unfilled, &flow_step_fill, NULL};
+
+STORE_CALL(store_flow_steps_unfilled, flow_steps_unfilled)
+STORE_CALL_OF(store_flow_step_fill, flow_step_fill, flow_step_unfilled)
 
 void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before)
 {

@@ -60,9 +60,10 @@ static const struct pg_stmt flow_take_resume = {
  * updated_at from before. "do nothing" is for the replay; then `moved` is empty anyway. */
 #define END_APPROVAL(status, output, error)                                              \
     "ended as (insert into sluice.flow_step (account_id, flow_id, step_index, attempt, " \
-    "status, started_at, finished_at, input, output, error) "                            \
+    "status, started_at, finished_at, input, output, error, integration_id, action_id) " \
     "select m.account_id, m.id, m.step_index, m.attempt, " status ", m.parked_at, "      \
-    "m.updated_at, " WAITING_INPUT ", " output ", " error " from moved m on conflict do nothing) "
+    "m.updated_at, " WAITING_INPUT ", " output ", " error                                \
+    ", '', '' from moved m on conflict do nothing) "
 
 #define WAITS_FOR_APPROVAL                                         \
     FENCED "and t.waiting_for = 'approval' "                       \

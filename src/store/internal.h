@@ -16,7 +16,7 @@
 #define STORE_FILES(X) \
     X(account) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
-    X(execution) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_past) X(flow_read) \
+    X(execution) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(kept) \
     X(node) X(oauth) X(rate_lease) X(retention) X(tally)
 /* clang-format on */
@@ -152,12 +152,16 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
 #define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)
 /* The same of those rows alone that a partial index has: " and x.status = 'failed'"; `read` is what
  * row e has of a row x: each that is read is copied, so a wide one is better named by columns. */
-#define STORE_PAGE_OF_SQL(table, read, only, columns, match)                                      \
-    "select :ord, t.* from @input lateral (select p.* from (select " columns ", (" match ") "     \
-    "as is_match, e.n = 1000 as is_cut from (select r.*, row_number() over (order by r.id desc) " \
-    "as n from (select " read " from " table " x where x.account_id = :account_id "               \
-    "and x.id < :before and x.id >= :since" only " order by x.id desc limit 1000) r) e) p "       \
-    "where p.is_match or p.is_cut order by p.id desc limit :count_max) t"
+#define STORE_PAGE_OF_SQL(table, read, only, columns, match)                 \
+    "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(            \
+        "select " read " from " table " x where x.account_id = :account_id " \
+        "and x.id < :before and x.id >= :since" only " order by x.id desc",  \
+        "id desc", columns, match) ") t"
+/* What a page has of the rows that `scan` finds, which come in that order. */
+#define STORE_PAGE_ROWS_SQL(scan, order, columns, match)                                      \
+    "select p.* from (select " columns ", (" match ") as is_match, e.n = 1000 as is_cut "     \
+    "from (select r.*, row_number() over (order by " order ") as n from (" scan " limit 1000" \
+    ") r) e) p where p.is_match or p.is_cut order by " order " limit :count_max"
 /* As store_list_result, of those rows that match, and where the next page goes on (before that id):
  * nil where this one has read its whole range. */
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,

@@ -3,6 +3,7 @@
  * goes through, how grave it is and exactly what is sent; and the names of the keys that have asked
  * and decided. The names are read from the database first, all at the same time.
  */
+#include "store/audit.h"
 #include "store/connection.h"
 #include "web/app.h"
 #include "web/flow_decision.h"
@@ -76,9 +77,8 @@ static struct flow_key *find_key(struct flow_names *names, slice actor)
 
 static void ask_key(struct web_request *request, struct flow_names *names, slice actor)
 {
-    struct uuid id;
-    bool is_key = slice_starts_with(actor, SLICE("key:")) && uuid_parse(slice_from(actor, 4), &id);
-    if (!is_key || names->key_count == KEYS_MAX || find_key(names, actor))
+    struct uuid id = audit_actor_key(actor);
+    if (uuid_is_nil(id) || names->key_count == KEYS_MAX || find_key(names, actor))
         return;
     struct flow_key *key = &names->keys[names->key_count++];
     key->actor = actor;

@@ -190,11 +190,18 @@ static void a_flow_that_kills_its_servers(void **state)
     assert_int_equal(m->store.steps.items[1].step.step_index, 1); /* behind the approval */
 }
 
+static void check_call(struct pg_query *query, const char *app_id, const char *action_id)
+{
+    assert_true(pg_value_is(seam_param(query, "f_integration_id"), app_id));
+    assert_true(pg_value_is(seam_param(query, "f_action_id"), action_id));
+}
+
 static void a_call_that_fails_is_made_again(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "retry", "{\"confirm\":true}");
-    (void)machine_reply_until(m, 503, "flow_move");
+    struct pg_query *move = machine_reply_until(m, 503, "flow_move");
+    check_call(move, "demo", "get"); /* the row says what was called, failed or not */
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
     assert_int_equal(machine_count_steps(m, id, false), 1);
