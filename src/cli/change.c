@@ -129,8 +129,11 @@ static int say_kept(struct session *session, enum connect_kept kept,
     if (kept == CONNECT_KEPT)
         return OK;
     if (kept == CONNECT_KEEP_FULL)
-        return err_set(err, ERR_LIMIT, "%.*s",
-                       SLICE_ARG(connect_say_full(service, &session->arena)));
+        return err_set(err, ERR_LIMIT,
+                       "the account has as many connections as account-kept-connections allows "
+                       "(%zu): nothing was connected; remove one that is not used any more, or "
+                       "reconnect one",
+                       connect_kept_max(service));
     if (kept == CONNECT_KEEP_TOO_LARGE)
         return err_set(err, ERR_LIMIT, "the credential is too large");
     return err_set(err, ERR_IO, "the database did not take the connection");
