@@ -168,7 +168,7 @@ static enum op_result reply_unknown(struct api_request *request)
 
 /* What of the output is wanted: ?pointer= &offset= &max_output_bytes= (call/fit.h). */
 struct get {
-    struct exec_fit wanted;
+    struct call_fit wanted;
     struct exec_stored_read stored;
 };
 
@@ -206,7 +206,7 @@ static enum op_result on_row(struct api_request *request)
         return reply_fit(request, status, false, summary);
     if (execution.summary.ptr) {
         status =
-            exec_fit_summary(execution.summary, &get->wanted, &request->op.arena, &summary, NULL);
+            call_fit_summary(execution.summary, &get->wanted, &request->op.arena, &summary, NULL);
         return reply_fit(request, status, true, summary);
     }
     exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored, &request->op,

@@ -18,7 +18,7 @@ struct tool {
     slice name, integration_id;
     struct json arguments;
     slice pointer;                              /* of them in the body */
-    struct exec_file files[EXEC_FILES_MAX + 1]; /* one too many, so that exec_files_check refuses */
+    struct call_file files[CALL_FILES_MAX + 1]; /* one too many, so that call_files_check refuses */
     size_t file_count;
     slice reply[TOOL_REPLY_PARTS];
 };
@@ -112,7 +112,7 @@ static const struct api_names file_members = {
               {"base64", "data"}},
 };
 
-/* Types only; exec_files_check compares the files with what the action takes. false: answered. */
+/* Types only; call_files_check compares the files with what the action takes. false: answered. */
 static bool read_files(struct api_request *request, struct tool *tool)
 {
     const struct json *list = json_given(request->body, SLICE("files"));
@@ -125,7 +125,7 @@ static bool read_files(struct api_request *request, struct tool *tool)
                                                               : ARRAY_LEN(tool->files);
     for (size_t i = 0; i < tool->file_count; i++) {
         const struct json *item = &list->as.items[i];
-        struct exec_file *file = &tool->files[i];
+        struct call_file *file = &tool->files[i];
         if (item->type != JSON_OBJECT) {
             (void)api_reply_error(request, 400, "/files/%zu must be an object, got %s", i,
                                   json_type_name(item));

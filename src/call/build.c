@@ -18,17 +18,17 @@ enum {
 struct build {
     const struct catalog_action *action;
     const struct catalog_request *request;
-    const struct exec_progress *progress; /* NULL: the first request */
+    const struct call_progress *progress; /* NULL: the first request */
     const struct catalog_auth *auth;
     slice key; /* the provider's idempotency key; empty: none */
     struct arena *arena;
     struct json root;
     struct expr_budget budget;
-    struct exec_built *out;
+    struct call_built *out;
     struct err *err;
-    const struct exec_file *files;
+    const struct call_file *files;
     size_t file_count;              /* 0 where another request of the action carries them */
-    size_t file_at[EXEC_FILES_MAX]; /* multipart: where in the body's text each belongs */
+    size_t file_at[CALL_FILES_MAX]; /* multipart: where in the body's text each belongs */
 };
 
 static int eval_template(struct build *b, const struct expr_template *tmpl, unsigned flags,
@@ -189,7 +189,7 @@ static int append_pairs(struct build *b, struct buf *out, char lead,
 /* A header that is there already gets the new value: an action's own wins over the app's. */
 static int add_header(struct build *b, slice name, slice value)
 {
-    struct exec_built *out = b->out;
+    struct call_built *out = b->out;
     if (!http_is_token(name) || !http_is_field_value(value))
         return err_set(b->err, ERR_INVALID,
                        "header %.*s: the value holds characters that may not be sent",
@@ -251,7 +251,7 @@ static int basic_header(struct build *b, const struct json *credential, slice *v
     return is_ok ? OK : err_set(b->err, ERR_NOMEM, "out of memory");
 }
 
-void exec_mask_credential(const struct json *credential, struct secret_mask *mask)
+void call_mask_credential(const struct json *credential, struct secret_mask *mask)
 {
     static const char *const names[] = {"access_token", "token",         "api_key",
                                         "password",     "refresh_token", "client_secret"};
@@ -263,7 +263,7 @@ void exec_mask_credential(const struct json *credential, struct secret_mask *mas
 static void keep_secrets(struct build *b, const struct json *credential, slice sent)
 {
     ptrdiff_t space = slice_find_char(sent, ' '); /* behind the scheme: "Bearer", "Basic" */
-    exec_mask_credential(credential, &b->out->secrets);
+    call_mask_credential(credential, &b->out->secrets);
     secret_mask_add(&b->out->secrets, slice_from(sent, (size_t)(space + 1)));
 }
 
@@ -423,7 +423,7 @@ static int append_url(struct build *b, struct buf *url)
     if (eval_template(b, b->request->url, 0, &value) != OK)
         return (int)b->err->code;
     ASSERT(b->progress && b->progress->at > 0);
-    return exec_url_follow(b->progress->former_url, json_str(&value), b->request->hosts, url,
+    return call_url_follow(b->progress->former_url, json_str(&value), b->request->hosts, url,
                            b->err);
 }
 
@@ -563,7 +563,7 @@ static void append_quoted(struct buf *out, slice text)
 
 /* The head of one part, up to its bytes. file: NULL for a field. */
 static void append_part_head(struct buf *out, slice boundary, slice name,
-                             const struct exec_file *file)
+                             const struct call_file *file)
 {
     buf_printf(out, "--%.*s\r\nContent-Disposition: form-data; name=", SLICE_ARG(boundary));
     append_quoted(out, name);
@@ -571,7 +571,7 @@ static void append_part_head(struct buf *out, slice boundary, slice name,
         buf_append_cstr(out, "; filename=");
         append_quoted(out, file->name);
         buf_append_cstr(out, "\r\nContent-Type: ");
-        buf_append(out, exec_file_type(file));
+        buf_append(out, call_file_type(file));
     }
     buf_append_cstr(out, "\r\n\r\n");
 }
@@ -653,13 +653,13 @@ static int body_multipart(struct build *b, struct buf *out)
 static int body_file(struct build *b)
 {
     const struct catalog_request *request = b->request;
-    const struct exec_file *file = &b->files[0];
+    const struct call_file *file = &b->files[0];
     ASSERT(b->file_count == 1);
     b->out->body[0] = file->bytes;
     b->out->body_count = 1;
     slice type = file->content_type.len == 0 && request->content_type.len > 0
                      ? request->content_type
-                     : exec_file_type(file);
+                     : call_file_type(file);
     if (http_header_get(b->out->headers, b->out->header_count, SLICE("Content-Type")).ptr)
         return OK; /* the vendor takes no other: the request's headers name it */
     return add_header(b, SLICE("Content-Type"), type);
@@ -668,7 +668,7 @@ static int body_file(struct build *b)
 /* The text in one piece, or cut where files belong. */
 static void split_body(struct build *b, slice text)
 {
-    struct exec_built *out = b->out;
+    struct call_built *out = b->out;
     size_t at = 0;
     for (size_t i = 0; i < b->file_count && b->file_at[i] > 0; i++) {
         out->body[out->body_count++] = slice_of(text.ptr + at, b->file_at[i] - at);
@@ -724,8 +724,8 @@ static const struct catalog_request *choose_request(struct build *b)
     return request;
 }
 
-int exec_build(const struct catalog_action *action, const struct exec_scope *scope,
-               const struct json *credential, struct arena *arena, struct exec_built *built,
+int call_build(const struct catalog_action *action, const struct call_scope *scope,
+               const struct json *credential, struct arena *arena, struct call_built *built,
                struct err *err)
 {
     unsigned at = scope->progress ? scope->progress->at : 0;
@@ -739,13 +739,13 @@ int exec_build(const struct catalog_action *action, const struct exec_scope *sco
                       .err = err,
                       .files = scope->files,
                       .file_count = action->files.at == at ? scope->file_count : 0};
-    ASSERT(scope->file_count <= EXEC_FILES_MAX);
-    *built = (struct exec_built){.credential_index = SIZE_MAX, .at = at};
+    ASSERT(scope->file_count <= CALL_FILES_MAX);
+    *built = (struct call_built){.credential_index = SIZE_MAX, .at = at};
     expr_budget_init(&b.budget);
     /* What the schema takes can be sent, also as base64 in a mail that is base64 itself. */
-    expr_budget_add_data(&b.budget, exec_files_size(scope->files, scope->file_count) +
+    expr_budget_add_data(&b.budget, call_files_size(scope->files, scope->file_count) +
                                         json_text_bytes(scope->input));
-    b.root = exec_build_root(scope, arena);
+    b.root = call_build_root(scope, arena);
     if (arena->is_exhausted)
         return err_set(err, ERR_NOMEM, "out of memory");
     b.request = choose_request(&b);

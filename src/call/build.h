@@ -13,7 +13,7 @@
 
 /* How far an action of several requests has come (sequence.c). All of it lies in the run's arena.
  */
-struct exec_progress {
+struct call_progress {
     unsigned at;                                   /* of the current request; 0: the first */
     struct json replies[CATALOG_REQUESTS_MAX - 1]; /* to those before: {status, headers, body} */
     slice former_url;                              /* of the request before */
@@ -22,30 +22,30 @@ struct exec_progress {
 };
 
 /* What templates see. Trees live as long as the build's result. */
-struct exec_scope {
+struct call_scope {
     const struct json *input;
     const struct json *connection_params; /* NULL: empty */
-    const struct exec_file *files;        /* decoded, checked (exec_files_check) */
+    const struct call_file *files;        /* decoded, checked (call_files_check) */
     size_t file_count;
     slice provider_key;              /* for the action's idempotency_header or _member */
-    struct exec_progress *progress;  /* NULL: the action's first request, its only one */
+    struct call_progress *progress;  /* NULL: the action's first request, its only one */
     bool is_display_unused;          /* the outcome has no reader of its display, so none is made */
     const struct catalog_auth *auth; /* the connection's; NULL: the integration's only one */
 };
 
 /* Text before each file, the file, and the text behind the last. */
 enum {
-    EXEC_BODY_PARTS_MAX = 2 * EXEC_FILES_MAX + 1,
+    CALL_BODY_PARTS_MAX = 2 * CALL_FILES_MAX + 1,
 };
 
 /* A request ready for http_call; everything lies in the arena. The bytes of files are not copied:
  * they are parts of the body of their own. */
-struct exec_built {
+struct call_built {
     slice method, url;
     bool is_host_given; /* the url's host is, or holds, a value of the connection */
     struct http_header headers[HTTP_CALL_HEADERS_MAX];
     size_t header_count;
-    slice body[EXEC_BODY_PARTS_MAX];
+    slice body[CALL_BODY_PARTS_MAX];
     size_t body_count;
     size_t credential_index;      /* of the header that holds the credential; SIZE_MAX: none */
     size_t secret_at, secret_len; /* where the credential is in the url; len 0: it is not */
@@ -56,25 +56,25 @@ struct exec_built {
 };
 
 /* Its members that are secret. */
-void exec_mask_credential(const struct json *credential, struct secret_mask *mask);
+void call_mask_credential(const struct json *credential, struct secret_mask *mask);
 /* The request that scope->progress is at. ERR_INVALID: err is a sentence for the caller about the
  * input (an expression that fails, an empty path segment, a header that may not be sent); nothing
  * was sent. ERR_REFUSED: a URL out of a reply names a host that the manifest does not. ERR_LIMIT,
  * ERR_NOMEM. credential: JSON object with the members that auth.send names, opened by the caller;
  * NULL for AUTH_NONE. */
-int exec_build(const struct catalog_action *action, const struct exec_scope *scope,
-               const struct json *credential, struct arena *arena, struct exec_built *built,
+int call_build(const struct catalog_action *action, const struct call_scope *scope,
+               const struct json *credential, struct arena *arena, struct call_built *built,
                struct err *err) MUST_CHECK;
 /* scope.c. What the templates of a request see: input, connection, files, and the replies so far.
  */
-struct json exec_build_root(const struct exec_scope *scope, struct arena *arena);
+struct json call_build_root(const struct call_scope *scope, struct arena *arena);
 /* The members `first` and `second` of a scope's root. */
-void exec_progress_put(const struct exec_progress *progress, struct json *root,
+void call_progress_put(const struct call_progress *progress, struct json *root,
                        struct arena *arena);
 /* Appends the URL that text is, which a reply to a request for former_url has named: a whole one,
  * or a path on the same origin. Its host is that origin's or one of hosts (array of strings, may be
  * NULL), else ERR_REFUSED with the origin that it names in err. ERR_INVALID: it is none. */
-int exec_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
+int call_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
                     struct err *err) MUST_CHECK;
 
 #endif

@@ -15,23 +15,23 @@ enum step {
     STEP_CHECK_REFUSAL
 };
 
-OP_OF(enrol_of, exec_enrol)
+OP_OF(enrol_of, call_enrol)
 
-static enum op_result stop_enrol(struct exec_enrol *enrol, enum exec_enrolled result, slice message)
+static enum op_result stop_enrol(struct call_enrol *enrol, enum call_enrolled result, slice message)
 {
     enrol->result = result;
     enrol->message = message;
     return OP_FAIL;
 }
 
-static enum op_result stop_database(struct exec_enrol *enrol)
+static enum op_result stop_database(struct call_enrol *enrol)
 {
-    return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
+    return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
 /* The texts of the probe lie in its own arena, which goes when it has ended; the outcome has to
  * live as long as this op. SLICE_NONE stays so: it differs from an empty text in the database. */
-static slice keep_text(struct exec_enrol *enrol, slice text)
+static slice keep_text(struct call_enrol *enrol, slice text)
 {
     return text.ptr ? arena_dup(&enrol->op.arena, text) : SLICE_NONE;
 }
@@ -41,11 +41,11 @@ static slice keep_text(struct exec_enrol *enrol, slice text)
  * the probe needs and the identity that the new one is compared with. */
 static enum op_result step_load(struct op *op)
 {
-    struct exec_enrol *enrol = enrol_of(op);
+    struct call_enrol *enrol = enrol_of(op);
     if (enrol->find_status == ERR_NOMEM)
-        return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("Out of memory."));
     if (!enrol->app)
-        return stop_enrol(enrol, EXEC_ENROL_REFUSED, SLICE("There is no such app any more."));
+        return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("There is no such app any more."));
     size_t kept_max = connect_kept_max(enrol->connect);
     if (!enrol->in.keep.connection_id) {
         if (!kept_max)
@@ -58,15 +58,15 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-static enum op_result stop_gone(struct exec_enrol *enrol)
+static enum op_result stop_gone(struct call_enrol *enrol)
 {
-    return stop_enrol(enrol, EXEC_ENROL_GONE,
+    return stop_enrol(enrol, CALL_ENROL_GONE,
                       SLICE("The connection was removed meanwhile; nothing was changed."));
 }
 
 static enum op_result step_check_former(struct op *op)
 {
-    struct exec_enrol *enrol = enrol_of(op);
+    struct call_enrol *enrol = enrol_of(op);
     ASSERT(enrol->in.keep.connection_id != 0);
     int status = store_connection_get_result(&enrol->query, &enrol->former);
     if (status == ERR_NOTFOUND)
@@ -74,16 +74,16 @@ static enum op_result step_check_former(struct op *op)
     return status == OK ? op_jump(op, STEP_PROBE) : stop_database(enrol);
 }
 
-static enum op_result stop_full(struct exec_enrol *enrol)
+static enum op_result stop_full(struct call_enrol *enrol)
 {
-    return stop_enrol(enrol, EXEC_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
+    return stop_enrol(enrol, CALL_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
 }
 
 /* A first check that spares the app a call. Two enrolments may pass it at the same time; the
  * statement that stores counts once more (CONNECT_KEEP_FULL). */
 static enum op_result step_check_count(struct op *op)
 {
-    struct exec_enrol *enrol = enrol_of(op);
+    struct call_enrol *enrol = enrol_of(op);
     size_t count;
     ASSERT(enrol->in.keep.connection_id == 0);
     int status = store_count_result(&enrol->query, &count);
@@ -95,9 +95,9 @@ static enum op_result step_check_count(struct op *op)
 /* A reconnect uses the params that are stored, since a host or a tenant is not changed by it. */
 static enum op_result step_probe(struct op *op)
 {
-    struct exec_enrol *enrol = enrol_of(op);
+    struct call_enrol *enrol = enrol_of(op);
     slice params = enrol->in.keep.connection_id ? enrol->former.params : enrol->in.keep.params;
-    const struct exec_probe_request in = {
+    const struct call_probe_request in = {
         .account_id = enrol->in.keep.account_id,
         .integration_id = enrol->in.keep.integration_id,
         .auth_kind = enrol->in.keep.auth_kind,
@@ -107,7 +107,7 @@ static enum op_result step_probe(struct op *op)
         .id_token = enrol->in.id_token,
         .is_identity_only = enrol->in.is_grant,
     };
-    exec_probe_start(enrol->http, enrol->catalog, &enrol->probe, &in, op);
+    call_probe_start(enrol->http, enrol->catalog, &enrol->probe, &in, op);
     return OP_WAIT;
 }
 
@@ -157,7 +157,7 @@ static slice name_of(const struct connection_identity *identity, bool is_by_subj
     return arena_printf(arena, "%.*s (%.*s)", SLICE_ARG(identity->subject), SLICE_ARG(text));
 }
 
-static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
+static void put_refusal(struct call_enrol *enrol, struct json_writer *w,
                         const struct connection_identity *wanted)
 {
     json_open(w, '{');
@@ -174,17 +174,17 @@ static void put_refusal(struct exec_enrol *enrol, struct json_writer *w,
 
 /* The link may have been passed on, so its account learns of it. The event is written before the
  * answer, and the refusal stands even where it cannot be (step_check_refusal). */
-static enum op_result audit_refusal(struct exec_enrol *enrol,
+static enum op_result audit_refusal(struct call_enrol *enrol,
                                     const struct connection_identity *wanted)
 {
-    ASSERT(enrol->in.keep.link && enrol->result != EXEC_ENROLLED);
+    ASSERT(enrol->in.keep.link && enrol->result != CALL_ENROLLED);
     struct json_text text;
     put_refusal(enrol, json_text_begin(&text, DETAILS_BYTES_MAX), wanted);
     enrol->event = (struct audit_event){
         .account_id = enrol->in.keep.account_id,
         .id = uuid_v7(),
         .kind = audit_kind_name(AUDIT_LINK_REFUSED),
-        .reason = enrol->result == EXEC_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
+        .reason = enrol->result == CALL_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
                                                              : SLICE("unknown_identity"),
         .actor = enrol->in.keep.by.actor,
         .request_id = enrol->in.keep.by.request_id,
@@ -196,7 +196,7 @@ static enum op_result audit_refusal(struct exec_enrol *enrol,
 }
 
 /* Nothing was stored: a connection keeps its identity when it is connected again. */
-static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match,
+static enum op_result refuse_identity(struct call_enrol *enrol, enum match match,
                                       const struct connection_identity *wanted, const char *what)
 {
     ASSERT(match != MATCH_SAME);
@@ -207,14 +207,14 @@ static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match
     slice came = name_of(&enrol->identity, is_by_subject, arena);
     if (match == MATCH_OTHER)
         (void)stop_enrol(
-            enrol, EXEC_ENROL_OTHER_IDENTITY,
+            enrol, CALL_ENROL_OTHER_IDENTITY,
             arena_printf(arena,
                          "%s %.*s, and what came from %.*s is %.*s. Nothing was stored or "
                          "changed: sign in to %.*s as %.*s, then try again.",
                          what, SLICE_ARG(whom), SLICE_ARG(app), SLICE_ARG(came), SLICE_ARG(app),
                          SLICE_ARG(whom)));
     else
-        (void)stop_enrol(enrol, EXEC_ENROL_UNKNOWN_IDENTITY,
+        (void)stop_enrol(enrol, CALL_ENROL_UNKNOWN_IDENTITY,
                          arena_printf(arena,
                                       "%s %.*s, and it could not be found out who came from %.*s. "
                                       "Nothing was stored or changed; try again. %.*s",
@@ -226,7 +226,7 @@ static enum op_result refuse_identity(struct exec_enrol *enrol, enum match match
 /* OP_NEXT: it may be connected. A link's demand is checked first, and a link never changes an
  * identity: its holder is not the account. A reconnect without a link may pass where an identity is
  * unknown, since an app may have none and it is the account that asks. */
-static enum op_result check_identity(struct exec_enrol *enrol)
+static enum op_result check_identity(struct call_enrol *enrol)
 {
     const struct connect_session *link = enrol->in.keep.link;
     const struct connection_identity *former = &enrol->former.identity;
@@ -247,7 +247,7 @@ static enum op_result check_identity(struct exec_enrol *enrol)
 /* ---- keeping ---- */
 
 /* The first that can be a label, from the person's own words to the app's name. */
-static slice label_of(struct exec_enrol *enrol)
+static slice label_of(struct call_enrol *enrol)
 {
     const slice labels[] = {enrol->in.keep.label, enrol->identity.label, enrol->identity.email,
                             enrol->probe.label};
@@ -257,7 +257,7 @@ static slice label_of(struct exec_enrol *enrol)
     return keep_text(enrol, enrol->app->name);
 }
 
-static enum op_result keep_connection(struct exec_enrol *enrol)
+static enum op_result keep_connection(struct call_enrol *enrol)
 {
     struct connect_keep_request *request = &enrol->in.keep;
     const struct catalog_auth *auth = catalog_auth_of(enrol->app, request->auth_kind);
@@ -266,7 +266,7 @@ static enum op_result keep_connection(struct exec_enrol *enrol)
     request->label = label_of(enrol);
     request->identity = enrol->identity;
     if (!request->label.ptr)
-        return stop_enrol(enrol, EXEC_ENROL_UNAVAILABLE, SLICE("Out of memory."));
+        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("Out of memory."));
     connect_keep_start(enrol->connect, &enrol->keep, request, &enrol->op);
     return OP_WAIT;
 }
@@ -275,14 +275,14 @@ static enum op_result keep_connection(struct exec_enrol *enrol)
  * that was never tried would fail in its first execution, far from the person who typed it. */
 static enum op_result step_keep(struct op *op)
 {
-    struct exec_enrol *enrol = enrol_of(op);
-    const struct exec_probe *probe = &enrol->probe;
+    struct call_enrol *enrol = enrol_of(op);
+    const struct call_probe *probe = &enrol->probe;
     ASSERT(!op_is_active(&probe->op));
-    if (probe->verdict == EXEC_PROBE_REFUSED || probe->verdict == EXEC_PROBE_OUTAGE)
+    if (probe->verdict == CALL_PROBE_REFUSED || probe->verdict == CALL_PROBE_OUTAGE)
         return stop_enrol(
-            enrol, probe->verdict == EXEC_PROBE_REFUSED ? EXEC_ENROL_REFUSED : EXEC_ENROL_OUTAGE,
+            enrol, probe->verdict == CALL_PROBE_REFUSED ? CALL_ENROL_REFUSED : CALL_ENROL_OUTAGE,
             keep_text(enrol, probe->message));
-    enrol->is_tested = probe->verdict == EXEC_PROBE_WORKS;
+    enrol->is_tested = probe->verdict == CALL_PROBE_WORKS;
     enrol->identity = (struct connection_identity){
         .email = keep_text(enrol, probe->identity.email),
         .subject = keep_text(enrol, probe->identity.subject),
@@ -298,10 +298,10 @@ static enum op_result step_keep(struct op *op)
 
 static enum op_result step_check_kept(struct op *op)
 {
-    struct exec_enrol *enrol = enrol_of(op);
+    struct call_enrol *enrol = enrol_of(op);
     switch (enrol->keep.result) {
     case CONNECT_KEPT:
-        enrol->result = EXEC_ENROLLED;
+        enrol->result = CALL_ENROLLED;
         enrol->message = SLICE_NONE;
         enrol->connection_id = enrol->keep.connection_id;
         return OP_DONE;
@@ -310,10 +310,10 @@ static enum op_result step_check_kept(struct op *op)
     case CONNECT_KEEP_FULL:
         return stop_full(enrol);
     case CONNECT_KEEP_LINK_USED:
-        return stop_enrol(enrol, EXEC_ENROL_LINK_USED,
+        return stop_enrol(enrol, CALL_ENROL_LINK_USED,
                           SLICE("This link has been used already, or its time is over."));
     case CONNECT_KEEP_TOO_LARGE:
-        return stop_enrol(enrol, EXEC_ENROL_REFUSED, SLICE("The credential is too large."));
+        return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("The credential is too large."));
     case CONNECT_KEEP_UNAVAILABLE:
         return stop_database(enrol);
     }
@@ -330,14 +330,14 @@ static enum op_result step_check_refusal(struct op *op)
 
 static void on_cancel(struct op *op)
 {
-    struct exec_enrol *enrol = enrol_of(op);
+    struct call_enrol *enrol = enrol_of(op);
     op_cancel(&enrol->probe.op);
     op_cancel(&enrol->keep.op);
 }
 
 static void on_end(struct op *op, enum op_end end)
 {
-    struct exec_enrol *enrol = enrol_of(op);
+    struct call_enrol *enrol = enrol_of(op);
     (void)end;
     catalog_unref(enrol->catalog);
     enrol->catalog = NULL;
@@ -361,12 +361,12 @@ static const struct op_class enrol_class = {
     .on_end = on_end,
 };
 
-void exec_enrol_start(struct connect_service *connect, struct pg_pool *pool,
-                      struct http_client *http, struct catalog *catalog, struct exec_enrol *enrol,
-                      const struct exec_enrol_request *request, struct op *parent)
+void call_enrol_start(struct connect_service *connect, struct pg_pool *pool,
+                      struct http_client *http, struct catalog *catalog, struct call_enrol *enrol,
+                      const struct call_enrol_request *request, struct op *parent)
 {
-    *enrol = (struct exec_enrol){
-        .result = EXEC_ENROL_UNAVAILABLE,
+    *enrol = (struct call_enrol){
+        .result = CALL_ENROL_UNAVAILABLE,
         .message = SLICE("This server is going down."),
         .connect = connect,
         .pool = pool,

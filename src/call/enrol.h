@@ -13,20 +13,20 @@
 #include "connect/keep.h"
 #include "call/probe.h"
 
-enum exec_enrolled {
-    EXEC_ENROLLED,
-    EXEC_ENROL_REFUSED,          /* by the app, or not fit to be sent */
-    EXEC_ENROL_OUTAGE,           /* the app cannot be asked now */
-    EXEC_ENROL_OTHER_IDENTITY,   /* than the one that may be connected */
-    EXEC_ENROL_UNKNOWN_IDENTITY, /* the same, for it could not be found out */
-    EXEC_ENROL_GONE,             /* the connection to reconnect */
-    EXEC_ENROL_FULL,             /* the account has as many connections as it may */
-    EXEC_ENROL_LINK_USED,
-    EXEC_ENROL_UNAVAILABLE, /* the database, or memory */
+enum call_enrolled {
+    CALL_ENROLLED,
+    CALL_ENROL_REFUSED,          /* by the app, or not fit to be sent */
+    CALL_ENROL_OUTAGE,           /* the app cannot be asked now */
+    CALL_ENROL_OTHER_IDENTITY,   /* than the one that may be connected */
+    CALL_ENROL_UNKNOWN_IDENTITY, /* the same, for it could not be found out */
+    CALL_ENROL_GONE,             /* the connection to reconnect */
+    CALL_ENROL_FULL,             /* the account has as many connections as it may */
+    CALL_ENROL_LINK_USED,
+    CALL_ENROL_UNAVAILABLE, /* the database, or memory */
 };
 
 /* Borrowed until the op has ended. */
-struct exec_enrol_request {
+struct call_enrol_request {
     struct connect_keep_request keep; /* auth_kind SLICE_NONE: the app's first; label SLICE_NONE:
                                          what the app calls it; identity: none, it is found out */
     slice id_token;                   /* that came with a grant; SLICE_NONE: none did */
@@ -34,10 +34,10 @@ struct exec_enrol_request {
     bool may_change_identity;         /* of a reconnect, never by a link */
 };
 
-struct exec_enrol {
+struct call_enrol {
     struct op op;
     /* out, in the op's arena */
-    enum exec_enrolled result;
+    enum call_enrolled result;
     slice message; /* sentences, unless enrolled */
     int64_t connection_id;
     struct connection_identity identity; /* known or not */
@@ -48,17 +48,17 @@ struct exec_enrol {
     struct catalog *catalog;
     const struct catalog_integration *app;
     int find_status; /* of its look-up */
-    struct exec_enrol_request in;
+    struct call_enrol_request in;
     struct connection former; /* of a reconnect */
-    struct exec_probe probe;
+    struct call_probe probe;
     struct connect_keep keep;
     struct pg_pool *pool;
     struct pg_query query;
     struct audit_event event;
 };
 /* All but enrol and request outlives it; the catalog is counted. */
-void exec_enrol_start(struct connect_service *connect, struct pg_pool *pool,
-                      struct http_client *http, struct catalog *catalog, struct exec_enrol *enrol,
-                      const struct exec_enrol_request *request, struct op *parent);
+void call_enrol_start(struct connect_service *connect, struct pg_pool *pool,
+                      struct http_client *http, struct catalog *catalog, struct call_enrol *enrol,
+                      const struct call_enrol_request *request, struct op *parent);
 
 #endif

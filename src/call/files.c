@@ -9,23 +9,23 @@
 
 enum { FAULTS_BYTES_MAX = 64 * 1024 };
 
-slice exec_file_type(const struct exec_file *file)
+slice call_file_type(const struct call_file *file)
 {
     return file->content_type.len > 0 ? file->content_type : SLICE("application/octet-stream");
 }
 
-size_t exec_file_size(slice data)
+size_t call_file_size(slice data)
 {
     size_t padding = slice_ends_with(data, SLICE("==")) ? 2 : slice_ends_with(data, SLICE("="));
     size_t size = data.len / 4 * 3;
     return size > padding ? size - padding : 0;
 }
 
-size_t exec_files_size(const struct exec_file *files, size_t count)
+size_t call_files_size(const struct call_file *files, size_t count)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
-        size += exec_file_size(files[i].data);
+        size += call_file_size(files[i].data);
     return size;
 }
 
@@ -53,16 +53,16 @@ static void add_file_fault(struct buf *out, const char *fmt, ...)
 
 static void check_text(slice text, const char *member, size_t index, struct buf *out)
 {
-    if (text.len > EXEC_FILE_NAME_MAX || !is_printable(text))
+    if (text.len > CALL_FILE_NAME_MAX || !is_printable(text))
         add_file_fault(out, "/files/%zu/%s: must be at most %d bytes without control characters",
-                       index, member, EXEC_FILE_NAME_MAX);
+                       index, member, CALL_FILE_NAME_MAX);
 }
 
 /* By its length in base64: nothing is decoded before all of them may be taken. */
-static void check_file(const struct exec_file *file, size_t index, size_t bytes_max,
+static void check_file(const struct call_file *file, size_t index, size_t bytes_max,
                        struct buf *out)
 {
-    size_t size = exec_file_size(file->data);
+    size_t size = call_file_size(file->data);
     if (!file->data.ptr)
         add_file_fault(out, "/files/%zu: has no data", index);
     if (file->name.len == 0)
@@ -82,11 +82,11 @@ static size_t smaller_limit(size_t limit, size_t wanted)
     return wanted > 0 && wanted < limit ? wanted : limit;
 }
 
-static void check_files(const struct catalog_action *action, const struct exec_file *files,
+static void check_files(const struct catalog_action *action, const struct call_file *files,
                         size_t count, size_t file_bytes_max, struct buf *out)
 {
     const struct catalog_files *taken = &action->files;
-    size_t count_max = smaller_limit(EXEC_FILES_MAX, taken->count_max);
+    size_t count_max = smaller_limit(CALL_FILES_MAX, taken->count_max);
     bool is_whole_body = taken->travel == FILES_RAW;
     if (is_whole_body)
         count_max = 1;
@@ -103,7 +103,7 @@ static void check_files(const struct catalog_action *action, const struct exec_f
             check_file(&files[i], i, smaller_limit(file_bytes_max, taken->bytes_max), out);
 }
 
-slice exec_files_check(const struct catalog_action *action, const struct exec_file *files,
+slice call_files_check(const struct catalog_action *action, const struct call_file *files,
                        size_t count, size_t file_bytes_max, struct arena *arena)
 {
     struct buf text;
@@ -117,7 +117,7 @@ slice exec_files_check(const struct catalog_action *action, const struct exec_fi
 }
 
 /* Most agents that fail here have sent a path: the hint shows what to send. */
-slice exec_files_hint(const struct catalog_action *action, bool is_data_lacking)
+slice call_files_hint(const struct catalog_action *action, bool is_data_lacking)
 {
     if (action->files.travel == FILES_NONE)
         return SLICE("Send the same request without files.");
@@ -132,9 +132,9 @@ slice exec_files_hint(const struct catalog_action *action, bool is_data_lacking)
 /* ---- decoding ---- */
 
 /* Once, to where the request's body is taken from: a file is never copied. */
-int exec_file_decode(struct exec_file *file, struct arena *arena)
+int call_file_decode(struct call_file *file, struct arena *arena)
 {
-    size_t size = exec_file_size(file->data);
+    size_t size = call_file_size(file->data);
     char *room = arena_alloc_text(arena, size + 1);
     if (!room)
         return ERR_NOMEM;
@@ -147,7 +147,7 @@ int exec_file_decode(struct exec_file *file, struct arena *arena)
     return OK;
 }
 
-void exec_files_write_fingerprint(const struct exec_file *files, size_t count, struct buf *out)
+void call_files_write_fingerprint(const struct call_file *files, size_t count, struct buf *out)
 {
     for (size_t i = 0; i < count; i++) {
         buf_append_char(out, '\n');

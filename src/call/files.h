@@ -2,7 +2,7 @@
  * Files that come with a call of the tool endpoint (src/api/README.md "Requests"). Their base64 is
  * measured before it is decoded, decoded once, straight to where the request's body takes it from.
  *
- * Limits: EXEC_FILES_MAX a call, file_bytes_max of the service each; the action's manifest may take
+ * Limits: CALL_FILES_MAX a call, file_bytes_max of the service each; the action's manifest may take
  * fewer and smaller ones. Larger ones are hashed and decoded on a pool thread.
  */
 #ifndef CALL_FILES_H
@@ -12,9 +12,9 @@
 #include "base/buf.h"
 #include "catalog/catalog.h"
 
-enum { EXEC_FILES_MAX = 10, EXEC_FILE_NAME_MAX = 255 };
+enum { CALL_FILES_MAX = 10, CALL_FILE_NAME_MAX = 255 };
 
-struct exec_file {
+struct call_file {
     slice field, name, content_type; /* SLICE_NONE where none was given */
     slice data;                      /* standard base64 with padding; SLICE_NONE: none came */
     slice bytes;                     /* decoded; set by the execution */
@@ -22,21 +22,21 @@ struct exec_file {
 };
 
 /* Its type, application/octet-stream where none was given. */
-slice exec_file_type(const struct exec_file *file);
+slice call_file_type(const struct call_file *file);
 /* Decoded length of base64 with padding, without looking at more than its end. */
-size_t exec_file_size(slice data);
+size_t call_file_size(slice data);
 /* All of them decoded. */
-size_t exec_files_size(const struct exec_file *files, size_t count);
+size_t call_files_size(const struct call_file *files, size_t count);
 /* All that is wrong with these files for this action, by their JSON Pointer in what the caller sent
  * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: nothing, as far as can be seen without
  * decoding. */
-slice exec_files_check(const struct catalog_action *action, const struct exec_file *files,
+slice call_files_check(const struct catalog_action *action, const struct call_file *files,
                        size_t count, size_t file_bytes_max, struct arena *arena);
 /* What a caller can do about it; constant text. */
-slice exec_files_hint(const struct catalog_action *action, bool is_data_lacking);
+slice call_files_hint(const struct catalog_action *action, bool is_data_lacking);
 /* Decodes into the arena. ERR_SYNTAX: not base64; ERR_NOMEM. */
-int exec_file_decode(struct exec_file *file, struct arena *arena) MUST_CHECK;
+int call_file_decode(struct call_file *file, struct arena *arena) MUST_CHECK;
 /* Names, types and hashes; nothing where there are no files, so that such keys stay as they are. */
-void exec_files_write_fingerprint(const struct exec_file *files, size_t count, struct buf *out);
+void call_files_write_fingerprint(const struct call_file *files, size_t count, struct buf *out);
 
 #endif

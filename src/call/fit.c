@@ -26,11 +26,11 @@ struct cut {
 };
 
 struct fit {
-    const struct exec_fit *wanted;
+    const struct call_fit *wanted;
     struct arena arena; /* what is made of the summary on the way */
     struct buf out;
     struct buf pointer; /* to the value being written */
-    struct cut cuts[EXEC_FIT_CUTS_MAX];
+    struct cut cuts[CALL_FIT_CUTS_MAX];
     size_t cut_count;
     unsigned depth;
 };
@@ -62,7 +62,7 @@ static void write_fitting(struct fit *f, slice value, size_t room)
 static void note_cut(struct fit *f, uint64_t kept, uint64_t of)
 {
     uint64_t skipped = f->depth == 0 ? f->wanted->offset : 0;
-    if (f->cut_count == EXEC_FIT_CUTS_MAX)
+    if (f->cut_count == CALL_FIT_CUTS_MAX)
         return;
     f->cuts[f->cut_count++] =
         (struct cut){arena_dup(&f->arena, buf_slice(&f->pointer)), skipped + kept, skipped + of};
@@ -347,7 +347,7 @@ static int fit_text(struct fit *f, slice summary, struct arena *arena, slice *fi
     return rest.ptr ? make_summary(f, summary, whole, rest, arena, fitted, output) : ERR_NOMEM;
 }
 
-int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena *arena,
+int call_fit_summary(slice summary, const struct call_fit *wanted, struct arena *arena,
                      slice *fitted, slice *output)
 {
     slice unused;
@@ -369,7 +369,7 @@ int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena 
     return result;
 }
 
-slice exec_fit_left_out(const struct exec_fit *wanted, size_t bytes, struct arena *arena)
+slice call_fit_left_out(const struct call_fit *wanted, size_t bytes, struct arena *arena)
 {
     struct fit f = {.wanted = wanted, .cuts = {{.of = 1}}, .cut_count = 1};
     struct buf out;

@@ -21,9 +21,9 @@
 #include "base/id.h"
 #include "base/slice.h"
 
-enum { EXEC_FIT_CUTS_MAX = 20 };
+enum { CALL_FIT_CUTS_MAX = 20 };
 
-struct exec_fit {
+struct call_fit {
     struct uuid execution_id;
     size_t bytes_max; /* 0: no limit */
     slice pointer;    /* RFC 6901: a part of the output in place of the whole; "" is the whole */
@@ -36,10 +36,10 @@ struct exec_fit {
  * the summary itself where there is nothing to do, else to another in the arena; *output (may be
  * NULL) to the new output within it, SLICE_NONE where it is unchanged. ERR_NOTFOUND: the pointer
  * leads nowhere; ERR_NOMEM. Touches nothing but the arena, so that it may run on a pool thread. */
-int exec_fit_summary(slice summary, const struct exec_fit *wanted, struct arena *arena,
+int call_fit_summary(slice summary, const struct call_fit *wanted, struct arena *arena,
                      slice *fitted, slice *output) MUST_CHECK;
 /* What is answered in place of an output, of which nothing could be read: the cut of the whole, 0
  * of 1, in the arena. bytes: of the output. */
-slice exec_fit_left_out(const struct exec_fit *wanted, size_t bytes, struct arena *arena);
+slice call_fit_left_out(const struct call_fit *wanted, size_t bytes, struct arena *arena);
 
 #endif

@@ -20,9 +20,9 @@ enum {
 
 enum step { STEP_BEGIN, STEP_TOKEN, STEP_TEST, STEP_TESTED, STEP_IDENTIFY, STEP_IDENTIFIED };
 
-OP_OF(probe_of, exec_probe)
+OP_OF(probe_of, call_probe)
 
-static enum op_result stop_probe(struct exec_probe *probe, enum exec_probe_verdict verdict,
+static enum op_result stop_probe(struct call_probe *probe, enum call_probe_verdict verdict,
                                  slice message)
 {
     probe->verdict = verdict;
@@ -31,15 +31,15 @@ static enum op_result stop_probe(struct exec_probe *probe, enum exec_probe_verdi
 }
 
 /* status: why the request cannot be made. Without memory nothing is said of the credential. */
-static enum op_result stop_unmade(struct exec_probe *probe, int status, slice message)
+static enum op_result stop_unmade(struct call_probe *probe, int status, slice message)
 {
     if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
-        return stop_probe(probe, EXEC_PROBE_OUTAGE,
+        return stop_probe(probe, CALL_PROBE_OUTAGE,
                           SLICE("This server is out of memory; try again."));
-    return stop_probe(probe, EXEC_PROBE_REFUSED, message);
+    return stop_probe(probe, CALL_PROBE_REFUSED, message);
 }
 
-static uint64_t deadline_ns(const struct exec_probe *probe)
+static uint64_t deadline_ns(const struct call_probe *probe)
 {
     return loop_now_ns(probe->op.loop) + PROBE_MS * 1000000ULL;
 }
@@ -47,7 +47,7 @@ static uint64_t deadline_ns(const struct exec_probe *probe)
 /* ---- a token first ---- */
 
 /* Of the stored secret. A refusal ends the test: the credential is wrong. */
-static enum op_result ask_for_token(struct exec_probe *probe)
+static enum op_result ask_for_token(struct call_probe *probe)
 {
     ASSERT(probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
     const struct oauth_ask ask = {
@@ -71,7 +71,7 @@ static enum op_result ask_for_token(struct exec_probe *probe)
  * already, which is then tested as it is. */
 static enum op_result step_begin(struct op *op)
 {
-    struct exec_probe *probe = probe_of(op);
+    struct call_probe *probe = probe_of(op);
     if (!probe->integration)
         return stop_unmade(probe, probe->find_status, SLICE("There is no such app any more."));
     struct err err = {0};
@@ -88,7 +88,7 @@ static enum op_result step_begin(struct op *op)
  * connection gets one of its own when it is first used (exec_needs_first_token). */
 static enum op_result step_token(struct op *op)
 {
-    struct exec_probe *probe = probe_of(op);
+    struct call_probe *probe = probe_of(op);
     struct oauth_reply reply;
     struct json *credential = ARENA_NEW(&op->arena, struct json);
     oauth_reply_read(probe->auth, &probe->token_request, &probe->call, &op->arena, &reply);
@@ -105,12 +105,12 @@ static enum op_result step_token(struct op *op)
     if (op->arena.is_exhausted)
         return stop_unmade(probe, ERR_NOMEM, message);
     bool is_outage = reply.verdict == OAUTH_OUTAGE || reply.verdict == OAUTH_TIMEOUT;
-    return stop_probe(probe, is_outage ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED, message);
+    return stop_probe(probe, is_outage ? CALL_PROBE_OUTAGE : CALL_PROBE_REFUSED, message);
 }
 
 /* ---- a request ---- */
 
-static bool make_query(struct exec_probe *probe, struct err *err)
+static bool make_query(struct call_probe *probe, struct err *err)
 {
     const struct json *query = probe->auth->test_query;
     struct arena *arena = &probe->op.arena;
@@ -131,7 +131,7 @@ static bool make_query(struct exec_probe *probe, struct err *err)
 
 /* The body's kind matters only where something is read from it: a test endpoint may answer with 204
  * or a text. */
-static bool make_test(struct exec_probe *probe, struct err *err)
+static bool make_test(struct call_probe *probe, struct err *err)
 {
     const struct catalog_auth *auth = probe->auth;
     bool is_identity = probe->integration->identity.from == IDENTITY_TEST;
@@ -145,13 +145,13 @@ static bool make_test(struct exec_probe *probe, struct err *err)
 }
 
 /* Sends probe->action. false: err says why it cannot be. */
-static bool send_action(struct exec_probe *probe, struct err *err)
+static bool send_action(struct call_probe *probe, struct err *err)
 {
     ASSERT(probe->credential && probe->action.integration);
-    const struct exec_scope scope = {.connection_params = probe->in.params, .auth = probe->auth};
+    const struct call_scope scope = {.connection_params = probe->in.params, .auth = probe->auth};
     slice method = probe->action.request.method;
     probe->scope = scope;
-    if (exec_build(&probe->action, &probe->scope, probe->credential, &probe->op.arena,
+    if (call_build(&probe->action, &probe->scope, probe->credential, &probe->op.arena,
                    &probe->built, err) != OK)
         return false;
     probe->call = (struct http_call){
@@ -173,7 +173,7 @@ static bool send_action(struct exec_probe *probe, struct err *err)
     return false;
 }
 
-static void begin_action(struct exec_probe *probe)
+static void begin_action(struct call_probe *probe)
 {
     probe->action = (struct catalog_action){
         .integration = probe->integration,
@@ -187,11 +187,11 @@ static void begin_action(struct exec_probe *probe)
  * is new came from the app a moment ago, and a test would say no more. */
 static enum op_result step_test(struct op *op)
 {
-    struct exec_probe *probe = probe_of(op);
+    struct call_probe *probe = probe_of(op);
     struct err err = {0};
     bool is_untested = probe->auth->test_path.len == 0;
     if (is_untested || probe->in.is_identity_only) {
-        (void)stop_probe(probe, EXEC_PROBE_UNTESTED,
+        (void)stop_probe(probe, CALL_PROBE_UNTESTED,
                          arena_printf(&op->arena, "%.*s has no request that could test it.",
                                       SLICE_ARG(probe->integration->name)));
         return op_jump(op, STEP_IDENTIFY);
@@ -228,21 +228,21 @@ static bool is_outage(enum exec_reason reason)
 }
 
 /* A text, or a number as its digits; SLICE_NONE where it is neither or is too long. */
-static slice identity_text(struct exec_probe *probe, const struct json *value,
+static slice identity_text(struct call_probe *probe, const struct json *value,
                            size_t characters_max)
 {
     struct secret_mask secrets = {.count = 0};
     slice text = json_str(value);
     if (value && (value->type == JSON_INT || value->type == JSON_UINT))
-        text = json_text_of(value, &probe->op.arena, EXEC_PROBE_LABEL_MAX);
+        text = json_text_of(value, &probe->op.arena, CALL_PROBE_LABEL_MAX);
     /* An ID token comes with the tokens, and was masked by nothing yet. */
-    exec_mask_credential(probe->credential, &secrets);
+    call_mask_credential(probe->credential, &secrets);
     text = slice_trim(secret_mask_text(&secrets, text, &probe->op.arena));
     return slice_is_name(text, characters_max) ? text : SLICE_NONE;
 }
 
 /* One that says neither address, subject nor label is usable all the same: the message says so. */
-static void read_identity(struct exec_probe *probe, const struct json *found)
+static void read_identity(struct call_probe *probe, const struct json *found)
 {
     struct connection_identity *identity = &probe->identity;
     slice email = identity_text(probe, JSON_GET(found, "email"), CONNECTION_EMAIL_MAX);
@@ -260,7 +260,7 @@ static void read_identity(struct exec_probe *probe, const struct json *found)
 }
 
 /* What the action's expression made of the reply; NULL where it failed. */
-static const struct json *output_of(struct exec_probe *probe, const struct exec_outcome *outcome)
+static const struct json *output_of(struct call_probe *probe, const struct exec_outcome *outcome)
 {
     if (!probe->action.output)
         return NULL;
@@ -272,10 +272,10 @@ static const struct json *output_of(struct exec_probe *probe, const struct exec_
     return NULL;
 }
 
-static void read_probe_reply(struct exec_probe *probe, struct exec_outcome *outcome)
+static void read_probe_reply(struct call_probe *probe, struct exec_outcome *outcome)
 {
     *outcome = (struct exec_outcome){.retry_after_ms = -1};
-    exec_reply_read(&probe->action, &probe->call, &probe->scope, &probe->built, &probe->op.arena,
+    call_reply_read(&probe->action, &probe->call, &probe->scope, &probe->built, &probe->op.arena,
                     outcome);
     if (outcome->reason != EXEC_SUCCEEDED && outcome->message.len == 0)
         outcome->message = SLICE("The app refused it.");
@@ -285,20 +285,20 @@ static void read_probe_reply(struct exec_probe *probe, struct exec_outcome *outc
  * reply names the identity as well, a second request is spared. */
 static enum op_result step_tested(struct op *op)
 {
-    struct exec_probe *probe = probe_of(op);
+    struct call_probe *probe = probe_of(op);
     struct exec_outcome outcome;
     ASSERT(probe->built.url.len > 0);
     read_probe_reply(probe, &outcome);
     if (outcome.reason != EXEC_SUCCEEDED)
-        return stop_probe(probe, is_outage(outcome.reason) ? EXEC_PROBE_OUTAGE : EXEC_PROBE_REFUSED,
+        return stop_probe(probe, is_outage(outcome.reason) ? CALL_PROBE_OUTAGE : CALL_PROBE_REFUSED,
                           outcome.message);
-    (void)stop_probe(probe, EXEC_PROBE_WORKS, SLICE_NONE);
+    (void)stop_probe(probe, CALL_PROBE_WORKS, SLICE_NONE);
     const struct json *output = output_of(probe, &outcome);
     if (probe->integration->identity.from == IDENTITY_TEST) {
         read_identity(probe, output);
         return OP_DONE;
     }
-    probe->label = slice_first_utf8(json_str(output), EXEC_PROBE_LABEL_MAX);
+    probe->label = slice_first_utf8(json_str(output), CALL_PROBE_LABEL_MAX);
     return OP_NEXT;
 }
 
@@ -306,7 +306,7 @@ static enum op_result step_tested(struct op *op)
 
 /* What the app's authorization server says in the ID token. It came from there itself, over TLS, so
  * that its signature need not be checked (OpenID Connect Core 3.1.3.7). */
-static const struct json *read_claims(struct exec_probe *probe)
+static const struct json *read_claims(struct call_probe *probe)
 {
     struct arena *arena = &probe->op.arena;
     slice rest = probe->in.id_token;
@@ -333,7 +333,7 @@ static const struct json *read_claims(struct exec_probe *probe)
                : NULL;
 }
 
-static bool make_identity(struct exec_probe *probe, struct err *err)
+static bool make_identity(struct call_probe *probe, struct err *err)
 {
     const struct catalog_identity *identity = &probe->integration->identity;
     begin_action(probe);
@@ -349,7 +349,7 @@ static bool make_identity(struct exec_probe *probe, struct err *err)
  * step_tested has read its identity already where it was not. */
 static enum op_result step_identify(struct op *op)
 {
-    struct exec_probe *probe = probe_of(op);
+    struct call_probe *probe = probe_of(op);
     struct err err = {0};
     switch (probe->integration->identity.from) {
     case IDENTITY_NONE:
@@ -373,9 +373,9 @@ static enum op_result step_identify(struct op *op)
 /* The verdict stands as the test left it: a failing identity request refuses no credential. */
 static enum op_result step_identified(struct op *op)
 {
-    struct exec_probe *probe = probe_of(op);
+    struct call_probe *probe = probe_of(op);
     struct exec_outcome outcome;
-    ASSERT(probe->verdict == EXEC_PROBE_WORKS || probe->verdict == EXEC_PROBE_UNTESTED);
+    ASSERT(probe->verdict == CALL_PROBE_WORKS || probe->verdict == CALL_PROBE_UNTESTED);
     read_probe_reply(probe, &outcome);
     if (outcome.reason == EXEC_SUCCEEDED)
         read_identity(probe, output_of(probe, &outcome));
@@ -391,7 +391,7 @@ static void on_cancel(struct op *op)
 
 static void on_end(struct op *op, enum op_end end)
 {
-    struct exec_probe *probe = probe_of(op);
+    struct call_probe *probe = probe_of(op);
     (void)end;
     oauth_request_deinit(&probe->token_request);
     catalog_unref(probe->catalog);
@@ -414,11 +414,11 @@ static const struct op_class probe_class = {
     .on_end = on_end,
 };
 
-void exec_probe_start(struct http_client *http, struct catalog *catalog, struct exec_probe *probe,
-                      const struct exec_probe_request *request, struct op *parent)
+void call_probe_start(struct http_client *http, struct catalog *catalog, struct call_probe *probe,
+                      const struct call_probe_request *request, struct op *parent)
 {
-    *probe = (struct exec_probe){
-        .verdict = EXEC_PROBE_OUTAGE,
+    *probe = (struct call_probe){
+        .verdict = CALL_PROBE_OUTAGE,
         .message = SLICE("This server is going down."),
         .http = http,
         .catalog = catalog_ref(catalog),

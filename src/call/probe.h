@@ -14,17 +14,17 @@
 #include "call/outcome.h"
 #include "store/connection.h"
 
-enum { EXEC_PROBE_LABEL_MAX = 200 }; /* bytes */
+enum { CALL_PROBE_LABEL_MAX = 200 }; /* bytes */
 
-enum exec_probe_verdict {
-    EXEC_PROBE_WORKS,
-    EXEC_PROBE_UNTESTED, /* the manifest has no test request */
-    EXEC_PROBE_REFUSED,  /* by the app, or not fit to be sent */
-    EXEC_PROBE_OUTAGE,   /* the app cannot be asked now */
+enum call_probe_verdict {
+    CALL_PROBE_WORKS,
+    CALL_PROBE_UNTESTED, /* the manifest has no test request */
+    CALL_PROBE_REFUSED,  /* by the app, or not fit to be sent */
+    CALL_PROBE_OUTAGE,   /* the app cannot be asked now */
 };
 
 /* Borrowed until the probe has ended. */
-struct exec_probe_request {
+struct call_probe_request {
     struct uuid account_id;
     slice integration_id;
     slice auth_kind;           /* the way to connect; SLICE_NONE: the app's first */
@@ -34,10 +34,10 @@ struct exec_probe_request {
     bool is_identity_only;     /* a grant that is new needs no test */
 };
 
-struct exec_probe {
+struct call_probe {
     struct op op;
     /* out, in the op's arena */
-    enum exec_probe_verdict verdict;
+    enum call_probe_verdict verdict;
     slice message; /* sentences unless it works; shows no secret */
     slice label;   /* of the account there, as the app names it; SLICE_NONE: not known */
     struct connection_identity identity;
@@ -48,17 +48,17 @@ struct exec_probe {
     const struct catalog_integration *integration;
     int find_status; /* of its look-up */
     const struct catalog_auth *auth;
-    struct exec_probe_request in;
+    struct call_probe_request in;
     const struct json *credential;
     struct catalog_action action;
-    struct exec_scope scope;
-    struct exec_built built;
+    struct call_scope scope;
+    struct call_built built;
     struct http_call call;
     struct oauth_request token_request;
 };
 
 /* http and catalog outlive it (the catalog is counted). */
-void exec_probe_start(struct http_client *http, struct catalog *catalog, struct exec_probe *probe,
-                      const struct exec_probe_request *request, struct op *parent);
+void call_probe_start(struct http_client *http, struct catalog *catalog, struct call_probe *probe,
+                      const struct call_probe_request *request, struct op *parent);
 
 #endif

@@ -24,12 +24,12 @@ enum {
 struct reply {
     const struct catalog_action *action;
     const struct catalog_reply *wanted;
-    struct exec_progress *progress; /* NULL: of the only request */
+    struct call_progress *progress; /* NULL: of the only request */
     unsigned at;
     bool acts; /* the request may have done something */
     const struct catalog_auth *auth;
     const struct http_call *call;
-    const struct exec_built *built;
+    const struct call_built *built;
     struct arena *arena;
     struct exec_outcome *out;
     struct json root;
@@ -87,7 +87,7 @@ static enum catalog_reply_body body_of(const struct reply *r)
     return is_success ? r->wanted->body : REPLY_ANY;
 }
 
-static void make_root(struct reply *r, const struct exec_scope *scope)
+static void make_root(struct reply *r, const struct call_scope *scope)
 {
     static const struct json empty = {.type = JSON_OBJECT};
     struct json connection = json_object();
@@ -100,7 +100,7 @@ static void make_root(struct reply *r, const struct exec_scope *scope)
                     reply_body_value(&r->body, body_of(r), r->call, r->arena));
     json_object_set(r->arena, &r->root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(r->arena, &r->root, SLICE("connection"), connection);
-    exec_progress_put(r->progress, &r->root, r->arena);
+    call_progress_put(r->progress, &r->root, r->arena);
     put_name(r);
 }
 
@@ -535,7 +535,7 @@ static void fail_unreadable(struct reply *r, slice misfit)
 static void keep_reply(struct reply *r)
 {
     const struct catalog_then *then = &r->action->then[r->at];
-    struct exec_progress *progress = r->progress;
+    struct call_progress *progress = r->progress;
     static const char *const names[] = {"status", "headers", "body"};
     struct json reply = json_object();
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -545,7 +545,7 @@ static void keep_reply(struct reply *r)
     progress->at = r->at + 1;
     if (!then->done || r->action->level == LEVEL_READ)
         return;
-    exec_progress_put(progress, &r->root, r->arena);
+    call_progress_put(progress, &r->root, r->arena);
     progress->done = eval_text(r, "done", then->done);
     progress->not_done = eval_text(r, "not_done", then->not_done);
     if (progress->done.len == 0)
@@ -597,8 +597,8 @@ static slice request_id(const struct http_call *call)
     return SLICE_NONE;
 }
 
-void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
-                     const struct exec_scope *scope, const struct exec_built *built,
+void call_reply_read(const struct catalog_action *action, const struct http_call *call,
+                     const struct call_scope *scope, const struct call_built *built,
                      struct arena *arena, struct exec_outcome *outcome)
 {
     struct reply r = {
@@ -642,11 +642,11 @@ void exec_reply_read(const struct catalog_action *action, const struct http_call
     }
 }
 
-void exec_reply_display(const struct catalog_action *action, const struct json *input,
+void call_reply_display(const struct catalog_action *action, const struct json *input,
                         const struct json *output, struct arena *arena,
                         struct exec_outcome *outcome)
 {
-    static const struct exec_built nothing;
+    static const struct call_built nothing;
     struct reply r = {.action = action, .built = &nothing, .arena = arena, .out = outcome};
     ASSERT(outcome->reason == EXEC_SUCCEEDED);
     expr_budget_init(&r.budget);

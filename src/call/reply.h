@@ -20,12 +20,12 @@ enum exec_advice exec_advice_for(const struct catalog_action *action);
  * scope's input, connection_params and earlier replies; no text shows the secrets of `built`. A
  * success that is not of the action's last request has no output: the scope's progress moves on.
  * Touches nothing else, so that it may run on a pool thread. */
-void exec_reply_read(const struct catalog_action *action, const struct http_call *call,
-                     const struct exec_scope *scope, const struct exec_built *built,
+void call_reply_read(const struct catalog_action *action, const struct http_call *call,
+                     const struct call_scope *scope, const struct call_built *built,
                      struct arena *arena, struct exec_outcome *outcome);
 
 /* Title and summary once more, over an output that was put together from several replies. */
-void exec_reply_display(const struct catalog_action *action, const struct json *input,
+void call_reply_display(const struct catalog_action *action, const struct json *input,
                         const struct json *output, struct arena *arena,
                         struct exec_outcome *outcome);
 

@@ -8,23 +8,23 @@
 #include "http/url.h"
 
 /* What templates see of the files: their data as it came, in base64. */
-static struct json files_value(const struct exec_scope *scope, struct arena *arena)
+static struct json files_value(const struct call_scope *scope, struct arena *arena)
 {
     struct json list = json_array();
     for (size_t i = 0; i < scope->file_count; i++) {
-        const struct exec_file *file = &scope->files[i];
+        const struct call_file *file = &scope->files[i];
         struct json item = json_object();
         json_object_set(arena, &item, SLICE("name"), json_string(file->name));
-        json_object_set(arena, &item, SLICE("content_type"), json_string(exec_file_type(file)));
+        json_object_set(arena, &item, SLICE("content_type"), json_string(call_file_type(file)));
         json_object_set(arena, &item, SLICE("data"), json_string(file->data));
-        json_object_set(arena, &item, SLICE("bytes"), json_u64(exec_file_size(file->data)));
+        json_object_set(arena, &item, SLICE("bytes"), json_u64(call_file_size(file->data)));
         json_array_push(arena, &list, item);
     }
     return list;
 }
 
 /* Replies of the requests before this one, by the names that a manifest gives them. */
-void exec_progress_put(const struct exec_progress *progress, struct json *root, struct arena *arena)
+void call_progress_put(const struct call_progress *progress, struct json *root, struct arena *arena)
 {
     static const char *const names[CATALOG_REQUESTS_MAX - 1] = {"first", "second"};
     for (unsigned i = 0; progress && i < progress->at; i++)
@@ -32,7 +32,7 @@ void exec_progress_put(const struct exec_progress *progress, struct json *root, 
 }
 
 /* What a template of a manifest can name: input, connection, files, and the replies so far. */
-struct json exec_build_root(const struct exec_scope *scope, struct arena *arena)
+struct json call_build_root(const struct call_scope *scope, struct arena *arena)
 {
     static const struct json empty = {.type = JSON_OBJECT};
     struct json connection = json_object(), root = json_object();
@@ -41,7 +41,7 @@ struct json exec_build_root(const struct exec_scope *scope, struct arena *arena)
     json_object_set(arena, &root, SLICE("input"), scope->input ? *scope->input : empty);
     json_object_set(arena, &root, SLICE("connection"), connection);
     json_object_set(arena, &root, SLICE("files"), files_value(scope, arena));
-    exec_progress_put(scope->progress, &root, arena);
+    call_progress_put(scope->progress, &root, arena);
     return root;
 }
 
@@ -80,7 +80,7 @@ static int check_host(slice text, slice former_url, const struct json *hosts, st
     return err_set(err, ERR_REFUSED, "%.*s", SLICE_ARG(slice_cstr(room)));
 }
 
-int exec_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
+int call_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
                     struct err *err)
 {
     bool is_path = slice_starts_with(text, SLICE("/")) && !slice_starts_with(text, SLICE("//"));

@@ -23,7 +23,7 @@ struct authorize {
     struct oauth_finish_request finish_request;
     struct oauth_begin begin;
     struct oauth_finish finish;
-    struct exec_enrol enrol;
+    struct call_enrol enrol;
     struct audit_by by;
     bool may_change_identity;
     uint8_t session_id[SESSION_BYTES];
@@ -59,7 +59,7 @@ static enum op_result step_enrol(struct op *op)
     /* The first half, and a grant that was refused, have nothing to store. */
     if (!it->is_finishing || finish->outcome != OAUTH_DONE)
         return OP_NEXT;
-    const struct exec_enrol_request in = {
+    const struct call_enrol_request in = {
         .keep.account_id = it->finish_request.account_id,
         .keep.integration_id = copy_child_text(op, finish->integration_id),
         .keep.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
@@ -75,7 +75,7 @@ static enum op_result step_enrol(struct op *op)
         .keep.by = it->by,
     };
     it->finish.scopes_missing = copy_child_text(op, finish->scopes_missing);
-    exec_enrol_start(it->engine.connect, it->engine.pool, it->engine.out.client,
+    call_enrol_start(it->engine.connect, it->engine.pool, it->engine.out.client,
                      it->session->catalog, &it->enrol, &in, op);
     return OP_WAIT;
 }
@@ -83,7 +83,7 @@ static enum op_result step_enrol(struct op *op)
 /* The connection's id goes to stdout for scripts; remarks go to stderr. */
 static void print_connection(const struct authorize *it)
 {
-    const struct exec_enrol *enrol = &it->enrol;
+    const struct call_enrol *enrol = &it->enrol;
     (void)printf("connection %lld%s\n", (long long)enrol->connection_id,
                  it->finish.connection_id ? " has a new grant" : "");
     if (connection_identity_is_known(&enrol->identity)) {
@@ -117,10 +117,10 @@ static enum op_result step_print(struct op *op)
     if (is_begun) {
         (void)printf("%.*s\n", SLICE_ARG(it->begin.url));
         (void)fflush(stdout);
-    } else if (is_granted && it->enrol.result == EXEC_ENROLLED) {
+    } else if (is_granted && it->enrol.result == CALL_ENROLLED) {
         print_connection(it);
     } else {
-        bool may_insist = is_granted && it->enrol.result == EXEC_ENROL_OTHER_IDENTITY;
+        bool may_insist = is_granted && it->enrol.result == CALL_ENROL_OTHER_IDENTITY;
         (void)err_set(&it->session->err, ERR_REFUSED, "%.*s%s", SLICE_ARG(message),
                       may_insist ? " To allow another identity, add --any-identity." : "");
     }

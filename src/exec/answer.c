@@ -25,9 +25,9 @@ size_t exec_output_bytes_max(const struct exec *exec)
     return asked < most ? (size_t)asked : (size_t)most;
 }
 
-static struct exec_fit wanted_of(const struct exec *exec)
+static struct call_fit wanted_of(const struct exec *exec)
 {
-    return (struct exec_fit){.execution_id = exec->out.execution_id,
+    return (struct call_fit){.execution_id = exec->out.execution_id,
                              .bytes_max = exec_output_bytes_max(exec),
                              .is_resource = exec->in.is_resource};
 }
@@ -35,10 +35,10 @@ static struct exec_fit wanted_of(const struct exec *exec)
 static void fit_output(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    struct exec_fit wanted = wanted_of(exec);
+    struct call_fit wanted = wanted_of(exec);
     slice output;
     exec->fit_status =
-        exec_fit_summary(exec->summary_json, &wanted, &op->arena, &exec->summary_json, &output);
+        call_fit_summary(exec->summary_json, &wanted, &op->arena, &exec->summary_json, &output);
     if (output.ptr)
         exec->out.output_json = output;
     else if (exec->out.is_replayed)
@@ -63,9 +63,9 @@ static void leave_output_out(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     size_t bytes = out->is_replayed ? exec->key.found.summary_bytes : out->output_json.len;
-    struct exec_fit wanted = wanted_of(exec);
+    struct call_fit wanted = wanted_of(exec);
     exec->op.arena.bytes_max += LEFT_OUT_BYTES_MAX;
-    out->output_json = exec_fit_left_out(&wanted, bytes, &exec->op.arena);
+    out->output_json = call_fit_left_out(&wanted, bytes, &exec->op.arena);
     if (out->is_replayed) {
         out->effect = EXEC_EFFECT_DONE;
         out->display_title = exec->action ? exec->action->title : SLICE("Action run");

@@ -259,13 +259,13 @@ static void read_attempt_reply(struct op *op)
     if (!take_memory(exec))
         return;
     exec->attempt.reading_bytes = 0;
-    struct exec_scope scope = {.input = exec_input(exec),
+    struct call_scope scope = {.input = exec_input(exec),
                                .connection_params =
                                    exec->connection.item ? exec->connection.item->params : NULL,
                                .progress = &exec->progress,
                                .auth = exec_auth(exec),
                                .is_display_unused = exec->in.is_recorded_by_caller};
-    exec_reply_read(exec->action, &exec->attempt.call, &scope, &exec->attempt.request, &op->arena,
+    call_reply_read(exec->action, &exec->attempt.call, &scope, &exec->attempt.request, &op->arena,
                     &exec->out);
 }
 

@@ -73,7 +73,7 @@ static void check_schema(struct exec *exec)
 
 static void find_file_faults(struct exec *exec)
 {
-    exec->faults.files = exec_files_check(exec->action, exec->in.files, exec->in.file_count,
+    exec->faults.files = call_files_check(exec->action, exec->in.files, exec->in.file_count,
                                           exec->service->config.file_bytes_max, &exec->op.arena);
 }
 
@@ -84,7 +84,7 @@ static void append_faults(const struct exec *exec, struct buf *out)
     buf_append(out, exec->faults.input);
     if (exec->faults.files.len > 0)
         buf_printf(out, "%s%.*s", separator, SLICE_ARG(exec->faults.files));
-    for (uint32_t i = 0; i < EXEC_FILES_MAX; i++) {
+    for (uint32_t i = 0; i < CALL_FILES_MAX; i++) {
         if (!(exec->faults.files_broken & (1u << i)))
             continue;
         buf_printf(out, "%s/files/%u/data: is not standard base64 with padding", separator, i);
@@ -120,7 +120,7 @@ static void append_hints(const struct exec *exec, struct buf *out)
     if (are_files_faulty(exec)) {
         if (out->len > 0)
             buf_append_char(out, ' ');
-        buf_append(out, exec_files_hint(exec->action, is_file_data_lacking(exec)));
+        buf_append(out, call_files_hint(exec->action, is_file_data_lacking(exec)));
     }
 }
 
@@ -176,13 +176,13 @@ enum op_result exec_step_check_input(struct op *op)
 static void take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    struct exec_file *files = exec->in.files;
+    struct call_file *files = exec->in.files;
     bool is_wanted = exec->action && !exec->faults.files.ptr;
     for (size_t i = 0; i < exec->in.file_count; i++) {
         if (exec->in.idempotency_key.len > 0)
             vault_sha256(files[i].data, files[i].hash);
         int status = is_wanted && exec->faults.files_status == OK
-                         ? exec_file_decode(&files[i], &op->arena)
+                         ? call_file_decode(&files[i], &op->arena)
                          : OK;
         if (status == ERR_SYNTAX)
             exec->faults.files_broken |= 1u << i;
@@ -195,7 +195,7 @@ static void take_files(struct op *op)
 enum op_result exec_step_take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    size_t size = exec_files_size(exec->in.files, exec->in.file_count);
+    size_t size = call_files_size(exec->in.files, exec->in.file_count);
     if (exec->action)
         find_file_faults(exec);
     return op_run_job(op, &exec->job, size > FILES_ON_LOOP_BYTES_MAX, take_files,

@@ -31,7 +31,7 @@ static int make_fingerprint(struct exec *exec)
     json_write_sorted(&text, exec->in.input);
     if (exec->in.pages_max > 1)
         buf_printf(&text, "\npages %u\n", exec->in.pages_max);
-    exec_files_write_fingerprint(exec->in.files, exec->in.file_count, &text);
+    call_files_write_fingerprint(exec->in.files, exec->in.file_count, &text);
     bool is_ok = buf_is_ok(&text);
     vault_sha256(buf_slice(&text), exec->key.claim.fingerprint);
     buf_deinit(&text);
@@ -91,7 +91,7 @@ static int make_table_key(struct exec *exec)
  * room before it is read. */
 static enum op_result read_stored(struct exec *exec, size_t bytes)
 {
-    struct exec_fit wanted = {.execution_id = exec->out.execution_id,
+    struct call_fit wanted = {.execution_id = exec->out.execution_id,
                               .bytes_max = exec_output_bytes_max(exec),
                               .is_resource = exec->in.is_resource};
     size_t *room = exec->in.replay_room;

@@ -9,7 +9,7 @@ enum { DRY_RUN_BODY_BYTES_MAX = 64 * 1024, DRY_RUN_REPLY_BYTES_MAX = 2 * 1024 * 
 
 #define MASK "***"
 
-static void put_url(struct json_writer *w, const struct exec_built *built, struct arena *arena)
+static void put_url(struct json_writer *w, const struct call_built *built, struct arena *arena)
 {
     slice url = built->url;
     if (built->secret_len > 0)
@@ -18,7 +18,7 @@ static void put_url(struct json_writer *w, const struct exec_built *built, struc
     json_member_str(w, "url", url);
 }
 
-static void put_headers(struct json_writer *w, const struct exec_built *built)
+static void put_headers(struct json_writer *w, const struct call_built *built)
 {
     json_member_open(w, "headers", '{');
     for (size_t i = 0; i < built->header_count; i++) {
@@ -29,7 +29,7 @@ static void put_headers(struct json_writer *w, const struct exec_built *built)
 }
 
 /* Whether a part of the body is a file's bytes, which are not copied (call/build.h). */
-static const struct exec_file *file_of(const struct exec *exec, slice part)
+static const struct call_file *file_of(const struct exec *exec, slice part)
 {
     for (size_t i = 0; i < exec->in.file_count; i++)
         if (part.ptr && part.ptr == exec->in.files[i].bytes.ptr)
@@ -39,7 +39,7 @@ static const struct exec_file *file_of(const struct exec *exec, slice part)
 
 static void append_part(const struct exec *exec, slice part, struct buf *out)
 {
-    const struct exec_file *file = file_of(exec, part);
+    const struct call_file *file = file_of(exec, part);
     size_t room = DRY_RUN_BODY_BYTES_MAX - out->len;
     if (file)
         buf_printf(out, "<%.*s: %zu bytes>", SLICE_ARG(file->name), part.len);
@@ -56,7 +56,7 @@ static void append_part(const struct exec *exec, slice part, struct buf *out)
 /* false: no memory. */
 static bool put_body(struct json_writer *w, const struct exec *exec)
 {
-    const struct exec_built *built = &exec->attempt.request;
+    const struct call_built *built = &exec->attempt.request;
     struct buf text;
     buf_init(&text, DRY_RUN_BODY_BYTES_MAX * 2);
     for (size_t i = 0; i < built->body_count && text.len < DRY_RUN_BODY_BYTES_MAX; i++)

@@ -292,7 +292,7 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     exec->out.retry_after_ms = exec->out.quota_remaining = exec->out.quota_reset_ms = -1;
     exec->out.started_us = clock_shared_us();
     op_start(&exec->op, &exec_class, service->config.loop, parent,
-             EXEC_ARENA_BYTES_MAX + exec_files_size(request->files, request->file_count));
+             EXEC_ARENA_BYTES_MAX + call_files_size(request->files, request->file_count));
     exec->op.request_id = request->request_id;
     count_memory(exec);
     exec_trace_begin(exec);

@@ -120,7 +120,7 @@ struct exec_request {
      * connections is not good for it. */
     bool has_connected;
     int64_t connection_id;   /* 0: the default one, EXEC_CONNECTION_NONE: one that cannot be */
-    struct exec_file *files; /* their bytes are filled in */
+    struct call_file *files; /* their bytes are filled in */
     size_t file_count;
     /* The caller's own rows are intent and record (a step of a flow): no key is loaded, nothing
      * is claimed, stored, audited or rendered; out alone is the result. */

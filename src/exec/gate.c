@@ -374,11 +374,11 @@ static slice provider_key(struct exec *exec)
 
 /* The first request; and of those behind it what can be known to be wrong before the first is
  * sent. */
-static int build_and_preview(struct exec *exec, const struct exec_scope *scope,
+static int build_and_preview(struct exec *exec, const struct call_scope *scope,
                              const struct json *credential, struct err *err)
 {
     int result =
-        exec_build(exec->action, scope, credential, &exec->op.arena, &exec->attempt.request, err);
+        call_build(exec->action, scope, credential, &exec->op.arena, &exec->attempt.request, err);
     bool is_first = exec->action->then_count > 0 && exec->progress.at == 0;
     return result == OK && is_first ? exec_preview(exec, NULL, err) : result;
 }
@@ -388,7 +388,7 @@ static int build_and_preview(struct exec *exec, const struct exec_scope *scope,
 enum op_result exec_build_request(struct exec *exec)
 {
     const struct connect_item *connection = exec->connection.item;
-    struct exec_scope scope = {.input = exec_input(exec),
+    struct call_scope scope = {.input = exec_input(exec),
                                .connection_params = connection ? connection->params : NULL,
                                .auth = exec_auth(exec),
                                .files = exec->in.files,

@@ -101,7 +101,7 @@ struct exec_gate {
 
 /* The request that is made now, and its attempts (attempt.c). */
 struct exec_attempt {
-    struct exec_built request;
+    struct call_built request;
     struct http_call call;
     uint64_t started_ns;
     uint64_t proof_boot_ns; /* when the query for a newer proof was sent */
@@ -147,7 +147,7 @@ struct exec {
     struct exec_connection connection;
     struct exec_gate gate;
     struct exec_attempt attempt;
-    struct exec_progress progress; /* of an action of several requests (sequence.c) */
+    struct call_progress progress; /* of an action of several requests (sequence.c) */
     struct exec_pages pages;
     struct exec_record record;
     struct exec_trace *trace; /* trace.c's; NULL: the run is in no trace */

@@ -107,7 +107,7 @@ static void write_all(struct exec *exec)
     if (!output.ptr)
         return; /* the last page, then */
     out->output_json = output;
-    exec_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
+    call_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
 }
 
 /* May run on a pool thread: it touches the run's arena and outcome, and logs nothing. */

@@ -105,10 +105,10 @@ static int fill_url(struct preview *p, const struct json *source, struct json *o
     return result;
 }
 
-static struct json file_text(struct preview *p, const struct exec_file *file)
+static struct json file_text(struct preview *p, const struct call_file *file)
 {
     return json_string(arena_printf(p->arena, "<%.*s: %zu bytes>", SLICE_ARG(file->name),
-                                    exec_file_size(file->data)));
+                                    call_file_size(file->data)));
 }
 
 /* What stands for each that this request carries. */
@@ -162,7 +162,7 @@ static int preview_one(struct preview *p, unsigned at, struct json *out)
 
 int exec_preview(struct exec *exec, struct json *later, struct err *err)
 {
-    const struct exec_scope scope = {
+    const struct call_scope scope = {
         .input = exec->in.input,
         .connection_params = exec->connection.item ? exec->connection.item->params : NULL,
         .files = exec->in.files,
@@ -174,7 +174,7 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err)
     ASSERT(exec->action->then_count > 0);
     expr_budget_init(&p.budget);
     expr_budget_add_data(&p.budget, json_text_bytes(scope.input));
-    p.root = exec_build_root(&scope, p.arena);
+    p.root = call_build_root(&scope, p.arena);
     hide_files(&p);
     for (unsigned at = 1; at <= exec->action->then_count && result == OK; at++) {
         struct json one;

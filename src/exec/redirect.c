@@ -12,7 +12,7 @@
  * is the same request only where it was one. */
 static bool asks_for_the_same(const struct exec *exec)
 {
-    const struct exec_built *request = &exec->attempt.request;
+    const struct call_built *request = &exec->attempt.request;
     unsigned status = exec->attempt.call.status;
     bool is_read = slice_eq_cstr(request->method, "GET") &&
                    !catalog_request_acts(exec->action, request->at);
@@ -23,7 +23,7 @@ static bool asks_for_the_same(const struct exec *exec)
  * done twice. A credential in the URL would be lost on the way. */
 static bool may_follow(const struct exec *exec)
 {
-    const struct exec_built *request = &exec->attempt.request;
+    const struct call_built *request = &exec->attempt.request;
     bool is_in_doubt = catalog_request_acts(exec->action, request->at) && exec_is_in_doubt(exec) &&
                        !exec_is_repeat_safe(exec);
     return exec->integration->follows_redirects && exec->attempt.call.result == HTTP_CALL_OK &&
@@ -33,7 +33,7 @@ static bool may_follow(const struct exec *exec)
 
 bool exec_follow_redirect(struct exec *exec)
 {
-    struct exec_built *request = &exec->attempt.request;
+    struct call_built *request = &exec->attempt.request;
     struct buf url;
     struct err err;
     if (!may_follow(exec))
@@ -42,7 +42,7 @@ bool exec_follow_redirect(struct exec *exec)
     location = slice_split(&location, '#'); /* for those who show a page */
     buf_init(&url, URL_BYTES_MAX);
     bool is_ours = location.len > 0 &&
-                   exec_url_follow(request->url, location, NULL, &url, &err) == OK &&
+                   call_url_follow(request->url, location, NULL, &url, &err) == OK &&
                    !slice_eq(buf_slice(&url), request->url);
     slice text = is_ours ? arena_dup(&exec->op.arena, buf_slice(&url)) : SLICE_NONE;
     buf_deinit(&url);

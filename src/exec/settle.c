@@ -147,7 +147,7 @@ static void settle_partly(struct exec *exec)
 static void say_done(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
-    const struct exec_progress *progress = &exec->progress;
+    const struct call_progress *progress = &exec->progress;
     bool is_open = out->effect != EXEC_EFFECT_NONE;
     slice last = last_cause(exec);
     const char *end = last.len < out->message.len ? "." : "";

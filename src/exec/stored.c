@@ -18,7 +18,7 @@ struct exec_stored {
     struct op op;
     struct exec_stored_table *table;
     struct uuid account_id;
-    struct exec_fit wanted;
+    struct call_fit wanted;
     size_t bytes; /* of the summary, as its row says */
     struct budget_use use;
     struct budget_wait memory;
@@ -134,7 +134,7 @@ static enum op_result step_read(struct op *op)
 static void fit(struct op *op)
 {
     struct exec_stored *stored = stored_of(op);
-    stored->status = exec_fit_summary(stored->summary, &stored->wanted, &op->arena,
+    stored->status = call_fit_summary(stored->summary, &stored->wanted, &op->arena,
                                       &stored->summary, &stored->output);
     if (stored->status == OK && !stored->output.ptr)
         stored->output = json_scan_get(stored->summary, SLICE("output"), &op->arena);
@@ -208,7 +208,7 @@ static const struct op_class stored_class = {
 /* ---- asking ---- */
 
 static slice make_stored_key(struct arena *arena, struct uuid account_id,
-                             const struct exec_fit *wanted)
+                             const struct call_fit *wanted)
 {
     size_t len = KEY_FIXED_LEN + wanted->pointer.len;
     char *text = arena_alloc_text(arena, len);
@@ -225,7 +225,7 @@ static slice make_stored_key(struct arena *arena, struct uuid account_id,
 
 /* NULL: out of memory, or too many at a time. */
 static struct exec_stored *start_stored(struct exec_stored_table *table, struct uuid account_id,
-                                        const struct exec_fit *wanted, size_t bytes, slice key)
+                                        const struct call_fit *wanted, size_t bytes, slice key)
 {
     struct exec_stored *stored = mem_zalloc(sizeof(*stored));
     if (!stored)
@@ -248,7 +248,7 @@ static struct exec_stored *start_stored(struct exec_stored_table *table, struct 
 }
 
 void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
-                       struct op *op, struct uuid account_id, const struct exec_fit *wanted,
+                       struct op *op, struct uuid account_id, const struct call_fit *wanted,
                        size_t bytes)
 {
     ASSERT(!read->op && !uuid_is_nil(wanted->execution_id));

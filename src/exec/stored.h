@@ -46,7 +46,7 @@ struct exec_stored_read {
 /* Takes a hold on op until the out fields are set; never completes before it returns. wanted is
  * copied but for its pointer's text, which lives as long as op's memory. bytes: of the summary. */
 void exec_stored_begin(struct exec_stored_table *table, struct exec_stored_read *read,
-                       struct op *op, struct uuid account_id, const struct exec_fit *wanted,
+                       struct op *op, struct uuid account_id, const struct call_fit *wanted,
                        size_t bytes);
 /* For an op's on_cancel. Harmless when it does not wait. */
 void exec_stored_cancel(struct exec_stored_read *read);

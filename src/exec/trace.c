@@ -73,7 +73,7 @@ void exec_trace_call(struct exec *exec)
 static void put_host(struct tracer *tracer, const struct exec *exec)
 {
     struct url url;
-    const struct exec_built *request = &exec->attempt.request;
+    const struct call_built *request = &exec->attempt.request;
     if (request->is_host_given || exec->integration->is_host_given ||
         url_parse(request->url, &url, NULL) != OK)
         return;

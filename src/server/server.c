@@ -395,7 +395,7 @@ static int start_inbound(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .trusted_proxies = server->proxies,
         .files_body_bytes_max =
-            config->body_bytes_max + EXEC_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
+            config->body_bytes_max + CALL_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
         .account_rate_per_s = config->account_rate,
         .account_burst = config->account_burst,
         .leases = server->leases,

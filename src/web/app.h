@@ -81,6 +81,6 @@ int app_link_result(const struct pg_query *query, const struct web_link *link,
 /* ---- */
 
 /* The HTTP status for how enrolling ended. */
-unsigned app_enrol_status(enum exec_enrolled result);
+unsigned app_enrol_status(enum call_enrolled result);
 
 #endif

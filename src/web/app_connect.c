@@ -27,7 +27,7 @@ struct connecting {
     const struct json *params;
     slice params_text;
     struct secret *credential;
-    struct exec_enrol enrol;
+    struct call_enrol enrol;
     struct oauth_begin begin;
     struct connection row; /* the one to reconnect */
 };
@@ -182,7 +182,7 @@ static enum op_result enrol_credential(struct web_request *request)
     const struct api_config *config = &request->web->config;
     ASSERT(it->credential && it->auth->kind != AUTH_OAUTH2);
     ASSERT(it->again == 0 || it->new_id == 0);
-    const struct exec_enrol_request in = {
+    const struct call_enrol_request in = {
         .keep.account_id = request->session.account_id,
         .keep.integration_id = it->app->integration_id,
         .keep.auth_kind = slice_cstr(catalog_auth_name(it->auth->kind)),
@@ -196,7 +196,7 @@ static enum op_result enrol_credential(struct web_request *request)
         .keep.by = it->is_link ? app_link_by(request, &it->link) : web_by(request),
     };
     /* The probe runs first and nothing is stored unless the app accepts the credential. */
-    exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
+    call_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
                      &request->op);
     return web_wait(request, on_enrolled);
 }
@@ -322,21 +322,21 @@ static enum op_result on_link(struct web_request *request)
 
 /* ---- the end ---- */
 
-unsigned app_enrol_status(enum exec_enrolled result)
+unsigned app_enrol_status(enum call_enrolled result)
 {
     switch (result) {
-    case EXEC_ENROLLED:
+    case CALL_ENROLLED:
         return 200;
-    case EXEC_ENROL_REFUSED:
+    case CALL_ENROL_REFUSED:
         return 400;
-    case EXEC_ENROL_GONE:
-    case EXEC_ENROL_FULL:
-    case EXEC_ENROL_LINK_USED:
-    case EXEC_ENROL_OTHER_IDENTITY:
-    case EXEC_ENROL_UNKNOWN_IDENTITY:
+    case CALL_ENROL_GONE:
+    case CALL_ENROL_FULL:
+    case CALL_ENROL_LINK_USED:
+    case CALL_ENROL_OTHER_IDENTITY:
+    case CALL_ENROL_UNKNOWN_IDENTITY:
         return 409;
-    case EXEC_ENROL_OUTAGE:
-    case EXEC_ENROL_UNAVAILABLE:
+    case CALL_ENROL_OUTAGE:
+    case CALL_ENROL_UNAVAILABLE:
         return 503;
     }
     UNREACHABLE("enrolling ends in one of these ways");
@@ -345,18 +345,18 @@ unsigned app_enrol_status(enum exec_enrolled result)
 static enum op_result on_enrolled(struct web_request *request)
 {
     struct connecting *it = request->state;
-    const struct exec_enrol *done = &it->enrol;
+    const struct call_enrol *done = &it->enrol;
     const char *notice = it->again         ? "reconnected"
                          : done->is_tested ? "connected"
                                            : "connection_untested";
     /* Only what the app itself answered needs the sentence; other messages say it already. */
-    bool is_app = done->result == EXEC_ENROL_REFUSED || done->result == EXEC_ENROL_OUTAGE;
-    if (done->result == EXEC_ENROLLED)
+    bool is_app = done->result == CALL_ENROL_REFUSED || done->result == CALL_ENROL_OUTAGE;
+    if (done->result == CALL_ENROLLED)
         return web_reply_redirect(
             request,
             app_path_after(request, it->app->integration_id, done->connection_id, it->again != 0),
             it->is_link ? "" : notice);
-    if (done->result == EXEC_ENROL_LINK_USED)
+    if (done->result == CALL_ENROL_LINK_USED)
         return web_reply_redirect(request, app_link_path(request), "");
     return refuse_form(request, app_enrol_status(done->result),
                        arena_printf(&request->op.arena, "%s%.*s",

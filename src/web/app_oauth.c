@@ -11,7 +11,7 @@ struct callback {
     struct pg_query link_query;
     struct connect_session link;
     struct oauth_finish finish;
-    struct exec_enrol enrol;
+    struct call_enrol enrol;
     slice integration_id, scopes_missing;
 };
 
@@ -72,13 +72,13 @@ static enum op_result reply_failed(struct web_request *request, unsigned status,
 static enum op_result on_enrolled(struct web_request *request)
 {
     const struct callback *it = request->state;
-    const struct exec_enrol *done = &it->enrol;
+    const struct call_enrol *done = &it->enrol;
     bool is_again = it->finish.connection_id != 0;
     /* A link's user may not change the identity that the account expects. */
-    bool may_insist = done->result == EXEC_ENROL_OTHER_IDENTITY && !it->is_link;
-    if (done->result == EXEC_ENROL_LINK_USED)
+    bool may_insist = done->result == CALL_ENROL_OTHER_IDENTITY && !it->is_link;
+    if (done->result == CALL_ENROL_LINK_USED)
         return web_reply_redirect(request, app_link_path(request), "");
-    if (done->result != EXEC_ENROLLED)
+    if (done->result != CALL_ENROLLED)
         return reply_failed(request, app_enrol_status(done->result), done->message,
                             may_insist ? SLICE("To have this connection act as another login from "
                                                "now on, tick that when you reconnect it.")
@@ -107,7 +107,7 @@ static enum op_result enrol_grant(struct web_request *request)
     const struct api_config *config = &request->web->config;
     const struct oauth_finish *finish = &it->finish;
     ASSERT(finish->outcome == OAUTH_DONE && finish->credential);
-    const struct exec_enrol_request in = {
+    const struct call_enrol_request in = {
         .keep.account_id = request->session.account_id,
         .keep.integration_id = it->integration_id,
         .keep.auth_kind = slice_cstr(catalog_auth_name(AUTH_OAUTH2)),
@@ -125,7 +125,7 @@ static enum op_result enrol_grant(struct web_request *request)
         .keep.by = it->is_link ? app_link_by(request, &it->link) : web_by(request),
     };
     it->scopes_missing = keep_finish_text(request, finish->scopes_missing);
-    exec_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
+    call_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
                      &request->op);
     return web_wait(request, on_enrolled);
 }

@@ -17,7 +17,7 @@ struct testing {
     slice integration_id;
     struct connect_lookup lookup;
     struct connect_renewal renewal;
-    struct exec_probe probe;
+    struct call_probe probe;
     bool has_renewed;
 };
 
@@ -157,10 +157,10 @@ static enum op_result on_known(struct web_request *request)
 static enum op_result on_tested(struct web_request *request)
 {
     struct testing *it = request->state;
-    const struct exec_probe *probe = &it->probe;
+    const struct call_probe *probe = &it->probe;
     /* 503 for an app that is unreachable, 409 where it rejected the credential. */
-    if (probe->verdict != EXEC_PROBE_WORKS)
-        return reply_test(request, probe->verdict == EXEC_PROBE_OUTAGE ? 503 : 409, probe->message);
+    if (probe->verdict != CALL_PROBE_WORKS)
+        return reply_test(request, probe->verdict == CALL_PROBE_OUTAGE ? 503 : 409, probe->message);
     if (!connection_identity_is_known(&probe->identity))
         return reply_works(request);
     it->known.in = (struct connect_command_request){
@@ -181,7 +181,7 @@ static enum op_result on_tested(struct web_request *request)
 static enum op_result test(struct web_request *request, const struct connect_item *item)
 {
     struct testing *it = request->state;
-    const struct exec_probe_request in = {.account_id = request->session.account_id,
+    const struct call_probe_request in = {.account_id = request->session.account_id,
                                           .integration_id = it->integration_id,
                                           .credential = secret_reveal(item->credential),
                                           .params = item->params};
@@ -190,7 +190,7 @@ static enum op_result test(struct web_request *request, const struct connect_ite
         return reply_test(request, 409, item->error.len > 0 ? item->error : SLICE("Reconnect it."));
     /* The identity is stored only if the credential is still this revision. */
     it->rev = item->rev;
-    exec_probe_start(request->web->config.http, *request->web->config.catalog, &it->probe, &in,
+    call_probe_start(request->web->config.http, *request->web->config.catalog, &it->probe, &in,
                      &request->op);
     return web_wait(request, on_tested);
 }

@@ -142,7 +142,7 @@ static enum op_result finish_one(struct web_request *request)
     if (one->execution.summary.ptr)
         return load_connection(request);
     /* Not in the row, so the summary is read from its own chunks, up to what the page shows. */
-    struct exec_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
+    struct call_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
     exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored, &request->op,
                       request->session.account_id, &wanted, one->execution.summary_bytes);
     return web_wait(request, on_summary);

@@ -34,7 +34,7 @@ static size_t size_of(const struct json *value)
 static void check_cut(struct arena *arena, slice summary, const struct json *whole,
                       const struct json *cut)
 {
-    struct exec_fit wanted = {.pointer = json_get_str(cut, SLICE("pointer")),
+    struct call_fit wanted = {.pointer = json_get_str(cut, SLICE("pointer")),
                               .offset = (uint64_t)json_get_i64(cut, SLICE("kept"), -1)};
     int64_t of = json_get_i64(cut, SLICE("of"), -1);
     const struct json *part = json_pointer(whole, wanted.pointer);
@@ -43,7 +43,7 @@ static void check_cut(struct arena *arena, slice summary, const struct json *who
     check(part && (int64_t)wanted.offset <= of);
     check(is_scalar ? of == 1 && wanted.offset == 0 : (int64_t)part->count == of);
     check(json_get_str(cut, SLICE("more")).len > 0);
-    check(exec_fit_summary(summary, &wanted, arena, &fitted, &output) == OK);
+    check(call_fit_summary(summary, &wanted, arena, &fitted, &output) == OK);
     const struct json *rest = output.ptr ? json_parse(arena, output, &json_limits_provider, NULL)
                                          : whole;
     check(rest && rest->type == part->type);
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena arena;
     slice text = slice_of(data, size), line = slice_split(&text, '\n'), fitted, output;
-    struct exec_fit wanted = {.offset = 0};
+    struct call_fit wanted = {.offset = 0};
     uint64_t budget;
     if (!slice_to_u64(line, BUDGET_MAX, &budget))
         return 0;
@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         buf_append_cstr(&summary, "{\"status\":\"succeeded\",\"output\":");
         json_write(&summary, whole);
         buf_append_char(&summary, '}');
-        check(exec_fit_summary(buf_slice(&summary), &wanted, &arena, &fitted, &output) == OK);
+        check(call_fit_summary(buf_slice(&summary), &wanted, &arena, &fitted, &output) == OK);
         if (output.ptr)
             check_fitted(&arena, buf_slice(&summary), whole, wanted.bytes_max, output);
         else

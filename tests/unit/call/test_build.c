@@ -8,7 +8,7 @@
 
 #define BEARER "{\"type\":\"bearer\"}"
 
-static struct exec_built built;
+static struct call_built built;
 
 /* host: the connection's, which is base_url. */
 static int build_at(struct bench *b, const char *request, const char *input, const char *host)
@@ -17,9 +17,9 @@ static int build_at(struct bench *b, const char *request, const char *input, con
     const struct catalog_action *action = bench_action(b, BEARER, "", level, request, "");
     char params[100];
     (void)snprintf(params, sizeof(params), "{\"host\":\"%s\"}", host);
-    struct exec_scope scope = {.input = bench_json(b, input),
+    struct call_scope scope = {.input = bench_json(b, input),
                                .connection_params = bench_json(b, params)};
-    return exec_build(action, &scope, bench_json(b, "{\"token\":\"t0\"}"), &b->arena, &built,
+    return call_build(action, &scope, bench_json(b, "{\"token\":\"t0\"}"), &b->arena, &built,
                       &b->err);
 }
 
@@ -316,14 +316,14 @@ static void failing_allocations(void **state)
                        "\"n\",\"value\":\"${input.v}\"}]}}";
     struct bench *b = *state;
     const struct catalog_action *action = bench_action(b, BEARER, "", "write", post, "");
-    struct exec_scope scope = {.input = bench_json(b, "{\"v\":\"x\"}"),
+    struct call_scope scope = {.input = bench_json(b, "{\"v\":\"x\"}"),
                                .connection_params = bench_json(b, "{\"host\":\"h.example\"}")};
     const struct json *credential = bench_json(b, "{\"token\":\"t0\"}");
     for (uint64_t n = 1, hits = 1; hits; n++) {
         struct arena arena;
         arena_init(&arena, 1024 * 1024);
         mem_fail_at(n, 1);
-        int rc = exec_build(action, &scope, credential, &arena, &built, &b->err);
+        int rc = call_build(action, &scope, credential, &arena, &built, &b->err);
         hits = mem_fail_hits();
         mem_fail_at(0, 0);
         bool has_all = rc == OK && slice_eq_cstr(header("authorization"), "Bearer t0") &&
@@ -354,9 +354,9 @@ static int build_with(struct bench *b, const char *auth, const char *credential)
 {
     const struct catalog_action *action =
         bench_action(b, auth, "", "read", "{\"method\":\"GET\",\"path\":\"/a\"}", "");
-    struct exec_scope scope = {.input = bench_json(b, "{}"),
+    struct call_scope scope = {.input = bench_json(b, "{}"),
                                .connection_params = bench_json(b, "{\"host\":\"h.example\"}")};
-    return exec_build(action, &scope, bench_json(b, credential), &b->arena, &built, &b->err);
+    return call_build(action, &scope, bench_json(b, credential), &b->arena, &built, &b->err);
 }
 
 static void credentials_go_where_the_manifest_says(void **state)
@@ -465,10 +465,10 @@ static void a_provider_key_goes_where_the_manifest_says(void **state)
                        "{\"method\":\"POST\",\"path\":\"/a\",\"body\":%s}", cases[i].body);
         const struct catalog_action *action =
             bench_action(b, BEARER, "", "write", request, cases[i].rest);
-        struct exec_scope scope = {.input = bench_json(b, "{\"a\":1,\"o\":{\"a\":1},\"list\":[]}"),
+        struct call_scope scope = {.input = bench_json(b, "{\"a\":1,\"o\":{\"a\":1},\"list\":[]}"),
                                    .connection_params = bench_json(b, "{\"host\":\"h.example\"}"),
                                    .provider_key = SLICE("k-1")};
-        int rc = exec_build(action, &scope, bench_json(b, "{\"token\":\"t\"}"), &b->arena, &built,
+        int rc = call_build(action, &scope, bench_json(b, "{\"token\":\"t\"}"), &b->arena, &built,
                             &b->err);
         assert_int_equal(rc, cases[i].sent ? OK : ERR_INVALID);
         if (rc == OK && slice_find(built.body[0], slice_cstr(cases[i].sent)) < 0)
@@ -491,20 +491,20 @@ static void expressions_that_fail_are_the_callers_fault(void **state)
 /* ---- files ---- */
 
 static int build_files(struct bench *b, const char *request, const char *travel,
-                       struct exec_file *files, size_t count)
+                       struct call_file *files, size_t count)
 {
     char rest[256];
     (void)snprintf(rest, sizeof(rest), ",\"files\":{\"travel\":\"%s\",\"field\":\"upload\"}",
                    travel);
     const struct catalog_action *action = bench_action(b, BEARER, "", "write", request, rest);
-    assert_null(exec_files_check(action, files, count, 1024, &b->arena).ptr);
+    assert_null(call_files_check(action, files, count, 1024, &b->arena).ptr);
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(exec_file_decode(&files[i], &b->arena), OK);
-    struct exec_scope scope = {.input = bench_json(b, "{\"v\":\"x\"}"),
+        assert_int_equal(call_file_decode(&files[i], &b->arena), OK);
+    struct call_scope scope = {.input = bench_json(b, "{\"v\":\"x\"}"),
                                .connection_params = bench_json(b, "{\"host\":\"h.example\"}"),
                                .files = files,
                                .file_count = count};
-    return exec_build(action, &scope, bench_json(b, "{\"token\":\"t0\"}"), &b->arena, &built,
+    return call_build(action, &scope, bench_json(b, "{\"token\":\"t0\"}"), &b->arena, &built,
                       &b->err);
 }
 
@@ -522,7 +522,7 @@ static slice whole_body(struct bench *b)
 static void files_become_parts_that_are_not_copied(void **state)
 {
     struct bench *b = *state;
-    struct exec_file files[2] = {
+    struct call_file files[2] = {
         {.name = SLICE("a\"b.txt"), .content_type = SLICE("text/plain"), .data = SLICE("aGVsbG8=")},
         {.field = SLICE("other"), .name = SLICE("gr\xc3\xbc\xc3\x9f.bin"), .data = SLICE("AP8=")}};
     assert_int_equal(build_files(b,
@@ -558,7 +558,7 @@ static void files_become_parts_that_are_not_copied(void **state)
 
 static void a_multipart_file_needs_no_field_beside_it(void **state)
 {
-    struct exec_file file = {.name = SLICE("a"), .data = SLICE("")};
+    struct call_file file = {.name = SLICE("a"), .data = SLICE("")};
     assert_int_equal(
         build_files(*state, "{\"method\":\"POST\",\"path\":\"/a\"}", "multipart", &file, 1), OK);
     assert_int_equal(built.body_count, 3);
@@ -568,7 +568,7 @@ static void a_multipart_file_needs_no_field_beside_it(void **state)
 
 static void a_raw_file_is_the_body(void **state)
 {
-    struct exec_file file = {.name = SLICE("a"), .data = SLICE("aGVsbG8=")};
+    struct call_file file = {.name = SLICE("a"), .data = SLICE("aGVsbG8=")};
     const char *put = "{\"method\":\"PUT\",\"path\":\"/a\"}";
     assert_int_equal(build_files(*state, put, "raw", &file, 1), OK);
     assert_int_equal(built.body_count, 1);
@@ -582,7 +582,7 @@ static void a_raw_file_is_the_body(void **state)
 
 static void base64_files_are_seen_by_templates(void **state)
 {
-    struct exec_file file = {.name = SLICE("a.txt"), .data = SLICE("aGVsbG8=")};
+    struct call_file file = {.name = SLICE("a.txt"), .data = SLICE("aGVsbG8=")};
     assert_int_equal(build_files(*state,
                                  "{\"method\":\"POST\",\"path\":\"/a\",\"body\":{\"json\":{"
                                  "\"n\":\"${files[0].name}\",\"t\":\"${files[0].content_type}\","
@@ -598,27 +598,27 @@ static void sizes_are_known_before_decoding(void **state)
     struct bench *b = *state;
     static const char *const texts[] = {"", "QQ==", "QUI=", "QUJD", "QUJDRA=="};
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct exec_file file = {.data = slice_cstr(texts[i])};
-        assert_int_equal(exec_file_size(file.data), i);
-        assert_int_equal(exec_file_decode(&file, &b->arena), OK);
+        struct call_file file = {.data = slice_cstr(texts[i])};
+        assert_int_equal(call_file_size(file.data), i);
+        assert_int_equal(call_file_decode(&file, &b->arena), OK);
         assert_int_equal(file.bytes.len, i);
     }
     static const char *const broken[] = {"=",    "==",   "====", "QQ=",    "QQ",   "Q===",    "Q",
                                          "QU-D", "QU_D", "QU D", "QUJD\n", "QR==", "QQ==QQ=="};
     for (size_t i = 0; i < ARRAY_LEN(broken); i++) {
-        struct exec_file file = {.data = slice_cstr(broken[i])};
-        assert_int_equal(exec_file_decode(&file, &b->arena), ERR_SYNTAX);
+        struct call_file file = {.data = slice_cstr(broken[i])};
+        assert_int_equal(call_file_decode(&file, &b->arena), ERR_SYNTAX);
         assert_null(file.bytes.ptr);
     }
 }
 
 static void assert_fault(struct bench *b, const struct catalog_action *action,
-                         struct exec_file file, size_t count, const char *wanted)
+                         struct call_file file, size_t count, const char *wanted)
 {
-    struct exec_file files[EXEC_FILES_MAX + 1];
+    struct call_file files[CALL_FILES_MAX + 1];
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         files[i] = file;
-    slice fault = exec_files_check(action, files, count, 1000, &b->arena);
+    slice fault = call_files_check(action, files, count, 1000, &b->arena);
     if (!wanted)
         assert_null(fault.ptr);
     else if (!fault.ptr || slice_find(fault, slice_cstr(wanted)) < 0)
@@ -629,7 +629,7 @@ static void files_are_checked_before_they_are_decoded(void **state)
 {
     struct bench *b = *state;
     const char *post = "{\"method\":\"POST\",\"path\":\"/a\"}";
-    const struct exec_file good = {.name = SLICE("n"), .data = SLICE("QUJD")};
+    const struct call_file good = {.name = SLICE("n"), .data = SLICE("QUJD")};
     const struct catalog_action *action = bench_action(b, BEARER, "", "write", post, "");
     assert_fault(b, action, good, 0, NULL);
     assert_fault(b, action, good, 1, "takes no files");
@@ -639,9 +639,9 @@ static void files_are_checked_before_they_are_decoded(void **state)
     assert_fault(b, action, good, 2, "at most 1 file,");
     action = bench_action(b, BEARER, "", "write", post,
                           ",\"files\":{\"travel\":\"multipart\",\"bytes_max\":3}");
-    assert_fault(b, action, good, EXEC_FILES_MAX, NULL);
-    assert_fault(b, action, good, EXEC_FILES_MAX + 1, "at most 10 files,");
-    struct exec_file bad = good;
+    assert_fault(b, action, good, CALL_FILES_MAX, NULL);
+    assert_fault(b, action, good, CALL_FILES_MAX + 1, "at most 10 files,");
+    struct call_file bad = good;
     bad.data = SLICE("QUJDRA==");
     assert_fault(b, action, bad, 1, "/files/0: has 4 bytes, at most 3");
     bad = good;
@@ -655,7 +655,7 @@ static void files_are_checked_before_they_are_decoded(void **state)
     bad = good;
     bad.field = SLICE("a\n");
     assert_fault(b, action, bad, 1, "control characters");
-    bad = (struct exec_file){.name = SLICE("n"), .content_type = SLICE("text")};
+    bad = (struct call_file){.name = SLICE("n"), .content_type = SLICE("text")};
     assert_fault(b, action, bad, 2,
                  "/files/0: has no data; /files/0/contentType: is no media type; "
                  "/files/1: has no data; /files/1/contentType: is no media type");
@@ -670,12 +670,12 @@ static void files_are_checked_before_they_are_decoded(void **state)
 static void fingerprints_tell_files_apart(void **state)
 {
     (void)state;
-    struct exec_file files[2] = {{.name = SLICE("a"), .hash = {1}},
+    struct call_file files[2] = {{.name = SLICE("a"), .hash = {1}},
                                  {.name = SLICE("a"), .hash = {1}}};
     struct buf one, two;
     buf_init(&one, 4096);
     buf_init(&two, 4096);
-    exec_files_write_fingerprint(files, 0, &one);
+    call_files_write_fingerprint(files, 0, &one);
     assert_int_equal(one.len, 0);
     for (int i = 0; i < 3; i++) {
         files[1].hash[31] = i == 0;
@@ -683,8 +683,8 @@ static void fingerprints_tell_files_apart(void **state)
         files[1].content_type = i == 2 ? SLICE("a/b") : SLICE_NONE;
         buf_clear(&one);
         buf_clear(&two);
-        exec_files_write_fingerprint(&files[0], 1, &one);
-        exec_files_write_fingerprint(&files[1], 1, &two);
+        call_files_write_fingerprint(&files[0], 1, &one);
+        call_files_write_fingerprint(&files[1], 1, &two);
         assert_false(slice_eq(buf_slice(&one), buf_slice(&two)));
     }
     buf_deinit(&one);

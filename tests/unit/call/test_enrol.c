@@ -53,7 +53,7 @@ struct way {
     const char *body;
     size_t count; /* connections that there are */
     /* what comes of it */
-    enum exec_enrolled result;
+    enum call_enrolled result;
     const char *asked;   /* the statements, in order */
     const char *message; /* a part of it; NULL: none */
     const char *stored_label, *details;
@@ -67,14 +67,14 @@ struct way {
 static const struct way ways[] = {
     {.name = "an app that is gone",
      .app = "gone",
-     .result = EXEC_ENROL_REFUSED,
+     .result = CALL_ENROL_REFUSED,
      .asked = "",
      .message = "There is no such app any more."},
     {.name = "a new connection",
      .app = "app",
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = NEW_BY_APP,
      .stored_label = "Ann",
      .details = "\"identity\":{\"email\":\"ann@x.y\",\"subject\":\"u1\",\"label\":\"Ann\"}"},
@@ -83,12 +83,12 @@ static const struct way ways[] = {
      .label = "Mine",
      .status = 200,
      .body = "{\"email\":\"ann@x.y\"}",
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = NEW_BY_APP,
      .stored_label = "Mine"},
     {.name = "an app that says nothing",
      .app = "silent",
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = NEW_BY_APP,
      .stored_label = "The App"},
     {.name = "a grant whose identity cannot be read is kept",
@@ -96,27 +96,27 @@ static const struct way ways[] = {
      .is_grant = true,
      .status = 503,
      .body = "{}",
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = NEW_BY_APP,
      .stored_label = "The App"},
     {.name = "refused by the app",
      .app = "app",
      .status = 401,
      .body = "{}",
-     .result = EXEC_ENROL_REFUSED,
+     .result = CALL_ENROL_REFUSED,
      .asked = "connection_count ",
      .message = "The App refused the stored credential"},
     {.name = "the app is down",
      .app = "app",
      .status = 503,
      .body = "{}",
-     .result = EXEC_ENROL_OUTAGE,
+     .result = CALL_ENROL_OUTAGE,
      .asked = "connection_count ",
      .message = "The App reported an error"},
     {.name = "as many as there may be",
      .app = "app",
      .count = FEW,
-     .result = EXEC_ENROL_FULL,
+     .result = CALL_ENROL_FULL,
      .asked = "connection_count ",
      .message = "as many connections as it may have (3)"},
     {.name = "reconnected as the same, whose address has changed",
@@ -125,7 +125,7 @@ static const struct way ways[] = {
      .former = {"old@x.y", "u1"},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = RECONNECT,
      .details = "\"connection_id\":\"7\""},
     {.name = "reconnected by the address, in any case",
@@ -134,7 +134,7 @@ static const struct way ways[] = {
      .former = {"ANN@x.y", NULL},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = RECONNECT},
     {.name = "reconnected as another",
      .app = "app",
@@ -142,7 +142,7 @@ static const struct way ways[] = {
      .former = {"ann@x.y", "u2"},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROL_OTHER_IDENTITY,
+     .result = CALL_ENROL_OTHER_IDENTITY,
      .asked = "connection_get ",
      .message = "This connection acts as u2 (ann@x.y), and what came from The App is u1 "
                 "(ann@x.y). Nothing was stored"},
@@ -153,7 +153,7 @@ static const struct way ways[] = {
      .former = {"ann@x.y", "u2"},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = RECONNECT},
     {.name = "reconnected, and nothing says as whom",
      .app = "app",
@@ -161,14 +161,14 @@ static const struct way ways[] = {
      .former = {"ann@x.y", NULL},
      .status = 200,
      .body = "{}",
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = RECONNECT},
     {.name = "a link for anybody",
      .app = "app",
      .is_by_link = true,
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = BY_LINK,
      .stored_label = "Ann",
      .details = "\"link_id\":\""},
@@ -178,7 +178,7 @@ static const struct way ways[] = {
      .wanted = {"Ann@X.Y", "u1"},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROLLED,
+     .result = CALL_ENROLLED,
      .asked = BY_LINK,
      .stored_label = "Ann"},
     {.name = "a link for another address",
@@ -187,7 +187,7 @@ static const struct way ways[] = {
      .wanted = {"bob@x.y", NULL},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROL_OTHER_IDENTITY,
+     .result = CALL_ENROL_OTHER_IDENTITY,
      .asked = "connection_count audit_insert ",
      .message = "This link is for bob@x.y, and what came from The App is ann@x.y.",
      .details = "\"expected\":{\"email\":\"bob@x.y\"},\"came\":{\"email\":\"ann@x.y\","
@@ -198,7 +198,7 @@ static const struct way ways[] = {
      .wanted = {NULL, "u9"},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROL_OTHER_IDENTITY,
+     .result = CALL_ENROL_OTHER_IDENTITY,
      .asked = "connection_count audit_insert ",
      .message = "This link is for u9, and what came from The App is u1 (ann@x.y).",
      .details = "\"expected\":{\"subject\":\"u9\"}"},
@@ -208,7 +208,7 @@ static const struct way ways[] = {
      .wanted = {NULL, "u1"},
      .status = 200,
      .body = "{\"email\":\"ann@x.y\"}",
-     .result = EXEC_ENROL_UNKNOWN_IDENTITY,
+     .result = CALL_ENROL_UNKNOWN_IDENTITY,
      .asked = "connection_count audit_insert ",
      .message = "it could not be found out who came from The App.",
      .details = "\"expected\":{\"subject\":\"u1\"}"},
@@ -220,7 +220,7 @@ static const struct way ways[] = {
      .former = {"bob@x.y", NULL},
      .status = 200,
      .body = ANN,
-     .result = EXEC_ENROL_OTHER_IDENTITY,
+     .result = CALL_ENROL_OTHER_IDENTITY,
      .asked = "connection_get audit_insert ",
      .message = "This connection acts as bob@x.y",
      .details = "\"expected\":{\"email\":\"bob@x.y\"}"},
@@ -231,7 +231,7 @@ static const struct way ways[] = {
      .former = {"bob@x.y", NULL},
      .status = 200,
      .body = "{}",
-     .result = EXEC_ENROL_UNKNOWN_IDENTITY,
+     .result = CALL_ENROL_UNKNOWN_IDENTITY,
      .asked = "connection_get audit_insert ",
      .message = "This connection acts as bob@x.y, and it could not be found out"},
 };
@@ -243,9 +243,9 @@ struct asker {
     struct machine *machine;
     const struct way *way;
     struct connect_session link;
-    struct exec_enrol_request request;
-    struct exec_enrol enrol;
-    struct exec_enrol out; /* what came of it; its message is the asker's */
+    struct call_enrol_request request;
+    struct call_enrol enrol;
+    struct call_enrol out; /* what came of it; its message is the asker's */
     unsigned ended;
     /* what was sent */
     char asked[512], label[64], audit[1024];
@@ -257,7 +257,7 @@ static enum op_result step_ask(struct op *op)
 {
     struct asker *asker = CONTAINER_OF(op, struct asker, op);
     const struct seam_node *node = &asker->machine->node;
-    exec_enrol_start(node->connect, node->pool, node->http, node->catalog, &asker->enrol,
+    call_enrol_start(node->connect, node->pool, node->http, node->catalog, &asker->enrol,
                      &asker->request, op);
     return OP_WAIT;
 }
@@ -299,7 +299,7 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
                                            .key_id = uuid_v7(),
                                            .email = text_of(way->wanted.email),
                                            .subject = text_of(way->wanted.subject)};
-    asker->request = (struct exec_enrol_request){
+    asker->request = (struct call_enrol_request){
         .keep.account_id = seam_account,
         .keep.integration_id = slice_cstr(way->app),
         .keep.connection_id = way->is_reconnect ? OLD : 0,
@@ -497,7 +497,7 @@ static bool expect(const struct way *way, const char *what, bool holds, const ch
 static bool expect_way(const struct asker *asker)
 {
     const struct way *way = asker->way;
-    const struct exec_enrol *out = &asker->out;
+    const struct call_enrol *out = &asker->out;
     char message[512];
     (void)snprintf(message, sizeof(message), "%d %.*s", (int)out->result, (int)out->message.len,
                    out->message.ptr ? out->message.ptr : "");
@@ -512,10 +512,10 @@ static bool expect_way(const struct asker *asker)
             expect(way, "the label", strcmp(asker->label, way->stored_label) == 0, asker->label);
     if (way->details)
         is_ok &= expect(way, "the event", strstr(asker->audit, way->details) != NULL, asker->audit);
-    bool is_new = out->result == EXEC_ENROLLED && !way->is_reconnect;
+    bool is_new = out->result == CALL_ENROLLED && !way->is_reconnect;
     is_ok &= expect(way, "the connection's id",
                     is_new ? out->connection_id > 0
-                           : out->connection_id == (out->result == EXEC_ENROLLED ? OLD : 0),
+                           : out->connection_id == (out->result == CALL_ENROLLED ? OLD : 0),
                     message);
     return is_ok;
 }
@@ -571,7 +571,7 @@ static void without_a_bound_nothing_is_counted(void **state)
     struct asker asker;
     begin(&asker, *state, way_named("a new connection"));
     (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
-    assert_int_equal(asker.out.result, EXEC_ENROLLED);
+    assert_int_equal(asker.out.result, CALL_ENROLLED);
     assert_string_equal(asker.asked, "connection_insert audit_insert ");
     let_go(&asker);
 }
@@ -596,14 +596,14 @@ static void what_changed_in_between_is_found_when_it_is_stored(void **state)
 {
     static const struct {
         const char *way, *at;
-        enum exec_enrolled result;
+        enum call_enrolled result;
         const char *message;
     } cases[] = {
-        {"reconnected by the address, in any case", "connection_get", EXEC_ENROL_GONE,
+        {"reconnected by the address, in any case", "connection_get", CALL_ENROL_GONE,
          "The connection was removed meanwhile; nothing was changed."},
-        {"a new connection", "connection_insert", EXEC_ENROL_FULL,
+        {"a new connection", "connection_insert", CALL_ENROL_FULL,
          "as many connections as it may have"},
-        {"a link for anybody", "connect_session_use", EXEC_ENROL_LINK_USED,
+        {"a link for anybody", "connect_session_use", CALL_ENROL_LINK_USED,
          "This link has been used already, or its time is over."},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -627,7 +627,7 @@ static void a_connection_that_goes_while_the_app_is_asked(void **state)
     machine_reply(m, 200, ANN);
     seam_query_done(query_at(&asker, "connection_get"));
     seam_settle(m->node.loop);
-    assert_int_equal(asker.out.result, EXEC_ENROL_GONE);
+    assert_int_equal(asker.out.result, CALL_ENROL_GONE);
     let_go(&asker);
 }
 
@@ -640,14 +640,14 @@ static void a_connection_that_changes_while_it_is_stored(void **state)
     seam_query_done(query_at(&asker, "connection_credentials_set"));
     m->store.connections.items[0].rev = 5;
     (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
-    assert_int_equal(asker.out.result, EXEC_ENROLLED);
+    assert_int_equal(asker.out.result, CALL_ENROLLED);
     assert_true(asker.is_stored);
     let_go(&asker);
     begin(&asker, m, way_named("reconnected by the address, in any case"));
     seam_query_done(query_at(&asker, "connection_credentials_set"));
     m->store.connections.count = 0;
     (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
-    assert_int_equal(asker.out.result, EXEC_ENROL_GONE);
+    assert_int_equal(asker.out.result, CALL_ENROL_GONE);
     assert_false(asker.is_stored);
     let_go(&asker);
 }
@@ -664,7 +664,7 @@ static void a_second_connection_is_not_the_default(void **state)
     query = query_at(&asker, "connection_insert");
     assert_true(seam_param(query, "is_default")->as.i64 == 0);
     (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
-    assert_int_equal(asker.out.result, EXEC_ENROLLED);
+    assert_int_equal(asker.out.result, CALL_ENROLLED);
     let_go(&asker);
 }
 
@@ -682,7 +682,7 @@ static void a_credential_that_is_too_large(void **state)
     asker.enrol.in.keep.credential = buf_slice(&text);
     answer(&asker, next_query(&asker));
     seam_settle(m->node.loop);
-    assert_int_equal(asker.out.result, EXEC_ENROL_REFUSED);
+    assert_int_equal(asker.out.result, CALL_ENROL_REFUSED);
     assert_slice_equal(asker.out.message, "The credential is too large.");
     let_go(&asker);
     buf_deinit(&text);
@@ -692,15 +692,15 @@ static void a_credential_that_is_too_large(void **state)
 
 static void check_failed(const struct asker *asker, size_t wait, enum fault fault)
 {
-    const struct exec_enrol *out = &asker->out;
-    bool is_enrolled = out->result == EXEC_ENROLLED;
+    const struct call_enrol *out = &asker->out;
+    bool is_enrolled = out->result == CALL_ENROLLED;
     if (is_enrolled && !asker->is_stored)
         fail_msg("%s, wait %zu, fault %d: enrolled, and not stored", asker->way->name, wait, fault);
     if (!is_enrolled && out->message.len == 0)
         fail_msg("%s, wait %zu, fault %d: no message", asker->way->name, wait, fault);
     if (!is_enrolled && fault != FAULT_CANCEL && asker->is_link_used && !asker->is_link_free)
         fail_msg("%s, wait %zu, fault %d: its link is used up", asker->way->name, wait, fault);
-    if (fault != FAULT_CANCEL && asker->way->result != EXEC_ENROLLED && is_enrolled)
+    if (fault != FAULT_CANCEL && asker->way->result != CALL_ENROLLED && is_enrolled)
         fail_msg("%s, wait %zu, fault %d: enrolled", asker->way->name, wait, fault);
 }
 
@@ -741,11 +741,11 @@ static uint64_t fail_allocation(struct machine *m, const struct way *way, bool i
     uint64_t hits = mem_fail_hits();
     mem_fail_at(0, 0);
     (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
-    enum exec_enrolled result = asker.out.result;
-    if (result != way->result && result != EXEC_ENROL_OUTAGE && result != EXEC_ENROL_UNAVAILABLE)
+    enum call_enrolled result = asker.out.result;
+    if (result != way->result && result != CALL_ENROL_OUTAGE && result != CALL_ENROL_UNAVAILABLE)
         fail_msg("%s: result %d at allocation %zu: %.*s", way->name, result, (size_t)n,
                  SLICE_ARG(asker.out.message));
-    assert_true(result != EXEC_ENROLLED || asker.is_stored);
+    assert_true(result != CALL_ENROLLED || asker.is_stored);
     let_go(&asker);
     return hits;
 }

@@ -7,7 +7,7 @@
 
 static slice fitted, output;
 
-static struct exec_fit wanted = {
+static struct call_fit wanted = {
     .execution_id = {{1, 2, 3, 4, 5, 6, 0x77, 8, 0x89, 10, 11, 12, 13, 14, 15, 16}}};
 
 static slice summary_of(struct bench *b, const char *text)
@@ -22,7 +22,7 @@ static const struct json *fit(struct bench *b, const char *text, size_t bytes_ma
     wanted.bytes_max = bytes_max;
     wanted.pointer = slice_cstr(pointer);
     wanted.offset = offset;
-    assert_int_equal(exec_fit_summary(summary_of(b, text), &wanted, &b->arena, &fitted, &output),
+    assert_int_equal(call_fit_summary(summary_of(b, text), &wanted, &b->arena, &fitted, &output),
                      OK);
     const struct json *summary = json_parse(&b->arena, fitted, &json_limits_request, &b->err);
     assert_non_null(summary);
@@ -177,7 +177,7 @@ static void hostile_values_are_cut_in_bounds(void **state)
     buf_append_cstr(&text, "]");
     for (size_t bytes_max = 1; bytes_max < 40; bytes_max++) {
         cut = fit(b, arena_cstr(&b->arena, buf_slice(&text)), bytes_max, NULL, 0);
-        assert_true(JSON_GET(cut, "cuts")->count <= EXEC_FIT_CUTS_MAX);
+        assert_true(JSON_GET(cut, "cuts")->count <= CALL_FIT_CUTS_MAX);
     }
     buf_deinit(&text);
 }
@@ -198,12 +198,12 @@ static void a_part_is_given_alone(void **state)
     for (size_t i = 0; i < ARRAY_LEN(nowhere); i++) {
         wanted.pointer = slice_cstr(nowhere[i]);
         assert_int_equal(
-            exec_fit_summary(summary_of(b, text), &wanted, &b->arena, &fitted, &output),
+            call_fit_summary(summary_of(b, text), &wanted, &b->arena, &fitted, &output),
             ERR_NOTFOUND);
     }
     wanted.pointer = SLICE("/a");
     assert_int_equal(
-        exec_fit_summary(SLICE("{\"status\":\"failed\"}"), &wanted, &b->arena, &fitted, NULL),
+        call_fit_summary(SLICE("{\"status\":\"failed\"}"), &wanted, &b->arena, &fitted, NULL),
         ERR_NOTFOUND);
 }
 

@@ -23,12 +23,12 @@ static struct json params_of(struct bench *b, const struct catalog_action *actio
 }
 
 static int build(struct bench *b, const struct catalog_action *action, const struct json *input,
-                 struct exec_built *built)
+                 struct call_built *built)
 {
     struct json params = params_of(b, action);
     bool has_auth = action->integration->auth.kind != AUTH_NONE;
-    struct exec_scope scope = {.input = input, .connection_params = &params};
-    return exec_build(action, &scope, has_auth ? bench_json(b, credential) : NULL, &b->arena, built,
+    struct call_scope scope = {.input = input, .connection_params = &params};
+    return call_build(action, &scope, has_auth ? bench_json(b, credential) : NULL, &b->arena, built,
                       &b->err);
 }
 
@@ -36,7 +36,7 @@ static int build(struct bench *b, const struct catalog_action *action, const str
 static const char *request_text(struct bench *b, const struct catalog_action *action,
                                 const struct json *input)
 {
-    struct exec_built built;
+    struct call_built built;
     struct buf text;
     buf_init(&text, 16 * 1024 * 1024);
     if (build(b, action, input, &built) != OK)
@@ -176,7 +176,7 @@ struct growth {
 /* Whether the input needs no further try: it is sent, or refused as it should not be. */
 static bool is_tried(const struct growth *at, const char *what, bool is_letters)
 {
-    struct exec_built built;
+    struct call_built built;
     if (!schema_validate(at->action->schema, at->input, NULL))
         return false;
     text_count++;

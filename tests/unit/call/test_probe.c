@@ -59,9 +59,9 @@ struct asker {
     struct op op;
     struct machine *machine;
     const char *params;
-    struct exec_probe_request request;
-    struct exec_probe probe;
-    struct exec_probe out;  /* what came of it; its texts are the asker's */
+    struct call_probe_request request;
+    struct call_probe probe;
+    struct call_probe out;  /* what came of it; its texts are the asker's */
     uint64_t fail_at, hits; /* which allocation fails, 0: none; how many did */
     unsigned ended;
 };
@@ -74,7 +74,7 @@ static enum op_result step_ask(struct op *op)
         asker->request.params =
             json_parse(&op->arena, slice_cstr(asker->params), &json_limits_provider, NULL);
     mem_fail_at(asker->fail_at, 1);
-    exec_probe_start(node->http, node->catalog, &asker->probe, &asker->request, op);
+    call_probe_start(node->http, node->catalog, &asker->probe, &asker->request, op);
     return OP_WAIT;
 }
 
@@ -82,7 +82,7 @@ static enum op_result step_ask(struct op *op)
 static enum op_result step_keep(struct op *op)
 {
     struct asker *asker = CONTAINER_OF(op, struct asker, op);
-    struct exec_probe *out = &asker->out;
+    struct call_probe *out = &asker->out;
     slice *const texts[] = {&out->message,          &out->label,          &out->identity.email,
                             &out->identity.subject, &out->identity.label, &out->identity_message};
     *out = asker->probe;
@@ -158,7 +158,7 @@ struct way {
     const char *name, *app, *credential, *params, *id_token;
     bool is_identity_only;
     struct reply replies[2];
-    enum exec_probe_verdict verdict;
+    enum call_probe_verdict verdict;
     const char *message, *label, *email, *subject, *name_there, *unknown; /* NULL: none */
 };
 
@@ -166,19 +166,19 @@ static const struct way ways[] = {
     {.name = "an app that is gone",
      .app = "gone",
      .credential = SECRET,
-     .verdict = EXEC_PROBE_REFUSED,
+     .verdict = CALL_PROBE_REFUSED,
      .message = "There is no such app any more.",
      .unknown = "This server is going down."},
     {.name = "a credential that is no JSON",
      .app = "both",
      .credential = "{",
-     .verdict = EXEC_PROBE_REFUSED,
+     .verdict = CALL_PROBE_REFUSED,
      .message = "The credential is not readable.",
      .unknown = "This server is going down."},
     {.name = "a credential without what is sent",
      .app = "both",
      .credential = "{}",
-     .verdict = EXEC_PROBE_REFUSED,
+     .verdict = CALL_PROBE_REFUSED,
      .message = "The test request cannot be made: the connection has no \"token\", "
                 "which \"send\" of the app's manifest asks for.",
      .unknown = "This server is going down."},
@@ -187,7 +187,7 @@ static const struct way ways[] = {
      .credential = SECRET,
      .replies = {{ME, 200, "{\"login\":\"ann\"}"},
                  {WHO_IS, 200, "{\"email\":\" a@b.c \",\"id\":7,\"name\":\"Ann\"}"}},
-     .verdict = EXEC_PROBE_WORKS,
+     .verdict = CALL_PROBE_WORKS,
      .label = "a@b.c",
      .email = "a@b.c",
      .subject = "7",
@@ -196,34 +196,34 @@ static const struct way ways[] = {
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 200, "{\"login\":\"ann\"}"}, {WHO_IS, 403, "{}"}},
-     .verdict = EXEC_PROBE_WORKS,
+     .verdict = CALL_PROBE_WORKS,
      .label = "ann",
      .unknown = "The App does not let the connected account do this (HTTP 403 Forbidden)."},
     {.name = "an identity that is none: an address without a name, a number that is no whole one",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 200, "{}"}, {WHO_IS, 200, "{\"email\":\"@b\",\"id\":1.5,\"name\":\"x\"}"}},
-     .verdict = EXEC_PROBE_WORKS,
+     .verdict = CALL_PROBE_WORKS,
      .unknown = "The App did not say who it is."},
     {.name = "refused",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 401, "{}"}},
-     .verdict = EXEC_PROBE_REFUSED,
+     .verdict = CALL_PROBE_REFUSED,
      .message = "The App refused the stored credential (HTTP 401 Unauthorized).",
      .unknown = "This server is going down."},
     {.name = "a rule of the manifest says what it is",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 403, "{\"error\":\"quota\"}"}},
-     .verdict = EXEC_PROBE_OUTAGE,
+     .verdict = CALL_PROBE_OUTAGE,
      .message = "The App limits the rate of calls (HTTP 403 Forbidden): \"quota\"",
      .unknown = "This server is going down."},
     {.name = "an outage",
      .app = "both",
      .credential = SECRET,
      .replies = {{ME, 503, "{}"}},
-     .verdict = EXEC_PROBE_OUTAGE,
+     .verdict = CALL_PROBE_OUTAGE,
      .message = "The App reported an error (HTTP 503 Service Unavailable).",
      .unknown = "This server is going down."},
     {.name = "a grant is not tested",
@@ -231,7 +231,7 @@ static const struct way ways[] = {
      .credential = SECRET,
      .is_identity_only = true,
      .replies = {{WHO_IS, 200, "{\"id\":\"u1\"}"}},
-     .verdict = EXEC_PROBE_UNTESTED,
+     .verdict = CALL_PROBE_UNTESTED,
      .message = "The App has no request that could test it.",
      .label = "u1",
      .subject = "u1"},
@@ -239,7 +239,7 @@ static const struct way ways[] = {
      .app = "one",
      .credential = SECRET,
      .replies = {{AUTH_TEST, 200, "{\"id\":18446744073709551615,\"name\":\"Team\"}"}},
-     .verdict = EXEC_PROBE_WORKS,
+     .verdict = CALL_PROBE_WORKS,
      .label = "Team",
      .subject = "18446744073709551615",
      .name_there = "Team"},
@@ -248,7 +248,7 @@ static const struct way ways[] = {
      .credential = SECRET,
      .is_identity_only = true,
      .replies = {{AUTH_TEST, 200, "{\"email\":\"a@b.c\"}"}},
-     .verdict = EXEC_PROBE_UNTESTED,
+     .verdict = CALL_PROBE_UNTESTED,
      .message = "The App has no request that could test it.",
      .label = "a@b.c",
      .email = "a@b.c"},
@@ -256,13 +256,13 @@ static const struct way ways[] = {
      .app = "label",
      .credential = SECRET,
      .replies = {{ME, 200, "{\"login\":\"ann\"}"}},
-     .verdict = EXEC_PROBE_WORKS,
+     .verdict = CALL_PROBE_WORKS,
      .label = "ann",
      .unknown = "The App has no way to tell who it is."},
     {.name = "neither",
      .app = "nothing",
      .credential = SECRET,
-     .verdict = EXEC_PROBE_UNTESTED,
+     .verdict = CALL_PROBE_UNTESTED,
      .message = "The App has no request that could test it.",
      .unknown = "The App has no way to tell who it is."},
     {.name = "an ID token",
@@ -270,7 +270,7 @@ static const struct way ways[] = {
      .credential = "{\"access_token\":\"x\"}",
      .id_token = ID_TOKEN,
      .is_identity_only = true,
-     .verdict = EXEC_PROBE_UNTESTED,
+     .verdict = CALL_PROBE_UNTESTED,
      .message = "The App has no request that could test it.",
      .label = "a@b.c",
      .email = "a@b.c",
@@ -279,14 +279,14 @@ static const struct way ways[] = {
      .app = "token",
      .credential = "{\"access_token\":\"x\"}",
      .id_token = ODD_TOKEN,
-     .verdict = EXEC_PROBE_UNTESTED,
+     .verdict = CALL_PROBE_UNTESTED,
      .message = "The App has no request that could test it.",
      .unknown = "The App did not say who it is."},
     {.name = "an ID token that is none",
      .app = "token",
      .credential = "{\"access_token\":\"x\"}",
      .id_token = "a.%%.c",
-     .verdict = EXEC_PROBE_UNTESTED,
+     .verdict = CALL_PROBE_UNTESTED,
      .message = "The App has no request that could test it.",
      .unknown = "The App did not say who it is."},
     {.name = "a client's first token",
@@ -295,7 +295,7 @@ static const struct way ways[] = {
      .params = HOST,
      .replies = {{TOKEN_SENT, 200, "{\"access_token\":\"t0ken\",\"token_type\":\"Bearer\"}"},
                  {HOST_ME, 200, "{\"login\":\"bot\"}"}},
-     .verdict = EXEC_PROBE_WORKS,
+     .verdict = CALL_PROBE_WORKS,
      .label = "bot",
      .unknown = "The App has no way to tell who it is."},
     {.name = "a client that has a token",
@@ -303,7 +303,7 @@ static const struct way ways[] = {
      .credential = "{\"client_id\":\"c\",\"access_token\":\"t0ken\"}",
      .params = HOST,
      .replies = {{HOST_ME, 200, "{\"login\":\"bot\"}"}},
-     .verdict = EXEC_PROBE_WORKS,
+     .verdict = CALL_PROBE_WORKS,
      .label = "bot",
      .unknown = "The App has no way to tell who it is."},
     {.name = "a client that is refused",
@@ -311,7 +311,7 @@ static const struct way ways[] = {
      .credential = CLIENT,
      .params = HOST,
      .replies = {{TOKEN_SENT, 401, "{\"error\":\"invalid_client\"}"}},
-     .verdict = EXEC_PROBE_REFUSED,
+     .verdict = CALL_PROBE_REFUSED,
      .message = "The App gave no token: its authorization server answered invalid_client.",
      .unknown = "This server is going down."},
     {.name = "a token endpoint that is down",
@@ -319,7 +319,7 @@ static const struct way ways[] = {
      .credential = CLIENT,
      .params = HOST,
      .replies = {{TOKEN_SENT, 503, ""}},
-     .verdict = EXEC_PROBE_OUTAGE,
+     .verdict = CALL_PROBE_OUTAGE,
      .message = "The App gave no token: its authorization server answered with HTTP 503.",
      .unknown = "This server is going down."},
 };
@@ -338,7 +338,7 @@ static bool expect(const struct way *way, const char *what, slice actual, const 
     return is_same;
 }
 
-static bool expect_result(const struct way *way, const struct exec_probe *probe)
+static bool expect_result(const struct way *way, const struct call_probe *probe)
 {
     bool is_ok = probe->verdict == way->verdict;
     if (!is_ok)
@@ -403,7 +403,7 @@ static void no_answer_says_nothing_of_the_credential(void **state)
         seam_call_fail(machine_call(m), (enum seam_phase)phase);
         seam_settle(m->node.loop);
         assert_ended(&asker);
-        assert_int_equal(asker.out.verdict, EXEC_PROBE_OUTAGE);
+        assert_int_equal(asker.out.verdict, CALL_PROBE_OUTAGE);
         assert_slice_has(asker.out.message, "The App");
         let_go(&asker);
     }
@@ -420,7 +420,7 @@ static void an_identity_that_cannot_be_asked_for_costs_the_knowledge_alone(void 
         seam_call_fail(machine_call(m), (enum seam_phase)phase);
         seam_settle(m->node.loop);
         assert_ended(&asker);
-        assert_int_equal(asker.out.verdict, EXEC_PROBE_WORKS);
+        assert_int_equal(asker.out.verdict, CALL_PROBE_WORKS);
         assert_slice_equal(asker.out.label, "ann");
         assert_false(connection_identity_is_known(&asker.out.identity));
         assert_true(asker.out.identity_message.len > 0);
@@ -437,7 +437,7 @@ static void a_token_request_that_fails(void **state)
         seam_call_fail(machine_call(m), (enum seam_phase)phase);
         seam_settle(m->node.loop);
         assert_ended(&asker);
-        assert_int_equal(asker.out.verdict, EXEC_PROBE_OUTAGE);
+        assert_int_equal(asker.out.verdict, CALL_PROBE_OUTAGE);
         assert_slice_has(asker.out.message, "The App gave no token: ");
         let_go(&asker);
     }
@@ -457,7 +457,7 @@ static void a_token_request_that_cannot_be_made(void **state)
     asker.request.credential = buf_slice(&text);
     begin(&asker, m);
     assert_ended(&asker);
-    assert_int_equal(asker.out.verdict, EXEC_PROBE_REFUSED);
+    assert_int_equal(asker.out.verdict, CALL_PROBE_REFUSED);
     assert_slice_equal(asker.out.message, "The request for a token cannot be made of it.");
     let_go(&asker);
     buf_deinit(&text);
@@ -509,10 +509,10 @@ static void each_allocation_may_fail(void **state)
             hits = asker.hits;
             assert_ended(&asker);
             bool is_as_ever = asker.out.verdict == way->verdict;
-            if (!is_as_ever && (hits == 0 || asker.out.verdict != EXEC_PROBE_OUTAGE))
+            if (!is_as_ever && (hits == 0 || asker.out.verdict != CALL_PROBE_OUTAGE))
                 fail_msg("%s: verdict %d at allocation %zu: %.*s", way->name, asker.out.verdict,
                          (size_t)n, SLICE_ARG(asker.out.message));
-            if (asker.out.verdict != EXEC_PROBE_WORKS && asker.out.message.len == 0)
+            if (asker.out.verdict != CALL_PROBE_WORKS && asker.out.message.len == 0)
                 fail_msg("%s: no message at allocation %zu", way->name, (size_t)n);
             let_go(&asker);
         }

@@ -41,12 +41,12 @@ static void read_reply(const struct catalog_action *action, unsigned at, unsigne
                              .response_headers = &header,
                              .response_header_count = type[0] ? 1 : 0};
     static const struct json input = {.type = JSON_OBJECT};
-    static const struct exec_built built;
-    struct exec_progress progress = {.at = at};
-    struct exec_scope scope = {.input = &input, .progress = &progress, .is_display_unused = true};
+    static const struct call_built built;
+    struct call_progress progress = {.at = at};
+    struct call_scope scope = {.input = &input, .progress = &progress, .is_display_unused = true};
     struct exec_outcome out = {.retry_after_ms = -1};
     arena_init(&arena, UNIT_ARENA_BYTES_MAX);
-    exec_reply_read(action, &call, &scope, &built, &arena, &out);
+    call_reply_read(action, &call, &scope, &built, &arena, &out);
     seen.reason = out.reason;
     seen.is_unknown = slice_find(out.hint, SLICE("outcome is unknown")) >= 0;
     (void)snprintf(seen.text, sizeof(seen.text), "%.*s: %s: %.*s", SLICE_ARG(action->tool_name),

@@ -10,7 +10,7 @@
 
 static struct exec_outcome out;
 static struct http_header headers[4];
-static struct exec_built built;
+static struct call_built built;
 
 static const struct catalog_action *plain(struct bench *b, const char *level)
 {
@@ -34,8 +34,8 @@ static void read_reply(struct bench *b, const struct catalog_action *action, uns
                              .response_headers = headers,
                              .response_header_count = header_count};
     out = (struct exec_outcome){.retry_after_ms = -1};
-    struct exec_scope scope = {.input = bench_json(b, "{\"x\":1}")};
-    exec_reply_read(action, &call, &scope, &built, &b->arena, &out);
+    struct call_scope scope = {.input = bench_json(b, "{\"x\":1}")};
+    call_reply_read(action, &call, &scope, &built, &b->arena, &out);
 }
 
 static void read_failure(struct bench *b, const char *level, enum http_call_result result,
@@ -44,7 +44,7 @@ static void read_failure(struct bench *b, const char *level, enum http_call_resu
     struct http_call call = {.result = result, .is_any_byte_sent = is_any_byte_sent};
     (void)err_set(&call.err, ERR_IO, "what happened");
     out = (struct exec_outcome){.retry_after_ms = -1};
-    exec_reply_read(plain(b, level), &call, &(struct exec_scope){0}, &built, &b->arena, &out);
+    call_reply_read(plain(b, level), &call, &(struct call_scope){0}, &built, &b->arena, &out);
 }
 
 static void statuses_become_reasons(void **state)
@@ -239,7 +239,7 @@ static void the_providers_own_words_are_kept(void **state)
 
 static void secrets_are_masked_wherever_a_text_goes(void **state)
 {
-    built = (struct exec_built){.secrets = {{SLICE("s3cr3t-token"), SLICE("other")}, 2}};
+    built = (struct call_built){.secrets = {{SLICE("s3cr3t-token"), SLICE("other")}, 2}};
     read_reply(*state, plain(*state, "read"), 401,
                "{\"message\":\"s3cr3t-token is bad, s3cr3t-tokens3cr3t-token\"}", 0);
     assert_message("Demo refused the stored credential (HTTP 401 Unauthorized): \"*** is bad, "
@@ -254,7 +254,7 @@ static void secrets_are_masked_wherever_a_text_goes(void **state)
     read_reply(*state, action, 400, "{\"m\":\"s3cr3t-token\"}", 0);
     assert_message("m ***");
     assert_true(slice_eq_cstr(out.hint, "h ***"));
-    built = (struct exec_built){0};
+    built = (struct call_built){0};
 }
 
 /* A rule that holds under 200 is the app's own no; without a code of its own it proves nothing. */
@@ -446,10 +446,10 @@ static void assert_next(struct bench *b, const char *pagination, const char *inp
                              .response_headers = fields,
                              .response_header_count = *link ? 1 : 0,
                              .body = slice_cstr(body)};
-    struct exec_scope scope = {.input = bench_json(b, input)};
-    static const struct exec_built nothing;
+    struct call_scope scope = {.input = bench_json(b, input)};
+    static const struct call_built nothing;
     out = (struct exec_outcome){0};
-    exec_reply_read(action, &call, &scope, &nothing, &b->arena, &out);
+    call_reply_read(action, &call, &scope, &nothing, &b->arena, &out);
     assert_int_equal(out.reason, EXEC_SUCCEEDED);
     if (!json_equal(&out.page_next, bench_json(b, wanted)))
         fail_msg("%s after %s", pagination, body);
@@ -596,7 +596,7 @@ static void a_display_is_made_anew_for_pages_put_together(void **state)
     struct bench *b = *state;
     const struct catalog_action *action = plain(b, "read");
     read_reply(b, action, 200, "{}", 0);
-    exec_reply_display(action, bench_json(b, "{}"), bench_json(b, "[1]"), &b->arena, &out);
+    call_reply_display(action, bench_json(b, "{}"), bench_json(b, "[1]"), &b->arena, &out);
     assert_true(slice_eq_cstr(out.display_title, "Done"));
     assert_true(slice_eq_cstr(out.display_summary, "status 200"));
 }

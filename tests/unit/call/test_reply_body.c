@@ -25,15 +25,15 @@ static const struct catalog_action *act(struct bench *b, bool is_write, const ch
 static void read_reply(struct bench *b, const struct catalog_action *action, const char *type,
                        const char *body)
 {
-    static const struct exec_built built;
+    static const struct call_built built;
     struct http_header header = {SLICE("Content-Type"), slice_cstr(type)};
     struct http_call call = {.status = 200,
                              .body = slice_cstr(body),
                              .response_headers = &header,
                              .response_header_count = 1};
     out = (struct exec_outcome){.retry_after_ms = -1};
-    struct exec_scope scope = {.input = bench_json(b, "{}")};
-    exec_reply_read(action, &call, &scope, &built, &b->arena, &out);
+    struct call_scope scope = {.input = bench_json(b, "{}")};
+    call_reply_read(action, &call, &scope, &built, &b->arena, &out);
 }
 
 static void a_reply_that_is_not_what_it_says_is_unreadable(void **state)
@@ -77,10 +77,10 @@ static void a_reply_is_read_as_browsers_read_it(void **state)
 static void an_error_is_parsed_where_a_success_is_bytes(void **state)
 {
     static const char *const bodies[] = {"\"body\":\"bytes\"", "\"body\":\"text\""};
-    static const struct exec_built built;
+    static const struct call_built built;
     struct bench *b = *state;
     struct http_call call = {.status = 409, .body = SLICE("{\"why\":\"gone\"}")};
-    struct exec_scope scope = {.input = bench_json(b, "{}")};
+    struct call_scope scope = {.input = bench_json(b, "{}")};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         char rest[256];
         (void)snprintf(rest, sizeof(rest),
@@ -89,7 +89,7 @@ static void an_error_is_parsed_where_a_success_is_bytes(void **state)
                        bodies[i]);
         const struct catalog_action *action =
             bench_action(b, "{\"type\":\"none\"}", "", "read", GET, rest);
-        exec_reply_read(action, &call, &scope, &built, &b->arena, &out);
+        call_reply_read(action, &call, &scope, &built, &b->arena, &out);
         assert_true(slice_starts_with(out.message, SLICE("It is gone")));
     }
 }

@@ -15,7 +15,7 @@ static int follow(struct bench *b, const char *former, const char *text, const c
     struct buf url;
     buf_init(&url, 4096);
     int result =
-        exec_url_follow(slice_cstr(former), slice_cstr(text), bench_json(b, hosts), &url, &b->err);
+        call_url_follow(slice_cstr(former), slice_cstr(text), bench_json(b, hosts), &url, &b->err);
     (void)snprintf(out, cap, "%.*s", SLICE_ARG(buf_slice(&url)));
     buf_deinit(&url);
     return result;
@@ -74,10 +74,10 @@ static void a_path_is_one_on_the_origin_before(void **state)
 static void templates_see_the_replies_so_far_and_the_size_of_files(void **state)
 {
     struct bench *b = *state;
-    struct exec_progress progress = {.at = 1, .replies = {*bench_json(b, "{\"status\":201}")}};
-    struct exec_file file = {.name = SLICE("a"), .data = SLICE("AAEC/w==")};
-    struct exec_scope scope = {.files = &file, .file_count = 1, .progress = &progress};
-    struct json root = exec_build_root(&scope, &b->arena);
+    struct call_progress progress = {.at = 1, .replies = {*bench_json(b, "{\"status\":201}")}};
+    struct call_file file = {.name = SLICE("a"), .data = SLICE("AAEC/w==")};
+    struct call_scope scope = {.files = &file, .file_count = 1, .progress = &progress};
+    struct json root = call_build_root(&scope, &b->arena);
     int64_t number = 0;
     assert_true(json_to_i64(JSON_GET(JSON_GET(&root, "first"), "status"), &number));
     assert_int_equal(number, 201);

@@ -133,9 +133,9 @@ static const struct way ways[] = {
          "\"id\":\"${first.body.id}\",\"all\":\"${@}\"}}}]}"},
 };
 
-static void begin(struct machine *m, const struct way *way, struct exec_file *file)
+static void begin(struct machine *m, const struct way *way, struct call_file *file)
 {
-    *file = (struct exec_file){
+    *file = (struct call_file){
         .name = SLICE("a.csv"), .content_type = SLICE("text/csv"), .data = SLICE("YWJjZA==")};
     machine_want(m, way->app, way->action, way->input);
     m->run.exec.is_confirmed = false; /* it needs none */
@@ -163,7 +163,7 @@ static void each_request_is_shown_and_none_is_sent(void **state)
     struct machine *m = *state;
     bool is_ok = true;
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
-        struct exec_file file;
+        struct call_file file;
         begin(m, &ways[i], &file);
         machine_assert_no_call(m);
         assert_int_equal(seam_query_count(m->node.pool), 0);
@@ -181,7 +181,7 @@ static void files_in_parts_are_shown_by_their_size(void **state)
 {
     struct machine *m = *state;
     const struct way way = {.app = "files", .action = "parts", .input = "{}", .has_file = true};
-    struct exec_file file;
+    struct call_file file;
     begin(m, &way, &file);
     assert_slice_has(m->run.summary_json, "filename=\\\"a.csv\\\"\\r\\nContent-Type: "
                                           "text/csv\\r\\n\\r\\n<a.csv: 4 bytes>\\r\\n--");
@@ -201,7 +201,7 @@ static void a_long_body_is_cut(void **state)
     buf_append_cstr(&input, "\"}");
     buf_append_char(&input, '\0');
     const struct way way = {.app = "files", .action = "raw", .input = buf_slice(&input).ptr};
-    struct exec_file file;
+    struct call_file file;
     begin(m, &way, &file);
     assert_slice_has(m->run.summary_json, "\xc3\xa4<131073 bytes in all>\"");
     assert_true(m->run.summary_json.len < CUT + 300 && m->run.summary_json.len > CUT);
@@ -231,7 +231,7 @@ static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
 static uint64_t fail_allocation(struct machine *m, const struct way *way, uint64_t n)
 {
     bool is_connected = strcmp(way->app, "files") != 0 && strcmp(way->app, "later") != 0;
-    struct exec_file file;
+    struct call_file file;
     connect_forget_all(m->node.connect);
     machine_fail_memory(is_connected ? "check_connection" : "find_action", n);
     begin(m, way, &file);

@@ -255,7 +255,7 @@ static void what_cannot_run_as_it_is(void **state)
 static void files_are_taken_first(void **state)
 {
     struct bench *b = *state;
-    struct exec_file file = {.name = SLICE("a"), .data = SLICE("aGk=")};
+    struct call_file file = {.name = SLICE("a"), .data = SLICE("aGk=")};
     want_plain(b, "send", "k");
     b->run.exec.files = &file;
     b->run.exec.file_count = 1;
@@ -266,7 +266,7 @@ static void files_are_taken_first(void **state)
     reply(b, 200, "{}");
     assert_int_equal(end(b), EXEC_SUCCEEDED);
     want_plain(b, "send", "k");
-    file = (struct exec_file){.name = SLICE("a"), .data = SLICE("aG!=")};
+    file = (struct call_file){.name = SLICE("a"), .data = SLICE("aG!=")};
     b->run.exec.files = &file;
     b->run.exec.file_count = 1;
     seam_run_start(&b->run);
