@@ -233,16 +233,16 @@ static bool is_blank_sign(uint32_t c)
 bool slice_is_name(slice s, size_t characters_max)
 {
     size_t characters = 0;
-    bool is_visible = false, is_safe = true;
+    bool is_visible = false, is_control = false;
     if (!slice_is_utf8(s, NULL))
         return false;
-    for (slice rest = s; rest.len > 0 && is_safe; characters++) {
+    for (slice rest = s; rest.len > 0 && !is_control; characters++) {
         uint32_t c;
         rest = slice_from(rest, slice_code_point(rest, &c));
-        is_safe = !code_point_is_unsafe(c);
+        is_control = c < 0x20 || (c >= 0x7f && c < 0xa0);
         is_visible |= !is_blank_sign(c);
     }
-    return is_safe && is_visible && characters <= characters_max;
+    return !is_control && is_visible && characters <= characters_max;
 }
 
 bool code_point_is_unsafe(uint32_t c)

