@@ -327,7 +327,7 @@ static bool list(struct call *call)
     }
     if (items.count)
         json_object_set(call->arena, &out, slice_cstr(gmail_kind_names[call->route->kind]), items);
-    if (more)
+    if (more && last)
         json_object_set(call->arena, &out, SLICE("nextPageToken"),
                         json_string(arena_printf(call->arena, "%lld.%s",
                                                  (long long)gmail_mail(last)->time_ms, last->id)));
@@ -574,7 +574,8 @@ static bool get_label(struct call *call)
         slice thread = slice_cstr(mail->parent->id);
         if (!gmail_has(mail, call->record))
             continue;
-        for (int unread = 0; unread <= gmail_has(mail, gmail->unread); unread++) {
+        int last = gmail_has(mail, gmail->unread) ? 1 : 0;
+        for (int unread = 0; unread <= last; unread++) {
             counts[0][unread]++;
             counts[1][unread] += !map_get(&met[unread], thread);
             (void)!map_put(&met[unread], thread, mail, NULL);

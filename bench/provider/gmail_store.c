@@ -335,7 +335,7 @@ static void add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena
     slice file = json_get_str(row, SLICE("file"));
     int64_t jitter_ms = (int64_t)rng_below(&gmail->provider->rng, 40 * 60 * 1000);
     struct gmail_new new = {
-        .id = arena_printf(arena, "%llx", (unsigned long long)(0x19a4b6c7d8e90000 + k)),
+        .id = arena_printf(arena, "%llx", 0x19a4b6c7d8e90000 + (unsigned long long)k),
         .time_ms = now_us / 1000 - json_get_i64(row, SLICE("hours_ago"), 0) * 3600000 - jitter_ms};
     struct json scope =
         OBJECT(arena, "row id time_ms noise", *row, json_string(new.id), json_i64(new.time_ms),

@@ -338,7 +338,8 @@ static int read_part(struct reading *r, slice raw, slice id, unsigned depth, str
         return err_set(r->err, ERR_LIMIT, "parts are nested more than %d deep", MIME_DEPTH_MAX);
     /* A body part may begin with its empty line: then it has no header at all. */
     part->headers = json_array();
-    if (depth && (!raw.len || raw.ptr[0] == '\n' || raw.ptr[0] == '\r'))
+    if (depth && (raw.len == 0 || slice_starts_with(raw, SLICE("\n")) ||
+                  slice_starts_with(raw, SLICE("\r"))))
         take_line(&raw);
     else if (mime_read_head(r->arena, &raw, part, r->err) != OK)
         return r->err->code;

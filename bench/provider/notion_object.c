@@ -218,6 +218,7 @@ static bool read_parent(struct call *call, struct record **out)
         return true;
     if (!find_parent(call, NOTION_PAGE, NOTION_SOURCE, out))
         return false;
+    ASSERT(*out);
     if ((*out)->kind != NOTION_DATABASE)
         return true;
     database = *out;

@@ -73,14 +73,12 @@ void record_set(struct record *record, const struct json *object, slice label)
 void record_move(struct store *store, struct record *record, struct record *parent,
                  struct list *before)
 {
-    if (before == &record->sibling_link)
-        before = before->next;
+    struct list *at = before ? before : parent ? &parent->children : &store->roots;
+    if (at == &record->sibling_link)
+        at = at->next;
     list_unlink(&record->sibling_link);
     record->parent = parent;
-    list_push_back(before   ? before
-                   : parent ? &parent->children
-                            : &store->roots,
-                   &record->sibling_link);
+    list_push_back(at, &record->sibling_link);
 }
 
 void record_free(struct store *store, struct record *record)
