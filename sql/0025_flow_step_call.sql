@@ -8,3 +8,10 @@ alter table sluice.flow_step add column integration_id text;
 alter table sluice.flow_step add column action_id text;
 alter table sluice.flow_step add column api_key_id uuid;
 create index flow_step_unfilled on sluice.flow_step (flow_id) where integration_id is null;
+
+-- The list by time, of calls alone. An index of all steps by time would be as cheap as the primary
+-- key, as PostgreSQL sees it, for the steps of one flow in a partition that has no statistics yet:
+-- each flow that is loaded would read all of its account's steps of the day. Without it the version
+-- before lists calls by the primary key, slower, until it has gone.
+create index flow_step_call on sluice.flow_step (account_id, started_at) where integration_id <> '';
+drop index sluice.flow_step_time;

@@ -150,7 +150,7 @@ static const struct pg_stmt execution_get_summary = {
 
 /* A call of a flow has no id: its place in the list is a UUIDv7 of its time, with the microsecond
  * behind the version and what no other call of that microsecond has at the end. Read by
- * flow_step_time, of each partition that may have one: a flow is older than its steps, so later
+ * flow_step_call, of each partition that may have one: a flow is older than its steps, so later
  * partitions are left out. Those whose flow retention has removed are not listed; nothing may turn
  * that look-up into a read of all flows. */
 #define CALL_US "(extract(epoch from x.started_at) * 1000000)::bigint"
@@ -163,9 +163,9 @@ static const struct pg_stmt execution_get_summary = {
     STORE_PAGE_ROWS_SQL(                                                                          \
         "select " CALL_ID " as id, x.integration_id, x.action_id, x.status, x.started_at, "       \
         "x.finished_at, x.error, x.api_key_id, x.flow_id, x.step_index from sluice.flow_step x "  \
-        "where x.account_id = :account_id and x.started_at >= :since_at and "                     \
-        "x.started_at < :before_at and x.flow_id < :flow_before and :with_calls and " CALL_ID     \
-        " < :before" only " order by x.started_at desc, id desc",                                 \
+        "where x.account_id = :account_id and "                                                   \
+        "x.started_at >= :since_at and x.started_at < :before_at and x.flow_id < :flow_before "   \
+        "and :with_calls and " CALL_ID " < :before" only " order by x.started_at desc, id desc",  \
         "started_at desc, id desc",                                                               \
         "e.id, e.integration_id, e.action_id, null::bigint, " CALL_STATUS " as status, "          \
         "null::text, e.started_at, e.finished_at, e.error::text, e.api_key_id, null::bigint, "    \
@@ -178,26 +178,27 @@ static const struct pg_stmt execution_get_summary = {
 
 /* Of both in one order: each gives as many as are wanted, and the first scan that was cut ends the
  * page. What flows and their templates say is looked up by their keys. */
-#define LIST_SQL(only)                                                                            \
-    "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "          \
-    "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "           \
-    "t.api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = "       \
-    ":account_id and k.id = t.api_key_id) as api_key_name, t.attempts, t.flow_id, "               \
-    "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "        \
-    "step_key, v.step->'for_each' is not null as is_fan_out, t.is_match, t.is_cut from (select "  \
-    "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "       \
-    "between unbounded preceding and 1 preceding) as cuts from ((" RAN(                           \
-        only) ") union all "                                                                      \
-              "(" CALLED(only) ")) b) u where u.cuts = 0 order by u.id desc limit :count_max) t " \
-                               "left join lateral (select f.template_key, f.template_version, "   \
-                               "f.title from sluice.flow f "                                      \
-                               "where f.account_id = :account_id and f.id = t.flow_id offset 0) " \
-                               "g on true "                                                       \
-                               "left join lateral (select m.body, "                               \
-                               "m.body->'steps'->t.step_index::integer as step from "             \
-                               "sluice.flow_template m where m.version = g.template_version "     \
-                               "offset 0) v on true "                                             \
-                               "order by t.id desc) c"
+#define LIST_SQL(only, called)                                                                   \
+    "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "         \
+    "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "          \
+    "t.api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = "      \
+    ":account_id and k.id = t.api_key_id) as api_key_name, t.attempts, t.flow_id, "              \
+    "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "       \
+    "step_key, v.step->'for_each' is not null as is_fan_out, t.is_match, t.is_cut from (select " \
+    "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "      \
+    "between unbounded preceding and 1 preceding) as cuts from ((" RAN(                          \
+        only) ") union all "                                                                     \
+              "(" CALLED(                                                                        \
+                  called) ")) b) u where u.cuts = 0 order by u.id desc limit :count_max) t "     \
+                          "left join lateral (select f.template_key, f.template_version, "       \
+                          "f.title from sluice.flow f "                                          \
+                          "where f.account_id = :account_id and f.id = t.flow_id offset 0) "     \
+                          "g on true "                                                           \
+                          "left join lateral (select m.body, "                                   \
+                          "m.body->'steps'->t.step_index::integer as step from "                 \
+                          "sluice.flow_template m where m.version = g.template_version "         \
+                          "offset 0) v on true "                                                 \
+                          "order by t.id desc) c"
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("integration_id", PG_TEXT),
                                                PG_ARG("action_id", PG_TEXT),
@@ -226,14 +227,17 @@ static const struct pg_column list_columns[] = {
     OF(step_key, PG_TEXT),
     OF(is_fan_out, PG_BOOL),
     STORE_PAGE_COLUMNS};
-#define LIST_STMT(stmt_name, only)                                                                 \
-    {                                                                                              \
-        .name = stmt_name, .sql = LIST_SQL(only), PG_PARAMS(list_params), PG_COLUMNS(list_columns) \
+#define LIST_STMT(stmt_name, only, called)                                        \
+    {                                                                             \
+        .name = stmt_name, .sql = LIST_SQL(only, called), PG_PARAMS(list_params), \
+        PG_COLUMNS(list_columns)                                                  \
     }
-static const struct pg_stmt execution_list = LIST_STMT("execution_list", "");
+static const struct pg_stmt execution_list =
+    LIST_STMT("execution_list", "", " and x.integration_id <> ''");
 /* By execution_failed and flow_step_failed. */
+#define FAILED " and x.status = 'failed'"
 static const struct pg_stmt execution_list_failed =
-    LIST_STMT("execution_list_failed", " and x.status = 'failed'");
+    LIST_STMT("execution_list_failed", FAILED, FAILED);
 
 const struct pg_stmt *const execution_stmts[] = {
     &execution_insert,

@@ -326,6 +326,8 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         if (strncmp(stmt->name, "execution_list", 14) == 0 && has(line, " on flow_step_") &&
             !has(line, "started_at"))
             fail_plan(stmt, rows, "a walk over the account's steps");
+        if (has(line, " on flow_step_") && has(line, "started_at") && !has(next, "started_at"))
+            fail_plan(stmt, rows, "a walk over the account's steps, not those of a flow");
         if (has(line, "flow_status") && !strstr(stmt->sql, ".status <> ''"))
             fail_plan(stmt, rows, "a walk over the account's flows");
         if (has(line, "flow_pkey") && strstr(stmt->sql, ".status <> ''"))
