@@ -74,7 +74,7 @@ struct gmail {
 struct gmail *gmail_new(struct provider *provider);
 void gmail_free(struct gmail *gmail);
 void gmail_seed(struct gmail *gmail, int64_t now_us);
-/* A record that is no mail. */
+/* Records other than mails. */
 struct record *gmail_add(struct gmail *gmail, enum gmail_kind kind, slice id,
                          const struct json *json);
 

@@ -22,7 +22,7 @@ struct search {
     bool wants_hidden; /* it asks for the trash or spam itself */
 };
 
-/* What is in front of a colon, and how what is behind it is read. number: a field, or a sign. */
+/* The word before a colon, and how the value after it is read. number: a field, or a sign. */
 struct prefix {
     const char *name;
     bool (*read)(struct search *s, const struct prefix *op, slice value);

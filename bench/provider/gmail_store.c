@@ -3,7 +3,7 @@
  * gmail.json has the id 19a4b6c7d8e90000 plus k, whatever the seed and the day, so that
  * documentation and examples can name it; manifests' examples rely on these ids:
  *   1, 2 read; 3 has an invoice attached as part 1; 4 begins a thread; 5, 6, 7 unread in the inbox;
- *   0x38 and 0x39 to be trashed and deleted; 0x3c lies in the trash.
+ *   0x38 and 0x39 to be trashed and deleted; 0x3c is in the trash.
  */
 #include <stdio.h>
 
@@ -92,7 +92,7 @@ static struct json *labels_of(const struct record *mail)
     return (struct json *)(uintptr_t)JSON_GET(&mail->json, "labelIds");
 }
 
-/* The label's position among the mail's; past the end where it has not that label. The ids of a
+/* The label's position among the mail's; past the end where the mail does not have it. The ids of a
  * mail's labels are those of the records. */
 static uint32_t label_at(const struct record *mail, const struct record *label)
 {

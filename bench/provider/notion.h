@@ -62,7 +62,7 @@ bool notion_not_found(struct call *call, const char *what, slice id);
 void notion_write(struct json_writer *w, struct call *call, const struct record *record);
 /* Pages and databases as child_page and child_database. */
 void notion_write_block(struct json_writer *w, struct call *call, const struct record *record);
-/* Data sources and comments are below a record, too, and are no blocks. */
+/* Data sources and comments are below a record, too, but are not blocks. */
 bool notion_is_block(const struct record *record);
 bool notion_get(struct call *call);
 /* A write was carried out: the ledger, and the record as the reply. */

@@ -143,7 +143,7 @@ bool notion_not_found(struct call *call, const char *what, slice id)
 
 /* ---- replies ---- */
 
-/* Data sources and comments are below a record, too, and are no blocks. */
+/* Data sources and comments are below a record, too, but are not blocks. */
 bool notion_is_block(const struct record *record)
 {
     return !record->is_archived && record->kind != NOTION_SOURCE && record->kind != NOTION_COMMENT;

@@ -93,7 +93,8 @@ bool slice_to_bool(slice s, bool *value) MUST_CHECK;
  * the first fault. */
 bool slice_is_utf8(slice s, size_t *bad_at);
 /* What a person may name things: UTF-8 on one line, without control characters, of which something
- * is seen. Marks of direction are part of some names: who shows one keeps them in. */
+ * is seen. Some names need marks of direction: what shows a
+ * name isolates them. */
 bool slice_is_name(slice s, size_t characters_max);
 /* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
 size_t slice_utf8_first(slice s);

@@ -127,7 +127,8 @@ static int append_nested(struct build *b, struct pairs *pairs, slice key, const 
     return result;
 }
 
-/* The manifest says what an array becomes: the name once an item, or with [] or [index] behind it.
+/* The manifest says how an array is written: its name repeated for each item, or followed by []
+ * or [index].
  */
 static int append_items(struct build *b, struct pairs *pairs, const struct json *array)
 {

@@ -46,7 +46,7 @@ static uint64_t deadline_ns(const struct call_probe *probe)
 
 /* ---- a token first ---- */
 
-/* Of the stored secret. A refusal ends the test: the credential is wrong. */
+/* A token for the stored secret. A refusal ends the test: the credential is wrong. */
 static enum op_result ask_for_token(struct call_probe *probe)
 {
     ASSERT(probe->auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);

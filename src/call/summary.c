@@ -106,7 +106,8 @@ static void put_pages(struct json_writer *w, const struct exec_outcome *outcome)
     json_close(w, '}');
 }
 
-/* In the order of the interface's examples. One that was blocked has no id: there is no row of it.
+/* In the order of the interface's examples. A blocked run has no id: no row
+ * is stored for it.
  */
 static void put_summary(struct json_writer *w, const struct exec_outcome *outcome)
 {

@@ -19,8 +19,8 @@ enum {
 #define TO(NAME)                OP_TO(EXEC_STEP_##NAME)
 #define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
-    /* the action, and its files where there are any: hashed for the key's fingerprint, decoded. An
-     * unconfirmed write goes straight to CHECK_INPUT: it learns nothing about its key */
+    /* the action, and its files where there are any: hashed for the key's fingerprint, decoded.
+     * LOAD_KEY sends an unconfirmed write on to CHECK_INPUT: it learns nothing about its key */
     STEP(FIND_ACTION, find_action, TO(LOAD_KEY) | TO(CHECK_INPUT) | TO(ANSWER)),
     STEP(TAKE_FILES, take_files, 0),
     /* has it run under this key: before the checks, since a stored result is answered even where

@@ -59,7 +59,7 @@ struct exec_pages {
     struct exec_outcome kept; /* after the page before this one */
     const struct json *input; /* of this page; NULL: the first */
     slice stopped;
-    bool is_taken, is_ended; /* the reply that stands is among them; no other follows */
+    bool is_taken, is_ended; /* the last reply was appended; no page follows */
 };
 
 /* What this run knows of its intent, a row in flight; moved by exec_claim_move alone. */
@@ -226,8 +226,8 @@ void exec_excuse_token(struct exec *exec);
 bool exec_needs_first_token(const struct exec *exec);
 /* Ahead of the first call: goes on to the limits, or to RENEW_TOKEN where the token has run out. */
 enum op_result exec_check_token(struct exec *exec);
-/* sequence.c: after a reply that stands. OP_NEXT: the action has no further request; else its call
- * follows. */
+/* sequence.c: once a request needs no further attempt. OP_NEXT: the action has no other request;
+ * else its call follows. */
 enum op_result exec_next_request(struct exec *exec);
 /* attempt.c: all that the action sends may be sent again without doing anything twice. */
 bool exec_is_repeat_safe(const struct exec *exec);

@@ -125,8 +125,8 @@ static void take_page(struct op *op)
     exec->out.pages_stopped = pages->stopped;
 }
 
-/* The log comes first, because take_page may run on a pool thread. A first page that fails is no
- * list yet, and its failure is the outcome; PAGES_ON_LOOP_BYTES_MAX keeps the parsing of large ones
+/* The log comes first, because take_page may run on a pool thread. The failure of a
+ * first page is the outcome of the run; PAGES_ON_LOOP_BYTES_MAX keeps the parsing of large ones
  * off the loop. OP_NEXT: it was taken. */
 static enum op_result take_reply(struct exec *exec)
 {
@@ -145,8 +145,7 @@ static enum op_result take_reply(struct exec *exec)
     }
     bool is_large = pages_max(exec) > 1 &&
                     exec->pages.bytes + exec->out.output_json.len > PAGES_ON_LOOP_BYTES_MAX;
-    return op_run_job(&exec->op, &exec->job, is_large, take_page,
-                      "a page to be put behind the others");
+    return op_run_job(&exec->op, &exec->job, is_large, take_page, "a page to be appended");
 }
 
 /* ---- the next one ---- */
@@ -230,8 +229,8 @@ static enum op_result next_page(struct exec *exec)
     return op_wait_then(op, EXEC_STEP_CALL);
 }
 
-/* After a reply that stands, no further attempt at it follows: the action's next request, the
- * list's next page, or the end. At the end the limits are left, whatever the action: neither the
+/* Once a request needs no further attempt: the action's next request, the list's next page, or the
+ * end. At the end the limits are left, whatever the action: neither the
  * record nor the answer may keep others out of them. */
 enum op_result exec_step_next(struct op *op)
 {

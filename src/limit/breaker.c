@@ -28,7 +28,7 @@ static struct metric heard_total =
 static struct metric refused_total = METRIC_INIT(
     "sluice_circuit_refused_total", "Executions refused by an open circuit.", METRIC_COUNTER);
 
-/* Scheme, host and port: what one outage takes away together. */
+/* Scheme, host and port: these fail together. */
 slice breaker_origin_of(slice url)
 {
     ptrdiff_t colon = slice_find_char(url, ':');

@@ -446,7 +446,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
     bucket_serve(bucket);
 }
 
-/* A look, which makes no bucket. */
+/* Reads only: it makes no bucket. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
 {
     char text[LIMITS_KEY_MAX];

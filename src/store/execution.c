@@ -149,7 +149,7 @@ static const struct pg_stmt execution_get_summary = {
         IS_WANTED("e.status") "(:error_code is null or " IS_OF_CODE ")")
 
 /* A call of a flow has no id: its place in the list is a UUIDv7 of its time, with the microsecond
- * behind the version and what no other call of that microsecond has at the end. Read by
+ * after the version and what no other call of that microsecond has at the end. Read by
  * flow_step_call, of each partition that may have one: a flow is older than its steps, so later
  * partitions are left out. Those whose flow retention has removed are not listed; nothing may turn
  * that look-up into a read of all flows. */

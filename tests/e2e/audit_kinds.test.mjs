@@ -222,7 +222,7 @@ for (const [kind, faces] of Object.entries(causes))
     for (const [face, event] of others) assert.deepEqual(event, first[1], `${face} and ${first[0]}`);
   });
 
-test('a row of a kind that is no more keeps its words, in the list and in the filter', async () => {
+test('a row of a former kind keeps its words, in the list and in the filter', async () => {
   const { events } = await api('GET', '/api/audit?kind=oauth_client.deleted');
   assert.deepEqual(events.map(({ kind }) => kind), ['oauth_client.deleted']);
   assert.match((await pages.go('/audit?kind=oauth_client.deleted')).text, /An OAuth client was deleted by a command/);

@@ -13,7 +13,7 @@ use warnings;
 my %tools = (
     "src/cli/rotate.c"        => "seals all credentials by another key, and no member of a row that a person sees",
     "src/cli/accounts_rows.c" => "erases all rows of an account, its audit events, too",
-    "src/cli/engine.c"        => "makes partitions, which are no rows, where no server has run for days",
+    "src/cli/engine.c"        => "makes partitions, not rows, where no server has run for days",
 );
 
 my (%text, %local, %uses, %tables, @problems);

@@ -1,0 +1,208 @@
+/*
+ * The apps, the node and the store that the tests of an execution's table run on, and what a test
+ * does with them.
+ */
+#ifndef EXEC_STEPS_H
+#define EXEC_STEPS_H
+
+#include "base/clock.h"
+#include "node/node.h"
+#include "seam/table.h"
+#include "seam/walk.h"
+#include "tls/tls.h"
+#include "unit.h"
+#include "vault/seal.h"
+
+#define ACTION(id, level, more)                                                  \
+    "{\"action_id\":\"" id "\",\"title\":\"" id "\",\"description\":\"d\","      \
+    "\"side_effect_level\":\"" level "\",\"input_schema\":{\"type\":\"object\"," \
+    "\"properties\":{\"q\":{\"type\":\"string\",\"description\":\"Q.\"}}}," more \
+    ",\"display\":{\"title\":\"T\",\"summary\":\"s\"}}"
+#define APP(id, auth, actions)                                                                  \
+    "{\"integration_id\":\"" id "\",\"name\":\"App\",\"description\":\"d\",\"category\":\"c\"," \
+    "\"base_url\":\"https://app.example\",\"auth\":" auth ",\"actions\":[" actions "]}"
+#define GET  "\"request\":{\"method\":\"GET\",\"path\":\"/get\",\"query\":{\"q\":\"${input.q}\"}}"
+#define POST "\"request\":{\"method\":\"POST\",\"path\":\"/put\",\"body\":{\"json\":\"${input}\"}}"
+
+/* get: a read in pages. two: a read of two requests. put: a write. send: one that takes a file. */
+#define PLAIN_GET                                                                   \
+    ACTION("get", "read",                                                           \
+           GET ",\"response\":{\"output\":\"{items: body.items}\",\"pagination\":{" \
+               "\"input\":\"q\",\"next\":\"body.next\",\"max_pages\":5}}")
+#define PLAIN_PUT ACTION("put", "write", "\"requires_confirmation\":true," POST)
+#define PLAIN_SEND                                                                       \
+    ACTION("send", "write",                                                              \
+           "\"requires_confirmation\":true,\"files\":{\"travel\":\"raw\"},\"request\":{" \
+           "\"method\":\"POST\",\"path\":\"/send\"}")
+#define PLAIN_TWO                                                                           \
+    ACTION("two", "read",                                                                   \
+           GET ",\"then\":[{\"request\":{\"method\":\"GET\",\"url\":\"${first.body.url}\"," \
+               "\"hosts\":[\"files.example\"]},\"done\":false}]")
+static const char plain[] =
+    APP("plain", "{\"type\":\"none\"}", PLAIN_GET "," PLAIN_PUT "," PLAIN_SEND "," PLAIN_TWO);
+
+/* Its connections hold a client of their own. */
+static const char machine[] =
+    APP("machine",
+        "{\"type\":\"oauth2_client_credentials\",\"token_url\":\"https://app.example/token\"}",
+        ACTION("get", "read", GET));
+
+enum {
+    CONNECTION = 7,
+    LARGE = STORE_SUMMARY_INLINE_BYTES + 1000,
+    MANY = 1100,
+    SECOND_US = 1000000
+};
+
+struct bench {
+    struct catalog *catalog;
+    struct vault_ring *ring;
+    struct seam_node node;
+    struct seam_store store;
+    struct seam_run run;
+};
+
+static int set_up_as(void **state, struct seam_tuning tuning)
+{
+    struct bench *b = mem_zalloc(sizeof(*b));
+    const char *const manifests[] = {plain, machine, NULL};
+    struct err err;
+    struct buf key;
+    seam_open(1);
+    assert_int_equal(tls_library_init(&err), OK);
+    b->catalog = seam_catalog(manifests);
+    buf_init(&key, 128);
+    vault_master_key_new(&key);
+    b->ring = vault_ring_new(buf_slice(&key), &err);
+    buf_deinit(&key);
+    assert_non_null(b->ring);
+    seam_store_init(&b->store);
+    seam_node_open_as(&b->node, b->catalog, NULL, b->ring, tuning);
+    seam_node_join(&b->node, &b->store);
+    *state = b;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){0});
+}
+
+/* A circuit opens after a few failures. */
+static int set_up_circuits(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){.circuit_volume = 4});
+}
+
+/* There is memory for no large reply. */
+static int set_up_narrow(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){.work_bytes = LARGE / 2});
+}
+
+/* There is memory for little more than one reply. */
+static int set_up_bounded(void **state)
+{
+    return set_up_as(state, (struct seam_tuning){.work_bytes = 2 * LARGE});
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    seam_node_close(&b->node);
+    seam_store_deinit(&b->store);
+    vault_ring_free(b->ring);
+    catalog_unref(b->catalog);
+    mem_free(b);
+    tls_library_deinit();
+    return seam_close() ? 0 : -1;
+}
+
+/* ---- what a test does ---- */
+
+static void want(struct bench *b, struct seam_run *run, const char *app, const char *action,
+                 const char *input)
+{
+    seam_run_exec(run, &b->node, action, input);
+    run->exec.integration_id = slice_cstr(app);
+    run->exec.is_confirmed = true;
+}
+
+static void want_plain(struct bench *b, const char *action, const char *key)
+{
+    want(b, &b->run, "plain", action, "{}");
+    b->run.exec.idempotency_key = key ? slice_cstr(key) : SLICE_NONE;
+}
+
+static struct pg_query *query(struct bench *b, const char *name)
+{
+    seam_settle(b->node.loop);
+    struct pg_query *query = seam_query_named(b->node.pool, name);
+    if (!query)
+        fail_msg("no query %s is under way", name);
+    return query;
+}
+
+static void answer(struct bench *b, const char *name)
+{
+    seam_rows_answer(&b->store, query(b, name));
+    seam_settle(b->node.loop);
+}
+
+static struct http_call *call(struct bench *b)
+{
+    seam_settle(b->node.loop);
+    struct http_call *call = seam_call(b->node.http, 0);
+    assert_non_null(call);
+    return call;
+}
+
+static void reply(struct bench *b, unsigned status, const char *body)
+{
+    seam_call_reply(call(b), status, body);
+    seam_settle(b->node.loop);
+}
+
+/* All else is answered. */
+static enum exec_reason end_of(struct bench *b, struct seam_run *run)
+{
+    for (unsigned i = 0; i < 400 && !seam_run_has_ended(run); i++) {
+        seam_node_answer(&b->node, &b->store);
+        if (!seam_run_has_ended(run))
+            (void)seam_pass_timer(b->node.loop, 60000);
+    }
+    assert_true(seam_run_has_ended(run));
+    enum exec_reason reason = run->out.reason;
+    seam_node_answer(&b->node, &b->store);
+    seam_run_end(run);
+    seam_settle(b->node.loop);
+    return reason;
+}
+
+static enum exec_reason end(struct bench *b)
+{
+    return end_of(b, &b->run);
+}
+
+/* A summary that does not travel with its row. */
+static const char *large_body(void)
+{
+    static char body[LARGE + 32];
+    memset(body, 'x', sizeof(body));
+    memcpy(body, "{\"items\":\"", 10);
+    memcpy(body + LARGE, "\"}", 3);
+    return body;
+}
+
+/* A keyed read that has run: its key is bound. */
+static void run_bound(struct bench *b, const char *key, const char *body)
+{
+    want_plain(b, "get", key);
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+    answer(b, "claim_insert");
+    reply(b, 200, body);
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+#endif
