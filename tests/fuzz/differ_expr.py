@@ -248,6 +248,11 @@ def _(source, ours, theirs):
     return ours.get("fault") == "syntax" and ("fault" in theirs or re.search(r"[\w\"')\]}@`]\s+[\w\"'\[{(&@`]|\*\s*[\w\"'@]|,\s*\)", source))
 
 
+@reason("a literal or & right after a wildcard, as in *`1` or [*] &a, is outside the grammar; python's takes it")
+def _(source, ours, theirs):
+    return ours.get("fault") == "syntax" and re.search(r"[*\]]\s*(?:`|&(?!&))", source)
+
+
 @reason("merge() checks the types of all its arguments; python's of the first")
 def _(source, ours, theirs):
     return ours.get("fault") == "invalid-type" and "merge(" in source
