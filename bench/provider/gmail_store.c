@@ -258,9 +258,9 @@ struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, st
         gmail_delete(gmail, LIST_ITEM(gmail->store.made.next, struct record, made_link));
     while (!id.ptr || store_find(&gmail->store, id)) {
         /* Like Google's: milliseconds in the high bits, so that ids grow with time. */
+        uint64_t high = (uint64_t)(new->time_ms) << 20;
         (void)snprintf(room, sizeof(room), "%016llx",
-                       (unsigned long long)((uint64_t) new->time_ms << 20 |
-                                            rng_below(&gmail->provider->rng, 1 << 20)));
+                       (unsigned long long)(high | rng_below(&gmail->provider->rng, 1 << 20)));
         id = slice_cstr(room);
     }
     struct record *mail = record_new(&gmail->store, id, GMAIL_MESSAGE, NULL, new->is_made);
