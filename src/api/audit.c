@@ -9,9 +9,9 @@
 
 static void load_events(struct api_request *request, struct listing *listing)
 {
-    store_audit_list(request->api->config.pool, &request->query, &request->op,
-                     request->grant.account_id, &listing->page, *(const slice *)listing->filter,
-                     SLICE_NONE);
+    store_audit_list(request->api->config.pool, &request->query, &request->serve.op,
+                     request->serve.grant.account_id, &listing->page,
+                     *(const slice *)listing->filter, SLICE_NONE);
 }
 
 static int read_events(struct api_request *request, void **items, size_t *count, struct uuid *next)
@@ -63,14 +63,14 @@ static const struct listing_kind kind = {
 
 static enum op_result begin_event_list(struct api_request *request)
 {
-    slice *wanted = ARENA_NEW(&request->op.arena, slice);
+    slice *wanted = ARENA_NEW(&request->serve.op.arena, slice);
     if (!wanted)
         return api_reply_no_memory(request);
     if (!listing_read_word(request, "kind", wanted))
         return OP_DONE;
     if (wanted->len > 0 && !is_kind(*wanted))
         return api_reply_error(request, 400, "kind must be one of, or the first word of:%.*s",
-                               SLICE_ARG(kinds_text(&request->op.arena)));
+                               SLICE_ARG(kinds_text(&request->serve.op.arena)));
     return listing_begin(request, &kind, wanted);
 }
 

@@ -42,11 +42,11 @@ struct batch {
  * counted with the request, before its body was read. */
 static bool is_within_rate(struct api_request *request, struct item *item, bool is_first)
 {
-    struct account_rate *rate = request->api->rate;
+    struct account_rate *rate = request->api->serve.rate;
     if (is_first || !rate)
         return true;
-    uint64_t wait_ms =
-        account_rate_take(rate, request->grant.account_id, loop_now_ns(request->op.loop));
+    uint64_t wait_ms = account_rate_take(rate, request->serve.grant.account_id,
+                                         loop_now_ns(request->serve.op.loop));
     if (wait_ms == 0)
         return true;
     item->problem = SLICE("Too many requests");
@@ -58,10 +58,11 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
 /* Whether the rest of them waits for what the database has of the account's rate. */
 static bool awaits_rate(struct api_request *request, size_t count)
 {
-    struct account_rate *rate = request->api->rate;
+    struct account_rate *rate = request->api->serve.rate;
     return rate && count > 1 &&
-           account_rate_awaits(rate, request->grant.account_id, count - 1,
-                               loop_now_ns(request->op.loop), &request->rate_wait, &request->op);
+           account_rate_awaits(rate, request->serve.grant.account_id, count - 1,
+                               loop_now_ns(request->serve.op.loop), &request->serve.rate_wait,
+                               &request->serve.op);
 }
 
 /* What is wrong with one item does not touch the others: it becomes that item's answer. */
@@ -82,8 +83,8 @@ static void start_item(struct api_request *request, struct item *item, size_t in
     wanted.trace = batch->trace;
     if (wanted.output_bytes_max == 0 && exec_service_output_bytes(request->api->config.exec) == 0)
         wanted.output_bytes_max = BATCH_OUTPUT_BYTES;
-    wanted.input_pointer = arena_printf(&request->op.arena, "/executions/%zu/input", index);
-    item->exec = exec_start(request->api->config.exec, &wanted, &request->op);
+    wanted.input_pointer = arena_printf(&request->serve.op.arena, "/executions/%zu/input", index);
+    item->exec = exec_start(request->api->config.exec, &wanted, &request->serve.op);
     if (item->exec)
         return;
     item->problem = SLICE("Out of memory, try again");
@@ -196,8 +197,8 @@ static void gone_batch(struct api_request *request)
 static enum op_result start_all(struct api_request *request, const struct json *list)
 {
     ASSERT(!request->state && list->count <= BATCH_ITEMS_MAX);
-    struct batch *batch = ARENA_NEW(&request->op.arena, struct batch);
-    struct item *items = ARENA_ARRAY(&request->op.arena, struct item, list->count);
+    struct batch *batch = ARENA_NEW(&request->serve.op.arena, struct batch);
+    struct item *items = ARENA_ARRAY(&request->serve.op.arena, struct item, list->count);
     if (!batch || !items)
         return api_reply_no_memory(request);
     *batch = (struct batch){
@@ -207,13 +208,15 @@ static enum op_result start_all(struct api_request *request, const struct json *
         .trace = api_trace_batch(request),
     };
     request->state = batch;
-    request->op.arena.bytes_max += BATCH_REPLY_BYTES_MAX; /* the reply lies there with the body */
+    request->serve.op.arena.bytes_max +=
+        BATCH_REPLY_BYTES_MAX; /* the reply lies there with the body */
     for (size_t i = 0; i < batch->count; i++)
         if (is_within_rate(request, &items[i], i == 0))
             start_item(request, &items[i], i, &list->as.items[i]);
     request->on_gone = gone_batch;
     /* each execution holds the op */
-    return request->op.holds > 0 ? api_wait_keyed(request, reply_batch) : reply_batch(request);
+    return request->serve.op.holds > 0 ? api_wait_keyed(request, reply_batch)
+                                       : reply_batch(request);
 }
 
 static enum op_result begin_batch(struct api_request *request)
@@ -225,7 +228,7 @@ static enum op_result begin_batch(struct api_request *request)
     if (list->count > BATCH_ITEMS_MAX)
         return api_reply_error(request, 400, "executions has %u items, a batch takes at most %d",
                                list->count, BATCH_ITEMS_MAX);
-    if (http_request_header(request->exchange, SLICE("Idempotency-Key")).ptr)
+    if (http_request_header(request->serve.exchange, SLICE("Idempotency-Key")).ptr)
         return api_reply_error(request, 400,
                                "The header Idempotency-Key cannot say which execution it is for: "
                                "give each an idempotency_key");

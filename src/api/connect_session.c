@@ -53,7 +53,7 @@ static bool draw_link_token(struct api_request *request, struct linking *linking
     random_kernel(bytes + 17, sizeof(bytes) - 17);
     vault_sha256(slice_of(bytes, sizeof(bytes)), session->token_hash);
     linking->url = arena_printf(
-        &request->op.arena, "%s/connect/%.*s", request->api->public_url,
+        &request->serve.op.arena, "%s/connect/%.*s", request->api->public_url,
         SLICE_ARG(encode_base64url_in(text, sizeof(text), slice_of(bytes, sizeof(bytes)))));
     mem_wipe(bytes, sizeof(bytes));
     mem_wipe(text, sizeof(text));
@@ -64,7 +64,7 @@ static bool draw_link_token(struct api_request *request, struct linking *linking
  * that was checked when the request began. */
 static bool hash_key(struct api_request *request, uint8_t hash[API_KEY_HASH_LEN])
 {
-    slice header = http_request_header(request->exchange, SLICE("Authorization"));
+    slice header = http_request_header(request->serve.exchange, SLICE("Authorization"));
     return vault_key_hash(slice_trim(slice_from(header, sizeof("Bearer ") - 1)), hash);
 }
 
@@ -81,7 +81,7 @@ static enum op_result read_app(struct api_request *request, struct linking *link
     if (!linking->app)
         return api_reply_error(
             request, 404, "%.*s",
-            SLICE_ARG(catalog_say_no_integration(catalog, id, &request->op.arena)));
+            SLICE_ARG(catalog_say_no_integration(catalog, id, &request->serve.op.arena)));
     if (linking->app->auth.kind == AUTH_NONE)
         return api_reply_error(request, 400, "This integration needs no connection");
     linking->session->integration_id = id;
@@ -224,16 +224,16 @@ static enum op_result store(struct api_request *request, struct linking *linking
 {
     struct connect_session *session = linking->session;
     session->id = uuid_v7();
-    session->account_id = request->grant.account_id;
-    session->key_id = request->grant.key_id;
+    session->account_id = request->serve.grant.account_id;
+    session->key_id = request->serve.grant.key_id;
     session->created_at = clock_shared_us();
     session->expires_at = session->created_at + LINK_MS * 1000LL;
     if (!hash_key(request, session->key_hash) || !draw_link_token(request, linking))
         return api_reply_no_memory(request);
     linking->in.kind = CONNECT_LINK_CREATE;
-    linking->in.by = api_by(request);
+    linking->in.by = serve_by(&request->serve);
     connect_command_start(request->api->config.connect, &linking->command, &linking->in,
-                          &request->op);
+                          &request->serve.op);
     return api_wait(request, reply_link);
 }
 
@@ -246,7 +246,7 @@ static enum op_result on_counted(struct api_request *request)
         return api_reply_database(request, status);
     if (count >= connect_kept_max(connect))
         return api_reply_error(request, 409, "%.*s",
-                               SLICE_ARG(connect_say_full(connect, &request->op.arena)));
+                               SLICE_ARG(connect_say_full(connect, &request->serve.op.arena)));
     return store(request, request->state);
 }
 
@@ -256,8 +256,8 @@ static enum op_result store_new(struct api_request *request, struct linking *lin
     size_t kept_max = connect_kept_max(request->api->config.connect);
     if (kept_max == 0)
         return store(request, linking);
-    store_connection_count(request->api->config.pool, &request->query, &request->op,
-                           request->grant.account_id, kept_max);
+    store_connection_count(request->api->config.pool, &request->query, &request->serve.op,
+                           request->serve.grant.account_id, kept_max);
     return api_wait(request, on_counted);
 }
 
@@ -272,7 +272,7 @@ static enum op_result on_connections(struct api_request *request)
 
 static enum op_result begin_link(struct api_request *request)
 {
-    struct linking *linking = ARENA_NEW(&request->op.arena, struct linking);
+    struct linking *linking = ARENA_NEW(&request->serve.op.arena, struct linking);
     if (!linking)
         return api_reply_no_memory(request);
     linking->session = &linking->in.link.session;
@@ -289,11 +289,12 @@ static enum op_result begin_link(struct api_request *request)
     if (!linking->session->is_reconnect)
         return store_new(request, linking);
     struct pg_pool *pool = request->api->config.pool;
-    struct uuid account_id = request->grant.account_id;
+    struct uuid account_id = request->serve.grant.account_id;
     if (linking->wanted_id)
-        store_connection_get(pool, &request->query, &request->op, account_id, linking->wanted_id);
+        store_connection_get(pool, &request->query, &request->serve.op, account_id,
+                             linking->wanted_id);
     else
-        store_connection_choice(pool, &request->query, &request->op, account_id,
+        store_connection_choice(pool, &request->query, &request->serve.op, account_id,
                                 linking->session->integration_id);
     return api_wait(request, on_connections);
 }

@@ -31,13 +31,14 @@ static enum op_result finish_connection_list(struct api_request *request)
     }
     json_close(w, ']');
     json_member_str(w, "next_cursor",
-                    is_more ? connect_cursor(&rows[count - 1], &request->op.arena) : SLICE_NONE);
+                    is_more ? connect_cursor(&rows[count - 1], &request->serve.op.arena)
+                            : SLICE_NONE);
     return api_reply_close(request, 200);
 }
 
 static enum op_result begin_connection_list(struct api_request *request)
 {
-    struct connection_page *page = ARENA_NEW(&request->op.arena, struct connection_page);
+    struct connection_page *page = ARENA_NEW(&request->serve.op.arena, struct connection_page);
     slice cursor = api_query_text(request, "cursor");
     uint64_t limit;
     if (!page)
@@ -49,12 +50,12 @@ static enum op_result begin_connection_list(struct api_request *request)
         return api_reply_error(request, 400,
                                "cursor must be the next_cursor of another page of the same list, "
                                "got \"%.*s\"",
-                               SLICE_ARG(json_excerpt(cursor, &request->op.arena)));
+                               SLICE_ARG(json_excerpt(cursor, &request->serve.op.arena)));
     page->count_max =
         (size_t)limit + 1; /* one more than asked for: whether there is another page */
     request->state = page;
-    store_connection_page(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id, page);
+    store_connection_page(request->api->config.pool, &request->query, &request->serve.op,
+                          request->serve.grant.account_id, page);
     return api_wait(request, finish_connection_list);
 }
 
@@ -74,7 +75,7 @@ static enum op_result reply_unknown(struct api_request *request)
 /* The {id} of the path. false: answered, 404. */
 static bool read_id(struct api_request *request, int64_t *id)
 {
-    if (slice_to_i64(request->match.params[0], id) && *id > 0)
+    if (slice_to_i64(request->serve.match.params[0], id) && *id > 0)
         return true;
     (void)reply_unknown(request);
     return false;
@@ -82,8 +83,8 @@ static bool read_id(struct api_request *request, int64_t *id)
 
 static enum op_result load_connection(struct api_request *request, int64_t id, api_step *then)
 {
-    store_connection_get(request->api->config.pool, &request->query, &request->op,
-                         request->grant.account_id, id);
+    store_connection_get(request->api->config.pool, &request->query, &request->serve.op,
+                         request->serve.grant.account_id, id);
     return api_wait(request, then);
 }
 
@@ -128,13 +129,13 @@ struct changing {
 /* NULL: answered. */
 static struct changing *changing_new(struct api_request *request)
 {
-    struct changing *it = ARENA_NEW(&request->op.arena, struct changing);
+    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
     if (!it) {
         (void)api_reply_no_memory(request);
         return NULL;
     }
-    it->in.by = api_by(request);
-    it->in.connection.account_id = request->grant.account_id;
+    it->in.by = serve_by(&request->serve);
+    it->in.connection.account_id = request->serve.grant.account_id;
     request->state = it;
     request->on_gone = api_go_on;
     return read_id(request, &it->in.connection.id) ? it : NULL;
@@ -147,7 +148,7 @@ static enum op_result command(struct api_request *request, enum connect_command_
     struct changing *it = request->state;
     it->in.kind = kind;
     it->command = it->command ? &it->second : &it->first;
-    connect_command_start(request->api->config.connect, it->command, &it->in, &request->op);
+    connect_command_start(request->api->config.connect, it->command, &it->in, &request->serve.op);
     return api_wait(request, on_changed);
 }
 

@@ -21,7 +21,7 @@ static enum op_result reply_not_found(struct api_request *request,
                                       slice integration_id, slice action_id)
 {
     const struct catalog *catalog = *request->api->config.catalog;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct exec_outcome outcome = {
         .reason = integration ? EXEC_ACTION_UNKNOWN : EXEC_INTEGRATION_UNKNOWN,
         .integration_id = integration_id,
@@ -158,7 +158,8 @@ static enum op_result finish_integrations(struct api_request *request)
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    const struct catalog_integration **list = order(&request->op.arena, catalog, filter, &count);
+    const struct catalog_integration **list =
+        order(&request->serve.op.arena, catalog, filter, &count);
     if (!list)
         return api_reply_no_memory(request);
     put_integrations(api_reply_open(request, LIST_BYTES_MAX), catalog, filter, list, count, apps,
@@ -168,7 +169,7 @@ static enum op_result finish_integrations(struct api_request *request)
 
 static enum op_result begin_integrations(struct api_request *request)
 {
-    struct filter *filter = ARENA_NEW(&request->op.arena, struct filter);
+    struct filter *filter = ARENA_NEW(&request->serve.op.arena, struct filter);
     if (!filter)
         return api_reply_no_memory(request);
     request->state = filter;
@@ -180,8 +181,8 @@ static enum op_result begin_integrations(struct api_request *request)
         !api_query_clamped(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX,
                            &filter->page_size))
         return OP_DONE;
-    store_connection_apps(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id);
+    store_connection_apps(request->api->config.pool, &request->query, &request->serve.op,
+                          request->serve.grant.account_id);
     return api_wait(request, finish_integrations);
 }
 
@@ -228,7 +229,7 @@ static enum op_result begin_actions(struct api_request *request)
         return OP_DONE;
     size_t count = within->action_count < search.limit ? within->action_count : search.limit;
     if (search.query.ptr &&
-        catalog_search(catalog, &request->op.arena, &search, &ranked, &count) != OK)
+        catalog_search(catalog, &request->serve.op.arena, &search, &ranked, &count) != OK)
         return api_reply_no_memory(request);
     put_actions(request, api_reply_open(request, LIST_BYTES_MAX), within, ranked, count);
     return api_reply_close(request, 200);
@@ -243,7 +244,8 @@ const struct api_endpoint api_actions_list = {
 static enum op_result begin_action(struct api_request *request)
 {
     const struct catalog *catalog = *request->api->config.catalog;
-    slice integration_id = request->match.params[0], action_id = request->match.params[1];
+    slice integration_id = request->serve.match.params[0],
+          action_id = request->serve.match.params[1];
     const struct catalog_integration *integration =
         catalog_find_integration(catalog, integration_id, NULL);
     if (!integration)
@@ -254,7 +256,7 @@ static enum op_result begin_action(struct api_request *request)
     if (has_catalog(request))
         return OP_DONE;
     /* the copy: a reload may drop the catalog before the reply has left */
-    return api_reply(request, 200, arena_dup(&request->op.arena, action->detail_json));
+    return api_reply(request, 200, arena_dup(&request->serve.op.arena, action->detail_json));
 }
 
 const struct api_endpoint api_actions_get = {.scope = SCOPE_READ, .begin = begin_action};
@@ -288,7 +290,7 @@ static enum op_result finish_search(struct api_request *request)
     struct search_state *state = request->state;
     ASSERT(state);
     const struct catalog *catalog = *request->api->config.catalog;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct connection_app *apps = NULL;
     struct catalog_hit *hits = NULL;
     size_t app_count = 0, count = 0;
@@ -313,7 +315,7 @@ static enum op_result finish_search(struct api_request *request)
 
 static enum op_result begin_search(struct api_request *request)
 {
-    struct search_state *state = ARENA_NEW(&request->op.arena, struct search_state);
+    struct search_state *state = ARENA_NEW(&request->serve.op.arena, struct search_state);
     if (!state)
         return api_reply_no_memory(request);
     request->state = state;
@@ -324,8 +326,8 @@ static enum op_result begin_search(struct api_request *request)
     if (!api_query_bool(request, "connected_only", &state->connected_only) ||
         !read_limit(request, FOUND_ITEMS_DEFAULT, &state->search.limit))
         return OP_DONE;
-    store_connection_apps(request->api->config.pool, &request->query, &request->op,
-                          request->grant.account_id);
+    store_connection_apps(request->api->config.pool, &request->query, &request->serve.op,
+                          request->serve.grant.account_id);
     return api_wait(request, finish_search);
 }
 

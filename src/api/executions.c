@@ -93,10 +93,10 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
     if (fault.ptr)
         return fault;
     *wanted = (struct exec_request){
-        .account_id = request->grant.account_id,
-        .actor = api_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
+        .account_id = request->serve.grant.account_id,
+        .actor = serve_actor(&request->serve),
+        .request_id = request->serve.exchange->request_id,
+        .address = serve_client_address(&request->serve),
         .integration_id = integration_id,
         .action_id = action_id,
         .input = input,
@@ -146,7 +146,7 @@ static enum op_result begin_create(struct api_request *request)
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
     wanted.trace = api_trace(request);
-    request->state = exec_start(request->api->config.exec, &wanted, &request->op);
+    request->state = exec_start(request->api->config.exec, &wanted, &request->serve.op);
     return request->state ? api_execution_wait(request, api_execution_reply)
                           : api_reply_no_memory(request);
 }
@@ -179,8 +179,9 @@ static enum op_result reply_fit(struct api_request *request, int status, bool is
     if (status == ERR_NOTFOUND && !is_found)
         return reply_unknown(request);
     if (status == ERR_NOTFOUND) /* the execution is there; the pointer leads nowhere */
-        return api_reply_error(request, 404, "The output of this execution has nothing at \"%.*s\"",
-                               SLICE_ARG(json_excerpt(get->wanted.pointer, &request->op.arena)));
+        return api_reply_error(
+            request, 404, "The output of this execution has nothing at \"%.*s\"",
+            SLICE_ARG(json_excerpt(get->wanted.pointer, &request->serve.op.arena)));
     if (status != OK)
         return status == ERR_NOMEM ? api_reply_no_memory(request)
                                    : api_reply_database(request, status);
@@ -205,12 +206,13 @@ static enum op_result on_row(struct api_request *request)
     if (status != OK)
         return reply_fit(request, status, false, summary);
     if (execution.summary.ptr) {
-        status =
-            call_fit_summary(execution.summary, &get->wanted, &request->op.arena, &summary, NULL);
+        status = call_fit_summary(execution.summary, &get->wanted, &request->serve.op.arena,
+                                  &summary, NULL);
         return reply_fit(request, status, true, summary);
     }
-    exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored, &request->op,
-                      request->grant.account_id, &get->wanted, execution.summary_bytes);
+    exec_stored_begin(exec_service_stored(request->api->config.exec), &get->stored,
+                      &request->serve.op, request->serve.grant.account_id, &get->wanted,
+                      execution.summary_bytes);
     return api_wait(request, reply_stored);
 }
 
@@ -218,15 +220,15 @@ static void gone_get(struct api_request *request)
 {
     struct get *get = request->state;
     exec_stored_cancel(&get->stored);
-    op_cancel(&request->op);
+    op_cancel(&request->serve.op);
 }
 
 static enum op_result begin_execution_get(struct api_request *request)
 {
-    struct get *get = ARENA_NEW(&request->op.arena, struct get);
+    struct get *get = ARENA_NEW(&request->serve.op.arena, struct get);
     struct uuid id;
     uint64_t bytes_max;
-    if (!uuid_parse(request->match.params[0], &id))
+    if (!uuid_parse(request->serve.match.params[0], &id))
         return reply_unknown(request);
     if (!get)
         return api_reply_no_memory(request);
@@ -239,8 +241,8 @@ static enum op_result begin_execution_get(struct api_request *request)
     get->wanted.is_resource = request->arguments != NULL;
     request->state = get;
     request->on_gone = gone_get;
-    store_execution_get(request->api->config.pool, &request->query, &request->op,
-                        request->grant.account_id, id);
+    store_execution_get(request->api->config.pool, &request->query, &request->serve.op,
+                        request->serve.grant.account_id, id);
     return api_wait(request, on_row);
 }
 

@@ -7,8 +7,8 @@
 
 static void load_executions(struct api_request *request, struct listing *listing)
 {
-    store_execution_list(request->api->config.pool, &request->query, &request->op,
-                         request->grant.account_id, &listing->page, listing->filter);
+    store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
+                         request->serve.grant.account_id, &listing->page, listing->filter);
 }
 
 static int read_executions(struct api_request *request, void **items, size_t *count,
@@ -76,7 +76,7 @@ static const struct listing_kind kind = {
 
 static enum op_result begin_execution_list(struct api_request *request)
 {
-    struct execution_filter *filter = ARENA_NEW(&request->op.arena, struct execution_filter);
+    struct execution_filter *filter = ARENA_NEW(&request->serve.op.arena, struct execution_filter);
     if (!filter)
         return api_reply_no_memory(request);
     if (!listing_read_word(request, "integration_id", &filter->integration_id) ||

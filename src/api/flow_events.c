@@ -36,8 +36,8 @@ static enum op_result start_stream_load(struct api_request *request, struct stre
 static enum op_result end_stream(struct api_request *request, struct stream_state *state)
 {
     api_flow_wait_end(&state->wait);
-    request->frame.is_answered = true;
-    http_reply_end(request->exchange);
+    request->serve.is_answered = true;
+    http_reply_end(request->serve.exchange);
     return OP_DONE;
 }
 
@@ -45,14 +45,14 @@ static enum op_result end_stream(struct api_request *request, struct stream_stat
 static enum op_result end_refused(struct api_request *request, struct stream_state *state)
 {
     static const char text[] = "event: error\ndata: {\"error\":\"" API_KEY_REFUSED_TEXT "\"}\n\n";
-    (void)!http_reply_chunk(request->exchange, slice_cstr(text));
+    (void)!http_reply_chunk(request->serve.exchange, slice_cstr(text));
     return end_stream(request, state);
 }
 
 static void begin_stream(struct api_request *request, struct stream_state *state)
 {
     state->has_begun = true;
-    serve_events_begin(request->exchange);
+    serve_events_begin(request->serve.exchange);
     api_flow_wait_begin(request, &state->wait, STREAM_MS_MAX);
 }
 
@@ -65,7 +65,8 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     buf_printf(&text, "id: %lld\ndata: ", (long long)view->rev);
     buf_append(&text, view->text); /* JSON: no line break in it */
     buf_append(&text, SLICE("\n\n"));
-    int rc = buf_is_ok(&text) ? http_reply_chunk(request->exchange, buf_slice(&text)) : ERR_NOMEM;
+    int rc = buf_is_ok(&text) ? http_reply_chunk(request->serve.exchange, buf_slice(&text))
+                              : ERR_NOMEM;
     buf_deinit(&text);
     state->sent_rev = view->rev;
     return rc == OK;
@@ -87,7 +88,7 @@ static enum op_result send_or_wait(struct api_request *request, struct stream_st
     bool is_new = view->rev != state->sent_rev, has_ended = flow_view_has_ended(view);
     if (!state->has_begun && !is_new && has_ended)
         return api_reply(request, 204, SLICE_NONE);
-    bool is_head = request->exchange->head.method == HTTP_METHOD_HEAD;
+    bool is_head = request->serve.exchange->head.method == HTTP_METHOD_HEAD;
     if (!state->has_begun)
         begin_stream(request, state);
     if (is_head || (is_new && !send_view(request, state, view)) || has_ended)
@@ -125,8 +126,8 @@ static enum op_result resume_stream(struct api_request *request, struct stream_s
     }
     if (state->wait.is_notified)
         return check_update(request, state);
-    return serve_events_beat(request->exchange) ? wait_for_change(request, state)
-                                                : end_stream(request, state);
+    return serve_events_beat(request->serve.exchange) ? wait_for_change(request, state)
+                                                      : end_stream(request, state);
 }
 
 static enum op_result finish_events(struct api_request *request)
@@ -155,13 +156,13 @@ static void gone_events(struct api_request *request)
 {
     struct stream_state *state = request->state;
     api_flow_wait_end(&state->wait);
-    op_cancel(&request->op);
+    op_cancel(&request->serve.op);
 }
 
 static enum op_result begin_events(struct api_request *request)
 {
-    struct stream_state *state = ARENA_NEW(&request->op.arena, struct stream_state);
-    slice last = http_request_header(request->exchange, SLICE("Last-Event-ID"));
+    struct stream_state *state = ARENA_NEW(&request->serve.op.arena, struct stream_state);
+    slice last = http_request_header(request->serve.exchange, SLICE("Last-Event-ID"));
     struct uuid id;
     if (!state)
         return api_reply_no_memory(request);

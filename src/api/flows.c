@@ -19,7 +19,7 @@ enum op_result api_reply_no_flow(struct api_request *request)
 
 bool api_flow_id(struct api_request *request, struct uuid *id)
 {
-    if (uuid_parse(request->match.params[0], id))
+    if (uuid_parse(request->serve.match.params[0], id))
         return true;
     (void)api_reply_no_flow(request);
     return false;
@@ -27,7 +27,7 @@ bool api_flow_id(struct api_request *request, struct uuid *id)
 
 slice api_flow_etag(struct api_request *request, int64_t rev)
 {
-    return arena_printf(&request->op.arena, "\"%lld\"", (long long)rev);
+    return arena_printf(&request->serve.op.arena, "\"%lld\"", (long long)rev);
 }
 
 /* ---- templates ---- */
@@ -39,7 +39,7 @@ static slice template_list(const struct api_request *request)
 
 static enum op_result reply_no_template(struct api_request *request, slice key)
 {
-    slice excerpt = json_excerpt(key, &request->op.arena);
+    slice excerpt = json_excerpt(key, &request->serve.op.arena);
     slice nearest = flow_template_set_nearest(*request->api->config.templates, key);
     if (nearest.len == 0)
         return api_reply_error(request, 404, "Unknown flow template: %.*s", SLICE_ARG(excerpt));
@@ -58,7 +58,7 @@ const struct api_endpoint api_flows_templates = {.scope = SCOPE_READ, .begin = b
 
 static enum op_result begin_template(struct api_request *request)
 {
-    slice key = request->match.params[0], text = SLICE_NONE;
+    slice key = request->serve.match.params[0], text = SLICE_NONE;
     const struct flow_template *tmpl = flow_template_set_find(*request->api->config.templates, key);
     struct buf out;
     if (!tmpl)
@@ -66,7 +66,7 @@ static enum op_result begin_template(struct api_request *request)
     buf_init(&out, 4 * FLOW_TEMPLATE_BYTES_MAX);
     flow_template_write_detail(&out, tmpl, *request->api->config.catalog);
     if (buf_is_ok(&out))
-        text = arena_dup(&request->op.arena, buf_slice(&out));
+        text = arena_dup(&request->serve.op.arena, buf_slice(&out));
     buf_deinit(&out);
     if (!text.ptr)
         return api_reply_no_memory(request);
@@ -83,15 +83,15 @@ const struct api_endpoint api_flows_template = {.scope = SCOPE_READ, .begin = be
 static enum op_result begin_command(struct api_request *request, const struct flow_request *in,
                                     api_step *then)
 {
-    struct command *state = ARENA_NEW(&request->op.arena, struct command);
+    struct command *state = ARENA_NEW(&request->serve.op.arena, struct command);
     if (!state)
         return api_reply_no_memory(request);
     state->in = *in;
-    state->in.account_id = request->grant.account_id;
-    state->in.by = api_by(request);
+    state->in.account_id = request->serve.grant.account_id;
+    state->in.by = serve_by(&request->serve);
     request->state = state;
     request->on_gone = api_go_on;
-    flow_command_start(request->api->config.flow, &state->command, &state->in, &request->op);
+    flow_command_start(request->api->config.flow, &state->command, &state->in, &request->serve.op);
     return api_wait(request, then);
 }
 
@@ -146,7 +146,7 @@ static enum op_result finish_command(struct api_request *request)
     ASSERT(state);
     if (state->command.answer != FLOW_ANSWER_DONE || !state->command.view_json.ptr)
         return refuse_command(request, &state->command);
-    api_reply_header(request, "ETag", api_flow_etag(request, state->command.rev));
+    serve_header(&request->serve, "ETag", api_flow_etag(request, state->command.rev));
     return api_reply(request, 200, state->command.view_json);
 }
 
@@ -174,9 +174,9 @@ static enum op_result finish_start(struct api_request *request)
     json_member_uuid(w, "flowId", state->command.flow_id);
     json_member_raw(w, "flow", state->command.view_json);
     json_member_raw(w, "templates", template_list(request));
-    api_reply_header(request, "ETag", api_flow_etag(request, state->command.rev));
+    serve_header(&request->serve, "ETag", api_flow_etag(request, state->command.rev));
     if (state->command.is_replayed)
-        api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
+        serve_header(&request->serve, "Idempotent-Replayed", SLICE("true"));
     return api_reply_close(request, 200);
 }
 

@@ -23,7 +23,7 @@ static void on_change(struct flow_watch *watch)
 void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait, struct uuid id)
 {
     wait->id = id;
-    wait->watch = (struct flow_watch){.account_id = request->grant.account_id,
+    wait->watch = (struct flow_watch){.account_id = request->serve.grant.account_id,
                                       .flow_id = id,
                                       .wants_view = true,
                                       .on_change = on_change};
@@ -32,8 +32,8 @@ void api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait,
 void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait, uint64_t ms_max)
 {
     flow_watch_add(request->api->config.flow, &wait->watch);
-    serve_stream_open(&wait->stream, &request->op, request->exchange, request->api->config.auth,
-                      &request->check.caller, ms_max);
+    serve_stream_open(&wait->stream, &request->serve.op, request->serve.exchange,
+                      request->api->config.auth, &request->serve.check.caller, ms_max);
 }
 
 void api_flow_wait_end(struct api_flow_wait *wait)
@@ -45,8 +45,8 @@ void api_flow_wait_end(struct api_flow_wait *wait)
 bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 {
     wait->is_notified = false;
-    wait->load = flow_load_start_view(request->api->config.flow, request->grant.account_id,
-                                      wait->id, &request->op);
+    wait->load = flow_load_start_view(request->api->config.flow, request->serve.grant.account_id,
+                                      wait->id, &request->serve.op);
     return wait->load != NULL;
 }
 
@@ -78,7 +78,7 @@ static enum op_result start_view_load(struct api_request *request, struct get *g
 
 static enum op_result wait_for_change(struct api_request *request, struct get *get)
 {
-    uint64_t left_ns = get->wait.stream.until_ns - loop_now_ns(request->op.loop);
+    uint64_t left_ns = get->wait.stream.until_ns - loop_now_ns(request->serve.op.loop);
     serve_stream_sleep(&get->wait.stream, left_ns / 1000000 + 1, "a change of the flow");
     return api_wait(request, finish_flow_get);
 }
@@ -98,12 +98,12 @@ static bool read_until(struct api_request *request, bool *is_until_settled)
  * a later one sleeps at once. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
-    slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
+    slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
     int64_t rev;
     if (get->wait.stream.until_ns == 0 || request->on_view ||
-        http_server_is_draining(request->exchange->server) ||
-        !flow_is_running_here(request->api->config.flow, request->grant.account_id, get->wait.id,
-                              &rev))
+        http_server_is_draining(request->serve.exchange->server) ||
+        !flow_is_running_here(request->api->config.flow, request->serve.grant.account_id,
+                              get->wait.id, &rev))
         return false;
     if (!get->is_until_settled && wanted.ptr && !api_has_etag(request, api_flow_etag(request, rev)))
         return false;
@@ -114,7 +114,7 @@ static bool knows_enough(struct api_request *request, struct get *get)
 /* Whether the client asked for what comes after this revision. */
 static bool is_known_revision(struct api_request *request, const struct get *get)
 {
-    slice wanted = http_request_header(request->exchange, SLICE("If-None-Match"));
+    slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
     int64_t rev = get->view->rev;
     if (wanted.ptr)
         return api_has_etag(request, api_flow_etag(request, rev));
@@ -128,8 +128,8 @@ static bool may_wait(struct api_request *request, const struct get *get)
     bool is_wanted = get->is_until_settled
                          ? get->view->status != FLOW_RUNNING
                          : flow_view_has_ended(get->view) || !is_known_revision(request, get);
-    return loop_now_ns(request->op.loop) < get->wait.stream.until_ns && !is_wanted &&
-           !http_server_is_draining(request->exchange->server);
+    return loop_now_ns(request->serve.op.loop) < get->wait.stream.until_ns && !is_wanted &&
+           !http_server_is_draining(request->serve.exchange->server);
 }
 
 static enum op_result reply_view(struct api_request *request, struct get *get)
@@ -198,12 +198,12 @@ static enum op_result finish_flow_get(struct api_request *request)
 static void gone_get(struct api_request *request)
 {
     release(request->state);
-    op_cancel(&request->op);
+    op_cancel(&request->serve.op);
 }
 
 static enum op_result begin_flow_get(struct api_request *request)
 {
-    struct get *get = ARENA_NEW(&request->op.arena, struct get);
+    struct get *get = ARENA_NEW(&request->serve.op.arena, struct get);
     uint64_t wait_s;
     struct uuid id;
     bool is_until_settled;
@@ -285,7 +285,7 @@ static enum op_result finish_flow_list(struct api_request *request)
     char older[UUID_TEXT_LEN + 1];
     uuid_format(page->older, older);
     slice text = arena_printf(
-        &request->op.arena, "{\"flows\":%.*s%s%s%s}", SLICE_ARG(buf_slice(&page->text)),
+        &request->serve.op.arena, "{\"flows\":%.*s%s%s%s}", SLICE_ARG(buf_slice(&page->text)),
         is_cut ? ",\"next_cursor\":\"" : "", is_cut ? older : "", is_cut ? "\"" : "");
     return text.ptr ? api_reply(request, 200, text)
                     : api_reply_error(request, 500, "Internal error");
@@ -293,7 +293,7 @@ static enum op_result finish_flow_list(struct api_request *request)
 
 static enum op_result begin_flow_list(struct api_request *request)
 {
-    struct flow_filter filter = {.account_id = request->grant.account_id,
+    struct flow_filter filter = {.account_id = request->serve.grant.account_id,
                                  .template_key = api_query_text(request, "template")};
     uint64_t limit;
     if (!api_query_positive(request, "limit", LIST_LIMIT, LIST_LIMIT_MAX, &limit) ||
@@ -307,7 +307,7 @@ static enum op_result begin_flow_list(struct api_request *request)
         return api_reply_error(request, 400, "template must be the key of a template");
     if (filter.status == STATUS_PENDING)
         return api_reply(request, 200, SLICE("{\"flows\":[]}"));
-    request->state = flow_page_start(request->api->config.flow, &filter, &request->op);
+    request->state = flow_page_start(request->api->config.flow, &filter, &request->serve.op);
     return request->state ? api_wait(request, finish_flow_list) : api_reply_no_memory(request);
 }
 

@@ -23,7 +23,7 @@ const struct api_endpoint api_healthz = {.begin = begin_health};
 
 static enum op_result reply_not_ready(struct api_request *request, const char *why)
 {
-    api_reply_retry_after(request, READY_TIMEOUT_MS);
+    serve_retry_after(&request->serve, READY_TIMEOUT_MS);
     return api_reply_error(request, 503, "Not ready: %s", why);
 }
 
@@ -43,13 +43,14 @@ static enum op_result finish_ready(struct api_request *request)
 static enum op_result begin_ready(struct api_request *request)
 {
     struct pg_pool *pool = request->api->config.pool;
-    if (http_server_is_draining(request->exchange->server))
+    if (http_server_is_draining(request->serve.exchange->server))
         return reply_not_ready(request, "this server is draining");
     if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to strangers */
         return reply_not_ready(request, "the database cannot be reached");
     /* the pool's connections may be open and the database not answer: one statement shows it */
-    request->query.deadline_ns = loop_now_ns(request->op.loop) + READY_TIMEOUT_MS * 1000000ULL;
-    store_schema_version(pool, &request->query, &request->op);
+    request->query.deadline_ns =
+        loop_now_ns(request->serve.op.loop) + READY_TIMEOUT_MS * 1000000ULL;
+    store_schema_version(pool, &request->query, &request->serve.op);
     return api_wait(request, finish_ready);
 }
 
@@ -95,20 +96,20 @@ static enum op_result begin_metrics(struct api_request *request)
 {
     const struct http_server *only = request->api->metrics_server;
     struct buf text;
-    if (only && request->exchange->server != only) /* as if there were no such path */
+    if (only && request->serve.exchange->server != only) /* as if there were no such path */
         return api_reply_error(request, 404, "Not found");
     take_readings(request);
     buf_init(&text, METRICS_BYTES_MAX);
     if (request->api->config.work)
         budget_queue_show(request->api->config.work);
     metric_render(&text);
-    slice body = arena_take(&request->op.arena, &text);
+    slice body = arena_take(&request->serve.op.arena, &text);
     if (!body.ptr)
         return api_reply_error(request, 500, "Internal error");
     struct http_header type = {SLICE_INIT("Content-Type"),
                                SLICE_INIT("text/plain; version=0.0.4; charset=utf-8")};
-    request->frame.is_answered = true; /* as api_reply would, which writes JSON alone */
-    http_reply(request->exchange, 200, &type, 1, body);
+    request->serve.is_answered = true; /* as api_reply would, which writes JSON alone */
+    http_reply(request->serve.exchange, 200, &type, 1, body);
     return OP_DONE;
 }
 

@@ -29,7 +29,7 @@ slice api_key_fault(slice key)
  * may follow and are ignored. Bytes above ASCII are accepted, as they are without quotes. */
 static slice unquote_key(struct api_request *request, slice value)
 {
-    char *room = arena_alloc_text(&request->op.arena, value.len);
+    char *room = arena_alloc_text(&request->serve.op.arena, value.len);
     size_t len = 0, i = 1;
     if (!room)
         return SLICE_NONE;
@@ -47,7 +47,7 @@ static slice unquote_key(struct api_request *request, slice value)
 
 slice api_key_header(struct api_request *request, slice *key)
 {
-    *key = http_request_header(request->exchange, SLICE("Idempotency-Key"));
+    *key = http_request_header(request->serve.exchange, SLICE("Idempotency-Key"));
     if (!key->ptr)
         return SLICE_NONE;
     if (slice_starts_with(*key, SLICE("\"")))

@@ -27,7 +27,7 @@ static bool read_cursor(struct api_request *request, struct listing *listing)
     if (text.ptr && !uuid_parse(text, &listing->page.before)) {
         (void)api_reply_error(request, 400,
                               "cursor must be the next_cursor of another page, got \"%.*s\"",
-                              SLICE_ARG(json_excerpt(text, &request->op.arena)));
+                              SLICE_ARG(json_excerpt(text, &request->serve.op.arena)));
         return false;
     }
     listing->page.since = window_start(listing->page.before, listing->window_ms);
@@ -61,7 +61,7 @@ static enum op_result load_page(struct api_request *request, struct listing *lis
 enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind,
                              void *filter)
 {
-    struct listing *listing = ARENA_NEW(&request->op.arena, struct listing);
+    struct listing *listing = ARENA_NEW(&request->serve.op.arena, struct listing);
     ASSERT(kind && !request->state);
     if (!listing)
         return api_reply_no_memory(request);
@@ -109,7 +109,7 @@ static enum op_result reply_listing(struct api_request *request, const struct li
     struct json_writer *w = api_reply_open(request, REPLY_BYTES_MAX);
     json_member_open(w, listing->kind->key, '[');
     for (size_t i = 0; i < listing->count; i++)
-        listing->kind->put(w, listing->items[i], &request->op.arena);
+        listing->kind->put(w, listing->items[i], &request->serve.op.arena);
     json_close(w, ']');
     if (listing->is_more)
         json_member_uuid(w, "next_cursor", listing->cursor);

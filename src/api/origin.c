@@ -33,13 +33,13 @@ static bool is_allowed(const struct api *api, slice origin)
 
 bool api_origin_is_foreign(const struct api_request *request)
 {
-    slice origin = http_request_header(request->exchange, SLICE("Origin"));
+    slice origin = http_request_header(request->serve.exchange, SLICE("Origin"));
     return origin.ptr && !is_allowed(request->api, origin);
 }
 
 void api_origin_begin(struct api_request *request)
 {
-    struct http_exchange *exchange = request->exchange;
+    struct http_exchange *exchange = request->serve.exchange;
     slice origin = http_request_header(exchange, SLICE("Origin"));
     if (!origin.ptr || !is_allowed(request->api, origin))
         return;
@@ -57,17 +57,18 @@ void api_origin_begin(struct api_request *request)
 
 bool api_origin_reply_preflight(struct api_request *request)
 {
-    const struct http_exchange *exchange = request->exchange;
+    const struct http_exchange *exchange = request->serve.exchange;
     slice names = http_request_header(exchange, SLICE("Access-Control-Request-Headers"));
     if (exchange->common_count == 0 || exchange->head.method != HTTP_METHOD_OPTIONS ||
         !http_request_header(exchange, SLICE("Access-Control-Request-Method")).ptr)
         return false;
     /* An allowed page may send any header: none of ours says more than the key does. */
-    api_reply_header(request, "Access-Control-Allow-Methods", SLICE("POST"));
+    serve_header(&request->serve, "Access-Control-Allow-Methods", SLICE("POST"));
     if (names.len > 0)
-        api_reply_header(request, "Access-Control-Allow-Headers", names);
-    api_reply_header(request, "Access-Control-Max-Age", SLICE("7200")); /* Chromium's most */
-    request->frame.is_answered = true;
-    http_reply(request->exchange, 204, request->headers, request->header_count, SLICE_NONE);
+        serve_header(&request->serve, "Access-Control-Allow-Headers", names);
+    serve_header(&request->serve, "Access-Control-Max-Age", SLICE("7200")); /* Chromium's most */
+    request->serve.is_answered = true;
+    http_reply(request->serve.exchange, 204, request->serve.headers, request->serve.header_count,
+               SLICE_NONE);
     return true;
 }

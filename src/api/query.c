@@ -11,15 +11,15 @@ slice api_query_fault(struct api_request *request)
 {
     const struct api_names *names = request->endpoint->query;
     size_t count;
-    if (!names || request->exchange->head.query.len == 0)
+    if (!names || request->serve.exchange->head.query.len == 0)
         return SLICE_NONE;
-    const struct http_header *params = http_query_all(request->exchange, &count);
+    const struct http_header *params = http_query_all(request->serve.exchange, &count);
     for (size_t i = 0; i < count; i++) {
         slice name = params[i].name;
         const char *right = api_names_right(names, name);
         if (right)
             return api_sentence(request, "%.*s is not a query parameter here: use %s",
-                                SLICE_ARG(json_excerpt(name, &request->op.arena)), right);
+                                SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), right);
         if (api_names_has(names, name) && http_header_count(params, i, name) > 0)
             return api_sentence(request, "%.*s is given more than once", SLICE_ARG(name));
     }
@@ -36,7 +36,7 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
         const char *right = api_names_right(names, name);
         if (right)
             return api_sentence(request, "%.*s is not a member of this request: use %s",
-                                SLICE_ARG(json_excerpt(name, &request->op.arena)), right);
+                                SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), right);
     }
     return SLICE_NONE;
 }
@@ -50,7 +50,7 @@ slice api_misplaced_fault(struct api_request *request, const struct api_names *n
         slice name = json_str(&body->as.members[i].key);
         if (!api_names_has(names, name) && json_get(inputs, name))
             return api_sentence(request, "%.*s is not a member of this request: put it inside %s",
-                                SLICE_ARG(json_excerpt(name, &request->op.arena)), inside);
+                                SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), inside);
     }
     return SLICE_NONE;
 }
@@ -60,7 +60,7 @@ static slice argument_text(struct api_request *request, const struct json *value
 {
     if (!value || value->type == JSON_NULL || value->type == JSON_STRING)
         return json_str(value);
-    return json_text_of(value, &request->op.arena, ARGUMENT_BYTES_MAX);
+    return json_text_of(value, &request->serve.op.arena, ARGUMENT_BYTES_MAX);
 }
 
 /* SLICE_NONE when absent. A name that the endpoint's table lacks is a bug: api_query_fault would
@@ -70,7 +70,7 @@ static slice value_of(struct api_request *request, const char *name)
     ASSERT(api_names_has(request->endpoint->query, slice_cstr(name)));
     return request->arguments
                ? argument_text(request, json_get(request->arguments, slice_cstr(name)))
-               : http_query_get(request->exchange, slice_cstr(name));
+               : http_query_get(request->serve.exchange, slice_cstr(name));
 }
 
 /* Returns false, for a caller's return. What came is cut and escaped: it goes into a sentence. */
@@ -78,7 +78,7 @@ static bool refuse_parameter(struct api_request *request, const char *name, cons
                              slice got)
 {
     (void)api_reply_error(request, 400, "%s must be %s, got \"%.*s\"", name, wanted,
-                          SLICE_ARG(json_excerpt(got, &request->op.arena)));
+                          SLICE_ARG(json_excerpt(got, &request->serve.op.arena)));
     return false;
 }
 

@@ -1,6 +1,6 @@
 /*
  * How endpoints answer. Each function sets is_answered and hands the reply to the exchange, so that
- * a second answer is an assertion and a missing one is found at the op's end (http_frame_end). A
+ * a second answer is an assertion and a missing one is found at the op's end (serve/request.c). A
  * reply must not fail for want of memory: it gets a constant body, or lacks a header.
  */
 #include <stdio.h>
@@ -12,26 +12,11 @@
 
 enum { RETRY_AFTER_MS = 1000 };
 
-void api_reply_header(struct api_request *request, const char *name, slice value)
-{
-    ASSERT(request->header_count < API_REPLY_HEADERS_MAX);
-    request->headers[request->header_count++] = (struct http_header){slice_cstr(name), value};
-}
-
-void api_reply_retry_after(struct api_request *request, int64_t ms)
-{
-    ASSERT(ms >= 0);
-    int64_t seconds = ms <= 1000 ? 1 : (ms + 999) / 1000;
-    slice text = arena_printf(&request->op.arena, "%lld", (long long)seconds);
-    if (text.ptr)
-        api_reply_header(request, "Retry-After", text);
-}
-
 slice api_etag_of(struct api_request *request, slice body)
 {
     /* the same in all processes and versions: a client may ask another one next time */
     uint64_t hash = hash_stable(body.ptr, body.len);
-    return arena_printf(&request->op.arena, "\"%016llx\"", (unsigned long long)hash);
+    return arena_printf(&request->serve.op.arena, "\"%016llx\"", (unsigned long long)hash);
 }
 
 /* The list of If-None-Match, by weak comparison (RFC 9110 13.1.2). */
@@ -51,20 +36,21 @@ static bool lists_etag(slice known, slice etag)
 bool api_has_etag(struct api_request *request, slice etag)
 {
     return !request->envelope &&
-           lists_etag(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
+           lists_etag(http_request_header(request->serve.exchange, SLICE("If-None-Match")), etag);
 }
 
 bool api_reply_not_modified(struct api_request *request, slice etag)
 {
-    ASSERT(!request->frame.is_answered);
+    ASSERT(!request->serve.is_answered);
     if (!etag.ptr || request->envelope) /* out of memory: a reply without one */
         return false;
-    api_reply_header(request, "ETag", etag);
-    api_reply_header(request, "Cache-Control", SLICE("private, no-cache"));
+    serve_header(&request->serve, "ETag", etag);
+    serve_header(&request->serve, "Cache-Control", SLICE("private, no-cache"));
     if (!api_has_etag(request, etag))
         return false;
-    request->frame.is_answered = true;
-    http_reply(request->exchange, 304, request->headers, request->header_count, SLICE_NONE);
+    request->serve.is_answered = true;
+    http_reply(request->serve.exchange, 304, request->serve.headers, request->serve.header_count,
+               SLICE_NONE);
     return true;
 }
 
@@ -77,10 +63,11 @@ static void release_owner(void *owner)
  * may be kept. */
 static void put_no_store(struct api_request *request)
 {
-    if (uuid_is_nil(request->grant.account_id) || request->header_count == API_REPLY_HEADERS_MAX ||
-        http_header_get(request->headers, request->header_count, SLICE("ETag")).ptr)
+    if (uuid_is_nil(request->serve.grant.account_id) ||
+        request->serve.header_count == SERVE_HEADERS_MAX ||
+        http_header_get(request->serve.headers, request->serve.header_count, SLICE("ETag")).ptr)
         return;
-    api_reply_header(request, "Cache-Control", SLICE("no-store"));
+    serve_header(&request->serve, "Cache-Control", SLICE("no-store"));
 }
 
 /* A large reply stays where it is: the hold keeps its memory until the client has read it. A small
@@ -89,25 +76,26 @@ enum op_result api_reply_parts(struct api_request *request, unsigned status, con
                                size_t count, struct op *owner)
 {
     size_t len = 0;
-    ASSERT(!request->frame.is_answered && !request->envelope && count > 0);
+    ASSERT(!request->serve.is_answered && !request->envelope && count > 0);
     for (size_t i = 0; i < count; i++)
         len += parts[i].len;
     char *room = NULL;
     if (count > 1 && len <= API_REPLY_LARGE_BYTES &&
-        !(room = arena_alloc_text(&request->op.arena, len)))
+        !(room = arena_alloc_text(&request->serve.op.arena, len)))
         return api_reply_error(request, 500, "Internal error");
-    api_reply_header(request, "Content-Type", SLICE("application/json; charset=utf-8"));
+    serve_header(&request->serve, "Content-Type", SLICE("application/json; charset=utf-8"));
     put_no_store(request);
-    request->frame.is_answered = true;
-    op_weigh(&request->op, len);
+    request->serve.is_answered = true;
+    op_weigh(&request->serve.op, len);
     if (len <= API_REPLY_LARGE_BYTES) {
-        http_reply(request->exchange, status, request->headers, request->header_count,
+        http_reply(request->serve.exchange, status, request->serve.headers,
+                   request->serve.header_count,
                    room ? slice_join(room, len, parts, count) : parts[0]);
         return OP_DONE;
     }
     op_hold(owner, "a client that reads its reply");
-    http_reply_large(request->exchange, status, request->headers, request->header_count, parts,
-                     count, release_owner, owner);
+    http_reply_large(request->serve.exchange, status, request->serve.headers,
+                     request->serve.header_count, parts, count, release_owner, owner);
     return OP_DONE;
 }
 
@@ -115,7 +103,7 @@ enum op_result api_reply_from(struct api_request *request, unsigned status, slic
                               struct op *owner)
 {
     const struct api_envelope *envelope = request->envelope;
-    ASSERT(!request->frame.is_answered);
+    ASSERT(!request->serve.is_answered);
     if (envelope) {
         request->envelope = NULL;
         return envelope->reply(request, status, json_text, owner);
@@ -126,7 +114,7 @@ enum op_result api_reply_from(struct api_request *request, unsigned status, slic
 
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text)
 {
-    return api_reply_from(request, status, json_text, &request->op);
+    return api_reply_from(request, status, json_text, &request->serve.op);
 }
 
 struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max)
@@ -139,7 +127,7 @@ struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max
 enum op_result api_reply_close(struct api_request *request, unsigned status)
 {
     json_close(&request->text.w, '}');
-    slice body = json_text_take(&request->text, &request->op.arena);
+    slice body = json_text_take(&request->text, &request->serve.op.arena);
     return body.ptr ? api_reply(request, status, body)
                     : api_reply_error(request, 500, "Internal error");
 }
@@ -147,7 +135,7 @@ enum op_result api_reply_close(struct api_request *request, unsigned status)
 enum op_result api_reply_close_tagged(struct api_request *request)
 {
     json_close(&request->text.w, '}');
-    slice body = json_text_take(&request->text, &request->op.arena);
+    slice body = json_text_take(&request->text, &request->serve.op.arena);
     if (!body.ptr)
         return api_reply_error(request, 500, "Internal error");
     return api_reply_not_modified(request, api_etag_of(request, body))
@@ -157,7 +145,7 @@ enum op_result api_reply_close_tagged(struct api_request *request)
 
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct buf text;
     va_list args; /* often a part of the request: hence JSON escapes, after it is formatted */
     va_start(args, fmt);
@@ -175,20 +163,20 @@ slice api_sentence(struct api_request *request, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    slice text = arena_vprintf(&request->op.arena, fmt, args);
+    slice text = arena_vprintf(&request->serve.op.arena, fmt, args);
     va_end(args);
     return text.ptr ? text : SLICE("Out of memory");
 }
 
 enum op_result api_reply_key_refused(struct api_request *request)
 {
-    api_reply_header(request, "WWW-Authenticate", SLICE("Bearer"));
+    serve_header(&request->serve, "WWW-Authenticate", SLICE("Bearer"));
     return api_reply_error(request, 401, API_KEY_REFUSED_TEXT);
 }
 
 enum op_result api_reply_later(struct api_request *request, slice text)
 {
-    api_reply_retry_after(request, RETRY_AFTER_MS);
+    serve_retry_after(&request->serve, RETRY_AFTER_MS);
     return api_reply_error(request, 503, "%.*s", SLICE_ARG(text));
 }
 
@@ -203,7 +191,7 @@ enum op_result api_reply_database(struct api_request *request, int status)
 {
     if (status == ERR_BUSY || status == ERR_CLOSED || status == ERR_TIMEOUT)
         return api_reply_later(request, SLICE("The database cannot be reached, try again"));
-    op_log(&request->op, LOG_ERROR, "a query failed", LOG_INT("status", status),
+    op_log(&request->serve.op, LOG_ERROR, "a query failed", LOG_INT("status", status),
            LOG_CSTR("sqlstate", request->query.sqlstate), LOG_STR("cause", request->query.message));
     return api_reply_error(request, 500, "Internal error");
 }
@@ -227,20 +215,20 @@ static void put_server_timing(struct api_request *request, const struct exec_tim
                             SLICE(", limits;dur="), render_ms(times->limits_ns, limits),
                             SLICE(", provider;dur="), render_ms(times->provider_ns, provider),
                             SLICE(", record;dur="), render_ms(times->record_ns, record));
-    line = arena_dup(&request->op.arena, line);
+    line = arena_dup(&request->serve.op.arena, line);
     if (line.ptr)
-        api_reply_header(request, "Server-Timing", line);
+        serve_header(&request->serve, "Server-Timing", line);
 }
 
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome)
 {
-    ASSERT(!request->frame.is_answered);
+    ASSERT(!request->serve.is_answered);
     put_server_timing(request, &outcome->times);
     if (outcome->is_replayed)
-        api_reply_header(request, "Idempotent-Replayed", SLICE("true"));
+        serve_header(&request->serve, "Idempotent-Replayed", SLICE("true"));
     int64_t retry_after_s = exec_outcome_retry_after_s(outcome);
     if (retry_after_s > 0)
-        api_reply_retry_after(request, retry_after_s * 1000);
+        serve_retry_after(&request->serve, retry_after_s * 1000);
     if (exec_reason_status(outcome->reason))
         return false;
     slice message = outcome->message.len > 0 ? outcome->message : SLICE("Internal error");
@@ -252,7 +240,7 @@ bool api_reply_guard(struct api_request *request, const struct exec_outcome *out
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome)
 {
     ASSERT(exec_reason_status(outcome->reason)); /* a guard error has no summary */
-    slice text = exec_summary_render(outcome, &request->op.arena);
+    slice text = exec_summary_render(outcome, &request->serve.op.arena);
     if (!text.ptr)
         return api_reply_error(request, 500, "Internal error");
     return api_reply(request, api_verdict_of(outcome->reason)->http_status, text);

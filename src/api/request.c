@@ -1,12 +1,9 @@
 /*
- * The life of a request; see request.h. The order of the checks is src/api/README.md "HTTP":
- * key, path, method, names of the query string, type, body.
+ * What the API does of a request's life (serve/request.h). The order of the checks is
+ * src/api/README.md "HTTP": key, path, method, names of the query string, type, body.
  *
- * The exchange waits with the body (HTTP_BODY_WAIT) until the key is known, so that strangers take
- * no memory but that of a head. The body's memory is taken from the account's share before it is
- * read, and again before it is parsed. The paths for operators have no key and no account: they
- * begin at STEP_ENTER, in the line of strangers or of probes; so does a key that is refused, which
- * STEP_ROUTE answers.
+ * The paths for operators have no key and no account: they wait in the line of strangers or of
+ * probes; so does a key that is refused, which refuse_caller answers.
  */
 #include "api/request.h"
 
@@ -55,25 +52,14 @@ const struct http_route *api_routes(size_t *count)
     return routes;
 }
 
-enum step {
-    STEP_FIND_KEY,
-    STEP_CHECK_KEY,
-    STEP_TAKE_RATE,
-    STEP_ENTER,
-    STEP_ROUTE,
-    STEP_ASK_MEMORY,
-    STEP_TAKE_BODY,
-    STEP_READ_BODY,
-    STEP_CHECK_BODY,
-    STEP_BEGIN,
-    STEP_FINISH
-};
-
 /* A larger body is parsed on a pool thread: 8 MB take up to 50 ms, and a turn of the loop is to end
  * after 10. */
 enum { PARSED_ON_LOOP_BYTES_MAX = 128 * 1024 };
 
-OP_OF(request_of, api_request)
+static struct api_request *request_of(struct serve_request *serve)
+{
+    return CONTAINER_OF(serve, struct api_request, serve);
+}
 
 /* ---- the key ---- */
 
@@ -104,60 +90,50 @@ static slice bearer_key(const struct http_exchange *exchange)
     return slice_trim(slice_from(value, 7));
 }
 
-static enum op_result step_find_key(struct op *op)
+static enum op_result find_bearer(struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
-    ASSERT(!request->endpoint && !request->frame.is_answered);
-    if (!is_keyed(request->exchange))
-        return op_jump(op, STEP_ENTER);
+    struct api_request *request = request_of(serve);
+    if (!is_keyed(serve->exchange))
+        return op_jump(&serve->op, SERVE_ENTER);
     if (api_origin_reply_preflight(request))
         return OP_DONE;
-    bool is_known = vault_auth_check(request->api->config.auth, &request->check,
-                                     bearer_key(request->exchange), api_client_address(request),
-                                     op);
+    bool is_known = vault_auth_check(request->api->config.auth, &serve->check,
+                                     bearer_key(serve->exchange), serve_client_address(serve),
+                                     &serve->op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-/* Before the entrance: a request past its rate is refused at once and waits in no line. */
-static enum op_result step_take_rate(struct op *op)
+static enum op_result take_key(struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
-    struct account_rate *rate = request->api->rate;
-    uint64_t now = loop_now_ns(op->loop);
-    if (!rate)
-        return OP_NEXT;
-    if (account_rate_awaits(rate, request->grant.account_id, 1, now, &request->rate_wait, op))
-        return op_wait_then(op, STEP_TAKE_RATE);
-    uint64_t wait_ms = account_rate_take(rate, request->grant.account_id, now);
-    if (wait_ms == 0)
-        return OP_NEXT;
-    api_reply_retry_after(request, (int64_t)wait_ms);
-    return api_reply_error(request, 429, "Too many requests");
-}
-
-static enum op_result step_check_key(struct op *op)
-{
-    struct api_request *request = request_of(op);
-    ASSERT(is_keyed(request->exchange));
-    if (request->check.status == ERR_REFUSED) {
-        http_request_account_set(request->exchange, (struct uuid){{0}});
-        return op_jump(op, STEP_ENTER);
+    ASSERT(is_keyed(serve->exchange));
+    if (serve->check.status == ERR_REFUSED) {
+        http_request_account_set(serve->exchange, (struct uuid){{0}});
+        return op_jump(&serve->op, SERVE_ENTER);
     }
-    if (request->check.status != OK)
-        return api_reply_database(request, request->check.status);
-    request->grant = request->check.grant;
-    http_request_account_set(request->exchange, request->grant.account_id);
-    /* from here on log lines have the account, and memory is counted in its share */
-    uuid_format(request->grant.account_id, request->account_text);
-    op->account_id = slice_cstr(request->account_text);
-    api_memory_begin(request);
+    if (serve->check.status != OK)
+        return api_reply_database(request_of(serve), serve->check.status);
+    serve_caller_set(serve, &serve->check.grant);
     return OP_NEXT;
 }
 
-static enum op_result step_enter(struct op *op)
+static slice line_of(const struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
-    return op_enter(op, &request->entry, is_probe(request->exchange) ? OP_PROBES : OP_STRANGERS);
+    return is_probe(serve->exchange) ? OP_PROBES : OP_STRANGERS;
+}
+
+static enum op_result refuse_early(struct serve_request *serve, enum serve_refusal refusal)
+{
+    static const struct {
+        unsigned status;
+        const char *text;
+    } answers[] = {
+        [SERVE_NO_PATH] = {404, "Not found"},
+        [SERVE_NO_METHOD] = {405, "Method not allowed"},
+        [SERVE_PAST_RATE] = {429, "Too many requests"},
+        [SERVE_MEMORY_BUSY] = {503, "Requests under way take all the memory that is there for this "
+                                    "account, try again"},
+    };
+    return api_reply_error(request_of(serve), answers[refusal].status, "%s", answers[refusal].text);
 }
 
 /* ---- route ---- */
@@ -165,7 +141,7 @@ static enum op_result step_enter(struct op *op)
 bool api_may(const struct api_request *request, uint32_t scope, const struct catalog_action *action)
 {
     (void)action; /* today the scopes of a key hold for every action */
-    return (scope & ~request->grant.scopes) == 0;
+    return serve_may(&request->serve, scope);
 }
 
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)
@@ -178,10 +154,10 @@ enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)
 static void allow_files(struct api_request *request)
 {
     uint64_t bytes_max = request->api->config.files_body_bytes_max;
-    if (bytes_max <= request->exchange->body_bytes_max)
+    if (bytes_max <= request->serve.exchange->body_bytes_max)
         return;
-    request->exchange->body_bytes_max = bytes_max;
-    request->op.arena.bytes_max += bytes_max; /* parsed, it is about as large again */
+    request->serve.exchange->body_bytes_max = bytes_max;
+    request->serve.op.arena.bytes_max += bytes_max; /* parsed, it is about as large again */
 }
 
 /* The paths for operators need no key, so a proxy in front keeps them from the public by comparing
@@ -191,30 +167,22 @@ static bool is_as_written(const struct http_exchange *exchange)
     return is_keyed(exchange) || slice_eq_cstr(exchange->head.path, exchange->route);
 }
 
-static enum op_result step_route(struct op *op)
+static enum op_result refuse_caller(struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
+    if (serve->check.is_elsewhere)
+        return api_reply_error(request_of(serve), 403,
+                               "This API key may not be used from this address");
+    return serve->check.status == ERR_REFUSED ? api_reply_key_refused(request_of(serve)) : OP_NEXT;
+}
+
+static enum op_result check_access(struct serve_request *serve)
+{
+    struct api_request *request = request_of(serve);
     ASSERT(!request->endpoint);
-    struct http_exchange *exchange = request->exchange;
-    if (request->check.is_elsewhere)
-        return api_reply_error(request, 403, "This API key may not be used from this address");
-    if (request->check.status == ERR_REFUSED)
-        return api_reply_key_refused(request);
-    switch (http_router_match(request->api->router, exchange->head.method, exchange->segments,
-                              exchange->segment_count, &request->match)) {
-    case HTTP_MATCH_NO_PATH:
-        return api_reply_error(request, 404, "Not found");
-    case HTTP_MATCH_NO_METHOD:
-        api_reply_header(request, "Allow", slice_cstr(request->match.allow));
-        return api_reply_error(request, 405, "Method not allowed");
-    case HTTP_MATCH_FOUND:
-        break;
-    }
-    request->endpoint = request->match.route->data;
+    request->endpoint = serve->match.route->data;
     request->envelope = request->endpoint->envelope;
-    exchange->route = request->match.route->pattern;
-    if (!is_as_written(exchange))
-        return api_reply_error(request, 404, "Not found");
+    if (!is_as_written(serve->exchange))
+        return refuse_early(serve, SERVE_NO_PATH);
     if (!api_may(request, request->endpoint->scope, NULL))
         return api_refuse_scope(request, request->endpoint->scope);
     slice fault = api_query_fault(request);
@@ -243,31 +211,40 @@ static bool is_compressed(const struct http_exchange *exchange)
 
 static bool has_body(const struct api_request *request)
 {
-    return request->endpoint->body != API_BODY_NONE && request->exchange->body.len > 0;
+    return request->endpoint->body != API_BODY_NONE && request->serve.exchange->body.len > 0;
+}
+
+/* On any thread, before the body is parsed. false: its memory has to be waited for first. */
+static bool take_parse(struct api_request *request)
+{
+    struct budget_use *use = &request->serve.use;
+    slice body = request->serve.exchange->body;
+    if (!use->budget || body.len <= SERVE_SMALL_BODY_BYTES || request->parse_bytes > 0)
+        return true;
+    size_t bytes = json_parse_bytes(body); /* one pass: only for large bodies */
+    if (budget_use_take(use, bytes))
+        return true;
+    request->parse_bytes = bytes;
+    return false;
 }
 
 /* On the loop or on a pool thread, so it touches this request alone. Where the account's share has
- * no room for the values, nothing is parsed: step_check_body waits for it and comes back. */
+ * no room for the values, nothing is parsed: check_body waits for it and comes back. */
 static void parse_body(struct op *op)
 {
-    struct api_request *request = request_of(op);
-    if (!api_memory_take_parse(request))
+    struct api_request *request = CONTAINER_OF(op, struct api_request, serve.op);
+    if (!take_parse(request))
         return;
     request->parse_bytes = 0;
-    request->body =
-        json_parse(&op->arena, request->exchange->body, &json_limits_request, &request->body_err);
+    request->body = json_parse(&op->arena, request->serve.exchange->body, &json_limits_request,
+                               &request->body_err);
 }
 
-static enum op_result step_read_body(struct op *op)
+static enum op_result read_body(struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
+    struct api_request *request = request_of(serve);
+    struct http_exchange *exchange = serve->exchange;
     ASSERT(request->endpoint && !request->body);
-    struct http_exchange *exchange = request->exchange;
-    if (!request->frame.is_body_here) { /* more of it follows than there was memory for so far */
-        return op_jump(op, STEP_ASK_MEMORY);
-    }
-    if (!request->memory.is_taken) /* for its parse */
-        return api_memory_refuse(request);
     if (request->endpoint->body == API_BODY_NONE)
         return OP_NEXT;
     if (!is_json_type(http_request_header(exchange, SLICE("Content-Type"))))
@@ -279,7 +256,7 @@ static enum op_result step_read_body(struct op *op)
         return api_reply_error(request, 400, "A JSON object is required as the body");
     if (!has_body(request))
         return OP_NEXT;
-    return op_run_job(op, &request->parsing, exchange->body.len > PARSED_ON_LOOP_BYTES_MAX,
+    return op_run_job(&serve->op, &request->parsing, exchange->body.len > PARSED_ON_LOOP_BYTES_MAX,
                       parse_body, "its body to be parsed");
 }
 
@@ -292,22 +269,23 @@ static enum op_result refuse_body(struct api_request *request)
     if (request->body_err.code != ERR_NOMEM)
         return api_reply_error(request, 400, "The body cannot be taken: %s",
                                request->body_err.text);
-    if (!request->op.arena.is_exhausted)
+    if (!request->serve.op.arena.is_exhausted)
         return api_reply_error(request, 413, "The body holds more values than a request may have");
     return api_reply_no_memory(request);
 }
 
-static enum op_result step_check_body(struct op *op)
+static enum op_result check_body(struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
-    ASSERT(request->frame.is_body_here);
+    struct api_request *request = request_of(serve);
     if (!has_body(request))
         return OP_NEXT;
-    if (request->parse_bytes > 0)
-        return api_memory_wait_for_parse(request) == OP_WAIT ? op_wait_then(op, STEP_READ_BODY)
-                                                             : op_jump(op, STEP_READ_BODY);
-    http_body_release(request->exchange); /* the values are copies: its text is not needed */
-    budget_use_settle(&request->use);
+    if (request->parse_bytes > 0) /* a use that holds memory: see serve/request.c */
+        return budget_wait_op(&serve->memory, &serve->op, &serve->use, request->parse_bytes,
+                              BUDGET_IN_HAND, BUDGET_WAIT_MS)
+                   ? op_jump(&serve->op, SERVE_READ_BODY)
+                   : op_wait_then(&serve->op, SERVE_READ_BODY);
+    http_body_release(request->serve.exchange); /* the values are copies: its text is not needed */
+    budget_use_settle(&request->serve.use);
     if (!request->body)
         return refuse_body(request);
     if (request->body->type != JSON_OBJECT)
@@ -319,21 +297,15 @@ static enum op_result step_check_body(struct op *op)
     return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault)) : OP_NEXT;
 }
 
-static enum op_result step_begin(struct op *op)
+static enum op_result begin_endpoint(struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
-    ASSERT(request->endpoint->begin && !request->frame.is_answered);
-    return request->endpoint->begin(request);
+    return request_of(serve)->endpoint->begin(request_of(serve));
 }
 
-static enum op_result step_finish(struct op *op)
+static enum op_result resume_endpoint(struct serve_request *serve)
 {
-    struct api_request *request = request_of(op);
-    if (request->frame.is_answered)
-        return OP_DONE;
-    ASSERT(request->then); /* an endpoint waits by api_wait */
-    enum op_result result = request->then(request);
-    return result == OP_WAIT ? op_wait_then(op, STEP_FINISH) : result;
+    ASSERT(request_of(serve)->then); /* an endpoint waits by api_wait */
+    return request_of(serve)->then(request_of(serve));
 }
 
 enum op_result api_wait(struct api_request *request, api_step *then)
@@ -346,7 +318,7 @@ enum op_result api_wait(struct api_request *request, api_step *then)
  * account was disabled: what runs is let finish before it is erased. */
 static enum op_result finish_keyed(struct api_request *request)
 {
-    const struct vault_check *check = &request->check;
+    const struct vault_check *check = &request->serve.check;
     return check->status == ERR_REFUSED && !check->is_disabled ? api_reply_key_refused(request)
                                                                : request->then_keyed(request);
 }
@@ -354,12 +326,12 @@ static enum op_result finish_keyed(struct api_request *request)
 /* Mostly what is cached of the key is still good, and nothing is asked. */
 static enum op_result check_key_again(struct api_request *request)
 {
-    const struct vault_caller caller = request->check.caller;
-    if (vault_auth_check_caller(request->api->config.auth, &request->check, &caller,
-                                request->check.address, &request->op))
+    const struct vault_caller caller = request->serve.check.caller;
+    if (vault_auth_check_caller(request->api->config.auth, &request->serve.check, &caller,
+                                request->serve.check.address, &request->serve.op))
         return finish_keyed(request);
-    request->on_gone = api_go_on;   /* what was waited for has ended */
-    op_keep_children(&request->op); /* their results have yet to be read */
+    request->on_gone = api_go_on;         /* what was waited for has ended */
+    op_keep_children(&request->serve.op); /* their results have yet to be read */
     return api_wait(request, finish_keyed);
 }
 
@@ -374,81 +346,50 @@ void api_go_on(struct api_request *request)
     (void)request;
 }
 
-/* ---- the op ---- */
-
-static void on_cancel(struct op *op)
-{
-    struct api_request *request = request_of(op);
-    vault_auth_cancel(&request->check);
-    http_frame_cancel(&request->frame);
-    budget_wait_stop(&request->memory);
-}
-
-/* Every exchange is answered exactly once, whatever happened to its op. */
-static void on_end(struct op *op, enum op_end end)
-{
-    struct api_request *request = request_of(op);
-    http_body_release(request->exchange); /* it counts in the request's use, which ends */
-    http_frame_end(&request->frame, end);
-}
-
-static void free_request(struct op *op)
-{
-    budget_use_end(&request_of(op)->use);
-    mem_free(request_of(op));
-}
-
-static const struct op_step steps[] = {
-    [STEP_FIND_KEY] = {"find_key", step_find_key, OP_TO(STEP_ENTER)},
-    [STEP_CHECK_KEY] = {"check_key", step_check_key, OP_TO(STEP_ENTER)},
-    [STEP_TAKE_RATE] = {"take_rate", step_take_rate, OP_TO(STEP_TAKE_RATE)},
-    [STEP_ENTER] = {"enter", step_enter, 0},
-    [STEP_ROUTE] = {"route", step_route, 0},
-    [STEP_ASK_MEMORY] = {"ask_memory", api_step_ask_memory, 0},
-    [STEP_TAKE_BODY] = {"take_body", api_step_take_body, 0},
-    [STEP_READ_BODY] = {"read_body", step_read_body, OP_TO(STEP_ASK_MEMORY)},
-    [STEP_CHECK_BODY] = {"check_body", step_check_body, OP_TO(STEP_READ_BODY)},
-    [STEP_BEGIN] = {"begin", step_begin, 0},
-    [STEP_FINISH] = {"finish", step_finish, OP_TO(STEP_FINISH)},
-};
-
-static const struct op_class request_class = {
-    .name = "request",
-    OP_STEPS(steps),
-    .is_attended = true,
-    .on_cancel = on_cancel,
-    .on_end = on_end,
-    .free = free_request,
-};
-
 /* An endpoint that has begun decides: it may have changed something, or be about to. */
-static void on_gone(struct http_exchange *exchange)
+static bool on_gone(struct serve_request *serve)
 {
-    struct api_request *request = CONTAINER_OF(http_frame_of(exchange), struct api_request, frame);
-    if (request->on_gone)
-        request->on_gone(request);
-    else
-        op_cancel(&request->op);
+    struct api_request *request = request_of(serve);
+    if (!request->on_gone)
+        return false;
+    request->on_gone(request);
+    return true;
 }
+
+static void open_request(struct serve_request *serve)
+{
+    struct api_request *request = request_of(serve);
+    struct http_exchange *exchange = serve->exchange;
+    request->api = CONTAINER_OF(serve->serve, struct api, serve);
+    if (!is_below(exchange, "mcp"))
+        return;
+    api_origin_begin(request);
+    /* Clients append a slash to the address that they are given. */
+    if (exchange->segment_count == 2 && exchange->segments[1].len == 0)
+        exchange->segment_count = 1;
+}
+
+static const struct serve_face face = {
+    .request_bytes = sizeof(struct api_request),
+    .arena_bytes_max = API_REQUEST_ARENA_BYTES_MAX,
+    .line = line_of,
+    .open = open_request,
+    .find_caller = find_bearer,
+    .take_caller = take_key,
+    .admit = refuse_caller,
+    .check_access = check_access,
+    .read_body = read_body,
+    .check_body = check_body,
+    .begin = begin_endpoint,
+    .resume = resume_endpoint,
+    .refuse = refuse_early,
+    .on_gone = on_gone,
+};
 
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct api *api = ctx;
-    struct api_request *request = mem_zalloc(sizeof(*request));
-    if (!request)
-        return http_frame_refuse(exchange);
-    request->api = api;
-    request->exchange = exchange;
-    if (is_below(exchange, "mcp")) {
-        api_origin_begin(request);
-        /* Clients append a slash to the address that they are given. */
-        if (exchange->segment_count == 2 && exchange->segments[1].len == 0)
-            exchange->segment_count = 1;
-    }
-    http_frame_begin(&request->frame, exchange, &request->op, &api->active, on_gone);
-    op_start(&request->op, &request_class, exchange->loop, NULL, API_REQUEST_ARENA_BYTES_MAX);
-    request->op.request_id = exchange->request_id;
-    return HTTP_BODY_WAIT;
+    return serve_begin(&api->serve, exchange);
 }
 
 static struct metric requests_total = METRIC_INIT(
@@ -479,8 +420,8 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
 }
 
 const struct http_handler api_handler = {.on_head = on_head,
-                                         .on_body_paused = http_frame_on_body_paused,
-                                         .on_request = http_frame_on_request,
+                                         .on_body_paused = serve_on_body_paused,
+                                         .on_request = serve_on_request,
                                          .on_finished = on_finished};
 
 /* Its own and those that it is given, in one table. NULL: out of memory. */
@@ -503,21 +444,23 @@ struct api *api_new(const struct api_config *config, struct err *err)
     if (!api)
         return err_null(err, ERR_NOMEM, "out of memory");
     api->config = *config;
+    api->serve = (struct serve){
+        .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};
     api->routes = all_routes(config, &count);
     if (!api->routes) {
         mem_free(api);
         return err_null(err, ERR_NOMEM, "out of memory");
     }
-    api->router = http_router_new(api->routes, count, err);
-    if (api->router && config->account_rate_per_s > 0) {
-        api->rate =
+    api->serve.router = http_router_new(api->routes, count, err);
+    if (api->serve.router && config->account_rate_per_s > 0) {
+        api->serve.rate =
             account_rate_new(config->account_rate_per_s, config->account_burst, config->leases);
-        if (!api->rate)
+        if (!api->serve.rate)
             (void)err_set(err, ERR_NOMEM, "out of memory");
     }
-    if (api->router && (api->rate || config->account_rate_per_s == 0))
+    if (api->serve.router && (api->serve.rate || config->account_rate_per_s == 0))
         return api;
-    http_router_free(api->router);
+    http_router_free(api->serve.router);
     mem_free(api->routes);
     mem_free(api);
     return NULL;
@@ -527,7 +470,7 @@ bool api_has_path(const struct api *api, const struct http_exchange *exchange)
 {
     struct http_route_match match;
     return is_keyed(exchange) ||
-           http_router_match(api->router, exchange->head.method, exchange->segments,
+           http_router_match(api->serve.router, exchange->head.method, exchange->segments,
                              exchange->segment_count, &match) != HTTP_MATCH_NO_PATH;
 }
 
@@ -545,9 +488,9 @@ void api_free(struct api *api)
 {
     if (!api)
         return;
-    ASSERT(api->active == 0);
-    http_router_free(api->router);
-    account_rate_free(api->rate);
+    ASSERT(api->serve.active == 0);
+    http_router_free(api->serve.router);
+    account_rate_free(api->serve.rate);
     mem_free(api->routes);
     mem_free(api);
 }

@@ -12,14 +12,10 @@
 #include "limit/account_rate.h"
 #include "api/api.h"
 #include "api/names.h"
-#include "http/frame.h"
-#include "http/router.h"
-#include "loop/budget_wait.h"
-#include "store/audit.h"
+#include "serve/request.h"
 
 enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
-    API_REPLY_HEADERS_MAX = 8,
     API_PUBLIC_URL_MAX = 512,
     API_REPLY_LARGE_BYTES =
         256 * 1024, /* a larger one is not copied for a client that reads slowly */
@@ -54,25 +50,16 @@ struct api_endpoint {
 };
 
 struct api_request {
-    struct op op;
-    struct http_frame frame;
+    struct serve_request serve; /* first */
     struct api *api;
-    struct http_exchange *exchange; /* the frame's */
-    struct vault_check check;
-    struct vault_grant grant;
     const struct api_endpoint *endpoint;
-    struct http_route_match match;
     const struct api_envelope *envelope; /* of the reply to come, or NULL */
     const struct json *body;             /* an object; NULL where there is none */
     /* An object whose members stand for the query parameters (mcp); NULL: those of the query */
     const struct json *arguments;
     struct err body_err; /* why it was not acceptable */
     struct op_job parsing;
-    struct op_entry entry;
-    struct budget_use use;     /* its memory, and that of the ops below it */
-    struct budget_wait memory; /* memory.c */
-    size_t parse_bytes;        /* what its parse waits for; 0: nothing */
-    char account_text[UUID_TEXT_LEN + 1];
+    size_t parse_bytes; /* what its parse waits for; 0: nothing */
     struct pg_query query;
     void *state;          /* the endpoint's, in the op's arena */
     api_step *then;       /* after the wait */
@@ -83,22 +70,17 @@ struct api_request {
     void (*on_view)(struct api_request *request, slice view);
     /* What names its trace in the place of the headers (mcp); SLICE_NONE: nothing */
     slice trace_parent, trace_state;
-    void *outer; /* of the endpoint that has handed the request on to another one (mcp) */
-    struct account_rate_wait rate_wait;
-    struct http_header headers[API_REPLY_HEADERS_MAX];
-    size_t header_count;
+    void *outer;           /* of the endpoint that has handed the request on to another one (mcp) */
     struct json_text text; /* of the reply that api_reply_open has begun */
     slice reply_text;      /* that was handed to api_reply_from */
 };
 
 struct api {
+    struct serve serve; /* first */
     struct api_config config;
-    struct http_route *routes; /* all that the router has */
-    struct http_router *router;
-    struct account_rate *rate;                /* NULL: off */
+    struct http_route *routes;                /* all that the router has */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
-    size_t active;
-    char public_url[API_PUBLIC_URL_MAX]; /* "" until it listens */
+    char public_url[API_PUBLIC_URL_MAX];      /* "" until it listens */
 };
 
 /* All endpoints by group, for the route table in request.c. */
@@ -135,18 +117,6 @@ bool api_origin_is_foreign(const struct api_request *request);
 /* true: it was a browser's question whether an allowed page may send its request; answered. */
 bool api_origin_reply_preflight(struct api_request *request);
 
-/* ---- memory.c: what a request takes of its account's share ---- */
-
-void api_memory_begin(struct api_request *request);
-enum op_result api_step_ask_memory(struct op *op);
-enum op_result api_step_take_body(struct op *op);
-/* On any thread, before the body is parsed. false: it has to wait for that first. */
-bool api_memory_take_parse(struct api_request *request) MUST_CHECK;
-/* Then the body is parsed, or memory.is_taken is false. */
-enum op_result api_memory_wait_for_parse(struct api_request *request);
-/* 503 with Retry-After. */
-enum op_result api_memory_refuse(struct api_request *request);
-
 /* ---- how endpoints wait and answer ---- */
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
@@ -158,10 +128,6 @@ enum op_result api_wait_keyed(struct api_request *request, api_step *then);
 /* An on_gone of requests that go on: what they change is made and recorded. */
 void api_go_on(struct api_request *request);
 
-/* Adds a header to the reply to come. Both are borrowed until the end of the turn. */
-void api_reply_header(struct api_request *request, const char *name, slice value);
-/* Seconds, rounded up, at least 1. */
-void api_reply_retry_after(struct api_request *request, int64_t ms);
 /* A quoted hash of the body, for a reply that differs by account. */
 slice api_etag_of(struct api_request *request, slice body);
 /* Whether If-None-Match names it. */
@@ -207,13 +173,6 @@ slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
 /* The same of a body that may name a key, too: *key is the member's (SLICE_NONE: none) before, and
  * one of both after. The header of a request that was handed on (mcp) is not the endpoint's. */
 slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
-/* "key:<id>", for the audit trail; in the op's arena. */
-slice api_actor(struct api_request *request);
-/* The client's address, from the nearest trusted proxy's header; "unix" for one on a Unix socket.
- */
-slice api_client_address(struct api_request *request);
-/* The caller of a change. */
-struct audit_by api_by(struct api_request *request);
 /* trace.c. The trace that the request is part of, by its headers, or one that begins with it: drawn
  * once, so it is asked once. In the op's arena; NULL: none. */
 const struct trace_context *api_trace(struct api_request *request);

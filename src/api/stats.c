@@ -79,7 +79,7 @@ static enum op_result reply_stats(struct api_request *request)
 
 static enum op_result begin_stats(struct api_request *request)
 {
-    struct stats *stats = ARENA_NEW(&request->op.arena, struct stats);
+    struct stats *stats = ARENA_NEW(&request->serve.op.arena, struct stats);
     int64_t now = clock_shared_us();
     if (!stats)
         return api_reply_no_memory(request);
@@ -88,9 +88,9 @@ static enum op_result begin_stats(struct api_request *request)
     if (!tally_range_of(stats->hours, now, &stats->reading.range))
         return api_reply_error(request, 400, "hours must be 1, 24, 168 or 720");
     request->state = stats;
-    stats->reading.account_id = request->grant.account_id;
+    stats->reading.account_id = request->serve.grant.account_id;
     tally_kept_read(exec_service_sums(request->api->config.exec), request->api->config.pool,
-                    &stats->reading, &request->op, now);
+                    &stats->reading, &request->serve.op, now);
     return api_wait(request, reply_stats);
 }
 

@@ -65,7 +65,8 @@ static bool read_arguments(struct api_request *request, struct tool *tool)
     for (uint32_t i = 0; !given && i < body->count; i++) {
         slice key = json_str(&body->as.members[i].key);
         if (!api_names_has(&members, key))
-            json_object_set(&request->op.arena, &tool->arguments, key, body->as.members[i].value);
+            json_object_set(&request->serve.op.arena, &tool->arguments, key,
+                            body->as.members[i].value);
     }
     return true;
 }
@@ -234,7 +235,7 @@ static enum op_result reply_envelope(struct api_request *request, struct tool *t
     }
     size_t canonical = put_gap(w, "canonical");
     json_close(w, '}');
-    slice frame = json_text_take(&request->text, &request->op.arena);
+    slice frame = json_text_take(&request->text, &request->serve.op.arena);
     if (!frame.ptr)
         return api_reply_error(request, 500, "Internal error");
     slice output = out->output_json.len > 0 ? out->output_json : SLICE("null");
@@ -259,7 +260,7 @@ static enum op_result finish_execute(struct api_request *request)
     if (summary.len == 0)
         return api_reply_error(request, 500, "Internal error");
     if (out.is_replayed)
-        recall(&out, summary, &request->op.arena);
+        recall(&out, summary, &request->serve.op.arena);
     if (out.is_dry_run)
         return api_reply(request, 200, summary);
     return reply_envelope(request, tool, &out);
@@ -279,7 +280,7 @@ static enum op_result begin_execute(struct api_request *request)
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;
     bool is_dry_run;
-    struct tool *tool = ARENA_NEW(&request->op.arena, struct tool);
+    struct tool *tool = ARENA_NEW(&request->serve.op.arena, struct tool);
     if (!tool)
         return api_reply_no_memory(request);
     if (confirmed && confirmed->type != JSON_BOOL)
@@ -292,7 +293,7 @@ static enum op_result begin_execute(struct api_request *request)
         !api_query_positive(request, "max_pages", 0, CATALOG_PAGES_MAX, &pages_max))
         return OP_DONE;
     const struct catalog_action *action =
-        catalog_find_tool(*request->api->config.catalog, request->match.params[0]);
+        catalog_find_tool(*request->api->config.catalog, request->serve.match.params[0]);
     slice fault = action && json_given(request->body, SLICE("arguments"))
                       ? api_misplaced_fault(request, &members, request->body, action->input_schema)
                       : SLICE_NONE;
@@ -301,14 +302,14 @@ static enum op_result begin_execute(struct api_request *request)
     if (!read_arguments(request, tool) ||
         !api_connection_read(request, "connectionId", &connection_id) || !read_files(request, tool))
         return OP_DONE;
-    tool->name = request->match.params[0];
+    tool->name = request->serve.match.params[0];
     tool->integration_id = find_integration(*request->api->config.catalog, tool->name);
     request->state = tool;
     struct exec_request wanted = {
-        .account_id = request->grant.account_id,
-        .actor = api_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = api_client_address(request),
+        .account_id = request->serve.grant.account_id,
+        .actor = serve_actor(&request->serve),
+        .request_id = request->serve.exchange->request_id,
+        .address = serve_client_address(&request->serve),
         .integration_id = tool->integration_id,
         .action_id = tool->name,
         .input = &tool->arguments,
@@ -324,7 +325,7 @@ static enum op_result begin_execute(struct api_request *request)
         .file_count = tool->file_count,
         .trace = api_trace(request),
     };
-    tool->exec = exec_start(request->api->config.exec, &wanted, &request->op);
+    tool->exec = exec_start(request->api->config.exec, &wanted, &request->serve.op);
     if (!tool->exec)
         return api_reply_no_memory(request);
     request->on_gone = gone_execute;

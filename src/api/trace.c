@@ -11,7 +11,7 @@ enum { STATES_MAX = 8 }; /* headers of one request; further ones are left out */
 /* Several tracestates are one list, several traceparents are none (W3C Trace Context 3.2, 3.3). */
 static void read_headers(struct api_request *request, slice *parent, slice *state)
 {
-    const struct http_exchange *exchange = request->exchange;
+    const struct http_exchange *exchange = request->serve.exchange;
     size_t count = exchange->head.header_count, states = 0;
     slice name = SLICE("tracestate"), parts[2 * STATES_MAX];
     char room[TRACE_STATE_BYTES_MAX + 1];
@@ -26,7 +26,8 @@ static void read_headers(struct api_request *request, slice *parent, slice *stat
             parts[states++] = exchange->head.headers[i].value;
         }
     /* One byte more than fits, so that what was cut is dropped. */
-    *state = arena_dup(&request->op.arena, slice_join(room, sizeof(room), parts + 1, states - 1));
+    *state =
+        arena_dup(&request->serve.op.arena, slice_join(room, sizeof(room), parts + 1, states - 1));
 }
 
 const struct trace_context *api_trace(struct api_request *request)
@@ -40,7 +41,7 @@ const struct trace_context *api_trace(struct api_request *request)
         read_headers(request, &parent, &state);
     if (!trace_begin(tracer, parent, state, &context))
         return NULL;
-    struct trace_context *kept = ARENA_NEW(&request->op.arena, struct trace_context);
+    struct trace_context *kept = ARENA_NEW(&request->serve.op.arena, struct trace_context);
     if (kept)
         *kept = context;
     return kept;
@@ -57,7 +58,7 @@ const struct trace_context *api_trace_batch(struct api_request *request)
     const struct trace_context *parent = api_trace(request);
     if (!trace_is_recorded(parent))
         return parent;
-    struct batch_trace *trace = ARENA_NEW(&request->op.arena, struct batch_trace);
+    struct batch_trace *trace = ARENA_NEW(&request->serve.op.arena, struct batch_trace);
     if (!trace)
         return NULL; /* the parent has no batch_trace around it */
     *trace = (struct batch_trace){
@@ -82,7 +83,7 @@ void api_trace_batch_end(const struct api_request *request, const struct trace_c
         .took_ns = took_us > 0 ? (uint64_t)took_us * 1000 : 0,
     };
     trace_span_open(tracer, &span);
-    trace_put_uuid(tracer, "sluice.account_id", request->grant.account_id);
+    trace_put_uuid(tracer, "sluice.account_id", request->serve.grant.account_id);
     trace_put_i64(tracer, "sluice.executions", (int64_t)count);
     trace_span_close(tracer);
 }

@@ -53,7 +53,7 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
 {
     const struct exec_outcome *out = exec_outcome_of(request->state);
     const struct json *input = asking->input;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     slice sent = json_scan_get(exec_summary_of(request->state), SLICE("request"), arena);
     struct buf form;
     buf_init(&form, FORM_BYTES_MAX);
@@ -123,7 +123,7 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
 {
     struct mcp_message *message = request->outer;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
-    struct mcp_asking *asking = ARENA_NEW(&request->op.arena, struct mcp_asking);
+    struct mcp_asking *asking = ARENA_NEW(&request->serve.op.arena, struct mcp_asking);
     struct exec_request dry = *wanted;
     ASSERT(action && !wanted->is_dry_run);
     if (!asking)
@@ -131,11 +131,11 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
     if (!mcp_state_digest(wanted, action, asking->state.call))
         return refuse_large(request);
     asking->input = wanted->input;
-    asking->title = arena_dup(&request->op.arena, action->title); /* a reload may drop it */
+    asking->title = arena_dup(&request->serve.op.arena, action->title); /* a reload may drop it */
     message->asking = asking;
     dry.is_dry_run = true;
     dry.is_confirmed = false;
-    request->state = exec_start(request->api->config.exec, &dry, &request->op);
+    request->state = exec_start(request->api->config.exec, &dry, &request->serve.op);
     return request->state ? api_execution_wait(request, finish_ask) : api_reply_no_memory(request);
 }
 
@@ -170,7 +170,7 @@ static slice key_of(struct api_request *request, const struct mcp_state *state)
     buf_init(&text, 64);
     buf_append_cstr(&text, "mcp-");
     encode_hex(&text, slice_of(state->nonce, MCP_NONCE_LEN));
-    return arena_take(&request->op.arena, &text);
+    return arena_take(&request->serve.op.arena, &text);
 }
 
 static enum op_result finish_no(struct api_request *request)
@@ -191,7 +191,7 @@ static enum op_result finish_no(struct api_request *request)
 /* The key is bound to nothing for as long as the state could be accepted. */
 static enum op_result take_no(struct api_request *request, const struct exec_request *wanted)
 {
-    if (!exec_claim_spend(request->api->config.pool, &request->query, &request->op, wanted))
+    if (!exec_claim_spend(request->api->config.pool, &request->query, &request->serve.op, wanted))
         return api_reply_no_memory(request);
     return api_wait(request, finish_no);
 }

@@ -55,12 +55,12 @@ static enum op_result reply_link(struct api_request *request, unsigned status, s
         return mcp_tool_result.reply(request, 409, message->blocked, owner);
     slice app = json_get_str(request->body, SLICE("integration_id"));
     slice sentence =
-        arena_printf(&request->op.arena,
+        arena_printf(&request->serve.op.arena,
                      "Connect %.*s to this account, for a call that needs it. The link "
                      "is good once, for 15 minutes.",
                      SLICE_ARG(app));
     mcp_result_begin_as(&result, message, "input_required", 1024);
-    put_link(&result.w, sentence, json_scan_get(json_text, SLICE("url"), &request->op.arena));
+    put_link(&result.w, sentence, json_scan_get(json_text, SLICE("url"), &request->serve.op.arena));
     if (message->kept.ptr)
         json_member_str(&result.w, "requestState", message->kept);
     return mcp_result_send(request, message, &result);
@@ -70,7 +70,7 @@ enum op_result mcp_connect_ask(struct api_request *request, struct mcp_message *
 {
     static const struct api_envelope link = {.reply = reply_link};
     const struct exec_outcome *out = exec_outcome_of(request->state);
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct json *body = ARENA_NEW(arena, struct json);
     if (!body)
         return api_reply_no_memory(request);

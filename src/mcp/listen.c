@@ -60,7 +60,7 @@ void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct u
 {
     LIST_EACH(&listeners->all, struct listening, listening, link) {
         if (!listening->wants_tools ||
-            (account_id && !uuid_eq(listening->request->grant.account_id, *account_id)))
+            (account_id && !uuid_eq(listening->request->serve.grant.account_id, *account_id)))
             continue;
         listening->are_tools_changed = true;
         serve_stream_wake(&listening->stream);
@@ -182,7 +182,7 @@ static enum op_result end_refused(struct api_request *request)
 static void gone_listening(struct api_request *request)
 {
     stop_listening(request->state);
-    op_cancel(&request->op);
+    op_cancel(&request->serve.op);
 }
 
 /* ---- while it is open ---- */
@@ -222,8 +222,8 @@ static enum op_result sent(struct listening *listening, bool is_sent)
 static enum op_result start_task_load(struct listening *listening, struct topic *topic)
 {
     struct api_request *request = listening->request;
-    listening->load = flow_load_start_view(request->api->config.flow, request->grant.account_id,
-                                           topic->id, &request->op);
+    listening->load = flow_load_start_view(
+        request->api->config.flow, request->serve.grant.account_id, topic->id, &request->serve.op);
     listening->loading = topic;
     if (listening->load)
         return api_wait(request, go_on);
@@ -285,7 +285,7 @@ static enum op_result go_on(struct api_request *request)
     struct topic *topic = next_notified(listening);
     if (topic)
         return send_topic(listening, topic);
-    return sent(listening, serve_events_beat(request->exchange));
+    return sent(listening, serve_events_beat(request->serve.exchange));
 }
 
 /* ---- its beginning ---- */
@@ -324,13 +324,13 @@ static void watch_topics(struct api_request *request, struct listening *listenin
     for (size_t i = 0; i < listening->count; i++) {
         struct topic *topic = &listening->topics[i];
         topic->listening = listening;
-        topic->watch = (struct flow_watch){.account_id = request->grant.account_id,
+        topic->watch = (struct flow_watch){.account_id = request->serve.grant.account_id,
                                            .flow_id = topic->id,
                                            .wants_view = topic->is_task,
                                            .on_change = on_change};
         flow_watch_add(request->api->config.flow, &topic->watch);
-        store_flow_rev(request->api->config.pool, &topic->query, &request->op,
-                       request->grant.account_id, topic->id);
+        store_flow_rev(request->api->config.pool, &topic->query, &request->serve.op,
+                       request->serve.grant.account_id, topic->id);
     }
 }
 
@@ -339,7 +339,8 @@ static bool has_too_many(const struct api_request *request)
 {
     size_t count = 0;
     LIST_EACH(&request->api->config.mcp_listeners->all, struct listening, listening, link)
-        count += uuid_eq(listening->request->grant.account_id, request->grant.account_id);
+        count +=
+            uuid_eq(listening->request->serve.grant.account_id, request->serve.grant.account_id);
     return count >= MCP_LISTENERS_MAX;
 }
 
@@ -349,7 +350,7 @@ static enum op_result start_listening(struct api_request *request, struct listen
     if (listening->count > 0 && !api_may(request, SCOPE_READ, NULL))
         return api_refuse_scope(request, SCOPE_READ);
     if (has_too_many(request)) {
-        api_reply_retry_after(request, RETRY_AFTER_MS);
+        serve_retry_after(&request->serve, RETRY_AFTER_MS);
         return mcp_reply_error(request, message, 429, MCP_INVALID_REQUEST, SLICE_NONE,
                                "An account may have %d subscriptions open: close one first",
                                MCP_LISTENERS_MAX);
@@ -360,8 +361,8 @@ static enum op_result start_listening(struct api_request *request, struct listen
     listening->request = request;
     list_init(&listening->link);
     list_push_back(&request->api->config.mcp_listeners->all, &listening->link);
-    serve_stream_open(&listening->stream, &request->op, request->exchange,
-                      request->api->config.auth, &request->check.caller, STREAM_MS_MAX);
+    serve_stream_open(&listening->stream, &request->serve.op, request->serve.exchange,
+                      request->api->config.auth, &request->serve.check.caller, STREAM_MS_MAX);
     watch_topics(request, listening);
     return listening->count > 0 ? api_wait(request, begin_listening) : begin_listening(request);
 }
@@ -394,9 +395,9 @@ enum op_result mcp_listen(struct api_request *request, const struct mcp_message 
     const struct json *filter = JSON_GET(message->params, "notifications");
     const struct json *tools = JSON_GET(filter, "toolsListChanged");
     const struct json *tasks = JSON_GET(filter, "taskIds");
-    struct listening *listening = ARENA_NEW(&request->op.arena, struct listening);
+    struct listening *listening = ARENA_NEW(&request->serve.op.arena, struct listening);
     if (listening)
-        listening->topics = ARENA_ARRAY(&request->op.arena, struct topic, MCP_TOPICS_MAX);
+        listening->topics = ARENA_ARRAY(&request->serve.op.arena, struct topic, MCP_TOPICS_MAX);
     if (!listening || !listening->topics)
         return api_reply_no_memory(request);
     if (tasks && !message->has_tasks)

@@ -112,8 +112,8 @@ enum op_result mcp_hand_on(struct api_request *request, const struct api_endpoin
 /* A notification has no answer; none of those that clients send changes anything here. */
 static enum op_result accept_notification(struct api_request *request)
 {
-    request->frame.is_answered = true;
-    http_reply(request->exchange, 202, NULL, 0, SLICE_NONE);
+    request->serve.is_answered = true;
+    http_reply(request->serve.exchange, 202, NULL, 0, SLICE_NONE);
     return OP_DONE;
 }
 
@@ -141,7 +141,7 @@ static enum op_result begin(struct api_request *request)
             return methods[i].begin(request, message);
     return mcp_reply_error(request, message, message->is_modern ? 404 : 200, MCP_METHOD_NOT_FOUND,
                            SLICE_NONE, "Method not found: %.*s",
-                           SLICE_ARG(json_excerpt(message->method, &request->op.arena)));
+                           SLICE_ARG(json_excerpt(message->method, &request->serve.op.arena)));
 }
 
 static const struct api_endpoint mcp_post = {

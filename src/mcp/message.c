@@ -65,7 +65,7 @@ static enum op_result reply_error(struct api_request *request, const struct mcp_
         json_member_raw(w, "data", data);
     json_close(w, '}');
     json_close(w, '}');
-    slice reply = json_text_take(&text, &request->op.arena);
+    slice reply = json_text_take(&text, &request->serve.op.arena);
     if (reply.ptr)
         return send_response(request, message, status, reply);
     request->envelope = NULL;
@@ -79,11 +79,11 @@ enum op_result mcp_reply_error(struct api_request *request, const struct mcp_mes
     struct buf text;
     va_list args;
     va_start(args, fmt);
-    slice sentence = arena_vprintf(&request->op.arena, fmt, args);
+    slice sentence = arena_vprintf(&request->serve.op.arena, fmt, args);
     va_end(args);
     buf_init(&text, RESULT_BYTES_MAX);
     json_write_str(&text, sentence.ptr ? sentence : SLICE("Out of memory"));
-    slice quoted = arena_take(&request->op.arena, &text);
+    slice quoted = arena_take(&request->serve.op.arena, &text);
     return reply_error(request, message, status, code, quoted.ptr ? quoted : SLICE("\"\""), data);
 }
 
@@ -100,8 +100,9 @@ enum op_result mcp_refuse_without_tasks(struct api_request *request,
 static enum op_result refuse(struct api_request *request, unsigned status, slice json_text,
                              struct op *owner)
 {
-    slice sentence = mcp_words_say(json_scan_get(json_text, SLICE("error"), &request->op.arena),
-                                   &request->op.arena);
+    slice sentence =
+        mcp_words_say(json_scan_get(json_text, SLICE("error"), &request->serve.op.arena),
+                      &request->serve.op.arena);
     enum mcp_code code = status >= 500                     ? MCP_INTERNAL_ERROR
                          : status == 400 && !request->body ? MCP_PARSE_ERROR
                                                            : MCP_INVALID_REQUEST;
@@ -202,8 +203,8 @@ enum op_result mcp_result_send(struct api_request *request, const struct mcp_mes
     }
     json_close(w, '}');
     json_close(w, '}');
-    ASSERT(!request->frame.is_answered);
-    slice text = arena_take(&request->op.arena, &result->text);
+    ASSERT(!request->serve.is_answered);
+    slice text = arena_take(&request->serve.op.arena, &result->text);
     if (!text.ptr)
         return mcp_reply_error(request, message, 500, MCP_INTERNAL_ERROR, SLICE_NONE,
                                "Internal error");
@@ -418,13 +419,13 @@ static void read_trace(struct api_request *request, const struct mcp_message *me
     request->trace_parent = parent;
     request->trace_state = state;
     if (!parent.ptr)
-        parent = http_request_header(request->exchange, SLICE("traceparent"));
+        parent = http_request_header(request->serve.exchange, SLICE("traceparent"));
     if (!state.ptr)
-        state = http_request_header(request->exchange, SLICE("tracestate"));
+        state = http_request_header(request->serve.exchange, SLICE("tracestate"));
     if (!trace_parent_read(parent, &context))
         return;
     parent = trace_parent_write(&context, room);
-    op_log(&request->op, LOG_DEBUG, "a call of a trace", LOG_STR("method", message->method),
+    op_log(&request->serve.op, LOG_DEBUG, "a call of a trace", LOG_STR("method", message->method),
            LOG_STR("name", message->name), LOG_STR("trace_id", slice_of(parent.ptr + 3, 32)),
            LOG_STR("parent_id", slice_of(parent.ptr + 36, 16)), LOG_STR("tracestate", state));
 }
@@ -432,8 +433,8 @@ static void read_trace(struct api_request *request, const struct mcp_message *me
 struct mcp_message *mcp_message_read(struct api_request *request)
 {
     struct mcp_fault fault;
-    struct mcp_message *message =
-        mcp_message_parse(&request->op.arena, request->body, &request->exchange->head, &fault);
+    struct mcp_message *message = mcp_message_parse(&request->serve.op.arena, request->body,
+                                                    &request->serve.exchange->head, &fault);
     if (!message && !fault.text.ptr)
         (void)api_reply_no_memory(request);
     else if (!message)

@@ -152,7 +152,7 @@ static enum op_result ask_for_input(struct api_request *request, const struct mc
     buf_printf(&text, "\n%.*s needs more input:", SLICE_ARG(action->tool_name));
     for (size_t i = 0; i < missing->count; i++)
         buf_printf(&text, "%s %.*s", i > 0 ? "," : "", SLICE_ARG(missing->names[i]));
-    slice sentence = arena_take(&request->op.arena, &text);
+    slice sentence = arena_take(&request->serve.op.arena, &text);
     if (!sentence.ptr)
         return api_reply_no_memory(request);
     mcp_result_begin_as(&result, message, "input_required", 2048);
@@ -183,13 +183,13 @@ slice mcp_missing_text(struct api_request *request, const struct mcp_message *me
 {
     if (!message->filled)
         return SLICE("");
-    return json_text_of(message->filled, &request->op.arena, 64 * MCP_FILLED_BYTES_MAX);
+    return json_text_of(message->filled, &request->serve.op.arena, 64 * MCP_FILLED_BYTES_MAX);
 }
 
 bool mcp_missing_restore(struct api_request *request, struct mcp_message *message, slice filled,
                          struct exec_request *wanted)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     if (filled.len == 0)
         return true;
     message->filled = json_parse(arena, filled, &json_limits_request, NULL);
@@ -215,7 +215,7 @@ static struct json *read_filled(struct arena *arena, const struct missing *missi
 enum op_result mcp_missing_take(struct api_request *request, struct mcp_message *message,
                                 const struct catalog_action *action, struct exec_request *wanted)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct missing missing;
     if (!message->has_forms || !action)
         return OP_NEXT;

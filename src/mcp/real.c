@@ -99,7 +99,7 @@ static void put_tool(struct api_request *request, struct json_writer *w,
     json_open(w, '{');
     json_member_str(w, "name", action->tool_name);
     json_member_str(w, "title", action->title);
-    json_member_str(w, "description", catalog_tool_description(action, &request->op.arena));
+    json_member_str(w, "description", catalog_tool_description(action, &request->serve.op.arena));
     put_schema(w, action);
     json_member_open(w, "annotations", '{');
     json_member_bool(w, "readOnlyHint", action->level == LEVEL_READ);
@@ -115,7 +115,7 @@ void mcp_real_tools_put(struct api_request *request, struct json_writer *w, slic
                         size_t room, slice *next)
 {
     const struct catalog *catalog = *request->api->config.catalog;
-    slice list = http_query_get(request->exchange, SLICE("tools"));
+    slice list = http_query_get(request->serve.exchange, SLICE("tools"));
     slice last = SLICE_NONE;
     bool is_behind = !after.ptr;
     *next = SLICE_NONE;
@@ -162,7 +162,7 @@ enum op_result mcp_real_tool_call(struct api_request *request, const struct mcp_
 {
     const struct catalog *catalog = *request->api->config.catalog;
     const struct catalog_action *action = catalog_find_tool(catalog, message->name);
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     if (!action)
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "Unknown tool: %.*s",

@@ -62,9 +62,9 @@ static enum op_result refuse_uri(struct api_request *request, const struct mcp_m
     json_open(w, '{');
     json_member_str(w, "uri", message->name);
     json_close(w, '}');
-    return mcp_reply_error(request, message, 200,
-                           message->is_modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
-                           json_text_take(&text, &request->op.arena), "%.*s", SLICE_ARG(sentence));
+    return mcp_reply_error(
+        request, message, 200, message->is_modern ? MCP_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+        json_text_take(&text, &request->serve.op.arena), "%.*s", SLICE_ARG(sentence));
 }
 
 /* The endpoint's reply as the text of the resource, which is JSON and stands in no fence: a reader
@@ -75,7 +75,7 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
     const struct mcp_message *message = request->outer;
     struct mcp_result result;
     if (status == 400 || status == 403 || status == 404) {
-        struct arena *arena = &request->op.arena;
+        struct arena *arena = &request->serve.op.arena;
         slice sentence = json_scan_str(json_scan_get(json_text, SLICE("error"), arena), arena);
         return refuse_uri(request, message, mcp_words_say(sentence, arena));
     }
@@ -84,7 +84,7 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
     if (json_text.len > RESOURCE_BYTES_MAX) /* a flow's view */
         return refuse_uri(request, message,
                           SLICE("Too large to be read here: the dashboard shows all of it"));
-    json_text = mcp_words_say_json(json_text, &request->op.arena);
+    json_text = mcp_words_say_json(json_text, &request->serve.op.arena);
     mcp_result_begin(&result, message, json_text.len + json_text.len / 4 + 512);
     json_member_open(&result.w, "contents", '[');
     json_open(&result.w, '{');
@@ -120,7 +120,7 @@ enum op_result mcp_resources_read(struct api_request *request, const struct mcp_
     slice uri = message->name, query = uri;
     slice path = slice_split(&query, '?');
     bool is_execution = slice_starts_with(path, executions);
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct json *arguments = ARENA_NEW(arena, struct json);
     if (!arguments)
         return api_reply_no_memory(request);
@@ -129,7 +129,7 @@ enum op_result mcp_resources_read(struct api_request *request, const struct mcp_
         !read_query(arena, query, arguments))
         return refuse_uri(request, message,
                           SLICE("Resource not found: resources/templates/list has what there is"));
-    request->match.params[0] = slice_from(path, is_execution ? executions.len : flows.len);
+    request->serve.match.params[0] = slice_from(path, is_execution ? executions.len : flows.len);
     if (!is_execution)
         return mcp_hand_on(request, &api_flows_get, arguments, &resource);
     slice bytes = json_get_str(arguments, SLICE("max_output_bytes"));

@@ -23,7 +23,7 @@ slice mcp_meta_key_fault(const struct mcp_message *message, slice key)
 
 static void on_page(struct op *parent, unsigned pages_read)
 {
-    struct api_request *request = CONTAINER_OF(parent, struct api_request, op);
+    struct api_request *request = CONTAINER_OF(parent, struct api_request, serve.op);
     mcp_stream_progress(request, pages_read, 0,
                         api_sentence(request, "Pages read: %u", pages_read));
 }
@@ -31,10 +31,10 @@ static void on_page(struct op *parent, unsigned pages_read)
 void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
                      struct exec_request *wanted)
 {
-    wanted->account_id = request->grant.account_id;
-    wanted->actor = api_actor(request);
-    wanted->request_id = request->exchange->request_id;
-    wanted->address = api_client_address(request);
+    wanted->account_id = request->serve.grant.account_id;
+    wanted->actor = serve_actor(&request->serve);
+    wanted->request_id = request->serve.exchange->request_id;
+    wanted->address = serve_client_address(&request->serve);
     wanted->is_resource = true;
     wanted->on_page = on_page;
     if (wanted->output_bytes_max == 0)
@@ -67,7 +67,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     if (action) /* as the execution does: the form shows, and the digest covers, what is sent */
-        wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->op.arena);
+        wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
     enum op_result result = message->state.ptr ? mcp_confirm_take(request, message, wanted)
                                                : mcp_missing_take(request, message, action, wanted);
     if (result != OP_NEXT)
@@ -78,7 +78,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         return api_reply_no_memory(request);
     if (!message->is_agreed && mcp_confirm_is_wanted(request, message, wanted))
         return mcp_confirm_ask(request, wanted);
-    request->state = exec_start(request->api->config.exec, wanted, &request->op);
+    request->state = exec_start(request->api->config.exec, wanted, &request->serve.op);
     return request->state ? api_execution_wait(request, mcp_run_reply)
                           : api_reply_no_memory(request);
 }

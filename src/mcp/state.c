@@ -20,7 +20,8 @@ enum {
 /* No connection has this id, and no other sealed text: a state opens as nothing else. */
 static struct vault_binding state_binding_of(const struct api_request *request)
 {
-    return (struct vault_binding){.account_id = request->grant.account_id, .connection_id = -3};
+    return (struct vault_binding){.account_id = request->serve.grant.account_id,
+                                  .connection_id = -3};
 }
 
 /* The input sorted, so that a client may write its members in another order. */
@@ -50,7 +51,7 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
     uint8_t is_confirmation = state->is_confirmation;
     struct buf plain, sealed, text;
     buf_init(&plain, PLAIN_MAX);
-    buf_append(&plain, slice_of(request->grant.key_id.bytes, 16));
+    buf_append(&plain, slice_of(request->serve.grant.key_id.bytes, 16));
     buf_append(&plain, slice_of(&until_ms, 8));
     buf_append(&plain, slice_of(state->nonce, MCP_NONCE_LEN));
     buf_append(&plain, slice_of(&state->connection_id, 8));
@@ -64,7 +65,7 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
         encode_base64url(&text, buf_slice(&sealed));
     buf_deinit(&plain);
     buf_deinit(&sealed);
-    slice result = arena_take(&request->op.arena, &text);
+    slice result = arena_take(&request->serve.op.arena, &text);
     return result.len > 0 ? result : SLICE_NONE;
 }
 
@@ -72,14 +73,14 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
 static bool read_plain(struct api_request *request, slice plain, struct mcp_state *state)
 {
     const char *at = plain.ptr;
-    if (plain.len < FIXED_LEN || memcmp(at, request->grant.key_id.bytes, 16) != 0)
+    if (plain.len < FIXED_LEN || memcmp(at, request->serve.grant.key_id.bytes, 16) != 0)
         return false;
     memcpy(&state->until_ms, at += 16, 8);
     memcpy(state->nonce, at += 8, MCP_NONCE_LEN);
     memcpy(&state->connection_id, at += MCP_NONCE_LEN, 8);
     memcpy(state->call, at += 8, 32);
     state->is_confirmation = at[32] != 0;
-    state->filled = arena_dup(&request->op.arena, slice_from(plain, FIXED_LEN));
+    state->filled = arena_dup(&request->serve.op.arena, slice_from(plain, FIXED_LEN));
     return state->filled.ptr && clock_shared_us() / 1000 <= state->until_ms;
 }
 

@@ -10,9 +10,9 @@ enum { NOTE_BYTES_MAX = 128 * 1024 * 1024 };
 void mcp_stream_begin(struct api_request *request)
 {
     struct mcp_message *message = request->outer;
-    ASSERT(!message->is_streaming && !request->frame.is_answered);
+    ASSERT(!message->is_streaming && !request->serve.is_answered);
     message->is_streaming = true;
-    serve_events_begin(request->exchange);
+    serve_events_begin(request->serve.exchange);
 }
 
 void mcp_notification_begin(struct mcp_result *note, const char *method)
@@ -33,7 +33,7 @@ bool mcp_notification_send(struct api_request *request, struct mcp_result *note)
     json_close(&note->w, '}');
     buf_append(&note->text, SLICE("\n\n"));
     bool is_sent = buf_is_ok(&note->text) &&
-                   http_reply_chunk(request->exchange, buf_slice(&note->text)) == OK;
+                   http_reply_chunk(request->serve.exchange, buf_slice(&note->text)) == OK;
     buf_deinit(&note->text);
     return is_sent;
 }
@@ -66,9 +66,9 @@ enum op_result mcp_stream_end(struct api_request *request, slice json_text)
     buf_append(&text, json_text);
     buf_append(&text, SLICE("\n\n"));
     if (buf_is_ok(&text))
-        (void)!http_reply_chunk(request->exchange, buf_slice(&text));
+        (void)!http_reply_chunk(request->serve.exchange, buf_slice(&text));
     buf_deinit(&text);
-    request->frame.is_answered = true;
-    http_reply_end(request->exchange);
+    request->serve.is_answered = true;
+    http_reply_end(request->serve.exchange);
     return OP_DONE;
 }

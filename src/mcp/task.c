@@ -147,7 +147,7 @@ void mcp_task_put(struct json_writer *w, struct api_request *request, struct are
 
 void mcp_flow_progress(struct api_request *request, slice view)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct facts facts = read_facts(view, arena);
     size_t done = facts.step_number > 0 ? facts.step_number - 1 : 0;
     mcp_stream_progress(request, (int64_t)done, (int64_t)facts.step_count,
@@ -161,7 +161,7 @@ void mcp_flow_progress(struct api_request *request, slice view)
 static enum op_result reply_started(struct api_request *request, unsigned status, slice json_text,
                                     struct op *owner)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct mcp_result result;
     if (status != 200)
         return mcp_tool_result.reply(request, status, json_text, owner);
@@ -191,7 +191,7 @@ static const struct json no_arguments = {.type = JSON_OBJECT};
 static enum op_result refuse_task(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     if (status != 400 && status != 404)
         return mcp_refusal.reply(request, status, json_text, owner);
     slice sentence = status == 404 ? SLICE("Task not found") : text_of(json_text, "error", arena);
@@ -206,7 +206,7 @@ static enum op_result reply_task(struct api_request *request, unsigned status, s
     if (status != 200)
         return refuse_task(request, status, json_text, owner);
     mcp_result_begin(&result, request->outer, 2048);
-    mcp_task_put(&result.w, request, &request->op.arena, json_text);
+    mcp_task_put(&result.w, request, &request->serve.op.arena, json_text);
     return mcp_result_send(request, request->outer, &result);
 }
 
@@ -220,7 +220,7 @@ static enum op_result hand_on(struct api_request *request, const struct mcp_mess
     if (!message->name.ptr)
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "params.taskId must be the id of a task");
-    request->match.params[0] = message->name;
+    request->serve.match.params[0] = message->name;
     return mcp_hand_on(request, endpoint, arguments, envelope);
 }
 
@@ -276,7 +276,7 @@ static bool read_answer(struct arena *arena, slice key, const struct json *answe
  * read, for a client to learn whether there is such a one. */
 enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_message *message)
 {
-    struct json *body = ARENA_NEW(&request->op.arena, struct json);
+    struct json *body = ARENA_NEW(&request->serve.op.arena, struct json);
     bool is_approved = false;
     if (!body)
         return api_reply_no_memory(request);
@@ -287,7 +287,7 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
                                "params.inputResponses must be an object");
     for (uint32_t i = 0; i < message->answers->count; i++) {
         const struct json_member *member = &message->answers->as.members[i];
-        if (read_answer(&request->op.arena, json_str(&member->key), &member->value, body,
+        if (read_answer(&request->serve.op.arena, json_str(&member->key), &member->value, body,
                         &is_approved))
             return hand_on(request, message, is_approved ? &api_flows_approve : &api_flows_reject,
                            body, &acknowledged);
@@ -300,7 +300,7 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
 static enum op_result cancel_task(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {
-    struct facts facts = read_facts(json_text, &request->op.arena);
+    struct facts facts = read_facts(json_text, &request->serve.op.arena);
     const char *task = task_status(facts.status, false);
     if (status != 200 || strcmp(task, "working") != 0)
         return acknowledge(request, status, json_text, owner);

@@ -50,14 +50,14 @@ static enum op_result call_describe_action(struct api_request *request, const st
                                            const struct json *arguments)
 {
     slice template = json_get_str(arguments, SLICE("template"));
-    request->match.params[0] = template;
+    request->serve.match.params[0] = template;
     if (slice_eq_cstr(template, "*"))
         return mcp_hand_on(request, &api_flows_templates, arguments, &mcp_tool_result);
     if (template.len > 0)
         return mcp_hand_on(request, &api_flows_template, arguments, &mcp_tool_result);
-    request->match.params[0] = json_get_str(arguments, SLICE("integration_id"));
-    request->match.params[1] = json_get_str(arguments, SLICE("action_id"));
-    if (request->match.params[0].len > 0 && request->match.params[1].len > 0)
+    request->serve.match.params[0] = json_get_str(arguments, SLICE("integration_id"));
+    request->serve.match.params[1] = json_get_str(arguments, SLICE("action_id"));
+    if (request->serve.match.params[0].len > 0 && request->serve.match.params[1].len > 0)
         return mcp_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
     request->envelope = &mcp_tool_result;
     return api_reply_error(request, 400,
@@ -69,7 +69,7 @@ static enum op_result call_describe_action(struct api_request *request, const st
 static enum op_result call_start_flow(struct api_request *request, const struct tool *tool,
                                       const struct json *arguments)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     const struct json *key = JSON_GET(arguments, "idempotency_key");
     slice meta_key = mcp_meta_key(request->outer);
     struct json *body = ARENA_NEW(arena, struct json);
@@ -102,7 +102,7 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
 static enum op_result call_get_flow(struct api_request *request, const struct tool *tool,
                                     const struct json *arguments)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct json *query = ARENA_NEW(arena, struct json);
     const struct json *wait = JSON_GET(arguments, "wait");
     if (!query)
@@ -111,7 +111,7 @@ static enum op_result call_get_flow(struct api_request *request, const struct to
     if (wait)
         json_object_set(arena, query, SLICE("wait"), *wait);
     json_object_set(arena, query, SLICE("until"), json_string(SLICE("settled")));
-    request->match.params[0] = json_get_str(arguments, SLICE("flow_id"));
+    request->serve.match.params[0] = json_get_str(arguments, SLICE("flow_id"));
     if (((const struct mcp_message *)request->outer)->progress)
         request->on_view = mcp_flow_progress;
     return mcp_hand_on(request, tool->endpoint, query, &mcp_tool_result);
@@ -221,7 +221,7 @@ static slice about(struct api_request *request, const struct tool *tool)
     if (tool->endpoint != &api_flows_start)
         return slice_cstr(tool->about);
     for (int is_short = 0; is_short < 2 && !is_whole; is_short++) {
-        arena_text_init(&text, &request->op.arena, CATALOG_TOOL_TEXT_MAX);
+        arena_text_init(&text, &request->serve.op.arena, CATALOG_TOOL_TEXT_MAX);
         arena_text_add(&text, slice_cstr(tool->about));
         is_whole = add_templates(&text, set, is_short);
     }
@@ -267,7 +267,7 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
     if (cursor && !read_tools_cursor(request, json_str(cursor), &before, &last))
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "Unknown cursor: begin with the first page again");
-    slice list = http_query_get(request->exchange, SLICE("tools"));
+    slice list = http_query_get(request->serve.exchange, SLICE("tools"));
     if (!mcp_real_tools_are_few(list))
         return mcp_reply_error(
             request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
@@ -289,9 +289,9 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
     mcp_real_tools_put(request, &result.w, last, room, &next);
     json_close(&result.w, ']');
     if (next.ptr && before + PAGE_TOOLS < TOOLS_MAX)
-        json_member_str(
-            &result.w, "nextCursor",
-            arena_printf(&request->op.arena, "%zu:%.*s", before + PAGE_TOOLS, SLICE_ARG(next)));
+        json_member_str(&result.w, "nextCursor",
+                        arena_printf(&request->serve.op.arena, "%zu:%.*s", before + PAGE_TOOLS,
+                                     SLICE_ARG(next)));
     mcp_result_put_caching(&result, message, MCP_LIST_TTL_MS);
     return mcp_result_send(request, message, &result);
 }
@@ -346,7 +346,7 @@ static slice execution_link(struct api_request *request)
         !slice_starts_with(out->output_json, SLICE("{\"truncated\":true,\"bytes\":")))
         return SLICE_NONE;
     uuid_format(out->execution_id, id);
-    return arena_printf(&request->op.arena, "sluice://executions/%s", id);
+    return arena_printf(&request->serve.op.arena, "sluice://executions/%s", id);
 }
 
 static void put_link(struct json_writer *w, slice uri)
@@ -409,7 +409,7 @@ static enum op_result reply_tool(struct api_request *request, unsigned status, s
         return mcp_refusal.reply(request, status, json_text, owner);
     size_t len = json_text.len < RESULT_BYTES_MAX ? json_text.len : RESULT_BYTES_MAX;
     mcp_result_begin(&result, message, len * 2 + len / 4 + 512);
-    mcp_tool_result_put(&result.w, &request->op.arena, json_text, execution_link(request),
+    mcp_tool_result_put(&result.w, &request->serve.op.arena, json_text, execution_link(request),
                         status >= 400);
     return mcp_result_send(request, message, &result);
 }

@@ -140,8 +140,8 @@ void view_action_curl(struct web_request *request, struct json_writer *w, slice 
     const struct view_call call = {.method = SLICE("POST"),
                                    .path = SLICE("/api/executions"),
                                    .has_key = true,
-                                   .body = make_call(&request->op.arena, integration_id, action_id,
-                                                     action ? action->examples : NULL)};
+                                   .body = make_call(&request->serve.op.arena, integration_id,
+                                                     action_id, action ? action->examples : NULL)};
     view_curl(request, w, "curl", &call);
 }
 
@@ -210,7 +210,7 @@ static enum op_result finish_action(struct web_request *request)
 
 enum op_result web_action(struct web_request *request)
 {
-    struct one *one = ARENA_NEW(&request->op.arena, struct one);
+    struct one *one = ARENA_NEW(&request->serve.op.arena, struct one);
     if (!one)
         return web_reply_database(request, ERR_BUSY);
     const struct catalog_integration *app = app_of_path(request, &one->catalog);
@@ -218,10 +218,10 @@ enum op_result web_action(struct web_request *request)
         return OP_DONE;
     request->state = one;
     request->on_end = on_end;
-    one->action = catalog_find_action(app, request->match.params[1], NULL);
+    one->action = catalog_find_action(app, request->serve.match.params[1], NULL);
     if (!one->action)
         return web_reply_missing(request, "The app has no action of this name.");
-    store_connection_choice(request->web->config.pool, &request->query, &request->op,
+    store_connection_choice(request->web->config.pool, &request->query, &request->serve.op,
                             request->session.account_id, app->integration_id);
     return web_wait(request, finish_action);
 }

@@ -30,12 +30,12 @@ static bool is_of_page(slice name)
  * above it that answers a GET. */
 static slice page_of_form(struct web_request *request)
 {
-    const struct http_exchange *exchange = request->exchange;
+    const struct http_exchange *exchange = request->serve.exchange;
     slice path = exchange->head.path;
     struct http_route_match match;
     for (size_t count = exchange->segment_count; count > 0; count--) {
-        if (http_router_match(request->web->router, HTTP_METHOD_GET, exchange->segments, count,
-                              &match) == HTTP_MATCH_FOUND)
+        if (http_router_match(request->web->serve.router, HTTP_METHOD_GET, exchange->segments,
+                              count, &match) == HTTP_MATCH_FOUND)
             return path;
         while (path.len > 1 && path.ptr[path.len - 1] != '/')
             path.len--;
@@ -48,7 +48,8 @@ static void view_field(struct web_request *request, struct json_writer *w, const
                        slice name, slice value)
 {
     json_open(w, '{');
-    json_member_str(w, "name", arena_printf(&request->op.arena, "%s%.*s", prefix, SLICE_ARG(name)));
+    json_member_str(w, "name",
+                    arena_printf(&request->serve.op.arena, "%s%.*s", prefix, SLICE_ARG(name)));
     json_member_str(w, "value", value);
     json_close(w, '}');
 }

@@ -28,8 +28,8 @@ static bool has_client(const struct app *app)
 
 const struct catalog_integration *app_of_path(struct web_request *request, struct catalog **catalog)
 {
-    slice id = request->match.params[0];
-    ASSERT(request->match.param_count > 0 && !*catalog);
+    slice id = request->serve.match.params[0];
+    ASSERT(request->serve.match.param_count > 0 && !*catalog);
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, id, NULL);
     if (!app) {
@@ -44,7 +44,7 @@ const struct catalog_integration *app_of_path(struct web_request *request, struc
 
 slice app_path(struct web_request *request, slice integration_id)
 {
-    return arena_printf(&request->op.arena, "/integrations/%.*s", SLICE_ARG(integration_id));
+    return arena_printf(&request->serve.op.arena, "/integrations/%.*s", SLICE_ARG(integration_id));
 }
 
 /* Authorization servers redirect to further hosts of theirs (a company's own sign-in), and browsers
@@ -52,7 +52,7 @@ slice app_path(struct web_request *request, slice integration_id)
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app)
 {
     struct url url;
-    char *origin = arena_alloc_text(&request->op.arena, URL_ORIGIN_MAX + 1);
+    char *origin = arena_alloc_text(&request->serve.op.arena, URL_ORIGIN_MAX + 1);
     const struct catalog_auth *auth = catalog_auth_by(app, AUTH_OAUTH2);
     if (auth && slice_starts_with(auth->authorize_url, SLICE("https://")))
         web_allow_form_to(request, SLICE("https:"));
@@ -74,7 +74,7 @@ struct form {
 static void write_field(const struct form *form, const struct catalog_field *field, slice hint)
 {
     struct json_writer *w = form->w;
-    struct arena *arena = &form->request->op.arena;
+    struct arena *arena = &form->request->serve.op.arena;
     char *name = arena_cstr(arena, field->name);
     json_open(w, '{');
     json_member_str(
@@ -124,7 +124,7 @@ static void write_params(const struct form *form, const struct json *schema)
         slice hint = json_get_str(&member->value, SLICE("description"));
         /* The prefix keeps a parameter of the app from being taken for a field of the form. */
         const struct catalog_field field = {
-            .name = arena_printf(&form->request->op.arena, PARAM "%.*s", SLICE_ARG(name)),
+            .name = arena_printf(&form->request->serve.op.arena, PARAM "%.*s", SLICE_ARG(name)),
             .may_be_empty = !json_has_text(JSON_GET(schema, "required"), name)};
         write_field(form, &field, hint.ptr ? hint : SLICE(""));
     }
@@ -141,9 +141,9 @@ static void write_optional(const struct form *form, const struct catalog_auth *a
     for (uint32_t i = 0; scopes && i < scopes->count; i++) {
         slice scope = json_str(&scopes->as.members[i].key);
         json_open(w, '{');
-        json_member_str(
-            w, "id",
-            arena_printf(&form->request->op.arena, "scope-%u-%.*s", i, SLICE_ARG(form->suffix)));
+        json_member_str(w, "id",
+                        arena_printf(&form->request->serve.op.arena, "scope-%u-%.*s", i,
+                                     SLICE_ARG(form->suffix)));
         json_member_str(w, "scope", scope);
         json_member_str(w, "text", json_str(&scopes->as.members[i].value));
         json_member_bool(w, "granted", again && slice_has_word(again->scopes, scope));
@@ -156,7 +156,7 @@ static void write_optional(const struct form *form, const struct catalog_auth *a
  */
 static void write_new_id(struct web_request *request, struct json_writer *w, bool is_wanted)
 {
-    slice once = is_wanted ? arena_printf(&request->op.arena, "%c%lld", ONCE_CONNECTION,
+    slice once = is_wanted ? arena_printf(&request->serve.op.arena, "%c%lld", ONCE_CONNECTION,
                                           (long long)short_id_new())
                            : SLICE_NONE;
     if (once.ptr)
@@ -172,7 +172,7 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     static const struct catalog_field label = {.name = SLICE_INIT("label"),
                                                .label = SLICE_INIT("Label for this connection"),
                                                .may_be_empty = true};
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     bool is_link = request->session.link_token.ptr != NULL;
     slice kind = slice_cstr(catalog_auth_name(auth->kind));
     slice id = again ? arena_printf(arena, "%lld", (long long)again->id) : SLICE("new");
@@ -258,7 +258,7 @@ static void write_connection(struct web_request *request, struct json_writer *w,
                              const struct catalog_integration *app, const struct connection *row)
 {
     json_open(w, '{');
-    json_member_str(w, "id", arena_printf(&request->op.arena, "%lld", (long long)row->id));
+    json_member_str(w, "id", arena_printf(&request->serve.op.arena, "%lld", (long long)row->id));
     json_member_str(w, "label", row->label);
     json_member_bool(w, "default", row->is_default);
     json_member_str(w, "status", slice_cstr(connection_status_name(row->status)));
@@ -271,7 +271,7 @@ static void write_connection(struct web_request *request, struct json_writer *w,
     json_member_bool(w, "folds", catalog_auth_of(app, row->auth_kind)->kind != AUTH_OAUTH2);
     /* A live connection is reconnected on its own page; here only those that need it have a form.
      */
-    if (row->status != CONNECTION_LIVE && web_may(request, SCOPE_EXECUTE) &&
+    if (row->status != CONNECTION_LIVE && serve_may(&request->serve, SCOPE_EXECUTE) &&
         app->auth.kind != AUTH_NONE)
         app_view_forms(request, w, app, row, true);
     else
@@ -321,7 +321,7 @@ static void write_connections(struct web_request *request, struct json_writer *w
             write_connection(request, w, app->integration, &rows[i]);
     json_close(w, ']');
     json_member_str(w, "after",
-                    count > listed ? connect_cursor(&rows[listed - 1], &request->op.arena)
+                    count > listed ? connect_cursor(&rows[listed - 1], &request->serve.op.arena)
                                    : SLICE_NONE);
 }
 
@@ -338,7 +338,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
     json_member_i64(w, "action_count", (int64_t)integration->action_count);
     json_member_str(w, "docs_url", integration->docs_url);
     json_member_bool(w, "needs_connection", needs_connection);
-    if (needs_connection && web_may(request, SCOPE_EXECUTE))
+    if (needs_connection && serve_may(&request->serve, SCOPE_EXECUTE))
         app_view_forms(request, w, integration, NULL, has_client(app));
     else
         app_view_no_forms(w);
@@ -381,7 +381,7 @@ static enum op_result finish_app(struct web_request *request)
 
 enum op_result web_app(struct web_request *request)
 {
-    struct app *app = ARENA_NEW(&request->op.arena, struct app);
+    struct app *app = ARENA_NEW(&request->serve.op.arena, struct app);
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     if (!app)
@@ -395,11 +395,11 @@ enum op_result web_app(struct web_request *request)
     /* One more row than the page shows says whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     /* The queries go to the database in one batch; finish_app runs once all have their results. */
-    store_connection_page(pool, &request->query, &request->op, account_id, &page);
-    store_connection_choice(pool, &app->choice, &request->op, account_id, id);
+    store_connection_page(pool, &request->query, &request->serve.op, account_id, &page);
+    store_connection_choice(pool, &app->choice, &request->serve.op, account_id, id);
     if (catalog_auth_by(app->integration, AUTH_OAUTH2)) {
-        store_oauth_client_get(pool, &app->own, &request->op, account_id, id);
-        store_oauth_client_get(pool, &app->shared, &request->op, (struct uuid){{0}}, id);
+        store_oauth_client_get(pool, &app->own, &request->serve.op, account_id, id);
+        store_oauth_client_get(pool, &app->shared, &request->serve.op, (struct uuid){{0}}, id);
     }
     return web_wait(request, finish_app);
 }

@@ -30,7 +30,7 @@ static void on_client_end(struct web_request *request)
 
 static struct client *client_new(struct web_request *request)
 {
-    struct client *it = ARENA_NEW(&request->op.arena, struct client);
+    struct client *it = ARENA_NEW(&request->serve.op.arena, struct client);
     if (!it) {
         (void)web_reply_database(request, ERR_NOMEM);
         return NULL;
@@ -62,10 +62,10 @@ static enum op_result change_client(struct web_request *request, enum connect_co
 {
     struct client *it = request->state;
     it->in.kind = kind;
-    it->in.by = web_by(request);
+    it->in.by = serve_by(&request->serve);
     it->in.client.client.account_id = request->session.account_id;
     it->in.client.client.integration_id = it->app->integration_id;
-    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->op);
+    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, then);
 }
 
@@ -144,9 +144,9 @@ enum op_result web_app_client_delete_ask(struct web_request *request)
     slice id = it->app->integration_id;
     /* One row more says that there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
-    store_oauth_client_get(pool, &request->query, &request->op, account_id, id);
-    store_oauth_client_get(pool, &it->shared, &request->op, (struct uuid){{0}}, id);
-    store_connection_page(pool, &it->connections, &request->op, account_id, &page);
+    store_oauth_client_get(pool, &request->query, &request->serve.op, account_id, id);
+    store_oauth_client_get(pool, &it->shared, &request->serve.op, (struct uuid){{0}}, id);
+    store_connection_page(pool, &it->connections, &request->serve.op, account_id, &page);
     return web_wait(request, finish_question);
 }
 

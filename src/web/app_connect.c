@@ -101,7 +101,7 @@ static struct json typed_param(struct arena *arena, const struct json *property,
  * person. */
 static slice read_params(struct web_request *request, struct connecting *it)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     const struct json *properties = JSON_GET(it->app->connection_params, "properties");
     struct json *params = ARENA_NEW(arena, struct json);
     ASSERT(it->again == 0); /* a connection keeps the params that it has */
@@ -158,13 +158,14 @@ static enum op_result begin_oauth(struct web_request *request)
         .integration_id = it->app->integration_id,
         .session_id = slice_of(session->csrf, SESSION_CSRF_LEN),
         .redirect_uri =
-            arena_printf(&request->op.arena, "%s/connect/callback", request->web->public_url),
+            arena_printf(&request->serve.op.arena, "%s/connect/callback", request->web->public_url),
         .label = it->label,
         .params = it->params_text,
         .optional_scopes = it->optional_scopes,
         .connection_id = it->again,
-        .state_prefix = it->is_link ? arena_printf(&request->op.arena, "%s.", request->link.mark)
-                                    : SLICE_NONE,
+        .state_prefix = it->is_link
+                            ? arena_printf(&request->serve.op.arena, "%s.", request->link.mark)
+                            : SLICE_NONE,
         .may_change_identity = it->may_change_identity,
         .hint = {.email = it->link.email, .subject = it->link.subject},
     };
@@ -172,7 +173,7 @@ static enum op_result begin_oauth(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     /* The callback finds the session by its CSRF token, and a link's cookie by the state's prefix.
      */
-    oauth_begin_start(request->web->config.connect, &it->begin, &in, &request->op);
+    oauth_begin_start(request->web->config.connect, &it->begin, &in, &request->serve.op);
     return web_wait(request, on_sent);
 }
 
@@ -193,11 +194,11 @@ static enum op_result enrol_credential(struct web_request *request)
         .keep.credential = secret_reveal(it->credential),
         .may_change_identity = it->may_change_identity,
         .keep.link = it->is_link ? &it->link : NULL,
-        .keep.by = it->is_link ? app_link_by(request, &it->link) : web_by(request),
+        .keep.by = it->is_link ? app_link_by(request, &it->link) : serve_by(&request->serve),
     };
     /* The probe runs first and nothing is stored unless the app accepts the credential. */
     call_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
-                     &request->op);
+                     &request->serve.op);
     return web_wait(request, on_enrolled);
 }
 
@@ -219,7 +220,7 @@ static void read_optional(struct web_request *request, struct connecting *it)
             buf_append(&text, request->fields[i].value);
             buf_append_char(&text, ' ');
         }
-    it->optional_scopes = arena_take(&request->op.arena, &text);
+    it->optional_scopes = arena_take(&request->serve.op.arena, &text);
 }
 
 static enum op_result connect_typed(struct web_request *request)
@@ -280,7 +281,7 @@ static enum op_result start_connecting(struct web_request *request)
         return connect_new_one(request);
     /* The row to reconnect says how it authenticates, and the form needs its label. If a connection
      * has the new id already, the form was sent before. */
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
+    store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, it->again ? it->again : it->new_id);
     return web_wait(request, it->again ? on_loaded : on_new_id);
 }
@@ -288,7 +289,7 @@ static enum op_result start_connecting(struct web_request *request)
 /* NULL: the request was answered. */
 static struct connecting *connecting_new(struct web_request *request)
 {
-    struct connecting *it = ARENA_NEW(&request->op.arena, struct connecting);
+    struct connecting *it = ARENA_NEW(&request->serve.op.arena, struct connecting);
     if (!it) {
         (void)web_reply_database(request, ERR_NOMEM);
         return NULL;
@@ -359,7 +360,7 @@ static enum op_result on_enrolled(struct web_request *request)
     if (done->result == CALL_ENROL_LINK_USED)
         return web_reply_redirect(request, app_link_path(request), "");
     return refuse_form(request, app_enrol_status(done->result),
-                       arena_printf(&request->op.arena, "%s%.*s",
+                       arena_printf(&request->serve.op.arena, "%s%.*s",
                                     is_app ? "Nothing was stored. " : "",
                                     SLICE_ARG(done->message)));
 }
@@ -378,7 +379,7 @@ static enum op_result reply_no_client(struct web_request *request)
                     app_path_after(request, it->app->integration_id, it->again, it->again != 0));
     json_member_str(w, "back_to", is_to_app ? it->app->name : it->row.label);
     json_member_str(w, "connection",
-                    it->again ? arena_printf(&request->op.arena, "%lld", (long long)it->again)
+                    it->again ? arena_printf(&request->serve.op.arena, "%lld", (long long)it->again)
                               : SLICE_NONE);
     json_member_str(w, "client_id", client_id);
     return web_reply_view(request, 400, "connect_no_client");
@@ -436,13 +437,13 @@ enum op_result web_connect_link_go(struct web_request *request)
      * others. */
     if (!request->session.is_open)
         return link->token.ptr
-                   ? web_reply_redirect(
-                         request,
-                         arena_printf(&request->op.arena, "/connect/%.*s", SLICE_ARG(link->token)),
-                         "")
+                   ? web_reply_redirect(request,
+                                        arena_printf(&request->serve.op.arena, "/connect/%.*s",
+                                                     SLICE_ARG(link->token)),
+                                        "")
                    : web_reply_missing(request, "There is no page at this address.");
     ASSERT(link->token.ptr); /* the session was opened by this very link */
-    store_connect_session_get(request->web->config.pool, &request->query, &request->op,
+    store_connect_session_get(request->web->config.pool, &request->query, &request->serve.op,
                               link->account_id, link->hash);
     return web_wait(request, on_link);
 }

@@ -98,7 +98,7 @@ static enum op_result on_enrolled(struct web_request *request)
 static slice keep_finish_text(struct web_request *request, slice text)
 {
     /* The texts are in the arena of oauth_finish's op, which ends before enrolling does. */
-    return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
+    return text.ptr ? arena_dup(&request->serve.op.arena, text) : SLICE_NONE;
 }
 
 static enum op_result enrol_grant(struct web_request *request)
@@ -122,11 +122,11 @@ static enum op_result enrol_grant(struct web_request *request)
         .is_grant = true,
         .may_change_identity = finish->may_change_identity,
         .keep.link = it->is_link ? &it->link : NULL,
-        .keep.by = it->is_link ? app_link_by(request, &it->link) : web_by(request),
+        .keep.by = it->is_link ? app_link_by(request, &it->link) : serve_by(&request->serve),
     };
     it->scopes_missing = keep_finish_text(request, finish->scopes_missing);
     call_enrol_start(config->connect, config->pool, config->http, it->catalog, &it->enrol, &in,
-                     &request->op);
+                     &request->serve.op);
     return web_wait(request, on_enrolled);
 }
 
@@ -159,7 +159,7 @@ static enum op_result on_finished(struct web_request *request)
 
 enum op_result web_connect_callback(struct web_request *request)
 {
-    struct callback *it = ARENA_NEW(&request->op.arena, struct callback);
+    struct callback *it = ARENA_NEW(&request->serve.op.arena, struct callback);
     const struct web_session *session = &request->session;
     if (!it)
         return web_reply_database(request, ERR_NOMEM);
@@ -179,8 +179,8 @@ enum op_result web_connect_callback(struct web_request *request)
     request->on_end = on_end;
     /* The link is loaded while the code is exchanged: neither needs the other's result. */
     if (it->is_link)
-        store_connect_session_get(request->web->config.pool, &it->link_query, &request->op,
+        store_connect_session_get(request->web->config.pool, &it->link_query, &request->serve.op,
                                   request->link.account_id, request->link.hash);
-    oauth_finish_start(request->web->config.connect, &it->finish, &in, &request->op);
+    oauth_finish_start(request->web->config.connect, &it->finish, &in, &request->serve.op);
     return web_wait(request, on_finished);
 }

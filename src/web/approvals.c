@@ -45,7 +45,8 @@ static void add_tool(const struct web_request *request, struct decision *decisio
 
 static const struct json *parse_text(struct web_request *request, slice text)
 {
-    return text.len > 0 ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
+    return text.len > 0 ? json_parse(&request->serve.op.arena, text, &json_limits_provider, NULL)
+                        : NULL;
 }
 
 static struct decision decision_of(struct web_request *request, const struct flow_inbox_row *row)
@@ -89,7 +90,7 @@ static slice left_of(struct web_request *request, const struct flow_inbox_row *r
     enum { DAY_S = 24 * 60 * 60 };
     int64_t left = row->wake_at - clock_shared_us();
     bool is_soon = row->wake_at != 0 && left < INT64_C(1000000) * DAY_S;
-    return is_soon ? view_span(&request->op.arena, left > 0 ? left : 0) : SLICE_NONE;
+    return is_soon ? view_span(&request->serve.op.arena, left > 0 ? left : 0) : SLICE_NONE;
 }
 
 void view_waiting(struct web_request *request, struct json_writer *w,
@@ -151,7 +152,7 @@ static struct uuid flow_of(struct web_request *request, const struct audit_event
                            const struct json **details)
 {
     struct uuid id;
-    *details = json_parse(&request->op.arena, event->details, &json_limits_request, NULL);
+    *details = json_parse(&request->serve.op.arena, event->details, &json_limits_request, NULL);
     bool is_read = uuid_parse(json_get_str(*details, SLICE("flow_id")), &id);
     return is_read ? id : (struct uuid){{0}};
 }
@@ -258,7 +259,7 @@ static enum op_result name_deciders(struct web_request *request)
         struct uuid id = flow_of(request, &page->decided[i], &details);
         actors[i] = page->decided[i].actor;
         if (!uuid_is_nil(id))
-            store_flow_title(request->web->config.pool, &page->titles[i], &request->op,
+            store_flow_title(request->web->config.pool, &page->titles[i], &request->serve.op,
                              request->session.account_id, id);
     }
     return flow_names_begin(request, actors, page->decided_count, NULL, &page->names,
@@ -276,7 +277,7 @@ enum op_result web_approvals(struct web_request *request)
 {
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
-    struct approvals *page = ARENA_NEW(&request->op.arena, struct approvals);
+    struct approvals *page = ARENA_NEW(&request->serve.op.arena, struct approvals);
     int64_t now_ms = clock_shared_us() / 1000;
     /* A minute of margin for nodes whose clocks are ahead. */
     const struct store_page decided = {.before = uuid_v7_floor(now_ms + 60000),
@@ -289,9 +290,10 @@ enum op_result web_approvals(struct web_request *request)
                                           .actor = web_query(request, "asker"),
                                           .skip = read_from(request),
                                           .count_max = ROWS_MAX + 1};
-    store_flow_inbox(pool, &request->query, &request->op, account_id, &page->part);
-    store_flow_askers(pool, &page->askers_query, &request->op, account_id, page->part.template_key);
-    store_audit_list(pool, &page->decisions, &request->op, account_id, &decided, SLICE("flow"),
-                     SLICE_NONE);
+    store_flow_inbox(pool, &request->query, &request->serve.op, account_id, &page->part);
+    store_flow_askers(pool, &page->askers_query, &request->serve.op, account_id,
+                      page->part.template_key);
+    store_audit_list(pool, &page->decisions, &request->serve.op, account_id, &decided,
+                     SLICE("flow"), SLICE_NONE);
     return web_wait(request, name_deciders);
 }

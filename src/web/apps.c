@@ -37,7 +37,7 @@ static bool is_listed(const struct apps *apps, const struct catalog_integration 
 static bool search_apps(struct web_request *request, struct apps *apps, slice query,
                         const struct connection_app *own, size_t own_count)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     const struct search_request search = {
         .query = query,
         .with_integrations = true,
@@ -164,7 +164,7 @@ static enum op_result finish_apps(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     /* One more than there are apps: an empty catalog is no allocation of zero bytes. */
-    apps->list = ARENA_ARRAY(&request->op.arena, const struct catalog_integration *,
+    apps->list = ARENA_ARRAY(&request->serve.op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
     if (!apps->list || (query.ptr && !search_apps(request, apps, query, own, count)))
         return web_reply_database(request, ERR_NOMEM);
@@ -180,14 +180,14 @@ static enum op_result finish_apps(struct web_request *request)
 
 enum op_result web_apps(struct web_request *request)
 {
-    struct apps *apps = ARENA_NEW(&request->op.arena, struct apps);
+    struct apps *apps = ARENA_NEW(&request->serve.op.arena, struct apps);
     if (!apps)
         return web_reply_database(request, ERR_NOMEM);
     /* The snapshot is held until the request ends; hits and list point into it. */
     apps->catalog = catalog_ref(*request->web->config.catalog);
     request->state = apps;
     request->on_end = on_end;
-    store_connection_apps(request->web->config.pool, &request->query, &request->op,
+    store_connection_apps(request->web->config.pool, &request->query, &request->serve.op,
                           request->session.account_id);
     return web_wait(request, finish_apps);
 }

@@ -55,7 +55,7 @@ static enum op_result reply_asset(struct web_request *request, const struct embe
 {
     slice type = type_of(slice_cstr(file->name));
     if (web_takes_gzip(request)) {
-        web_header(request, "Content-Encoding", SLICE("gzip"));
+        serve_header(&request->serve, "Content-Encoding", SLICE("gzip"));
         file = compressed(file->name);
     }
     return web_reply_asset(request, type, slice_of(file->data, file->len));
@@ -63,7 +63,7 @@ static enum op_result reply_asset(struct web_request *request, const struct embe
 
 enum op_result web_asset(struct web_request *request)
 {
-    slice wanted = request->match.params[0];
+    slice wanted = request->serve.match.params[0];
     for (size_t i = 0; i < embed_web_count; i++) {
         const struct embed_file *file = &embed_web[i];
         /* A compressed file has no address of its own. */

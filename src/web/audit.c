@@ -56,7 +56,7 @@ static slice key_name_of(struct web_request *request, slice id)
     const struct trail *trail = request->state;
     struct uuid key_id;
     return uuid_parse(id, &key_id)
-               ? view_key_label(&request->op.arena, trail->keys, trail->key_count, key_id)
+               ? view_key_label(&request->serve.op.arena, trail->keys, trail->key_count, key_id)
                : SLICE_NONE;
 }
 
@@ -67,7 +67,7 @@ static slice actor_name_of(struct web_request *request, slice actor)
     if (slice_eq_cstr(what, "link"))
         return SLICE("connect link");
     if (slice_eq_cstr(what, "operator"))
-        return arena_printf(&request->op.arena, "operator %.*s", SLICE_ARG(id));
+        return arena_printf(&request->serve.op.arena, "operator %.*s", SLICE_ARG(id));
     slice name = slice_eq_cstr(what, "key") ? key_name_of(request, id) : SLICE_NONE;
     return name.ptr ? name : actor;
 }
@@ -122,7 +122,7 @@ static void name_app(struct web_request *request, const struct json *details, st
     if (!app)
         return;
     it->text = app->name;
-    it->path = arena_printf(&request->op.arena, "/integrations/%.*s", SLICE_ARG(it->id));
+    it->path = arena_printf(&request->serve.op.arena, "/integrations/%.*s", SLICE_ARG(it->id));
 }
 
 static void name_action(struct web_request *request, const struct json *details, struct detail *it)
@@ -133,7 +133,7 @@ static void name_action(struct web_request *request, const struct json *details,
     if (!action)
         return;
     it->text = action->title;
-    it->path = arena_printf(&request->op.arena, "/integrations/%.*s/actions/%.*s",
+    it->path = arena_printf(&request->serve.op.arena, "/integrations/%.*s/actions/%.*s",
                             SLICE_ARG(app->integration_id), SLICE_ARG(action->action_id));
 }
 
@@ -149,7 +149,7 @@ static void name_connection(struct web_request *request, const struct json *deta
             continue;
         slice known = connection_identity_text(&row->identity);
         it->text = known.len > 0 ? known : row->label.len > 0 ? row->label : it->id;
-        it->path = arena_printf(&request->op.arena, "/connections/%.*s", SLICE_ARG(it->id));
+        it->path = arena_printf(&request->serve.op.arena, "/connections/%.*s", SLICE_ARG(it->id));
     }
 }
 
@@ -160,7 +160,7 @@ static void name_key(struct web_request *request, const struct json *details, st
     if (!name.ptr)
         return;
     it->text = name;
-    it->path = arena_printf(&request->op.arena, "/keys#key-%.*s", SLICE_ARG(it->id));
+    it->path = arena_printf(&request->serve.op.arena, "/keys#key-%.*s", SLICE_ARG(it->id));
 }
 
 /* A flow is known by when it began, which its id says: "of 2026-01-31 23:59 UTC". */
@@ -172,8 +172,8 @@ static void name_flow(struct web_request *request, const struct json *details, s
     if (!uuid_parse(it->id, &id))
         return;
     time_format(uuid_v7_wall_ms(id) * 1000, at);
-    it->text = arena_printf(&request->op.arena, "of %.10s %.5s UTC", at, at + 11);
-    it->path = arena_printf(&request->op.arena, "/flows/%.*s", SLICE_ARG(it->id));
+    it->text = arena_printf(&request->serve.op.arena, "of %.10s %.5s UTC", at, at + 11);
+    it->path = arena_printf(&request->serve.op.arena, "/flows/%.*s", SLICE_ARG(it->id));
 }
 
 static const struct {
@@ -210,7 +210,7 @@ static void write_event(struct web_request *request, struct json_writer *w,
                         const struct audit_event *event)
 {
     const struct json *details =
-        json_parse(&request->op.arena, event->details, &json_limits_provider, NULL);
+        json_parse(&request->serve.op.arena, event->details, &json_limits_provider, NULL);
     json_open(w, '{');
     view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
     json_member_str(w, "what", sentence_of(event->kind));
@@ -245,7 +245,7 @@ static void put_kinds(struct json_writer *w)
 static void write_choices(struct web_request *request, struct json_writer *w)
 {
     const struct trail *trail = request->state;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     json_member_open(w, "kinds", '[');
     put_kinds(w);
     json_close(w, ']');
@@ -275,7 +275,7 @@ static enum op_result reply_trail(struct web_request *request)
     struct trail *trail = request->state;
     struct json_writer *w = &request->view;
     if (trail->is_csv) {
-        slice text = arena_take(&request->op.arena, &trail->csv);
+        slice text = arena_take(&request->serve.op.arena, &trail->csv);
         if (!text.ptr)
             return web_reply_database(request, ERR_NOMEM);
         return web_reply_download(request, SLICE("text/csv; charset=utf-8"),
@@ -293,7 +293,7 @@ static enum op_result load_events(struct web_request *request)
 {
     struct trail *trail = request->state;
     trail->scanned = trail->scans == 0 ? store_page_recent(&trail->page) : trail->page;
-    store_audit_list(request->web->config.pool, &request->query, &request->op,
+    store_audit_list(request->web->config.pool, &request->query, &request->serve.op,
                      request->session.account_id, &trail->scanned, trail->kind, trail->by);
     return web_wait(request, on_events);
 }
@@ -339,7 +339,7 @@ static void on_end(struct web_request *request)
 
 static enum op_result begin_trail(struct web_request *request, bool is_csv)
 {
-    struct trail *trail = ARENA_NEW(&request->op.arena, struct trail);
+    struct trail *trail = ARENA_NEW(&request->serve.op.arena, struct trail);
     slice before = web_query(request, "before");
     int64_t now_ms = clock_shared_us() / 1000;
     if (!trail)
@@ -363,11 +363,11 @@ static enum op_result begin_trail(struct web_request *request, bool is_csv)
                                       "details\r\n"));
     else
         json_member_open(view_begin(request), "rows", '[');
-    store_api_key_list(request->web->config.pool, &trail->keys_query, &request->op,
+    store_api_key_list(request->web->config.pool, &trail->keys_query, &request->serve.op,
                        request->session.account_id);
     if (!is_csv)
-        store_connection_page(request->web->config.pool, &trail->connections_query, &request->op,
-                              request->session.account_id,
+        store_connection_page(request->web->config.pool, &trail->connections_query,
+                              &request->serve.op, request->session.account_id,
                               &(const struct connection_page){.count_max = CONNECTIONS_MAX});
     return load_events(request);
 }

@@ -30,7 +30,7 @@ struct link {
 slice app_link_path(struct web_request *request)
 {
     ASSERT(request->session.link_token.ptr);
-    return arena_printf(&request->op.arena, "/connect/%.*s",
+    return arena_printf(&request->serve.op.arena, "/connect/%.*s",
                         SLICE_ARG(request->session.link_token));
 }
 
@@ -39,9 +39,9 @@ struct audit_by app_link_by(struct web_request *request, const struct connect_se
     char id[UUID_TEXT_LEN + 1];
     uuid_format(link->id, id);
     return (struct audit_by){
-        .actor = arena_printf(&request->op.arena, "link:%s", id),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
+        .actor = arena_printf(&request->serve.op.arena, "link:%s", id),
+        .request_id = request->serve.exchange->request_id,
+        .address = serve_client_address(&request->serve),
         .means = SLICE("link"),
     };
 }
@@ -71,7 +71,7 @@ static web_step on_link;
 
 static enum op_result load_link(struct web_request *request, bool is_taking)
 {
-    struct link *it = ARENA_NEW(&request->op.arena, struct link);
+    struct link *it = ARENA_NEW(&request->serve.op.arena, struct link);
     const struct web_link *link = &request->link;
     if (!it)
         return web_reply_database(request, ERR_NOMEM);
@@ -82,7 +82,7 @@ static enum op_result load_link(struct web_request *request, bool is_taking)
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_end = on_end;
-    store_connect_session_get(request->web->config.pool, &request->query, &request->op,
+    store_connect_session_get(request->web->config.pool, &request->query, &request->serve.op,
                               link->account_id, link->hash);
     return web_wait(request, on_link);
 }
@@ -94,10 +94,10 @@ static enum op_result check_link(struct web_request *request)
     const struct connect_session *link = &it->page.link;
     /* A session of the link exists only in the browser that opened it. */
     bool is_mine = request->session.is_open;
-    if (request->check.status == ERR_REFUSED)
+    if (request->serve.check.status == ERR_REFUSED)
         return link_reply_over(request, LINK_REVOKED, link);
-    if (request->check.status != OK)
-        return web_reply_database(request, request->check.status);
+    if (request->serve.check.status != OK)
+        return web_reply_database(request, request->serve.check.status);
     if (!it->page.app)
         return link_reply_over(request, LINK_UNKNOWN, link);
     if (!is_mine && link->used_at)
@@ -138,8 +138,8 @@ static enum op_result show_link(struct web_request *request)
     bool has_form = request->session.is_open && !page->link.used_at;
     if (!has_form || !catalog_auth_by(page->app, AUTH_OAUTH2))
         return link_reply_page(request, page);
-    store_oauth_client_get(pool, &it->own, &request->op, page->link.account_id, id);
-    store_oauth_client_get(pool, &it->shared, &request->op, (struct uuid){{0}}, id);
+    store_oauth_client_get(pool, &it->own, &request->serve.op, page->link.account_id, id);
+    store_oauth_client_get(pool, &it->shared, &request->serve.op, (struct uuid){{0}}, id);
     return web_wait(request, on_clients);
 }
 
@@ -176,7 +176,7 @@ static enum op_result take_link(struct web_request *request)
     };
     vault_sha256(drawn.len >= 2 * PAGE_BYTES ? drawn : slice_of(bytes, sizeof(bytes)),
                  it->in.link.taken_by);
-    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->op);
+    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, on_taken);
 }
 
@@ -196,8 +196,8 @@ static enum op_result on_key(struct web_request *request)
     int64_t id = link->made_id ? link->made_id : link->connection_id;
     if (!id)
         return show_link(request);
-    store_connection_get(request->web->config.pool, &request->query, &request->op, link->account_id,
-                         id);
+    store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
+                         link->account_id, id);
     return web_wait(request, on_connection);
 }
 
@@ -214,8 +214,8 @@ static enum op_result on_link(struct web_request *request)
     /* Revoking the key ends the links that it made, so the key is checked on each request. */
     struct vault_caller caller = {.begun_at = 0};
     memcpy(caller.key_hash, page->link.key_hash, API_KEY_HASH_LEN);
-    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller, SLICE_NONE,
-                                   &request->op)
+    return vault_auth_check_caller(request->web->config.auth, &request->serve.check, &caller,
+                                   SLICE_NONE, &request->serve.op)
                ? on_key(request)
                : web_wait(request, on_key);
 }

@@ -20,7 +20,7 @@ struct page {
 
 slice app_connection_path(struct web_request *request, int64_t id)
 {
-    return arena_printf(&request->op.arena, "/connections/%lld", (long long)id);
+    return arena_printf(&request->serve.op.arena, "/connections/%lld", (long long)id);
 }
 
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
@@ -39,7 +39,7 @@ slice app_scopes_missing(struct web_request *request, const struct catalog_integ
     /* Without a list of granted scopes the app's refusals are the only source. */
     if (auth->kind != AUTH_OAUTH2 || !row->scopes.ptr)
         return SLICE_NONE;
-    return oauth_scopes_missing(auth->scopes, row->scopes, &request->op.arena);
+    return oauth_scopes_missing(auth->scopes, row->scopes, &request->serve.op.arena);
 }
 
 slice app_scope_texts(struct web_request *request, const struct catalog_integration *app,
@@ -55,7 +55,7 @@ slice app_scope_texts(struct web_request *request, const struct catalog_integrat
         buf_append(&text, text.len > 0 && scope.len > 0 ? SLICE("; ") : SLICE(""));
         buf_append(&text, words.len > 0 ? words : scope);
     }
-    slice whole = arena_take(&request->op.arena, &text);
+    slice whole = arena_take(&request->serve.op.arena, &text);
     return whole.ptr ? whole : SLICE("some scopes");
 }
 
@@ -167,7 +167,7 @@ static void write_page(struct web_request *request, struct json_writer *w)
     const struct catalog_auth *auth = app ? auth_of(page) : NULL;
     bool is_oauth = auth && auth->kind == AUTH_OAUTH2;
     bool has_expiry = is_oauth || (auth && auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS);
-    bool may_execute = web_may(request, SCOPE_EXECUTE);
+    bool may_execute = serve_may(&request->serve, SCOPE_EXECUTE);
     slice typed = web_field(request, "label"); /* when the form comes back with an error */
     json_member_open(w, "connection", '{');
     view_connection_members(request, w, row);
@@ -222,18 +222,18 @@ static enum op_result finish_connection(struct web_request *request)
      * token. Known at once or not, the queries above are waited for. */
     bool is_known = connect_find(request->web->config.connect, &page->lookup,
                                  request->session.account_id, page->row.integration_id,
-                                 page->row.id, &request->op);
-    ASSERT(request->op.holds > 0 || !is_known);
+                                 page->row.id, &request->serve.op);
+    ASSERT(request->serve.op.holds > 0 || !is_known);
     return web_wait(request, reply_connection);
 }
 
 enum op_result web_connection(struct web_request *request)
 {
-    struct page *page = ARENA_NEW(&request->op.arena, struct page);
+    struct page *page = ARENA_NEW(&request->serve.op.arena, struct page);
     int64_t id;
     if (!page)
         return web_reply_database(request, ERR_NOMEM);
-    if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
+    if (!slice_to_i64(request->serve.match.params[0], &id) || id <= 0)
         return app_no_connection(request);
     /* connect_find_cancel needs an initialized link, also before the lookup has begun. */
     list_init(&page->lookup.link);
@@ -241,7 +241,7 @@ enum op_result web_connection(struct web_request *request)
     request->state = page;
     request->on_cancel = on_cancel;
     request->on_end = on_end;
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
+    store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, id);
     return web_wait(request, finish_connection);
 }

@@ -23,7 +23,7 @@ struct testing {
 
 static bool read_id(struct web_request *request, int64_t *id)
 {
-    return slice_to_i64(request->match.params[0], id) && *id > 0;
+    return slice_to_i64(request->serve.match.params[0], id) && *id > 0;
 }
 
 /* ---- changing ---- */
@@ -48,13 +48,13 @@ static enum op_result on_changed(struct web_request *request)
 
 static enum op_result change_connection(struct web_request *request, enum connect_command_kind kind)
 {
-    struct changing *it = ARENA_NEW(&request->op.arena, struct changing);
+    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
     if (!it)
         return web_reply_database(request, ERR_NOMEM);
     it->in = (struct connect_command_request){
         .kind = kind,
         .label = web_field(request, "label"),
-        .by = web_by(request),
+        .by = serve_by(&request->serve),
         .connection.account_id = request->session.account_id,
     };
     if (!read_id(request, &it->in.connection.id))
@@ -63,7 +63,7 @@ static enum op_result change_connection(struct web_request *request, enum connec
         return web_reply_problem(request, 400, "Not changed",
                                  "A label has 1 to 200 characters, on one line.");
     request->state = it;
-    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->op);
+    connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, on_changed);
 }
 
@@ -110,7 +110,7 @@ static enum op_result find_credential(struct web_request *request)
     /* After a renewal: the set that was found first has the old credential. */
     connect_set_unref(it->lookup.set);
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
-                        it->id, &request->op)
+                        it->id, &request->serve.op)
                ? on_found(request)
                : web_wait(request, on_found);
 }
@@ -135,7 +135,7 @@ static enum op_result reply_test(struct web_request *request, unsigned status, s
 
 static slice keep_identity_text(struct web_request *request, slice text)
 {
-    return text.ptr ? arena_dup(&request->op.arena, text) : SLICE_NONE;
+    return text.ptr ? arena_dup(&request->serve.op.arena, text) : SLICE_NONE;
 }
 
 static enum op_result reply_works(struct web_request *request)
@@ -149,7 +149,7 @@ static enum op_result on_known(struct web_request *request)
 {
     const struct testing *it = request->state;
     if (it->known.command.status != OK)
-        op_log(&request->op, LOG_WARN, "identity of a connection not stored",
+        op_log(&request->serve.op, LOG_WARN, "identity of a connection not stored",
                LOG_INT("status", it->known.command.status));
     return reply_works(request);
 }
@@ -165,7 +165,7 @@ static enum op_result on_tested(struct web_request *request)
         return reply_works(request);
     it->known.in = (struct connect_command_request){
         .kind = CONNECT_IDENTIFY,
-        .by = web_by(request),
+        .by = serve_by(&request->serve),
         .connection = {.account_id = request->session.account_id, .id = it->id},
         .rev = it->rev,
         /* The probe's arena ends before the query is done, so the texts are copied. */
@@ -174,7 +174,7 @@ static enum op_result on_tested(struct web_request *request)
                      .label = keep_identity_text(request, probe->identity.label)},
     };
     connect_command_start(request->web->config.connect, &it->known.command, &it->known.in,
-                          &request->op);
+                          &request->serve.op);
     return web_wait(request, on_known);
 }
 
@@ -191,7 +191,7 @@ static enum op_result test(struct web_request *request, const struct connect_ite
     /* The identity is stored only if the credential is still this revision. */
     it->rev = item->rev;
     call_probe_start(request->web->config.http, *request->web->config.catalog, &it->probe, &in,
-                     &request->op);
+                     &request->serve.op);
     return web_wait(request, on_tested);
 }
 
@@ -211,9 +211,9 @@ static enum op_result on_found(struct web_request *request)
     /* Renewed once at most, so that a token that is born expired does not loop. */
     if (!is_old || it->has_renewed)
         return test(request, item);
-    uint64_t deadline = loop_now_ns(request->op.loop) + RENEW_MS * 1000000ULL;
+    uint64_t deadline = loop_now_ns(request->serve.op.loop) + RENEW_MS * 1000000ULL;
     return connect_renew(connect, &it->renewal, request->session.account_id, it->integration_id,
-                         item, deadline, &request->op)
+                         item, deadline, &request->serve.op)
                ? on_renewed(request)
                : web_wait(request, on_renewed);
 }
@@ -230,14 +230,14 @@ static enum op_result on_loaded(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     /* The query's result is overwritten by the next query of this request. */
-    it->integration_id = arena_dup(&request->op.arena, row.integration_id);
+    it->integration_id = arena_dup(&request->serve.op.arena, row.integration_id);
     return it->integration_id.ptr ? find_credential(request)
                                   : web_reply_database(request, ERR_NOMEM);
 }
 
 enum op_result web_connection_test(struct web_request *request)
 {
-    struct testing *it = ARENA_NEW(&request->op.arena, struct testing);
+    struct testing *it = ARENA_NEW(&request->serve.op.arena, struct testing);
     if (!it)
         return web_reply_database(request, ERR_NOMEM);
     if (!read_id(request, &it->id))
@@ -247,7 +247,7 @@ enum op_result web_connection_test(struct web_request *request)
     request->state = it;
     request->on_end = on_end;
     request->on_cancel = on_cancel;
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
+    store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, it->id);
     return web_wait(request, on_loaded);
 }

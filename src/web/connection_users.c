@@ -29,11 +29,11 @@ void connection_users_begin(struct web_request *request, struct connection_users
                                    .is_default = row->is_default};
     /* Two lists, since a filter has one status. */
     filter.status = FLOW_RUNNING;
-    use->running = flow_page_start_needing(flow, &filter, &use->need, &request->op);
+    use->running = flow_page_start_needing(flow, &filter, &use->need, &request->serve.op);
     filter.status = FLOW_WAITING;
-    use->waiting = flow_page_start_needing(flow, &filter, &use->need, &request->op);
-    store_app_keys(pool, &use->keys, &request->op, filter.account_id, row->id);
-    store_app_use(pool, &use->calls, &request->op, filter.account_id, row->integration_id,
+    use->waiting = flow_page_start_needing(flow, &filter, &use->need, &request->serve.op);
+    store_app_keys(pool, &use->keys, &request->serve.op, filter.account_id, row->id);
+    store_app_use(pool, &use->calls, &request->serve.op, filter.account_id, row->integration_id,
                   &use->range, now);
 }
 

@@ -41,13 +41,14 @@ static enum op_result finish_connections_page(struct web_request *request)
     json_close(w, ']');
     json_member_str(w, "app", page->integration_id);
     json_member_str(w, "after",
-                    is_more ? connect_cursor(&list[count - 2], &request->op.arena) : SLICE_NONE);
+                    is_more ? connect_cursor(&list[count - 2], &request->serve.op.arena)
+                            : SLICE_NONE);
     return web_reply_view(request, 200, "connections");
 }
 
 enum op_result web_connections(struct web_request *request)
 {
-    struct connection_page *page = ARENA_NEW(&request->op.arena, struct connection_page);
+    struct connection_page *page = ARENA_NEW(&request->serve.op.arena, struct connection_page);
     if (!page)
         return web_reply_database(request, ERR_NOMEM);
     page->integration_id = web_query(request, "app");
@@ -56,7 +57,7 @@ enum op_result web_connections(struct web_request *request)
     if (!connect_cursor_read(web_query(request, "after"), page))
         return web_reply_missing(request, "There is no page at this address.");
     request->state = page;
-    store_connection_page(request->web->config.pool, &request->query, &request->op,
+    store_connection_page(request->web->config.pool, &request->query, &request->serve.op,
                           request->session.account_id, page);
     return web_wait(request, finish_connections_page);
 }

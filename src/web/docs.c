@@ -47,7 +47,7 @@ static slice words_of(struct docs *docs, const struct json *list, slice joint)
         else
             json_write(&text, &list->as.items[i]);
     }
-    return arena_take(&docs->request->op.arena, &text);
+    return arena_take(&docs->request->serve.op.arena, &text);
 }
 
 /* "string", "integer or null", "list of object", or the values that there are. */
@@ -55,7 +55,7 @@ static slice type_of(struct docs *docs, const struct json *schema)
 {
     schema = follow(docs, schema);
     const struct json *type = JSON_GET(schema, "type"), *words = JSON_GET(schema, "enum");
-    struct arena *arena = &docs->request->op.arena;
+    struct arena *arena = &docs->request->serve.op.arena;
     if (words)
         return words_of(docs, words, SLICE(", "));
     if (json_is(type, JSON_ARRAY))
@@ -235,9 +235,9 @@ static bool open_document(struct web_request *request, struct docs *docs)
 {
     const struct embed_file *file = &embed_openapi[0];
     slice text = slice_of((const char *)file->data, file->len);
-    *docs =
-        (struct docs){.request = request,
-                      .root = json_parse(&request->op.arena, text, &json_limits_provider, NULL)};
+    *docs = (struct docs){
+        .request = request,
+        .root = json_parse(&request->serve.op.arena, text, &json_limits_provider, NULL)};
     return docs->root != NULL;
 }
 
@@ -273,7 +273,7 @@ enum op_result web_docs_operation(struct web_request *request)
         for (size_t j = 0; j < ARRAY_LEN(methods); j++) {
             const struct json *operation = operation_at(paths, i, j);
             slice id = json_get_str(operation, SLICE("operationId"));
-            if (!id.ptr || !slice_eq(id, request->match.params[0]))
+            if (!id.ptr || !slice_eq(id, request->serve.match.params[0]))
                 continue;
             docs.w = view_begin(request);
             write_operation(&docs, json_str(&paths->as.members[i].key), slice_cstr(methods[j].name),

@@ -130,13 +130,13 @@ static void count_recipient(void *user, slice field, const struct recipient *rec
 void reach_add(struct reach *reach, const struct catalog_action *action, const struct json *input)
 {
     if (action)
-        recipient_each(action, input, &reach->request->op.arena, count_recipient, reach);
+        recipient_each(action, input, &reach->request->serve.op.arena, count_recipient, reach);
 }
 
 slice reach_end(struct reach *reach)
 {
     const struct api_config *config = &reach->request->web->config;
-    struct arena *arena = &reach->request->op.arena;
+    struct arena *arena = &reach->request->serve.op.arena;
     const char *plural = reach->count == 1 ? "address" : "addresses";
     slice home = config->home_domain_count == 1 ? config->home_domains[0] : SLICE("your company");
     map_deinit(&reach->addresses);
@@ -207,7 +207,7 @@ void view_recipients(struct web_request *request, struct json_writer *w,
     struct recipients_view view = {.w = w, .web = request->web};
     json_member_open(w, "recipients", '[');
     if (action)
-        recipient_each(action, input, &request->op.arena, put_recipient, &view);
+        recipient_each(action, input, &request->serve.op.arena, put_recipient, &view);
     close_field(&view);
     json_close(w, ']');
     json_member_bool(w, "leaves", view.leaves);

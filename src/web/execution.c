@@ -53,7 +53,7 @@ static void write_request(struct web_request *request, struct json_writer *w)
         catalog_find_integration(*request->web->config.catalog, execution->integration_id, NULL);
     const struct catalog_action *action = app ? catalog_find_action(app, execution->action_id, NULL)
                                               : NULL;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     json_member_str(w, "app", app ? app->name : execution->integration_id);
     json_member_str(w, "integration_id", execution->integration_id);
     json_member_str(w, "action", action ? action->title : execution->action_id);
@@ -78,7 +78,7 @@ static enum op_result reply_one(struct web_request *request)
     const struct one *one = request->state;
     const struct execution *execution = &one->execution;
     const struct json *summary =
-        json_parse(&request->op.arena, execution->summary, &json_limits_provider, NULL);
+        json_parse(&request->serve.op.arena, execution->summary, &json_limits_provider, NULL);
     const struct json *display = JSON_GET(summary, "display");
     struct json_writer *w = view_begin(request);
     json_member_str(w, "title", json_get_str(display, SLICE("title")));
@@ -115,7 +115,7 @@ static enum op_result load_connection(struct web_request *request)
     const struct one *one = request->state;
     if (!one->execution.connection_id)
         return reply_one(request);
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
+    store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, one->execution.connection_id);
     return web_wait(request, on_connection);
 }
@@ -143,8 +143,9 @@ static enum op_result finish_one(struct web_request *request)
         return load_connection(request);
     /* Not in the row, so the summary is read from its own chunks, up to what the page shows. */
     struct call_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
-    exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored, &request->op,
-                      request->session.account_id, &wanted, one->execution.summary_bytes);
+    exec_stored_begin(exec_service_stored(request->web->config.exec), &one->stored,
+                      &request->serve.op, request->session.account_id, &wanted,
+                      one->execution.summary_bytes);
     return web_wait(request, on_summary);
 }
 
@@ -154,11 +155,11 @@ enum op_result web_execution(struct web_request *request)
     /* web_path_uuid has sent a 404. */
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    request->state = ARENA_NEW(&request->op.arena, struct one);
+    request->state = ARENA_NEW(&request->serve.op.arena, struct one);
     if (!request->state)
         return web_reply_database(request, ERR_NOMEM);
     request->on_cancel = cancel_one;
-    store_execution_get(request->web->config.pool, &request->query, &request->op,
+    store_execution_get(request->web->config.pool, &request->query, &request->serve.op,
                         request->session.account_id, id);
     return web_wait(request, finish_one);
 }

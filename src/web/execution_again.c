@@ -42,7 +42,7 @@ static slice example_of(struct web_request *request, const struct catalog_action
         json_write_pretty(&text, JSON_GET(first, "input"));
     else
         buf_append_cstr(&text, "{}");
-    return arena_take(&request->op.arena, &text);
+    return arena_take(&request->serve.op.arena, &text);
 }
 
 static enum op_result reply_form(struct web_request *request, unsigned status, slice problem)
@@ -57,7 +57,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
     memcpy(plain + 1, id.bytes, sizeof(id.bytes));
     slice typed = web_field(request, "input");
     struct json_writer *w = view_begin(request);
-    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "id", request->serve.match.params[0]);
     json_member_str(w, "problem", problem);
     json_member_str(w, "action", action->title);
     json_member_str(w, "app", action->integration->name);
@@ -86,18 +86,18 @@ static enum op_result finish_run(struct web_request *request)
     char id[UUID_TEXT_LEN + 1];
     if (!uuid_is_nil(out->execution_id)) {
         uuid_format(out->execution_id, id);
-        return web_reply_redirect(request, arena_printf(&request->op.arena, "/executions/%s", id),
-                                  "");
+        return web_reply_redirect(request,
+                                  arena_printf(&request->serve.op.arena, "/executions/%s", id), "");
     }
     return reply_form(request, 409,
-                      arena_printf(&request->op.arena, "%.*s %.*s", SLICE_ARG(out->message),
+                      arena_printf(&request->serve.op.arena, "%.*s %.*s", SLICE_ARG(out->message),
                                    SLICE_ARG(out->hint)));
 }
 
 /* What was done is recorded, and not for a session whose key has ended meanwhile. */
 static enum op_result finish_checked_run(struct web_request *request)
 {
-    if (request->check.status != ERR_REFUSED)
+    if (request->serve.check.status != ERR_REFUSED)
         return finish_run(request);
     request->session = (struct web_session){0};
     return web_reply_redirect(request, SLICE("/sign-in"), "");
@@ -105,19 +105,19 @@ static enum op_result finish_checked_run(struct web_request *request)
 
 static enum op_result check_session_again(struct web_request *request)
 {
-    const struct vault_caller caller = request->check.caller;
+    const struct vault_caller caller = request->serve.check.caller;
     request->on_cancel = NULL; /* the run has ended */
-    if (vault_auth_check_caller(request->web->config.auth, &request->check, &caller,
-                                request->check.address, &request->op))
+    if (vault_auth_check_caller(request->web->config.auth, &request->serve.check, &caller,
+                                request->serve.check.address, &request->serve.op))
         return finish_checked_run(request);
-    op_keep_children(&request->op); /* the result has yet to be read */
+    op_keep_children(&request->serve.op); /* the result has yet to be read */
     return web_wait(request, finish_checked_run);
 }
 
 static enum op_result run_it(struct web_request *request)
 {
     struct rerun *rerun = request->state;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     const struct catalog_action *action = rerun_action(request, rerun);
     slice once = once_read_field(request, ONCE_EXECUTION);
     struct err err;
@@ -140,9 +140,9 @@ static enum op_result run_it(struct web_request *request)
     uuid_format(key, text);
     const struct exec_request wanted = {
         .account_id = request->session.account_id,
-        .actor = web_actor(request),
-        .request_id = request->exchange->request_id,
-        .address = web_client_address(request),
+        .actor = serve_actor(&request->serve),
+        .request_id = request->serve.exchange->request_id,
+        .address = serve_client_address(&request->serve),
         .integration_id = rerun->integration_id,
         .action_id = rerun->action_id,
         .input = input,
@@ -151,7 +151,7 @@ static enum op_result run_it(struct web_request *request)
         /* One that is deleted is not replaced by another without a word. */
         .connection_id = rerun->connection_id,
     };
-    rerun->exec = exec_start(request->web->config.exec, &wanted, &request->op);
+    rerun->exec = exec_start(request->web->config.exec, &wanted, &request->serve.op);
     if (!rerun->exec)
         return web_reply_database(request, ERR_NOMEM);
     request->on_cancel = on_gone;
@@ -186,7 +186,7 @@ static enum op_result on_earlier(struct web_request *request)
     rerun->connection_id = earlier.connection_id;
     if (rerun->connection_id == 0)
         return on_connection_named(request);
-    store_connection_get(request->web->config.pool, &rerun->named, &request->op,
+    store_connection_get(request->web->config.pool, &rerun->named, &request->serve.op,
                          request->session.account_id, rerun->connection_id);
     return web_wait(request, on_connection_named);
 }
@@ -195,7 +195,7 @@ static enum op_result on_earlier(struct web_request *request)
  * the POST that signs in. */
 static enum op_result load_earlier(struct web_request *request, bool is_sent)
 {
-    struct rerun *rerun = ARENA_NEW(&request->op.arena, struct rerun);
+    struct rerun *rerun = ARENA_NEW(&request->serve.op.arena, struct rerun);
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
@@ -203,7 +203,7 @@ static enum op_result load_earlier(struct web_request *request, bool is_sent)
         return web_reply_database(request, ERR_NOMEM);
     rerun->is_sent = is_sent;
     request->state = rerun;
-    store_execution_get(request->web->config.pool, &request->query, &request->op,
+    store_execution_get(request->web->config.pool, &request->query, &request->serve.op,
                         request->session.account_id, id);
     return web_wait(request, on_earlier);
 }

@@ -105,7 +105,7 @@ static struct row row_of(struct web_request *request, const struct execution *on
 {
     bool is_call = !uuid_is_nil(one->flow_id);
     const struct json *said =
-        json_parse(&request->op.arena, one->summary, &json_limits_provider, NULL);
+        json_parse(&request->serve.op.arena, one->summary, &json_limits_provider, NULL);
     return (struct row){.position = one->id,
                         .kind = is_call ? FLOW_CALL : EXECUTION,
                         .flow_id = one->flow_id,
@@ -154,7 +154,7 @@ static int add_blocked(struct web_request *request)
     int status = store_audit_list_result(&request->query, &list, &count, &end);
     for (size_t i = 0; status == OK && i < count; i++) {
         const struct json *details =
-            json_parse(&request->op.arena, list[i].details, &json_limits_provider, NULL);
+            json_parse(&request->serve.op.arena, list[i].details, &json_limits_provider, NULL);
         struct row row = {.position = list[i].id,
                           .app_id = json_get_str(details, SLICE("integration_id")),
                           .action_id = json_get_str(details, SLICE("action_id")),
@@ -162,7 +162,8 @@ static int add_blocked(struct web_request *request)
                           .code = code_of_blocked(list[i].reason),
                           .key_id = audit_actor_key(list[i].actor),
                           .at = uuid_v7_wall_ms(list[i].id) * 1000};
-        row.key_name = view_key_label(&request->op.arena, runs->keys, runs->key_count, row.key_id);
+        row.key_name =
+            view_key_label(&request->serve.op.arena, runs->keys, runs->key_count, row.key_id);
         if (!add_row(runs, &row))
             return OK;
     }
@@ -290,7 +291,7 @@ void view_pager(struct web_request *request, struct json_writer *w, struct uuid 
     json_member_bool(w, "is_there", !uuid_is_nil(next));
     view_id(w, "before", next);
     json_member_str(w, "trail",
-                    arena_printf(&request->op.arena, "%.*s%s%.*s", SLICE_ARG(trail),
+                    arena_printf(&request->serve.op.arena, "%.*s%s%.*s", SLICE_ARG(trail),
                                  trail.len > 0 ? "." : "", SLICE_ARG(first)));
     json_close(w, '}');
 }
@@ -308,7 +309,7 @@ static void write_keys(struct web_request *request, struct json_writer *w, const
             continue;
         uuid_format(key->id, id);
         view_choice(w, slice_cstr(id),
-                    view_key_label(&request->op.arena, runs->keys, runs->key_count, key->id));
+                    view_key_label(&request->serve.op.arena, runs->keys, runs->key_count, key->id));
     }
     json_close(w, ']');
 }
@@ -350,13 +351,13 @@ static enum op_result load_rows(struct web_request *request)
     ASSERT(runs->scans < SCANS_MAX);
     runs->scanned = runs->scans == 0 ? store_page_recent(&runs->page) : runs->page;
     if (!runs->keys_query.stmt)
-        store_api_key_list(pool, &runs->keys_query, &request->op, account_id);
+        store_api_key_list(pool, &runs->keys_query, &request->serve.op, account_id);
     if (is_blocked(runs)) {
-        store_audit_list(pool, &request->query, &request->op, account_id, &runs->scanned,
+        store_audit_list(pool, &request->query, &request->serve.op, account_id, &runs->scanned,
                          audit_kind_name(AUDIT_EXECUTION_BLOCKED), SLICE_NONE);
         return web_wait(request, on_rows);
     }
-    store_execution_list(pool, &request->query, &request->op, account_id, &runs->scanned,
+    store_execution_list(pool, &request->query, &request->serve.op, account_id, &runs->scanned,
                          &runs->filter);
     return web_wait(request, on_rows);
 }
@@ -402,7 +403,7 @@ static void read_filters(struct web_request *request, struct runs *runs)
 
 enum op_result web_executions(struct web_request *request)
 {
-    struct runs *runs = ARENA_NEW(&request->op.arena, struct runs);
+    struct runs *runs = ARENA_NEW(&request->serve.op.arena, struct runs);
     slice before = web_query(request, "before");
     if (!runs)
         return web_reply_database(request, ERR_NOMEM);

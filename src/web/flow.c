@@ -47,9 +47,9 @@ static slice error_message(struct web_request *request, const struct flow_view_p
                            const struct json *step)
 {
     slice note = SLICE_NONE, by = rejecter_of(step, &note);
-    return by.ptr
-               ? flow_rejection_message(flow_names_actor(page->names, by), note, &request->op.arena)
-               : json_get_str(JSON_GET(step, "error"), SLICE("message"));
+    return by.ptr ? flow_rejection_message(flow_names_actor(page->names, by), note,
+                                           &request->serve.op.arena)
+                  : json_get_str(JSON_GET(step, "error"), SLICE("message"));
 }
 
 static void write_error(struct web_request *request, const struct flow_view_page *page,
@@ -151,7 +151,7 @@ static int64_t draw_bars(struct web_request *request, const struct json *steps,
     size_t begun = 0;
     int64_t work = 0;
     for (size_t i = 0; i < count; i++) {
-        bars[i] = bar_of(&request->op.arena, &steps->as.items[i]);
+        bars[i] = bar_of(&request->serve.op.arena, &steps->as.items[i]);
         if (bars[i].kind)
             spans[begun++] = bars[i].span;
         if (bars[i].kind && !bars[i].span.is_pause)
@@ -176,8 +176,8 @@ static slice kind_of(struct web_request *request, const struct flow_view_page *p
     if (!page->is_fan_out[at])
         return app;
     if (!json_is(output, JSON_ARRAY))
-        return arena_printf(&request->op.arena, "%.*s, a call for each item", SLICE_ARG(app));
-    return arena_printf(&request->op.arena, "%.*s, %u call%s", SLICE_ARG(app), output->count,
+        return arena_printf(&request->serve.op.arena, "%.*s, a call for each item", SLICE_ARG(app));
+    return arena_printf(&request->serve.op.arena, "%.*s, %u call%s", SLICE_ARG(app), output->count,
                         output->count == 1 ? "" : "s");
 }
 
@@ -252,7 +252,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     static const char *const copied[] = {"templateKey", "triggerType", "createdAt",
                                          "updatedAt",   "completedAt", "status"};
     enum flow_status status = page->flow.status;
-    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "id", request->serve.match.params[0]);
     json_member_str(w, "title", title_of(page));
     json_member_str(w, "name", page->name);
     json_member_str(w, "asker", flow_names_actor(page->names, page->actor));
@@ -264,7 +264,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     /* A failed flow may be resumed or cancelled; a completed or cancelled one has nothing left to
      * do. */
     json_member_bool(w, "may_act",
-                     web_may(request, SCOPE_EXECUTE) && status != FLOW_COMPLETED &&
+                     serve_may(&request->serve, SCOPE_EXECUTE) && status != FLOW_COMPLETED &&
                          status != FLOW_CANCELLED);
     if (page->decision)
         view_decision(request, page->names, &page->flow, page->actor, page->decision,
@@ -309,7 +309,7 @@ static void ask_cancels(struct web_request *request, struct flow_view_page *page
     const struct store_page around = {.since = uuid_v7_floor(at_ms - MARGIN_MS),
                                       .before = uuid_v7_floor(at_ms + MARGIN_MS),
                                       .count_max = EVENTS_MAX};
-    store_audit_list(request->web->config.pool, &page->cancels, &request->op,
+    store_audit_list(request->web->config.pool, &page->cancels, &request->serve.op,
                      request->session.account_id, &around, audit_kind_name(AUDIT_FLOW_CANCELLED),
                      SLICE_NONE);
 }
@@ -326,7 +326,7 @@ static enum op_result name_canceller(struct web_request *request)
         return web_reply_database(request, status);
     for (size_t i = 0; i < count; i++) {
         const struct json *details =
-            json_parse(&request->op.arena, events[i].details, &json_limits_request, NULL);
+            json_parse(&request->serve.op.arena, events[i].details, &json_limits_request, NULL);
         if (uuid_parse(json_get_str(details, SLICE("flow_id")), &id) && uuid_eq(id, page->flow.id))
             flow_log_set_canceller(&page->log, events[i].actor);
     }
@@ -339,7 +339,7 @@ static void read_step_titles(struct web_request *request, struct flow_view_page 
                              const struct flow_template *tmpl)
 {
     const struct catalog *catalog = *request->web->config.catalog;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     ASSERT(json_is(page->steps, JSON_ARRAY) && page->steps->count == tmpl->step_count);
     for (size_t i = 0; i < tmpl->step_count; i++) {
         const struct json *input = JSON_GET(&page->steps->as.items[i], "input");
@@ -367,7 +367,7 @@ static enum op_result finish_load(struct web_request *request)
         return web_reply_database(request, load->status);
     ASSERT(load->tmpl);
     /* The view is the same text that the API answers with; the page is rendered from it. */
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     slice text = arena_dup(arena, flow_load_render_view(load));
     const struct json *whole = text.len > 0 ? json_parse(arena, text, &json_limits_provider, NULL)
                                             : NULL;
@@ -393,14 +393,14 @@ static enum op_result finish_load(struct web_request *request)
 
 enum op_result web_flow(struct web_request *request)
 {
-    struct flow_view_page *page = ARENA_NEW(&request->op.arena, struct flow_view_page);
+    struct flow_view_page *page = ARENA_NEW(&request->serve.op.arena, struct flow_view_page);
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
     if (!page)
         return web_reply_database(request, ERR_NOMEM);
     request->state = page;
-    page->load =
-        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    page->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
+                                 &request->serve.op);
     return page->load ? web_wait(request, finish_load) : web_reply_database(request, ERR_NOMEM);
 }

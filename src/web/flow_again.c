@@ -28,7 +28,7 @@ static bool take_loaded(struct web_request *request, enum op_result *replied)
 {
     struct again *again = request->state;
     const struct flow_load *load = again->load;
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     if (load->status != OK) {
         *replied = load->status == ERR_NOTFOUND
                        ? web_reply_missing(request, "There is no such flow.")
@@ -75,7 +75,7 @@ static const struct json *calls_of(struct web_request *request, const struct flo
         json_close(w, '}');
     }
     json_close(w, ']');
-    return json_parse(&request->op.arena, json_text_take(&text, &request->op.arena),
+    return json_parse(&request->serve.op.arena, json_text_take(&text, &request->serve.op.arena),
                       &json_limits_provider, NULL);
 }
 
@@ -102,15 +102,15 @@ static enum op_result finish_ask(struct web_request *request)
     const struct again *again = request->state;
     const struct flow_template *tmpl = again->tmpl;
     const struct json *calls = calls_of(request, tmpl),
-                      *input =
-                          json_parse(&request->op.arena, again->input, &json_limits_provider, NULL);
+                      *input = json_parse(&request->serve.op.arena, again->input,
+                                          &json_limits_provider, NULL);
     struct uuid id = uuid_v7();
     char plain[1 + sizeof(id.bytes)] = {ONCE_AGAIN};
     memcpy(plain + 1, id.bytes, sizeof(id.bytes));
     if (!calls || !input)
         return web_reply_database(request, ERR_NOMEM);
     struct json_writer *w = view_begin(request);
-    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "id", request->serve.match.params[0]);
     json_member_str(w, "title", again->title);
     json_member_bool(w, "is_changed", again->is_changed);
     json_member_bool(w, "confirms", is_confirmed_by_start(tmpl));
@@ -138,7 +138,7 @@ static enum op_result name_calls(struct web_request *request)
 
 static enum op_result load_again(struct web_request *request, web_step *then)
 {
-    struct again *again = ARENA_NEW(&request->op.arena, struct again);
+    struct again *again = ARENA_NEW(&request->serve.op.arena, struct again);
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
@@ -146,8 +146,8 @@ static enum op_result load_again(struct web_request *request, web_step *then)
         return web_reply_database(request, ERR_NOMEM);
     request->state = again;
     request->on_end = on_again_end;
-    again->load =
-        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    again->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
+                                  &request->serve.op);
     return again->load ? web_wait(request, then) : web_reply_database(request, ERR_NOMEM);
 }
 
@@ -170,7 +170,7 @@ static enum op_result finish_again(struct web_request *request)
     if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
         return web_refuse_command(request, command);
     uuid_format(command->in.flow_id, id);
-    return web_reply_redirect(request, arena_printf(&request->op.arena, "/flows/%s", id),
+    return web_reply_redirect(request, arena_printf(&request->serve.op.arena, "/flows/%s", id),
                               "started");
 }
 
@@ -192,7 +192,7 @@ static enum op_result start_again(struct web_request *request)
     /* The first byte is the kind, the rest the flow's id. */
     memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
     in.template_key = again->key;
-    in.input = json_parse(&request->op.arena, again->input, &json_limits_provider, NULL);
+    in.input = json_parse(&request->serve.op.arena, again->input, &json_limits_provider, NULL);
     if (!in.input)
         return web_reply_database(request, ERR_NOMEM);
     on_again_end(request);

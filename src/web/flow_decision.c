@@ -62,9 +62,10 @@ static void ask_whom(struct web_request *request, struct flow_names *names, cons
     whom->integration_id = action->integration->integration_id;
     whom->id = id;
     if (id != 0)
-        store_connection_get(pool, &whom->query, &request->op, account_id, id);
+        store_connection_get(pool, &whom->query, &request->serve.op, account_id, id);
     else
-        store_connection_choice(pool, &whom->query, &request->op, account_id, whom->integration_id);
+        store_connection_choice(pool, &whom->query, &request->serve.op, account_id,
+                                whom->integration_id);
 }
 
 static struct flow_key *find_key(struct flow_names *names, slice actor)
@@ -82,14 +83,14 @@ static void ask_key(struct web_request *request, struct flow_names *names, slice
         return;
     struct flow_key *key = &names->keys[names->key_count++];
     key->actor = actor;
-    store_api_key_name(request->web->config.pool, &key->query, &request->op,
+    store_api_key_name(request->web->config.pool, &key->query, &request->serve.op,
                        request->session.account_id, id);
 }
 
 enum op_result flow_names_begin(struct web_request *request, const slice *actors, size_t count,
                                 const struct json *items, struct flow_names **out, web_step *then)
 {
-    struct flow_names *names = ARENA_NEW(&request->op.arena, struct flow_names);
+    struct flow_names *names = ARENA_NEW(&request->serve.op.arena, struct flow_names);
     *out = names;
     if (!names)
         return web_reply_database(request, ERR_NOMEM);
@@ -97,7 +98,7 @@ enum op_result flow_names_begin(struct web_request *request, const slice *actors
         ask_key(request, names, actors[i]);
     for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count; i++)
         ask_whom(request, names, &items->as.items[i]);
-    return request->op.holds > 0 ? web_wait(request, then) : then(request);
+    return request->serve.op.holds > 0 ? web_wait(request, then) : then(request);
 }
 
 slice flow_names_actor(struct flow_names *names, slice actor)
@@ -128,7 +129,7 @@ static slice name_whom(struct web_request *request, struct flow_names *names,
         *meant = list[0].id;
         return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
     }
-    return id != 0 ? arena_printf(&request->op.arena, "connection %lld", (long long)id)
+    return id != 0 ? arena_printf(&request->serve.op.arena, "connection %lld", (long long)id)
                    : SLICE_NONE;
 }
 
@@ -187,7 +188,7 @@ static void write_item(struct web_request *request, struct flow_names *names,
     view_changes(w, item, steps);
     json_member_bool(w, "conditional", json_get_bool(item, SLICE("conditional"), false));
     json_member_str(w, "as", flow_names_whom(request, names, item));
-    value_view_brief(w, input, headline, effect_fields(action, &request->op.arena));
+    value_view_brief(w, input, headline, effect_fields(action, &request->serve.op.arena));
     value_view(w, "fields", input);
     value_view_text(w, "exact", input, VALUE_TEXT_BYTES_MAX);
     json_close(w, '}');
@@ -240,7 +241,7 @@ void view_decision(struct web_request *request, struct flow_names *names, const 
     const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
     size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
     json_member_open(w, "decision", '{');
-    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "id", request->serve.match.params[0]);
     /* The revision binds the decision to what this page shows (flow_do.c). */
     json_member_i64(w, "rev", flow->rev);
     json_member_str(w, "step", json_get_str(step, SLICE("stepKey")));

@@ -16,8 +16,8 @@ struct doing {
 static const struct trace_context *begin_trace(struct web_request *request)
 {
     const struct tracer *tracer = request->web->config.tracer;
-    slice parent = http_request_header(request->exchange, SLICE("traceparent"));
-    struct trace_context *trace = tracer ? ARENA_NEW(&request->op.arena, struct trace_context)
+    slice parent = http_request_header(request->serve.exchange, SLICE("traceparent"));
+    struct trace_context *trace = tracer ? ARENA_NEW(&request->serve.op.arena, struct trace_context)
                                          : NULL;
     return trace && trace_begin(tracer, parent, SLICE_NONE, trace) ? trace : NULL;
 }
@@ -25,18 +25,18 @@ static const struct trace_context *begin_trace(struct web_request *request)
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
                                  web_step *then)
 {
-    struct doing *doing = ARENA_NEW(&request->op.arena, struct doing);
+    struct doing *doing = ARENA_NEW(&request->serve.op.arena, struct doing);
     ASSERT(request->session.is_open && !request->state);
     if (!doing)
         return web_reply_database(request, ERR_NOMEM);
     /* `in` may be on the caller's stack; the command reads this copy until it ends. */
     doing->in = *in;
     doing->in.account_id = request->session.account_id;
-    doing->in.by = web_by(request);
+    doing->in.by = serve_by(&request->serve);
     if (in->kind == FLOW_COMMAND_START)
         doing->in.trace = begin_trace(request);
     request->state = doing;
-    flow_command_start(request->web->config.flow, &doing->command, &doing->in, &request->op);
+    flow_command_start(request->web->config.flow, &doing->command, &doing->in, &request->serve.op);
     return web_wait(request, then);
 }
 
@@ -92,10 +92,10 @@ static enum op_result reply_done(struct web_request *request)
     /* Only a command that was carried out redirects: a reload then repeats nothing. */
     if (command->answer != FLOW_ANSWER_DONE)
         return web_refuse_command(request, command);
-    return web_reply_redirect(
-        request,
-        arena_printf(&request->op.arena, "/flows/%.*s", SLICE_ARG(request->match.params[0])),
-        notices[command->in.kind]);
+    return web_reply_redirect(request,
+                              arena_printf(&request->serve.op.arena, "/flows/%.*s",
+                                           SLICE_ARG(request->serve.match.params[0])),
+                              notices[command->in.kind]);
 }
 
 /* ---- decisions ---- */
@@ -107,7 +107,7 @@ static enum op_result reply_decided(struct web_request *request)
     const struct flow_command *command = &doing->command;
     struct json_writer *w = view_begin(request);
     bool is_own = slice_eq(command->earlier.by, command->in.by.actor);
-    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "id", request->serve.match.params[0]);
     json_member_bool(w, "approved", command->earlier.is_approved);
     json_member_str(w, "by",
                     is_own ? SLICE_NONE : flow_names_actor(doing->names, command->earlier.by));

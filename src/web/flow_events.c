@@ -35,7 +35,7 @@ static void on_change(struct flow_watch *watch)
 static int64_t read_known(struct web_request *request)
 {
     /* The header is newer than the query string, which stays as the page wrote it. */
-    slice last = http_request_header(request->exchange, SLICE("Last-Event-ID"));
+    slice last = http_request_header(request->serve.exchange, SLICE("Last-Event-ID"));
     int64_t rev;
     return slice_to_i64(last.len > 0 ? last : web_query(request, "since"), &rev) ? rev : 0;
 }
@@ -50,9 +50,9 @@ static void stop_watching(struct web_request *request)
 
 static enum op_result end_stream(struct web_request *request)
 {
-    ASSERT(!request->frame.is_answered);
-    request->frame.is_answered = true;
-    http_reply_end(request->exchange);
+    ASSERT(!request->serve.is_answered);
+    request->serve.is_answered = true;
+    http_reply_end(request->serve.exchange);
     return OP_DONE;
 }
 
@@ -60,13 +60,13 @@ static enum op_result end_stream(struct web_request *request)
 static bool send_event(struct web_request *request, struct events *events)
 {
     char text[48];
-    ASSERT(!request->frame.is_answered);
+    ASSERT(!request->serve.is_answered);
     if (!events->has_news)
-        return serve_events_beat(request->exchange);
+        return serve_events_beat(request->serve.exchange);
     events->has_news = false;
     int len =
         snprintf(text, sizeof(text), "id: %lld\ndata: changed\n\n", (long long)events->watch.rev);
-    return http_reply_chunk(request->exchange, slice_of(text, (size_t)len)) == OK;
+    return http_reply_chunk(request->serve.exchange, slice_of(text, (size_t)len)) == OK;
 }
 
 /* The event is sent before the sleep, so that a change that came meanwhile goes out at once. For a
@@ -87,10 +87,10 @@ static void open_stream(struct web_request *request)
 {
     struct events *events = request->state;
     /* Watched before the first event is written: a change in between is not lost. */
-    serve_events_begin(request->exchange);
+    serve_events_begin(request->serve.exchange);
     flow_watch_add(request->web->config.flow, &events->watch);
-    serve_stream_open(&events->stream, &request->op, request->exchange, request->web->config.auth,
-                      &request->check.caller, STREAM_MS_MAX);
+    serve_stream_open(&events->stream, &request->serve.op, request->serve.exchange,
+                      request->web->config.auth, &request->serve.check.caller, STREAM_MS_MAX);
     request->on_end = stop_watching;
 }
 
@@ -107,13 +107,13 @@ static enum op_result begin_stream(struct web_request *request)
     events->load = NULL;
     events->has_news = events->watch.rev != events->known_rev;
     if (has_ended && !events->has_news) { /* a browser does not connect again after a 204 */
-        request->frame.is_answered = true;
-        http_reply(request->exchange, 204, NULL, 0, SLICE_NONE);
+        request->serve.is_answered = true;
+        http_reply(request->serve.exchange, 204, NULL, 0, SLICE_NONE);
         return OP_DONE;
     }
     open_stream(request);
     /* A flow that has ended gets its one event, so that the page can load the final state. */
-    if (!has_ended && request->exchange->head.method != HTTP_METHOD_HEAD)
+    if (!has_ended && request->serve.exchange->head.method != HTTP_METHOD_HEAD)
         return go_on_stream(request);
     (void)send_event(request, events);
     return end_stream(request);
@@ -123,7 +123,7 @@ static enum op_result begin_stream(struct web_request *request)
  * (open_stream). */
 static struct events *make_events(struct web_request *request, struct uuid flow_id)
 {
-    struct events *events = ARENA_NEW(&request->op.arena, struct events);
+    struct events *events = ARENA_NEW(&request->serve.op.arena, struct events);
     if (!events) {
         (void)web_reply_database(request, ERR_NOMEM);
         return NULL;
@@ -145,8 +145,8 @@ enum op_result web_flow_events(struct web_request *request)
     struct events *events = make_events(request, id);
     if (!events)
         return OP_DONE;
-    events->load =
-        flow_load_start(request->web->config.flow, request->session.account_id, id, &request->op);
+    events->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
+                                   &request->serve.op);
     return events->load ? web_wait(request, begin_stream) : web_reply_database(request, ERR_NOMEM);
 }
 
@@ -156,6 +156,6 @@ enum op_result web_account_events(struct web_request *request)
     if (!make_events(request, (struct uuid){{0}}))
         return OP_DONE;
     open_stream(request);
-    return request->exchange->head.method == HTTP_METHOD_HEAD ? end_stream(request)
-                                                              : go_on_stream(request);
+    return request->serve.exchange->head.method == HTTP_METHOD_HEAD ? end_stream(request)
+                                                                    : go_on_stream(request);
 }

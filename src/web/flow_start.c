@@ -124,7 +124,7 @@ static bool write_connections_of(struct web_request *request, struct json_writer
         count > CONNECTIONS_MAX)
         return false;
     for (size_t i = 0; i < count; i++) {
-        slice id = arena_printf(&request->op.arena, "%lld", (long long)rows[i].id);
+        slice id = arena_printf(&request->serve.op.arena, "%lld", (long long)rows[i].id);
         json_open(w, '{');
         json_member_str(w, "id", id);
         json_member_str(w, "name", rows[i].label);
@@ -170,7 +170,7 @@ static slice fault_of(struct web_request *request, const struct start *start, sl
         buf_append(&text, rest.len > 0 ? SLICE(" ") : SLICE(""));
         buf_append(&text, one->message);
     }
-    slice words = text.len > 0 ? arena_take(&request->op.arena, &text) : SLICE("");
+    slice words = text.len > 0 ? arena_take(&request->serve.op.arena, &text) : SLICE("");
     return words.ptr ? words : SLICE("it does not fit"); /* too long to be said */
 }
 
@@ -332,14 +332,15 @@ static void ask_choices(struct web_request *request, struct start *start)
     for (size_t i = 0; properties && i < properties->count; i++) {
         slice name = json_str(&properties->as.members[i].key);
         slice app = flow_input_connects(start->tmpl, *request->web->config.catalog, name,
-                                        &request->op.arena);
+                                        &request->serve.op.arena);
         if (!app.ptr || start->choice_count == CHOICES_MAX)
             continue;
         struct choice *choice = &start->choices[start->choice_count++];
         choice->name = name;
-        choice->integration_id = arena_dup(&request->op.arena, app);
+        choice->integration_id = arena_dup(&request->serve.op.arena, app);
         store_connection_page(
-            request->web->config.pool, &choice->query, &request->op, request->session.account_id,
+            request->web->config.pool, &choice->query, &request->serve.op,
+            request->session.account_id,
             &(const struct connection_page){.integration_id = choice->integration_id,
                                             .count_max = CONNECTIONS_MAX + 1});
     }
@@ -357,7 +358,7 @@ static enum op_result begin_page(struct web_request *request, unsigned status,
                                  struct flow_template *tmpl, slice problem,
                                  const struct schema_report *report)
 {
-    struct start *start = ARENA_NEW(&request->op.arena, struct start);
+    struct start *start = ARENA_NEW(&request->serve.op.arena, struct start);
     if (!start)
         return web_reply_database(request, ERR_NOMEM);
     /* Held until the page is there: a reload may replace the set meanwhile. */
@@ -368,7 +369,7 @@ static enum op_result begin_page(struct web_request *request, unsigned status,
         start->report = *report;
     request->state = start;
     request->on_end = on_start_end;
-    store_connection_apps(request->web->config.pool, &start->apps, &request->op,
+    store_connection_apps(request->web->config.pool, &start->apps, &request->serve.op,
                           request->session.account_id);
     if (tmpl)
         ask_choices(request, start);
@@ -414,7 +415,7 @@ static struct json lines_of(struct arena *arena, slice text)
  * such. Empty fields are left out. */
 static struct json typed_input(struct web_request *request, const struct json *property, slice text)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     slice type = json_get_str(property, SLICE("type"));
     enum kind kind = kind_of(property);
     const struct json *parsed = json_parse(arena, text, &json_limits_request, NULL);
@@ -432,7 +433,7 @@ static struct json typed_input(struct web_request *request, const struct json *p
 
 static const struct json *read_input(struct web_request *request, const struct flow_template *tmpl)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct json *input = ARENA_NEW(arena, struct json);
     const struct json *properties = properties_of(tmpl);
     if (!input)
@@ -467,7 +468,7 @@ static enum op_result finish_start(struct web_request *request)
     if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
         return web_refuse_command(request, command);
     uuid_format(command->in.flow_id, id);
-    return web_reply_redirect(request, arena_printf(&request->op.arena, "/flows/%s", id),
+    return web_reply_redirect(request, arena_printf(&request->serve.op.arena, "/flows/%s", id),
                               "started");
 }
 
@@ -493,7 +494,7 @@ enum op_result web_flow_start(struct web_request *request)
     if (!in.input)
         return web_reply_database(request, ERR_NOMEM);
     /* Said here at each field; the command checks it again. */
-    schema_report_init(&report, &request->op.arena, SLICE(""));
+    schema_report_init(&report, &request->serve.op.arena, SLICE(""));
     if (!schema_validate(tmpl->schema, in.input, &report))
         return begin_page(request, 400, tmpl,
                           SLICE("Nothing was started: what is wrong is said at each field."),

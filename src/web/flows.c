@@ -100,8 +100,8 @@ enum op_result web_flows(struct web_request *request)
     slice before = web_query(request, "before");
     if (before.ptr && !uuid_parse(before, &filter.before))
         return web_reply_missing(request, "There is no page at this address.");
-    request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->op);
-    store_flow_counts(request->web->config.pool, &request->query, &request->op,
+    request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->serve.op);
+    store_flow_counts(request->web->config.pool, &request->query, &request->serve.op,
                       request->session.account_id,
                       uuid_v7_floor(clock_shared_us() / 1000 - COUNTED_MS));
     return web_wait(request, finish_flows_page);

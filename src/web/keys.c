@@ -54,7 +54,7 @@ static void write_key(struct web_request *request, const struct api_key *key, st
     view_id(w, "id", key->id);
     json_member_str(w, "name", key->name);
     json_member_str(w, "state", slice_cstr(state_of(key)));
-    json_member_bool(w, "own", uuid_eq(key->id, request->session.key_id));
+    json_member_bool(w, "own", uuid_eq(key->id, request->serve.grant.key_id));
     json_member_str(w, "prefix", key->prefix);
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++)
@@ -93,7 +93,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
-        if (!web_may(request, (uint32_t)choices[i].scope))
+        if (!serve_may(&request->serve, (uint32_t)choices[i].scope))
             continue;
         json_open(w, '{');
         json_member_str(w, "scope", slice_cstr(scope_name(choices[i].scope)));
@@ -143,7 +143,7 @@ static enum op_result finish_keys_page(struct web_request *request)
 
 enum op_result web_keys(struct web_request *request)
 {
-    store_api_key_list(request->web->config.pool, &request->query, &request->op,
+    store_api_key_list(request->web->config.pool, &request->query, &request->serve.op,
                        request->session.account_id);
     return web_wait(request, finish_keys_page);
 }
@@ -158,13 +158,13 @@ struct changing {
 
 static struct changing *changing_new(struct web_request *request, enum vault_command_kind kind)
 {
-    struct changing *it = ARENA_NEW(&request->op.arena, struct changing);
+    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
     if (!it)
         (void)web_reply_database(request, ERR_NOMEM);
     else
         it->in = (struct vault_command_request){
             .kind = kind,
-            .by = web_by(request),
+            .by = serve_by(&request->serve),
             .key.key.account_id = request->session.account_id,
         };
     request->state = it;
@@ -174,7 +174,7 @@ static struct changing *changing_new(struct web_request *request, enum vault_com
 static enum op_result change_key(struct web_request *request, web_step *then)
 {
     struct changing *it = request->state;
-    vault_command_start(request->web->config.auth, &it->command, &it->in, &request->op);
+    vault_command_start(request->web->config.auth, &it->command, &it->in, &request->serve.op);
     return web_wait(request, then);
 }
 
@@ -233,7 +233,7 @@ static enum op_result finish_create(struct web_request *request)
 {
     const struct changing *it = request->state;
     if (it->command.status == ERR_INVALID) { /* a key with this id exists */
-        store_api_key_find(request->web->config.pool, &request->query, &request->op,
+        store_api_key_find(request->web->config.pool, &request->query, &request->serve.op,
                            it->in.key.key.hash, NULL);
         return web_wait(request, reply_repeated);
     }
@@ -255,7 +255,7 @@ enum op_result web_key_create(struct web_request *request)
     if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
         return reply_key_form(request,
                               SLICE("A key needs a name of at most 200 characters, on one line."));
-    if (key->scopes == 0 || !web_may(request, key->scopes))
+    if (key->scopes == 0 || !serve_may(&request->serve, key->scopes))
         return reply_key_form(request,
                               SLICE("Choose at least one scope, of those that your own key has."));
     if (!read_expiry(request, &key->expires_at))
@@ -263,10 +263,10 @@ enum op_result web_key_create(struct web_request *request)
     slice addresses = web_field(request, "addresses");
     struct err err;
     if (addresses.len > 0 &&
-        vault_key_addresses(addresses, &request->op.arena, &key->addresses, &err) != OK)
+        vault_key_addresses(addresses, &request->serve.op.arena, &key->addresses, &err) != OK)
         return reply_key_form(request,
-                              arena_printf(&request->op.arena, "Addresses: %s.", err.text));
-    if (request->check.grant.is_bound)
+                              arena_printf(&request->serve.op.arena, "Addresses: %s.", err.text));
+    if (request->serve.check.grant.is_bound)
         return reply_key_form(request,
                               SLICE("Your own key is bound to addresses, which a key made here "
                                     "would not be. Use `sluice keys create`."));
@@ -297,7 +297,7 @@ static enum op_result finish_revoke(struct web_request *request)
     if (it->command.status != OK)
         return web_reply_database(request, it->command.status);
     /* The session's own key was revoked, so its cookie is cleared, too. */
-    if (!uuid_eq(it->in.key.key.id, request->session.key_id))
+    if (!uuid_eq(it->in.key.key.id, request->serve.grant.key_id))
         return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
     web_clear_cookie(request);
     return web_reply_redirect(request, SLICE("/sign-in"), "own_key_revoked");

@@ -50,7 +50,7 @@ static slice draw_page(struct web_request *request)
     ASSERT(request->link.token.ptr && !request->session.is_open);
     random_bytes(bytes, sizeof(bytes));
     encode_hex_in(text, sizeof(text), slice_of(bytes, sizeof(bytes)));
-    return arena_dup(&request->op.arena, slice_cstr(text));
+    return arena_dup(&request->serve.op.arena, slice_cstr(text));
 }
 
 /* The host at which the app itself asks; one that depends on the connection is not known here. */

@@ -30,7 +30,7 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
     buf_init(&text, BYTES_MAX);
     buf_init(&sealed, BYTES_MAX);
     buf_init(&token, 2 * BYTES_MAX);
-    buf_append(&text, slice_of(request->session.key_id.bytes, 16));
+    buf_append(&text, slice_of(request->serve.grant.key_id.bytes, 16));
     buf_append(&text, slice_of(&now_ms, sizeof(now_ms)));
     buf_append(&text, plain);
     buf_append(&sealed, vault_ring_key_id(ring));
@@ -51,7 +51,7 @@ static slice once_id_of(const struct web_request *request, slice text)
 {
     int64_t made_ms, now_ms = clock_shared_us() / 1000;
     /* Bound to the API key: signing in with another one makes the form worthless. */
-    if (text.len <= HEAD_LEN || memcmp(text.ptr, request->session.key_id.bytes, 16) != 0)
+    if (text.len <= HEAD_LEN || memcmp(text.ptr, request->serve.grant.key_id.bytes, 16) != 0)
         return SLICE_NONE;
     memcpy(&made_ms, text.ptr + 16, sizeof(made_ms));
     return now_ms - made_ms > ONCE_MS ? SLICE_NONE : slice_from(text, HEAD_LEN);
@@ -72,7 +72,7 @@ slice once_read_field(struct web_request *request, char kind)
                    slice_from(buf_slice(&bytes), VAULT_KEY_ID_LEN), &plain, NULL) == OK)
         id = once_id_of(request, secret_reveal(plain));
     /* The kind keeps an id of one form from being used in another one. */
-    id = id.len > 0 && id.ptr[0] == kind ? arena_dup(&request->op.arena, id) : SLICE_NONE;
+    id = id.len > 0 && id.ptr[0] == kind ? arena_dup(&request->serve.op.arena, id) : SLICE_NONE;
     secret_unref(plain);
     buf_deinit(&bytes);
     return id;

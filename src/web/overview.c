@@ -57,7 +57,7 @@ static const struct catalog_action *first_read(struct web_request *request,
                                                const struct overview *overview)
 {
     enum { EXAMINED_MAX = 20 };
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     const struct catalog_integration *app = catalog_find_integration(
         *request->web->config.catalog,
         overview->connection_count > 0 ? overview->connections[0].integration_id : SLICE("gmail"),
@@ -94,8 +94,8 @@ static void write_connected(struct web_request *request, struct json_writer *w,
         slice name = app ? app->name : row->integration_id;
         json_put_str(w, slice_eq(name, row->label)
                             ? name
-                            : arena_printf(&request->op.arena, "%.*s as %.*s", SLICE_ARG(name),
-                                           SLICE_ARG(row->label)));
+                            : arena_printf(&request->serve.op.arena, "%.*s as %.*s",
+                                           SLICE_ARG(name), SLICE_ARG(row->label)));
     }
     json_close(w, ']');
 }
@@ -136,7 +136,7 @@ static void write_one_ended(struct web_request *request, struct json_writer *w,
         catalog_find_integration(*request->web->config.catalog, row->integration_id, NULL);
     int64_t blocked = overview_refused(stats, row->integration_id);
     json_open(w, '{');
-    json_member_str(w, "id", arena_printf(&request->op.arena, "%lld", (long long)row->id));
+    json_member_str(w, "id", arena_printf(&request->serve.op.arena, "%lld", (long long)row->id));
     json_member_str(w, "app", app ? app->name : row->integration_id);
     view_app_mark_of(request, w, row->integration_id);
     json_member_str(w, "label", row->label);
@@ -186,7 +186,7 @@ static void start_latest(struct web_request *request, struct overview *overview)
 {
     const struct flow_filter latest = {
         .account_id = request->session.account_id, .status = -1, .limit = ROWS_MAX};
-    overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->op);
+    overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->serve.op);
 }
 
 static enum op_result finish_overview(struct web_request *request)
@@ -215,7 +215,7 @@ static enum op_result finish_overview(struct web_request *request)
 
 enum op_result web_overview(struct web_request *request)
 {
-    struct overview *overview = ARENA_NEW(&request->op.arena, struct overview);
+    struct overview *overview = ARENA_NEW(&request->serve.op.arena, struct overview);
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     int64_t now_ms = clock_shared_us() / 1000;
@@ -224,12 +224,12 @@ enum op_result web_overview(struct web_request *request)
     /* All hold the op, so finish runs once, after the last. */
     request->state = overview;
     start_latest(request, overview);
-    store_flow_inbox(pool, &overview->inbox_query, &request->op, account_id,
+    store_flow_inbox(pool, &overview->inbox_query, &request->serve.op, account_id,
                      &(const struct flow_inbox_part){.count_max = ROWS_MAX});
-    store_flow_counts(pool, &overview->counts_query, &request->op, account_id,
+    store_flow_counts(pool, &overview->counts_query, &request->serve.op, account_id,
                       uuid_v7_floor(now_ms - DAY_MS));
     overview_stats_begin(request, &overview->stats);
-    store_connection_ended(pool, &overview->connections_query, &request->op, account_id,
+    store_connection_ended(pool, &overview->connections_query, &request->serve.op, account_id,
                            CONNECTIONS_MAX + 1);
     return web_wait(request, finish_overview);
 }

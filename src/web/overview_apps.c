@@ -82,7 +82,7 @@ static void write_app(struct web_request *request, struct json_writer *w,
     view_app_mark(w, sum->integration_id, name);
     chart_member_number(w, "calls", sum->succeeded + sum->failed + sum->blocked);
     json_member_i64(w, "width", (int64_t)steps * SPARK_STEP);
-    json_member_str(w, "path", spark_path(&request->op.arena, sum, steps));
+    json_member_str(w, "path", spark_path(&request->serve.op.arena, sum, steps));
     json_member_str(w, "failed", overview_failed_share(request, sum));
     overview_write_ms(request, w, "p95", sum, 95);
     json_member_str(w, "dot", slice_cstr(state.dot));

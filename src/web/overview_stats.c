@@ -32,7 +32,7 @@ void overview_stats_begin(struct web_request *request, struct overview_stats *st
     ASSERT(is_range);
     reading->account_id = request->session.account_id;
     tally_kept_read(exec_service_sums(request->web->config.exec), request->web->config.pool,
-                    reading, &request->op, now);
+                    reading, &request->serve.op, now);
 }
 
 bool overview_stats_goes_on(struct overview_stats *stats)
@@ -73,7 +73,7 @@ slice overview_failed_share(struct web_request *request, const struct tally_sum 
 {
     if (tried(sum) == 0)
         return SLICE("-");
-    return arena_printf(&request->op.arena, "%.1f %%",
+    return arena_printf(&request->serve.op.arena, "%.1f %%",
                         (double)sum->failed * 100 / (double)tried(sum));
 }
 
@@ -113,7 +113,7 @@ static slice change_text(struct arena *arena, double calls, double before, const
 static void write_change(struct web_request *request, struct json_writer *w,
                          const struct overview_stats *stats, const struct tally_sum *all)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     const struct tally_sum *before = &stats->before;
     const char *when = periods[stats->period].before;
     slice change = SLICE_NONE, failed = SLICE_NONE;
@@ -184,7 +184,7 @@ static void write_calls(struct web_request *request, struct json_writer *w,
 
 static slice ago_text(struct web_request *request, int64_t at)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     return arena_printf(arena, "%.*s ago", SLICE_ARG(view_span(arena, clock_shared_us() - at)));
 }
 

@@ -35,13 +35,6 @@ static const struct {
 
 /* ---- headers ---- */
 
-void web_header(struct web_request *request, const char *name, slice value)
-{
-    /* The table's size is the most that any page sets; one more is a bug. */
-    ASSERT(request->header_count < WEB_HEADERS_MAX);
-    request->headers[request->header_count++] = (struct http_header){slice_cstr(name), value};
-}
-
 static bool is_secure(const struct web_request *request)
 {
     return slice_starts_with(slice_cstr(request->web->public_url), SLICE("https://"));
@@ -52,7 +45,7 @@ slice web_cookie_name_of(struct web_request *request, slice mark)
     /* Browsers accept the prefix only with Secure and Path=/, which keeps other hosts from setting
      * it. */
     slice name = is_secure(request) ? SLICE("__Host-sluice") : SLICE("sluice");
-    return mark.ptr ? arena_printf(&request->op.arena, "%.*s-link-%.*s", SLICE_ARG(name),
+    return mark.ptr ? arena_printf(&request->serve.op.arena, "%.*s-link-%.*s", SLICE_ARG(name),
                                    SLICE_ARG(mark))
                     : name;
 }
@@ -61,7 +54,7 @@ static void set_cookie(struct web_request *request, slice value, long long age_s
 {
     /* A link's session has a cookie of its own, so that it never replaces the dashboard's. */
     slice mark = request->session.link_token.ptr ? slice_cstr(request->link.mark) : SLICE_NONE;
-    slice text = arena_printf(&request->op.arena,
+    slice text = arena_printf(&request->serve.op.arena,
                               "%.*s=%.*s; Path=/; Max-Age=%lld; HttpOnly; "
                               "SameSite=Lax%s",
                               SLICE_ARG(web_cookie_name_of(request, mark)), SLICE_ARG(value), age_s,
@@ -69,13 +62,13 @@ static void set_cookie(struct web_request *request, slice value, long long age_s
                                * cookie. */
                               is_secure(request) ? "; Secure" : "");
     if (text.ptr)
-        web_header(request, "Set-Cookie", text);
+        serve_header(&request->serve, "Set-Cookie", text);
 }
 
 bool web_set_cookie(struct web_request *request)
 {
     const struct web_session *session = &request->session;
-    slice value = session_seal(request->web->config.ring, session, &request->op.arena);
+    slice value = session_seal(request->web->config.ring, session, &request->serve.op.arena);
     if (!value.ptr)
         return false;
     /* The browser drops the cookie when the session ends. */
@@ -100,29 +93,29 @@ void web_allow_form_to(struct web_request *request, slice origin)
 static void add_guards(struct web_request *request)
 {
     slice policy = arena_printf(
-        &request->op.arena,
+        &request->serve.op.arena,
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
         "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'%s%.*s",
         request->form_origin.len ? " " : "", SLICE_ARG(request->form_origin));
     if (policy.ptr)
-        web_header(request, "Content-Security-Policy", policy);
+        serve_header(&request->serve, "Content-Security-Policy", policy);
     /* Assets and pages are never to be read as another type. */
-    web_header(request, "X-Content-Type-Options", SLICE("nosniff"));
-    web_header(request, "Referrer-Policy", SLICE("same-origin"));
-    web_header(request, "Cross-Origin-Opener-Policy", SLICE("same-origin"));
+    serve_header(&request->serve, "X-Content-Type-Options", SLICE("nosniff"));
+    serve_header(&request->serve, "Referrer-Policy", SLICE("same-origin"));
+    serve_header(&request->serve, "Cross-Origin-Opener-Policy", SLICE("same-origin"));
 }
 
 bool web_takes_gzip(struct web_request *request)
 {
-    web_header(request, "Vary", SLICE("Accept-Encoding"));
-    return gzip_is_taken(http_request_header(request->exchange, SLICE("Accept-Encoding")));
+    serve_header(&request->serve, "Vary", SLICE("Accept-Encoding"));
+    return gzip_is_taken(http_request_header(request->serve.exchange, SLICE("Accept-Encoding")));
 }
 
 /* Only where the browser says that this site asked for the page, or its reader by an address that
  * was typed or a bookmark; gzip.h has the reason. */
 static bool may_compress(const struct web_request *request)
 {
-    slice site = http_request_header(request->exchange, SLICE("Sec-Fetch-Site"));
+    slice site = http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site"));
     bool is_ours = slice_eq_cstr(site, "same-origin") || slice_eq_cstr(site, "none");
     /* The address of a connect link is the secret of its pages. */
     bool is_link = request->page && request->page->access == WEB_LINK;
@@ -134,33 +127,34 @@ static bool is_known(struct web_request *request, slice page)
 {
     if (!request->is_cacheable)
         return false;
-    slice etag = arena_printf(&request->op.arena, "W/\"%016llx\"",
+    slice etag = arena_printf(&request->serve.op.arena, "W/\"%016llx\"",
                               (unsigned long long)hash_stable(page.ptr, page.len));
-    web_header(request, "ETag", etag);
-    return slice_eq(http_request_header(request->exchange, SLICE("If-None-Match")), etag);
+    serve_header(&request->serve, "ETag", etag);
+    return slice_eq(http_request_header(request->serve.exchange, SLICE("If-None-Match")), etag);
 }
 
 /* The page as it is sent, in the op's arena; "": the browser has it. */
 static slice pack_page(struct web_request *request, slice page)
 {
-    struct arena *arena = &request->op.arena;
-    op_weigh(&request->op, page.len);
+    struct arena *arena = &request->serve.op.arena;
+    op_weigh(&request->serve.op, page.len);
     if (is_known(request, page))
         return SLICE("");
     bool is_wanted = web_takes_gzip(request) && may_compress(request);
     slice packed = is_wanted ? gzip_compress(request->web->gzip, page, arena) : SLICE_NONE;
     if (!packed.ptr)
         return arena_dup(arena, page);
-    web_header(request, "Content-Encoding", SLICE("gzip"));
+    serve_header(&request->serve, "Content-Encoding", SLICE("gzip"));
     return packed;
 }
 
 static enum op_result reply_text(struct web_request *request, unsigned status, slice body)
 {
     /* A page answers once; a second reply would belong to another request. */
-    ASSERT(!request->frame.is_answered);
-    request->frame.is_answered = true;
-    http_reply(request->exchange, status, request->headers, request->header_count, body);
+    ASSERT(!request->serve.is_answered);
+    request->serve.is_answered = true;
+    http_reply(request->serve.exchange, status, request->serve.headers, request->serve.header_count,
+               body);
     return OP_DONE;
 }
 
@@ -192,7 +186,7 @@ static void write_brief(struct web_request *request, struct json_writer *w)
 /* What src/web/pages/frame.html declares. */
 static void write_frame(struct web_request *request, struct json_writer *w)
 {
-    const struct http_exchange *exchange = request->exchange;
+    const struct http_exchange *exchange = request->serve.exchange;
     const struct web_session *session = &request->session;
     const char *sentence = sentence_of(web_query(request, "notice"));
     json_member_open(w, "frame", '{');
@@ -211,12 +205,12 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_member_bool(w, "is_signed_in", session->is_open && !session->link_token.ptr);
     json_member_str(w, "link", session->link_token);
     json_member_str(w, "stamp",
-                    arena_printf(&request->op.arena, "%lld", (long long)request->stamp));
+                    arena_printf(&request->serve.op.arena, "%lld", (long long)request->stamp));
     write_brief(request, w);
-    json_member_bool(w, "may_read", web_may(request, SCOPE_READ));
-    json_member_bool(w, "may_execute", web_may(request, SCOPE_EXECUTE));
-    json_member_bool(w, "may_approve", web_may(request, SCOPE_APPROVE));
-    json_member_bool(w, "may_admin", web_may(request, SCOPE_ADMIN));
+    json_member_bool(w, "may_read", serve_may(&request->serve, SCOPE_READ));
+    json_member_bool(w, "may_execute", serve_may(&request->serve, SCOPE_EXECUTE));
+    json_member_bool(w, "may_approve", serve_may(&request->serve, SCOPE_APPROVE));
+    json_member_bool(w, "may_admin", serve_may(&request->serve, SCOPE_ADMIN));
     json_member_str(w, "public_url", slice_cstr(request->web->public_url));
     json_close(w, '}');
 }
@@ -226,7 +220,7 @@ static void write_frame(struct web_request *request, struct json_writer *w)
 static slice render_page(struct web_request *request, const char *file)
 {
     const struct markup *markup = markup_find(request->web->markup, slice_cstr(file));
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     struct err err = {0};
     struct buf page;
     slice text = SLICE_NONE;
@@ -243,7 +237,7 @@ static slice render_page(struct web_request *request, const char *file)
 #ifdef SLUICE_TEST_BUILD
     bool fits = markup_check(markup->data, data, &err) == OK;
     if (!fits)
-        op_log(&request->op, LOG_ERROR, "data are not what their page declares",
+        op_log(&request->serve.op, LOG_ERROR, "data are not what their page declares",
                LOG_CSTR("page", file), LOG_CSTR("message", err.text));
     ASSERT(fits);
 #endif
@@ -251,7 +245,7 @@ static slice render_page(struct web_request *request, const char *file)
     if (markup_render(request->web->markup, markup, data, arena, &page, &err) == OK)
         text = pack_page(request, buf_slice(&page));
     else
-        op_log(&request->op, LOG_ERROR, "a page cannot be rendered", LOG_CSTR("page", file),
+        op_log(&request->serve.op, LOG_ERROR, "a page cannot be rendered", LOG_CSTR("page", file),
                LOG_CSTR("message", err.text));
     buf_deinit(&page);
     return text;
@@ -260,7 +254,7 @@ static slice render_page(struct web_request *request, const char *file)
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file)
 {
     /* The frame's query has not ended: step_finish comes back here when it has. */
-    if (request->brief.stmt && request->op.holds > 0) {
+    if (request->brief.stmt && request->serve.op.holds > 0) {
         request->late_file = file;
         request->late_status = status;
         return OP_DONE;
@@ -268,16 +262,16 @@ enum op_result web_reply_view(struct web_request *request, unsigned status, cons
     slice text = render_page(request, file);
     /* The plain error needs no buffer of this size. */
     if (!text.ptr) {
-        ASSERT(!request->frame.is_answered);
-        request->frame.is_answered = true;
-        http_reply_error(request->exchange, 503, SLICE("Out of memory, try again"));
+        ASSERT(!request->serve.is_answered);
+        request->serve.is_answered = true;
+        http_reply_error(request->serve.exchange, 503, SLICE("Out of memory, try again"));
         return OP_DONE;
     }
     add_guards(request);
-    web_header(request, "Content-Type", SLICE("text/html; charset=utf-8"));
+    serve_header(&request->serve, "Content-Type", SLICE("text/html; charset=utf-8"));
     /* Pages hold an account's data, so that no cache may keep them. */
-    web_header(request, "Cache-Control",
-               request->is_cacheable ? SLICE("private, no-cache") : SLICE("no-store"));
+    serve_header(&request->serve, "Cache-Control",
+                 request->is_cacheable ? SLICE("private, no-cache") : SLICE("no-store"));
     if (text.len == 0)
         return reply_text(request, 304, text);
     return reply_text(request, request->again_status ? request->again_status : status, text);
@@ -288,7 +282,7 @@ enum op_result web_reply_problem(struct web_request *request, unsigned status, c
 {
     va_list args;
     va_start(args, fmt);
-    slice text = arena_vprintf(&request->op.arena, fmt, args);
+    slice text = arena_vprintf(&request->serve.op.arena, fmt, args);
     va_end(args);
     struct json_writer *w = view_begin(request);
     json_member_str(w, "title", slice_cstr(title));
@@ -304,7 +298,7 @@ enum op_result web_reply_missing(struct web_request *request, const char *text)
 enum op_result web_reply_database(struct web_request *request, int status)
 {
     /* The details are in the log only; the page says what the reader can do. */
-    op_log(&request->op, LOG_ERROR, "a page's query failed", LOG_INT("status", status),
+    op_log(&request->serve.op, LOG_ERROR, "a page's query failed", LOG_INT("status", status),
            LOG_STR("message", request->query.message));
     if (status == ERR_NOMEM)
         return web_reply_problem(request, 503, "Not available now",
@@ -324,8 +318,8 @@ static enum op_result redirect(struct web_request *request, slice url)
     if (!url.ptr)
         return web_reply_problem(request, 503, "Not available now", "Try again.");
     add_guards(request);
-    web_header(request, "Location", url);
-    web_header(request, "Cache-Control", SLICE("no-store"));
+    serve_header(&request->serve, "Location", url);
+    serve_header(&request->serve, "Cache-Control", SLICE("no-store"));
     /* 303: the browser follows with a GET, and a reload sends no form again. */
     return reply_text(request, 303, SLICE(""));
 }
@@ -335,7 +329,7 @@ enum op_result web_reply_redirect(struct web_request *request, slice path, const
     const char *joint = slice_find_char(path, '?') < 0 ? "?" : "&";
     ASSERT(path.len == 0 || path.ptr[0] == '/'); /* empty: it could not be allocated */
     ASSERT(!*notice || sentence_of(slice_cstr(notice)));
-    return redirect(request, arena_printf(&request->op.arena, "%.*s%s%s%s", SLICE_ARG(path),
+    return redirect(request, arena_printf(&request->serve.op.arena, "%.*s%s%s%s", SLICE_ARG(path),
                                           *notice ? joint : "", *notice ? "notice=" : "", notice));
 }
 
@@ -343,23 +337,23 @@ enum op_result web_reply_external(struct web_request *request, slice url)
 {
     ASSERT(url.len > 0);
     /* The URL may be in an op that ends before the reply is written. */
-    return redirect(request, arena_dup(&request->op.arena, url));
+    return redirect(request, arena_dup(&request->serve.op.arena, url));
 }
 
 enum op_result web_reply_download(struct web_request *request, slice type, slice disposition,
                                   slice bytes)
 {
     add_guards(request);
-    web_header(request, "Content-Type", type);
-    web_header(request, "Content-Disposition", disposition);
-    web_header(request, "Cache-Control", SLICE("no-store"));
+    serve_header(&request->serve, "Content-Type", type);
+    serve_header(&request->serve, "Content-Disposition", disposition);
+    serve_header(&request->serve, "Cache-Control", SLICE("no-store"));
     return reply_text(request, 200, bytes);
 }
 
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes)
 {
-    web_header(request, "Content-Type", type);
-    web_header(request, "Cache-Control", SLICE("public, max-age=31536000, immutable"));
-    web_header(request, "X-Content-Type-Options", SLICE("nosniff"));
+    serve_header(&request->serve, "Content-Type", type);
+    serve_header(&request->serve, "Cache-Control", SLICE("public, max-age=31536000, immutable"));
+    serve_header(&request->serve, "X-Content-Type-Options", SLICE("nosniff"));
     return reply_text(request, 200, bytes);
 }

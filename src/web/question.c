@@ -34,7 +34,7 @@ static enum op_result finish_revoke(struct web_request *request)
     json_member_str(w, "name", it->key.name);
     json_member_str(w, "prefix", it->key.prefix);
     json_member_bool(w, "revoked", it->key.revoked_at != 0);
-    json_member_bool(w, "own", uuid_eq(it->key.id, request->session.key_id));
+    json_member_bool(w, "own", uuid_eq(it->key.id, request->serve.grant.key_id));
     json_member_bool(w, "last_admin", it->is_last_admin);
     view_time(w, "last_used_at", it->key.last_used_at);
     json_member_i64(w, "links", (int64_t)links);
@@ -43,7 +43,7 @@ static enum op_result finish_revoke(struct web_request *request)
 
 static enum op_result load_links(struct web_request *request)
 {
-    struct revoking *it = ARENA_NEW(&request->op.arena, struct revoking);
+    struct revoking *it = ARENA_NEW(&request->serve.op.arena, struct revoking);
     struct api_key *keys;
     size_t count, admins = 0;
     struct uuid id;
@@ -64,7 +64,7 @@ static enum op_result load_links(struct web_request *request)
     it->is_last_admin = admins == 1 && is_valid(&it->key) && (it->key.scopes & SCOPE_ADMIN);
     request->state = it;
     /* The second query of two: it needs the key's hash. */
-    store_connect_session_count(request->web->config.pool, &request->query, &request->op,
+    store_connect_session_count(request->web->config.pool, &request->query, &request->serve.op,
                                 request->session.account_id, it->key.hash);
     return web_wait(request, finish_revoke);
 }
@@ -75,7 +75,7 @@ enum op_result web_key_revoke_ask(struct web_request *request)
     /* Only checks the id; load_links reads it again. */
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    store_api_key_list(request->web->config.pool, &request->query, &request->op,
+    store_api_key_list(request->web->config.pool, &request->query, &request->serve.op,
                        request->session.account_id);
     return web_wait(request, load_links);
 }
@@ -105,7 +105,7 @@ static enum op_result finish_disconnect(struct web_request *request)
     const struct catalog_integration *app =
         catalog_find_integration(it->catalog, it->row.integration_id, NULL);
     struct json_writer *w = view_begin(request);
-    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "id", request->serve.match.params[0]);
     json_member_str(w, "label", it->row.label);
     json_member_str(w, "app", app ? app->name : it->row.integration_id);
     json_member_bool(w, "default", it->row.is_default);
@@ -129,17 +129,17 @@ static enum op_result load_use(struct web_request *request)
 
 enum op_result web_connection_delete_ask(struct web_request *request)
 {
-    struct disconnecting *it = ARENA_NEW(&request->op.arena, struct disconnecting);
+    struct disconnecting *it = ARENA_NEW(&request->serve.op.arena, struct disconnecting);
     int64_t id;
     if (!it)
         return web_reply_database(request, ERR_NOMEM);
-    if (!slice_to_i64(request->match.params[0], &id) || id <= 0)
+    if (!slice_to_i64(request->serve.match.params[0], &id) || id <= 0)
         return app_no_connection(request);
     /* on_end releases it; what uses the connection points into it. */
     it->catalog = catalog_ref(*request->web->config.catalog);
     request->state = it;
     request->on_end = on_disconnect_end;
-    store_connection_get(request->web->config.pool, &request->query, &request->op,
+    store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, id);
     return web_wait(request, load_use);
 }
@@ -218,13 +218,13 @@ static enum op_result write_cancel(struct web_request *request)
     /* whole, and with it steps, is NULL for every failure; the status says which. */
     slice text = load->status == OK ? flow_load_render_view(load) : SLICE_NONE;
     const struct json *whole =
-        text.ptr ? json_parse(&request->op.arena, text, &json_limits_provider, NULL) : NULL;
+        text.ptr ? json_parse(&request->serve.op.arena, text, &json_limits_provider, NULL) : NULL;
     const struct json *steps = JSON_GET(whole, "steps");
     if (!json_is(steps, JSON_ARRAY))
         return web_reply_database(request, load->status != OK ? load->status : ERR_NOMEM);
     enum flow_status status = load->whole.flow.status;
     struct json_writer *w = view_begin(request);
-    json_member_str(w, "id", request->match.params[0]);
+    json_member_str(w, "id", request->serve.match.params[0]);
     json_member_str(w, "title", flow_whole_title(&load->whole, load->tmpl));
     json_member_str(w, "status", slice_cstr(flow_status_name(status)));
     json_member_bool(w, "has_ended", status == FLOW_COMPLETED || status == FLOW_CANCELLED);
@@ -232,7 +232,7 @@ static enum op_result write_cancel(struct web_request *request)
     view_time(w, "until_at", flow_approval_ends_at(&load->whole.flow));
     for (enum part part = PART_DONE; part < PART_NONE; part++)
         write_part(request, load->tmpl, steps, part, w);
-    it->actor = arena_dup(&request->op.arena, load->whole.actor);
+    it->actor = arena_dup(&request->serve.op.arena, load->whole.actor);
     return flow_names_begin(request, &it->actor, 1, NULL, &it->names, finish_cancel);
 }
 
@@ -241,11 +241,11 @@ enum op_result web_flow_cancel_ask(struct web_request *request)
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    struct cancelling *it = ARENA_NEW(&request->op.arena, struct cancelling);
+    struct cancelling *it = ARENA_NEW(&request->serve.op.arena, struct cancelling);
     request->state = it;
     if (it)
         it->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
-                                   &request->op);
+                                   &request->serve.op);
     return it && it->load ? web_wait(request, write_cancel)
                           : web_reply_database(request, ERR_NOMEM);
 }

@@ -1,5 +1,5 @@
 /*
- * The life of a request for a page; see request.h. The order: session, route, access, body, the
+ * What pages do of a request's life (serve/request.h). The order: session, route, access, body, the
  * form and where it came from, then the page.
  */
 #include "web/request.h"
@@ -93,26 +93,17 @@ enum {
     MARKUP_BYTES_MAX = 16 * 1024 * 1024,
 };
 
-enum step {
-    STEP_SESSION,
-    STEP_CHECK_SESSION,
-    STEP_ENTER,
-    STEP_ROUTE,
-    STEP_TAKE_BODY,
-    STEP_FORM,
-    STEP_FRAME,
-    STEP_BEGIN,
-    STEP_FINISH
-};
-
-OP_OF(request_of, web_request)
+static struct web_request *request_of(struct serve_request *serve)
+{
+    return CONTAINER_OF(serve, struct web_request, serve);
+}
 
 /* ---- the session ---- */
 
 /* The value of a cookie (RFC 6265 5.4: pairs separated by "; "). */
 static slice find_cookie(const struct web_request *request, slice wanted)
 {
-    slice rest = http_request_header(request->exchange, SLICE("Cookie"));
+    slice rest = http_request_header(request->serve.exchange, SLICE("Cookie"));
     while (rest.ptr) {
         slice pair = slice_trim(slice_split(&rest, ';'));
         if (slice_eq(slice_split(&pair, '='), wanted))
@@ -125,21 +116,17 @@ static slice find_cookie(const struct web_request *request, slice wanted)
  * cookie; "": a malformed link, which has no cookie. */
 static slice find_link_mark(struct web_request *request)
 {
-    const struct http_exchange *exchange = request->exchange;
-    request->found = http_router_match(request->web->router, exchange->head.method,
-                                       exchange->segments, exchange->segment_count,
-                                       &request->match);
-    /* step_route answers this; until then the request has no page. */
-    if (request->found != HTTP_MATCH_FOUND)
+    /* admit and its refusals answers this; until then the request has no page. */
+    if (request->serve.found != HTTP_MATCH_FOUND)
         return SLICE_NONE;
-    request->page = request->match.route->data;
+    request->page = request->serve.match.route->data;
     /* The callback serves both: the state says who started it, a link's page or the dashboard. */
     if (request->page->access == WEB_CALLBACK)
         return web_link_mark_of_state(web_query(request, "state"));
     if (request->page->access != WEB_LINK)
         return SLICE_NONE;
-    ASSERT(request->match.param_count > 0); /* every route of a link has its token */
-    bool is_link = web_link_read(request->match.params[0], &request->link);
+    ASSERT(request->serve.match.param_count > 0); /* every route of a link has its token */
+    bool is_link = web_link_read(request->serve.match.params[0], &request->link);
     return is_link ? slice_cstr(request->link.mark) : SLICE("");
 }
 
@@ -153,77 +140,67 @@ static bool is_for_page(const struct web_request *request)
            memcmp(link.hash, request->link.hash, sizeof(link.hash)) == 0;
 }
 
-static enum op_result step_session(struct op *op)
+static enum op_result find_session(struct serve_request *serve)
 {
-    struct web_request *request = request_of(op);
+    struct web_request *request = request_of(serve);
     struct web_session *session = &request->session;
     ASSERT(!request->page && !session->is_open);
     slice mark = find_link_mark(request);
     slice cookie = find_cookie(request, web_cookie_name_of(request, mark));
     if (!cookie.ptr ||
-        session_unseal(request->web->config.ring, cookie, mark.ptr, &op->arena, session) != OK ||
+        session_unseal(request->web->config.ring, cookie, mark.ptr, &serve->op.arena, session) !=
+            OK ||
         (mark.ptr && !is_for_page(request))) {
         /* A cookie that does not open is no error: the request continues without a session. */
         *session = (struct web_session){0};
-        return op_jump(op, STEP_ENTER);
+        return op_jump(&serve->op, SERVE_ENTER);
     }
     /* The cookie was valid when it was sealed; the key is checked on every request. */
     const struct vault_caller caller = session_caller(session);
-    return vault_auth_check_caller(request->web->config.auth, &request->check, &caller,
-                                   web_client_address(request), op)
+    return vault_auth_check_caller(request->web->config.auth, &serve->check, &caller,
+                                   serve_client_address(serve), &serve->op)
                ? OP_NEXT
                : OP_WAIT;
 }
 
-static enum op_result step_check_session(struct op *op)
+static enum op_result take_session(struct serve_request *serve)
 {
-    struct web_request *request = request_of(op);
-    struct web_session *session = &request->session;
-    const struct vault_grant *grant = &request->check.grant;
+    struct web_session *session = &request_of(serve)->session;
+    const struct vault_grant *grant = &serve->check.grant;
     ASSERT(!session->is_open); /* a cookie that opens is no session before its key was checked */
-    /* ERR_REFUSED: revoked, expired or signed out. The page decides what a missing session means.
-     */
-    if (request->check.status == ERR_REFUSED) {
+    if (serve->check.status != OK && serve->check.status != ERR_REFUSED)
+        return web_reply_database(request_of(serve), serve->check.status);
+    /* Revoked, expired or signed out; or the seal, which proves that the cookie belongs to an
+     * account, and the key's row do not agree. The page decides what a missing session means. */
+    if (serve->check.status == ERR_REFUSED || !uuid_eq(grant->account_id, session->account_id)) {
         *session = (struct web_session){0};
-        return OP_NEXT;
-    }
-    if (request->check.status != OK)
-        return web_reply_database(request, request->check.status);
-    /* The seal proves that the cookie belongs to this account; the key's row must agree. */
-    if (!uuid_eq(grant->account_id, session->account_id)) {
-        *session = (struct web_session){0};
-        return OP_NEXT;
+        return op_jump(&serve->op, SERVE_ENTER);
     }
     session->is_open = true;
-    session->key_id = grant->key_id;
-    /* The key's present scopes: a scope that was taken from the key is gone in open sessions, too.
-     */
-    session->scopes = grant->scopes;
-    uuid_format(session->account_id, request->account_text);
-    op->account_id = slice_cstr(request->account_text);
-    http_request_account_set(request->exchange, session->account_id);
+    /* With the key's present scopes: one that was taken from it is gone in open sessions, too. */
+    serve_caller_set(serve, grant);
     return OP_NEXT;
 }
 
-static enum op_result step_enter(struct op *op)
+static slice line_of(const struct serve_request *serve)
 {
-    /* A request without a session has no account: it waits in the strangers' line. */
-    return op_enter(op, &request_of(op)->entry, OP_STRANGERS);
+    (void)serve;
+    return OP_STRANGERS;
 }
 
 /* ---- the page, and access to it ---- */
 
 static enum op_result ask_to_sign_in(struct web_request *request)
 {
-    if (request->exchange->head.method == HTTP_METHOD_POST) {
+    if (request->serve.exchange->head.method == HTTP_METHOD_POST) {
         request->is_signed_out = true; /* step_form answers, with what was typed */
         return OP_NEXT;
     }
     struct buf path;
     buf_init(&path, 8 * 1024);
     buf_append(&path, SLICE("/sign-in?next="));
-    encode_percent(&path, request->exchange->head.target);
-    slice text = arena_take(&request->op.arena, &path);
+    encode_percent(&path, request->serve.exchange->head.target);
+    slice text = arena_take(&request->serve.op.arena, &path);
     return web_reply_redirect(request, text.ptr ? text : SLICE("/sign-in"), "");
 }
 
@@ -248,30 +225,11 @@ static enum op_result check_access(struct web_request *request)
                                  "new one.");
     if (!session->is_open)
         return ask_to_sign_in(request);
-    if (page->scope & ~session->scopes)
+    if (!serve_may(&request->serve, page->scope))
         return web_reply_problem(request, 403, "Not allowed",
                                  "The API key of this session lacks the scope for this; sign "
                                  "in with another key.");
     return OP_NEXT;
-}
-
-/* Reserved before the body is read: as much as the form declares, or as it may have. */
-static enum op_result ask_memory(struct web_request *request)
-{
-    struct http_exchange *exchange = request->exchange;
-    struct budget_queue *work = request->web->config.work;
-    uint64_t bytes = exchange->body_bytes_max;
-    if (exchange->head.framing != HTTP_FRAMING_CHUNKED)
-        /* A length over the maximum gets a 413 without a body, so it needs no memory. */
-        bytes = exchange->head.content_length > bytes ? 0 : exchange->head.content_length;
-    if (work && budget_use_begin(&request->use, &work->budget, request->session.account_id) == OK) {
-        arena_count_in(&request->op.arena, &request->use);
-        exchange->use = &request->use;
-    }
-    return budget_wait_op(&request->memory, &request->op, &request->use, (size_t)bytes, BUDGET_NEW,
-                          BUDGET_WAIT_MS)
-               ? OP_NEXT
-               : OP_WAIT;
 }
 
 /* Under a name that is not ours a page is of another site, for the browser: the owner of a name
@@ -279,7 +237,7 @@ static enum op_result ask_memory(struct web_request *request)
  * address or localhost as its name. */
 static bool is_at_our_name(const struct web_request *request)
 {
-    slice host = request->exchange->head.host;
+    slice host = request->serve.exchange->head.host;
     char room[8 + URL_HOST_MAX + 8];
     struct url asked, ours;
     if (!request->web->is_public_url_set || host.len == 0)
@@ -292,47 +250,45 @@ static bool is_at_our_name(const struct web_request *request)
             slice_eq_nocase(asked.host, ours.host));
 }
 
-static enum op_result step_route(struct op *op)
+static enum op_result check_our_name(struct serve_request *serve)
 {
-    struct web_request *request = request_of(op);
-    struct http_exchange *exchange = request->exchange;
-    ASSERT((request->found == HTTP_MATCH_FOUND) == (request->page != NULL));
-    if (!is_at_our_name(request))
-        return web_reply_problem(request, 421, "Not at this name",
-                                 "This server's pages are at another name: open the address that "
-                                 "its operator has given.");
-    switch (request->found) {
-    case HTTP_MATCH_NO_PATH:
-        return web_reply_missing(request, "There is no page at this address.");
-    case HTTP_MATCH_NO_METHOD:
-        web_header(request, "Allow", slice_cstr(request->match.allow));
-        return web_reply_problem(request, 405, "Method not allowed",
-                                 "This address does not answer this method.");
-    case HTTP_MATCH_FOUND:
-        break;
-    }
-    exchange->route = request->match.route->pattern;
+    struct web_request *request = request_of(serve);
+    ASSERT((serve->found == HTTP_MATCH_FOUND) == (request->page != NULL));
+    if (is_at_our_name(request))
+        return OP_NEXT;
+    return web_reply_problem(request, 421, "Not at this name",
+                             "This server's pages are at another name: open the address that "
+                             "its operator has given.");
+}
+
+static enum op_result take_page(struct serve_request *serve)
+{
+    struct web_request *request = request_of(serve);
     enum op_result result = check_access(request);
-    if (result != OP_NEXT)
-        return result;
     /* A request whose body has arrived with its head was read under the default limit. */
-    if (!request->frame.is_body_here)
-        exchange->body_bytes_max =
+    if (result == OP_NEXT && !serve->is_body_here)
+        serve->exchange->body_bytes_max =
             request->page->begin == web_sign_in_post
                 ? 2 * WEB_FORM_BYTES_MAX /* its own fields and those of a kept form */
                 : WEB_FORM_BYTES_MAX;
-    return ask_memory(request);
+    return result;
 }
 
-static enum op_result step_take_body(struct op *op)
+static enum op_result refuse_page(struct serve_request *serve, enum serve_refusal refusal)
 {
-    struct web_request *request = request_of(op);
-    /* The wait timed out. */
-    if (!request->memory.is_taken)
-        return web_reply_problem(request, 503, "Busy",
-                                 "The server is busy; nothing was done. Try again in "
-                                 "a moment.");
-    return http_frame_wait_for_body(&request->frame);
+    static const struct {
+        unsigned status;
+        const char *title, *text;
+    } answers[] = {
+        [SERVE_NO_PATH] = {404, "Not found", "There is no page at this address."},
+        [SERVE_NO_METHOD] = {405, "Method not allowed",
+                             "This address does not answer this method."},
+        [SERVE_PAST_RATE] = {429, "Too many requests", "Wait a moment, then try again."},
+        [SERVE_MEMORY_BUSY] = {503, "Busy",
+                               "The server is busy; nothing was done. Try again in a moment."},
+    };
+    return web_reply_problem(request_of(serve), answers[refusal].status, answers[refusal].title,
+                             "%s", answers[refusal].text);
 }
 
 /* ---- forms ---- */
@@ -342,16 +298,16 @@ static slice decode_part(struct web_request *request, slice text)
     struct buf out;
     buf_init(&out, WEB_FORM_BYTES_MAX);
     bool is_good = decode_percent(&out, text, true) == OK;
-    slice result = arena_take(&request->op.arena, &out);
+    slice result = arena_take(&request->serve.op.arena, &out);
     return is_good ? result : SLICE_NONE;
 }
 
 /* Parses application/x-www-form-urlencoded. false: malformed, or too many fields. */
 static bool read_fields(struct web_request *request)
 {
-    slice rest = request->exchange->body;
+    slice rest = request->serve.exchange->body;
     ASSERT(!request->fields && request->field_count == 0);
-    request->fields = ARENA_ARRAY(&request->op.arena, struct web_field, WEB_FIELDS_MAX);
+    request->fields = ARENA_ARRAY(&request->serve.op.arena, struct web_field, WEB_FIELDS_MAX);
     if (!request->fields)
         return false;
     while (rest.len > 0) {
@@ -373,9 +329,9 @@ static bool read_fields(struct web_request *request)
 /* If the browser names the site that a form came from, it must be this one. */
 static bool is_from_here(const struct web_request *request)
 {
-    slice site = http_request_header(request->exchange, SLICE("Sec-Fetch-Site"));
-    slice origin = http_request_header(request->exchange, SLICE("Origin"));
-    slice host = http_request_header(request->exchange, SLICE("Host"));
+    slice site = http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site"));
+    slice origin = http_request_header(request->serve.exchange, SLICE("Origin"));
+    slice host = http_request_header(request->serve.exchange, SLICE("Host"));
     if (site.ptr && !slice_eq_cstr(site, "same-origin"))
         return false;
     /* Clients that are no browsers send neither header; they have no cookies to abuse. */
@@ -389,8 +345,8 @@ static bool is_from_here(const struct web_request *request)
 /* Whether the browser names the site that a form came from. */
 static bool names_site(const struct web_request *request)
 {
-    return http_request_header(request->exchange, SLICE("Sec-Fetch-Site")).ptr ||
-           http_request_header(request->exchange, SLICE("Origin")).ptr;
+    return http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site")).ptr ||
+           http_request_header(request->serve.exchange, SLICE("Origin")).ptr;
 }
 
 static bool has_token(const struct web_request *request)
@@ -404,22 +360,30 @@ static bool has_token(const struct web_request *request)
            slice_eq_secret(web_field(request, "csrf"), slice_of(session->csrf, SESSION_CSRF_LEN));
 }
 
-static enum op_result step_form(struct op *op)
+static enum op_result read_form(struct serve_request *serve)
 {
-    struct web_request *request = request_of(op);
-    ASSERT(request->frame.is_body_here);
+    struct web_request *request = request_of(serve);
+    struct http_exchange *exchange = serve->exchange;
     /* A GET changes nothing, and has no form. */
-    if (request->exchange->head.method != HTTP_METHOD_POST)
+    if (exchange->head.method != HTTP_METHOD_POST)
         return OP_NEXT;
-    slice type = http_media_type(http_request_header(request->exchange, SLICE("Content-Type")));
+    slice type = http_media_type(http_request_header(exchange, SLICE("Content-Type")));
     if (!slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")) &&
-        request->exchange->body.len > 0)
+        exchange->body.len > 0)
         return web_reply_problem(request, 415, "Not a form",
                                  "This address accepts only its own form.");
     /* An empty body is a form without fields (a single button). */
     if (!read_fields(request))
         return web_reply_problem(request, 400, "Not readable",
                                  "The form could not be read; nothing was done.");
+    return OP_NEXT;
+}
+
+static enum op_result check_form(struct serve_request *serve)
+{
+    struct web_request *request = request_of(serve);
+    if (serve->exchange->head.method != HTTP_METHOD_POST)
+        return OP_NEXT;
     /* Only a form from this site is kept: another site's must not be filled in for the reader. */
     if (is_from_here(request) && request->is_signed_out)
         return web_again_sign_in(request);
@@ -436,7 +400,7 @@ static enum op_result step_form(struct op *op)
 
 enum op_result web_go_to(struct web_request *request, slice path)
 {
-    struct arena *arena = &request->op.arena;
+    struct arena *arena = &request->serve.op.arena;
     ASSERT(path.len > 0 && path.ptr[0] == '/');
     /* Without a session check_access would wait for a form, which has been read. */
     ASSERT(request->session.is_open);
@@ -448,140 +412,106 @@ enum op_result web_go_to(struct web_request *request, slice path)
         return web_reply_database(request, ERR_NOMEM);
     while (rest.len > 0)
         segments[count++] = slice_split(&rest, '/');
-    if (http_router_match(request->web->router, HTTP_METHOD_GET, segments, count,
-                          &request->match) != HTTP_MATCH_FOUND)
+    if (http_router_match(request->web->serve.router, HTTP_METHOD_GET, segments, count,
+                          &request->serve.match) != HTTP_MATCH_FOUND)
         return web_reply_redirect(request, SLICE("/"), "");
-    request->page = request->match.route->data;
+    request->page = request->serve.match.route->data;
     enum op_result result = check_access(request);
-    /* step_begin runs again, for the page that is now set. */
-    return result == OP_NEXT ? op_jump(&request->op, STEP_FRAME) : result;
+    /* It begins again, for the page that is now set. */
+    return result == OP_NEXT ? op_jump(&request->serve.op, SERVE_BEGIN) : result;
 }
 
 /* What the frame has of the account, read while the page reads its own: web_reply_view waits for
  * it where the page has nothing to wait for. */
-static enum op_result step_frame(struct op *op)
+static void read_frame(struct web_request *request)
 {
-    struct web_request *request = request_of(op);
     const struct web_session *session = &request->session;
     web_step *begin = request->page->begin;
     bool is_page = begin != web_flow_events && begin != web_account_events && begin != web_asset;
     bool has_frame = is_page && session->is_open && !session->link_token.ptr;
-    if (!has_frame || request->brief.stmt)
-        return OP_NEXT;
-    store_account_brief(request->web->config.pool, &request->brief, op, session->account_id,
-                        session->key_id);
-    return OP_NEXT;
+    if (has_frame && !request->brief.stmt)
+        store_account_brief(request->web->config.pool, &request->brief, &request->serve.op,
+                            session->account_id, request->serve.grant.key_id);
 }
 
-/* A page that is done, but for what is still read of its frame. */
-static bool is_early(const struct web_request *request, enum op_result result)
+static enum op_result begin_page(struct serve_request *serve)
 {
-    return result == OP_DONE && request->brief.stmt && request->op.holds > 0;
-}
-
-static enum op_result step_begin(struct op *op)
-{
-    struct web_request *request = request_of(op);
+    struct web_request *request = request_of(serve);
     ASSERT(is_for_everyone(request->page) || request->session.is_open);
-    ASSERT(request->fields || request->exchange->head.method != HTTP_METHOD_POST);
-    ASSERT(!request->frame.is_answered);
+    ASSERT(request->fields || serve->exchange->head.method != HTTP_METHOD_POST);
+    read_frame(request);
     if (request->session.is_open)
         request->stamp = flow_watch_stamp(request->web->config.flow, request->session.account_id);
-    enum op_result result = request->page->begin(request);
-    return is_early(request, result) ? OP_WAIT : result;
+    return request->page->begin(request);
 }
 
-static enum op_result step_finish(struct op *op)
+static enum op_result resume_page(struct serve_request *serve)
 {
-    struct web_request *request = request_of(op);
-    /* begin has answered after a wait, or the client has disconnected. */
-    if (request->frame.is_answered)
-        return OP_DONE;
+    struct web_request *request = request_of(serve);
     if (request->late_file)
         return web_reply_view(request, request->late_status, request->late_file);
     ASSERT(request->then); /* a page waits by web_wait */
-    enum op_result result = request->then(request);
-    bool is_more = result == OP_WAIT || is_early(request, result);
-    return is_more ? op_wait_then(op, STEP_FINISH) : result;
+    return request->then(request);
 }
 
-/* ---- the op ---- */
+/* ---- its ends ---- */
 
-static void on_cancel(struct op *op)
+static void on_cancel(struct serve_request *serve)
 {
-    struct web_request *request = request_of(op);
-    /* Everything that may hold the op is cancelled; each call is a no-op if it is not under way. */
-    vault_auth_cancel(&request->check);
+    struct web_request *request = request_of(serve);
     if (request->on_cancel)
         request->on_cancel(request);
-    http_frame_cancel(&request->frame);
-    budget_wait_stop(&request->memory);
 }
 
-static void on_end(struct op *op, enum op_end end)
+/* The page may still read the body's fields. */
+static void on_end(struct serve_request *serve, enum op_end end)
 {
-    struct web_request *request = request_of(op);
+    struct web_request *request = request_of(serve);
+    (void)end;
     if (request->on_end)
         request->on_end(request);
-    /* The page's end first: it may still read the body's fields. */
-    http_body_release(request->exchange);
-    http_frame_end(&request->frame, end);
 }
-
-static void free_request(struct op *op)
-{
-    budget_use_end(&request_of(op)->use);
-    mem_free(request_of(op));
-}
-
-static const struct op_step steps[] = {
-    [STEP_SESSION] = {"session", step_session, OP_TO(STEP_ENTER)},
-    [STEP_CHECK_SESSION] = {"check_session", step_check_session, 0},
-    [STEP_ENTER] = {"enter", step_enter, 0},
-    [STEP_ROUTE] = {"route", step_route, 0},
-    [STEP_TAKE_BODY] = {"take_body", step_take_body, 0},
-    [STEP_FORM] = {"form", step_form, OP_TO(STEP_FRAME)},
-    [STEP_FRAME] = {"frame", step_frame, 0},
-    [STEP_BEGIN] = {"begin", step_begin, OP_TO(STEP_FRAME)},
-    [STEP_FINISH] = {"finish", step_finish, OP_TO(STEP_FRAME) | OP_TO(STEP_FINISH)},
-};
-
-static const struct op_class request_class = {
-    .name = "page",
-    OP_STEPS(steps),
-    .is_attended = true,
-    .on_cancel = on_cancel,
-    .on_end = on_end,
-    .free = free_request,
-};
 
 /* A form is carried out even if its client disconnects; a page is not rendered then. Pages that
  * wait release what they hold in web_request.on_end. */
-static void on_gone(struct http_exchange *exchange)
+static bool on_gone(struct serve_request *serve)
 {
-    struct web_request *request = CONTAINER_OF(http_frame_of(exchange), struct web_request, frame);
-    bool has_begun = request->page && request->op.step >= STEP_FRAME;
+    bool has_begun = serve->op.step >= SERVE_BEGIN;
     /* A code of OAuth is valid once, and the app's server may have seen it. */
-    bool has_effect = exchange->head.method == HTTP_METHOD_POST ||
-                      (has_begun && request->page->access == WEB_CALLBACK);
-    if (!has_begun || !has_effect)
-        op_cancel(&request->op);
+    return has_begun && (serve->exchange->head.method == HTTP_METHOD_POST ||
+                         request_of(serve)->page->access == WEB_CALLBACK);
 }
+
+static void open_request(struct serve_request *serve)
+{
+    request_of(serve)->web = CONTAINER_OF(serve->serve, struct web, serve);
+}
+
+static const struct serve_face face = {
+    .request_bytes = sizeof(struct web_request),
+    .arena_bytes_max = WEB_ARENA_BYTES_MAX,
+    .line = line_of,
+    .open = open_request,
+    .find_caller = find_session,
+    .take_caller = take_session,
+    .admit = check_our_name,
+    .check_access = take_page,
+    .read_body = read_form,
+    .check_body = check_form,
+    .begin = begin_page,
+    .resume = resume_page,
+    .refuse = refuse_page,
+    .on_gone = on_gone,
+    .on_cancel = on_cancel,
+    .on_end = on_end,
+    .means = SLICE_INIT("dashboard"),
+    .counts_strangers = true,
+};
 
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
     struct web *web = ctx;
-    struct web_request *request = mem_zalloc(sizeof(*request));
-    /* Refused without an op: the frame answers 503 by itself. */
-    if (!request)
-        return http_frame_refuse(exchange);
-    request->web = web;
-    request->exchange = exchange;
-    http_frame_begin(&request->frame, exchange, &request->op, &web->active, on_gone);
-    op_start(&request->op, &request_class, exchange->loop, NULL, WEB_ARENA_BYTES_MAX);
-    request->op.request_id = exchange->request_id;
-    /* The body is read once the session's account has memory for it (ask_memory). */
-    return HTTP_BODY_WAIT;
+    return serve_begin(&web->serve, exchange);
 }
 
 static struct metric pages_total =
@@ -603,8 +533,10 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
                       clock_mono_ns() - exchange->started_ns);
 }
 
-const struct http_handler web_handler = {
-    .on_head = on_head, .on_request = http_frame_on_request, .on_finished = on_finished};
+const struct http_handler web_handler = {.on_head = on_head,
+                                         .on_body_paused = serve_on_body_paused,
+                                         .on_request = serve_on_request,
+                                         .on_finished = on_finished};
 
 /* ---- the dashboard ---- */
 
@@ -614,15 +546,17 @@ struct web *web_new(const struct api_config *config, struct err *err)
     if (!web)
         return err_null(err, ERR_NOMEM, "out of memory for the dashboard");
     web->config = *config;
+    web->serve = (struct serve){
+        .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};
     arena_init(&web->arena, MARKUP_BYTES_MAX);
-    web->router = http_router_new(routes, ARRAY_LEN(routes), err);
+    web->serve.router = http_router_new(routes, ARRAY_LEN(routes), err);
     web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE, NULL);
     web->markup =
         markup_load(&web->arena, slice_of(embed_markup[0].data, embed_markup[0].len), err);
     web->gzip = gzip_new();
     slice *homes = ARENA_ARRAY(&web->arena, slice, config->home_domain_count + 1);
     web->config.home_domains = homes;
-    if (web->router && web->sign_ins && web->markup && web->gzip && homes &&
+    if (web->serve.router && web->sign_ins && web->markup && web->gzip && homes &&
         effect_read_homes(config->home_domains, config->home_domain_count, homes, &web->arena,
                           err) == OK)
         return web;
@@ -635,8 +569,8 @@ void web_free(struct web *web)
     if (!web)
         return;
     /* Requests hold the config and the router. */
-    ASSERT(web->active == 0);
-    http_router_free(web->router);
+    ASSERT(web->serve.active == 0);
+    http_router_free(web->serve.router);
     account_rate_free(web->sign_ins);
     gzip_free(web->gzip);
     arena_deinit(&web->arena);
@@ -652,7 +586,7 @@ void web_public_url_set(struct web *web, slice url, bool is_set)
 bool web_has_path(const struct web *web, const struct http_exchange *exchange)
 {
     struct http_route_match match;
-    return http_router_match(web->router, exchange->head.method, exchange->segments,
+    return http_router_match(web->serve.router, exchange->head.method, exchange->segments,
                              exchange->segment_count, &match) != HTTP_MATCH_NO_PATH;
 }
 
@@ -669,14 +603,14 @@ slice web_field(const struct web_request *request, const char *name)
 
 slice web_query(struct web_request *request, const char *name)
 {
-    slice value = http_query_get(request->exchange, slice_cstr(name));
+    slice value = http_query_get(request->serve.exchange, slice_cstr(name));
     return value.len > 0 ? value : SLICE_NONE;
 }
 
 bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id)
 {
-    ASSERT(i < request->match.param_count);
-    if (uuid_parse(request->match.params[i], id))
+    ASSERT(i < request->serve.match.param_count);
+    if (uuid_parse(request->serve.match.params[i], id))
         return true;
     (void)web_reply_missing(request, "There is no page at this address.");
     return false;
@@ -686,9 +620,4 @@ enum op_result web_wait(struct web_request *request, web_step *then)
 {
     request->then = then;
     return OP_WAIT;
-}
-
-bool web_may(const struct web_request *request, uint32_t scope)
-{
-    return (scope & ~request->session.scopes) == 0;
 }

@@ -8,11 +8,8 @@
 #ifndef WEB_REQUEST_H
 #define WEB_REQUEST_H
 
+#include "serve/request.h"
 #include "limit/account_rate.h"
-#include "http/frame.h"
-#include "http/router.h"
-#include "loop/budget_wait.h"
-#include "store/audit.h"
 #include "web/link.h"
 #include "web/markup.h"
 #include "web/session.h"
@@ -23,7 +20,6 @@ enum {
     WEB_FORM_BYTES_MAX = 64 * 1024,
     WEB_FIELDS_MAX = 128,
     WEB_PAGE_BYTES_MAX = 8 * 1024 * 1024,
-    WEB_HEADERS_MAX = 11,
     WEB_URL_MAX = 512,
 };
 
@@ -53,21 +49,13 @@ struct web_field {
 };
 
 struct web_request {
-    struct op op;
-    struct op_entry entry;
-    struct http_frame frame;
+    struct serve_request serve; /* first */
     struct web *web;
-    struct http_exchange *exchange; /* the frame's */
     const struct web_page *page;
-    web_step *then; /* after the wait; NULL: the page has not waited */
-    enum http_match found;
-    struct http_route_match match;
-    struct budget_use use; /* memory, counted for the session's account; for the nil one without */
-    struct budget_wait memory;
+    web_step *then;       /* after the wait; NULL: the page has not waited */
     struct web_link link; /* named by the address of a WEB_LINK page; token SLICE_NONE: none */
-    struct web_session session; /* is_open: whether there is one */
-    struct vault_check check;
-    struct web_field *fields; /* of a form */
+    struct web_session session; /* is_open: whether there is one; its key is serve.grant */
+    struct web_field *fields;   /* of a form */
     size_t field_count;
     struct pg_query query;
     struct pg_query brief;   /* of the account, for the frame; no stmt: not asked */
@@ -78,8 +66,6 @@ struct web_request {
     void *state;                                    /* the page's, in the op's arena */
     void (*on_end)(struct web_request *request);    /* NULL, or releases what the page holds */
     void (*on_cancel)(struct web_request *request); /* NULL, or cancels what it waits for */
-    struct http_header headers[WEB_HEADERS_MAX];
-    size_t header_count;
     int64_t stamp;     /* of the account, before the page read anything (flow_watch_stamp) */
     bool holds_secret; /* its page displays one, and is sent uncompressed (gzip.h) */
     bool is_cacheable; /* the browser may keep the page, and asks whether it is the present one */
@@ -89,17 +75,15 @@ struct web_request {
     slice again_notice; /* SLICE_NONE: no such form */
     slice again_path;   /* of that page */
     unsigned again_status;
-    char account_text[UUID_TEXT_LEN + 1];
 };
 
 struct web {
+    struct serve serve; /* first */
     struct api_config config;
-    struct http_router *router;
     struct arena arena; /* of markup */
     const struct markup_set *markup;
     struct gzip *gzip;
     struct account_rate *sign_ins; /* by the client's address, as a UUID of it */
-    size_t active;
     char public_url[WEB_URL_MAX];
     bool is_public_url_set; /* an operator has, and pages are at no other name */
 };
@@ -112,12 +96,6 @@ slice web_field(const struct web_request *request, const char *name);
 slice web_query(struct web_request *request, const char *name);
 /* The id in the path's i-th parameter. false: answered with 404. */
 bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_CHECK;
-/* "key:<id>", for the audit trail; in the op's arena. */
-slice web_actor(struct web_request *request);
-slice web_client_address(struct web_request *request);
-/* The signed-in caller of a change. */
-struct audit_by web_by(struct web_request *request);
-bool web_may(const struct web_request *request, uint32_t scope);
 
 /* Something holds the op: `then` runs when it has ended. Returns OP_WAIT. */
 enum op_result web_wait(struct web_request *request, web_step *then);
@@ -141,7 +119,6 @@ enum op_result web_reply_download(struct web_request *request, slice type, slice
                                   slice bytes);
 /* Constant bytes with an ETag, cached for good: their path has their hash. */
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes);
-void web_header(struct web_request *request, const char *name, slice value);
 /* An origin that a form of this page may lead to, besides this site (CSP form-action). */
 void web_allow_form_to(struct web_request *request, slice origin);
 

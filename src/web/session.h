@@ -25,8 +25,7 @@ enum {
 
 struct web_session {
     bool is_open;
-    struct uuid account_id, key_id;
-    uint32_t scopes;
+    struct uuid account_id;
     uint8_t key_hash[API_KEY_HASH_LEN];
     char csrf[SESSION_CSRF_LEN + 1];
     int64_t until_ms;

@@ -42,23 +42,22 @@ static enum op_result finish_post(struct web_request *request)
 {
     struct web_session *session = &request->session;
     slice next = next_path(web_field(request, "next"));
-    if (request->check.is_elsewhere)
+    if (request->serve.check.is_elsewhere)
         return web_sign_in_reply(request, 403, next, "This key may not be used from your address.");
-    if (request->check.status == ERR_REFUSED)
+    if (request->serve.check.status == ERR_REFUSED)
         return web_sign_in_reply(
             request, 401, next,
             "This key is unknown, expired or revoked. Check that it was copied completely.");
-    if (request->check.status != OK)
-        return web_reply_database(request, request->check.status);
+    if (request->serve.check.status != OK)
+        return web_reply_database(request, request->serve.check.status);
     /* All of it is new, the CSRF token too: forms of the session before are refused. */
     *session = (struct web_session){.is_open = true,
-                                    .account_id = request->check.grant.account_id,
+                                    .account_id = request->serve.check.grant.account_id,
                                     .until_ms = clock_shared_us() / 1000 + SESSION_MS};
     if (!vault_key_hash(web_field(request, "key"), session->key_hash))
         return web_sign_in_reply(request, 401, next, "This is not an API key.");
     session_draw_csrf(session);
-    session->key_id = request->check.grant.key_id;
-    session->scopes = request->check.grant.scopes;
+    request->serve.grant = request->serve.check.grant;
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, "Not available now", "Try again.");
     /* A form that was kept is rendered again; nothing is sent on the reader's behalf. */
@@ -68,18 +67,18 @@ static enum op_result finish_post(struct web_request *request)
 enum op_result web_sign_in_post(struct web_request *request)
 {
     /* Counted by address, since a wrong key names no account. */
-    struct uuid address = uuid_v5((struct uuid){{0}}, web_client_address(request));
+    struct uuid address = uuid_v5((struct uuid){{0}}, serve_client_address(&request->serve));
     uint64_t wait_ms =
-        account_rate_take(request->web->sign_ins, address, loop_now_ns(request->op.loop));
+        account_rate_take(request->web->sign_ins, address, loop_now_ns(request->serve.op.loop));
     if (wait_ms > 0) {
-        web_header(request, "Retry-After", SLICE("1"));
+        serve_header(&request->serve, "Retry-After", SLICE("1"));
         return web_sign_in_reply(
             request, 429, next_path(web_field(request, "next")),
             "Too many attempts from your address. Wait a moment, then try again.");
     }
-    bool is_known = vault_auth_check(request->web->config.auth, &request->check,
-                                     web_field(request, "key"), web_client_address(request),
-                                     &request->op);
+    bool is_known = vault_auth_check(request->web->config.auth, &request->serve.check,
+                                     web_field(request, "key"),
+                                     serve_client_address(&request->serve), &request->serve.op);
     return is_known ? finish_post(request) : web_wait(request, finish_post);
 }
 
@@ -101,21 +100,21 @@ static enum op_result finish_sign_out(struct web_request *request)
 static enum op_result sign_out(struct web_request *request, enum vault_command_kind kind)
 {
     const struct web_session *session = &request->session;
-    struct vault_command *command = ARENA_NEW(&request->op.arena, struct vault_command);
+    struct vault_command *command = ARENA_NEW(&request->serve.op.arena, struct vault_command);
     const struct vault_command_request in = {
         .kind = kind,
-        .key.key = {.account_id = session->account_id, .id = session->key_id},
-        .session_hash = request->check.caller.session_hash,
+        .key.key = {.account_id = session->account_id, .id = request->serve.grant.key_id},
+        .session_hash = request->serve.check.caller.session_hash,
         /* The end is stored until the cookie would have expired; a copy of it is refused as long.
          */
         .session_until = session->until_ms * 1000,
     };
     /* The hash that ends the session is of the cookie that this request came with. */
-    ASSERT(memcmp(request->check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
+    ASSERT(memcmp(request->serve.check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
     if (!command)
         return web_reply_database(request, ERR_NOMEM);
     request->state = command;
-    vault_command_start(request->web->config.auth, command, &in, &request->op);
+    vault_command_start(request->web->config.auth, command, &in, &request->serve.op);
     return web_wait(request, finish_sign_out);
 }
 

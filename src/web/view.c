@@ -73,7 +73,7 @@ slice view_span(struct arena *arena, int64_t us)
 
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us)
 {
-    json_member_str(w, key, view_span(&request->op.arena, us));
+    json_member_str(w, key, view_span(&request->serve.op.arena, us));
 }
 
 /* One of the grounds of the style sheet, h0 to h5; the same each time. */

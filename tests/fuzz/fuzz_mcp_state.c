@@ -41,15 +41,15 @@ static void set_up(void)
     check(api.config.ring != NULL);
     request.api = &api;
     for (size_t i = 0; i < 16; i++) {
-        request.grant.account_id.bytes[i] = (uint8_t)i;
-        request.grant.key_id.bytes[i] = (uint8_t)(200 + i);
+        request.serve.grant.account_id.bytes[i] = (uint8_t)i;
+        request.serve.grant.key_id.bytes[i] = (uint8_t)(200 + i);
     }
     blocks = mem_live_blocks();
 }
 
 static slice seal(slice plain)
 {
-    const struct vault_binding binding = {.account_id = request.grant.account_id,
+    const struct vault_binding binding = {.account_id = request.serve.grant.account_id,
                                           .connection_id = -3};
     struct buf sealed, text;
     buf_init(&sealed, 2 * INPUT_MAX);
@@ -58,7 +58,7 @@ static slice seal(slice plain)
     check(vault_seal(api.config.ring, &binding, plain, &sealed) == OK);
     encode_base64url(&text, buf_slice(&sealed));
     buf_deinit(&sealed);
-    return arena_take(&request.op.arena, &text);
+    return arena_take(&request.serve.op.arena, &text);
 }
 
 /* What only a fault of this program could seal. */
@@ -67,7 +67,7 @@ static void open_sealed(slice plain)
     struct mcp_state state;
     int64_t until_ms = 0, now_ms = clock_wall_us() / 1000;
     bool is_whole = plain.len >= FIXED_LEN && plain.len <= FIXED_LEN + MCP_FILLED_BYTES_MAX;
-    bool is_mine = is_whole && memcmp(plain.ptr, request.grant.key_id.bytes, KEY_LEN) == 0;
+    bool is_mine = is_whole && memcmp(plain.ptr, request.serve.grant.key_id.bytes, KEY_LEN) == 0;
     if (is_mine)
         memcpy(&until_ms, plain.ptr + KEY_LEN, sizeof(until_ms));
     bool is_open = mcp_state_open(&request, seal(plain), &state);
@@ -84,7 +84,7 @@ static void open_own(slice rest)
     struct buf plain;
     int64_t until_ms = clock_wall_us() / 1000 + MCP_STATE_MS;
     buf_init(&plain, 2 * INPUT_MAX);
-    buf_append(&plain, slice_of(request.grant.key_id.bytes, KEY_LEN));
+    buf_append(&plain, slice_of(request.serve.grant.key_id.bytes, KEY_LEN));
     buf_append(&plain, slice_of(&until_ms, sizeof(until_ms)));
     buf_append(&plain, rest);
     check(buf_is_ok(&plain));
@@ -97,7 +97,7 @@ static void open_changed(slice changes)
 {
     struct mcp_state given = {.connection_id = 7, .is_confirmation = true}, state;
     slice text = mcp_state_seal(&request, &given);
-    slice changed = arena_dup(&request.op.arena, text);
+    slice changed = arena_dup(&request.serve.op.arena, text);
     check(changed.ptr && mcp_state_open(&request, text, &state) && state.connection_id == 7);
     for (; changes.len >= 3; changes = slice_from(changes, 3)) {
         const uint8_t *at = (const uint8_t *)changes.ptr;
@@ -115,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0 || size > INPUT_MAX)
         return 0;
     set_up();
-    arena_init(&request.op.arena, ARENA_BYTES_MAX);
+    arena_init(&request.serve.op.arena, ARENA_BYTES_MAX);
     slice rest = slice_of(data + 1, size - 1);
     switch (data[0] % 4) {
     case 0:
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         open_changed(rest);
         break;
     }
-    arena_deinit(&request.op.arena);
+    arena_deinit(&request.serve.op.arena);
     check(mem_live_blocks() == blocks);
     return 0;
 }

@@ -38,7 +38,7 @@ static const struct json *find(struct api_request *request, slice key)
     if (!path || file_read_into(path, &text, NULL, NULL) != OK)
         return NULL;
     const struct json *table =
-        json_parse(&request->op.arena, buf_slice(&text), &json_limits_request, NULL);
+        json_parse(&request->serve.op.arena, buf_slice(&text), &json_limits_request, NULL);
     buf_deinit(&text);
     for (uint32_t i = 0; json_is(table, JSON_OBJECT) && i < table->count; i++)
         if (mcp_name_is_like(key, json_str(&table->as.members[i].key)))
@@ -120,7 +120,7 @@ static enum op_result refuse_capability(struct api_request *request,
                                         const struct mcp_message *message, slice name)
 {
     return mcp_reply_error(request, message, 400, MCP_MISSING_CAPABILITY,
-                           arena_printf(&request->op.arena,
+                           arena_printf(&request->serve.op.arena,
                                         "{\"requiredCapabilities\":{\"%.*s\":{}}}",
                                         SLICE_ARG(name)),
                            "The client lacks a capability");
@@ -130,8 +130,8 @@ bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *m
                         enum op_result *result)
 {
     slice name = message->name.ptr ? message->name : json_get_str(message->params, SLICE("name"));
-    slice key =
-        arena_printf(&request->op.arena, "%.*s %.*s", SLICE_ARG(message->method), SLICE_ARG(name));
+    slice key = arena_printf(&request->serve.op.arena, "%.*s %.*s", SLICE_ARG(message->method),
+                             SLICE_ARG(name));
     const struct json *entry = find(request, key);
     const struct json *rounds = JSON_GET(entry, "rounds");
     bool is_sealed = JSON_GET(entry, "is_sealed"), has_state = is_sealed && message->state.ptr;

@@ -25,9 +25,9 @@ static int setup(void **unused)
         return -1;
     api.config.ring = ring;
     request.api = &api;
-    request.grant.account_id = uuid_v7();
-    request.grant.key_id = uuid_v7();
-    arena_init(&request.op.arena, 64 * 1024 * 1024);
+    request.serve.grant.account_id = uuid_v7();
+    request.serve.grant.key_id = uuid_v7();
+    arena_init(&request.serve.op.arena, 64 * 1024 * 1024);
     random_bytes(state.nonce, sizeof(state.nonce));
     random_bytes(state.call, sizeof(state.call));
     state.connection_id = 4711;
@@ -37,7 +37,7 @@ static int setup(void **unused)
 static int teardown(void **unused)
 {
     (void)unused;
-    arena_deinit(&request.op.arena);
+    arena_deinit(&request.serve.op.arena);
     vault_ring_free((struct vault_ring *)api.config.ring);
     return unit_end();
 }
@@ -85,14 +85,14 @@ static void it_brings_back_what_was_given(void **unused)
 static void it_opens_for_no_other_caller(void **unused)
 {
     slice text = mcp_state_seal(&request, &state);
-    struct vault_grant mine = request.grant;
+    struct vault_grant mine = request.serve.grant;
     (void)unused;
-    request.grant.account_id = uuid_v7();
+    request.serve.grant.account_id = uuid_v7();
     assert_false(opens(text));
-    request.grant = mine;
-    request.grant.key_id = uuid_v7();
+    request.serve.grant = mine;
+    request.serve.grant.key_id = uuid_v7();
     assert_false(opens(text));
-    request.grant = mine;
+    request.serve.grant = mine;
     assert_true(opens(text));
 }
 
@@ -100,7 +100,7 @@ static void it_opens_for_no_other_caller(void **unused)
  * time (see state.c). */
 static slice reseal(slice text, int64_t until_ms)
 {
-    const struct vault_binding binding = {.account_id = request.grant.account_id,
+    const struct vault_binding binding = {.account_id = request.serve.grant.account_id,
                                           .connection_id = -3};
     struct secret *plain = NULL;
     struct buf bytes, sealed;
@@ -111,7 +111,7 @@ static slice reseal(slice text, int64_t until_ms)
     assert_int_equal(vault_open(api.config.ring, &binding, id, slice_from(whole, VAULT_KEY_ID_LEN),
                                 &plain, NULL),
                      OK);
-    slice kept = arena_dup(&request.op.arena, secret_reveal(plain));
+    slice kept = arena_dup(&request.serve.op.arena, secret_reveal(plain));
     memcpy((char *)kept.ptr + 16, &until_ms, sizeof(until_ms));
     buf_append(&sealed, id);
     assert_int_equal(vault_seal(api.config.ring, &binding, kept, &sealed), OK);
@@ -119,7 +119,7 @@ static slice reseal(slice text, int64_t until_ms)
     encode_base64url(&bytes, buf_slice(&sealed));
     secret_unref(plain);
     buf_deinit(&sealed);
-    return arena_take(&request.op.arena, &bytes);
+    return arena_take(&request.serve.op.arena, &bytes);
 }
 
 static void it_does_not_open_late(void **unused)

@@ -1,146 +1,154 @@
 /*
- * http/frame: an op stands for a request. A room of its own for the tests: a request that waits for
- * its body and then answers, or ends in each of the ways in which an op may end.
+ * serve/request: an op stands for a request. A face of its own for the tests, whose endpoints take
+ * a body and then answer, or end in each of the ways in which an op may end. No caller is checked.
  *
- *   /body   waits for the body, answers with it
+ *   /body   answers with the body
  *   /head   answers before a byte of the body was looked at
- *   /mute   waits for the body, ends without an answer
+ *   /mute   ends without an answer
  *   /fail   the same, fails
- *   /hang   waits for the body, then for the test
+ *   /hang   waits for the test
+ *   /late   is done without an answer while something holds the op, and resumes with one
  */
 #include "support/server_app.h"
 
-#include "http/frame.h"
+#include "serve/request.h"
 
-/* ---- the room ---- */
+/* ---- the face ---- */
 
 struct room {
+    struct serve serve;
     struct app app; /* for its clients; the server is the room's */
-    size_t active, begun, freed, gone, came, finished, refusals;
+    size_t begun, ended, gone, came, finished;
     enum op_end end;
     unsigned status;
     const char *route;
-    bool has_no_memory; /* for a request */
     struct op *hanging;
 };
 
-struct request {
-    struct op op;
-    struct http_frame frame;
-    struct room *room;
-};
-
-static struct room *room_of_exchange;
-
-static struct request *request_of(struct op *op)
+static struct room *room_of(struct serve_request *request)
 {
-    return CONTAINER_OF(op, struct request, op);
+    return CONTAINER_OF(request->serve, struct room, serve);
 }
 
-static bool goes_to(const struct request *request, const char *path)
+static bool goes_to(const struct serve_request *request, const char *path)
 {
-    return slice_eq_cstr(request->frame.exchange->segments[0], path);
+    return slice_eq_cstr(request->exchange->segments[0], path);
 }
 
-static void answer(struct request *request, unsigned status, slice body)
+static enum op_result answer(struct serve_request *request, unsigned status, slice body)
 {
-    request->frame.is_answered = true;
-    http_reply(request->frame.exchange, status, NULL, 0, body);
+    request->is_answered = true;
+    http_reply(request->exchange, status, request->headers, request->header_count, body);
+    return OP_DONE;
 }
 
-static enum op_result step_route(struct op *op)
+static void open_request(struct serve_request *request)
 {
-    struct request *request = request_of(op);
-    if (goes_to(request, "head")) {
-        answer(request, 403, SLICE("unread"));
-        return OP_DONE;
-    }
-    request->frame.exchange->route = "/{word}";
-    return http_frame_wait_for_body(&request->frame);
+    room_of(request)->begun++;
 }
 
-static enum op_result step_answer(struct op *op)
+static slice line_of(const struct serve_request *request)
 {
-    struct request *request = request_of(op);
+    (void)request;
+    return OP_STRANGERS;
+}
+
+static enum op_result has_no_caller(struct serve_request *request)
+{
+    return op_jump(&request->op, SERVE_ENTER);
+}
+
+static enum op_result is_not_called(struct serve_request *request)
+{
+    fail_msg("%s: a request without a caller", request->exchange->route);
+    return OP_FAIL;
+}
+
+static enum op_result goes_on(struct serve_request *request)
+{
+    (void)request;
+    return OP_NEXT;
+}
+
+static enum op_result answer_head(struct serve_request *request)
+{
+    return goes_to(request, "head") ? answer(request, 403, SLICE("unread")) : OP_NEXT;
+}
+
+static enum op_result begin(struct serve_request *request)
+{
+    bool is_late = goes_to(request, "late");
     if (goes_to(request, "mute"))
         return OP_DONE;
     if (goes_to(request, "fail"))
         return OP_FAIL;
-    if (goes_to(request, "hang")) {
-        op_hold(op, "the test");
-        request->room->hanging = op;
-        return OP_WAIT;
+    if (is_late || goes_to(request, "hang")) {
+        op_hold(&request->op, "the test");
+        room_of(request)->hanging = &request->op;
+        return is_late ? OP_DONE : OP_WAIT;
     }
-    answer(request, 200, request->frame.exchange->body);
-    return OP_DONE;
+    return answer(request, 200, arena_dup(&request->op.arena, request->exchange->body));
 }
 
-static enum op_result step_end(struct op *op)
+static enum op_result resume(struct serve_request *request)
 {
-    (void)op;
-    return OP_DONE;
+    return answer(request, 200, SLICE("resumed"));
 }
 
-static void on_cancel(struct op *op)
+static enum op_result refuse(struct serve_request *request, enum serve_refusal refusal)
 {
-    struct request *request = request_of(op);
-    if (request->room->hanging == op)
-        op_release(op);
-    http_frame_cancel(&request->frame);
+    static const unsigned statuses[] = {[SERVE_NO_PATH] = 404,
+                                        [SERVE_NO_METHOD] = 405,
+                                        [SERVE_PAST_RATE] = 429,
+                                        [SERVE_MEMORY_BUSY] = 503};
+    return answer(request, statuses[refusal], SLICE("refused"));
 }
 
-static void on_end(struct op *op, enum op_end end)
+static bool on_gone(struct serve_request *request)
 {
-    struct request *request = request_of(op);
-    request->room->end = end;
-    http_frame_end(&request->frame, end);
+    room_of(request)->gone++;
+    return false;
 }
 
-static void free_request(struct op *op)
+static void on_cancel(struct serve_request *request)
 {
-    request_of(op)->room->freed++;
-    mem_free(request_of(op));
+    if (room_of(request)->hanging == &request->op)
+        op_release(&request->op);
 }
 
-static const struct op_step steps[] = {
-    {"route", step_route, 0}, {"answer", step_answer, 0}, {"end", step_end, 0}};
-static const struct op_class request_class = {
-    .name = "request",
-    .steps = steps,
-    .step_count = ARRAY_LEN(steps),
+static void on_end(struct serve_request *request, enum op_end end)
+{
+    room_of(request)->end = end;
+    room_of(request)->ended++;
+}
+
+static struct serve_face face = {
+    .arena_bytes_max = 64 * 1024,
+    .line = line_of,
+    .open = open_request,
+    .find_caller = has_no_caller,
+    .take_caller = is_not_called,
+    .admit = goes_on,
+    .check_access = answer_head,
+    .read_body = goes_on,
+    .check_body = goes_on,
+    .begin = begin,
+    .resume = resume,
+    .refuse = refuse,
+    .on_gone = on_gone,
     .on_cancel = on_cancel,
     .on_end = on_end,
-    .free = free_request,
 };
-
-static void on_gone(struct http_exchange *exchange)
-{
-    struct http_frame *frame = http_frame_of(exchange);
-    assert_non_null(frame);
-    room_of_exchange->gone++;
-    op_cancel(frame->op);
-}
 
 static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
 {
-    struct room *room = ctx;
-    struct request *request = room->has_no_memory ? NULL : mem_zalloc(sizeof(*request));
-    if (!request) {
-        room->refusals++;
-        return http_frame_refuse(exchange);
-    }
-    request->room = room;
-    room->begun++;
-    http_frame_begin(&request->frame, exchange, &request->op, &room->active, on_gone);
-    assert_ptr_equal(http_frame_of(exchange), &request->frame);
-    op_start(&request->op, &request_class, exchange->loop, NULL, 64 * 1024);
-    return HTTP_BODY_WAIT;
+    return serve_begin(&((struct room *)ctx)->serve, exchange);
 }
 
 static void on_request(struct http_exchange *exchange, void *ctx)
 {
     ((struct room *)ctx)->came++;
-    http_frame_on_request(exchange, NULL);
+    serve_on_request(exchange, NULL);
 }
 
 static void on_finished(struct http_exchange *exchange, void *ctx)
@@ -154,11 +162,17 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
 static void room_begin(struct room *room, struct loop *loop, struct http_server_config config)
 {
     static const struct tcp_listen_config listener = {.address = SLICE_INIT("127.0.0.1:0")};
-    static const struct http_handler handler = {
-        .on_head = on_head, .on_request = on_request, .on_finished = on_finished};
+    static const struct http_route routes[] = {{HTTP_METHOD_GET, "/{word}", NULL},
+                                               {HTTP_METHOD_POST, "/{word}", NULL}};
+    static const struct http_handler handler = {.on_head = on_head,
+                                                .on_body_paused = serve_on_body_paused,
+                                                .on_request = on_request,
+                                                .on_finished = on_finished};
     struct err err = {0};
-    *room = (struct room){.app = {.loop = loop}};
-    room_of_exchange = room;
+    *room = (struct room){.app = {.loop = loop}, .serve = {.face = &face}};
+    face.request_bytes = sizeof(struct serve_request);
+    room->serve.router = http_router_new(routes, ARRAY_LEN(routes), &err);
+    assert_non_null(room->serve.router);
     config.listeners = &listener;
     config.listener_count = 1;
     room->app.server = http_server_new(loop, &config, &handler, room, &err);
@@ -166,15 +180,16 @@ static void room_begin(struct room *room, struct loop *loop, struct http_server_
         fail_msg("%s", err.text);
 }
 
-/* Whatever happened: no request is under way, each that began has gone, each was told once. */
+/* Whatever happened: no request is under way, each that began has ended, each was finished once. */
 static void room_end(struct room *room)
 {
-    WAIT_UNTIL(room->app.loop, room->active == 0 && room->freed == room->begun);
+    WAIT_UNTIL(room->app.loop, room->serve.active == 0 && room->ended == room->begun);
     http_server_free(room->app.server);
     for (int i = 0; i < 10; i++)
         loop_turn(room->app.loop, false);
     assert_int_equal(op_count(room->app.loop), 0);
-    assert_int_equal(room->finished, room->begun + room->refusals);
+    assert_int_equal(room->finished, room->begun);
+    http_router_free(room->serve.router);
 }
 
 static const struct http_server_config defaults;
@@ -190,7 +205,7 @@ static void a_body_is_waited_for(void **state)
     room_begin(&room, *state, defaults);
     client_open(&client, &room.app);
     SEND(&client, POST("/body", "6"));
-    WAIT_UNTIL(room.app.loop, room.active == 1);
+    WAIT_UNTIL(room.app.loop, room.serve.active == 1);
     for (int i = 0; i < 5; i++)
         loop_turn(room.app.loop, false);
     SEND(&client, "abc");
@@ -203,7 +218,7 @@ static void a_body_is_waited_for(void **state)
     assert_int_equal(room.came, 1);
     assert_int_equal(room.end, OP_ENDED_DONE);
     assert_int_equal(room.status, 200);
-    assert_string_equal(room.route, "/{word}"); /* told though the op has ended */
+    assert_string_equal(room.route, "/{word}"); /* known though the op has ended */
     client_forget(&client);
     SEND(&client, GET("/body")); /* none is as good as one that is here */
     client_expect(&client, "Content-Length: 0\r\n");
@@ -264,15 +279,15 @@ static void a_client_that_goes_ends_its_op(void **state)
     room_begin(&room, *state, defaults);
     client_open(&client, &room.app); /* in its body, */
     SEND(&client, POST("/body", "6") "abc");
-    WAIT_UNTIL(room.app.loop, room.active == 1);
+    WAIT_UNTIL(room.app.loop, room.serve.active == 1);
     client_close(&client);
-    WAIT_UNTIL(room.app.loop, room.freed == 1);
+    WAIT_UNTIL(room.app.loop, room.ended == 1);
     assert_int_equal(room.end, OP_ENDED_CANCELLED);
     client_open(&client, &room.app); /* while its op waits for something else, */
     SEND(&client, GET("/hang"));
     WAIT_UNTIL(room.app.loop, room.hanging);
     client_close(&client);
-    WAIT_UNTIL(room.app.loop, room.freed == 2);
+    WAIT_UNTIL(room.app.loop, room.ended == 2);
     assert_int_equal(room.end, OP_ENDED_CANCELLED);
     assert_int_equal(room.gone, 2);
     client_open(&client, &room.app); /* and in the turn in which its head is read */
@@ -299,6 +314,41 @@ static void a_cancelled_op_drops_its_exchange(void **state)
     client_close(&client);
     room_end(&room);
     assert_int_equal(room.gone, 0);
+}
+
+/* A page that is done before what is still read of its frame. */
+static void an_endpoint_that_is_done_early_is_resumed(void **state)
+{
+    struct room room;
+    struct client client;
+    room_begin(&room, *state, defaults);
+    client_open(&client, &room.app);
+    SEND(&client, GET("/late"));
+    WAIT_UNTIL(room.app.loop, room.hanging);
+    for (int i = 0; i < 5; i++)
+        loop_turn(room.app.loop, false);
+    assert_int_equal(room.finished, 0);
+    op_release(room.hanging);
+    room.hanging = NULL;
+    client_expect(&client, "\r\n\r\nresumed");
+    assert_int_equal(room.end, OP_ENDED_DONE);
+    client_close(&client);
+    room_end(&room);
+}
+
+static void a_path_or_method_that_is_not_there_is_refused(void **state)
+{
+    struct room room;
+    struct client client;
+    room_begin(&room, *state, defaults);
+    client_open(&client, &room.app);
+    SEND(&client, GET("/a/b"));
+    client_expect(&client, "HTTP/1.1 404 ");
+    SEND(&client, "DELETE /a HTTP/1.1\r\nHost: a\r\n\r\n");
+    client_expect(&client, "HTTP/1.1 405 ");
+    client_expect(&client, "Allow: GET, HEAD, POST\r\n");
+    client_close(&client);
+    room_end(&room);
 }
 
 /* ---- what the server answers by itself while an op waits ---- */
@@ -328,7 +378,7 @@ static void what_the_server_refuses_ends_the_op(void **state)
         client_send(&client, slice_cstr(cases[i].sent));
         client_expect(&client, cases[i].answer);
         assert_int_equal(client_count(&client, "HTTP/1.1 "), 1);
-        WAIT_UNTIL(room.app.loop, room.freed == 1);
+        WAIT_UNTIL(room.app.loop, room.ended == 1);
         assert_int_equal(room.end, OP_ENDED_CANCELLED);
         assert_int_equal(room.gone, 1);
         client_expect_eof(&client); /* and not a reset: it can read why */
@@ -345,14 +395,15 @@ static void no_memory_is_said(void **state)
     struct room room;
     struct client client;
     room_begin(&room, *state, defaults);
-    room.has_no_memory = true;
+    face.request_bytes = SIZE_MAX / 2;
     client_open(&client, &room.app);
     SEND(&client, POST("/body", "2") "{}");
     client_expect(&client, "HTTP/1.1 503 ");
-    assert_int_equal(room.active, 0);
-    assert_int_equal(room.refusals, 1);
+    assert_int_equal(room.serve.active + room.begun, 0);
+    assert_int_equal(room.finished, 1);
     assert_string_equal(room.route, "(none)");
-    room.has_no_memory = false;
+    face.request_bytes = sizeof(struct serve_request);
+    room.finished = 0;
     client_forget(&client);
     SEND(&client, GET("/body"));
     client_expect(&client, "HTTP/1.1 200 ");
@@ -372,7 +423,8 @@ static void failing_allocations(void **state)
         assert_true(buf_reserve(&client.got, 4096)); /* what fails is the server's */
         SEND(&client, POST("/body", "2"));
         mem_fail_at(n, 1);
-        WAIT_UNTIL(room.app.loop, room.active || room.finished || client.is_eof || !client.stream);
+        WAIT_UNTIL(room.app.loop,
+                   room.serve.active || room.finished || client.is_eof || !client.stream);
         bool is_sent = client.stream && stream_write(client.stream, &body, 1) == OK;
         WAIT_UNTIL(room.app.loop,
                    client_has(&client, "\r\n\r\n") || client.is_eof || !client.stream || !is_sent);
@@ -385,8 +437,9 @@ static void failing_allocations(void **state)
         http_server_free(room.app.server);
         for (int i = 0; i < 10; i++)
             loop_turn(*state, false);
-        assert_int_equal(room.active, 0);
-        assert_int_equal(room.freed, room.begun);
+        http_router_free(room.serve.router);
+        assert_int_equal(room.serve.active, 0);
+        assert_int_equal(room.ended, room.begun);
     }
 }
 
@@ -398,6 +451,8 @@ int main(void)
         TEST(an_op_that_says_nothing_is_answered_for),
         TEST(a_client_that_goes_ends_its_op),
         TEST(a_cancelled_op_drops_its_exchange),
+        TEST(an_endpoint_that_is_done_early_is_resumed),
+        TEST(a_path_or_method_that_is_not_there_is_refused),
         TEST(what_the_server_refuses_ends_the_op),
         TEST(no_memory_is_said),
         TEST(failing_allocations),
