@@ -32,9 +32,9 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     json_member_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
     json_member_str(w, "kind", event->kind);
     json_member_str(w, "reason", event->reason);
-    json_member_str(w, "actor", event->actor);
-    json_member_str(w, "address", event->address);
-    json_member_str(w, "request_id", event->request_id);
+    json_member_str(w, "actor", event->by.actor);
+    json_member_str(w, "address", event->by.address);
+    json_member_str(w, "request_id", event->by.request_id);
     json_member_raw(w, "details", event->details);
     json_close(w, '}');
 }

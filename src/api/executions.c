@@ -94,9 +94,7 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
         return fault;
     *wanted = (struct exec_request){
         .account_id = request->serve.grant.account_id,
-        .actor = serve_actor(&request->serve),
-        .request_id = request->serve.exchange->request_id,
-        .address = serve_client_address(&request->serve),
+        .by = serve_by(&request->serve),
         .integration_id = integration_id,
         .action_id = action_id,
         .input = input,

@@ -307,9 +307,7 @@ static enum op_result begin_execute(struct api_request *request)
     request->state = tool;
     struct exec_request wanted = {
         .account_id = request->serve.grant.account_id,
-        .actor = serve_actor(&request->serve),
-        .request_id = request->serve.exchange->request_id,
-        .address = serve_client_address(&request->serve),
+        .by = serve_by(&request->serve),
         .integration_id = tool->integration_id,
         .action_id = tool->name,
         .input = &tool->arguments,

@@ -186,9 +186,7 @@ static enum op_result audit_refusal(struct call_enrol *enrol,
         .kind = audit_kind_name(AUDIT_LINK_REFUSED),
         .reason = enrol->result == CALL_ENROL_OTHER_IDENTITY ? SLICE("other_identity")
                                                              : SLICE("unknown_identity"),
-        .actor = enrol->in.keep.by.actor,
-        .request_id = enrol->in.keep.by.request_id,
-        .address = enrol->in.keep.by.address,
+        .by = enrol->in.keep.by,
         .details = json_text_take(&text, &enrol->op.arena),
     };
     store_audit_insert(enrol->pool, &enrol->query, &enrol->op, &enrol->event);

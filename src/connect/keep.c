@@ -272,9 +272,7 @@ static enum op_result step_audit(struct op *op)
         .id = uuid_v7(),
         .kind = audit_kind_name(keep->in.connection_id ? AUDIT_CONNECTION_RECONNECTED
                                                        : AUDIT_CONNECTION_ADDED),
-        .actor = keep->in.by.actor,
-        .request_id = keep->in.by.request_id,
-        .address = keep->in.by.address,
+        .by = keep->in.by,
         .details = details_of(keep),
     };
     store_audit_insert(keep->service->config.pool, &keep->audit_query, op, &keep->event);

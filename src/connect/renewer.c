@@ -436,7 +436,7 @@ static enum op_result step_mark(struct op *op)
         .rev = renewer->rev,
         .error = renewer->given.reply.message,
         .reason = renewer->given.reply.error,
-        .actor = SLICE("system"),
+        .by.actor = SLICE("system"),
         .details = arena_printf(&op->arena,
                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
                                 (long long)renewer->id, SLICE_ARG(integration_of(renewer))),

@@ -293,7 +293,7 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     exec->out.started_us = clock_shared_us();
     op_start(&exec->op, &exec_class, service->config.loop, parent,
              EXEC_ARENA_BYTES_MAX + call_files_size(request->files, request->file_count));
-    exec->op.request_id = request->request_id;
+    exec->op.request_id = request->by.request_id;
     count_memory(exec);
     exec_trace_begin(exec);
     /* The setting's, until find_action knows the action's own. A run past its account's share

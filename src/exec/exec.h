@@ -98,9 +98,7 @@ enum { EXEC_PROOF_MS = 1000 };
 /* All borrowed until the execution has ended. */
 struct exec_request {
     struct uuid account_id;
-    slice actor;                     /* "key:<id>", for the audit trail */
-    slice request_id;                /* for the log */
-    slice address;                   /* the client's, for the audit trail; SLICE_NONE: none */
+    struct audit_by by;              /* for the audit trail; its request_id for the log, too */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     slice input_pointer;      /* JSON Pointer of it in what the caller sent; SLICE_NONE: "/input" */

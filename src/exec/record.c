@@ -71,7 +71,7 @@ enum op_result exec_step_record(struct op *op)
     exec->record.row = exec_summary_row(&exec->out, exec->in.account_id,
                                         connection ? connection->id : 0, exec->key.claim.owner,
                                         exec->summary_json);
-    exec->record.row.api_key_id = audit_actor_key(exec->in.actor);
+    exec->record.row.api_key_id = audit_actor_key(exec->in.by.actor);
     if (exec_is_claimed(exec))
         store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
                                end_of_claim(exec));
@@ -178,9 +178,7 @@ enum op_result exec_step_mark_connection(struct op *op)
         .rev = exec->connection.item->rev,
         .error = SLICE("the provider refused the credential"),
         .reason = slice_cstr(exec_reason_name(refusal_of(exec))),
-        .actor = exec->in.actor,
-        .request_id = exec->in.request_id,
-        .address = exec->in.address.len > 0 ? exec->in.address : SLICE_NONE,
+        .by = exec->in.by,
         .details = arena_printf(
             &op->arena, "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
             (long long)exec->connection.item->id, SLICE_ARG(exec->integration->integration_id)),
@@ -254,9 +252,7 @@ void exec_audit_blocked(struct exec *exec)
         .id = uuid_v7(),
         .kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED),
         .reason = slice_cstr(exec_reason_name(exec->out.reason)),
-        .actor = arena_dup(arena, exec->in.actor),
-        .request_id = arena_dup(arena, exec->in.request_id),
-        .address = exec->in.address.len > 0 ? arena_dup(arena, exec->in.address) : SLICE_NONE,
+        .by = audit_by_dup(&exec->in.by, arena),
         .details = audit_details(exec, arena),
     };
 }

@@ -84,8 +84,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     run->proof.rev = run->flow.rev;
     struct exec_request request = {
         .account_id = run->flow.account_id,
-        .actor = run->whole.actor,
-        .request_id = run->op.request_id,
+        .by = {.actor = run->whole.actor, .request_id = run->op.request_id},
         .integration_id = integration,
         .action_id = step->tool,
         .input = call->input,

@@ -87,9 +87,7 @@ void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
         .kind = audit_kind_name(kinds[decision->kind]),
         /* Perhaps by this very command, whose answer was lost: its event must not be missing. */
         .reason = command->was_cancelled ? SLICE("already_cancelled") : SLICE_NONE,
-        .actor = decision->by.actor,
-        .request_id = decision->by.request_id,
-        .address = decision->by.address,
+        .by = decision->by,
         .details = details(decision, &op->arena),
     };
     store_audit_insert(pool, query, op, &event);

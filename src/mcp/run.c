@@ -32,9 +32,7 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
                      struct exec_request *wanted)
 {
     wanted->account_id = request->serve.grant.account_id;
-    wanted->actor = serve_actor(&request->serve);
-    wanted->request_id = request->serve.exchange->request_id;
-    wanted->address = serve_client_address(&request->serve);
+    wanted->by = serve_by(&request->serve);
     wanted->is_resource = true;
     wanted->on_page = on_page;
     if (wanted->output_bytes_max == 0)

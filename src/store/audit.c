@@ -36,6 +36,15 @@ struct uuid audit_actor_key(slice actor)
     return is_key ? id : (struct uuid){{0}};
 }
 
+struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena)
+{
+    return (struct audit_by){
+        .actor = arena_dup(arena, by->actor),
+        .request_id = arena_dup(arena, by->request_id),
+        .address = by->address.len > 0 ? arena_dup(arena, by->address) : SLICE_NONE,
+    };
+}
+
 enum audit_kind audit_kind_find(slice name)
 {
     enum audit_kind kind = 0;
@@ -54,8 +63,7 @@ static const struct pg_stmt audit_insert = {
            "@row :account_id, :id, :kind, :reason, :actor, :request_id, :details, :address @end "
            "on conflict do nothing",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT),
-             OF(actor, PG_TEXT, .has_no_null = true), OF(request_id, PG_TEXT), OF(details, PG_JSON),
-             OF(address, PG_TEXT)),
+             STORE_BY(audit_event), OF(details, PG_JSON)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
@@ -72,9 +80,8 @@ static const struct pg_stmt audit_list = {
                           "(:actor is null or e.actor = :actor or "
                           "left(e.actor, char_length(:actor) + 1) = :actor || ':')"),
     PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("kind", PG_TEXT), PG_ARG("actor", PG_TEXT)),
-    PG_GIVES(OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT), OF(actor, PG_TEXT),
-             OF(request_id, PG_TEXT), OF(address, PG_TEXT), OF(details, PG_JSON),
-             STORE_PAGE_COLUMNS),
+    PG_GIVES(OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT), STORE_BY(audit_event),
+             OF(details, PG_JSON), STORE_PAGE_COLUMNS),
 };
 
 const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_list, NULL};

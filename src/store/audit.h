@@ -43,23 +43,25 @@ slice audit_kind_group(enum audit_kind kind);
 /* Of a row's kind, or a filter's; AUDIT_KIND_COUNT: none has that name. */
 enum audit_kind audit_kind_find(slice name);
 
-struct audit_event {
-    struct uuid account_id;
-    struct uuid id;   /* uuid_v7(): also its time */
-    slice kind;       /* audit_kind_name */
-    slice reason;     /* an error code or a word; SLICE_NONE for none */
+/* The caller of a change, for the event that the change makes; borrowed as the rest of it. */
+struct audit_by {
     slice actor;      /* "key:<id>", "operator:<login>", "system" */
     slice request_id; /* SLICE_NONE for none */
     slice address; /* of the client, or "host:<name>"; at most 200 characters; may be SLICE_NONE */
+    slice means;   /* by what: "dashboard"; SLICE_NONE for the API */
+};
+
+struct audit_event {
+    struct uuid account_id;
+    struct uuid id; /* uuid_v7(): also its time */
+    slice kind;     /* audit_kind_name */
+    slice reason;   /* an error code or a word; SLICE_NONE for none */
+    struct audit_by by;
     slice details; /* JSON object; SLICE_NONE for none; no secrets, no inputs */
 };
 
-/* The caller of a change, for the event that the change makes; borrowed as the rest of it. */
-struct audit_by {
-    slice actor, request_id, address; /* as of an event */
-    slice means;                      /* by what: "dashboard"; SLICE_NONE for the API */
-};
-
+/* A copy in the arena, without means. */
+struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena);
 /* The key of an actor "key:<id>"; nil: it is another one. */
 struct uuid audit_actor_key(slice actor);
 

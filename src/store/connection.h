@@ -156,7 +156,8 @@ struct connection_loss {
     int64_t id, rev;
     slice error; /* for a person */
     /* of the event; details: JSON object, SLICE_NONE for none */
-    slice reason, actor, request_id, address, details;
+    struct audit_by by;
+    slice reason, details;
 };
 void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct connection_loss *loss);

@@ -99,12 +99,14 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
 
 /* What a statement that makes an audit event takes for it, out of a struct with a member `by`; the
  * kind is the call's. */
-#define STORE_BY_PARAMS(type)                                                \
-    PG_NEW_ID("event_id"), PG_ARG("kind", PG_TEXT),                          \
-        PG_OF("actor", PG_TEXT, struct type, by.actor, .has_no_null = true), \
-        PG_OF("request_id", PG_TEXT, struct type, by.request_id),            \
-        PG_OF("address", PG_TEXT, struct type, by.address),                  \
+#define STORE_BY_PARAMS(type)                                       \
+    PG_NEW_ID("event_id"), PG_ARG("kind", PG_TEXT), STORE_BY(type), \
         PG_OF("means", PG_TEXT, struct type, by.means)
+/* The columns of an event that name the caller, of a struct with a member `by`. */
+#define STORE_BY(type)                                                   \
+    PG_OF("actor", PG_TEXT, struct type, by.actor, .has_no_null = true), \
+        PG_OF("request_id", PG_TEXT, struct type, by.request_id),        \
+        PG_OF("address", PG_TEXT, struct type, by.address)
 /* The same as arguments of a function of the schema (sql/0024_changes.sql). */
 #define STORE_BY_ARGS                                                                    \
     "event_id => :event_id, kind => :kind, actor => :actor, request_id => :request_id, " \

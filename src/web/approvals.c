@@ -210,7 +210,7 @@ static void write_decided(struct web_request *request, const struct approvals *p
         json_member_str(w, "flow", id);
         json_member_str(w, "title", title_of_flow(request, &page->titles[i], id));
         json_member_str(w, "note", json_get_str(details, SLICE("note")));
-        json_member_str(w, "by", flow_names_actor(page->names, event->actor));
+        json_member_str(w, "by", flow_names_actor(page->names, event->by.actor));
         view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
         json_close(w, '}');
     }
@@ -257,7 +257,7 @@ static enum op_result name_deciders(struct web_request *request)
     for (size_t i = 0; i < page->decided_count; i++) {
         const struct json *details;
         struct uuid id = flow_of(request, &page->decided[i], &details);
-        actors[i] = page->decided[i].actor;
+        actors[i] = page->decided[i].by.actor;
         if (!uuid_is_nil(id))
             store_flow_title(request->web->config.pool, &page->titles[i], &request->serve.op,
                              request->session.account_id, id);

@@ -97,10 +97,10 @@ static void add_line(struct web_request *request, const struct audit_event *even
                            event->kind,
                            sentence_of(event->kind),
                            event->reason,
-                           event->actor,
-                           actor_name_of(request, event->actor),
-                           event->address,
-                           event->request_id,
+                           event->by.actor,
+                           actor_name_of(request, event->by.actor),
+                           event->by.address,
+                           event->by.request_id,
                            event->details};
     for (size_t i = 0; i < ARRAY_LEN(cells); i++)
         add_cell(&trail->csv, cells[i], i + 1 == ARRAY_LEN(cells));
@@ -215,9 +215,9 @@ static void write_event(struct web_request *request, struct json_writer *w,
     view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
     json_member_str(w, "what", sentence_of(event->kind));
     json_member_str(w, "reason", event->reason);
-    json_member_str(w, "by", actor_name_of(request, event->actor));
-    json_member_str(w, "actor", event->actor);
-    json_member_str(w, "address", event->address);
+    json_member_str(w, "by", actor_name_of(request, event->by.actor));
+    json_member_str(w, "actor", event->by.actor);
+    json_member_str(w, "address", event->by.address);
     json_member_open(w, "details", '[');
     for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++)
         /* An id without a page is left to the CSV. */

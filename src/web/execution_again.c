@@ -140,9 +140,7 @@ static enum op_result run_it(struct web_request *request)
     uuid_format(key, text);
     const struct exec_request wanted = {
         .account_id = request->session.account_id,
-        .actor = serve_actor(&request->serve),
-        .request_id = request->serve.exchange->request_id,
-        .address = serve_client_address(&request->serve),
+        .by = serve_by(&request->serve),
         .integration_id = rerun->integration_id,
         .action_id = rerun->action_id,
         .input = input,

@@ -160,7 +160,7 @@ static int add_blocked(struct web_request *request)
                           .action_id = json_get_str(details, SLICE("action_id")),
                           .status = SLICE("blocked"),
                           .code = code_of_blocked(list[i].reason),
-                          .key_id = audit_actor_key(list[i].actor),
+                          .key_id = audit_actor_key(list[i].by.actor),
                           .at = uuid_v7_wall_ms(list[i].id) * 1000};
         row.key_name =
             view_key_label(&request->serve.op.arena, runs->keys, runs->key_count, row.key_id);

@@ -328,7 +328,7 @@ static enum op_result name_canceller(struct web_request *request)
         const struct json *details =
             json_parse(&request->serve.op.arena, events[i].details, &json_limits_request, NULL);
         if (uuid_parse(json_get_str(details, SLICE("flow_id")), &id) && uuid_eq(id, page->flow.id))
-            flow_log_set_canceller(&page->log, events[i].actor);
+            flow_log_set_canceller(&page->log, events[i].by.actor);
     }
     return name_those_of_flow(request);
 }

@@ -232,10 +232,10 @@ def reason(text):
     return lambda test: REASONS.append((text, test)) or test
 
 
-@reason("a slice of step 0, an unknown function, a wrong number of arguments and a missing & are found when it is compiled, by python's only when it is reached")
+@reason("a slice of step 0, an unknown function, a wrong number of arguments, a missing & and one that the function does not take are found when it is compiled, by python's only when it is reached")
 def _(source, ours, theirs):
     return ours.get("fault") in ("invalid-value", "unknown-function", "invalid-arity") or (
-        ours.get("fault") == "invalid-type" and re.search(r"map\(|_by\(", source))
+        ours.get("fault") == "invalid-type" and re.search(r"map\(|_by\(|(?<!&)&(?!&)", source))
 
 
 @reason("python's ends in an exception of Python's own, ours in a fault; in contains() of what a text cannot hold in false")

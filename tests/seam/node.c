@@ -277,8 +277,7 @@ void seam_run_exec(struct seam_run *run, struct seam_node *node, const char *act
     clear(run, node, input);
     run->exec = (struct exec_request){
         .account_id = seam_account,
-        .actor = SLICE("key:test"),
-        .request_id = SLICE("test"),
+        .by = {.actor = SLICE("key:test"), .request_id = SLICE("test")},
         .integration_id = SLICE("demo"),
         .action_id = slice_cstr(action),
     };

@@ -193,7 +193,7 @@ static void begin(struct machine *m, const struct way *way)
 {
     machine_want(m, way->app, way->action, way->input ? way->input : "{}");
     m->run.exec.connection_id = way->connection_id;
-    m->run.exec.address = SLICE("192.0.2.1");
+    m->run.exec.by.address = SLICE("192.0.2.1");
     seam_run_start(&m->run);
     seam_settle(m->node.loop);
 }

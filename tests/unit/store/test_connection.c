@@ -62,7 +62,7 @@ static void start_dead(struct pg_call *call)
                                          .rev = wanted_rev,
                                          .error = SLICE("invalid_grant"),
                                          .reason = SLICE("refused"),
-                                         .actor = SLICE("test")};
+                                         .by.actor = SLICE("test")};
     store_connection_lost(call->bench->pool, &call->query, &call->op, &loss);
 }
 
@@ -286,7 +286,7 @@ static void test_audit(void **state)
                                 .id = uuid_v7(),
                                 .kind = SLICE("execution.blocked"),
                                 .reason = SLICE("policy_blocked"),
-                                .actor = SLICE("key:1"),
+                                .by.actor = SLICE("key:1"),
                                 .details = SLICE("{\"action\":\"send\"}")};
     (void)state;
     for (int i = 0; i < 2; i++) { /* the second is a replay */

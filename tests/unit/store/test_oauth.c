@@ -80,8 +80,8 @@ static void start_lost(struct pg_call *call)
                                    .rev = wanted_rev,
                                    .error = SLICE("the grant is gone"),
                                    .reason = SLICE("invalid_grant"),
-                                   .actor = SLICE("system"),
-                                   .address = SLICE("192.0.2.1"),
+                                   .by.actor = SLICE("system"),
+                                   .by.address = SLICE("192.0.2.1"),
                                    .details = SLICE("{\"a\":1}")};
     store_connection_lost(bench.pool, &call->query, &call->op, &loss);
 }

@@ -155,9 +155,9 @@ static size_t events_by(slice wanted, slice wanted_actor)
     assert_int_equal(pg_call_run(&bench, &call, start_audit_list, NULL), OK);
     assert_int_equal(store_audit_list_result(&call.query, &list, &count, &next), OK);
     for (size_t i = 0; i < count; i++)
-        assert_true(slice_eq(list[i].actor, SLICE("operator:ada")) &&
-                    slice_eq(list[i].address, SLICE("192.0.2.1")) && list[i].details.len > 0 &&
-                    !list[i].reason.ptr && slice_eq(list[i].request_id, SLICE("r")));
+        assert_true(slice_eq(list[i].by.actor, SLICE("operator:ada")) &&
+                    slice_eq(list[i].by.address, SLICE("192.0.2.1")) && list[i].details.len > 0 &&
+                    !list[i].reason.ptr && slice_eq(list[i].by.request_id, SLICE("r")));
     pg_call_end(&call);
     return count;
 }
