@@ -103,6 +103,9 @@ PACK_MAIN := src/catalog/pack_main.c
 MARKUP_MAIN := src/web/markup_main.c
 $(foreach r,$(ROOMS),$(eval SOURCES_$(r) := \
 	$(filter-out $(MAIN) $(PACK_MAIN) $(MARKUP_MAIN),$(wildcard src/$(r)/*.c))))
+# The tables of English words, made of text (src/search/words.awk).
+WORDS := src/search/words.txt src/search/idioms.txt
+SOURCES_search += build/gen/words.c
 ROOMS_PRESENT := $(foreach r,$(ROOMS),$(if $(SOURCES_$(r)),$(r)))
 
 # What a room brings to the link besides its archive.
@@ -259,6 +262,10 @@ $(foreach e,$(EMBEDS),$(eval build/gen/embed_$(e).c: $(EMBED_$(e)) build/list/em
 build/gen/embed_%.c: deps/embed.sh
 	@mkdir -p $(@D)
 	$(Q)deps/embed.sh $* $(EMBED_$*) >$@
+
+build/gen/words.c: src/search/words.awk $(WORDS)
+	@mkdir -p $(@D)
+	$(Q)awk -f $< $(WORDS) >$@
 
 # Assets as browsers take them: without lines of comments and indents, and compressed once, here. So
 # no text of a script goes over more than one line.

@@ -6,7 +6,7 @@
  * the first that asks or demands something is the request; the others are context. In a clause,
  * what stands before the first preposition is the core. Payload is what is passed on and not
  * wanted: what stands in quotes, behind "that", "about", a colon or a verb of saying, a name, a
- * number, a time. No grammar: a table of a few hundred words (words.c) and one pass, so
+ * number, a time. No grammar: a table of a few hundred words (words.txt) and one pass, so
  * the cost is linear in the words. A wrong reading costs rank; no hit depends on it alone.
  */
 #include "search/reading.h"

@@ -69,7 +69,7 @@ uint32_t search_text_hash(slice word, size_t skip);
 /* Whether one insertion, deletion, substitution or exchange of neighbours makes one the other. */
 bool search_text_is_one_typo(slice a, slice b);
 
-/* ---- what is known of English (words.c, idioms.c) ---- */
+/* ---- what is known of English (words.txt, idioms.txt) ---- */
 
 /* What part a word plays in a sentence. */
 enum search_class_flag {
@@ -125,7 +125,7 @@ struct search_implied {
 
 extern const struct search_implied search_implied[];
 extern const size_t search_implied_count;
-/* Phrases, with " / " between two, and what stands for each (idioms.c). */
+/* Phrases, with " / " between two, and what stands for each. */
 struct search_idiom {
     const char *phrases, *means;
     uint32_t classes; /* as a word; with WORD_OPENS what is said follows the phrase */

@@ -313,7 +313,7 @@ static void score_implied(struct query *q, const struct search_part *part)
     score_word(q, role_weights[part->role] * SEARCH_HALF);
 }
 
-/* A phrase (idioms.c) or a sign (parts.c) has words that stand for it:
+/* A phrase (idioms.txt) or a sign (parts.c) has words that stand for it:
  * alternatives with blanks between, several things with commas between, each of which counts as a
  * word. */
 static void score_means(struct query *q, const struct search_part *part)
