@@ -1,13 +1,8 @@
 /*
  * The cache of connections; see connect.h.
  *
- * An entry has the last set that was loaded for one (account, integration, connection), and the
- * load under way. At most one load runs for an entry; further lookups wait in its list.
- *
- * A set is used while its time runs and no change of the app's connections was counted since its
- * load began (epoch_of). The epoch is read before the query is sent, so rows from before a change
- * never pass for rows from after it. A load that a change overtakes is detached: the lookups that
- * wait for it get its rows, later ones start another load.
+ * An entry of it is a set, by account, app and connection. Its group is the app of the account: a
+ * change of one of its connections may change what each of the app's sets holds.
  *
  * Failures are not cached: the next lookup starts a new load.
  */
@@ -15,45 +10,54 @@
 
 #include "base/mem.h"
 #include "connect/internal.h"
-#include "loop/op.h"
 
 enum {
     CACHE_MAX_DEFAULT = 20000,
     TTL_MS_DEFAULT = 2000,
     TOKEN_TIMEOUT_MS_DEFAULT = 10000,
     USE_EVERY_MS_DEFAULT = 60000,
-    KEY_HEAD_LEN = 16 + 8,       /* account, connection */
-    KEY_MAX = KEY_HEAD_LEN + 64, /* integration; the catalog allows no longer id */
+    KEY_TAIL_LEN = 8,                 /* connection */
+    KEY_MAX = 16 + 64 + KEY_TAIL_LEN, /* account, integration; the catalog allows no longer id */
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
     TOKENS_ARENA_BYTES_MAX = 1024 * 1024,
 };
 
-struct load;
-
-/* One (account, connection or 0 for the choice, integration): what is known, and the load under
- * way. */
 struct entry {
-    struct line line;        /* by these; in service->lru, most recently used first */
-    uint32_t epoch;          /* the app's, when the load of `set` began */
-    struct connect_set *set; /* NULL: nothing known */
-    uint64_t fresh_until_ns;
-    struct load *load; /* NULL: none under way */
+    struct cache_entry cached;
+    int status;
+    struct connect_set *set; /* with OK */
 };
 
 struct load {
-    struct op op;
-    struct connect_service *service; /* NULL once the service has gone */
-    struct entry *entry;             /* NULL once it was dropped, or its rows have changed */
-    uint32_t epoch;                  /* the app's, when it began */
-    struct uuid account_id;
-    int64_t id; /* 0: the choice */
-    char integration_id[64];
-    size_t integration_len;
-    struct list waiting; /* struct connect_lookup */
+    struct cache_load under;
     struct pg_query query;
-    struct list link; /* in service->loads */
 };
+
+/* What a key says. */
+struct wanted {
+    struct uuid account_id;
+    slice integration_id;
+    int64_t id; /* 0: the choice */
+};
+
+static slice make_entry_key(char key[KEY_MAX], const struct wanted *wanted)
+{
+    slice integration_id = wanted->integration_id;
+    ASSERT(integration_id.len <= KEY_MAX - 16 - KEY_TAIL_LEN);
+    memcpy(key, wanted->account_id.bytes, 16);
+    memcpy(key + 16, integration_id.ptr, integration_id.len);
+    memcpy(key + 16 + integration_id.len, &wanted->id, KEY_TAIL_LEN);
+    return slice_of(key, 16 + integration_id.len + KEY_TAIL_LEN);
+}
+
+static struct wanted read_entry_key(slice key)
+{
+    struct wanted wanted = {.integration_id = slice_of(key.ptr + 16, key.len - 16 - KEY_TAIL_LEN)};
+    memcpy(wanted.account_id.bytes, key.ptr, 16);
+    memcpy(&wanted.id, key.ptr + key.len - KEY_TAIL_LEN, KEY_TAIL_LEN);
+    return wanted;
+}
 
 /* ---- sets ---- */
 
@@ -128,17 +132,16 @@ static bool fill_item(struct connect_service *service, struct connect_set *set,
     return err.code != ERR_NOMEM && open_credential(service, set, row, item);
 }
 
-static struct connect_set *make_set(struct connect_service *service, const struct load *load,
+static struct connect_set *make_set(struct connect_service *service, const struct wanted *wanted,
                                     const struct connection *rows, size_t count)
 {
     struct connect_set *set = mem_zalloc(sizeof(*set));
     if (!set)
         return NULL;
     set->refs = 1;
-    set->account_id = load->account_id;
+    set->account_id = wanted->account_id;
     arena_init(&set->arena, SET_ARENA_BYTES_MAX);
-    set->integration_id =
-        arena_dup(&set->arena, slice_of(load->integration_id, load->integration_len));
+    set->integration_id = arena_dup(&set->arena, wanted->integration_id);
     set->items = ARENA_ARRAY(&set->arena, struct connect_item, count + 1);
     bool is_ok = set->items != NULL;
     for (size_t i = 0; is_ok && i < count; i++)
@@ -149,170 +152,72 @@ static struct connect_set *make_set(struct connect_service *service, const struc
     return NULL;
 }
 
-/* ---- entries ---- */
-
-static size_t make_entry_key(char key[KEY_MAX], struct uuid account_id, int64_t id,
-                             slice integration_id)
-{
-    ASSERT(integration_id.len <= KEY_MAX - KEY_HEAD_LEN);
-    memcpy(key, account_id.bytes, 16);
-    memcpy(key + 16, &id, sizeof(id));
-    memcpy(key + KEY_HEAD_LEN, integration_id.ptr, integration_id.len);
-    return KEY_HEAD_LEN + integration_id.len;
-}
-
-/* Counts the changes of the account's connections to the app: sets whose load began before the last
- * one are not used. The counters are a fixed table that a keyed hash indexes, so that it needs no
- * memory for apps without an entry; a change that shares a counter costs one query more. */
-static uint32_t *epoch_of(struct connect_service *service, struct uuid account_id,
-                          slice integration_id)
-{
-    char key[KEY_MAX];
-    size_t len = make_entry_key(key, account_id, 0, integration_id);
-    uint64_t hash = hash_siphash13((uint64_t[2]){service->jitter, 1}, key, len);
-    return &service->epochs[hash % CONNECT_EPOCHS];
-}
-
-/* A load under way goes on for the lookups that wait for it, and its rows are not cached. */
-static void drop_entry(struct connect_service *service, struct entry *entry)
-{
-    if (entry->load)
-        entry->load->entry = NULL;
-    connect_set_unref(entry->set);
-    lines_drop(&service->entries, &entry->line);
-}
-
-static struct entry *make_entry(struct connect_service *service, slice key)
-{
-    if (service->entries.map.count >= service->config.cache_max && !list_is_empty(&service->lru))
-        drop_entry(service, LIST_ITEM(service->lru.prev, struct entry, line.ring));
-    struct entry *entry = lines_get(&service->entries, key);
-    if (entry)
-        list_push_front(&service->lru, &entry->line.ring);
-    return entry;
-}
-
 /* ---- loads ---- */
 
-static enum op_result step_load(struct op *op)
+static struct connect_service *service_of(const struct cache_load *under)
 {
-    struct load *load = CONTAINER_OF(op, struct load, op);
-    if (!load->service) /* connect_free came first; no lookup waits any more */
-        return OP_FAIL;
-    struct pg_pool *pool = load->service->config.pool;
-    if (load->id)
-        store_connection_get(pool, &load->query, op, load->account_id, load->id);
+    return CONTAINER_OF(under->cache, struct connect_service, sets);
+}
+
+static void load_set(struct cache_load *under)
+{
+    struct pg_query *query = &CONTAINER_OF(under, struct load, under)->query;
+    struct pg_pool *pool = service_of(under)->config.pool;
+    struct wanted wanted = read_entry_key(under->entry->key);
+    if (wanted.id)
+        store_connection_get(pool, query, &under->op, wanted.account_id, wanted.id);
     else
-        store_connection_choice(pool, &load->query, op, load->account_id,
-                                slice_of(load->integration_id, load->integration_len));
-    return OP_WAIT;
+        store_connection_choice(pool, query, &under->op, wanted.account_id, wanted.integration_id);
 }
 
-static void answer_lookups(struct load *load, int status, struct connect_set *set)
+static uint64_t set_loaded(struct cache_load *under)
 {
-    ASSERT((status == OK) == (set != NULL));
-    LIST_EACH(&load->waiting, struct connect_lookup, lookup, link) {
-        list_unlink(&lookup->link);
-        lookup->status = status;
-        lookup->set = set;
-        if (set)
-            set->refs++;
-        struct op *op = lookup->op;
-        lookup->op = NULL;
-        op_release(op);
-    }
-}
-
-/* store_connection_get finds a row by account and id alone. One of another app is no connection to
- * this one: the set is empty. */
-static int read_rows(const struct load *load, struct connection **rows, size_t *count)
-{
-    int status = store_connection_list_result(&load->query, rows, count);
-    slice integration_id = slice_of(load->integration_id, load->integration_len);
-    if (status == OK && *count > 0 && !slice_eq((*rows)[0].integration_id, integration_id))
-        *count = 0;
-    return status;
-}
-
-static enum op_result step_answer(struct op *op)
-{
-    struct load *load = CONTAINER_OF(op, struct load, op);
-    struct connect_service *service = load->service;
+    struct connect_service *service = service_of(under);
+    struct entry *entry = CONTAINER_OF(under->entry, struct entry, cached);
+    struct wanted wanted = read_entry_key(under->entry->key);
     struct connection *rows = NULL;
     size_t count = 0;
-    if (!service)
-        return OP_FAIL;
-    int status = read_rows(load, &rows, &count);
-    struct connect_set *set = status == OK ? make_set(service, load, rows, count) : NULL;
-    if (status == OK && !set)
-        status = ERR_NOMEM;
-    struct entry *entry = load->entry;
-    if (entry && set) {
-        connect_set_unref(entry->set);
-        entry->set = set;
-        set->refs++;
-        entry->epoch = load->epoch;
-        entry->fresh_until_ns = loop_now_ns(service->loop) + service->ttl_ns;
-    }
-    answer_lookups(load, status, set); /* a reference for each lookup; the load's own goes now */
-    connect_set_unref(set);
-    return OP_DONE;
+    entry->status = store_connection_list_result(&CONTAINER_OF(under, struct load, under)->query,
+                                                 &rows, &count);
+    if (entry->status != OK)
+        return 0;
+    /* store_connection_get finds a row by account and id alone. One of another app is no connection
+     * to this one: the set is empty. */
+    if (count > 0 && !slice_eq(rows[0].integration_id, wanted.integration_id))
+        count = 0;
+    entry->set = make_set(service, &wanted, rows, count);
+    entry->status = entry->set ? OK : ERR_NOMEM;
+    return entry->set ? service->config.ttl_ms : 0;
 }
 
-static void on_load_end(struct op *op, enum op_end end)
+static void answer_lookup(struct connect_lookup *lookup, const struct entry *entry)
 {
-    struct load *load = CONTAINER_OF(op, struct load, op);
-    (void)end;
-    /* After step_answer none is left; after a cancel all are. */
-    answer_lookups(load, ERR_CLOSED, NULL);
-    if (load->entry)
-        load->entry->load = NULL;
-    load->entry = NULL;
-    list_unlink(&load->link);
+    lookup->status = entry->status;
+    lookup->set = entry->set;
+    if (entry->set)
+        entry->set->refs++;
 }
 
-static const struct op_step load_steps[] = {
-    {"load", step_load, 0},
-    {"answer", step_answer, 0},
+static void on_set_loaded(struct cache_wait *wait, const struct cache_entry *cached)
+{
+    answer_lookup(CONTAINER_OF(wait, struct connect_lookup, wait),
+                  CONTAINER_OF(cached, const struct entry, cached));
+}
+
+static void drop_set(struct cache_entry *cached)
+{
+    connect_set_unref(CONTAINER_OF(cached, struct entry, cached)->set);
+}
+
+static const struct cache_class set_class = {
+    CACHE_LOAD("connect_load", struct entry, struct load),
+    .arena_bytes_max = LOAD_ARENA_BYTES_MAX,
+    .tail_bytes = KEY_TAIL_LEN,
+    .load = load_set,
+    .loaded = set_loaded,
+    .answer = on_set_loaded,
+    .drop = drop_set,
 };
-static const struct op_class load_class = {
-    .name = "connect_load",
-    OP_STEPS(load_steps),
-    .on_end = on_load_end,
-    .free = op_free_struct,
-};
-
-/* The rows have changed since the load began: it still answers the lookups that wait for it, which
- * began before the change was known here, and no later one. */
-static void detach_load(struct entry *entry)
-{
-    ASSERT(!entry->load || entry->load->entry == entry);
-    if (entry->load)
-        entry->load->entry = NULL;
-    entry->load = NULL;
-}
-
-static struct load *start_entry_load(struct connect_service *service, struct entry *entry,
-                                     struct uuid account_id, slice integration_id, int64_t id)
-{
-    ASSERT(!entry->load); /* one at a time */
-    struct load *load = mem_zalloc(sizeof(*load));
-    if (!load)
-        return NULL;
-    load->service = service;
-    load->entry = entry;
-    load->account_id = account_id;
-    load->id = id;
-    load->epoch = *epoch_of(service, account_id, integration_id);
-    memcpy(load->integration_id, integration_id.ptr, integration_id.len);
-    load->integration_len = integration_id.len;
-    list_init(&load->waiting);
-    list_init(&load->link);
-    list_push_back(&service->loads, &load->link);
-    entry->load = load;
-    op_start(&load->op, &load_class, service->loop, NULL, LOAD_ARENA_BYTES_MAX);
-    return load;
-}
 
 /* ---- the service ---- */
 
@@ -327,15 +232,13 @@ struct connect_service *connect_new(struct loop *loop, const struct connect_conf
         service->config.cache_max = CACHE_MAX_DEFAULT;
     if (config->token_timeout_ms == 0)
         service->config.token_timeout_ms = TOKEN_TIMEOUT_MS_DEFAULT;
-    service->ttl_ns = (uint64_t)(config->ttl_ms ? config->ttl_ms : TTL_MS_DEFAULT) * 1000000;
+    DEFAULT_TO(service->config.ttl_ms, TTL_MS_DEFAULT);
     service->use_every_ns =
         (uint64_t)(config->use_every_ms ? config->use_every_ms : USE_EVERY_MS_DEFAULT) * 1000000;
     service->holder = uuid_v7();
     service->jitter = random_u64();
-    lines_init(&service->entries, sizeof(struct entry));
+    cache_init(&service->sets, &set_class, loop, service->config.cache_max);
     connect_renewals_init(service);
-    list_init(&service->lru);
-    list_init(&service->loads);
     connect_uses_init(service);
     return service;
 }
@@ -357,18 +260,9 @@ void connect_free(struct connect_service *service)
 {
     if (!service)
         return;
-    LIST_EACH(&service->loads, struct load, load, link) {
-        ASSERT(list_is_empty(&load->waiting));
-        load->service = NULL;
-        op_cancel(&load->op);
-    }
-    while (!list_is_empty(&service->lru))
-        drop_entry(service, LIST_ITEM(service->lru.next, struct entry, line.ring));
-    while (list_pop_front(&service->loads))
-        ; /* the ops end by themselves; their links must not point here */
+    cache_deinit(&service->sets);
     connect_renewals_free(service);
     connect_uses_free(service);
-    lines_deinit(&service->entries);
     mem_free(service);
 }
 
@@ -376,58 +270,24 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
                   struct uuid account_id, slice integration_id, int64_t id, struct op *op)
 {
     char bytes[KEY_MAX];
-    slice key = slice_of(bytes, make_entry_key(bytes, account_id, id, integration_id));
-    uint32_t epoch = *epoch_of(service, account_id, integration_id);
+    slice key = make_entry_key(bytes, &(struct wanted){account_id, integration_id, id});
+    struct cache_entry *cached = cache_find(&service->sets, key);
     *lookup = (struct connect_lookup){.status = ERR_NOMEM};
-    list_init(&lookup->link);
-    struct entry *entry = lines_find(&service->entries, key);
-    if (entry && entry->set && entry->epoch == epoch &&
-        loop_now_ns(service->loop) < entry->fresh_until_ns) {
-        list_unlink(&entry->line.ring);
-        list_push_front(&service->lru, &entry->line.ring);
-        lookup->status = OK;
-        lookup->set = entry->set;
-        entry->set->refs++;
+    if (cached) {
+        answer_lookup(lookup, CONTAINER_OF(cached, struct entry, cached));
         return true;
     }
-    if (!entry)
-        entry = make_entry(service, key);
-    if (!entry)
-        return true; /* lookup->status is ERR_NOMEM, as set above */
-    if (entry->load && entry->load->epoch != epoch)
-        detach_load(entry);
-    struct load *load = entry->load
-                            ? entry->load
-                            : start_entry_load(service, entry, account_id, integration_id, id);
-    if (!load)
+    if (!cache_await(&service->sets, key, &lookup->wait, op))
         return true;
-    lookup->op = op;
-    list_push_back(&load->waiting, &lookup->link);
-    op_hold(op, "connections");
+    lookup->status = ERR_CLOSED; /* if it is cancelled before the answer */
     return false;
-}
-
-void connect_find_cancel(struct connect_lookup *lookup)
-{
-    struct op *op = lookup->op;
-    if (!op)
-        return;
-    list_unlink(&lookup->link);
-    lookup->op = NULL;
-    lookup->status = ERR_CLOSED;
-    op_release(op);
-}
-
-/* For changes whose app is not known, so that no epoch can be moved. */
-static void distrust(struct entry *entry)
-{
-    entry->fresh_until_ns = 0;
-    detach_load(entry);
 }
 
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id)
 {
-    ++*epoch_of(service, account_id, integration_id);
+    char bytes[KEY_MAX];
+    slice key = make_entry_key(bytes, &(struct wanted){account_id, integration_id, 0});
+    cache_forget_group(&service->sets, slice_first(key, key.len - KEY_TAIL_LEN));
 }
 
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id)
@@ -437,22 +297,21 @@ void connect_changed(struct connect_service *service, struct uuid account_id, sl
         service->config.on_changed(service->config.owner, account_id, integration_id);
 }
 
-/* Walks all entries. Such changes are rare: one of an app's connections comes with its app. */
+static bool is_of_account(const struct cache_entry *cached, const void *account_id)
+{
+    return memcmp(cached->key.ptr, account_id, sizeof(struct uuid)) == 0;
+}
+
+/* Walks all entries. Such changes are rare: one of an app's connections comes with its app. The
+ * secrets go, too: the account may be gone for ever. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id)
 {
-    LIST_EACH(&service->lru, struct entry, entry, line.ring) {
-        if (memcmp(entry->line.key, account_id.bytes, sizeof(account_id.bytes)) != 0)
-            continue;
-        distrust(entry);
-        connect_set_unref(entry->set); /* its secrets, too: the account may be gone for ever */
-        entry->set = NULL;
-    }
+    cache_forget_if(&service->sets, is_of_account, account_id.bytes);
 }
 
 void connect_forget_all(struct connect_service *service)
 {
-    LIST_EACH(&service->lru, struct entry, entry, line.ring)
-        distrust(entry);
+    cache_forget_if(&service->sets, NULL, NULL);
 }
 
 /* ---- what a set means ---- */

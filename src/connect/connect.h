@@ -19,6 +19,7 @@
 #include "base/secret.h"
 #include "catalog/catalog.h"
 #include "json/json.h"
+#include "loop/cache.h"
 #include "store/connection.h"
 #include "vault/seal.h"
 
@@ -73,11 +74,9 @@ struct connect_set {
 
 struct connect_lookup {
     /* out */
-    int status;              /* OK, or as pg_query: ERR_BUSY ... */
+    int status;              /* OK, or as pg_query: ERR_BUSY ...; ERR_CLOSED: op was cancelled */
     struct connect_set *set; /* with OK: a reference of the caller's (connect_set_unref) */
-    /* private */
-    struct op *op;
-    struct list link;
+    struct cache_wait wait;  /* private */
 };
 
 struct connect_service *connect_new(struct loop *loop,
@@ -91,8 +90,6 @@ void connect_free(struct connect_service *service);
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
                   struct uuid account_id, slice integration_id, int64_t id,
                   struct op *op) MUST_CHECK;
-/* For an op's on_cancel; harmless when not waiting. */
-void connect_find_cancel(struct connect_lookup *lookup);
 void connect_set_unref(struct connect_set *set);
 /* The next find asks the database. */
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id);

@@ -10,20 +10,16 @@
 
 enum {
     CONNECT_SLOTS_MAX = 10000, /* of connections that are, or failed to be, renewed */
-    CONNECT_EPOCHS = 4096,
 };
 
 struct connect_service {
     struct loop *loop;
     struct connect_config config; /* defaults filled in */
-    uint64_t ttl_ns;
-    struct lines entries; /* connect.c: struct entry, by account, connection and app */
-    struct list lru, loads;
-    uint32_t epochs[CONNECT_EPOCHS];
-    struct uuid holder;    /* this process, where it claims a refresh */
-    uint64_t jitter;       /* this process's, so that several do not renew a token at once */
-    struct lines renewals; /* renew.c: struct slot, by account and connection */
-    struct list slots;     /* most recently used first */
+    struct cache sets;            /* connect.c: by account, app and connection */
+    struct uuid holder;           /* this process, where it claims a refresh */
+    uint64_t jitter;              /* this process's, so that several do not renew a token at once */
+    struct lines renewals;        /* renew.c: struct slot, by account and connection */
+    struct list slots;            /* most recently used first */
     size_t renewals_active;
     struct lines uses; /* use.c: struct use, by account and connection */
     struct list uses_young, uses_sending, uses_stored;

@@ -247,7 +247,6 @@ static void on_cancel(struct op *op)
     http_call_cancel(&exec->attempt.call);
     exec_stored_cancel(&exec->key.stored);
     budget_wait_stop(&exec->attempt.memory);
-    connect_find_cancel(&exec->connection.lookup);
     connect_renew_cancel(&exec->connection.renewal);
     limits_leave(&exec->gate.slot, false);
 }

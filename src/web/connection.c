@@ -72,12 +72,6 @@ enum op_result app_no_connection(struct web_request *request)
 
 /* ---- loading ---- */
 
-static void on_cancel(struct web_request *request)
-{
-    struct page *page = request->state;
-    connect_find_cancel(&page->lookup);
-}
-
 static void on_end(struct web_request *request)
 {
     struct page *page = request->state;
@@ -235,11 +229,8 @@ enum op_result web_connection(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     if (!slice_to_i64(request->serve.match.params[0], &id) || id <= 0)
         return app_no_connection(request);
-    /* connect_find_cancel needs an initialized link, also before the lookup has begun. */
-    list_init(&page->lookup.link);
     page->catalog = catalog_ref(*request->web->config.catalog);
     request->state = page;
-    request->on_cancel = on_cancel;
     request->on_end = on_end;
     store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, id);

@@ -87,7 +87,6 @@ enum { RENEW_MS = 15 * 1000 };
 static void on_cancel(struct web_request *request)
 {
     struct testing *it = request->state;
-    connect_find_cancel(&it->lookup);
     /* Each call is a no-op for what is not under way. */
     connect_renew_cancel(&it->renewal);
     op_cancel(&it->probe.op);
@@ -242,8 +241,6 @@ enum op_result web_connection_test(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     if (!read_id(request, &it->id))
         return app_no_connection(request);
-    /* Initialized before on_cancel is set, which relies on it. */
-    list_init(&it->lookup.link);
     request->state = it;
     request->on_end = on_end;
     request->on_cancel = on_cancel;

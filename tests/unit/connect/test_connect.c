@@ -322,9 +322,9 @@ static void a_cancelled_look_up_lets_go(void **state)
     start(&asks[1], account, SLICE("demo"));
     while (asks[1].op.holds == 0) /* a turn may be cut after the first */
         (void)loop_turn(db.loop, false);
-    connect_find_cancel(&asks[0].lookup);
+    cache_wait_stop(&asks[0].lookup.wait); /* as op_cancel does */
     assert_int_equal(asks[0].lookup.status, ERR_CLOSED);
-    connect_find_cancel(&asks[0].lookup);
+    cache_wait_stop(&asks[0].lookup.wait);
     tell(sync, "rollback");
     pg_bench_until(&db, &asks[1].is_done);
     pg_bench_until(&db, &asks[0].is_done);

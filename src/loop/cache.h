@@ -1,0 +1,103 @@
+/*
+ * cache: what was loaded for a key, for some time. All that ask for a key while its load is under
+ * way share that load.
+ *
+ * An entry is one load and what it found. It is in the table until its time is over, it is
+ * forgotten because what it was loaded from has changed, or it is the least recently used where
+ * another needs room. If its load is still under way then, that answers those that wait for it,
+ * which asked before the change; who asks later starts another. So what was loaded before a change
+ * never passes for what was loaded after it.
+ *
+ * An entry, and a load, is a struct of the owner's that begins with the one here. The owner embeds
+ * the cache in its own struct. A limit: count_max entries in the table.
+ */
+#ifndef LOOP_CACHE_H
+#define LOOP_CACHE_H
+
+#include "base/map.h"
+#include "loop/op.h"
+
+enum { CACHE_EPOCHS = 4096 };
+
+struct cache_class;
+
+struct cache {
+    struct loop *loop;
+    const struct cache_class *class;
+    size_t count_max;
+    struct map table;
+    struct list by_use; /* what is in the table, least recently used first */
+    struct list loads;  /* under way */
+    /* Counts changes by group. A fixed table, so that groups without an entry need no memory; a
+     * change that shares a counter costs one load more. */
+    uint32_t epochs[CACHE_EPOCHS];
+};
+
+struct cache_entry {
+    slice key;         /* in this block, behind the struct, aligned as that is */
+    uint64_t until_ns; /* 0: it is being loaded */
+    /* private */
+    uint32_t epoch; /* of its group, when its load began */
+    bool is_kept, is_loading;
+    struct list link, waiting;
+};
+
+struct cache_load {
+    struct op op;
+    struct cache *cache;
+    struct cache_entry *entry;
+    struct list link;
+};
+
+/* Embedded in what is to be answered. */
+struct cache_wait {
+    struct op_wait wait;
+    struct list link;
+};
+
+struct cache_class {
+    struct op_class op; /* CACHE_LOAD */
+    size_t entry_bytes, load_bytes;
+    size_t arena_bytes_max; /* of a load's op */
+    size_t tail_bytes;      /* at the end of a key; what comes before them is its group */
+    /* Sends what loads the entry, which holds load->op. */
+    void (*load)(struct cache_load *load);
+    /* It has come: fills the entry. Returns for how many ms it is good; 0: for those alone that
+     * wait for it, as when the load has failed. */
+    uint64_t (*loaded)(struct cache_load *load);
+    void (*answer)(struct cache_wait *wait, const struct cache_entry *entry);
+    /* Frees what the entry has, but not the entry. The owner of the cache may have gone. */
+    void (*drop)(struct cache_entry *entry);
+};
+
+extern const struct op_step cache_load_steps[2];
+void cache_load_free(struct op *op);
+#define CACHE_LOAD(name_, entry_type, load_type)                                                  \
+    .op = {.name = (name_), .steps = cache_load_steps, .step_count = 2, .free = cache_load_free}, \
+    .entry_bytes = sizeof(entry_type), .load_bytes = sizeof(load_type)
+
+void cache_init(struct cache *cache, const struct cache_class *class, struct loop *loop,
+                size_t count_max);
+/* Nothing waits (asserted). Loads under way are cancelled, and free themselves and their entry. */
+void cache_deinit(struct cache *cache);
+
+/* The entry in the table, whether its time is over or its load is under way. NULL: none. */
+struct cache_entry *cache_peek(struct cache *cache, slice key);
+/* One that is good; it is the most recently used then. Borrowed until the caller returns. */
+struct cache_entry *cache_find(struct cache *cache, slice key);
+/* After cache_find has found none: op is held until class->answer has had `wait`, or until it is
+ * cancelled. wait NULL: nothing waits, it is only loaded. false: out of memory. */
+bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op) MUST_CHECK;
+/* Ends a wait without an answer. Harmless where it has ended, or was zeroed and did not begin. */
+void cache_wait_stop(struct cache_wait *wait);
+
+/* entry is in the table. While its load is under way it is still answered to what waits for it. */
+void cache_forget(struct cache *cache, struct cache_entry *entry);
+/* All entries of the group. */
+void cache_forget_group(struct cache *cache, slice group);
+/* Those of which is_meant says so; NULL: all. */
+void cache_forget_if(struct cache *cache,
+                     bool (*is_meant)(const struct cache_entry *entry, const void *data),
+                     const void *data);
+
+#endif
