@@ -1,13 +1,13 @@
 /*
- * The cache of keys. An entry is either known (found or not, until it expires), or being loaded:
- * then an op of this room runs the query, and checks wait in the entry's list. Entries in use are
- * never evicted.
+ * The cache of keys (loop/cache.h). An entry is what is known of a key, or of a session that it
+ * opened. A session has an entry of its own, since it may be refused while its key is good; so an
+ * entry's key is all that a load asks for. No group of entries is counted: the account of a key is
+ * known only once it is loaded, so a change walks them all.
  */
 #include "vault/auth.h"
 
 #include "base/clock.h"
 #include "base/ip.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "store/later.h"
@@ -28,82 +28,41 @@ static struct metric hit_metric = METRIC_INIT(
     "sluice_auth_cache_total", "Checks of API keys, by how they were answered.", METRIC_COUNTER);
 
 struct entry {
-    struct vault_caller caller; /* its hashes are the key in the map */
-    struct vault_auth *auth;
-    struct list lru;     /* in auth->lru, oldest first, when idle */
-    struct list waiters; /* of vault_check */
-    bool is_fetching;    /* op is live */
-    bool is_stale;       /* flushed meanwhile */
-    bool is_orphan;      /* auth is gone; freed with the op */
-    uint64_t until_ns;   /* valid until then; 0: to be loaded */
-    uint64_t learnt_ns;
+    struct cache_entry cached; /* its key is a struct vault_caller */
+    uint64_t learnt_ns;        /* a guard believes it for longer than a check does */
     int status;
     bool is_disabled; /* the account, and nothing else refuses the key */
     struct vault_grant grant;
-    int64_t expires_at; /* of the key; 0: never */
-    int64_t last_used_at;
+    int64_t expires_at;          /* of the key; 0: never */
     struct ip_network *networks; /* that the key is bound to; NULL: none is known */
     size_t network_count;
-    struct op op;
+};
+
+struct load {
+    struct cache_load under;
     struct pg_query query;
 };
 
 struct vault_auth {
     struct loop *loop;
     struct vault_auth_config config;
-    size_t cache_max;
-    uint64_t ttl_ns, negative_ttl_ns;
-    struct map entries;
-    struct list lru;
+    struct cache keys;
     struct list guards;
     struct timer guard_timer; /* armed while there are any */
     struct store_laters touches;
 };
 
-/* ---- entries ---- */
-
 static slice caller_key(const struct vault_caller *caller)
 {
-    _Static_assert(offsetof(struct vault_caller, session_hash) == API_KEY_HASH_LEN, "one key");
-    return slice_of(caller->key_hash, API_KEY_HASH_LEN + SESSION_HASH_LEN);
+    return slice_of(caller, sizeof(*caller));
 }
 
-static void entry_free(struct entry *entry)
-{
-    mem_free(entry->networks);
-    mem_free(entry);
-}
+_Static_assert(sizeof(struct vault_caller) == API_KEY_HASH_LEN + SESSION_HASH_LEN + sizeof(int64_t),
+               "without padding, it is a key");
 
-static void entry_forget(struct entry *entry)
+static const struct vault_caller *caller_of(const struct cache_entry *cached)
 {
-    ASSERT(!entry->is_fetching && list_is_empty(&entry->waiters));
-    map_remove(&entry->auth->entries, caller_key(&entry->caller));
-    list_unlink(&entry->lru);
-    entry_free(entry);
-}
-
-static void entry_use(struct entry *entry)
-{
-    list_move_back(&entry->auth->lru, &entry->lru);
-}
-
-static struct entry *entry_new(struct vault_auth *auth, const struct vault_caller *caller)
-{
-    /* Entries that are being fetched are not in the LRU list, so an entry with waiters is
-     * never removed here. */
-    if (auth->entries.count >= auth->cache_max && !list_is_empty(&auth->lru))
-        entry_forget(LIST_ITEM(auth->lru.next, struct entry, lru));
-    struct entry *entry = mem_zalloc(sizeof(*entry));
-    if (!entry)
-        return NULL;
-    entry->caller = *caller;
-    entry->auth = auth;
-    list_init(&entry->lru);
-    list_init(&entry->waiters);
-    if (map_put(&auth->entries, caller_key(&entry->caller), entry, NULL) == OK)
-        return entry;
-    mem_free(entry);
-    return NULL;
+    return (const void *)cached->key.ptr;
 }
 
 /* ---- the answer ---- */
@@ -134,19 +93,13 @@ static void check_answer(struct vault_check *check, const struct entry *entry)
         check->grant = (struct vault_grant){.scopes = 0};
 }
 
-static void entry_answer_all(struct entry *entry)
+static void on_key_loaded(struct cache_wait *wait, const struct cache_entry *cached)
 {
-    LIST_DRAIN(&entry->waiters, struct vault_check, check, link) {
-        struct op *op = check->op;
-        check_answer(check, entry);
-        check->op = NULL;
-        op_release(op);
-    }
+    check_answer(CONTAINER_OF(wait, struct vault_check, wait),
+                 CONTAINER_OF(cached, const struct entry, cached));
 }
 
 /* ---- loading ---- */
-
-OP_OF(entry_of, entry)
 
 static bool has_session(const struct vault_caller *caller)
 {
@@ -155,16 +108,18 @@ static bool has_session(const struct vault_caller *caller)
     return memcmp(caller->session_hash, none, sizeof(none)) != 0;
 }
 
-static enum op_result step_find(struct op *op)
+static struct pg_query *query_of(struct cache_load *under)
 {
-    struct entry *entry = entry_of(op);
-    if (entry->is_orphan)
-        return OP_FAIL;
-    /* The query keeps pointers to the hashes. They live in the entry, which outlives the op. */
-    const struct vault_caller *caller = &entry->caller;
-    store_api_key_find(entry->auth->config.pool, &entry->query, op, caller->key_hash,
+    return &CONTAINER_OF(under, struct load, under)->query;
+}
+
+/* The query keeps pointers to the hashes. They live in the entry, which outlives the op. */
+static void load_key(struct cache_load *under)
+{
+    struct vault_auth *auth = CONTAINER_OF(under->cache, struct vault_auth, keys);
+    const struct vault_caller *caller = caller_of(under->entry);
+    store_api_key_find(auth->config.pool, query_of(under), &under->op, caller->key_hash,
                        has_session(caller) ? caller->session_hash : NULL);
-    return OP_WAIT;
 }
 
 /* An entry of the list that is not understood allows nothing. */
@@ -181,45 +136,6 @@ static int entry_learn_networks(struct entry *entry, slice words)
             entry->network_count++;
     }
     return OK;
-}
-
-static void entry_forget_networks(struct entry *entry)
-{
-    mem_free(entry->networks);
-    entry->networks = NULL;
-    entry->network_count = 0;
-}
-
-/* A key that was not found and one that may not be used look the same from outside. */
-static void entry_learn(struct entry *entry)
-{
-    struct api_key key;
-    int rc = store_api_key_find_result(&entry->query, &key);
-    entry->grant = (struct vault_grant){.scopes = 0};
-    entry->expires_at = 0;
-    entry->is_disabled = false;
-    entry_forget_networks(entry);
-    /* A missing key is a refusal, which may be cached. A failed query says nothing of the
-     * key. */
-    entry->status = rc == ERR_NOTFOUND ? ERR_REFUSED : rc;
-    if (rc != OK)
-        return;
-    bool is_over = key.expires_at && key.expires_at <= clock_shared_us();
-    bool is_session_over =
-        has_session(&entry->caller) &&
-        (key.is_session_ended || entry->caller.begun_at <= key.sessions_ended_at);
-    entry->is_disabled = key.is_account_disabled && !key.revoked_at && !is_over && !is_session_over;
-    if (key.revoked_at || key.is_account_disabled || is_over || is_session_over) {
-        entry->status = ERR_REFUSED;
-        return;
-    }
-    entry->status = entry_learn_networks(entry, key.addresses);
-    if (entry->status != OK)
-        return;
-    entry->grant =
-        (struct vault_grant){key.account_id, key.id, key.scopes, key.addresses.ptr != NULL};
-    entry->expires_at = key.expires_at;
-    entry->last_used_at = key.last_used_at;
 }
 
 struct touch {
@@ -249,62 +165,54 @@ static void note_use(struct vault_auth *auth, const struct vault_grant *grant, i
     touch->at = at;
 }
 
-static enum op_result step_answer(struct op *op)
+/* Whether the key, which was found, may be used. One that has expired by now is cached as refused;
+ * one that expires while it is cached is refused by check_answer. */
+static int check_key(struct entry *entry, const struct api_key *key)
 {
-    struct entry *entry = entry_of(op);
-    if (entry->is_orphan)
-        return OP_FAIL;
-    struct vault_auth *auth = entry->auth;
-    entry_learn(entry);
-    bool is_known = entry->status == OK || entry->status == ERR_REFUSED;
-    if (is_known && entry->is_stale) { /* loaded before the change, and some checks came after it */
-        entry->is_stale = false;
-        return op_jump(op, 0);
-    }
-    uint64_t ttl_ns = entry->status == OK ? auth->ttl_ns : auth->negative_ttl_ns;
+    const struct vault_caller *caller = caller_of(&entry->cached);
+    bool is_over = key->expires_at && key->expires_at <= clock_shared_us();
+    bool is_session_over = has_session(caller) &&
+                           (key->is_session_ended || caller->begun_at <= key->sessions_ended_at);
+    bool is_refused = key->revoked_at || is_over || is_session_over;
+    entry->is_disabled = key->is_account_disabled && !is_refused;
+    return is_refused || key->is_account_disabled ? ERR_REFUSED
+                                                  : entry_learn_networks(entry, key->addresses);
+}
+
+/* A key that was not found and one that may not be used look the same from outside. */
+static uint64_t key_loaded(struct cache_load *under)
+{
+    struct vault_auth *auth = CONTAINER_OF(under->cache, struct vault_auth, keys);
+    struct entry *entry = CONTAINER_OF(under->entry, struct entry, cached);
+    struct api_key key;
+    int rc = store_api_key_find_result(query_of(under), &key);
     entry->learnt_ns = loop_now_ns(auth->loop);
-    entry->until_ns = is_known ? entry->learnt_ns + ttl_ns : 0;
-    entry_answer_all(entry);
+    entry->status = rc == OK ? check_key(entry, &key) : rc == ERR_NOTFOUND ? ERR_REFUSED : rc;
+    if (entry->status != OK) /* a refusal may be cached; a failed query says nothing of the key */
+        return entry->status == ERR_REFUSED ? auth->config.negative_ttl_ms : 0;
+    entry->grant =
+        (struct vault_grant){key.account_id, key.id, key.scopes, key.addresses.ptr != NULL};
+    entry->expires_at = key.expires_at;
+    /* Once a load: a key that is used all the time is loaded each ttl_ms. */
     int64_t now = clock_shared_us();
-    if (entry->status == OK && now - entry->last_used_at >= TOUCH_EVERY_US)
+    if (now - key.last_used_at >= TOUCH_EVERY_US)
         note_use(auth, &entry->grant, now);
-    return OP_DONE;
+    return auth->config.ttl_ms;
 }
 
-static void entry_fetch(struct entry *entry);
-
-static const struct op_step fetch_steps[] = {{"find", step_find, 0},
-                                             {"answer", step_answer, OP_TO(0)}};
-
-static void on_fetch_free(struct op *op)
+static void drop_key(struct cache_entry *cached)
 {
-    struct entry *entry = entry_of(op);
-    entry->is_fetching = false;
-    if (entry->is_orphan) {
-        entry_free(entry);
-        return;
-    }
-    entry_use(entry);
-    if (!list_is_empty(&entry->waiters)) /* asked again since it was answered */
-        entry_fetch(entry);
-    else if (entry->until_ns == 0)
-        entry_forget(entry);
+    mem_free(CONTAINER_OF(cached, struct entry, cached)->networks);
 }
 
-static const struct op_class fetch_class = {
-    .name = "auth_fetch",
-    OP_STEPS(fetch_steps),
-    .free = on_fetch_free,
+static const struct cache_class key_class = {
+    CACHE_LOAD("auth_fetch", struct entry, struct load),
+    .arena_bytes_max = FETCH_ARENA_MAX,
+    .load = load_key,
+    .loaded = key_loaded,
+    .answer = on_key_loaded,
+    .drop = drop_key,
 };
-
-static void entry_fetch(struct entry *entry)
-{
-    ASSERT(!entry->is_fetching);
-    entry->is_fetching = true;
-    entry->is_stale = false;
-    list_unlink(&entry->lru);
-    op_start(&entry->op, &fetch_class, entry->auth->loop, NULL, FETCH_ARENA_MAX);
-}
 
 /* ---- checks ---- */
 
@@ -321,8 +229,7 @@ bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice 
     struct vault_caller caller = {.begun_at = 0};
     if (vault_key_hash(text, caller.key_hash))
         return vault_auth_check_caller(auth, check, &caller, address, op);
-    *check = (struct vault_check){.op = NULL};
-    list_init(&check->link);
+    *check = (struct vault_check){.status = OK};
     return refuse_check(check, ERR_REFUSED);
 }
 
@@ -330,39 +237,22 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address, struct op *op)
 {
     *check = (struct vault_check){.caller = *caller, .address = address};
-    list_init(&check->link);
-    struct entry *entry = map_get(&auth->entries, caller_key(caller));
-    if (entry && entry->until_ns > loop_now_ns(auth->loop)) {
+    struct cache_entry *cached = cache_find(&auth->keys, caller_key(caller));
+    if (cached) {
         metric_add(metric_series(&hit_metric, SLICE("result=\"hit\"")), 1);
-        check_answer(check, entry);
-        if (!entry->is_fetching)
-            entry_use(entry);
+        check_answer(check, CONTAINER_OF(cached, struct entry, cached));
         return true;
     }
-    if (!entry)
-        entry = entry_new(auth, caller);
-    if (!entry)
+    if (!cache_await(&auth->keys, caller_key(caller), &check->wait, op))
         return refuse_check(check, ERR_BUSY);
     metric_add(metric_series(&hit_metric, SLICE("result=\"miss\"")), 1);
-    check->op = op;
-    list_push_back(&entry->waiters, &check->link);
-    /* The hold keeps the op from its next step until the answer or vault_auth_cancel
-     * releases it. */
-    op_hold(op, "auth");
-    if (!entry->is_fetching)
-        entry_fetch(entry);
+    check->status = ERR_CLOSED; /* if it is cancelled before the answer */
     return false;
 }
 
 void vault_auth_cancel(struct vault_check *check)
 {
-    if (!check->op)
-        return;
-    struct op *op = check->op;
-    check->op = NULL;
-    check->status = ERR_CLOSED;
-    list_unlink(&check->link);
-    op_release(op);
+    cache_wait_stop(&check->wait);
 }
 
 /* ---- guards ---- */
@@ -371,17 +261,17 @@ void vault_auth_cancel(struct vault_check *check)
  * the next time. */
 static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
 {
-    struct entry *entry = map_get(&auth->entries, caller_key(caller));
+    struct cache_entry *cached = cache_peek(&auth->keys, caller_key(caller));
+    struct entry *entry = cached ? CONTAINER_OF(cached, struct entry, cached) : NULL;
     uint64_t ttl_ns = (uint64_t)GUARD_TTL_MS * 1000 * 1000;
     struct vault_check check = {.address = SLICE_NONE}; /* that of an open stream does not change */
-    if (entry && entry->until_ns > 0 && loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns) {
+    if (entry && cached->until_ns > 0) {
         check_answer(&check, entry);
-        return check.status == ERR_REFUSED;
+        if (loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns)
+            return check.status == ERR_REFUSED;
+        cache_forget(&auth->keys, cached);
     }
-    if (!entry)
-        entry = entry_new(auth, caller);
-    if (entry && !entry->is_fetching)
-        entry_fetch(entry);
+    (void)!cache_await(&auth->keys, caller_key(caller), NULL, NULL);
     return false;
 }
 
@@ -428,23 +318,17 @@ void vault_guard_stop(struct vault_guard *guard)
         timer_stop(&auth->guard_timer);
 }
 
-static void entry_distrust(struct entry *entry)
+static bool may_be_of(const struct cache_entry *cached, const void *account_id)
 {
-    entry->until_ns = 0;
-    /* An answer that is on its way may be older than the change, so it is fetched once more. */
-    entry->is_stale = true;
+    const struct entry *entry = CONTAINER_OF(cached, const struct entry, cached);
+    bool is_known = cached->until_ns > 0 && entry->status == OK;
+    return !is_known || memcmp(entry->grant.account_id.bytes, account_id, sizeof(struct uuid)) == 0;
 }
 
-/* The account is not known of a key that is being loaded for the first time, or that was refused.
- */
+/* The account is not known of a key that is being loaded, or that was refused. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id)
 {
-    MAP_EACH(&auth->entries, slot) {
-        struct entry *entry = slot->value;
-        bool is_known = entry->until_ns > 0 && entry->status == OK;
-        if (!is_known || uuid_eq(entry->grant.account_id, account_id))
-            entry_distrust(entry);
-    }
+    cache_forget_if(&auth->keys, may_be_of, account_id.bytes);
 }
 
 void vault_auth_changed(struct vault_auth *auth, struct uuid account_id)
@@ -456,8 +340,7 @@ void vault_auth_changed(struct vault_auth *auth, struct uuid account_id)
 
 void vault_auth_flush(struct vault_auth *auth)
 {
-    MAP_EACH(&auth->entries, slot)
-        entry_distrust(slot->value);
+    cache_forget_if(&auth->keys, NULL, NULL);
 }
 
 struct pg_pool *vault_auth_pool(const struct vault_auth *auth)
@@ -472,14 +355,10 @@ struct vault_auth *vault_auth_new(struct loop *loop, const struct vault_auth_con
         return NULL;
     auth->loop = loop;
     auth->config = *config;
-    auth->cache_max = config->cache_max ? config->cache_max : CACHE_MAX;
-    auth->ttl_ns = (uint64_t)(config->ttl_ms ? config->ttl_ms : TTL_MS) * 1000 * 1000;
-    auth->negative_ttl_ns =
-        (uint64_t)(config->negative_ttl_ms ? config->negative_ttl_ms : NEGATIVE_TTL_MS) * 1000 *
-        1000;
-    /* entries that are asked for are never evicted and may go past the limit for a moment */
-    map_init(&auth->entries, 2 * auth->cache_max + 1000);
-    list_init(&auth->lru);
+    DEFAULT_TO(auth->config.cache_max, CACHE_MAX);
+    DEFAULT_TO(auth->config.ttl_ms, TTL_MS);
+    DEFAULT_TO(auth->config.negative_ttl_ms, NEGATIVE_TTL_MS);
+    cache_init(&auth->keys, &key_class, loop, auth->config.cache_max);
     list_init(&auth->guards);
     timer_init(&auth->guard_timer, loop, on_guards_due);
     store_laters_init(&auth->touches, loop, config->pool, TOUCHES_MAX);
@@ -493,18 +372,6 @@ void vault_auth_free(struct vault_auth *auth)
     ASSERT(list_is_empty(&auth->guards));
     timer_stop(&auth->guard_timer);
     store_laters_deinit(&auth->touches);
-    MAP_EACH(&auth->entries, slot) {
-        struct entry *entry = slot->value;
-        ASSERT(list_is_empty(&entry->waiters));
-        list_unlink(&entry->lru);
-        /* The op of a fetch outlives this function. It frees the orphaned entry when it
-         * ends. */
-        entry->is_orphan = true;
-        if (entry->is_fetching)
-            op_cancel(&entry->op);
-        else
-            entry_free(entry);
-    }
-    map_deinit(&auth->entries);
+    cache_deinit(&auth->keys);
     mem_free(auth);
 }

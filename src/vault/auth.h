@@ -9,6 +9,7 @@
 #ifndef VAULT_AUTH_H
 #define VAULT_AUTH_H
 
+#include "loop/cache.h"
 #include "store/api_key.h"
 
 struct vault_auth;
@@ -47,8 +48,7 @@ struct vault_check {
     struct vault_caller caller; /* of a key that is well formed; for vault_guard_start */
     /* private */
     slice address;
-    struct op *op;
-    struct list link;
+    struct cache_wait wait;
 };
 
 struct vault_auth *vault_auth_new(struct loop *loop,
