@@ -138,7 +138,7 @@ libraries = $(subst $(DEPS)/,$(deps_of)/,$(foreach r,$(LINKS_$(2)),$(LIBS_$(r)))
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations parts catalog templates scenarios provider web markup openapi
+EMBEDS := sql integrations parts catalog templates scenarios provider web markup openapi docs
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
 EMBED_parts := $(wildcard contrib/integrations/parts/*.json)
@@ -153,6 +153,8 @@ EMBED_markup := build/gen/markup.pack
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
 EMBED_provider := $(wildcard bench/provider/*.json)
 EMBED_openapi := src/api/openapi.json
+# The data of the docs' pages, made of it.
+EMBED_docs := build/gen/docs.pack
 
 PROVIDER := $(wildcard bench/provider/*.c)
 LOAD := $(wildcard bench/load/*.c)
@@ -296,6 +298,10 @@ $(call remember,pages,$(PAGES))
 build/gen/markup.pack: build/release/markup-pack $(PAGES) build/list/pages
 	@mkdir -p $(@D)
 	$(Q)build/release/markup-pack $(PAGES) >$@
+
+build/gen/docs.pack: src/web/docs.pl $(EMBED_openapi)
+	@mkdir -p $(@D)
+	$(Q)perl $< <$(EMBED_openapi) >$@
 
 define VARIANT_RULES
 $(call remember,flags-$(1),$(CC_$(1)) $(COMPILE_FLAGS) $(CFLAGS_$(1)) $(CPPFLAGS) $(CFLAGS))

@@ -32,5 +32,7 @@ extern const struct embed_file embed_provider[]; /* sluice-provider's */
 extern const size_t embed_provider_count;
 extern const struct embed_file embed_openapi[];
 extern const size_t embed_openapi_count;
+extern const struct embed_file embed_docs[]; /* one: the data of its pages (web/docs.c) */
+extern const size_t embed_docs_count;
 
 #endif

@@ -137,12 +137,9 @@ static const struct json *make_call(struct arena *arena, slice integration_id, s
 void view_action_curl(struct web_request *request, struct json_writer *w, slice integration_id,
                       slice action_id, const struct catalog_action *action)
 {
-    const struct view_call call = {.method = SLICE("POST"),
-                                   .path = SLICE("/api/executions"),
-                                   .has_key = true,
-                                   .body = make_call(&request->serve.op.arena, integration_id,
-                                                     action_id, action ? action->examples : NULL)};
-    view_curl(request, w, "curl", &call);
+    view_curl(request, w, "curl",
+              make_call(&request->serve.op.arena, integration_id, action_id,
+                        action ? action->examples : NULL));
 }
 
 static void write_needed(struct json_writer *w, const struct catalog_action *action)

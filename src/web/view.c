@@ -151,28 +151,19 @@ static void append_quoted(struct buf *out, slice text)
 }
 
 void view_curl(struct web_request *request, struct json_writer *w, const char *key,
-               const struct view_call *call)
+               const struct json *body)
 {
-    struct buf out, body;
-    bool is_get = slice_eq_cstr(call->method, "GET");
+    struct buf out, text;
     buf_init(&out, WEB_PAGE_BYTES_MAX / 8);
-    buf_init(&body, WEB_PAGE_BYTES_MAX / 8);
+    buf_init(&text, WEB_PAGE_BYTES_MAX / 8);
+    if (body)
+        json_write_pretty(&text, body);
     buf_append(&out, SLICE("curl "));
-    if (!is_get && !(call->body && slice_eq_cstr(call->method, "POST"))) {
-        buf_append(&out, SLICE("-X "));
-        buf_append(&out, call->method);
-        buf_append_char(&out, ' ');
-    }
     buf_append_cstr(&out, request->web->public_url);
-    buf_append(&out, call->path);
-    if (call->has_key)
-        buf_append(&out, SLICE(" \\\n  -H \"Authorization: Bearer $SLUICE_KEY\""));
-    if (call->body) {
-        json_write_pretty(&body, call->body);
-        buf_append(&out, SLICE(" \\\n  -H 'Content-Type: application/json' \\\n  -d "));
-        append_quoted(&out, buf_slice(&body));
-    }
-    json_member_str(w, key, buf_is_ok(&body) ? buf_slice(&out) : SLICE_NONE);
+    buf_append(&out, SLICE("/api/executions \\\n  -H \"Authorization: Bearer $SLUICE_KEY\" \\\n"
+                           "  -H 'Content-Type: application/json' \\\n  -d "));
+    append_quoted(&out, buf_slice(&text));
+    json_member_str(w, key, body && buf_is_ok(&text) ? buf_slice(&out) : SLICE_NONE);
     buf_deinit(&out);
-    buf_deinit(&body);
+    buf_deinit(&text);
 }

@@ -37,14 +37,10 @@ void view_account_mark(struct json_writer *w, struct uuid id, slice name, slice 
 /* The colour of letters on a ground "#rrggbb": "#fff" or "#000", with at least 4.5 to 1. */
 slice view_ink_on(slice colour);
 
-/* A call of the interface by curl, as a member; the key is in the shell's $SLUICE_KEY. */
-struct view_call {
-    slice method, path; /* "POST", "/api/executions" */
-    bool has_key;
-    const struct json *body; /* NULL: none */
-};
+/* A call of POST /api/executions by curl, as a member; the key is in the shell's $SLUICE_KEY.
+ * body NULL: out of memory, the member is null. */
 void view_curl(struct web_request *request, struct json_writer *w, const char *key,
-               const struct view_call *call);
+               const struct json *body);
 
 /* The page `file` of src/web/pages over these data, to which it adds the frame's. */
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file);
