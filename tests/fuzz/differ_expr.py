@@ -245,7 +245,7 @@ def _(source, ours, theirs):
 
 @reason("a syntax error comes before all others, and a missing comma, f(a b), is one, or an argument, f(a, ); python's finds it later or never")
 def _(source, ours, theirs):
-    return ours.get("fault") == "syntax" and ("fault" in theirs or re.search(r"[\w\"')\]}@`]\s+[\w\"'\[{(&@`]|\*\s*[\w\"'@]|,\s*\)", source))
+    return ours.get("fault") == "syntax" and ("fault" in theirs or re.search(r"[\w\"')\]}@`]\s+[\w\"'\[{(&@`]|[\])}@][\w\"'@`]|\*\s*[\w\"'@]|,\s*\)", source))
 
 
 @reason("a literal or & right after a wildcard, as in *`1` or [*] &a, is outside the grammar; python's takes it")
