@@ -38,7 +38,7 @@ static void account_unref(struct budget *budget, struct budget_account *account)
     /* Each use gave back what it was charged (budget_use_end), so the sum of none is 0. */
     ASSERT(atomic_load(&account->used) == 0);
     /* An account that waits for memory has a use that waits, and that use holds a reference. */
-    ASSERT(list_is_empty(&account->waiting) && list_is_empty(&account->line.ring));
+    ASSERT(list_is_empty(&account->line.waiting) && list_is_empty(&account->line.ring));
     lines_drop(&budget->accounts, &account->line);
 }
 
@@ -92,8 +92,7 @@ int budget_use_begin(struct budget_use *use, struct budget *budget, struct uuid 
     struct budget_account *account = lines_get(&budget->accounts, uuid_slice(&account_id));
     if (!account)
         return ERR_NOMEM;
-    if (account->refs++ == 0)
-        list_init(&account->waiting);
+    account->refs++;
     use->budget = budget;
     use->account = account;
     return OK;

@@ -41,11 +41,10 @@ struct budget {
 };
 
 struct budget_account {
-    struct line line; /* its ring: that of the accounts with some that wait */
+    struct line line; /* its ring: that of the accounts with some that wait (loop/budget_wait.h) */
     _Atomic size_t used;
     struct budget_use *overdrawn; /* the one that is past its share */
     size_t refs;
-    struct list waiting; /* loop/budget_wait.h: oldest first */
 };
 
 /* Zeroed: counts nothing. */

@@ -52,6 +52,7 @@ void *lines_get(struct lines *lines, slice key)
     memset(line, 0, lines->size);
     ASSERT(key.len <= sizeof(line->key));
     list_init(&line->ring);
+    list_init(&line->waiting);
     line->key_len = key.len;
     if (key.len > 0)
         memcpy(line->key, key.ptr, key.len);

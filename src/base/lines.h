@@ -14,7 +14,8 @@ enum { LINE_KEY_MAX = 128 }; /* an account, some numbers, names of a tool and of
 
 /* The first member of each line. */
 struct line {
-    struct list ring; /* the owner's: in a ring while it is the line's turn, say */
+    struct list ring;    /* the owner's: in a ring while it is the line's turn, say */
+    struct list waiting; /* the owner's nodes, oldest first */
     size_t key_len;
     char key[LINE_KEY_MAX];
 };
@@ -36,5 +37,22 @@ void *lines_find(const struct lines *lines, slice key);
 void *lines_get(struct lines *lines, slice key);
 /* Out of its ring and the table; its memory is used for the next one. */
 void lines_drop(struct lines *lines, struct line *line);
+
+/* node waits in the line, last; the line is in the ring while some do, last at first. So who serves
+ * the first line of the ring, and moves it to the end, serves the lines in turn. */
+static inline void line_join(struct line *line, struct list *ring, struct list *node)
+{
+    if (list_is_empty(&line->waiting))
+        list_move_back(ring, &line->ring);
+    list_push_back(&line->waiting, node);
+}
+
+/* It waits no more. */
+static inline void line_leave(struct line *line, struct list *node)
+{
+    list_unlink(node);
+    if (list_is_empty(&line->waiting))
+        list_unlink(&line->ring);
+}
 
 #endif

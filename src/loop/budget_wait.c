@@ -24,14 +24,11 @@ static struct budget_queue *queue_of(struct budget *budget)
 static void leave_queue(struct budget_wait *wait)
 {
     struct budget_queue *queue = wait->queue;
-    struct budget_account *account = wait->use->account;
-    list_unlink(&wait->link);
+    line_leave(&wait->use->account->line, &wait->link);
     timer_stop(&wait->timer);
     wait->queue = NULL;
     queue->waiting--;
     queue->budget.is_awaited = queue->waiting > 0;
-    if (list_is_empty(&account->waiting))
-        list_unlink(&account->line.ring);
 }
 
 static void end(struct budget_wait *wait, bool is_taken)
@@ -57,7 +54,7 @@ static void run_queue(struct loop_task *task)
     while (refusals < count && !list_is_empty(&queue->turns)) {
         struct list *node = list_pop_front(&queue->turns);
         struct budget_account *account = LIST_ITEM(node, struct budget_account, line.ring);
-        struct budget_wait *wait = LIST_ITEM(account->waiting.next, struct budget_wait, link);
+        struct budget_wait *wait = LIST_ITEM(account->line.waiting.next, struct budget_wait, link);
         list_push_back(&queue->turns, node);
         if (try_take(wait)) {
             refusals = 0;
@@ -87,7 +84,7 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
     *wait = (struct budget_wait){
         .use = use, .bytes = bytes, .kind = kind, .on_end = on_end, .is_taken = true};
     struct budget_account *account = use->account;
-    bool is_first = account && (list_is_empty(&account->waiting) || account->overdrawn == use);
+    bool is_first = account && (list_is_empty(&account->line.waiting) || account->overdrawn == use);
     if (!account || (is_first && try_take(wait)))
         return true;
     struct budget_queue *queue = queue_of(use->budget);
@@ -96,12 +93,10 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
     list_init(&wait->link);
     timer_init(&wait->timer, queue->loop, on_due);
     timer_start_in_ms(&wait->timer, wait_ms);
-    if (list_is_empty(&account->waiting))
-        list_push_back(&queue->turns, &account->line.ring);
-    if (is_first) /* others wait until it has ended */
-        list_push_front(&account->waiting, &wait->link);
+    if (is_first && !list_is_empty(&account->line.waiting)) /* others wait until it has ended */
+        list_push_front(&account->line.waiting, &wait->link);
     else
-        list_push_back(&account->waiting, &wait->link);
+        line_join(&account->line, &queue->turns, &wait->link);
     queue->waiting++;
     queue->budget.is_awaited = true;
     return false;

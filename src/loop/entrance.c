@@ -29,24 +29,14 @@ enum {
 
 /* There while requests of the account wait or are young, and in the turn in which some began. */
 struct entry_line {
-    struct line line;    /* in the ring while some wait; among the quiet ones */
-    uint64_t turn_ns;    /* the turn in which it began `begun` */
-    size_t begun;        /* in that turn */
-    size_t carried;      /* requests that its long replies count as, in turns to come */
-    struct list waiting; /* struct op_entry.link, oldest first */
+    struct line line; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
+    uint64_t turn_ns; /* the turn in which it began `begun` */
+    size_t begun;     /* in that turn */
+    size_t carried;   /* requests that its long replies count as, in turns to come */
     size_t waiting_count, young_count;
 };
 
 /* ---- lines ---- */
-
-/* NULL: out of memory. */
-static struct entry_line *entry_line_get(struct loop_entrance *entrance, slice account)
-{
-    struct entry_line *line = lines_get(&entrance->lines, account);
-    if (line && !line->waiting.next) /* a new one */
-        list_init(&line->waiting);
-    return line;
-}
 
 /* An empty line is kept until the turn is over: it has the count of requests begun in it. */
 static void line_rest(struct loop_entrance *entrance, struct entry_line *line)
@@ -113,12 +103,10 @@ static bool line_had_its_turn(struct loop_entrance *entrance, struct entry_line 
 static void entry_wait(struct loop_entrance *entrance, struct op_entry *entry)
 {
     struct entry_line *line = entry->line;
-    list_push_back(&line->waiting, &entry->link);
+    line_join(&line->line, &entrance->ring, &entry->link);
     entrance->entries++;
     entrance->waiting++;
-    if (line->waiting_count++ > 0)
-        return;
-    list_move_back(&entrance->ring, &line->line.ring);
+    line->waiting_count++;
 }
 
 static void entry_begin(struct loop_entrance *entrance, struct op_entry *entry)
@@ -168,7 +156,7 @@ static void line_let_in(struct loop_entrance *entrance, struct entry_line *line)
 {
     while (line->waiting_count && !line_had_its_turn(entrance, line) &&
            !line_is_full(entrance, line)) {
-        struct op_entry *entry = LIST_ITEM(line->waiting.next, struct op_entry, link);
+        struct op_entry *entry = LIST_ITEM(line->line.waiting.next, struct op_entry, link);
         struct op *op = entry->op;
         entry_leave(entrance, entry);
         entry_begin(entrance, entry);
@@ -260,7 +248,7 @@ enum op_result op_enter(struct op *op, struct op_entry *entry, slice line_name)
         return OP_NEXT;
     grow_old(entrance, now_ns);
     drop_quiet(entrance);
-    struct entry_line *line = entry_line_get(entrance, account);
+    struct entry_line *line = lines_get(&entrance->lines, account);
     if (!line)
         return OP_NEXT;
     *entry = (struct op_entry){.op = op, .line = line};

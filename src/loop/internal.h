@@ -65,15 +65,10 @@ enum read_kind {
     READ_KINDS
 };
 
-/* There while streams of the account are ready. */
-struct read_line {
-    struct line line;  /* in the queue's ring */
-    struct list ready; /* struct loop_reader.link, in the order in which poll reported them */
-};
-
 struct read_queue {
-    struct lines lines; /* struct read_line, by account */
-    struct read_line strangers;
+    struct lines lines; /* struct line, by account, while streams of it are ready: struct
+                           loop_reader.link, in the order in which poll reported them */
+    struct line strangers;
     struct list ring; /* of lines in which some are ready */
 };
 
@@ -89,7 +84,7 @@ struct loop_reads {
 /* What poll found readable, until it is read. Embedded in its owner. */
 struct loop_reader {
     struct list link;
-    struct read_line *line; /* NULL: it is not ready */
+    struct line *line; /* NULL: it is not ready */
     uint64_t ready_ns, ready_turn;
     struct uuid account; /* nil: a stranger's */
     enum read_class class;

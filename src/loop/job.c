@@ -19,7 +19,6 @@ enum {
 struct job_line {
     struct line line; /* in the ring of lines whose turn it may be: some wait, one more may run */
     size_t running;
-    struct list jobs; /* that wait, oldest first */
 };
 
 void loop_jobs_init(struct loop_jobs *jobs)
@@ -37,24 +36,15 @@ void loop_jobs_deinit(struct loop_jobs *jobs)
     lines_deinit(&jobs->lines);
 }
 
-/* account: empty for the server itself. NULL: out of memory. */
-static struct job_line *job_line_get(struct loop_jobs *jobs, slice account)
-{
-    struct job_line *line = lines_get(&jobs->lines, account);
-    if (line && !line->jobs.next) /* a new one */
-        list_init(&line->jobs);
-    return line;
-}
-
 /* After each change of a line: puts it into the ring, takes it out, or frees it. */
 static void line_settle(struct loop_jobs *jobs, struct job_line *line)
 {
-    bool is_due = !list_is_empty(&line->jobs) && line->running < jobs->account_max;
+    bool is_due = !list_is_empty(&line->line.waiting) && line->running < jobs->account_max;
     if (!is_due)
         list_unlink(&line->line.ring);
     else if (list_is_empty(&line->line.ring))
         list_push_back(&jobs->ring, &line->line.ring);
-    if (line->running == 0 && list_is_empty(&line->jobs))
+    if (line->running == 0 && list_is_empty(&line->line.waiting))
         lines_drop(&jobs->lines, &line->line);
 }
 
@@ -105,7 +95,7 @@ static void start_waiting(struct loop *loop)
     struct loop_jobs *jobs = &loop->jobs;
     while (jobs->running < JOBS_MAX && !list_is_empty(&jobs->ring)) {
         struct job_line *line = LIST_ITEM(list_pop_front(&jobs->ring), struct job_line, line.ring);
-        struct list *first = list_pop_front(&line->jobs);
+        struct list *first = list_pop_front(&line->line.waiting);
         struct op_job *job = LIST_ITEM(first, struct op_job, link);
         bool is_started = job_start(loop, job) == OK;
         line_settle(jobs, line);
@@ -124,14 +114,14 @@ int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), co
     ASSERT(run && !op->job && !op->is_ended);
     *job = (struct op_job){.work = {.run = job_run, .done = job_done}, .op = op, .run = run};
     list_init(&job->link);
-    job->line = job_line_get(jobs, op->account_id);
+    job->line = lines_get(&jobs->lines, op->account_id); /* empty for the server itself */
     if (!job->line)
         return ERR_NOMEM;
     int code = OK;
     if (jobs->running < JOBS_MAX && job->line->running < jobs->account_max)
         code = job_start(op->loop, job);
     else
-        list_push_back(&job->line->jobs, &job->link);
+        list_push_back(&job->line->line.waiting, &job->link);
     line_settle(jobs, job->line);
     if (code != OK)
         return code;

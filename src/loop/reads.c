@@ -35,25 +35,19 @@ static const char *const kind_labels[READ_KINDS] = {"of=\"apps\"", "of=\"account
 /* ---- lines ---- */
 
 /* Without memory for a line of its own, an account is among the strangers. */
-static struct read_line *read_line_of(struct loop_reads *reads, const struct loop_reader *reader)
+static struct line *read_line_of(struct loop_reads *reads, const struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];
     bool is_own = reader->class != READ_DISCARDED && !uuid_is_nil(reader->account);
-    struct read_line *line = is_own ? lines_get(&queue->lines, uuid_slice(&reader->account)) : NULL;
-    if (!line)
-        return &queue->strangers;
-    if (!line->ready.next) /* a new one */
-        list_init(&line->ready);
-    return line;
+    struct line *line = is_own ? lines_get(&queue->lines, uuid_slice(&reader->account)) : NULL;
+    return line ? line : &queue->strangers;
 }
 
 static void reader_join(struct loop_reads *reads, struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];
-    struct read_line *line = read_line_of(reads, reader);
-    if (list_is_empty(&line->ready))
-        list_push_back(&queue->ring, &line->line.ring);
-    list_push_back(&line->ready, &reader->link);
+    struct line *line = read_line_of(reads, reader);
+    line_join(line, &queue->ring, &reader->link);
     reader->line = line;
     if (reader->class == READ_DISCARDED && !timer_is_armed(&reads->discard_timer))
         timer_start_in_ms(&reads->discard_timer, DISCARD_REST_MS);
@@ -62,15 +56,13 @@ static void reader_join(struct loop_reads *reads, struct loop_reader *reader)
 static void reader_part(struct loop_reads *reads, struct loop_reader *reader)
 {
     struct read_queue *queue = &reads->queues[reader->class];
-    struct read_line *line = reader->line;
-    list_unlink(&reader->link);
+    struct line *line = reader->line;
+    line_leave(line, &reader->link);
     reader->line = NULL;
-    if (!list_is_empty(&line->ready))
+    if (!list_is_empty(&line->waiting))
         return;
-    if (line == &queue->strangers)
-        list_unlink(&line->line.ring);
-    else
-        lines_drop(&queue->lines, &line->line);
+    if (line != &queue->strangers)
+        lines_drop(&queue->lines, line);
     if (reader->class == READ_DISCARDED)
         timer_stop(&reads->discard_timer);
 }
@@ -148,10 +140,10 @@ static void note_wait(struct loop *loop, const struct loop_reader *reader)
 
 static void read_next(struct loop *loop, struct read_queue *queue)
 {
-    struct read_line *line = LIST_ITEM(queue->ring.next, struct read_line, line.ring);
-    struct loop_reader *reader = LIST_ITEM(line->ready.next, struct loop_reader, link);
+    struct line *line = LIST_ITEM(queue->ring.next, struct line, ring);
+    struct loop_reader *reader = LIST_ITEM(line->waiting.next, struct loop_reader, link);
     /* Moved before the read, which may end the stream, and with it the line. */
-    list_move_back(&queue->ring, &line->line.ring);
+    list_move_back(&queue->ring, &line->ring);
     reader_part(&loop->reads, reader);
     note_wait(loop, reader);
     reader->read(reader);
@@ -213,10 +205,10 @@ void loop_reads_init(struct loop *loop)
     timer_init(&reads->discard_timer, loop, on_discard_due);
     for (size_t class = 0; class < READ_CLASSES; class ++) {
         struct read_queue *queue = &reads->queues[class];
-        lines_init(&queue->lines, sizeof(struct read_line));
+        lines_init(&queue->lines, sizeof(struct line));
         list_init(&queue->ring);
-        list_init(&queue->strangers.line.ring);
-        list_init(&queue->strangers.ready);
+        list_init(&queue->strangers.ring);
+        list_init(&queue->strangers.waiting);
     }
     for (size_t kind = 0; kind < READ_KINDS; kind++) {
         slice label = slice_cstr(kind_labels[kind]);

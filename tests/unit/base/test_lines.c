@@ -51,6 +51,39 @@ static void a_dropped_line_leaves_its_ring_and_nothing_of_itself(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
+/* By the first line of the ring, which goes to the end: each waits for one of every other. */
+static void lines_are_served_in_turn(void **state)
+{
+    enum { NODES = 6 };
+    static const char *const keys[NODES] = {"a", "a", "b", "a", "c", "b"};
+    static const size_t order[NODES - 1] = {0, 2, 1, 5, 3}; /* 4 leaves before its turn */
+    struct lines lines;
+    struct list ring = LIST_INIT(ring), nodes[NODES];
+    (void)state;
+    lines_init(&lines, sizeof(struct count));
+    for (size_t i = 0; i < NODES; i++) {
+        struct count *count = lines_get(&lines, slice_cstr(keys[i]));
+        list_init(&nodes[i]);
+        line_join(&count->line, &ring, &nodes[i]);
+    }
+    struct count *c = lines_find(&lines, SLICE("c"));
+    line_leave(&c->line, &nodes[4]);
+    assert_true(list_is_empty(&c->line.ring));
+    lines_drop(&lines, &c->line);
+    for (size_t i = 0; i < NODES - 1; i++) {
+        struct line *line = LIST_ITEM(ring.next, struct line, ring);
+        struct list *first = line->waiting.next;
+        assert_ptr_equal(first, &nodes[order[i]]);
+        list_move_back(&ring, &line->ring);
+        line_leave(line, first);
+        if (list_is_empty(&line->waiting))
+            lines_drop(&lines, line);
+    }
+    assert_true(list_is_empty(&ring));
+    lines_deinit(&lines);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
 static void without_memory_there_is_none(void **state)
 {
     struct lines lines;
@@ -71,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_has_one_line),
         cmocka_unit_test(a_dropped_line_leaves_its_ring_and_nothing_of_itself),
+        cmocka_unit_test(lines_are_served_in_turn),
         cmocka_unit_test(without_memory_there_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
