@@ -107,7 +107,7 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
 static bool collection_take_next(struct collection *c, struct pg_line *line)
 {
     unsigned skips = 0;
-    while (line->cursor != &line->queries) {
+    while (line->cursor != &line->line.waiting) {
         struct pg_query *query = LIST_ITEM(line->cursor, struct pg_query, line_link);
         enum verdict verdict = collection_check(c, query);
         if (verdict == STOP || (verdict == SKIP && ++skips == PG_LINE_SKIPS_MAX))
@@ -130,7 +130,7 @@ static void collection_run_turns(struct collection *c, struct pg_queue *queue)
 {
     struct list passed = LIST_INIT(passed);
     LIST_EACH(&queue->ring, struct pg_line, line, line.ring) {
-        line->cursor = line->queries.next;
+        line->cursor = line->line.waiting.next;
     }
     while (!c->is_full && c->batch->query_count < c->rows_max && !list_is_empty(&queue->ring)) {
         struct pg_line *line = LIST_ITEM(queue->ring.next, struct pg_line, line.ring);

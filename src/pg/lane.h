@@ -58,8 +58,7 @@ struct pg_queue {
 
 /* What waits of one tenant. */
 struct pg_line {
-    struct line line;    /* in the queue's ring */
-    struct list queries; /* by line_link, oldest first */
+    struct line line;    /* in the queue's ring; struct pg_query.line_link */
     struct list *cursor; /* while a batch is collected: the next one to consider */
     size_t count;
 };

@@ -46,11 +46,8 @@ int pg_line_join(struct pg_queue *queue, struct pg_query *query)
     if (!line)
         return ERR_NOMEM;
     query->line = line;
-    if (line->count++ == 0) {
-        list_init(&line->queries);
-        list_push_back(&queue->ring, &line->line.ring);
-    }
-    list_push_back(&line->queries, &query->line_link);
+    line->count++;
+    line_join(&line->line, &queue->ring, &query->line_link);
     return OK;
 }
 
