@@ -104,17 +104,15 @@ struct line_key {
 };
 
 struct http_line {
-    struct line line; /* by line_key; in the origin's ring */
+    struct line line; /* by line_key; in the origin's ring; calls wait in it */
     struct http_origin *origin;
     struct http_tenant *tenant;
-    struct list waiting; /* calls, oldest first */
     size_t waiting_count, slot_count;
 };
 
 struct http_tenant {
-    struct line line; /* in the client's ring */
+    struct line line; /* in the client's ring; calls that have their slot in the origin wait */
     struct http_client *client;
-    struct list waiting; /* calls that have their slot in the origin, oldest first */
     size_t line_count, active_count;
 };
 

@@ -42,17 +42,15 @@ static void tenant_collect(struct http_tenant *tenant)
     /* Each line has its tenant's calls; without a line it has none, in either queue. */
     if (tenant->line_count > 0)
         return;
-    ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->waiting));
+    ASSERT(tenant->active_count == 0 && list_is_empty(&tenant->line.waiting));
     lines_drop(&tenant->client->tenants, &tenant->line);
 }
 
 static struct http_tenant *tenant_get(struct http_client *client, struct uuid key)
 {
     struct http_tenant *tenant = lines_get(&client->tenants, uuid_slice(&key));
-    if (tenant && !tenant->client) { /* a new one */
+    if (tenant)
         tenant->client = client;
-        list_init(&tenant->waiting);
-    }
     return tenant;
 }
 
@@ -88,7 +86,6 @@ static struct http_line *tenant_line_get(struct http_origin *origin, struct uuid
     }
     line->origin = origin;
     line->tenant = tenant;
-    list_init(&line->waiting);
     origin->line_count++;
     tenant->line_count++;
     return line;
@@ -104,13 +101,14 @@ bool slot_allows_origin(struct http_client *client, struct uuid key)
 
 /* ---- turns ---- */
 
-/* Links the ring's node where it has calls, behind all others; else out of it. */
-static void ring_turn(struct list *ring, struct list *node, const struct list *waiting)
+/* Takes the line's first call. Behind all others then: each tenant gets one turn a round, however
+ * many calls it has waiting. */
+static struct http_call *line_take(struct line *line, struct list *ring)
 {
-    /* Behind all others: each tenant gets one turn a round, however many calls it has waiting. */
-    list_unlink(node);
-    if (!list_is_empty(waiting))
-        list_push_back(ring, node);
+    struct http_call *call = LIST_ITEM(line->waiting.next, struct http_call, wait_link);
+    list_move_back(ring, &line->ring);
+    line_leave(line, &call->wait_link);
+    return call;
 }
 
 static void slot_take_in_origin(struct http_call *call)
@@ -129,9 +127,7 @@ static void slot_take(struct http_call *call)
 
 static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
 {
-    list_push_back(&tenant->waiting, &call->wait_link);
-    if (list_is_empty(&tenant->line.ring))
-        list_push_back(&tenant->client->ring, &tenant->line.ring);
+    line_join(&tenant->line, &tenant->client->ring, &call->wait_link);
 }
 
 /* The first line with room, by turns; NULL: none. Lines without room hold several slots each, so
@@ -168,10 +164,8 @@ static void serve_all(struct http_client *client)
     client->is_serving = true;
     /* Reads the ring afresh each round: call_assign may end calls, and so change it. */
     while ((tenant = tenant_next(client))) {
-        struct http_call *call = LIST_ITEM(tenant->waiting.next, struct http_call, wait_link);
-        list_unlink(&call->wait_link);
-        /* Moved before call_assign, after which neither call nor tenant may be used. */
-        ring_turn(&client->ring, &tenant->line.ring, &tenant->waiting);
+        /* Before call_assign, after which neither call nor tenant may be used. */
+        struct http_call *call = line_take(&tenant->line, &client->ring);
         client->waiting_count--;
         slot_take(call);
         call->waiting_ns = loop_now_ns(client->loop) - call->queued_ns;
@@ -189,10 +183,8 @@ void slot_serve(struct http_origin *origin)
     origin->pins++;
     do {
         while ((line = line_next(origin))) {
-            struct http_call *call = LIST_ITEM(line->waiting.next, struct http_call, wait_link);
-            list_unlink(&call->wait_link);
+            struct http_call *call = line_take(&line->line, &origin->ring);
             line->waiting_count--;
-            ring_turn(&origin->ring, &line->line.ring, &line->waiting);
             slot_take_in_origin(call);
             tenant_enqueue(line->tenant, call);
         }
@@ -215,12 +207,12 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
     }
     struct http_tenant *tenant = line->tenant;
     /* A call may not overtake those of its tenant that wait already. */
-    bool is_first = list_is_empty(&line->waiting) && line_has_room(line);
+    bool is_first = list_is_empty(&line->line.waiting) && line_has_room(line);
     call->origin = origin;
     call->line = line;
     if (is_first)
         slot_take_in_origin(call);
-    if (is_first && list_is_empty(&tenant->waiting) && tenant_has_room(tenant)) {
+    if (is_first && list_is_empty(&tenant->line.waiting) && tenant_has_room(tenant)) {
         slot_take(call);
         return true;
     }
@@ -229,9 +221,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
     } else if (line->waiting_count < client->config.waiting_max) {
         call->slot = SLOT_NONE;
         line->waiting_count++;
-        list_push_back(&line->waiting, &call->wait_link);
-        if (list_is_empty(&line->line.ring))
-            list_push_back(&origin->ring, &line->line.ring);
+        line_join(&line->line, &origin->ring, &call->wait_link);
     } else {
         call->line = NULL; /* it has calls, so it stays */
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY,
@@ -272,7 +262,7 @@ void slot_leave(struct http_call *call)
         tenant->active_count--;
         client->active_count--;
         /* Its tenant's turn in the ring ends with its last waiting call. */
-    } else if (list_is_empty(&tenant->waiting)) {
+    } else if (list_is_empty(&tenant->line.waiting)) {
         list_unlink(&tenant->line.ring);
     }
     line_collect(line);
