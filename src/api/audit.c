@@ -7,11 +7,11 @@
 #include "api/listing.h"
 #include "store/audit.h"
 
-static void load_events(struct api_request *request, struct listing *listing)
+static void load_events(struct api_request *request, struct serve_list *list)
 {
     store_audit_list(request->api->config.pool, &request->query, &request->serve.op,
-                     request->serve.grant.account_id, &listing->page,
-                     *(const slice *)listing->filter, SLICE_NONE);
+                     request->serve.grant.account_id, serve_list_scan(list), list->values[0],
+                     SLICE_NONE);
 }
 
 static int read_events(struct api_request *request, void **items, size_t *count, struct uuid *next)
@@ -39,39 +39,16 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     json_close(w, '}');
 }
 
-/* "key.created", or "key" for all of the group. */
-static bool is_kind(slice wanted)
-{
-    enum audit_kind at = 0;
-    while (at < AUDIT_KIND_COUNT && !slice_eq(audit_kind_name(at), wanted) &&
-           !slice_eq(audit_kind_group(at), wanted))
-        at++;
-    return at < AUDIT_KIND_COUNT;
-}
-
-static slice kinds_text(struct arena *arena)
-{
-    slice text = SLICE("");
-    for (enum audit_kind at = 0; at < AUDIT_KIND_COUNT; at++)
-        text = arena_printf(arena, "%.*s %.*s", SLICE_ARG(text), SLICE_ARG(audit_kind_name(at)));
-    return text;
-}
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    {.name = "kind", .words = AUDIT_KIND_WORDS, .wanted = AUDIT_KIND_WANTED}, LISTING_CURSOR};
 
 static const struct listing_kind kind = {
-    "events",    load_events, sizeof(struct audit_event), offsetof(struct audit_event, id),
-    read_events, put_event};
+    filters,     "events",  load_events,
+    read_events, put_event, {sizeof(struct audit_event), offsetof(struct audit_event, id)}};
 
 static enum op_result begin_event_list(struct api_request *request)
 {
-    slice *wanted = ARENA_NEW(&request->serve.op.arena, slice);
-    if (!wanted)
-        return api_reply_no_memory(request);
-    if (!listing_read_word(request, "kind", wanted))
-        return OP_DONE;
-    if (wanted->len > 0 && !is_kind(*wanted))
-        return api_reply_error(request, 400, "kind must be one of, or the first word of:%.*s",
-                               SLICE_ARG(kinds_text(&request->serve.op.arena)));
-    return listing_begin(request, &kind, wanted);
+    return listing_begin(request, &kind);
 }
 
 const struct api_endpoint api_audit_list = {

@@ -10,6 +10,13 @@
 /* ---- the list ---- */
 
 enum { PAGE_MAX = 100 }; /* and what a client gets that asks for no limit */
+enum { INTEGRATION, CURSOR };
+
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    [INTEGRATION] = {.name = "integration_id", SERVE_A_WORD},
+    [CURSOR] = {.name = "cursor",
+                .wanted = "the next_cursor of another page of the same list",
+                .is_quoted = true}};
 
 static enum op_result finish_connection_list(struct api_request *request)
 {
@@ -39,20 +46,15 @@ static enum op_result finish_connection_list(struct api_request *request)
 static enum op_result begin_connection_list(struct api_request *request)
 {
     struct connection_page *page = ARENA_NEW(&request->serve.op.arena, struct connection_page);
-    slice cursor = api_query_text(request, "cursor");
-    uint64_t limit;
+    struct serve_list list = {0};
     if (!page)
         return api_reply_no_memory(request);
-    if (!listing_read_word(request, "integration_id", &page->integration_id) ||
-        !api_query_positive(request, "limit", PAGE_MAX, PAGE_MAX, &limit))
+    if (!listing_read(request, &list, filters, PAGE_MAX))
         return OP_DONE;
-    if (!connect_cursor_read(cursor, page))
-        return api_reply_error(request, 400,
-                               "cursor must be the next_cursor of another page of the same list, "
-                               "got \"%.*s\"",
-                               SLICE_ARG(json_excerpt(cursor, &request->serve.op.arena)));
-    page->count_max =
-        (size_t)limit + 1; /* one more than asked for: whether there is another page */
+    page->integration_id = list.values[INTEGRATION];
+    page->count_max = list.limit + 1; /* one more than asked for: whether there is another page */
+    if (!connect_cursor_read(list.values[CURSOR], page))
+        return listing_refuse(request, &filters[CURSOR], list.values[CURSOR]);
     request->state = page;
     store_connection_page(request->api->config.pool, &request->query, &request->serve.op,
                           request->serve.grant.account_id, page);

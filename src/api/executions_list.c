@@ -5,10 +5,14 @@
 #include "api/listing.h"
 #include "store/execution.h"
 
-static void load_executions(struct api_request *request, struct listing *listing)
+enum { INTEGRATION, STATUS };
+
+static void load_executions(struct api_request *request, struct serve_list *list)
 {
+    const struct execution_filter filter = {.integration_id = list->values[INTEGRATION],
+                                            .status = list->values[STATUS]};
     store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
-                         request->serve.grant.account_id, &listing->page, listing->filter);
+                         request->serve.grant.account_id, serve_list_scan(list), &filter);
 }
 
 static int read_executions(struct api_request *request, void **items, size_t *count,
@@ -70,24 +74,21 @@ static void put_execution(struct json_writer *w, const void *item, struct arena 
     json_close(w, '}');
 }
 
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    [INTEGRATION] = {.name = "integration_id", SERVE_A_WORD},
+    [STATUS] = {.name = "status",
+                .words = "succeeded failed",
+                .wanted = "succeeded or failed; a blocked run is not an execution, GET "
+                          "/api/audit?kind=execution.blocked lists them"},
+    LISTING_CURSOR};
+
 static const struct listing_kind kind = {
-    "executions",    load_executions, sizeof(struct execution), offsetof(struct execution, id),
-    read_executions, put_execution};
+    filters,         "executions",  load_executions,
+    read_executions, put_execution, {sizeof(struct execution), offsetof(struct execution, id)}};
 
 static enum op_result begin_execution_list(struct api_request *request)
 {
-    struct execution_filter *filter = ARENA_NEW(&request->serve.op.arena, struct execution_filter);
-    if (!filter)
-        return api_reply_no_memory(request);
-    if (!listing_read_word(request, "integration_id", &filter->integration_id) ||
-        !listing_read_word(request, "status", &filter->status))
-        return OP_DONE;
-    slice status = filter->status;
-    if (status.ptr && !slice_eq_cstr(status, "succeeded") && !slice_eq_cstr(status, "failed"))
-        return api_reply_error(request, 400,
-                               "status must be succeeded or failed; a blocked run is not an "
-                               "execution, GET /api/audit?kind=execution.blocked lists them");
-    return listing_begin(request, &kind, filter);
+    return listing_begin(request, &kind);
 }
 
 const struct api_endpoint api_executions_list = {

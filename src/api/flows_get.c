@@ -5,11 +5,8 @@
  * A long poll alternates between a load and a sleep until its view is an answer. A timer ends each
  * sleep at the client's time; a change, or a refused key, ends it earlier.
  */
-#include <stdio.h>
-
 #include "api/flow_path.h"
-
-enum { LIST_LIMIT = 20, LIST_LIMIT_MAX = 100 };
+#include "api/listing.h"
 
 /* ---- waiting for changes ---- */
 
@@ -233,44 +230,19 @@ const struct api_endpoint api_flows_get = {
 
 /* ---- GET /api/flows ---- */
 
-/* A status of the interface that no stored flow has: such a list is empty without a query. */
-enum { STATUS_PENDING = FLOW_CANCELLED + 1 };
+/* `pending` is a status of the interface that no stored flow has: such a list is empty without a
+ * query. fields=summary: without documents, which are then not read either. */
+enum { STATUS, TEMPLATE, FIELDS, STATUS_PENDING = FLOW_CANCELLED + 1 };
 
-static bool read_status(struct api_request *request, int *status)
-{
-    slice text = api_query_text(request, "status");
-    *status = slice_eq_cstr(text, "pending") ? STATUS_PENDING : -1;
-    for (int i = FLOW_RUNNING; i <= FLOW_CANCELLED; i++)
-        if (slice_eq_cstr(text, flow_status_name((enum flow_status)i)))
-            *status = i;
-    if (!text.ptr || *status >= 0)
-        return true;
-    (void)api_reply_error(request, 400,
-                          "status must be pending, running, waiting, completed, "
-                          "failed or cancelled");
-    return false;
-}
-
-static bool read_cursor(struct api_request *request, struct uuid *before)
-{
-    slice text = api_query_text(request, "cursor");
-    if (!text.ptr || uuid_parse(text, before))
-        return true;
-    (void)api_reply_error(request, 400, "cursor must be the id of a flow");
-    return false;
-}
-
-/* ?fields=summary: without documents, which are then not read either. */
-static bool read_fields(struct api_request *request, bool *is_summary)
-{
-    slice text = api_query_text(request, "fields");
-    *is_summary = slice_eq_cstr(text, "summary");
-    if (!text.ptr || *is_summary)
-        return true;
-    (void)api_reply_error(request, 400,
-                          "fields must be summary (no input, no context), or left out");
-    return false;
-}
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    [STATUS] = {.name = "status",
+                .words = "running waiting completed failed cancelled pending",
+                .wanted = "pending, running, waiting, completed, failed or cancelled"},
+    [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
+    [FIELDS] = {.name = "fields",
+                .words = "summary",
+                .wanted = "summary (no input, no context), or left out"},
+    {.name = "cursor", .kind = SERVE_CURSOR, .wanted = "the id of a flow"}};
 
 static enum op_result finish_flow_list(struct api_request *request)
 {
@@ -293,18 +265,15 @@ static enum op_result finish_flow_list(struct api_request *request)
 
 static enum op_result begin_flow_list(struct api_request *request)
 {
-    struct flow_filter filter = {.account_id = request->serve.grant.account_id,
-                                 .template_key = api_query_text(request, "template")};
-    uint64_t limit;
-    if (!api_query_positive(request, "limit", LIST_LIMIT, LIST_LIMIT_MAX, &limit) ||
-        !read_status(request, &filter.status) || !read_cursor(request, &filter.before) ||
-        !read_fields(request, &filter.is_rows_alone))
+    struct serve_list list = {0};
+    if (!listing_read(request, &list, filters, LISTING_DEFAULT))
         return OP_DONE;
-    filter.limit = (int64_t)limit;
-    /* bytes that a text parameter of PostgreSQL does not take */
-    if (!slice_is_utf8(filter.template_key, NULL) ||
-        (filter.template_key.ptr && memchr(filter.template_key.ptr, 0, filter.template_key.len)))
-        return api_reply_error(request, 400, "template must be the key of a template");
+    const struct flow_filter filter = {.account_id = request->serve.grant.account_id,
+                                       .status = list.choices[STATUS],
+                                       .template_key = list.values[TEMPLATE],
+                                       .is_rows_alone = list.values[FIELDS].ptr != NULL,
+                                       .before = list.page.before,
+                                       .limit = (int64_t)list.limit};
     if (filter.status == STATUS_PENDING)
         return api_reply(request, 200, SLICE("{\"flows\":[]}"));
     request->state = flow_page_start(request->api->config.flow, &filter, &request->serve.op);

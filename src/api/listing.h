@@ -4,49 +4,42 @@
  *   {"<key>": [...], "next_cursor": "<id>" or null}
  *
  * `limit` is 20 by default and 100 at most; next_cursor goes into the next request's `cursor`;
- * null: there is nothing older. A list is read in windows of time that grow (1 day, 32 days, ...),
- * so that the usual request touches one partition. A page reads LISTING_ROUNDS_MAX times
- * STORE_PAGE_ROWS rows at most: where a filter lets little pass it may hold fewer than `limit`
- * before the end. Private to the api room.
+ * null: there is nothing older. How a page is read is serve/list.h. Private to the api room.
  */
 #ifndef API_LISTING_H
 #define API_LISTING_H
 
 #include "api/request.h"
+#include "serve/list.h"
 
-enum { LISTING_DEFAULT = 20, LISTING_MAX = 100, LISTING_ROUNDS_MAX = 16 };
-
-struct listing;
+enum { LISTING_DEFAULT = 20, LISTING_MAX = 100 };
 
 struct listing_kind {
+    const struct serve_filter *filters;
     const char *key;
-    /* Starts the query for listing->page. */
-    void (*ask)(struct api_request *request, struct listing *listing);
-    size_t size, id_at; /* of an item; where its id is */
+    /* Starts the query for a scan of the list. */
+    void (*ask)(struct api_request *request, struct serve_list *list);
     /* Its result: count and next as the store gives them; an array in the op's arena. */
     int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
+    struct {
+        size_t size, id_at; /* where its id is */
+    } item;
 };
+#define LISTING_CURSOR                                                                         \
+    {                                                                                          \
+        "cursor", SERVE_CURSOR, .wanted = "the next_cursor of another page", .is_quoted = true \
+    }
 
-struct listing {
-    const struct listing_kind *kind;
-    struct store_page page;
-    void *filter; /* the kind's own */
-    /* private */
-    int64_t window_ms;
-    size_t limit, count;
-    unsigned rounds;
-    bool is_more;       /* older ones follow, or may */
-    struct uuid cursor; /* with is_more: the id to go on from */
-    const void *items[LISTING_MAX + 1];
-};
+/* Reads the arguments, asks for the pages and answers. */
+enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind);
 
-/* Reads limit and cursor, asks for the pages and answers. */
-enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind,
-                             void *filter);
-
-/* For filters and items. A word is what ids and kinds are made of; SLICE_NONE when absent. false:
- * answered with 400. */
-bool listing_read_word(struct api_request *request, const char *name, slice *word) MUST_CHECK;
+/* For lists with an answer of their own: reads these arguments and `limit`. false: answered with
+ * 400. */
+bool listing_read(struct api_request *request, struct serve_list *list,
+                  const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
+/* Its 400. */
+enum op_result listing_refuse(struct api_request *request, const struct serve_filter *filter,
+                              slice value);
 
 #endif

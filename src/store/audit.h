@@ -36,6 +36,10 @@
     X(CLIENT_DELETED, "oauth_client.deleted", "An OAuth client was deleted by a command")
 #define AUDIT_KIND_ENUM(name, text, sentence) AUDIT_##name,
 enum audit_kind { AUDIT_KINDS(AUDIT_KIND_ENUM) AUDIT_KIND_COUNT };
+/* All names as one text, with a space before each; and what a filter by kind must be. */
+#define AUDIT_KIND_WORD(name, text, sentence) " " text
+#define AUDIT_KIND_WORDS                      AUDIT_KINDS(AUDIT_KIND_WORD)
+#define AUDIT_KIND_WANTED                     "one of, or the first word of:" AUDIT_KIND_WORDS
 slice audit_kind_name(enum audit_kind kind);
 slice audit_kind_sentence(enum audit_kind kind);
 /* "key" of "key.created" */

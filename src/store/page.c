@@ -7,23 +7,6 @@
  */
 #include "store/internal.h"
 
-struct store_page store_page_recent(const struct store_page *page)
-{
-    struct store_page recent = *page;
-    int64_t since_ms = uuid_v7_wall_ms(page->before) - STORE_RECENT_MS;
-    struct uuid since = uuid_v7_floor(since_ms > 0 ? since_ms : 0);
-    if (uuid_cmp(since, page->since) > 0)
-        recent.since = since;
-    return recent;
-}
-
-struct uuid store_page_next(const struct store_page *page, const struct store_page *recent,
-                            struct uuid next)
-{
-    bool is_more = uuid_is_nil(next) && uuid_cmp(recent->since, page->since) > 0;
-    return is_more ? recent->since : next;
-}
-
 /* The row that says how far the scan went is the last: it is the oldest that was read. */
 static size_t end_page(const struct pg_query *query, struct uuid *next)
 {

@@ -26,13 +26,6 @@ struct store_page {
     struct uuid since, before;
     size_t count_max; /* rows wanted, at most STORE_PAGE_COUNT_MAX */
 };
-/* The same of STORE_RECENT_MS at most, which is enough for most pages: the database opens each
- * day's partition of a range, and those of a month take it longer than a page of rows. */
-enum { STORE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
-struct store_page store_page_recent(const struct store_page *page);
-/* Where the next one of the whole page begins, behind `recent` of it that has ended at next. */
-struct uuid store_page_next(const struct store_page *page, const struct store_page *recent,
-                            struct uuid next);
 
 /* For statements that only had to be committed: the query's status. */
 static inline int store_done_result(const struct pg_query *query)

@@ -11,10 +11,9 @@
 enum {
     ROWS_MAX = 50,
     CSV_ROWS_MAX = 2000, /* a longer trail is downloaded in parts */
-    SCANS_MAX = 3,       /* the first is of recent events */
+    SCANS_MAX = 3,
     CSV_SCANS_MAX = 13,
     CONNECTIONS_MAX = 200, /* that are named; the others have their ids */
-    CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
 };
 
 /* A group is a kind with all that begin so. */
@@ -29,17 +28,21 @@ static const struct {
     {"oauth_client", "All of OAuth clients"},
 };
 
+enum { KIND, BY, PERIOD };
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    [KIND] = {.name = "kind", .words = AUDIT_KIND_WORDS, .wanted = AUDIT_KIND_WANTED},
+    [BY] = {.name = "by", .wanted = "an actor of the trail"},
+    [PERIOD] = VIEW_PERIOD,
+    {.name = "before", .kind = SERVE_CURSOR}};
+
 struct trail {
-    struct store_page page, scanned; /* the latter: by the scan that runs */
+    struct serve_list list;
     struct pg_query keys_query, connections_query;
     struct api_key *keys;
     struct connection *connections; /* none for CSV */
     size_t key_count, connection_count;
-    slice kind, by, period;
     bool is_csv;
-    size_t scans, count, count_max;
     struct buf csv;
-    struct uuid next; /* of the page behind this one; nil: none */
 };
 
 /* ---- words ---- */
@@ -263,9 +266,8 @@ static void write_choices(struct web_request *request, struct json_writer *w)
     view_choice(w, SLICE("system"), SLICE("the system"));
     json_close(w, ']');
     view_periods(w);
-    json_member_str(w, "kind", trail->kind);
-    json_member_str(w, "by", trail->by);
-    json_member_str(w, "period", trail->period);
+    for (int i = KIND; i <= PERIOD; i++)
+        json_member_str(w, filters[i].name, trail->list.values[i]);
 }
 
 /* ---- reading ---- */
@@ -283,7 +285,7 @@ static enum op_result reply_trail(struct web_request *request)
     }
     json_close(w, ']');
     write_choices(request, w);
-    view_pager(request, w, trail->next);
+    view_pager(request, w, trail->list.next);
     return web_reply_view(request, 200, "audit");
 }
 
@@ -292,9 +294,9 @@ static web_step on_events;
 static enum op_result load_events(struct web_request *request)
 {
     struct trail *trail = request->state;
-    trail->scanned = trail->scans == 0 ? store_page_recent(&trail->page) : trail->page;
     store_audit_list(request->web->config.pool, &request->query, &request->serve.op,
-                     request->session.account_id, &trail->scanned, trail->kind, trail->by);
+                     request->session.account_id, serve_list_scan(&trail->list),
+                     trail->list.values[KIND], trail->list.values[BY]);
     return web_wait(request, on_events);
 }
 
@@ -302,33 +304,23 @@ static enum op_result on_events(struct web_request *request)
 {
     struct trail *trail = request->state;
     struct audit_event *found;
-    struct uuid next;
-    size_t count, i = 0;
-    int status = store_audit_list_result(&request->query, &found, &count, &next);
+    struct uuid end;
+    size_t count;
+    int status = store_audit_list_result(&request->query, &found, &count, &end);
     /* The keys were asked for with the first page; their names stay. */
-    if (status == OK && trail->scans == 0)
+    if (status == OK && !trail->keys)
         status = store_api_key_list_result(&trail->keys_query, &trail->keys, &trail->key_count);
-    if (status == OK && trail->scans == 0 && !trail->is_csv)
+    if (status == OK && !trail->connections && !trail->is_csv)
         status = store_connection_list_result(&trail->connections_query, &trail->connections,
                                               &trail->connection_count);
     if (status != OK)
         return web_reply_database(request, status);
-    next = store_page_next(&trail->page, &trail->scanned, next);
-    for (; i < count && trail->count < trail->count_max; i++) {
-        trail->next = found[i].id;
-        trail->count++;
+    for (size_t i = 0; i < count && serve_list_take(&trail->list, found[i].id); i++)
         if (trail->is_csv)
             add_line(request, &found[i]);
         else
             write_event(request, &request->view, &found[i]);
-    }
-    if (i == count)
-        trail->next = next;
-    if (i < count || uuid_is_nil(next) || trail->count == trail->count_max ||
-        ++trail->scans == (trail->is_csv ? CSV_SCANS_MAX : SCANS_MAX))
-        return reply_trail(request);
-    trail->page.before = next;
-    return load_events(request);
+    return serve_list_goes_on(&trail->list, end) ? load_events(request) : reply_trail(request);
 }
 
 static void on_end(struct web_request *request)
@@ -340,21 +332,13 @@ static void on_end(struct web_request *request)
 static enum op_result begin_trail(struct web_request *request, bool is_csv)
 {
     struct trail *trail = ARENA_NEW(&request->serve.op.arena, struct trail);
-    slice before = web_query(request, "before");
-    int64_t now_ms = clock_shared_us() / 1000;
     if (!trail)
         return web_reply_database(request, ERR_BUSY);
-    /* A margin for nodes whose clocks are ahead, so that their newest events are on the first page.
-     */
-    trail->page.before = uuid_v7_floor(now_ms + CLOCK_MARGIN_MS);
-    if (before.ptr && !uuid_parse(before, &trail->page.before))
-        return web_reply_missing(request, "There is no page at this address.");
-    trail->kind = web_query(request, "kind");
-    trail->by = web_query(request, "by");
-    trail->period = view_read_period(request, now_ms, &trail->page.since);
+    if (!web_list_read(request, &trail->list, filters, is_csv ? CSV_ROWS_MAX : ROWS_MAX))
+        return OP_DONE;
+    trail->list.page.since = view_period_since(trail->list.choices[PERIOD]);
+    trail->list.scans_left = is_csv ? CSV_SCANS_MAX : SCANS_MAX;
     trail->is_csv = is_csv;
-    trail->count_max = is_csv ? CSV_ROWS_MAX : ROWS_MAX;
-    trail->page.count_max = is_csv ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
     buf_init(&trail->csv, WEB_PAGE_BYTES_MAX);
     request->state = trail;
     request->on_end = on_end;

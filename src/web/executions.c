@@ -4,7 +4,6 @@
  * can, this file all rows by everything; a page ends after SCANS_MAX scans, or one that has read
  * much and found little, and "Older" continues there.
  */
-#include "base/clock.h"
 #include "flow/template.h"
 #include "store/audit.h"
 #include "store/execution.h"
@@ -12,21 +11,20 @@
 
 enum {
     ROWS_MAX = 25,
-    SCANS_MAX = 3, /* of 1,000 rows each at most; the first is of recent ones */
-    CLOCK_MARGIN_MS = 24 * 60 * 60 * 1000,
-    KEYS_MAX = 100,         /* to choose from */
-    TRAIL_BYTES_MAX = 1000, /* of the pages before this one, for "Newer" */
+    SCANS_MAX = 3,
+    KEYS_MAX = 100, /* to choose from */
 };
 
-static const struct {
-    const char *value, *label;
-    int64_t hours;
-} periods[] = {{"1h", "the last hour", 1},
-               {"24h", "the last 24 hours", 24},
-               {"7d", "the last 7 days", 7 * 24},
-               {"30d", "the last 30 days", 30 * 24}};
-
-static const char *const states[] = {"succeeded", "failed", "blocked"};
+static const char *const states[] = {"succeeded", "failed", "blocked"}; /* as its words */
+enum { APP, ACTION, STATUS, CODE, KEY, PERIOD };
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    [APP] = {.name = "app", SERVE_A_WORD},
+    [ACTION] = {.name = "action", SERVE_A_WORD},
+    [STATUS] = {.name = "status", .words = "succeeded failed blocked"},
+    [CODE] = {.name = "code", SERVE_A_WORD},
+    [KEY] = {.name = "key", .kind = SERVE_ID, .wanted = "the id of a key"},
+    [PERIOD] = VIEW_PERIOD,
+    {.name = "before", .kind = SERVE_CURSOR}};
 
 struct row {
     struct uuid position;                        /* in the list; an execution's is its id */
@@ -42,38 +40,15 @@ struct row {
 };
 
 struct runs {
-    struct store_page page, scanned; /* the latter: by the scan that runs */
+    struct serve_list list;
     struct execution_filter filter;
-    slice state, action_id, code, period;
-    int64_t now_ms;
-    size_t scans;
-    bool is_long;               /* the last scan has read much: a page costs no more than that */
+    bool is_blocked;            /* what was, is listed */
     struct pg_query keys_query; /* to choose one; and events of blocked runs have no names */
     struct api_key *keys;
     size_t key_count;
-    struct row rows[ROWS_MAX];
-    size_t count;
-    struct uuid next; /* of the page behind this one; nil: none */
 };
 
 /* ---- rows ---- */
-
-/* false: the page is full. */
-static bool add_row(struct runs *runs, const struct row *row)
-{
-    slice app_id = runs->filter.integration_id;
-    if (runs->count == ROWS_MAX)
-        return false;
-    runs->next = row->position;
-    if ((app_id.ptr && !slice_eq(app_id, row->app_id)) ||
-        (runs->action_id.ptr && !slice_eq(runs->action_id, row->action_id)) ||
-        (runs->state.ptr && !slice_eq(runs->state, row->status)) ||
-        (runs->code.ptr && !slice_eq(runs->code, row->code)) ||
-        (!uuid_is_nil(runs->filter.api_key_id) && !uuid_eq(runs->filter.api_key_id, row->key_id)))
-        return true;
-    runs->rows[runs->count++] = *row;
-    return true;
-}
 
 /* What is said of a run: of one that failed its message, of another the sentence of its display; of
  * a call that succeeded nothing. */
@@ -124,81 +99,7 @@ static struct row row_of(struct web_request *request, const struct execution *on
                         .took_us = one->finished_at - one->started_at};
 }
 
-/* As the one below: the query's status. The rows join the page until it is full; what follows the
- * last that was read is the next one's. */
-static int add_executions(struct web_request *request)
-{
-    struct runs *runs = request->state;
-    struct execution *list;
-    struct uuid end;
-    size_t count, i = 0;
-    int status = store_execution_list_result(&request->query, &list, &count, &end);
-    if (status != OK)
-        return status;
-    for (struct row row; i < count; i++) {
-        row = row_of(request, &list[i]);
-        if (!add_row(runs, &row))
-            return OK;
-    }
-    runs->is_long = !uuid_is_nil(end) && count < runs->page.count_max;
-    runs->next = store_page_next(&runs->page, &runs->scanned, end);
-    return OK;
-}
-
-static int add_blocked(struct web_request *request)
-{
-    struct runs *runs = request->state;
-    struct audit_event *list;
-    struct uuid end;
-    size_t count;
-    int status = store_audit_list_result(&request->query, &list, &count, &end);
-    for (size_t i = 0; status == OK && i < count; i++) {
-        const struct json *details =
-            json_parse(&request->serve.op.arena, list[i].details, &json_limits_provider, NULL);
-        struct row row = {.position = list[i].id,
-                          .app_id = json_get_str(details, SLICE("integration_id")),
-                          .action_id = json_get_str(details, SLICE("action_id")),
-                          .status = SLICE("blocked"),
-                          .code = code_of_blocked(list[i].reason),
-                          .key_id = audit_actor_key(list[i].by.actor),
-                          .at = uuid_v7_wall_ms(list[i].id) * 1000};
-        row.key_name =
-            view_key_label(&request->serve.op.arena, runs->keys, runs->key_count, row.key_id);
-        if (!add_row(runs, &row))
-            return OK;
-    }
-    runs->next = store_page_next(&runs->page, &runs->scanned, end);
-    return status;
-}
-
 /* ---- writing ---- */
-
-void view_choice(struct json_writer *w, slice id, slice name)
-{
-    json_open(w, '{');
-    json_member_str(w, "id", id);
-    json_member_str(w, "name", name);
-    json_close(w, '}');
-}
-
-void view_periods(struct json_writer *w)
-{
-    json_member_open(w, "periods", '[');
-    for (size_t i = 0; i < ARRAY_LEN(periods); i++)
-        view_choice(w, slice_cstr(periods[i].value), slice_cstr(periods[i].label));
-    json_close(w, ']');
-}
-
-slice view_read_period(struct web_request *request, int64_t now_ms, struct uuid *since)
-{
-    slice period = web_query(request, "period");
-    for (size_t i = 0; i < ARRAY_LEN(periods); i++)
-        if (slice_eq_cstr(period, periods[i].value)) {
-            *since = uuid_v7_floor(now_ms - periods[i].hours * 3600 * 1000);
-            return period;
-        }
-    return SLICE_NONE;
-}
 
 /* All apps of the catalog, and the one that is filtered by if the catalog no longer has it; so for
  * that app's actions. */
@@ -206,7 +107,7 @@ static void write_choices(const struct web_request *request, struct json_writer 
 {
     const struct runs *runs = request->state;
     const struct catalog *catalog = *request->web->config.catalog;
-    slice app_id = runs->filter.integration_id;
+    slice app_id = runs->list.values[APP], action_id = runs->list.values[ACTION];
     const struct catalog_integration *app =
         app_id.ptr ? catalog_find_integration(catalog, app_id, NULL) : NULL;
     json_member_open(w, "apps", '[');
@@ -216,8 +117,8 @@ static void write_choices(const struct web_request *request, struct json_writer 
         view_choice(w, catalog->integrations[i]->integration_id, catalog->integrations[i]->name);
     json_close(w, ']');
     json_member_open(w, "actions", '[');
-    if (runs->action_id.ptr && !(app && catalog_find_action(app, runs->action_id, NULL)))
-        view_choice(w, runs->action_id, runs->action_id);
+    if (action_id.ptr && !(app && catalog_find_action(app, action_id, NULL)))
+        view_choice(w, action_id, action_id);
     for (size_t i = 0; app && app->actions && i < app->action_count; i++)
         view_choice(w, app->actions[i].action_id, app->actions[i].title);
     json_close(w, ']');
@@ -269,33 +170,6 @@ static void write_row(struct web_request *request, struct json_writer *w, const 
     json_close(w, '}');
 }
 
-/* "Newer" leads to the page that "Older" was pressed on: the address has where each page before
- * this one began, with a point between two, "0" for the first. */
-void view_pager(struct web_request *request, struct json_writer *w, struct uuid next)
-{
-    slice trail = web_query(request, "newer"), before = web_query(request, "before");
-    slice first = before.ptr ? before : SLICE("0"), last = trail, rest = SLICE_NONE;
-    ptrdiff_t at;
-    while (trail.len > TRAIL_BYTES_MAX && (at = slice_find_char(trail, '.')) >= 0)
-        last = trail = slice_from(trail, (size_t)at + 1);
-    while ((at = slice_find_char(last, '.')) >= 0) {
-        last = slice_from(last, (size_t)at + 1);
-        rest = slice_first(trail, trail.len - last.len - 1);
-    }
-    json_member_open(w, "newer", '{');
-    json_member_bool(w, "is_there", last.len > 0);
-    json_member_str(w, "before", slice_eq_cstr(last, "0") ? SLICE("") : last);
-    json_member_str(w, "trail", rest);
-    json_close(w, '}');
-    json_member_open(w, "older", '{');
-    json_member_bool(w, "is_there", !uuid_is_nil(next));
-    view_id(w, "before", next);
-    json_member_str(w, "trail",
-                    arena_printf(&request->serve.op.arena, "%.*s%s%.*s", SLICE_ARG(trail),
-                                 trail.len > 0 ? "." : "", SLICE_ARG(first)));
-    json_close(w, '}');
-}
-
 /* Those that are not revoked, and the one that is chosen. */
 static void write_keys(struct web_request *request, struct json_writer *w, const struct runs *runs)
 {
@@ -317,28 +191,71 @@ static void write_keys(struct web_request *request, struct json_writer *w, const
 static enum op_result reply_list(struct web_request *request)
 {
     const struct runs *runs = request->state;
-    struct json_writer *w = view_begin(request);
-    write_choices(request, w);
-    json_member_str(w, "app", runs->filter.integration_id);
-    json_member_str(w, "action", runs->action_id);
-    json_member_str(w, "status", runs->state);
-    json_member_str(w, "code", runs->code);
-    json_member_str(w, "period", runs->period);
-    json_member_str(w, "key", web_query(request, "key"));
-    write_keys(request, w, runs);
-    json_member_open(w, "rows", '[');
-    for (size_t i = 0; i < runs->count; i++)
-        write_row(request, w, &runs->rows[i]);
+    struct json_writer *w = &request->view;
     json_close(w, ']');
-    view_pager(request, w, runs->next);
+    write_choices(request, w);
+    for (int i = APP; i <= PERIOD; i++)
+        json_member_str(w, filters[i].name, runs->list.values[i]);
+    write_keys(request, w, runs);
+    view_pager(request, w, runs->list.next);
     return web_reply_view(request, 200, "executions");
 }
 
 /* ---- reading ---- */
 
-static bool is_blocked(const struct runs *runs)
+/* The database filters blocked runs by their kind alone, others by all but a part of the codes. */
+static void add_row(struct web_request *request, const struct row *row)
 {
-    return slice_eq_cstr(runs->state, "blocked");
+    struct runs *runs = request->state;
+    const slice *values = runs->list.values;
+    struct uuid key_id = runs->filter.api_key_id;
+    if ((!values[APP].ptr || slice_eq(values[APP], row->app_id)) &&
+        (!values[ACTION].ptr || slice_eq(values[ACTION], row->action_id)) &&
+        (!values[STATUS].ptr || slice_eq(values[STATUS], row->status)) &&
+        (!values[CODE].ptr || slice_eq(values[CODE], row->code)) &&
+        (uuid_is_nil(key_id) || uuid_eq(key_id, row->key_id)) &&
+        serve_list_take(&runs->list, row->position))
+        write_row(request, &request->view, row);
+}
+
+/* As the one below: the query's status. */
+static int add_executions(struct web_request *request, struct uuid *end)
+{
+    struct runs *runs = request->state;
+    struct execution *list;
+    size_t count;
+    int status = store_execution_list_result(&request->query, &list, &count, end);
+    for (size_t i = 0; status == OK && i < count; i++) {
+        struct row row = row_of(request, &list[i]);
+        add_row(request, &row);
+    }
+    /* It has read much and found little: a page costs no more than that. */
+    if (status == OK && !uuid_is_nil(*end) && count < runs->list.scan.count_max)
+        runs->list.scans_left = 1;
+    return status;
+}
+
+static int add_blocked(struct web_request *request, struct uuid *end)
+{
+    struct runs *runs = request->state;
+    struct audit_event *list;
+    size_t count;
+    int status = store_audit_list_result(&request->query, &list, &count, end);
+    for (size_t i = 0; status == OK && i < count; i++) {
+        const struct json *details =
+            json_parse(&request->serve.op.arena, list[i].details, &json_limits_provider, NULL);
+        struct row row = {.position = list[i].id,
+                          .app_id = json_get_str(details, SLICE("integration_id")),
+                          .action_id = json_get_str(details, SLICE("action_id")),
+                          .status = SLICE("blocked"),
+                          .code = code_of_blocked(list[i].reason),
+                          .key_id = audit_actor_key(list[i].by.actor),
+                          .at = uuid_v7_wall_ms(list[i].id) * 1000};
+        row.key_name =
+            view_key_label(&request->serve.op.arena, runs->keys, runs->key_count, row.key_id);
+        add_row(request, &row);
+    }
+    return status;
 }
 
 static web_step on_rows;
@@ -348,76 +265,56 @@ static enum op_result load_rows(struct web_request *request)
     struct runs *runs = request->state;
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
-    ASSERT(runs->scans < SCANS_MAX);
-    runs->scanned = runs->scans == 0 ? store_page_recent(&runs->page) : runs->page;
+    const struct store_page *scan = serve_list_scan(&runs->list);
     if (!runs->keys_query.stmt)
         store_api_key_list(pool, &runs->keys_query, &request->serve.op, account_id);
-    if (is_blocked(runs)) {
-        store_audit_list(pool, &request->query, &request->serve.op, account_id, &runs->scanned,
+    if (runs->is_blocked)
+        store_audit_list(pool, &request->query, &request->serve.op, account_id, scan,
                          audit_kind_name(AUDIT_EXECUTION_BLOCKED), SLICE_NONE);
-        return web_wait(request, on_rows);
-    }
-    store_execution_list(pool, &request->query, &request->serve.op, account_id, &runs->scanned,
-                         &runs->filter);
+    else
+        store_execution_list(pool, &request->query, &request->serve.op, account_id, scan,
+                             &runs->filter);
     return web_wait(request, on_rows);
 }
 
 static enum op_result on_rows(struct web_request *request)
 {
     struct runs *runs = request->state;
+    struct uuid end;
     int status = OK;
-    if (runs->scans == 0)
+    if (!runs->keys)
         status = store_api_key_list_result(&runs->keys_query, &runs->keys, &runs->key_count);
     if (status == OK)
-        status = is_blocked(runs) ? add_blocked(request) : add_executions(request);
+        status = runs->is_blocked ? add_blocked(request, &end) : add_executions(request, &end);
     if (status != OK)
         return web_reply_database(request, status);
-    if (uuid_is_nil(runs->next) || runs->count == ROWS_MAX || runs->is_long ||
-        ++runs->scans == SCANS_MAX)
-        return reply_list(request);
-    runs->page.before = runs->next;
-    return load_rows(request);
-}
-
-/* A value that is none of the choices is ignored, and the page shows all. */
-static void read_filters(struct web_request *request, struct runs *runs)
-{
-    slice state = web_query(request, "status");
-    runs->filter.integration_id = web_query(request, "app");
-    /* What is no key's id is no filter. */
-    (void)!uuid_parse(web_query(request, "key"), &runs->filter.api_key_id);
-    runs->action_id = web_query(request, "action");
-    runs->code = web_query(request, "code");
-    for (size_t i = 0; i < ARRAY_LEN(states); i++)
-        if (slice_eq_cstr(state, states[i]))
-            runs->state = state;
-    runs->filter.action_id = runs->action_id;
-    runs->filter.with_summary = runs->filter.with_calls = true;
-    /* Only what has failed has a code. */
-    if (!is_blocked(runs)) {
-        runs->filter.status = runs->code.ptr ? slice_cstr(states[1]) : runs->state;
-        runs->filter.error_code = runs->code;
-    }
-    runs->period = view_read_period(request, runs->now_ms, &runs->page.since);
+    return serve_list_goes_on(&runs->list, end) ? load_rows(request) : reply_list(request);
 }
 
 enum op_result web_executions(struct web_request *request)
 {
     struct runs *runs = ARENA_NEW(&request->serve.op.arena, struct runs);
-    slice before = web_query(request, "before");
     if (!runs)
         return web_reply_database(request, ERR_NOMEM);
-    runs->now_ms = clock_shared_us() / 1000;
-    /* A margin for nodes whose clocks are ahead, so that their newest rows are on the first page.
-     */
-    runs->page.before = uuid_v7_floor(runs->now_ms + CLOCK_MARGIN_MS);
-    if (before.ptr && !uuid_parse(before, &runs->page.before))
-        return web_reply_missing(request, "There is no page at this address.");
-    read_filters(request, runs);
-    /* Of blocked runs the database filters by kind alone. */
-    bool is_sieved = runs->filter.integration_id.ptr || runs->action_id.ptr || runs->code.ptr ||
-                     !uuid_is_nil(runs->filter.api_key_id);
-    runs->page.count_max = is_blocked(runs) && is_sieved ? STORE_PAGE_COUNT_MAX : ROWS_MAX;
+    if (!web_list_read(request, &runs->list, filters, ROWS_MAX))
+        return OP_DONE;
+    const slice *values = runs->list.values;
+    bool has_code = values[CODE].ptr != NULL; /* which only what has failed has */
+    runs->is_blocked = slice_eq_cstr(values[STATUS], states[2]);
+    runs->filter = (struct execution_filter){
+        .integration_id = values[APP],
+        .action_id = values[ACTION],
+        .status = has_code ? slice_cstr(states[1]) : values[STATUS],
+        .error_code = values[CODE],
+        .with_summary = true,
+        .with_calls = true,
+    };
+    (void)!uuid_parse(values[KEY], &runs->filter.api_key_id);
+    runs->list.page.since = view_period_since(runs->list.choices[PERIOD]);
+    runs->list.is_sieved = runs->is_blocked &&
+                           (values[APP].ptr || values[ACTION].ptr || has_code || values[KEY].ptr);
+    runs->list.scans_left = SCANS_MAX;
     request->state = runs;
+    json_member_open(view_begin(request), "rows", '[');
     return load_rows(request);
 }

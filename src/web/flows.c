@@ -10,19 +10,16 @@ enum {
     COUNTED_MS = 24 * 60 * 60 * 1000 /* what has ended is counted since then */
 };
 
-static const char *const statuses[] = {"running", "waiting", "completed", "failed", "cancelled"};
-/* One more choice of the filter: the waiting flows that wait for an approval. */
-static const char approval[] = "approval";
+/* In the order of enum flow_status. */
+#define STATUSES "running waiting completed failed cancelled"
+enum { STATUS, TEMPLATE, STATUS_APPROVAL = FLOW_CANCELLED + 1 };
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    /* The last is of waiting flows those that wait for an approval. */
+    [STATUS] = {.name = "status", .words = STATUSES " approval"},
+    [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
+    {.name = "before", .kind = SERVE_CURSOR}};
 
 /* ---- the list ---- */
-
-static int status_of(slice text)
-{
-    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
-        if (slice_eq_cstr(text, statuses[i]))
-            return (int)i; /* in the order of enum flow_status */
-    return slice_eq_cstr(text, approval) ? FLOW_WAITING : -1;
-}
 
 void view_flow(struct json_writer *w, const struct flow_row *flow)
 {
@@ -57,7 +54,6 @@ static void write_standing(struct json_writer *w, const char *key, int64_t count
 static enum op_result finish_flows_page(struct web_request *request)
 {
     const struct flow_page *page = request->state;
-    slice status = web_query(request, "status");
     struct flow_counts counts;
     int read = page ? page->status : ERR_NOMEM;
     if (read == OK)
@@ -75,10 +71,10 @@ static enum op_result finish_flows_page(struct web_request *request)
         view_flow(w, &page->rows[i]);
     json_close(w, ']');
     json_member_open(w, "statuses", '[');
-    for (size_t i = 0; i < ARRAY_LEN(statuses); i++)
-        json_put_str(w, slice_cstr(statuses[i]));
+    for (slice words = SLICE(STATUSES); words.len > 0;)
+        json_put_str(w, slice_split(&words, ' '));
     json_close(w, ']');
-    json_member_str(w, "status", status_of(status) < 0 ? SLICE("") : status);
+    json_member_str(w, "status", web_query(request, "status"));
     view_templates(request, w);
     json_member_str(w, "template", web_query(request, "template"));
     json_member_str(w, "before", web_query(request, "before"));
@@ -89,17 +85,18 @@ static enum op_result finish_flows_page(struct web_request *request)
 
 enum op_result web_flows(struct web_request *request)
 {
-    /* An unknown status filters nothing. */
-    struct flow_filter filter = {
+    struct serve_list list = {0};
+    if (!web_list_read(request, &list, filters, FLOWS_A_PAGE))
+        return OP_DONE;
+    int status = list.choices[STATUS];
+    const struct flow_filter filter = {
         .account_id = request->session.account_id,
-        .status = status_of(web_query(request, "status")),
-        .is_for_approval = slice_eq_cstr(web_query(request, "status"), approval),
-        .template_key = web_query(request, "template"),
+        .status = status == STATUS_APPROVAL ? FLOW_WAITING : status,
+        .is_for_approval = status == STATUS_APPROVAL,
+        .template_key = list.values[TEMPLATE],
+        .before = list.page.before,
         .limit = FLOWS_A_PAGE,
     };
-    slice before = web_query(request, "before");
-    if (before.ptr && !uuid_parse(before, &filter.before))
-        return web_reply_missing(request, "There is no page at this address.");
     request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->serve.op);
     store_flow_counts(request->web->config.pool, &request->query, &request->serve.op,
                       request->session.account_id,

@@ -5,6 +5,7 @@
 #define WEB_PAGES_H
 
 #include "flow/load.h"
+#include "serve/list.h"
 #include "web/value.h"
 #include "web/view.h"
 
@@ -50,10 +51,16 @@ web_step web_executions;
 void view_names(struct web_request *request, struct json_writer *w, slice app_id, slice action_id);
 /* {id, name}: one of several that a list may be limited to. */
 void view_choice(struct json_writer *w, slice id, slice name);
-/* A member "periods": those that a list may be limited to. */
+/* An argument `period`, a member "periods": the choices; and where the chosen one begins. */
+#define VIEW_PERIOD                                 \
+    {                                               \
+        .name = "period", .words = "1h 24h 7d 30d", \
+    }
 void view_periods(struct json_writer *w);
-/* The one in the address, SLICE_NONE for none; *since is where it begins. */
-slice view_read_period(struct web_request *request, int64_t now_ms, struct uuid *since);
+struct uuid view_period_since(int choice);
+/* Reads the arguments of a list of so many rows a page. false: answered. */
+bool web_list_read(struct web_request *request, struct serve_list *list,
+                   const struct serve_filter *filters, size_t limit) MUST_CHECK;
 /* Members "newer" and "older" of a list by ids; next: where the page behind this one begins, nil:
  * there is none. */
 void view_pager(struct web_request *request, struct json_writer *w, struct uuid next);

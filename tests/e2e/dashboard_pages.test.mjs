@@ -317,6 +317,29 @@ test('the audit trail: who did what, filters in the address, pages, and CSV that
   await visit.end();
 });
 
+test('a filter that a list does not know is refused with what it takes', async () => {
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  for (const [path, wanted] of [
+    ['/executions?status=sucess', 'status must be one of: succeeded failed blocked.'],
+    ['/executions?period=2h', 'period must be one of: 1h 24h 7d 30d.'],
+    ['/executions?key=x', 'key must be the id of a key.'],
+    ['/executions?app=a%20b', 'app must be a word of at most 200 characters.'],
+    ['/flows?status=blocked', 'status must be one of: running waiting completed failed cancelled approval.'],
+    ['/flows?template=%FF', 'template must be the key of a template.'],
+    ['/audit?kind=nope', 'kind must be one of, or the first word of: account.created'],
+    ['/audit?by=%FF', 'by must be an actor of the trail.'],
+    ['/audit.csv?period=1', 'period must be one of: 1h 24h 7d 30d.'],
+  ]) {
+    const reply = await visit.page.goto(`${dashboard.base}${path}`);
+    assert.equal(reply.status(), 400, path);
+    const text = await reply.text();
+    assert.ok(text.includes('This filter is not known') && text.includes(wanted), path);
+  }
+  for (const path of ['/executions?status=&period=&key=&app=', '/flows?status=&template=', '/audit?kind=&by=&period=', '/audit?kind=flow'])
+    assert.equal((await visit.page.goto(`${dashboard.base}${path}`)).status(), 200, path);
+  await visit.end();
+});
+
 test('the audit trail names what an event is about, and leads there', async () => {
   const own = await dashboard.account('named', { apps: ['gmail', 'notion'] });
   const visit = await dashboard.signIn(own, { javaScriptEnabled: false });

@@ -71,29 +71,6 @@ static void test_all_in_order(void **state)
     assert_int_equal(pages, 1);
 }
 
-/* The recent part of a page ends where the rest begins, whatever its bounds are. */
-static void test_recent_part(void **state)
-{
-    int64_t now_ms = midnight_ms + 1000;
-    const struct uuid day_ago = uuid_v7_floor(now_ms - STORE_RECENT_MS / 2),
-                      part_ago = uuid_v7_floor(now_ms - STORE_RECENT_MS);
-    struct store_page whole = {nil, uuid_v7_floor(now_ms), 25};
-    (void)state;
-    struct store_page recent = store_page_recent(&whole);
-    assert_true(uuid_eq(recent.since, part_ago) && uuid_eq(recent.before, whole.before));
-    assert_int_equal(recent.count_max, 25);
-    assert_true(uuid_eq(store_page_next(&whole, &recent, nil), part_ago));
-    assert_true(uuid_eq(store_page_next(&whole, &recent, day_ago), day_ago));
-    assert_true(uuid_is_nil(store_page_next(&whole, &whole, nil)));
-    whole.since = day_ago; /* no further back than it is */
-    recent = store_page_recent(&whole);
-    assert_true(uuid_eq(recent.since, day_ago));
-    assert_true(uuid_is_nil(store_page_next(&whole, &recent, nil)));
-    whole = (struct store_page){nil, uuid_v7_floor(1), 25}; /* from an address */
-    recent = store_page_recent(&whole);
-    assert_true(uuid_cmp(recent.since, whole.before) <= 0);
-}
-
 /* A filter that little passes: no page looks at more than it may, and each tells where it was. */
 static void test_filters(void **state)
 {
@@ -397,10 +374,9 @@ static int close_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(test_all_in_order),         IN_BOTH(test_filters),
-        IN_BOTH(test_what_a_row_holds),     IN_BOTH(test_audit_by_kind),
-        IN_BOTH(test_audit_by_actor),       cmocka_unit_test(test_partitions_are_pruned),
-        cmocka_unit_test(test_recent_part),
+        IN_BOTH(test_all_in_order),     IN_BOTH(test_filters),
+        IN_BOTH(test_what_a_row_holds), IN_BOTH(test_audit_by_kind),
+        IN_BOTH(test_audit_by_actor),   cmocka_unit_test(test_partitions_are_pruned),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

@@ -1,0 +1,105 @@
+/*
+ * The arguments and pages of lists; see list.h.
+ */
+#include "serve/list.h"
+
+#include "base/clock.h"
+#include "json/json.h"
+
+enum {
+    WORD_LEN_MAX = 200,
+    /* Without a cursor a list begins so far in the future: ids are from several machines' clocks */
+    MARGIN_MS = 24 * 60 * 60 * 1000,
+};
+
+/* ---- arguments ---- */
+
+/* Which of the words it is; -1: none. */
+static int choice_of(slice words, slice value)
+{
+    for (int i = 0; words.len > 0; i++) {
+        slice word = slice_split(&words, ' ');
+        if (slice_eq(word, value) || slice_eq(slice_split(&word, '.'), value))
+            return i;
+    }
+    return -1;
+}
+
+static bool is_word(slice value)
+{
+    for (size_t i = 0; i < value.len; i++)
+        if (value.ptr[i] <= ' ' || value.ptr[i] >= 0x7f)
+            return false;
+    return value.len <= WORD_LEN_MAX;
+}
+
+static bool is_right(struct serve_list *list, int at, const struct serve_filter *filter)
+{
+    slice value = list->values[at];
+    struct uuid id;
+    if (filter->words)
+        return (list->choices[at] = choice_of(slice_cstr(filter->words), value)) >= 0;
+    if (filter->kind == SERVE_TEXT)
+        return slice_is_utf8(value, NULL) && !memchr(value.ptr, 0, value.len);
+    return filter->kind == SERVE_WORD
+               ? is_word(value)
+               : uuid_parse(value, filter->kind == SERVE_ID ? &id : &list->page.before);
+}
+
+int serve_list_read(struct serve_list *list, const struct serve_filter *filters)
+{
+    for (int i = 0; filters[i].name; i++) {
+        ASSERT(i < SERVE_FILTERS_MAX);
+        list->choices[i] = -1;
+        if (list->values[i].ptr && !is_right(list, i, &filters[i]))
+            return i;
+    }
+    return -1;
+}
+
+slice serve_filter_refusal(const struct serve_filter *filter, slice value, struct arena *arena)
+{
+    if (!filter->wanted)
+        return arena_printf(arena, "%s must be one of: %s", filter->name, filter->words);
+    slice got = filter->is_quoted ? json_excerpt(value, arena) : SLICE_NONE;
+    return arena_printf(arena, got.ptr ? "%s must be %s, got \"%.*s\"" : "%s must be %s%.*s",
+                        filter->name, filter->wanted, SLICE_ARG(got));
+}
+
+/* ---- pages ---- */
+
+const struct store_page *serve_list_scan(struct serve_list *list)
+{
+    size_t wanted = list->limit - list->count + 1; /* one more: whether there is another page */
+    bool is_first = list->scan.count_max == 0;
+    if (is_first && uuid_is_nil(list->page.before))
+        list->page.before = uuid_v7_floor(clock_shared_us() / 1000 + MARGIN_MS);
+    int64_t recent_ms = uuid_v7_wall_ms(list->page.before) - SERVE_RECENT_MS;
+    struct uuid recent = uuid_v7_floor(recent_ms > 0 ? recent_ms : 0);
+    list->scan = list->page;
+    if (is_first && uuid_cmp(recent, list->page.since) > 0)
+        list->scan.since = recent;
+    list->scan.count_max = list->is_sieved || wanted > STORE_PAGE_COUNT_MAX ? STORE_PAGE_COUNT_MAX
+                                                                            : wanted;
+    return &list->scan;
+}
+
+bool serve_list_take(struct serve_list *list, struct uuid id)
+{
+    list->is_full = list->count == list->limit;
+    if (!list->is_full) {
+        list->next = id;
+        list->count++;
+    }
+    return !list->is_full;
+}
+
+bool serve_list_goes_on(struct serve_list *list, struct uuid end)
+{
+    ASSERT(list->scans_left > 0);
+    if (list->is_full)
+        return false;
+    bool is_rest = uuid_is_nil(end) && uuid_cmp(list->scan.since, list->page.since) > 0;
+    list->next = list->page.before = is_rest ? list->scan.since : end;
+    return !uuid_is_nil(list->next) && --list->scans_left > 0;
+}

@@ -1,0 +1,162 @@
+/* serve/list: which arguments a list takes, what is said of others, and where pages end. */
+#include "base/clock.h"
+#include "serve/list.h"
+#include "unit.h"
+
+enum { STATUS, APP, KEY, NOTE, BEFORE };
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    [STATUS] = {.name = "status", .words = "done key.made key.lost"},
+    [APP] = {.name = "app", SERVE_A_WORD},
+    [KEY] = {.name = "key", .kind = SERVE_ID, .wanted = "an id"},
+    [NOTE] = {.name = "note", .wanted = "a text"},
+    [BEFORE] = {.name = "before", .kind = SERVE_CURSOR, .wanted = "an id", .is_quoted = true}};
+
+#define ID "019a1b2c-3d4e-7f50-8a61-72839405a6bd"
+static const struct uuid nil;
+
+static struct uuid at(int64_t ms)
+{
+    return uuid_v7_floor(ms);
+}
+
+static int read_one(struct serve_list *list, int place, slice value)
+{
+    *list = (struct serve_list){0};
+    list->values[place] = value;
+    return serve_list_read(list, filters);
+}
+
+static void an_argument_is_of_its_kind(void **state)
+{
+    static const struct {
+        int place;
+        const char *value;
+        int choice; /* -2: refused */
+    } cases[] = {{STATUS, "done", 0},
+                 {STATUS, "key.made", 1},
+                 {STATUS, "key.lost", 2},
+                 {STATUS, "key", 1},
+                 {STATUS, "key.", -2},
+                 {STATUS, "ke", -2},
+                 {STATUS, "made", -2},
+                 {STATUS, "done key.made", -2},
+                 {STATUS, "DONE", -2},
+                 {APP, "gmail", -1},
+                 {APP, "a b", -2},
+                 {APP, "\xc3\xa9", -2},
+                 {KEY, ID, -1},
+                 {KEY, "x", -2},
+                 {NOTE, "a b \xc3\xa9", -1},
+                 {NOTE, "\xff", -2},
+                 {BEFORE, ID, -1},
+                 {BEFORE, "7", -2}};
+    struct serve_list list;
+    char longest[201];
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        int wrong = read_one(&list, cases[i].place, slice_cstr(cases[i].value));
+        if (wrong != (cases[i].choice == -2 ? cases[i].place : -1))
+            fail_msg("%s: %d", cases[i].value, wrong);
+        if (wrong < 0)
+            assert_int_equal(list.choices[cases[i].place], cases[i].choice);
+    }
+    assert_int_equal(read_one(&list, NOTE, SLICE("a\0b")), NOTE);
+    memset(longest, 'x', sizeof(longest));
+    assert_int_equal(read_one(&list, APP, slice_of(longest, 200)), -1);
+    assert_int_equal(read_one(&list, APP, slice_of(longest, 201)), APP);
+    assert_int_equal(read_one(&list, APP, SLICE_NONE), -1);
+    assert_int_equal(list.choices[STATUS], -1);
+}
+
+static void expect(struct arena *arena, int place, slice value, const char *wanted)
+{
+    slice text = serve_filter_refusal(&filters[place], value, arena);
+    if (!slice_eq_cstr(text, wanted))
+        fail_msg("%.*s, not %s", SLICE_ARG(text), wanted);
+}
+
+static void a_refusal_says_what_is_wanted(void **state)
+{
+    struct arena *arena = *state;
+    expect(arena, STATUS, SLICE("x"), "status must be one of: done key.made key.lost");
+    expect(arena, APP, SLICE("x%s"), "app must be a word of at most 200 characters");
+    expect(arena, BEFORE, SLICE("%s\""), "before must be an id, got \"%s\\\"\"");
+}
+
+/* The first scan ends where the rest begins, whatever the bounds are. */
+static void a_page_begins_with_what_is_recent(void **state)
+{
+    enum { DAY_MS = SERVE_RECENT_MS / 2 };
+    const int64_t now_ms = clock_shared_us() / 1000;
+    struct serve_list list = {.limit = 25, .scans_left = 3};
+    (void)state;
+    struct store_page scan = *serve_list_scan(&list);
+    /* a margin for ids of clocks that are ahead */
+    assert_in_range(uuid_v7_wall_ms(scan.before), now_ms + DAY_MS, now_ms + DAY_MS + 60000);
+    assert_int_equal(uuid_v7_wall_ms(scan.before) - uuid_v7_wall_ms(scan.since), SERVE_RECENT_MS);
+    assert_int_equal(scan.count_max, 26);
+    assert_true(serve_list_goes_on(&list, nil));
+    assert_true(uuid_eq(serve_list_scan(&list)->before, scan.since));
+    assert_true(uuid_is_nil(list.scan.since));
+    assert_false(serve_list_goes_on(&list, nil));
+    assert_true(uuid_is_nil(list.next));
+    /* no further back than is asked for */
+    list = (struct serve_list){.limit = 25, .scans_left = 3, .page.since = at(now_ms)};
+    assert_true(uuid_eq(serve_list_scan(&list)->since, at(now_ms)));
+    assert_false(serve_list_goes_on(&list, nil));
+    /* from an address */
+    list = (struct serve_list){.limit = 25, .scans_left = 3, .page.before = at(1)};
+    assert_true(uuid_cmp(serve_list_scan(&list)->since, at(1)) <= 0);
+}
+
+static void a_full_page_ends_at_its_last_row(void **state)
+{
+    struct serve_list list = {.limit = 2, .scans_left = 3};
+    (void)state;
+    (void)serve_list_scan(&list);
+    assert_true(serve_list_take(&list, at(9000)));
+    assert_true(serve_list_goes_on(&list, at(8000))); /* the scan was cut there */
+    assert_int_equal(serve_list_scan(&list)->count_max, 2);
+    assert_true(uuid_eq(list.scan.before, at(8000)) && uuid_is_nil(list.scan.since));
+    assert_true(serve_list_take(&list, at(7000)));
+    assert_false(serve_list_take(&list, at(6000)));
+    assert_false(serve_list_goes_on(&list, at(6000)));
+    assert_true(uuid_eq(list.next, at(7000)));
+    assert_int_equal(list.count, 2);
+}
+
+/* As many rows as it may have and none after them: there is no next page. */
+static void a_page_that_just_fits_is_the_last(void **state)
+{
+    struct serve_list list = {.limit = 1, .scans_left = 2};
+    (void)state;
+    (void)serve_list_scan(&list);
+    assert_true(serve_list_take(&list, at(9000)));
+    assert_true(serve_list_goes_on(&list, nil));
+    (void)serve_list_scan(&list);
+    assert_false(serve_list_goes_on(&list, nil));
+    assert_true(uuid_is_nil(list.next));
+}
+
+static void a_page_reads_in_few_scans(void **state)
+{
+    struct serve_list list = {.limit = 1000, .scans_left = 2, .page.before = at(1LL << 40)};
+    (void)state;
+    assert_int_equal(serve_list_scan(&list)->count_max, STORE_PAGE_COUNT_MAX);
+    assert_true(serve_list_goes_on(&list, at(5000)));
+    (void)serve_list_scan(&list);
+    assert_false(serve_list_goes_on(&list, at(4000)));
+    assert_true(uuid_eq(list.next, at(4000)));
+    list = (struct serve_list){.limit = 1, .scans_left = 1, .is_sieved = true};
+    assert_int_equal(serve_list_scan(&list)->count_max, STORE_PAGE_COUNT_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        UNIT_TEST(an_argument_is_of_its_kind),        ARENA_TEST(a_refusal_says_what_is_wanted),
+        UNIT_TEST(a_page_begins_with_what_is_recent), UNIT_TEST(a_full_page_ends_at_its_last_row),
+        UNIT_TEST(a_page_that_just_fits_is_the_last), UNIT_TEST(a_page_reads_in_few_scans),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
