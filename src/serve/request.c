@@ -279,7 +279,6 @@ void serve_retry_after(struct serve_request *request, int64_t ms)
 static void on_cancel(struct op *op)
 {
     struct serve_request *request = request_of(op);
-    vault_auth_cancel(&request->check);
     if (face_of(op)->on_cancel)
         face_of(op)->on_cancel(request);
     stop_waiting(request);

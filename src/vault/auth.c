@@ -250,11 +250,6 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
     return false;
 }
 
-void vault_auth_cancel(struct vault_check *check)
-{
-    cache_wait_stop(&check->wait);
-}
-
 /* ---- guards ---- */
 
 /* Whether the key is known to be refused. If it is not cached it is loaded, and the answer is there

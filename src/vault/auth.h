@@ -65,8 +65,6 @@ bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice 
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address,
                              struct op *op) MUST_CHECK;
-/* For an op's on_cancel: lets go of op; harmless when not waiting. */
-void vault_auth_cancel(struct vault_check *check);
 /* What stays open for a key (an event stream, a long poll) is notified once when the key or the
  * session is refused. Within GUARD_EVERY_MS of the notification of the change; if that is lost,
  * within GUARD_TTL_MS. */

@@ -44,11 +44,6 @@ static enum op_result step_done(struct op *op)
     return OP_DONE;
 }
 
-static void on_cancel(struct op *op)
-{
-    vault_auth_cancel(&asker_of(op)->check);
-}
-
 static void on_free(struct op *op)
 {
     asker_of(op)->is_freed = true;
@@ -59,7 +54,6 @@ static const struct op_class asker_class = {
     .name = "asker",
     .steps = steps,
     .step_count = ARRAY_LEN(steps),
-    .on_cancel = on_cancel,
     .free = on_free,
 };
 
