@@ -240,17 +240,24 @@ def _(source, ours, theirs):
 
 @reason("python's ends in an exception of Python's own, ours in a fault; in contains() of what a text cannot hold in false")
 def _(source, ours, theirs):
-    return theirs.get("fault", "").startswith("python: ") and ("fault" in ours or "contains(" in source)
+    return theirs.get("fault", "").startswith("python: ") and ("fault" in ours or re.search(r"contains\s*\(", source))
+
+
+def misses_comma(source):
+    """Whether a value ends and another one begins with nothing between them, as in f(a b), 'a'b, *`1`."""
+    tokens = re.findall(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|`(?:\\.|[^`\\])*`|\w+|&&|!=|\S""", source)
+    for left, right in zip(tokens, tokens[1:]):
+        if re.search(r"[\w\"'`)\]}@*]$", left) and re.match(r"[\w\"'`@{]|&$|!$", right):
+            return True
+        if right == "(" and re.search(r"[\"'`)\]}@*]$", left):
+            return True
+    return False
 
 
 @reason("a syntax error comes before all others, and a missing comma, f(a b), is one, or an argument, f(a, ); python's finds it later or never")
 def _(source, ours, theirs):
-    return ours.get("fault") == "syntax" and ("fault" in theirs or re.search(r"[\w\"')\]}@`]\s+[\w\"'\[{(&@`]|[\])}@][\w\"'@`]|\*\s*[\w\"'@]|,\s*\)", source))
-
-
-@reason("a literal or & right after a wildcard, as in *`1` or [*] &a, is outside the grammar; python's takes it")
-def _(source, ours, theirs):
-    return ours.get("fault") == "syntax" and re.search(r"[*\]]\s*(?:`|&(?!&))", source)
+    return ours.get("fault") == "syntax" and (
+        "fault" in theirs or misses_comma(source) or re.search(r"[\w\"')\]}@`]\s+\[|,\s*\)", source))
 
 
 @reason("merge() checks the types of all its arguments; python's of the first")
