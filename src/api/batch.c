@@ -209,7 +209,7 @@ static enum op_result start_all(struct api_request *request, const struct json *
     };
     request->state = batch;
     request->serve.op.arena.bytes_max +=
-        BATCH_REPLY_BYTES_MAX; /* the reply lies there with the body */
+        BATCH_REPLY_BYTES_MAX; /* the reply is held with the body */
     for (size_t i = 0; i < batch->count; i++)
         if (is_within_rate(request, &items[i], i == 0))
             start_item(request, &items[i], i, &list->as.items[i]);

@@ -386,11 +386,7 @@ static const struct serve_face face = {
     .on_gone = on_gone,
 };
 
-static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
-{
-    struct api *api = ctx;
-    return serve_begin(&api->serve, exchange);
-}
+_Static_assert(offsetof(struct api, serve) == 0, "serve_on_head takes it as its ctx");
 
 static struct metric requests_total = METRIC_INIT(
     "sluice_http_requests_total", "Requests by route, method and status.", METRIC_COUNTER);
@@ -419,7 +415,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
               LOG_MS("ms", ns), LOG_BOOL("client_gone", exchange->is_gone));
 }
 
-const struct http_handler api_handler = {.on_head = on_head,
+const struct http_handler api_handler = {.on_head = serve_on_head,
                                          .on_body_paused = serve_on_body_paused,
                                          .on_request = serve_on_request,
                                          .on_finished = on_finished};

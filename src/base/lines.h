@@ -38,8 +38,8 @@ void *lines_get(struct lines *lines, slice key);
 /* Out of its ring and the table; its memory is used for the next one. */
 void lines_drop(struct lines *lines, struct line *line);
 
-/* node waits in the line, last; the line is in the ring while some do, last at first. So who serves
- * the first line of the ring, and moves it to the end, serves the lines in turn. */
+/* Appends the node to the line, and the line to the ring if nothing waited in it. A caller that
+ * serves the first line of the ring and then moves it to the end serves the lines in turn. */
 static inline void line_join(struct line *line, struct list *ring, struct list *node)
 {
     if (list_is_empty(&line->waiting))

@@ -181,8 +181,8 @@ static uint64_t set_loaded(struct cache_load *under)
                                                  &rows, &count);
     if (entry->status != OK)
         return 0;
-    /* store_connection_get finds a row by account and id alone. One of another app is no connection
-     * to this one: the set is empty. */
+    /* store_connection_get finds a row by account and id alone. For a connection of another app
+     * the set is empty. */
     if (count > 0 && !slice_eq(rows[0].integration_id, wanted.integration_id))
         count = 0;
     entry->set = make_set(service, &wanted, rows, count);

@@ -4,9 +4,9 @@
  *
  * An entry is one load and what it found. It is in the table until its time is over, it is
  * forgotten because what it was loaded from has changed, or it is the least recently used where
- * another needs room. If its load is still under way then, that answers those that wait for it,
- * which asked before the change; who asks later starts another. So what was loaded before a change
- * never passes for what was loaded after it.
+ * another needs room. A load that is still under way then answers the waits that began before the
+ * change; a later one starts another load. So what was loaded before a change never passes for what
+ * was loaded after it.
  *
  * An entry, and a load, is a struct of the owner's that begins with the one here. The owner embeds
  * the cache in its own struct. A limit: count_max entries in the table.
@@ -34,7 +34,7 @@ struct cache {
 };
 
 struct cache_entry {
-    slice key;         /* in this block, behind the struct, aligned as that is */
+    slice key;         /* in this block, after the struct, aligned as that is */
     uint64_t until_ns; /* 0: it is being loaded */
     /* private */
     uint32_t epoch; /* of its group, when its load began */

@@ -342,8 +342,9 @@ static void on_gone(struct http_exchange *exchange)
         op_cancel(&request->op);
 }
 
-enum http_body_wanted serve_begin(struct serve *serve, struct http_exchange *exchange)
+enum http_body_wanted serve_on_head(struct http_exchange *exchange, void *ctx)
 {
+    struct serve *serve = ctx;
     const struct serve_face *face = serve->face;
     struct serve_request *request = mem_zalloc(face->request_bytes);
     if (!request) {

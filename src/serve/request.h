@@ -69,7 +69,7 @@ struct serve_face {
     serve_part *read_body, *check_body;
     serve_part *begin, *resume;
     enum op_result (*refuse)(struct serve_request *request, enum serve_refusal refusal);
-    /* The client has gone. true: the request goes on, else its op is cancelled */
+    /* The client has disconnected. true: the request goes on, else its op is cancelled */
     bool (*on_gone)(struct serve_request *request);
     /* In the op's on_cancel, before what this room cancels; in its on_end, while the body is still
      * there. Each may be NULL */
@@ -107,8 +107,8 @@ struct serve_request {
     char account_text[UUID_TEXT_LEN + 1];
 };
 
-/* A face's on_head, of a server whose ctx it knows; and its other events (http_handler). */
-enum http_body_wanted serve_begin(struct serve *serve, struct http_exchange *exchange);
+/* The events of a face's http_handler; ctx: its struct serve, or a struct that begins with it. */
+enum http_body_wanted serve_on_head(struct http_exchange *exchange, void *ctx);
 void serve_on_request(struct http_exchange *exchange, void *ctx);
 void serve_on_body_paused(struct http_exchange *exchange, void *ctx);
 

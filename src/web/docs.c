@@ -1,8 +1,8 @@
 /*
  * Docs: the reference of the interface: a list of the operations, and for each of them what it
- * takes, what it answers and its call by curl. docs.pl makes the data of these pages of the
- * interface's document (src/api/openapi.json) when sluice is built. They are the same for everyone,
- * as the document is; who is signed in reads them in the frame.
+ * takes, what it answers and its call with curl. docs.pl makes the data of these pages from the
+ * interface's document (src/api/openapi.json) when sluice is built. They are the same for every
+ * reader; a session adds only the frame.
  */
 #include "base/embed.h"
 #include "web/pages.h"

@@ -1,4 +1,4 @@
-# Makes the data of the docs' pages (docs.html, docs_operation.html) of the interface's document: a
+# Makes the data of the docs' pages (docs.html, docs_operation.html) from the interface's document: a
 # line for the list, then for each operation a line of its id, a tab and its data as JSON. Only what
 # perl has without any module: the build needs no package for it.
 #
@@ -82,11 +82,13 @@ sub get
     return $value;
 }
 
-# What a "$ref" stands for; the value itself without one.
+# What a "$ref" refers to; the value itself without one.
 sub follow
 {
     my ($value) = @_;
+    my $hops = 0;
     while (defined(my $path = get($value, '$ref'))) {
+        die "docs.pl: a circle of references at $path\n" if $hops++ == 8;
         my (undef, @keys) = split m{/}, $path;
         $value = get($root, @keys) // die "docs.pl: nothing at $path\n";
     }

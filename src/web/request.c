@@ -508,11 +508,7 @@ static const struct serve_face face = {
     .counts_strangers = true,
 };
 
-static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
-{
-    struct web *web = ctx;
-    return serve_begin(&web->serve, exchange);
-}
+_Static_assert(offsetof(struct web, serve) == 0, "serve_on_head takes it as its ctx");
 
 static struct metric pages_total =
     METRIC_INIT("sluice_web_requests_total", "Pages by route and status.", METRIC_COUNTER);
@@ -533,7 +529,7 @@ static void on_finished(struct http_exchange *exchange, void *ctx)
                       clock_mono_ns() - exchange->started_ns);
 }
 
-const struct http_handler web_handler = {.on_head = on_head,
+const struct http_handler web_handler = {.on_head = serve_on_head,
                                          .on_body_paused = serve_on_body_paused,
                                          .on_request = serve_on_request,
                                          .on_finished = on_finished};

@@ -140,11 +140,6 @@ static struct serve_face face = {
     .on_end = on_end,
 };
 
-static enum http_body_wanted on_head(struct http_exchange *exchange, void *ctx)
-{
-    return serve_begin(&((struct room *)ctx)->serve, exchange);
-}
-
 static void on_request(struct http_exchange *exchange, void *ctx)
 {
     ((struct room *)ctx)->came++;
@@ -164,7 +159,7 @@ static void room_begin(struct room *room, struct loop *loop, struct http_server_
     static const struct tcp_listen_config listener = {.address = SLICE_INIT("127.0.0.1:0")};
     static const struct http_route routes[] = {{HTTP_METHOD_GET, "/{word}", NULL},
                                                {HTTP_METHOD_POST, "/{word}", NULL}};
-    static const struct http_handler handler = {.on_head = on_head,
+    static const struct http_handler handler = {.on_head = serve_on_head,
                                                 .on_body_paused = serve_on_body_paused,
                                                 .on_request = on_request,
                                                 .on_finished = on_finished};
