@@ -308,6 +308,21 @@ static enum op_result resume_endpoint(struct serve_request *serve)
     return request_of(serve)->then(request_of(serve));
 }
 
+enum op_result api_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
+                           const struct json *arguments, const struct api_envelope *envelope)
+{
+    ASSERT(endpoint->begin && !request->serve.is_answered);
+    const struct api_names *names = endpoint->members ? endpoint->members : endpoint->query;
+    request->endpoint = endpoint;
+    request->envelope = envelope;
+    request->body = request->arguments = arguments;
+    if (!api_may(request, endpoint->scope, NULL))
+        return api_refuse_scope(request, endpoint->scope);
+    slice fault = names ? api_members_fault(request, names, arguments) : SLICE_NONE;
+    return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault))
+                     : endpoint->begin(request);
+}
+
 enum op_result api_wait(struct api_request *request, api_step *then)
 {
     request->then = then;

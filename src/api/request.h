@@ -55,7 +55,7 @@ struct api_request {
     const struct api_endpoint *endpoint;
     const struct api_envelope *envelope; /* of the reply to come, or NULL */
     const struct json *body;             /* an object; NULL where there is none */
-    /* An object whose members stand for the query parameters (mcp); NULL: those of the query */
+    /* An object whose members are the query parameters (api_hand_on); NULL: those of the query */
     const struct json *arguments;
     struct err body_err; /* why it was not acceptable */
     struct op_job parsing;
@@ -125,6 +125,10 @@ enum op_result api_wait(struct api_request *request, api_step *then);
  * expired meanwhile gets 401 in the place of a result; `then` does not run, so the endpoint holds
  * nothing that it would have to release. */
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);
+/* Runs another endpoint with these arguments as its body and as its query parameters. The envelope
+ * makes the answer of its reply. Both outlive the request. */
+enum op_result api_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
+                           const struct json *arguments, const struct api_envelope *envelope);
 /* An on_gone of requests that go on: what they change is made and recorded. */
 void api_go_on(struct api_request *request);
 

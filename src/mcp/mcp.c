@@ -94,21 +94,6 @@ static const struct method methods[] = {
 
 /* ---- the endpoint ---- */
 
-enum op_result mcp_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
-                           const struct json *arguments, const struct api_envelope *envelope)
-{
-    ASSERT(request->outer && endpoint->begin);
-    const struct api_names *names = endpoint->members ? endpoint->members : endpoint->query;
-    request->endpoint = endpoint;
-    request->envelope = envelope;
-    request->body = request->arguments = arguments;
-    if (!api_may(request, endpoint->scope, NULL))
-        return api_refuse_scope(request, endpoint->scope);
-    slice fault = names ? api_members_fault(request, names, arguments) : SLICE_NONE;
-    return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault))
-                     : endpoint->begin(request);
-}
-
 /* A notification has no answer; none of those that clients send changes anything here. */
 static enum op_result accept_notification(struct api_request *request)
 {

@@ -25,11 +25,6 @@ enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_messa
 enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_message *message);
 enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_message *message);
 
-/* Runs an endpoint of the API with these arguments as its body and as its query parameters. An
- * envelope makes the method's result of its reply. */
-enum op_result mcp_hand_on(struct api_request *request, const struct api_endpoint *endpoint,
-                           const struct json *arguments, const struct api_envelope *envelope);
-
 /* ---- real.c: the tools of the catalog, by their own names ---- */
 
 /* Those that ?tools= names, `room` of them at most from behind `after` on, as items of an array

@@ -221,7 +221,7 @@ static enum op_result hand_on(struct api_request *request, const struct mcp_mess
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "params.taskId must be the id of a task");
     request->serve.match.params[0] = message->name;
-    return mcp_hand_on(request, endpoint, arguments, envelope);
+    return api_hand_on(request, endpoint, arguments, envelope);
 }
 
 enum op_result mcp_tasks_get(struct api_request *request, const struct mcp_message *message)
@@ -304,7 +304,7 @@ static enum op_result cancel_task(struct api_request *request, unsigned status, 
     const char *task = task_status(facts.status, false);
     if (status != 200 || strcmp(task, "working") != 0)
         return acknowledge(request, status, json_text, owner);
-    return mcp_hand_on(request, &api_flows_cancel, &no_arguments, &acknowledged);
+    return api_hand_on(request, &api_flows_cancel, &no_arguments, &acknowledged);
 }
 
 enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_message *message)

@@ -42,7 +42,7 @@ struct tool {
 static enum op_result call_endpoint(struct api_request *request, const struct tool *tool,
                                     const struct json *arguments)
 {
-    return mcp_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
+    return api_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
 }
 
 /* The ids of the endpoint's path come as arguments. */
@@ -52,13 +52,13 @@ static enum op_result call_describe_action(struct api_request *request, const st
     slice template = json_get_str(arguments, SLICE("template"));
     request->serve.match.params[0] = template;
     if (slice_eq_cstr(template, "*"))
-        return mcp_hand_on(request, &api_flows_templates, arguments, &mcp_tool_result);
+        return api_hand_on(request, &api_flows_templates, arguments, &mcp_tool_result);
     if (template.len > 0)
-        return mcp_hand_on(request, &api_flows_template, arguments, &mcp_tool_result);
+        return api_hand_on(request, &api_flows_template, arguments, &mcp_tool_result);
     request->serve.match.params[0] = json_get_str(arguments, SLICE("integration_id"));
     request->serve.match.params[1] = json_get_str(arguments, SLICE("action_id"));
     if (request->serve.match.params[0].len > 0 && request->serve.match.params[1].len > 0)
-        return mcp_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
+        return api_hand_on(request, tool->endpoint, arguments, &mcp_tool_result);
     request->envelope = &mcp_tool_result;
     return api_reply_error(request, 400,
                            "integration_id and action_id are required, or template alone");
@@ -95,7 +95,7 @@ static enum op_result call_start_flow(struct api_request *request, const struct 
     }
     if (meta_key.ptr && (!key || key->type == JSON_NULL))
         json_object_set(arena, body, SLICE("idempotency_key"), json_string(meta_key));
-    return mcp_hand_on(request, tool->endpoint, body, mcp_flow_envelope(request->outer));
+    return api_hand_on(request, tool->endpoint, body, mcp_flow_envelope(request->outer));
 }
 
 /* A wait ends when the flow runs no more, which is what a model waits for. */
@@ -114,7 +114,7 @@ static enum op_result call_get_flow(struct api_request *request, const struct to
     request->serve.match.params[0] = json_get_str(arguments, SLICE("flow_id"));
     if (((const struct mcp_message *)request->outer)->progress)
         request->on_view = mcp_flow_progress;
-    return mcp_hand_on(request, tool->endpoint, query, &mcp_tool_result);
+    return api_hand_on(request, tool->endpoint, query, &mcp_tool_result);
 }
 
 static const struct tool tools[] = {

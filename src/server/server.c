@@ -415,7 +415,7 @@ static int start_inbound(struct server *server, struct err *err)
     server->front.api = api_new(&api, err);
     if (!server->front.api)
         return (int)err->code;
-    server->front.web = web_new(&api, err);
+    server->front.web = web_new(&api, server->front.api, err);
     if (!server->front.web)
         return (int)err->code;
     if (config->metrics_listen.len > 0) {

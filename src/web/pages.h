@@ -78,11 +78,9 @@ web_step web_app_client, web_app_client_delete_ask, web_app_client_delete;
 /* app_oauth.c */
 web_step web_connect_callback;
 /* connections.c */
-web_step web_connections;
+extern const struct web_view web_connections;
 struct connection;
-void view_connection(struct web_request *request, struct json_writer *w,
-                     const struct connection *row);
-/* Its members alone. */
+/* The members of an object as connection_row.html declares it. */
 void view_connection_members(struct web_request *request, struct json_writer *w,
                              const struct connection *row);
 /* connection.c */

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "http/url.h"
+#include "limit/account_rate.h"
 #include "store/account.h"
 #include "vault/key.h"
 #include "web/effect.h"
@@ -20,7 +21,8 @@
 #include "web/pages.h"
 
 /* Who may see a page, and with which scope of the session's key, 0: any. */
-#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin})
+#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL})
+#define VIEW(view)                 (&(const struct web_page){WEB_SESSION, 0, NULL, view})
 
 static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/", PAGE(WEB_SESSION, SCOPE_READ, web_overview)},
@@ -62,7 +64,7 @@ static const struct http_route routes[] = {
      PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client_delete_ask)},
     {HTTP_METHOD_POST, "/integrations/{id}/client/delete",
      PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client_delete)},
-    {HTTP_METHOD_GET, "/connections", PAGE(WEB_SESSION, SCOPE_READ, web_connections)},
+    {HTTP_METHOD_GET, "/connections", VIEW(&web_connections)},
     {HTTP_METHOD_GET, "/connections/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_connection)},
     {HTTP_METHOD_POST, "/connections/{id}/default",
      PAGE(WEB_SESSION, SCOPE_ADMIN, web_connection_default)},
@@ -225,7 +227,7 @@ static enum op_result check_access(struct web_request *request)
                                  "new one.");
     if (!session->is_open)
         return ask_to_sign_in(request);
-    if (!serve_may(&request->serve, page->scope))
+    if (!serve_may(&request->serve, page->view ? page->view->endpoint->scope : page->scope))
         return web_reply_problem(request, 403, "Not allowed",
                                  "The API key of this session lacks the scope for this; sign "
                                  "in with another key.");
@@ -442,7 +444,7 @@ static enum op_result begin_page(struct serve_request *serve)
     read_frame(request);
     if (request->session.is_open)
         request->stamp = flow_watch_stamp(request->web->config.flow, request->session.account_id);
-    return request->page->begin(request);
+    return request->page->view ? web_view_begin(request) : request->page->begin(request);
 }
 
 static enum op_result resume_page(struct serve_request *serve)
@@ -450,6 +452,8 @@ static enum op_result resume_page(struct serve_request *serve)
     struct web_request *request = request_of(serve);
     if (request->late_file)
         return web_reply_view(request, request->late_status, request->late_file);
+    if (request->page->view)
+        return request->call.then(&request->call);
     ASSERT(request->then); /* a page waits by web_wait */
     return request->then(request);
 }
@@ -476,7 +480,12 @@ static void on_end(struct serve_request *serve, enum op_end end)
  * wait release what they hold in web_request.on_end. */
 static bool on_gone(struct serve_request *serve)
 {
+    struct api_request *call = &request_of(serve)->call;
     bool has_begun = serve->op.step >= SERVE_BEGIN;
+    if (call->on_gone) { /* of the endpoint that the page is a view of */
+        call->on_gone(call);
+        return true;
+    }
     /* A code of OAuth is valid once, and the app's server may have seen it. */
     return has_begun && (serve->exchange->head.method == HTTP_METHOD_POST ||
                          request_of(serve)->page->access == WEB_CALLBACK);
@@ -536,11 +545,12 @@ const struct http_handler web_handler = {.on_head = serve_on_head,
 
 /* ---- the dashboard ---- */
 
-struct web *web_new(const struct api_config *config, struct err *err)
+struct web *web_new(const struct api_config *config, struct api *api, struct err *err)
 {
     struct web *web = mem_zalloc(sizeof(*web));
     if (!web)
         return err_null(err, ERR_NOMEM, "out of memory for the dashboard");
+    web->api = api;
     web->config = *config;
     web->serve = (struct serve){
         .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};

@@ -8,8 +8,7 @@
 #ifndef WEB_REQUEST_H
 #define WEB_REQUEST_H
 
-#include "serve/request.h"
-#include "limit/account_rate.h"
+#include "api/request.h"
 #include "web/link.h"
 #include "web/markup.h"
 #include "web/session.h"
@@ -21,6 +20,7 @@ enum {
     WEB_FIELDS_MAX = 128,
     WEB_PAGE_BYTES_MAX = 8 * 1024 * 1024,
     WEB_URL_MAX = 512,
+    WEB_VIEW_ARGUMENTS_MAX = 4,
 };
 
 struct web_request;
@@ -38,10 +38,24 @@ enum web_access {
 /* A page, and each part of it that runs after a wait. */
 typedef enum op_result web_step(struct web_request *request);
 
+/* A page whose data are the reply of an endpoint: its members, `row` more of each object of a list,
+ * and what the address gives for the arguments. */
+struct web_view {
+    const char *file; /* of pages/ */
+    const struct api_endpoint *endpoint;
+    /* The endpoint's arguments: the page's of that name, or a value that is always the same */
+    struct {
+        const char *name, *from, *value;
+    } arguments[WEB_VIEW_ARGUMENTS_MAX];
+    const char *list; /* of the reply; NULL: none */
+    void (*row)(struct web_request *request, struct json_writer *w, const struct json *row);
+};
+
 struct web_page {
     enum web_access access;
-    uint32_t scope; /* SCOPE_* that the session's key needs; 0: none */
-    web_step *begin;
+    uint32_t scope;              /* SCOPE_* that the session's key needs; 0: none */
+    web_step *begin;             /* or */
+    const struct web_view *view; /* which needs the endpoint's scope */
 };
 
 struct web_field {
@@ -49,7 +63,10 @@ struct web_field {
 };
 
 struct web_request {
-    struct serve_request serve; /* first */
+    union { /* first */
+        struct serve_request serve;
+        struct api_request call; /* begins with it; of a page that is a view of an endpoint */
+    };
     struct web *web;
     const struct web_page *page;
     web_step *then;       /* after the wait; NULL: the page has not waited */
@@ -79,6 +96,7 @@ struct web_request {
 
 struct web {
     struct serve serve; /* first */
+    struct api *api;
     struct api_config config;
     struct arena arena; /* of markup */
     const struct markup_set *markup;
@@ -134,6 +152,10 @@ enum op_result web_again_go_on(struct web_request *request, slice next);
 enum op_result web_again_show(struct web_request *request);
 /* Renders the page of another address, as by GET, instead of the one that was requested. */
 enum op_result web_go_to(struct web_request *request, slice path);
+
+/* ---- pages that are views of endpoints (over.c) ---- */
+
+web_step web_view_begin;
 
 /* ---- the pages, for the route table ---- */
 

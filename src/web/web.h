@@ -13,8 +13,9 @@
 
 struct web;
 
-/* It works with the services of the API; everything in config outlives it. NULL: err. */
-struct web *web_new(const struct api_config *config, struct err *err) MUST_CHECK;
+/* It works with the services of the API, and runs endpoints for its pages; api and everything in
+ * config outlive it. NULL: err. */
+struct web *web_new(const struct api_config *config, struct api *api, struct err *err) MUST_CHECK;
 /* No request may be under way (asserted). NULL is fine. */
 void web_free(struct web *web);
 /* "https://sluice.example.com", as browsers reach this server: redirect URIs begin with it, and

@@ -1,0 +1,85 @@
+/*
+ * Pages that are views of an endpoint (struct web_view): the endpoint runs on the page's request,
+ * and its reply becomes the page's data.
+ */
+#include "web/view.h"
+
+static struct web_request *page_of(struct api_request *call)
+{
+    return CONTAINER_OF(call, struct web_request, call);
+}
+
+/* For a person, an argument that is wrong is an address that is wrong. */
+static enum op_result reply_refusal(struct web_request *request, unsigned status)
+{
+    if (status == 400 || status == 404)
+        return web_reply_missing(request, "There is no page at this address.");
+    return web_reply_database(request, status == 503 ? ERR_BUSY : ERR_INVALID);
+}
+
+/* The rows of its list get what the page adds to each. */
+static void put_member(struct web_request *request, struct json_writer *w,
+                       const struct json_member *member)
+{
+    const struct web_view *view = request->page->view;
+    slice key = json_str(&member->key);
+    json_key_slice(w, key);
+    if (!view->list || !slice_eq_cstr(key, view->list)) {
+        json_put(w, &member->value);
+        return;
+    }
+    json_open(w, '[');
+    for (uint32_t i = 0; i < member->value.count; i++) {
+        const struct json *row = &member->value.as.items[i];
+        json_open(w, '{');
+        for (uint32_t j = 0; j < row->count; j++) {
+            json_key_slice(w, json_str(&row->as.members[j].key));
+            json_put(w, &row->as.members[j].value);
+        }
+        view->row(request, w, row);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+static enum op_result reply_page(struct api_request *call, unsigned status, slice json_text,
+                                 struct op *owner)
+{
+    struct web_request *request = page_of(call);
+    const struct web_view *view = request->page->view;
+    struct arena *arena = &request->serve.op.arena;
+    (void)owner; /* the page is a copy */
+    if (status != 200)
+        return reply_refusal(request, status);
+    const struct json *reply = json_parse(arena, json_text, &json_limits_provider, NULL);
+    if (!reply)
+        return web_reply_database(request, ERR_NOMEM);
+    struct json_writer *w = view_begin(request);
+    for (uint32_t i = 0; i < reply->count; i++)
+        put_member(request, w, &reply->as.members[i]);
+    for (size_t i = 0; i < WEB_VIEW_ARGUMENTS_MAX && view->arguments[i].name; i++)
+        if (view->arguments[i].from)
+            json_member_str(w, view->arguments[i].from,
+                            web_query(request, view->arguments[i].from));
+    return web_reply_view(request, 200, view->file);
+}
+
+enum op_result web_view_begin(struct web_request *request)
+{
+    static const struct api_envelope page = {.reply = reply_page};
+    const struct web_view *view = request->page->view;
+    struct arena *arena = &request->serve.op.arena;
+    struct json *arguments = ARENA_NEW(arena, struct json);
+    if (!arguments)
+        return web_reply_database(request, ERR_NOMEM);
+    *arguments = json_object();
+    for (size_t i = 0; i < WEB_VIEW_ARGUMENTS_MAX && view->arguments[i].name; i++) {
+        slice value = view->arguments[i].from ? web_query(request, view->arguments[i].from)
+                                              : slice_cstr(view->arguments[i].value);
+        if (value.ptr)
+            json_object_set(arena, arguments, slice_cstr(view->arguments[i].name),
+                            json_string(value));
+    }
+    request->call.api = request->web->api;
+    return api_hand_on(&request->call, view->endpoint, arguments, &page);
+}
