@@ -1,45 +1,100 @@
-# See words.sh. The list, then sources, are the arguments; prints what is refused, and for `words`
+# See words.sh. The list, then files, are the arguments; prints what is refused, and for `words`
 # the comment share and the asserts of each room.
 use strict;
 use warnings;
 
 my ($list, @files) = @ARGV;
 my $share_least = 8; # in percent, of a room of src
+my %asked = map { $_ => 1 } split ' ', $ENV{WORDS_CLASS} // ''; # with these alone, nothing is exempt
 my (%is_name, @phrases);
 open my $words, '<', $list or die "$list: $!\n";
 while (<$words>) {
     next if /^#/ || /^\s*$/;
-    my ($kind, $text) = /^(name|phrase) (.+)$/ or die "$list:$.: not name or phrase\n";
-    if    ($kind eq 'name')   { $is_name{$text} = 1 }
-    else                      { push @phrases, qr/\b(?:$text)\b/is }
+    if (/^name (\w+)$/) { $is_name{$1} = 1; next }
+    my ($not_yet, $text, $fault) = /^phrase ((?:-\w+ )*)(.+?)  +# (.+)$/ or die "$list:$.: not name or phrase\n";
+    $text =~ s/ /\\s/g; # words may be in two lines
+    my $phrase = qr/(?<!\w)(?:$text)(?!\w)/is;
+    $fault =~ $phrase or die "$list:$.: the phrase does not match its example\n";
+    push @phrases, [$phrase, { map { $_ => 1 } $not_yet =~ /\w+/g }];
 }
 close $words;
 
+# The class of a file's text; C sources outside of tests have two, and names.
+sub class_of
+{
+    my ($file) = @_;
+    return '' if $file =~ m{^tests/lint/words\.|^tests/(?:fuzz/corpus|e2e/replay/\w+|operators/support)/.*(?<!\.mjs)$|^sql/\d|\.patch$};
+    return 'document' if $file =~ /\.md$/;
+    return 'test' if $file =~ m{^tests/.*\.(?:c|h|mjs|ts|sh|pl)$};
+    return 'page' if $file =~ m{^src/web/.*\.(?:html|js)$};
+    return 'data' if $file =~ m{^(?:src|contrib)/.*\.json$};
+    return 'code' if $file =~ m{^(?:src|bench)/.*\.[ch]$};
+    return 'script' if $file =~ m{(?:\.(?:sh|mjs|ts|yml|conf|cfg|py|sql|service|socket)|Makefile|Caddyfile|Containerfile|/ROOMS)$};
+    return '';
+}
+
+# Prints what the text, which begins in line $at, says that is refused in its class. A line with the
+# words "words: ok" is an exception; it says so where a reader sees it.
+sub check
+{
+    my ($file, $at, $class, $text, $source) = @_;
+    return if %asked && !$asked{$class};
+    $text =~ s{[ \t]*\n[ \t]*(?:\*|//|#|--)?[ \t]*}{\n}g;
+    $text =~ s{^(?:/\*+|//|#|["'`])[ \t]*}{};
+    for (@phrases) {
+        my ($phrase, $not_yet) = @$_;
+        next if $not_yet->{$class} && !%asked;
+        while ($text =~ /$phrase/g) {
+            my ($found, $line) = ($&, $at + (substr($text, 0, $-[0]) =~ tr/\n//));
+            next if $source->[$line - 1] =~ /words: ok/;
+            $found =~ s/\s+/ /g;
+            print "$file:$line: a $class says \"$found\"\n";
+        }
+    }
+}
+
+# Code and markup that is not for people becomes blanks of as many lines.
+sub blank { return $_[0] =~ s/[^\n]/ /gr }
+
 my (%lines, %comment_lines, %asserts, %functions); # functions: name to file to line
 for my $file (@files) {
-    my ($room) = $file =~ m{^(?:src/)?([a-z]+)/} or next;
+    my $class = class_of($file) or next;
     open my $in, '<', $file or die "$file: $!\n";
     local $/;
     my $text = <$in>;
     close $in;
+    my @source = split /\n/, $text, -1;
+    if ($class eq 'document') {
+        $text =~ s/^```.*?^```/blank($&)/gmse;
+        $text =~ s/`[^`\n]*`|\*\w[^*\n]*\*/"x" x length($&)/ge; # code, and words that are spoken of
+    } elsif ($class eq 'page') {
+        $text =~ s/\$\{.*?\}/blank($&)/gse;
+    } elsif ($class eq 'data') {
+        $text =~ s/"tags":\s*\[.*?\]/blank($&)/gse; # words of people who search
+    }
+    if ($file !~ /\.(?:[ch]|mjs|ts|json)$/) {
+        check($file, 1, $class, $text, \@source);
+        next;
+    }
 
-    # The file in parts: comments, strings and what is between them. Strings are data, not names.
+    # The file in parts: comments, strings and what is between them. Strings of C are data, not names;
+    # one of several lines is one text.
+    my ($room) = $file =~ m{^(?:src/)?([a-z]+)/};
     my ($line, %has_comment) = (1);
-    while ($text =~ m{\G(?:(/\*.*?\*/|//[^\n]*)|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|([^/"']+|.))}gs) {
+    my $string_of = $file =~ /\.(?:mjs|ts)$/ ? qr/"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`/s
+        : qr/"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*|'(?:\\.|[^'\\\n])*'/s;
+    while ($text =~ m{\G(?:(/\*.*?\*/|//[^\n]*)|($string_of)|([^/"'`]+|.))}gs) {
         my ($comment, $string, $code) = ($1, $2, $3);
         my $part = $comment // $string // $code;
         my $count = $part =~ tr/\n//;
         if (defined $comment) {
             $has_comment{$_} = 1 for $line .. $line + $count;
-            (my $plain = $comment) =~ s{\n\s*\*}{\n }g;
-            for my $phrase (@phrases) {
-                while ($plain =~ /$phrase/g) {
-                    my ($found, $at) = ($&, $line + (substr($plain, 0, $-[0]) =~ tr/\n//));
-                    $found =~ s/\s+/ /g;
-                    print "$file:$at: a comment says \"$found\"\n";
-                }
-            }
-        } elsif (defined $code) {
+            check($file, $line, $class eq 'code' ? 'comment' : $class, $comment, \@source);
+        } elsif (defined $string) {
+            (my $plain = $string) =~ s/"(\s*)"/$1/g;
+            check($file, $line, $class eq 'code' ? 'message' : $class, $plain, \@source)
+                if $plain =~ /[a-z] [a-z(]/ && $plain !~ /\b(?:SELECT|INSERT|UPDATE|DELETE|FROM|WHERE)\b/;
+        } elsif ($class eq 'code') {
             $asserts{$room} += () = $code =~ /\bASSERT\w*\s*\(/g;
             while ($code =~ /\b([A-Za-z_]\w*)\b/g) {
                 my ($name, $at) = ($1, $line + (substr($code, 0, $-[0]) =~ tr/\n//));
@@ -49,7 +104,7 @@ for my $file (@files) {
         }
         $line += $count;
     }
-    next if $file !~ /\.c$/;
+    next if $class ne 'code' || $file !~ /\.c$/;
     # A definition begins in the first column and has its brace in a line of its own.
     while ($file =~ m{^src/} && $text =~ /^[a-zA-Z_][\w ]*[ *](\w+)\([^;{}]*\)\n\{/mg) {
         my ($name, $at) = ($1, 1 + (substr($text, 0, $-[1]) =~ tr/\n//));
