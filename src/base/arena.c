@@ -1,10 +1,11 @@
 /*
- * arena: bump allocation. A block larger than a chunk gets a chunk of its own behind the newest
- * one, so that the room left in the newest is not lost. Under ASan the free room is poisoned and
- * every aligned block has a gap in front of it, so that an overrun is found as on the heap.
+ * arena: bump allocation. A block larger than a chunk gets a chunk of its own, linked after the
+ * newest one, so that the free space of the newest is not lost. Under ASan the free space is
+ * poisoned and every aligned block has a gap in front of it, so that an overrun is found as on the
+ * heap.
  *
  * Limits count the bytes handed out (bytes_used), not those of the chunks: whether a request fits
- * does not depend on how its blocks happened to fall into chunks. Budgets count chunks, which is
+ * does not depend on how its blocks happened to fall into chunks. Budgets count chunks, which are
  * what the process really holds. An arena has no lock: one thread at a time uses it.
  */
 #include "base/arena.h"
@@ -24,7 +25,7 @@ enum { ARENA_GAP = 16 };
 enum { ARENA_GAP = 0 };
 #endif
 
-/* Enough for any type of ours, max_align_t among them. */
+/* Enough for any type used here, max_align_t among them. */
 enum { ARENA_ALIGN = 16, TEXT_ROOM_MIN = 128 };
 
 struct arena_chunk {
@@ -46,7 +47,7 @@ void arena_init(struct arena *arena, size_t bytes_max)
 
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx)
 {
-    /* The record lies in the arena itself, so registering a cleanup needs no memory of its own
+    /* The record is in the arena itself, so registering a cleanup needs no memory of its own
      * later. */
     struct arena_cleanup *cleanup = arena_alloc(arena, sizeof(*cleanup));
     if (!cleanup)
@@ -87,7 +88,7 @@ void arena_reset(struct arena *arena)
 
 void arena_count_in(struct arena *arena, struct budget_use *use)
 {
-    /* Moving an arena from one use to another would leave the first one charged for good. */
+    /* Moving an arena from one use to another would leave the first one charged permanently. */
     ASSERT(!arena->use);
     for (struct arena_chunk *chunk = arena->chunks; chunk; chunk = chunk->older)
         budget_use_add(use, chunk->size);
@@ -213,10 +214,10 @@ char *arena_alloc_text(struct arena *arena, size_t size)
     return alloc_aligned(arena, size, 1);
 }
 
-/* Whether the block at ptr, the newest in its chunk, can become `size` bytes long where it is. */
+/* Whether the block at ptr, the newest in its chunk, can be resized to `size` bytes in place. */
 static bool resize_in_place(struct arena *arena, char *ptr, size_t old_size, size_t size)
 {
-    /* Only the newest block ends where the free room begins. */
+    /* Only the newest block ends where the free space begins. */
     if (ptr + old_size != arena->next || size > (size_t)(arena->end - ptr))
         return false;
     if (size > old_size && size - old_size > arena->bytes_max - arena->bytes_used)
@@ -313,8 +314,8 @@ static bool text_grow(struct arena_text *text, size_t len)
     /* Doubles, so growing copies each byte about twice at most. */
     size_t cap = text->cap * 2 > text->len + len ? text->cap * 2 : text->len + len;
     cap = cap < TEXT_ROOM_MIN ? TEXT_ROOM_MIN : cap;
-    /* The old size is that of the block, not what is in use: by it the arena finds out whether this
-     * is its newest block and can grow in place. */
+    /* The old size is that of the block, not of what is used: the arena finds by it whether this is
+     * its newest block and can grow in place. */
     char *ptr = arena_realloc(text->arena, text->ptr, text->cap, cap);
     if (!ptr) {
         text->status = ERR_NOMEM;

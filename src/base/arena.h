@@ -15,7 +15,7 @@
 
 enum {
     ARENA_CHUNK_MIN = 1024,
-    ARENA_CHUNK_MAX = 1024 * 1024, /* over MEM_MAPPED_BYTES_MIN: what is large goes back at once */
+    ARENA_CHUNK_MAX = 1024 * 1024, /* over MEM_MAPPED_BYTES_MIN: it is unmapped when freed */
 };
 
 struct arena_chunk;
@@ -25,7 +25,7 @@ struct buf;
 
 struct arena {
     struct arena_chunk *chunks; /* newest first */
-    char *next, *end;           /* free room of the newest chunk */
+    char *next, *end;           /* free space of the newest chunk */
     size_t bytes_used;          /* handed out, for the limit and for metrics */
     size_t bytes_max;
     bool is_exhausted;
@@ -38,7 +38,7 @@ void arena_init(struct arena *arena, size_t bytes_max);
 /* Frees everything; the arena is as after arena_init. */
 void arena_reset(struct arena *arena);
 void arena_deinit(struct arena *arena);
-/* Counts the chunks that the arena has and will get in *use, until they are freed. use outlives the
+/* Counts the arena's chunks, present and future, in *use until they are freed. use outlives the
  * arena. */
 void arena_count_in(struct arena *arena, struct budget_use *use);
 /* Calls run(ctx) when the arena is freed, before its memory goes: for a block in it that owns
@@ -56,17 +56,16 @@ char *arena_alloc_text(struct arena *arena, size_t size) MUST_CHECK;
 /* Grows the newest block in place where it can, else copies. ptr may be NULL. */
 void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size) MUST_CHECK;
 
-/* Copies; the copy has a NUL behind it that len does not count. {NULL,0} past the limit. */
+/* Copies; the copy is followed by a NUL that len does not count. {NULL,0} past the limit. */
 slice arena_dup(struct arena *arena, slice text);
-/* The buffer's text, and the end of the buffer. SLICE_NONE where it has failed, or past the limit.
- */
+/* The buffer's text; ends the buffer. SLICE_NONE if the buffer has failed or the arena's limit is
+ * reached. */
 slice arena_take(struct arena *arena, struct buf *buf);
 char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
 slice arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);
 slice arena_vprintf(struct arena *arena, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 
-/* ---- text that grows in an arena; what fails is kept in status, and adding does nothing then ----
- */
+/* ---- text that grows in an arena; an error stays in status and ends the growth ---- */
 
 struct arena_text {
     struct arena *arena;
@@ -77,7 +76,7 @@ struct arena_text {
 
 /* Allocates nothing yet. */
 void arena_text_init(struct arena_text *text, struct arena *arena, size_t bytes_max);
-/* Nothing after an error. Growing copies where something else of the arena was allocated in
+/* Does nothing after an error. Growing copies if something else was allocated from the arena in
  * between. */
 void arena_text_add(struct arena_text *text, slice bytes);
 /* At most 255 bytes. */

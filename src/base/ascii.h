@@ -43,7 +43,7 @@ static inline char ascii_upper(char c)
     return ascii_is_lower(c) ? (char)(c - 'a' + 'A') : c;
 }
 
-/* 0 to 15, in either case of letters; -1: no hexadecimal digit. */
+/* 0 to 15, in either case of letters; -1: not a hexadecimal digit. */
 static inline int ascii_hex_value(int c)
 {
     if (ascii_is_digit(c))

@@ -20,8 +20,7 @@ _Noreturn void assert_fail(const char *expr, const char *file, int line, const c
         text[len - 1] = '\n';
     }
     log_flush_crash(); /* what led here comes first */
-    /* Both ends abort: the result is tested only because libc marks write() as one that must be
-     * checked. */
+    /* Both branches abort: the result is tested only because libc marks write() as must-check. */
     if (len > 0 && write(STDERR_FILENO, text, (size_t)len) < 0)
         abort();
     abort();

@@ -10,12 +10,12 @@ _Noreturn void assert_fail(const char *expr, const char *file, int line, const c
 #define ASSERT(expr) \
     ((__builtin_expect(!(expr), 0)) ? assert_fail(#expr, __FILE__, __LINE__, __func__) : (void)0)
 
-/* A place that a correct program never comes to; says why. */
+/* A point that a correct program never reaches; the text says why. */
 #define UNREACHABLE(why) assert_fail("unreachable: " why, __FILE__, __LINE__, __func__)
 
 #define MUST_CHECK             __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
-/* For a setting of which 0 stands for the default. */
+/* For a setting whose 0 means the default. */
 #define DEFAULT_TO(setting, value)      ((setting) = (setting) ? (setting) : (value))
 #define ARRAY_LEN(a)                    (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))

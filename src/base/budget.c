@@ -3,16 +3,16 @@
  *
  * The three counters of a use, its account and the budget always change by the same amount, in
  * charge() and give_back() alone, so each is the sum of the ones below it. They are atomic because
- * arenas grow on pool threads; relaxed, because no other memory is published through them: a limit
- * that is passed by what two threads add at the same moment does no harm. Everything else
- * (accounts, overdrafts, callbacks) belongs to the loop's thread.
+ * arenas grow on pool threads; relaxed, because no other memory is published through them: two
+ * threads that add at the same moment may pass a limit a little, which does no harm. Everything
+ * else (accounts, overdrafts, callbacks) belongs to the loop's thread.
  */
 #include "base/budget.h"
 
 #include "base/share.h"
 
 enum {
-    UNIT = 1024, /* shares are compared in units, whose products fit */
+    UNIT = 1024, /* shares are compared in units, so that products do not overflow */
     SHARE_OF_SIZE = 4,
 };
 
@@ -35,9 +35,10 @@ static void account_unref(struct budget *budget, struct budget_account *account)
     ASSERT(account->refs > 0);
     if (--account->refs > 0)
         return;
-    /* Each use gave back what it was charged (budget_use_end), so the sum of none is 0. */
+    /* Each use has given back what it was charged (budget_use_end), so an account without uses is
+     * at 0. */
     ASSERT(atomic_load(&account->used) == 0);
-    /* An account that waits for memory has a use that waits, and that use holds a reference. */
+    /* An account that waits for memory has a waiting use, and that use holds a reference. */
     ASSERT(list_is_empty(&account->line.waiting) && list_is_empty(&account->line.ring));
     lines_drop(&budget->accounts, &account->line);
 }
@@ -58,7 +59,7 @@ static bool is_within_share(const struct budget *budget, const struct budget_acc
     return share_allows(used / UNIT, taken / UNIT, budget->size / UNIT, budget->share / UNIT);
 }
 
-/* Ends what was let past the limits: where it fits now, or in any case. */
+/* Ends an overdraft: if it fits within the limits now, or in any case. */
 static void end_overdraft(struct budget_use *use, bool is_over)
 {
     struct budget *budget = use->budget;
@@ -72,14 +73,14 @@ static void end_overdraft(struct budget_use *use, bool is_over)
 static void give_back(struct budget_use *use, size_t bytes)
 {
     struct budget *budget = use->budget;
-    /* More returned than charged would wrap the unsigned counters, and the budget would be full for
-     * good. */
+    /* More returned than charged would wrap the unsigned counters, and the budget would stay
+     * full. */
     ASSERT(atomic_load_explicit(&use->charged, memory_order_relaxed) >= bytes);
     atomic_fetch_sub_explicit(&use->charged, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&use->account->used, bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&budget->used, bytes, memory_order_relaxed);
-    /* What came back may let an overdraft fit, which frees the one permission to overdraw for the
-     * next use. */
+    /* Returned memory may bring an overdraft back within the limits, which frees the one permission
+     * to overdraw for the next use. */
     if (use->account->overdrawn)
         end_overdraft(use->account->overdrawn, false);
     if (budget->is_awaited && budget->on_returned)
@@ -104,8 +105,8 @@ void budget_use_end(struct budget_use *use)
     if (!budget)
         return;
     size_t charged = atomic_load(&use->charged);
-    /* Cleared before the memory is given back: `charged` contains it already, it would be returned
-     * twice. */
+    /* Cleared before the memory is given back: `charged` contains it already, so it would be
+     * returned twice. */
     atomic_store(&use->left, 0);
     end_overdraft(use, true);
     give_back(use, charged);
@@ -117,11 +118,11 @@ void budget_use_end(struct budget_use *use)
 /* Whether `bytes` more of this account fit, `used` and `taken` being in use. */
 static bool fits(const struct budget *budget, size_t used, size_t taken, size_t bytes)
 {
-    /* Small work of a small account passes even while large work has overdrawn the whole; otherwise
-     * one greedy account could stop all others. Twice the size is where that ends. */
+    /* A small request of a small account passes even while large work has overdrawn the budget;
+     * otherwise one greedy account could stop all others. Twice the size is the end of that. */
     if (bytes <= BUDGET_SMALL_BYTES && used <= BUDGET_FREE_BYTES)
         return taken <= 2 * budget->size;
-    if (bytes > budget->size / 2) /* what is larger than all there is has to begin some time */
+    if (bytes > budget->size / 2) /* a request larger than the budget has to begin at some time */
         bytes = budget->size / 2;
     if (taken > budget->size || bytes > budget->size - taken)
         return false;
@@ -179,8 +180,8 @@ void budget_use_add(struct budget_use *use, size_t bytes)
     if (!use->budget)
         return;
     /* The subtraction comes first, and what is missing is added after it, so that two threads never
-     * use the same reserve. In between `left` may be negative: then another thread is adding its
-     * own part, and this one charges all it wanted. */
+     * use the same bytes of the reserve. In between `left` may be negative: then another thread is
+     * adding its own part, and this one charges all it wanted. */
     long long wanted = (long long)bytes;
     long long left = atomic_fetch_sub_explicit(&use->left, wanted, memory_order_relaxed);
     if (left >= wanted)
@@ -193,9 +194,8 @@ void budget_use_add(struct budget_use *use, size_t bytes)
 
 void budget_use_remove(struct budget_use *use, size_t bytes)
 {
-    /* Freed memory stays charged as a reserve of the same use (it is mostly wanted again at once)
-     * until budget_use_settle or the end: so no callback runs here, on a thread that is not the
-     * loop's. */
+    /* Freed memory stays charged as a reserve of the same use (it is usually needed again at once)
+     * until budget_use_settle or the end. So no callback runs here, which may be a pool thread. */
     if (use->budget)
         atomic_fetch_add_explicit(&use->left, (long long)bytes, memory_order_relaxed);
 }

@@ -1,19 +1,19 @@
 /*
  * A budget of memory for work under way, and the share of each account in it.
  *
- *   budget           bytes in all
- *   budget_account   what one account has of it; exists while the account has any use
- *   budget_use       what one piece of work (a request, a flow's run) has of its account's
+ *   budget           total bytes
+ *   budget_account   one account's part of it; exists while the account has any use
+ *   budget_use       what one piece of work (a request, a flow's run) has of its account's part
  *
  * Memory is counted in two ways. budget_use_take is called before memory is allocated, and is
- * refused where the account's share or the whole would be passed: large allocations begin with it
- * (a body, a stored output, a parse). budget_use_add counts what has been allocated, never fails,
- * and first uses up what was taken: arenas call it as they grow (base/arena.h), on any thread. A
- * use that was refused waits in loop/budget_wait.h.
+ * refused if it would exceed the account's share or the whole: large allocations begin with it (a
+ * body, a stored output, a parse). budget_use_add counts what has been allocated, never fails, and
+ * first uses up what was taken: arenas call it as they grow (base/arena.h), on any thread. A use
+ * that was refused waits in loop/budget_wait.h.
  *
  * Shares are those of base/share.h: an account alone gets `share`; the more others use, the less it
- * gets, so a part of the whole stays free for accounts that come later. An account that uses little
- * may always begin, however much of the whole its next step needs.
+ * gets, so a part of the whole stays free for other accounts. An account that uses little may
+ * always begin, however much of the whole its next step needs.
  */
 #ifndef BASE_BUDGET_H
 #define BASE_BUDGET_H
@@ -26,24 +26,25 @@
 #include "base/id.h"
 #include "base/lines.h"
 
-#define BUDGET_STEP_BYTES  ((size_t)16 * 1024) /* counted at once, so that small work is cheap */
-#define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* passes while its account uses little */
-#define BUDGET_FREE_BYTES  ((size_t)4 * 1024 * 1024) /* of an account: little */
+#define BUDGET_STEP_BYTES \
+    ((size_t)16 * 1024) /* charged ahead in steps, so that small work is cheap */
+#define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* always granted while its account uses little */
+#define BUDGET_FREE_BYTES  ((size_t)4 * 1024 * 1024) /* "little" for an account */
 
 struct budget {
     size_t size, share;
     _Atomic size_t used;
     struct lines accounts;        /* struct budget_account, by id */
-    struct budget_use *overdrawn; /* the one that is past the whole */
-    /* Some was given back; on the loop's thread. NULL: nothing waits for that. */
+    struct budget_use *overdrawn; /* the use that is past the whole */
+    /* Memory was given back; called on the loop's thread. NULL: nothing waits for it. */
     void (*on_returned)(struct budget *budget);
     bool is_awaited;
 };
 
 struct budget_account {
-    struct line line; /* its ring: that of the accounts with some that wait (loop/budget_wait.h) */
+    struct line line; /* its ring: the accounts with uses that wait (loop/budget_wait.h) */
     _Atomic size_t used;
-    struct budget_use *overdrawn; /* the one that is past its share */
+    struct budget_use *overdrawn; /* the use that is past its share */
     size_t refs;
 };
 
@@ -51,13 +52,13 @@ struct budget_account {
 struct budget_use {
     struct budget *budget;
     struct budget_account *account;
-    _Atomic long long left; /* taken, and not yet allocated */
-    _Atomic size_t charged; /* of the account and the whole */
+    _Atomic long long left; /* taken and not yet allocated */
+    _Atomic size_t charged; /* counted in the account and in the whole */
 };
 
 /* share 0: a quarter. */
 void budget_init(struct budget *budget, size_t size, size_t share);
-/* No use is there any more (asserted). */
+/* Asserts that there is no use left. */
 void budget_deinit(struct budget *budget);
 
 /* ERR_NOMEM: there is no memory for the account; the use counts nothing then. */
@@ -65,14 +66,14 @@ int budget_use_begin(struct budget_use *use, struct budget *budget,
                      struct uuid account_id) MUST_CHECK;
 /* Gives everything back. Harmless where it was not begun. */
 void budget_use_end(struct budget_use *use);
-/* false: the share or the whole would be passed; nothing was taken. Any thread. */
+/* false: the share or the whole would be exceeded; nothing was taken. Any thread. */
 bool budget_use_take(struct budget_use *use, size_t bytes) MUST_CHECK;
-/* For work that holds memory already and needs more: if all such work waited, each for memory that
- * another holds, none would ever end. One use of an account at a time goes past its share, and one
- * of all uses past the whole, until it ends or fits. false: another one does. On the loop's
+/* For work that holds memory already and needs more: if all such work waited for memory that other
+ * work holds, none of it would ever end. One use of an account at a time goes past its share, and
+ * one of all uses past the whole, until it ends or fits. false: another one does. On the loop's
  * thread. */
 bool budget_use_overdraw(struct budget_use *use, size_t bytes) MUST_CHECK;
-/* What was taken and not allocated goes back. On the loop's thread. */
+/* Gives back what was taken and not allocated. On the loop's thread. */
 void budget_use_settle(struct budget_use *use);
 /* Memory was allocated, or freed. Any thread. */
 void budget_use_add(struct budget_use *use, size_t bytes);

@@ -35,7 +35,7 @@ void buf_shrink(struct buf *buf, size_t keep_bytes)
     buf_clear(buf);
 }
 
-/* Room for `want` bytes in all; want <= bytes_max. */
+/* Makes room for `want` bytes in total; want <= bytes_max. */
 static bool grow_bytes(struct buf *buf, size_t want)
 {
     /* Doubling, so that appending n bytes one by one copies fewer than 2n in all. */
@@ -44,8 +44,8 @@ static bool grow_bytes(struct buf *buf, size_t want)
         cap = want;
     if (cap > buf->bytes_max)
         cap = buf->bytes_max;
-    /* The byte more is for a NUL (buf_take, vsnprintf); bytes_max below MEM_BLOCK_BYTES_MAX leaves
-     * it room. */
+    /* The extra byte is for a NUL (buf_take, vsnprintf); bytes_max below MEM_BLOCK_BYTES_MAX leaves
+     * room for it. */
     char *ptr = mem_realloc(buf->ptr, cap + 1);
     if (!ptr)
         return false;
@@ -69,7 +69,7 @@ char *buf_make_room(struct buf *buf, size_t len)
 
 void buf_append(struct buf *buf, slice bytes)
 {
-    /* A part of the buffer itself would be freed by the growth before it is copied. */
+    /* Bytes of the buffer itself would be freed by the growth before they are copied. */
     ASSERT(!buf->ptr || !bytes.len || bytes.ptr >= buf->ptr + buf->cap ||
            bytes.ptr + bytes.len <= buf->ptr);
     char *room = bytes.len ? buf_reserve(buf, bytes.len) : NULL;
@@ -104,7 +104,7 @@ void buf_append_i64(struct buf *buf, int64_t value)
     /* Negating in unsigned arithmetic: -INT64_MIN does not exist as an int64_t. */
     uint64_t size = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     size_t len = slice_of_u64(size, text + 1).len;
-    /* slice_of_u64 writes at the end of its room, so the sign goes in front of the digits. */
+    /* slice_of_u64 writes at the end of its room, so the sign goes before the digits. */
     if (value < 0)
         text[sizeof(text) - ++len] = '-';
     buf_append(buf, slice_of(text + sizeof(text) - len, len));
@@ -124,7 +124,7 @@ void buf_vprintf(struct buf *buf, const char *fmt, va_list args)
         return;
     va_list again;
     va_copy(again, args);
-    /* vsnprintf may write the NUL into the spare byte behind cap. Most texts fit at the first try,
+    /* vsnprintf may write the NUL into the spare byte after cap. Most texts fit at the first try,
      * so the format is run twice only when the buffer has to grow. */
     size_t room = buf->ptr ? buf->cap - buf->len + 1 : 0;
     int want = vsnprintf(room ? buf->ptr + buf->len : NULL, room, fmt, args);
@@ -149,7 +149,7 @@ void buf_consume(struct buf *buf, size_t len)
 
 char *buf_take(struct buf *buf, size_t *len)
 {
-    /* Reserving nothing makes the block of a buffer that was never written to: the NUL needs a
+    /* Reserving nothing allocates the block of a buffer that was never written to: the NUL needs a
      * byte. */
     char *end = buf_reserve(buf, 0);
     if (!end)

@@ -38,11 +38,11 @@ static inline slice buf_slice(const struct buf *buf)
     return (slice){buf->ptr, buf->len};
 }
 
-/* What buf_reserve does when there is no room yet. */
+/* What buf_reserve does if there is no room yet. */
 char *buf_make_room(struct buf *buf, size_t len);
 
-/* Room for `len` more bytes at the address returned, NULL when it cannot be had. The bytes count
- * only after buf_added(). Inlined: the JSON writer calls it for every key, value and comma. */
+/* Room for `len` more bytes at the address returned, or NULL if there is none. The bytes count only
+ * after buf_added(). Inlined: the JSON writer calls it for every key, value and comma. */
 static inline char *buf_reserve(struct buf *buf, size_t len)
 {
     ASSERT(buf->len <= buf->cap);
@@ -62,8 +62,7 @@ struct buf_span {
     uint32_t at, len;
 };
 
-/* Appends. The buffer has a maximum of 4 GB at most; where it has failed, the span names nothing.
- */
+/* Appends. The buffer has a maximum of 4 GB at most; if it has failed, the span is meaningless. */
 struct buf_span buf_append_span(struct buf *buf, slice bytes);
 void buf_append(struct buf *buf, slice bytes);
 void buf_append_cstr(struct buf *buf, const char *text);

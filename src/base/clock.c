@@ -45,7 +45,7 @@ int64_t clock_wall_us(void)
     return (int64_t)now.tv_sec * US_PER_SECOND + now.tv_nsec / 1000;
 }
 
-/* Of the shared clock to clock_boot_ns. Threads read it, the loop's alone writes. */
+/* Offset of the shared clock from clock_boot_ns. All threads read it, only the loop's writes it. */
 #define OFFSET_UNKNOWN INT64_MIN
 static _Atomic int64_t shared_offset_us = OFFSET_UNKNOWN;
 
@@ -73,7 +73,7 @@ void clock_share(int64_t shared_us, uint64_t sent_boot_ns, uint64_t received_boo
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
-    /* C cuts towards 0; times before 1970 have to go down. */
+    /* C truncates towards 0; times before 1970 have to be rounded down. */
     return a / b - (a % b < 0);
 }
 
@@ -82,7 +82,7 @@ int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day)
     ASSERT(month >= 1 && month <= 12 && day >= 1 && day <= 31);
     /* Years begin in March here, so that the leap day is the last of its year and months have
      * lengths that a linear formula gives (153 days in five months). 146097 days are 400 years, and
-     * 719468 lie between 0000-03-01 and 1970-01-01. */
+     * 719468 days are between 0000-03-01 and 1970-01-01. */
     int64_t y = month <= 2 ? year - 1 : year;
     int64_t era = floor_div(y, 400);
     int64_t year_of_era = y - era * 400;
@@ -114,11 +114,11 @@ struct civil {
 static struct civil civil_of(int64_t wall_us)
 {
     int64_t seconds = floor_div(wall_us, US_PER_SECOND);
-    /* Negative times have a fraction that counts forward from the second below, as in struct
+    /* The fraction of a negative time counts forward from the second below, as in struct
      * timespec. */
     unsigned us = (unsigned)((wall_us % US_PER_SECOND + US_PER_SECOND) % US_PER_SECOND);
-    /* Four digits hold no other year (RFC 3339 5.6). A time out of range is cut and not refused,
-     * since it may be a provider's number and has to be written somehow. */
+    /* Four digits can hold no other year (RFC 3339 5.6). A time out of range is clamped, not
+     * refused: it may come from a provider and has to be written somehow. */
     if (seconds < SECONDS_MIN) {
         seconds = SECONDS_MIN;
         us = 0;
@@ -159,7 +159,7 @@ void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1])
     *to = '\0';
 }
 
-/* Exactly `count` digits off the front of *text. */
+/* Takes exactly `count` digits from the front of *text. */
 static bool take_digits(slice *text, size_t count, unsigned *value)
 {
     uint64_t number;
@@ -171,7 +171,7 @@ static bool take_digits(slice *text, size_t count, unsigned *value)
     return true;
 }
 
-/* One of the characters in `any` off the front of *text. */
+/* Takes one of the characters in `any` from the front of *text. */
 static bool take_one_of(slice *text, const char *any, char *which)
 {
     /* strchr finds the NUL at the end of `any`, too. */
@@ -205,8 +205,8 @@ static bool is_civil(const struct civil *civil)
 /* civil (checked by is_civil) as an instant, `offset_minutes` east of UTC. */
 static bool civil_to_us(struct civil civil, int64_t offset_minutes, int64_t *wall_us)
 {
-    /* POSIX time has no 61st second: one microsecond before the minute's end keeps the order of
-     * times. Only after the offset is taken off can the check see whether it is midnight UTC at a
+    /* POSIX time has no 61st second; one microsecond before the end of the minute keeps the order
+     * of times. Only after the offset is subtracted is it known whether this is midnight UTC at a
      * month's end, where leap seconds are (RFC 3339 5.7). */
     bool is_leap_second = civil.second == 60;
     if (is_leap_second) {
@@ -236,7 +236,7 @@ static bool take_hms(slice *text, struct civil *civil)
            take_digits(text, 2, &civil->second);
 }
 
-/* time-secfrac, which may be absent; digits past the sixth are read over. */
+/* time-secfrac, which may be absent; digits past the sixth are ignored. */
 static bool take_fraction(slice *text, unsigned *us)
 {
     unsigned scale = 100000, digit;
@@ -245,8 +245,7 @@ static bool take_fraction(slice *text, unsigned *us)
         return true;
     if (!take_digits(text, 1, &digit))
         return false;
-    /* scale becomes 0 behind the sixth digit, so further ones add nothing, however many there
-     * are. */
+    /* scale becomes 0 after the sixth digit, so any further digits add nothing. */
     do {
         *us += digit * scale;
         scale /= 10;
@@ -297,7 +296,7 @@ static int64_t first_sunday(int64_t year, unsigned month)
     return first + (7 - weekday) % 7;
 }
 
-/* Behind UTC, at the midnight that the day begins with. Summer time begins on the second Sunday in
+/* Hours behind UTC, at the midnight that begins the day. Summer time begins on the second Sunday in
  * March and ends on the first in November, both at two o'clock (15 U.S.C. 260a). */
 static int64_t pacific_hours(int64_t day)
 {

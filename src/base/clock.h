@@ -18,25 +18,25 @@ int64_t clock_wall_us(void);        /* microseconds since 1970-01-01 UTC */
 
 /*
  * The clock that all processes share: the database's, in microseconds since 1970-01-01 UTC. Every
- * time that one process writes and another may compare goes by it: what a wall clock says holds for
- * its own machine alone, where it belongs in logs and traces (tests/lint/banned.sh). It is counted
- * on clock_boot_ns since the last comparison, so a wall clock that is set does not move it. Before
- * the first comparison it is the wall clock.
+ * time that one process writes and another may compare is a time of this clock. A wall clock is
+ * valid on its own machine alone, so its times are for logs and traces only (tests/lint/banned.sh).
+ * It is counted on clock_boot_ns since the last comparison, so a wall clock that is set does not
+ * move it. Before the first comparison it is the wall clock.
  */
 int64_t clock_shared_us(void);
-/* The database said shared_us, at some time between these two of clock_boot_ns. What is known
- * already changes only as far as that proves it wrong, so slow answers do no harm. */
+/* The database reported shared_us at some time between these two values of clock_boot_ns. The known
+ * offset changes only as far as the report proves it wrong, so slow answers do no harm. */
 void clock_share(int64_t shared_us, uint64_t sent_boot_ns, uint64_t received_boot_ns);
 
-/* Writes TIME_TEXT_LEN bytes and a NUL; years 0000 to 9999, what lies outside
- * becomes the nearest of these; cut to the millisecond. (src/api/README.md "HTTP") */
+/* Writes TIME_TEXT_LEN bytes and a NUL, truncated to the millisecond; a time outside the years 0000
+ * to 9999 becomes the nearest one inside. (src/api/README.md "HTTP") */
 void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1]);
 /* RFC 3339 date-time with any offset, fraction to microseconds (more digits are cut). A leap second
- * is taken where it may be (23:59:60 UTC on the last day of a month) and read as :59.999999. false
- * when it is not one, or when it lies outside the years 0000 to 9999 in UTC. */
+ * is accepted where there may be one (23:59:60 UTC on the last day of a month) and read as
+ * :59.999999. false if the text is not a date-time, or is outside the years 0000 to 9999 in UTC. */
 bool time_parse(slice text, int64_t *wall_us) MUST_CHECK;
-/* "midnight UTC", "midnight America/Los_Angeles": when a day's quota begins again. *wall_us: the
- * next one after now_us. The rules of the zone's summer time are those since 2007. */
+/* "midnight UTC", "midnight America/Los_Angeles": when a daily quota is reset. *wall_us: the next
+ * one after now_us. The rules of the zone's summer time are those since 2007. */
 bool time_parse_midnight(slice text, int64_t now_us, int64_t *wall_us) MUST_CHECK;
 /* RFC 9110 5.6.7 HTTP-date, the three forms. A year of two digits is taken to be at most 50 years
  * ahead of now. The day's name must be one, but is not compared with the date. */

@@ -35,13 +35,13 @@ void time_format_http(int64_t wall_us, char out[30])
     ASSERT(len == HTTP_TIME_LEN);
 }
 
-/* The parts of an HTTP-date as they stand in it. */
+/* The parts of an HTTP-date as they appear in it. */
 struct http_date {
     slice year, month, day, time;
 };
 
-/* At least as many bytes as `count` off the front of *text, else an empty slice, which nothing
- * below takes. */
+/* Takes `count` bytes from the front of *text; with fewer left an empty slice, which nothing below
+ * accepts. */
 static slice take_chars(slice *text, size_t count)
 {
     if (text->len < count)
@@ -51,7 +51,7 @@ static slice take_chars(slice *text, size_t count)
     return part;
 }
 
-/* One of the names of the days, whole or its first three letters. */
+/* Takes a day's name: all of it, or its first three letters. */
 static bool take_day_name(slice *text, bool is_whole)
 {
     for (size_t i = 0; i < ARRAY_LEN(day_names); i++) {
@@ -69,7 +69,7 @@ static bool take_day_name(slice *text, bool is_whole)
 static const char *const forms[] = {"a, d m Y t GMT", "A, d-m-y t GMT", "a m d t Y"};
 
 /* The parts are cut here and checked later (date_to_us): what is missing is an empty slice, which
- * is no day, month or year. */
+ * is not a valid day, month or year. */
 static bool parse_form(const char *form, slice text, struct http_date *date)
 {
     bool is_right = true;
@@ -90,7 +90,7 @@ static bool parse_form(const char *form, slice text, struct http_date *date)
     return is_right && text.len == 0;
 }
 
-/* 0 when it is none. */
+/* 0: not a month's name. */
 static unsigned month_number(slice name)
 {
     for (unsigned i = 0; i < ARRAY_LEN(month_names); i++)
@@ -107,7 +107,7 @@ static uint64_t year_now(void)
 }
 
 /* RFC 9110 5.6.7: more than 50 years ahead means the most recent past year with these digits. Near
- * the end of a century the same digits may mean one of the next. */
+ * the end of a century the same digits may mean a year of the next. */
 static uint64_t whole_year(uint64_t two_digit_year)
 {
     uint64_t now = year_now();

@@ -16,7 +16,7 @@ extern const struct embed_file embed_sql[];
 extern const size_t embed_sql_count;
 extern const struct embed_file embed_integrations[];
 extern const size_t embed_integrations_count;
-extern const struct embed_file embed_parts[]; /* that manifests name: "google.json" */
+extern const struct embed_file embed_parts[]; /* that manifests refer to: "google.json" */
 extern const size_t embed_parts_count;
 extern const struct embed_file embed_catalog[]; /* one: their pack (catalog/pack.h) */
 extern const size_t embed_catalog_count;

@@ -14,7 +14,7 @@ static const char base64url_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 static const char hex_digits[] = "0123456789abcdef";
 
-/* Why a buf has no room. */
+/* The error of a buf without room. */
 static int no_room(const struct buf *out, size_t len)
 {
     return len > out->bytes_max - out->len ? ERR_LIMIT : ERR_NOMEM;
@@ -75,7 +75,7 @@ slice encode_base64url_in(char *room, size_t size, slice bytes)
  * together and tested once at its end. */
 enum { BASE64_BAD = 0x80 };
 
-/* Value of each byte as a digit, BASE64_BAD for those that are none. */
+/* Value of each byte as a digit, BASE64_BAD for bytes that are not digits. */
 static unsigned char base64_values[256], base64url_values[256];
 
 /* Before main, so that decoding on several threads needs no lock for its tables. */
@@ -89,14 +89,14 @@ __attribute__((constructor)) static void fill_values(void)
     }
 }
 
-/* `count` (2 to 4) digits into count - 1 bytes; false when one is none, or when bits that belong to
- * no byte are not 0 (RFC 4648 3.5: one value, one text). */
+/* `count` (2 to 4) digits into count - 1 bytes; false if one is not a digit, or if bits that belong
+ * to no byte are not 0 (RFC 4648 3.5: one value, one text). */
 static bool decode_group(const unsigned char *p, size_t count, const unsigned char *values,
                          unsigned char *to)
 {
     unsigned bits = 0, bad = 0;
     for (size_t i = 0; i < 4; i++) {
-        /* A digit that is missing counts as 0, as the encoder padded it. */
+        /* A missing digit counts as 0, as the encoder padded it. */
         unsigned value = i < count ? values[p[i]] : 0;
         bad |= value;
         bits = bits << 6 | value;
@@ -133,7 +133,7 @@ static int base64_decode(struct buf *out, slice text, const unsigned char *value
 
 static slice without_padding(slice text)
 {
-    /* At most two: three would stand for a group of one digit, which holds no byte. */
+    /* At most two: three would leave a group of one digit, which holds no byte. */
     for (int i = 0; i < 2 && text.len && text.ptr[text.len - 1] == '='; i++)
         text.len--;
     return text;
@@ -148,7 +148,7 @@ int decode_base64url(struct buf *out, slice text)
 {
     slice digits = without_padding(text);
     bool is_padded = digits.len < text.len;
-    /* Padding is optional, but where there is some it must be complete (RFC 4648 3.2). */
+    /* Padding is optional, but if present it must be complete (RFC 4648 3.2). */
     if (digits.len % 4 == 1 || (is_padded && text.len % 4))
         return ERR_SYNTAX;
     return base64_decode(out, digits, base64url_values);
@@ -226,8 +226,8 @@ void encode_percent(struct buf *out, slice bytes)
         buf_added(out, len);
 }
 
-/* One character of text, escaped or not; -1 when it is broken or NUL. Moves *at behind it. NUL is
- * refused in both forms: what a C library behind us reads would end there ("a.png%00.exe"). */
+/* Decodes one character of text, escaped or not; -1: invalid, or NUL. Moves *at past it. NUL is
+ * refused in both forms: a C library that reads the result would stop there ("a.png%00.exe"). */
 static int percent_char(slice text, size_t *at, bool plus_is_space)
 {
     char c = text.ptr[(*at)++];
@@ -277,7 +277,7 @@ slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space)
 
 /* ---- paths ---- */
 
-/* As often as it was encoded: "%252e" is a dot. *at moves past it. */
+/* Decodes as many times as the character was encoded: "%252e" is a dot. *at moves past it. */
 static char fully_decoded(slice text, size_t *at)
 {
     char c = text.ptr[(*at)++];
@@ -323,7 +323,7 @@ bool path_is_dot_segment(slice segment)
 
 /* ---- for people ---- */
 
-/* Two halves past U+FFFF, as in JSON. */
+/* A surrogate pair past U+FFFF, as in JSON. */
 static void put_mark(struct buf *out, uint32_t c)
 {
     if (c > 0xffff)
@@ -335,7 +335,7 @@ static void put_mark(struct buf *out, uint32_t c)
 
 enum { LETTER_MARKS_MAX = 8 };
 
-/* Of scripts in which marks can pile up on a letter. */
+/* A combining mark of a script in which marks can pile up on a letter. */
 static bool is_mark(uint32_t c)
 {
     static const uint32_t ranges[][2] = {
@@ -344,7 +344,7 @@ static bool is_mark(uint32_t c)
         {0xe34, 0xe3a},   {0xe47, 0xe4e},   {0xeb1, 0xeb1},   {0xeb4, 0xebc},   {0xec8, 0xece},
         {0x1ab0, 0x1aff}, {0x1cd0, 0x1ce8}, {0x1dc0, 0x1dff}, {0x20d0, 0x20ff}, {0xfe20, 0xfe2f},
     };
-    if (c > 0x20ff && c < 0xfe20) /* most of what is written there */
+    if (c > 0x20ff && c < 0xfe20) /* most text is above this range */
         return false;
     for (size_t i = 0; i < ARRAY_LEN(ranges) && c >= ranges[i][0]; i++)
         if (c <= ranges[i][1])
@@ -352,22 +352,22 @@ static bool is_mark(uint32_t c)
     return false;
 }
 
-/* A letter or sign, and what has gathered on it. */
+/* A letter or symbol, and the marks on it. */
 struct letter {
     uint32_t c;
     unsigned marks;
     bool has_selector;
 };
 
-/* Signs that are there as text and as emoji. */
+/* Symbols with a text form and an emoji form. */
 static bool has_two_forms(uint32_t c)
 {
     return c == '#' || c == '*' || (c >= '0' && c <= '9') || c == 0xa9 || c == 0xae ||
            (c >= 0x203c && c <= 0x3299) || (c >= 0x1f000 && c <= 0x1faff);
 }
 
-/* More marks than any script has reach into the lines around; a selector that selects nothing can
- * be a part of a text that no reader sees. */
+/* More marks than any script has would reach into the lines around; a variation selector that
+ * selects nothing can hide text from readers. */
 static bool is_surplus(uint32_t c, struct letter *letter)
 {
     if (is_mark(c))
@@ -390,7 +390,7 @@ void encode_visible(struct buf *out, slice text, slice kept)
         size_t len = c < 0x80 ? 1 : slice_utf8_first(slice_from(text, at));
         if (len > 1)
             (void)slice_code_point(slice_from(text, at), &c);
-        /* Bytes that are not UTF-8 stay: what writes them out replaces them. */
+        /* Bytes that are not UTF-8 stay: the writer of the output replaces them. */
         bool is_kept = c < 0x80 && slice_find_char(kept, (char)c) >= 0;
         bool is_marked = is_surplus(c, &letter) || code_point_is_hidden(c);
         if (len > 0 && is_marked && !is_kept) {

@@ -21,7 +21,7 @@ static size_t format_cut(char *text, size_t size, const char *fmt, va_list args)
     size_t len = (size_t)want;
     if (len >= size)
         /* vsnprintf may have torn the last character. slice_first_utf8 leaves a slice that is short
-         * enough untouched, so one byte less than there is makes it cut. */
+         * enough untouched, so it gets one byte less than the text has. */
         len = slice_first_utf8(slice_of(text, size - 1), size - 2).len;
     text[len] = '\0';
     return len;
@@ -67,7 +67,7 @@ int err_prefix(struct err *err, const char *fmt, ...)
     size_t len = format_cut(text, sizeof(text), fmt, args);
     va_end(args);
     slice tail = slice_cstr(err->text);
-    /* Room for ": " and the NUL. The prefix stays whole where it can; the old text loses its
+    /* Leaves room for ": " and the NUL. The prefix stays whole if it can; the old text loses its
      * end. */
     if (len > sizeof(text) - 3)
         len = slice_first_utf8(slice_of(text, len), sizeof(text) - 3).len;

@@ -24,7 +24,8 @@ enum err_code {
 
 enum { ERR_TEXT_MAX = 512 };
 
-/* text is a sentence for a person: what was wrong, where, what to do. Never holds a secret. */
+/* text is a sentence for a person: what was wrong, where, and what to do. It never contains a
+ * secret. */
 struct err {
     enum err_code code;
     char text[ERR_TEXT_MAX];
@@ -36,7 +37,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LI
 /* The same for functions that return a pointer: always NULL. */
 void *err_null(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Puts "prefix: " before the text that is there; returns err->code. For adding where. */
+/* Puts "prefix: " before the present text; returns err->code. For saying where. */
 int err_prefix(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

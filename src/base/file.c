@@ -1,6 +1,6 @@
 /*
- * file: see file.h. All that is asked of a file to read is asked of the open descriptor: the path
- * could lead to another one by then.
+ * file: see file.h. Everything about a file to read is asked of the open descriptor: the path may
+ * name another file by then.
  */
 #include "base/file.h"
 
@@ -22,7 +22,7 @@ static int read_whole(int fd, const char *path, struct buf *out, mode_t *mode, s
     if (size > out->bytes_max - out->len)
         return err_set(err, ERR_LIMIT, "%s is larger than %zu bytes", path,
                        out->bytes_max - out->len);
-    /* One block for all of it: growing would leave copies behind, and the text may be secret. */
+    /* One block for all of it: growing would leave copies of a text that may be secret. */
     char *room = buf_reserve(out, size);
     if (!room)
         return err_set(err, ERR_NOMEM, "out of memory for %s", path);
@@ -50,7 +50,7 @@ int file_read_into(const char *path, struct buf *out, mode_t *mode, struct err *
     return code;
 }
 
-/* write may take a part only, or be interrupted. */
+/* write may write a part only, or be interrupted. */
 static bool write_all(int fd, slice text)
 {
     while (text.len > 0) {

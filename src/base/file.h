@@ -11,9 +11,9 @@
 
 enum { FILE_PATH_MAX = 4096 };
 
-/* Appends the bytes of a regular file to *out, whose maximum is the limit. mode: the permissions of
- * the file that was read, may be NULL. ERR_NOTFOUND, ERR_IO, ERR_INVALID (no regular file),
- * ERR_LIMIT, ERR_NOMEM; err names the path. */
+/* Appends the bytes of a regular file to *out, whose maximum is the limit. *mode (mode may be NULL)
+ * gets the file's permissions. ERR_NOTFOUND, ERR_IO, ERR_INVALID (not a regular file), ERR_LIMIT,
+ * ERR_NOMEM; err names the path. */
 int file_read_into(const char *path, struct buf *out, mode_t *mode, struct err *err) MUST_CHECK;
 /* The file at path is the old one or the complete new one, never a part of it: written under
  * another name and renamed. mode: the permissions of a new file. ERR_IO, ERR_LIMIT (a path too

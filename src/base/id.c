@@ -45,7 +45,7 @@ void random_kernel(void *out, size_t len)
 
 static void fork_child(void)
 {
-    /* Wiped and not only marked as used: the parent's unused bytes will be its ids and keys. */
+    /* Wiped, not only marked as used: the parent's unused bytes will be its ids and keys. */
     mem_wipe(entropy, sizeof(entropy));
     entropy_left = 0;
 }
@@ -114,9 +114,10 @@ static uint64_t uuid_ms(int64_t wall_ms)
     return ms > UUID_MS_MAX ? UUID_MS_MAX : ms;
 }
 
-/* Monotonic random (RFC 9562 6.2 method 2): within a millisecond, and while the clock is behind,
- * b grows by a random 40-bit step, so the next id cannot be guessed from the last. a starts with
- * its top bit clear, which leaves 2^11 carries before a millisecond must be borrowed. */
+/* Monotonic random (RFC 9562 6.2 method 2): within a millisecond, and while the clock is behind the
+ * last id, b grows by a random 40-bit step, so the next id cannot be guessed from the last. a
+ * starts with its top bit clear, which leaves 2^11 carries before a millisecond must be
+ * borrowed. */
 struct uuid uuid_v7(void)
 {
     static uint64_t last_ms, a, b;
@@ -177,7 +178,7 @@ static bool is_dash_at(size_t at)
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1])
 {
     static const char digits[] = "0123456789abcdef";
-    /* Where each byte's two digits stand in 8-4-4-4-12. */
+    /* Where the two digits of each byte are in 8-4-4-4-12. */
     static const uint8_t offsets[sizeof(id.bytes)] = {0,  2,  4,  6,  9,  11, 14, 16,
                                                       19, 21, 24, 26, 28, 30, 32, 34};
     for (size_t i = 0; i < sizeof(id.bytes); i++) {
@@ -195,8 +196,7 @@ bool uuid_parse(slice text, struct uuid *id)
         return false;
     size_t at = 0;
     for (size_t i = 0; i < sizeof(parsed.bytes); i++) {
-        /* The dash is checked and passed over in one step; a group always ends before a byte
-         * begins. */
+        /* The dash is checked and skipped in one step; a group always ends before a byte begins. */
         if (is_dash_at(at) && text.ptr[at++] != '-')
             return false;
         int high = ascii_hex_value(text.ptr[at]), low = ascii_hex_value(text.ptr[at + 1]);
@@ -224,7 +224,7 @@ int uuid_cmp(struct uuid a, struct uuid b)
     return memcmp(a.bytes, b.bytes, sizeof(a.bytes));
 }
 
-/* A new millisecond starts its 12 bits at random, so that two processes seldom meet; within one,
+/* A new millisecond starts its 12 bits at random, so that two processes rarely collide. Within one,
  * and while the clock is behind, ids count on, past the 12 bits into the next millisecond. The 41
  * bits last until September 2095. */
 int64_t short_id_new(void)

@@ -1,5 +1,5 @@
 /*
- * Identifiers, made in C so that no query needs a sequence (src/README.md "The database").
+ * Identifiers, made in C so that no statement needs a sequence (src/README.md "The database").
  * UUIDv7 (RFC 9562 5.7): executions, flows, nodes, accounts, requests. Monotonic in one process.
  * Short ids (connections): positive, below 2^53, time-ordered: 41 bits of milliseconds since
  * 2026-01-01 and 12 bits that count on from a random start.
@@ -21,7 +21,7 @@ struct uuid {
 /* Fills from getrandom(2); aborts when the kernel has none (that machine is broken). Keeps a
  * page of entropy without a lock: loop thread only. */
 void random_bytes(void *out, size_t len);
-/* The same without the buffer: for any thread, and for keys that must never lie in it. */
+/* The same without the buffer: for any thread, and for keys that must never be in it. */
 void random_kernel(void *out, size_t len);
 uint64_t random_u64(void);
 /* Uniform in [0, bound); bound > 0. */

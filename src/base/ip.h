@@ -11,7 +11,7 @@
 #include "base/slice.h"
 
 /* "192.0.2.1" in four decimals, no octal and no short form; "2001:db8::1" without brackets and
- * zone. The number of bytes, 0: it is neither. */
+ * zone. Returns the number of bytes; 0: it is neither. */
 size_t ip_parse(slice text, uint8_t out[16]);
 /* An address, or a network by its prefix. */
 struct ip_network {
@@ -19,15 +19,15 @@ struct ip_network {
     uint8_t len, bits; /* 4 or 16 bytes; all of their bits for an address */
 };
 
-/* "10.1.0.0/16", "fd00::/8", or an address. ERR_SYNTAX with a sentence, also where bits behind the
+/* "10.1.0.0/16", "fd00::/8", or an address. ERR_SYNTAX with a sentence, also if bits after the
  * prefix are set. */
 int ip_network_parse(slice text, struct ip_network *out, struct err *err) MUST_CHECK;
-/* Of an address of so many bytes. */
+/* For an address of that many bytes. */
 bool ip_network_holds(const struct ip_network *network, const uint8_t *bytes, size_t len);
-/* The prefix alone; `network` has at least so many bits. */
+/* Compares the prefix alone; `network` has at least that many bits. */
 bool ip_is_within(const uint8_t *bytes, const uint8_t *network, unsigned bits);
 
-/* Of so many bytes; other members are 0. */
+/* From that many bytes; other members are 0. */
 void ip_sockaddr(const uint8_t *bytes, size_t len, uint16_t port, struct sockaddr_storage *out);
 
 #endif

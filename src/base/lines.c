@@ -1,6 +1,6 @@
 /*
- * lines: see lines.h. A spare block is linked by its ring, and zeroed when it is used again: no
- * owner can find what a former account left.
+ * lines: see lines.h. A spare block is linked by its ring, and zeroed when it is used again: an
+ * owner never finds data of another account.
  */
 #include "base/lines.h"
 

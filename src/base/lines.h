@@ -1,8 +1,8 @@
 /*
- * lines: what there is one of for each account while something of it is under way: those that wait
- * in a queue, its part of a budget, its count of something limited. Found by key, made when first
- * wanted, dropped by its owner once it is empty. Some dropped blocks are kept for the next one, so
- * that a request costs no allocation. Not for several threads.
+ * lines: per-account state that exists while an account has something under way: its waiting
+ * requests in a queue, its part of a budget, its count of something limited. A line is found by
+ * key, made when first needed, and dropped by its owner once it is empty. Some dropped blocks are
+ * kept for reuse, so that a request costs no allocation. Not thread-safe.
  */
 #ifndef BASE_LINES_H
 #define BASE_LINES_H
@@ -10,11 +10,13 @@
 #include "base/list.h"
 #include "base/map.h"
 
-enum { LINE_KEY_MAX = 128 }; /* an account, some numbers, names of a tool and of an error fit */
+enum {
+    LINE_KEY_MAX = 128
+}; /* fits an account, some numbers, and the names of a tool and of an error */
 
 /* The first member of each line. */
 struct line {
-    struct list ring;    /* the owner's: in a ring while it is the line's turn, say */
+    struct list ring;    /* the owner's: for example, the lines whose turn it is */
     struct list waiting; /* the owner's nodes, oldest first */
     size_t key_len;
     char key[LINE_KEY_MAX];
@@ -28,14 +30,14 @@ struct lines {
 
 /* size: of the struct that begins with a struct line. */
 void lines_init(struct lines *lines, size_t size);
-/* None is left (asserted). */
+/* Asserts that no line is left. */
 void lines_deinit(struct lines *lines);
 /* NULL: there is none. */
 void *lines_find(const struct lines *lines, slice key);
-/* The line of that key (up to LINE_KEY_MAX bytes, copied), zeroed but for its struct line where it
+/* The line of that key (up to LINE_KEY_MAX bytes, copied), zeroed except for its struct line if it
  * is new. NULL: out of memory. */
 void *lines_get(struct lines *lines, slice key);
-/* Out of its ring and the table; its memory is used for the next one. */
+/* Removes the line from its ring and the table; its memory is reused. */
 void lines_drop(struct lines *lines, struct line *line);
 
 /* Appends the node to the line, and the line to the ring if nothing waited in it. A caller that
@@ -47,7 +49,7 @@ static inline void line_join(struct line *line, struct list *ring, struct list *
     list_push_back(&line->waiting, node);
 }
 
-/* It waits no more. */
+/* The node no longer waits. */
 static inline void line_leave(struct line *line, struct list *node)
 {
     list_unlink(node);

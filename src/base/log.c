@@ -1,7 +1,7 @@
 /*
- * log: one buffer of LOG_BUFFER_BYTES, one lock. A line is made in a block of its own and copied,
- * so that the buffer only ever holds whole lines (but for the start of one that the sink took in
- * part). No heap, so that running out of memory can be logged.
+ * log: one buffer of LOG_BUFFER_BYTES, one lock. A line is built in a block of its own and copied,
+ * so that the buffer holds only whole lines (and at its start the rest of a line that the sink took
+ * in part). No heap, so that running out of memory can be logged.
  */
 #include "base/log.h"
 
@@ -61,8 +61,8 @@ static void drain(void)
         dropped += lines_in(slice_of(buffer + done, buffer_len - done));
         done = buffer_len;
     }
-    /* A rest stays at the front. It may begin in the middle of a line that a terminal took in part,
-     * and the next write continues it. */
+    /* The rest moves to the front. It may begin in the middle of a line that a terminal took in
+     * part; the next write continues it. */
     memmove(buffer, buffer + done, buffer_len - done);
     buffer_len -= done;
 }
@@ -125,7 +125,7 @@ void log_line(enum log_level level, const char *msg, const struct log_field *fie
         return;
     pthread_mutex_lock(&lock);
     log_text_line(&line, style, level, msg, fields, count);
-    /* In front of the new line, so that the gap is reported where it is. */
+    /* Before the new line, so that the gap is reported where it is. */
     report_dropped();
     if (!append_line(&line))
         dropped++;
@@ -144,7 +144,7 @@ void log_flush(void)
 void log_flush_crash(void)
 {
     /* The thread that crashes may itself hold the lock (a failed ASSERT below log_line): waiting
-     * would hang the process in place of ending it. */
+     * would hang the process instead of ending it. */
     if (pthread_mutex_trylock(&lock))
         return;
     flush_locked();
@@ -155,7 +155,7 @@ void log_set_fd(int fd)
 {
     pthread_mutex_lock(&lock);
     flush_locked();
-    dropped += lines_in(slice_of(buffer, buffer_len)); /* they are not for this fd */
+    dropped += lines_in(slice_of(buffer, buffer_len)); /* they were not meant for this fd */
     buffer_len = 0;
     fd_wanted = fd;
     open_sink();

@@ -15,7 +15,7 @@
 enum {
     LOG_LINE_MAX = 4096,         /* bytes with the newline: one pipe write that nothing can tear */
     LOG_VALUE_MAX = 1024,        /* bytes of a string, escaped; the rest becomes "..." */
-    LOG_BUFFER_BYTES = 64 * 1024 /* what waits for log_flush */
+    LOG_BUFFER_BYTES = 64 * 1024 /* waiting for log_flush */
 };
 
 /* trace: what repeats by itself in the background; debug: what a request does. */
@@ -45,10 +45,10 @@ enum log_level log_level_get(void);
 /* Any thread. Fields that do not fit into LOG_LINE_MAX are left out, then "truncated":true is the
  * last. LOG_WARN and above, and a full buffer, are written at once. */
 void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count);
-/* Writes as much as fd takes without blocking; the rest waits, and is dropped when the buffer is
- * full: a later line says how many were. */
+/* Writes as much as fd takes without blocking. The rest waits; lines are dropped when the buffer is
+ * full, and a later line reports how many. */
 void log_flush(void);
-/* For assert_fail: as log_flush, but gives up when the log itself is being used. */
+/* For assert_fail: as log_flush, but gives up if the log's lock is held. */
 void log_flush_crash(void);
 /* For tests: flushes, then sends what follows to fd, which stays the caller's. A pipe or terminal
  * that blocks is opened a second time, without blocking, and held until the next call: a test that
@@ -58,7 +58,7 @@ void log_set_fd(int fd);
 uint64_t log_dropped(void);
 
 /* log_event(LOG_INFO, "listening", LOG_CSTR("address", text), LOG_INT("port", 8080)); msg is a
- * constant: what varies goes into fields. At least one field. */
+ * constant; variable parts go into fields. At least one field. */
 #define log_event(level, msg, ...)                                                               \
     do {                                                                                         \
         if ((level) >= log_level_get()) {                                                        \

@@ -25,7 +25,7 @@ static void open_stream(struct log_sink *sink, int fd)
         return;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     /* O_CLOEXEC: a child would keep the pipe open and its reader would wait for the end. O_NOCTTY:
-     * opening a terminal must not make it ours. */
+     * opening a terminal must not make it the controlling terminal. */
     int again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     sink->is_own = again >= 0;
     sink->is_blocking = again < 0;

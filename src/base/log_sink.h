@@ -19,7 +19,7 @@ struct log_sink {
 };
 
 void log_sink_open(struct log_sink *sink, int fd);
-/* Leaves the caller's fd alone. */
+/* Leaves the caller's fd open. */
 void log_sink_close(struct log_sink *sink);
 /* Bytes written of `lines` (whole lines, each at most LOG_LINE_MAX); 0: it would block; -1: it
  * cannot be written to. Call again while it is > 0 and something is left. */

@@ -49,7 +49,7 @@ static void put_cstr(struct log_text *text, const char *bytes)
     put_log_bytes(text, slice_cstr(bytes));
 }
 
-/* Whether a value may stand in the text form without quotes. */
+/* Whether a value can be in the text form without quotes. */
 static bool is_bare(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
@@ -61,7 +61,8 @@ static bool is_bare(slice value)
     return value.len > 0;
 }
 
-/* The first `len` bytes of rest, one character, as they may stand in a string; 0: no character. */
+/* Appends the first character of rest, escaped as strings need it; returns its length, 0: not a
+ * character. */
 static void put_char(struct log_text *text, slice rest, size_t len)
 {
     char escape[8];
@@ -101,8 +102,8 @@ static void put_string(struct log_text *text, slice value)
     size_t start = text->len;
     put_log_bytes(text, SLICE("\""));
     while (value.len && !text->is_full) {
-        /* Measured in output bytes: an escape makes six of one, and LOG_VALUE_MAX bounds what is
-         * printed. */
+        /* Measured in output bytes: an escape makes six bytes of one, and LOG_VALUE_MAX bounds what
+         * is printed. */
         size_t used = text->len - start;
         if (used >= LOG_VALUE_MAX) {
             put_log_bytes(text, SLICE("..."));
@@ -205,7 +206,8 @@ void log_text_line(struct log_text *text, struct log_style style, enum log_level
     for (size_t i = 0; i < count && !text->is_full; i++) {
         size_t mark = text->len;
         put_log_field(text, style, &fields[i]);
-        /* A field is there whole or not at all; half an escape would make the line invalid JSON. */
+        /* A field is written whole or not at all; half an escape would make the line invalid
+         * JSON. */
         if (text->is_full)
             text->len = mark;
     }

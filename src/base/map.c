@@ -103,7 +103,7 @@ void map_deinit(struct map *map)
     map_init(map, map->count_max);
 }
 
-/* The slot of key, or the empty one where it would go; cap > 0. */
+/* The slot of key, or the empty slot for it; cap > 0. */
 static struct map_slot *probe(const struct map *map, slice key, uint64_t hash)
 {
     ASSERT(map->count < map->cap);
@@ -118,7 +118,7 @@ static struct map_slot *probe(const struct map *map, slice key, uint64_t hash)
 
 void *map_get(const struct map *map, slice key)
 {
-    /* Also covers a map without slots, which probe() must not get. */
+    /* Also covers a map without slots, which probe() must not be given. */
     if (map->count == 0)
         return NULL;
     return probe(map, key, hash_bytes(key.ptr, key.len))->value;
@@ -176,8 +176,7 @@ void *map_remove(struct map *map, slice key)
     if (!value)
         return NULL;
     /* Pull back every later slot of the run that would not be found across the hole: one whose home
-     * slot does not lie between the hole and itself. Distances are taken modulo the table's
-     * size. */
+     * slot is not between the hole and itself. Distances are taken modulo the table's size. */
     size_t mask = map->cap - 1, hole = (size_t)(slot - map->slots);
     for (size_t at = (hole + 1) & mask; map->slots[at].value; at = (at + 1) & mask) {
         size_t home = map->slots[at].hash & mask;

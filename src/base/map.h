@@ -28,7 +28,7 @@ struct map {
 void map_init(struct map *map, size_t count_max);
 void map_deinit(struct map *map);
 
-/* NULL when absent. */
+/* NULL: absent. */
 void *map_get(const struct map *map, slice key);
 /* value is not NULL. Replaces key and value where the key is present; *old (may be NULL) gets the
  * former value or NULL. ERR_LIMIT at count_max, ERR_NOMEM; nothing changed then. */

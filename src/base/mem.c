@@ -1,12 +1,12 @@
 /*
- * mem: malloc and friends, counted. One relaxed atomic add a block, nothing in front of it, so that
+ * mem: malloc and friends, counted. One relaxed atomic add a block, no header before it, so that
  * ASan sees every block at its real bounds. Fault injection costs one relaxed load when off.
  *
- * Blocks of half a KiB to 16 KiB are what an arena or a buffer takes for a moment. glibc caches few
- * or none of these sizes for a thread: it splits larger ones and merges them again, at five times
- * the cost. A thread that called mem_keep therefore keeps some of those that it frees, in eight
- * sizes an octave, and counts its blocks in a counter of its own: an atomic add waits for all
- * writes before it.
+ * Arenas and buffers take blocks of half a KiB to 16 KiB for a short time. glibc caches few or none
+ * of these sizes for a thread: it splits larger ones and merges them again, at five times the cost.
+ * A thread that called mem_keep therefore keeps some of those that it frees, in eight sizes an
+ * octave, and counts its blocks in a counter of its own: an atomic add waits for all writes before
+ * it.
  */
 #include "base/mem.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The part of a thread that keeps blocks may be negative: it frees what another thread
+/* A thread that keeps blocks may have a negative part: it frees blocks that another thread
  * allocated. */
 static atomic_ptrdiff_t live_blocks;
 
@@ -43,9 +43,9 @@ static bool may_allocate(size_t size)
 /* ---- the heaps ---- */
 
 enum {
-    HEAPS_MAX = 2, /* the loop's, and one that the pool's threads share */
-    /* Free at a heap's end before it goes back to the system: more than a page of the dashboard
-     * takes for a moment, which would be mapped and cleared again each time. */
+    HEAPS_MAX = 2, /* one for the loop, one that the pool's threads share */
+    /* Free memory at a heap's end before it goes back to the system: more than a dashboard page
+     * takes for a moment. That would be mapped and cleared again each time. */
     TRIM_BYTES = 2 * 1024 * 1024,
 };
 
@@ -78,7 +78,8 @@ static _Thread_local struct {
     struct kept *blocks[KEPT_SIZES];
 } kept;
 
-/* The largest size that a block of so many bytes holds. Negative, or KEPT_SIZES and up: none. */
+/* The largest kept size that a block of that many bytes can serve. Negative, or KEPT_SIZES and up:
+ * none. */
 static int kept_size_of(size_t bytes)
 {
     /* At or below 2^9 the formula would give negative sizes of octaves that do not exist here. */
@@ -112,12 +113,12 @@ static void *block_new(size_t size)
 
 static void block_free(void *ptr)
 {
-    /* The usable size is asked of glibc: nothing is stored in front of the block. It may be larger
+    /* glibc is asked for the usable size, so nothing is stored before the block. It may be larger
      * than what was allocated, never smaller. */
     int which = kept.bytes_max ? kept_size_of(malloc_usable_size(ptr)) : -1;
     size_t bytes = which >= 0 && which < KEPT_SIZES ? kept_bytes(which) : 0;
     /* Over the limit, or of another size: the heap gets it. The subtraction cannot wrap, since
-     * kept.bytes never passes bytes_max. */
+     * kept.bytes never exceeds bytes_max. */
     if (bytes == 0 || bytes > kept.bytes_max - kept.bytes) {
         free(ptr);
         return;
@@ -140,7 +141,7 @@ void mem_keep(size_t bytes_max)
     }
     kept.bytes = 0;
     kept.bytes_max = bytes_max;
-    /* Or the total would stay wrong by this thread's part once it has ended. */
+    /* Otherwise the total would stay wrong by this thread's part once it has ended. */
     atomic_fetch_add(&live_blocks, kept.live);
     kept.live = 0;
 }
@@ -171,7 +172,7 @@ void *mem_alloc(size_t size)
 
 void *mem_zalloc(size_t size)
 {
-    if (size > KEPT_BYTES_MAX) /* pages fresh from the system are clear */
+    if (size > KEPT_BYTES_MAX) /* pages fresh from the system are zeroed */
         return may_allocate(size) ? counted(calloc(1, size)) : NULL;
     void *ptr = mem_alloc(size);
     return ptr ? memset(ptr, 0, size) : NULL;
@@ -235,7 +236,7 @@ size_t mem_live_blocks(void)
 
 void mem_fail_at(uint64_t n, uint64_t count)
 {
-    /* Off first, on last: a thread that allocates meanwhile sees no mixture of old and new
+    /* Off first, on last: a thread that allocates meanwhile never sees a mixture of old and new
      * numbers. */
     atomic_store(&fail_from, 0);
     atomic_store(&fail_tried, 0);

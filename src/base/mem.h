@@ -1,7 +1,6 @@
 /*
  * The only way to the heap. Counts live blocks so that tests can assert zero at the end, and can be
- * set to fail the n-th allocation (curl's torture test). Thread-safe (thread pool work allocates
- * too).
+ * set to fail the n-th allocation (curl's torture test). Thread-safe (pool threads allocate, too).
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -43,12 +42,12 @@ size_t mem_live_blocks(void);
 /* For tests: the n-th allocation from now on (1 = the next) and `count - 1` after it fail; 0 turns
  * it off. */
 void mem_fail_at(uint64_t n, uint64_t count);
-/* For tests: failures injected since the last mem_fail_at: a torture loop ends where this stays 0.
- */
+/* For tests: failures injected since the last mem_fail_at. A torture loop ends when this stays
+ * 0. */
 uint64_t mem_fail_hits(void);
 
-/* For memory that does not come from the heap but is to be counted and to fail like it
- * (base/secret.c): block_begin says whether the allocation may go on. */
+/* For memory that does not come from the heap but is counted and can fail like it (base/secret.c).
+ * block_begin says whether the allocation may go on. */
 bool mem_block_begin(void) MUST_CHECK;
 void mem_block_end(void);
 

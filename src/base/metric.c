@@ -1,7 +1,7 @@
 /*
  * metric: families in order of first use, each with its list of series; one map finds a series by
  * family and labels. Limits: METRIC_SERIES_MAX series a family, METRIC_LABELS_MAX bytes of labels;
- * what does not fit, or is not well-formed, is counted under other="true", so that a hostile label
+ * what does not fit or is not well-formed is counted under other="true", so that a hostile label
  * can neither grow the process nor break the page for the scraper.
  */
 #include "base/metric.h"
@@ -17,8 +17,8 @@ enum {
     SLOTS = METRIC_BUCKETS + 1, /* the last counts what is over all bounds */
 };
 
-/* Upper bounds. Round ones, since what a promise or an alarm is about is one of them: whether 99 of
- * 100 are below 5 ms is known only of a bound at 5 ms. */
+/* Upper bounds. They are round numbers because promises and alarms use round numbers: whether 99 of
+ * 100 requests take less than 5 ms can be seen only with a bound at 5 ms. */
 #define DECADE(ns) UINT64_C(ns), UINT64_C(ns) * 2, UINT64_C(ns) * 5
 static const uint64_t bounds_ns[METRIC_BUCKETS] = {
     UINT64_C(50000),   DECADE(100000),     DECADE(1000000),     DECADE(10000000),
@@ -38,7 +38,7 @@ struct metric_series {
 static struct metric *families, *families_last;
 static size_t family_count;
 static struct map series_by_key;
-/* Not in the map nor in any family: it takes values that could not be kept, of all families. */
+/* In neither the map nor a family: takes the values of all families that could not be kept. */
 static struct metric_series spare;
 
 static const slice other_labels = SLICE_INIT("other=\"true\"");
@@ -55,7 +55,7 @@ static bool is_name_char(char c, bool is_first)
     return ascii_is_letter(c) || c == '_' || (is_digit && !is_first);
 }
 
-/* name="value" off the front of *text. */
+/* Takes name="value" from the front of *text. */
 static bool take_label(slice *text)
 {
     size_t at = 0;
@@ -103,7 +103,7 @@ static void register_family(struct metric *metric)
     /* Families are static structs of the program, so their number is known when it is built. */
     ASSERT(family_count < METRIC_FAMILIES_MAX);
     if (!families) {
-        /* The map's maximum is what the checks below let in: it is never reached (series_new
+        /* The map's maximum is what the checks below allow, so it is never reached (series_new
          * handles it anyway). */
         map_init(&series_by_key, (size_t)METRIC_FAMILIES_MAX * (METRIC_SERIES_MAX + 1));
         families = metric;
@@ -115,7 +115,7 @@ static void register_family(struct metric *metric)
     metric->is_registered = true;
 }
 
-/* The spare takes what cannot be kept when memory is out; it is never exported. */
+/* The spare takes the values that cannot be kept when memory runs out; it is never exported. */
 static struct metric_series *series_new(struct metric *metric, slice key)
 {
     struct metric_series *series = mem_zalloc(sizeof(*series) + key.len);
@@ -137,7 +137,7 @@ static struct metric_series *series_new(struct metric *metric, slice key)
     return series;
 }
 
-/* Not the spare: what memory could not hold is asked for again next time. */
+/* Not the spare: a series that memory could not hold is tried again next time. */
 static struct metric_series *remember_series(struct metric *metric, struct metric_series *series)
 {
     if (series != &spare)
@@ -217,7 +217,7 @@ void metric_observe_ns(struct metric_series *series, uint64_t ns)
     series->sum_ns += ns;
 }
 
-/* Not the spare: what memory could not hold is asked for again next time. */
+/* Not the spare: a series that memory could not hold is tried again next time. */
 static struct metric_series *plain_series(struct metric *metric)
 {
     if (!metric->plain) {

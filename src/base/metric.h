@@ -31,7 +31,7 @@ struct metric {
     struct metric_series *series, *series_last; /* in order of first use */
     size_t series_count;
     struct metric_series *plain;  /* the one without labels, once it was asked for */
-    struct metric_series *recent; /* asked for last: mostly the next one, too */
+    struct metric_series *recent; /* used last: usually the next one, too */
     struct metric *next;
     bool is_registered;
 };
@@ -41,14 +41,14 @@ struct metric {
         .name = (name_), .help = (help_), .kind = (kind_) \
     }
 
-/* The series with these labels ("" for none), made when new; never NULL (falls back to a shared
+/* The series with these labels ("" for none), made if it is new; never NULL (falls back to a shared
  * spare when out of memory). Keep the pointer: it lives until metric_deinit. Labels that are not
  * well-formed or over METRIC_LABELS_MAX count as other="true". */
 struct metric_series *metric_series(struct metric *metric, slice labels);
 /* Appends name="value", with a comma in front when out is not empty; escapes what needs it. For
  * values that are not constants. */
 void metric_label(struct buf *out, const char *name, slice value);
-/* Counters only go up: value >= 0. Not for histograms; nor is metric_set. */
+/* Counters only go up: value >= 0. Not for histograms; neither is metric_set. */
 void metric_add(struct metric_series *series, double value);
 void metric_set(struct metric_series *series, double value);
 /* Value of a counter or gauge, number of observations of a histogram. */
@@ -60,7 +60,7 @@ void metric_inc(struct metric *metric);
 void metric_time(struct metric *metric, uint64_t ns);
 /* All families, in order of first use. */
 void metric_render(struct buf *out);
-/* Frees all series and forgets all families; pointers to series are dead then. */
+/* Frees all series and forgets all families; pointers to series become invalid. */
 void metric_deinit(void);
 
 #endif

@@ -3,7 +3,7 @@
  * those pages stay out of core files. Slabs of 64 KB are cut into slots of one size (powers of two
  * up to SLOT_MAX); a larger secret gets a mapping of its own. One empty slab a size is kept.
  * Limits: SECRET_BYTES_MAX a secret. Any thread. Pages may still be swapped out: mlock needs a
- * limit that few systems grant, so encrypted swap is the operator's part.
+ * limit that few systems grant, so encrypted swap is the operator's task.
  */
 #include "base/secret.h"
 
@@ -29,7 +29,7 @@ struct slab {
     size_t bytes;     /* of the mapping */
     size_t slot_bytes;
     struct list *class; /* NULL: a mapping for one large secret */
-    /* Slots never used yet are taken in order, so that the pages behind them are not touched until
+    /* Slots never used yet are taken in order, so that their pages are not touched until they are
      * needed. */
     uint32_t used, untouched, slots;
     struct secret *free;
@@ -38,7 +38,7 @@ struct slab {
 struct secret {
     struct slab *slab;
     union {
-        /* A free slot has no references: the list of free slots lies in the slots themselves. */
+        /* A free slot has no references: the free list is in the slots themselves. */
         struct secret *next_free;
         struct {
             atomic_uint refs;
@@ -56,7 +56,7 @@ static struct slab *slab_map(size_t bytes)
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return NULL;
-    /* Refusing to hold a secret is better than holding it where a core file would show it. */
+    /* It is better to refuse a secret than to hold it where a core file would include it. */
     if (madvise(pages, bytes, MADV_DONTDUMP)) {
         munmap(pages, bytes);
         return NULL;
@@ -118,7 +118,7 @@ static struct secret *slab_take(struct slab *slab)
     return secret;
 }
 
-/* The slot is wiped. */
+/* Takes back a slot that is already wiped. */
 static void slab_give(struct slab *slab, struct secret *secret)
 {
     ASSERT(slab->used > 0);
@@ -128,8 +128,8 @@ static void slab_give(struct slab *slab, struct secret *secret)
     secret->next_free = slab->free;
     slab->free = secret;
     POISON(secret, slab->slot_bytes);
-    /* One empty slab a size stays, or a single secret that comes and goes would map 64 KB each
-     * time. */
+    /* One empty slab of each size stays. Otherwise a single secret that comes and goes would map 64
+     * KB each time. */
     bool has_company = slab->link.next != slab->class || slab->link.prev != slab->class;
     if (slab->used == 0 && has_company)
         slab_unmap(slab);

@@ -1,6 +1,6 @@
 /*
- * Masking by value: the secrets that went out with a request, which what comes back may hold. Any
- * text of another server that is shown, stored or logged goes through one of these.
+ * Masks secrets by value: those that were sent with a request, which the reply may repeat. Any text
+ * from another server that is shown, stored or logged goes through one of these.
  */
 #ifndef BASE_SECRET_MASK_H
 #define BASE_SECRET_MASK_H
@@ -18,10 +18,10 @@ struct secret_mask {
     size_t count;
 };
 
-/* One that is too short is left out, as one is past SECRET_MASK_MAX. */
+/* Left out if it is too short, or past SECRET_MASK_MAX. */
 void secret_mask_add(struct secret_mask *mask, slice secret);
-/* Each occurrence of a secret becomes "***". The text itself where there is none. In the arena;
- * SLICE_NONE without memory. */
+/* Each occurrence of a secret becomes "***". Returns the text itself if there is none. In the
+ * arena; SLICE_NONE: out of memory. */
 slice secret_mask_text(const struct secret_mask *mask, slice text, struct arena *arena);
 
 #endif

@@ -69,7 +69,7 @@ void sha1_update(struct sha1 *sha, const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
     while (len) {
-        /* Bytes of a block begun: what is left over from the last call, kept in sha->block. */
+        /* Bytes of an unfinished block, left over from the last call in sha->block. */
         size_t held = sha->bytes % SHA1_BLOCK_LEN;
         size_t step = SHA1_BLOCK_LEN - held < len ? SHA1_BLOCK_LEN - held : len;
         memcpy(sha->block + held, p, step);

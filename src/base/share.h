@@ -2,7 +2,7 @@
  * A share of something limited that many use at a time and that is not taken back: slots of a pool,
  * entries of a queue, bytes. A user may take one more while it has fewer than a multiple of what is
  * free: alone it gets `share` of `size`; the more others use, the fewer; and when several take all
- * they get, some stay free for users to come. (Dynamic thresholds, as switches have for the buffer
+ * they can get, some stay free for new users. (Dynamic thresholds, as switches have for the buffer
  * that their ports share: Choudhury and Hahne, 1998.)
  */
 #ifndef BASE_SHARE_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where nothing else is set: seven eighths. k greedy users get 7 / (7k + 1) each. */
+/* The default: seven eighths. k greedy users get 7 / (7k + 1) each. */
 static inline size_t share_default(size_t size)
 {
     return size - size / 8;

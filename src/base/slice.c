@@ -13,8 +13,8 @@ bool slice_eq_nocase_bytes(const char *a, const char *b, size_t len)
     return true;
 }
 
-/* Eight at a time, by carries: a borrow may cross into the next byte, but only from one that ends
- * the run by itself. */
+/* Eight at a time, by carries: a borrow may cross into the next byte, but only from a byte that
+ * ends the run anyway. */
 size_t slice_printable(slice s, char first)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -117,7 +117,7 @@ bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value)
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_digit(s.ptr[i]))
             return false;
-    /* All digits, and yet refused: empty, or over max. */
+    /* All digits, but refused: empty, or over max. */
     if (!slice_to_u64(s, max, value))
         *value = max;
     return s.len > 0;
@@ -155,9 +155,9 @@ bool slice_to_bool(slice s, bool *value)
     return false;
 }
 
-/* How many bytes of s are those of one sequence; *len: how many it has whole, 0 where its first
- * byte begins none. The ranges of the second byte come from RFC 3629 4: they keep out overlong
- * forms, surrogates and what is above U+10FFFF. */
+/* How many bytes of s belong to one sequence; *len: the length of the complete sequence, 0 if its
+ * first byte does not begin one. The ranges of the second byte come from RFC 3629 4: they exclude
+ * overlong forms, surrogates and code points above U+10FFFF. */
 static size_t utf8_begun(slice s, size_t *len)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;
@@ -223,7 +223,7 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     return true;
 }
 
-/* Of Unicode's class Zs, or hidden. */
+/* In Unicode's class Zs, or hidden. */
 static bool is_blank_sign(uint32_t c)
 {
     return c == 0x20 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x202f ||
@@ -253,8 +253,8 @@ bool code_point_is_unsafe(uint32_t c)
 
 bool code_point_is_hidden(uint32_t c)
 {
-    /* Of Unicode 15; ranges from the first to the last. Of Default_Ignorable_Code_Point all but the
-     * two variation selectors that make a sign a text or an emoji; and signs that are blank. */
+    /* From Unicode 15; ranges from the first to the last. Default_Ignorable_Code_Point without the
+     * two variation selectors that make a symbol a text or an emoji, and blank symbols. */
     static const uint32_t ranges[][2] = {
         {0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},
         {0x600, 0x605},     {0x61c, 0x61c},     {0x6dd, 0x6dd},     {0x70f, 0x70f},
@@ -275,8 +275,8 @@ slice slice_first_utf8(slice s, size_t len)
 {
     if (len >= s.len)
         return s;
-    /* Back over at most three continuation bytes to the start of the sequence that is torn; what
-     * follows the cut may be missing, so only the lead byte says how long it was to be. */
+    /* Back over at most three continuation bytes to the start of a torn sequence. Bytes after the
+     * cut may be missing, so only the lead byte gives its full length. */
     for (size_t back = 1; back <= 3 && back <= len; back++) {
         unsigned char lead = (unsigned char)s.ptr[len - back];
         if ((lead & 0xC0) == 0x80)
@@ -314,8 +314,8 @@ bool slice_eq_secret(slice a, slice b)
     if (a.len != b.len)
         return false;
     unsigned char differ = 0;
-    /* Every byte is compared whatever the first difference: the time must not say how much of a
-     * guessed key was right. */
+    /* Every byte is compared even after the first difference: the time must not reveal how much of
+     * a guessed key was right. */
     for (size_t i = 0; i < a.len; i++) {
         differ = (unsigned char)(differ | ((unsigned char)a.ptr[i] ^ (unsigned char)b.ptr[i]));
         __asm__ volatile("" : "+r"(differ)); /* no early exit, no vector shortcut */

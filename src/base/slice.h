@@ -1,5 +1,5 @@
 /*
- * slice: bytes with another owner; pointer and length, not NUL-terminated. Passed by value.
+ * slice: bytes that something else owns: pointer and length, not NUL-terminated. Passed by value.
  * {NULL, 0} means absent where a comment says so; any slice of length 0 is empty.
  */
 #ifndef BASE_SLICE_H
@@ -72,35 +72,34 @@ int slice_cmp(slice a, slice b);
 /* Index of the first occurrence, or -1. */
 ptrdiff_t slice_find(slice s, slice needle);
 ptrdiff_t slice_find_char(slice s, char c);
-/* How many bytes s begins with that are printable ASCII, from `first` on: a space, or '!'. */
+/* How many bytes at the start of s are printable ASCII; the lowest is `first`: a space, or '!'. */
 size_t slice_printable(slice s, char first);
 /* Without spaces and tabs at both ends. */
 slice slice_trim(slice s);
-/* Cuts s at the first `sep`: returns what is before it and moves *s behind it; when there is no
- * sep, returns all and sets *s to SLICE_NONE. */
+/* Cuts s at the first `sep`: returns what is before it and moves *s past it; if there is no sep,
+ * returns all and sets *s to SLICE_NONE. */
 slice slice_split(slice *s, char sep);
 /* Whole slice as a decimal without sign, leading '+', or spaces. false: empty, other characters,
  * or over max. */
 bool slice_to_u64(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
 bool slice_to_i64(slice s, int64_t *value) MUST_CHECK;
-/* As slice_to_u64, but what is over max, however many digits it has, is max. */
+/* As slice_to_u64, but a number over max, however many digits it has, becomes max. */
 bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
-/* Whether `words`, with one space between two of them, has this one. */
+/* Whether `words`, a list separated by single spaces, has this word. */
 bool slice_has_word(slice words, slice word);
 /* true, 1, yes; false, 0, no: in any case, as programs write them into query strings. */
 bool slice_to_bool(slice s, bool *value) MUST_CHECK;
 /* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at (may be NULL) gets the offset of
  * the first fault. */
 bool slice_is_utf8(slice s, size_t *bad_at);
-/* What a person may name things: UTF-8 on one line, without control characters, of which something
- * is seen. Some names need marks of direction: what shows a
- * name isolates them. */
+/* A name that a person may give: UTF-8 on one line, without control characters, with something
+ * visible. Some names need direction marks, so whatever shows a name isolates it. */
 bool slice_is_name(slice s, size_t characters_max);
 /* Length (1 to 4) of the well-formed UTF-8 sequence that s begins with; 0 when there is none. */
 size_t slice_utf8_first(slice s);
-/* Of an s that begins with no well-formed sequence and is not empty: the bytes for which a decoder
- * puts one U+FFFD, those of a sequence that is cut short, else one (the Unicode Standard 3.9, as
- * browsers do). */
+/* For a non-empty s that does not begin with a well-formed sequence: the bytes that a decoder
+ * replaces with one U+FFFD, those of a sequence that is cut short, else one (the Unicode Standard
+ * 3.9, as browsers do). */
 size_t slice_utf8_fault(slice s);
 /* The first code point of well-formed UTF-8 that is not empty; its length in bytes. */
 size_t slice_code_point(slice s, uint32_t *code_point);
@@ -109,14 +108,13 @@ size_t slice_code_point(slice s, uint32_t *code_point);
  * order mark. They drive a terminal (escape sequences) or reorder text ("Trojan Source",
  * CVE-2021-42574). */
 bool code_point_is_unsafe(uint32_t c);
-/* Of the classes Cc, Cf, Zl and Zp, or ignored by default: no reader sees them, and some move what
- * is around them. */
+/* Of the classes Cc, Cf, Zl and Zp, or ignorable by default: invisible to readers, and some move
+ * the text around them. */
 bool code_point_is_hidden(uint32_t c);
 /* At most `len` bytes of s, cut so that no UTF-8 sequence is torn. */
 slice slice_first_utf8(slice s, size_t len);
-/* The parts one behind the other in room[size], cut where it is full; no NUL. What is made for each
- * request (labels of metrics, heads) is joined and not printed: a format costs 500 instructions
- * and more. */
+/* Joins the parts in room[size], cut where it is full; no NUL. Texts made for each request (labels
+ * of metrics, heads) are joined, not printed: a format costs 500 instructions and more. */
 slice slice_join(char *room, size_t size, const slice *parts, size_t count);
 #define SLICE_JOIN(room, ...)                                      \
     slice_join((room), sizeof(room), (const slice[]){__VA_ARGS__}, \

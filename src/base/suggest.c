@@ -38,14 +38,14 @@ static bool may_be_near(const struct suggest_name *a, const struct suggest_name 
     return !a->is_long && !b->is_long && gap < limit && apart < 2 * limit;
 }
 
-/* One row of the distance table: what lies further than `limit` from the diagonal is not filled.
- * The least of the row. rows: the one being filled and the two above it, in turn. */
+/* Fills one row of the distance table; cells further than `limit` from the diagonal are not filled.
+ * Returns the lowest value of the row. rows: the present one and the two above it, in turn. */
 static unsigned fill_row(unsigned rows[3][SUGGEST_NAME_MAX + 2], const struct suggest_name *a,
                          const struct suggest_name *b, unsigned i, unsigned limit)
 {
     unsigned *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
     unsigned from = i > limit ? i - limit : 1, to = least(b->len, i + limit), nearest = limit;
-    /* Outside the band no path is shorter than limit, so limit stands for any such cell. */
+    /* Outside the band no path is shorter than limit, so such a cell counts as limit. */
     row[from - 1] = from == 1 ? i : limit;
     for (unsigned j = from; j <= to; j++) {
         bool is_same = a->text[i - 1] == b->text[j - 1];
@@ -59,7 +59,7 @@ static unsigned fill_row(unsigned rows[3][SUGGEST_NAME_MAX + 2], const struct su
     return least(nearest, row[from - 1]);
 }
 
-/* At most `limit`. cells: what it took, added. */
+/* Returns at most `limit`. cells: the work done is added. */
 static unsigned distance(const struct suggest_name *a, const struct suggest_name *b, unsigned limit,
                          unsigned *cells)
 {
@@ -102,7 +102,7 @@ void suggest_offer(struct suggest *suggest, slice name)
 {
     const struct suggest_name *typed = &suggest->typed;
     const struct suggest_name offered = fold_name(name);
-    /* A name of n characters is no match at n edits: nothing of it would be left. */
+    /* A name of n characters does not match at n edits: nothing of it would be left. */
     unsigned limit = least(suggest->limit, offered.len), found = limit, cells = 0;
     if (typed->len == 0 || limit == 0)
         return;
@@ -110,7 +110,7 @@ void suggest_offer(struct suggest *suggest, slice name)
         found = offered.len == typed->len ? 0 : 1;
     else if (suggest->cells_left > 0)
         found = distance(typed, &offered, limit, &cells);
-    /* Spent even when nothing was found: the bound is of work, not of hits. */
+    /* Spent even if nothing was found: the bound is on work, not on hits. */
     suggest->cells_left -= least(cells, suggest->cells_left);
     if (found >= limit)
         return;

@@ -3,9 +3,9 @@
  * property names. Letter case and the separators "_", "-", "." and space do not count, so that
  * "max_results", "maxResults" and "MAX-RESULTS" are one name.
  *
- * The cost is bounded whatever was typed: names over SUGGEST_NAME_MAX bytes are near to none, and
- * over all names at most SUGGEST_CELLS_MAX cells of distance tables are filled (about 2 ms); behind
- * them only a name that is the same but for case and separators is still found.
+ * The cost is bounded whatever was typed: names over SUGGEST_NAME_MAX bytes never match, and over
+ * all names at most SUGGEST_CELLS_MAX cells of distance tables are filled (about 2 ms); after that
+ * only a name that differs in case and separators alone is still found.
  */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
@@ -20,17 +20,17 @@ enum {
     SUGGEST_CELLS_MAX = 1 << 20,
 };
 
-/* A name without what does not count. */
+/* A name without case and separators. */
 struct suggest_name {
     char text[SUGGEST_NAME_MAX];
     unsigned len;
-    uint64_t letters; /* the set of its characters, for a quick no */
+    uint64_t letters; /* the set of its characters, for a quick rejection */
     bool is_long;     /* over SUGGEST_NAME_MAX bytes: the rest is empty */
 };
 
 struct suggest {
-    slice best;     /* out: SLICE_NONE while nothing is near enough */
-    unsigned limit; /* out: the edits to `best`; only what is nearer is taken */
+    slice best;     /* out: SLICE_NONE if nothing is near enough */
+    unsigned limit; /* out: the edits to `best`; only a nearer name replaces it */
     /* private */
     struct suggest_name typed;
     unsigned cells_left;
@@ -38,12 +38,12 @@ struct suggest {
 
 /* About one character in three may be wrong, and one of a short name. typed is copied. */
 void suggest_begin(struct suggest *suggest, slice typed);
-/* A name that begins with what was typed (at least two characters) is as near as one edit; of
- * equally near ones the first wins. name is borrowed as long as the result is used. */
+/* A name that begins with what was typed (at least two characters) counts as one edit; among
+ * equally near names the first wins. name is borrowed as long as the result is used. */
 void suggest_offer(struct suggest *suggest, slice name);
 /* Characters to change, insert, drop or swap with their neighbour (optimal string alignment);
- * `limit` (at most SUGGEST_DISTANCE_MAX + 1) where there are at least as many, or a name is over
- * SUGGEST_NAME_MAX. */
+ * returns `limit` (at most SUGGEST_DISTANCE_MAX + 1) if there are at least as many, or a name is
+ * over SUGGEST_NAME_MAX. */
 unsigned suggest_distance(slice a, slice b, unsigned limit);
 
 #endif

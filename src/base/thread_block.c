@@ -1,7 +1,7 @@
 /*
- * thread_block: the blocks of a thread are a list behind a pthread key whose destructor unmaps
- * them. The main thread ends with the process, and its blocks with it. Mapped rather than
- * allocated: pages come zeroed and only when touched, and mem counts none of it as a leak.
+ * thread_block: the blocks of a thread are a list under a pthread key whose destructor unmaps them.
+ * The main thread ends with the process, and its blocks with it. Mapped rather than allocated:
+ * pages come zeroed and only when touched, and mem does not count them as a leak.
  */
 #include "base/thread_block.h"
 
@@ -17,7 +17,7 @@ struct thread_block {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-/* Keys are limited (PTHREAD_KEYS_MAX): without one, callers work without a block (NULL). */
+/* Keys are limited (PTHREAD_KEYS_MAX). Without one, callers work without a block (NULL). */
 static bool has_key;
 
 static void on_thread_end(void *head)
@@ -47,7 +47,7 @@ void *thread_block_new(size_t size)
         return NULL;
     block->next = pthread_getspecific(key);
     block->size = total;
-    /* Last, when the block is complete: the destructor must find a list that is whole. */
+    /* Last, after the block is complete: the destructor must find a consistent list. */
     if (pthread_setspecific(key, block) != 0) {
         munmap(block, total);
         return NULL;

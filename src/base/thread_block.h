@@ -1,7 +1,7 @@
 /*
- * Working memory of a thread that only some threads ever need. A thread-local array would be
- * cleared, and so be resident, in every thread that is made: a quarter of a megabyte for each
- * thread of the pool, which was most of what they cost.
+ * Working memory of a thread that only some threads need. A thread-local array would be cleared,
+ * and so be resident, in every thread: a quarter of a megabyte for each pool thread, most of what a
+ * thread costs.
  */
 #ifndef BASE_THREAD_BLOCK_H
 #define BASE_THREAD_BLOCK_H
@@ -11,7 +11,7 @@
 #include "base/err.h"
 
 /* A zeroed block of this thread, which is given back when the thread ends; keep the pointer in a
- * thread-local variable. Not counted as heap. NULL: no memory; nothing has changed then. */
+ * thread-local variable. Not counted as heap. NULL: out of memory; nothing has changed. */
 void *thread_block_new(size_t size) MUST_CHECK;
 
 #endif

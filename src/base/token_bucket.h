@@ -12,13 +12,13 @@ struct token_bucket {
     uint64_t filled_ns;
 };
 
-/* Full. */
+/* Starts full. */
 static inline void token_bucket_init(struct token_bucket *bucket, double burst, uint64_t now_ns)
 {
     *bucket = (struct token_bucket){burst, now_ns};
 }
 
-/* What has come in since the last reading. A clock that stands still or goes back adds nothing. */
+/* Adds the tokens since the last reading. A clock that stands still or goes back adds none. */
 static inline void token_bucket_fill(struct token_bucket *bucket, double rate_per_s, double burst,
                                      uint64_t now_ns)
 {
@@ -30,7 +30,7 @@ static inline void token_bucket_fill(struct token_bucket *bucket, double rate_pe
         bucket->tokens = burst;
 }
 
-/* From the last filling on until `wanted` tokens are there, rounded up; rate_per_s > 0. */
+/* Time from the last filling until there are `wanted` tokens, rounded up; rate_per_s > 0. */
 static inline uint64_t token_bucket_wait_ns(const struct token_bucket *bucket, double rate_per_s,
                                             double wanted)
 {

@@ -1,6 +1,6 @@
 /*
- * equal: equality and hashing of values. Objects compare whatever the order of their members; large
- * ones with another order go through a table, so that a hostile pair costs no quadratic time.
+ * equal: equality and hashing of values. The order of members does not matter; large objects in
+ * different orders are compared through a table, so that a hostile pair costs no quadratic time.
  * Recursion is as deep as the values, which JSON_DEPTH_MAX bounds for parsed ones.
  */
 #include "base/map.h"
@@ -34,8 +34,8 @@ static bool members_equal_scan(const struct json *a, uint32_t from, const struct
 static bool members_equal_table(const struct json *a, uint32_t from, const struct json *b)
 {
     struct map map;
-    /* Members before `from` have been compared already, and keys are distinct: they cannot be
-     * needed again. */
+    /* Members before `from` have been compared already, and keys are distinct: so they cannot match
+     * again. */
     map_init(&map, b->count);
     bool is_ok = true;
     for (uint32_t i = from; i < b->count && is_ok; i++)
@@ -52,7 +52,7 @@ static bool members_equal_table(const struct json *a, uint32_t from, const struc
 
 static bool objects_equal(const struct json *a, const struct json *b)
 {
-    uint32_t same = 0; /* members at the front that stand in the same order */
+    uint32_t same = 0; /* members at the front in the same order */
     for (; same < a->count; same++) {
         const struct json_member *left = &a->as.members[same];
         const struct json_member *right = &b->as.members[same];

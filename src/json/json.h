@@ -1,9 +1,8 @@
 /*
  * JSON values in an arena. A value is 16 bytes and immutable once shared; containers hold their
- * items in one block, so that a walk is a scan and a sub-value can be pointed to without a copy.
+ * items in one block, so a walk is a scan and a part of a value can be pointed to without a copy.
  * Numbers keep their value: 64-bit integers as such, wider or unusual ones as their text
- * (src/api/README.md "HTTP"). Object order is kept.
- * Strings are UTF-8 and may hold U+0000.
+ * (src/api/README.md "HTTP"). Object order is kept. Strings are UTF-8 and may hold U+0000.
  */
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
@@ -24,7 +23,7 @@ enum json_type {
     JSON_INT,    /* fits int64 */
     JSON_UINT,   /* above INT64_MAX, fits uint64 */
     JSON_REAL,   /* finite double */
-    JSON_BIGNUM, /* a number in its source text: an integer past uint64, or past double's range */
+    JSON_BIGNUM, /* a number as its source text: an integer past uint64, or past double's range */
     JSON_STRING,
     JSON_ARRAY,
     JSON_OBJECT,
@@ -33,9 +32,10 @@ enum json_type {
 struct json_member;
 
 struct json {
-    uint8_t type;     /* enum json_type */
-    uint8_t cap_log2; /* of a container under construction: room for 2^cap_log2; 0: just count */
-    uint32_t count;   /* bytes of a string or BIGNUM; items of an array; members of an object */
+    uint8_t type; /* enum json_type */
+    uint8_t
+        cap_log2;   /* of a container under construction: room for 2^cap_log2; 0: room for count */
+    uint32_t count; /* bytes of a string or BIGNUM; items of an array; members of an object */
     union {
         bool boolean;
         int64_t i64;
@@ -57,11 +57,12 @@ extern const struct json json_null;
 /* ---- parse ---- */
 
 struct json_limits {
-    size_t depth_max; /* nested containers; 0, or more than that, means JSON_DEPTH_MAX: a walk over
-                         a value may recurse */
+    size_t depth_max; /* nested containers; 0, or more than that, means JSON_DEPTH_MAX, so that a
+                         walk over a value may recurse */
     bool refuse_dup_keys; /* for request bodies, manifests, templates (src/api/README.md "HTTP") */
-    /* For providers' bodies, as browsers read them: a BOM is skipped, what is no UTF-8 and half an
-     * escaped surrogate pair become U+FFFD. Offsets in errors then count in the mended text. */
+    /* For providers' bodies, as browsers read them: a BOM is skipped, bytes that are not UTF-8 and
+     * unpaired escaped surrogates become U+FFFD. Offsets in errors then count in the mended
+     * text. */
     bool mend_text;
 };
 
@@ -71,17 +72,17 @@ enum {
 };
 
 extern const struct json_limits json_limits_request; /* 64 deep, no duplicate keys */
-/* 512 deep, of duplicate keys the last wins, text is mended */
+/* 512 deep, the last of duplicate keys wins, text is mended */
 extern const struct json_limits json_limits_provider;
 
-/* RFC 8259, UTF-8 (a BOM is refused, but for mend_text). Everything is copied into the arena. NULL
+/* RFC 8259, UTF-8 (a BOM is refused without mend_text). Everything is copied into the arena. NULL
  * on ERR_SYNTAX (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (duplicate key, named),
  * ERR_NOMEM. Iterative: hostile nesting cannot overflow the stack. */
 struct json *json_parse(struct arena *arena, slice text, const struct json_limits *limits,
                         struct err *err) MUST_CHECK;
 
-/* No more than this is what a parse of the text takes, the text's copy and what is freed at its end
- * included. One pass over the text. */
+/* The most bytes that parsing the text takes, including the copy of the text and what is freed at
+ * the end. One pass over the text. */
 size_t json_parse_bytes(slice text);
 
 /* ---- read ---- */
@@ -102,26 +103,26 @@ static inline slice json_str(const struct json *value)
     return json_is(value, JSON_STRING) ? (slice){value->as.text, value->count} : SLICE_NONE;
 }
 
-/* The last member of that name (there is at most one after a strict parse), NULL when absent or
- * when object is no object (or NULL): so chains need no checks. Linear: objects are small. */
+/* The last member of that name (there is at most one after a strict parse), NULL if absent, or if
+ * object is not an object (or NULL), so chains need no checks. Linear: objects are small. */
 const struct json *json_get(const struct json *object, slice key);
 #define JSON_GET(object, literal) json_get((object), SLICE(literal))
-/* The same, and NULL for null, too: of what may be left out. */
+/* The same, but NULL for null, too: for optional members. */
 const struct json *json_given(const struct json *object, slice key);
 /* Whether it is an array with this text among its items. */
 bool json_has_text(const struct json *array, slice text);
 slice json_get_str(const struct json *object, slice key); /* SLICE_NONE when not a string */
 bool json_get_bool(const struct json *object, slice key, bool fallback);
-/* fallback when absent or no integer in int64. 3.0 counts as an integer. */
+/* fallback if absent or not an integer in int64. 3.0 counts as an integer. */
 int64_t json_get_i64(const struct json *object, slice key, int64_t fallback);
 /* Item i, NULL when there is none. */
 const struct json *json_at(const struct json *array, size_t index);
-/* RFC 6901. NULL when it leads nowhere. */
+/* RFC 6901. NULL if it leads to no value. */
 const struct json *json_pointer(const struct json *root, slice pointer);
-/* Splits the first reference token off a pointer. false: the pointer is "" or has no '/' in front.
- */
+/* Splits the first reference token off a pointer. false: the pointer is "" or does not begin with
+ * '/'. */
 bool json_pointer_next(slice *pointer, slice *token) MUST_CHECK;
-/* Whether an escaped token names this key; whether it is an index of an array. */
+/* Whether an escaped token equals this key; whether it is an index of an array. */
 bool json_pointer_token_is(slice token, slice key);
 bool json_pointer_token_index(slice token, uint64_t *index) MUST_CHECK;
 /* Append "/key", escaped, or "/index" to a pointer's text. */
@@ -129,16 +130,17 @@ void json_pointer_append_key(struct buf *out, slice key);
 void json_pointer_append_index(struct buf *out, uint64_t index);
 /* Number as a double; BIGNUM by strtod. 0 for others. */
 double json_to_double(const struct json *value);
-/* true and *out when it is a number with an integer value in int64 (1.0 and 1e3 are). */
+/* true and *out if it is a number with an integer value in int64 (1.0 and 1e3 are such numbers). */
 bool json_to_i64(const struct json *value, int64_t *out);
-/* The same number as its shortest text: 1 for 1.0 and 1e3's 1000, where an int64 holds it; whatever
- * else is given back as it is. For places that have text only (a query), where many take no 1.0. */
+/* The same number with its shortest text: 1 for 1.0, 1000 for 1e3, if an int64 holds it; any other
+ * value is returned as it is. For text-only positions (a query), where many servers do not accept
+ * 1.0. */
 struct json json_plain_number(const struct json *value);
 /* "null", "boolean", "integer", "number", "string", "array", "object" */
 const char *json_type_name(const struct json *value);
-/* Of all strings in it, names of members included; 0 of NULL. */
+/* Bytes of all strings in it, including names of members; 0 for NULL. */
 size_t json_text_bytes(const struct json *value);
-/* Equality of values as JSON Schema and JMESPath want it: 1 == 1.0, member order is irrelevant,
+/* Equality of values as JSON Schema and JMESPath define it: 1 == 1.0, member order is irrelevant,
  * true != 1. Exact across int64, uint64, double and BIGNUM. */
 bool json_equal(const struct json *a, const struct json *b);
 /* Numeric order, exact across the number types: <0, 0, >0. */
@@ -152,7 +154,7 @@ uint64_t json_hash(const struct json *value);
 struct json json_bool(bool value);
 struct json json_i64(int64_t value);
 struct json json_u64(uint64_t value);
-/* NaN and infinities become null: JSON has none. */
+/* NaN and infinities become null: JSON does not have them. */
 struct json json_real(double value);
 struct json json_string(slice text);
 struct json json_string_dup(struct arena *arena, slice text);
@@ -179,9 +181,9 @@ void json_write_pretty(struct buf *out, const struct json *value);
 void json_write_sorted(struct buf *out, const struct json *value);
 /* A quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
 void json_write_str(struct buf *out, slice text);
-/* Foreign text, for a sentence: escaped as between the quotes of a string, so that it
- * neither ends at a NUL nor controls a terminal, and cut with "..." behind JSON_EXCERPT_BYTES_MAX.
- * In the arena; SLICE_NONE: out of memory. */
+/* Text from outside, for use in a sentence: escaped as inside a JSON string, so that it neither
+ * ends at a NUL nor controls a terminal, and cut with "..." after JSON_EXCERPT_BYTES_MAX. In the
+ * arena; SLICE_NONE: out of memory. */
 enum { JSON_EXCERPT_BYTES_MAX = 200 };
 slice json_excerpt(slice text, struct arena *arena);
 
@@ -200,7 +202,7 @@ struct json_text {
 struct json_writer *json_text_begin(struct json_text *text, size_t bytes_max);
 /* The text, in the arena; SLICE_NONE: out of memory, or longer than bytes_max. */
 slice json_text_take(struct json_text *text, struct arena *arena);
-/* The same of one value. */
+/* The same for one value. */
 slice json_text_of(const struct json *value, struct arena *arena, size_t bytes_max);
 void json_open(struct json_writer *w, char bracket);  /* '{' or '[' */
 void json_close(struct json_writer *w, char bracket); /* '}' or ']' */
@@ -222,7 +224,7 @@ void json_member_bool(struct json_writer *w, const char *key, bool value);
 void json_member_time(struct json_writer *w, const char *key, int64_t wall_us);
 void json_member_uuid(struct json_writer *w, const char *key, struct uuid id);
 void json_member_raw(struct json_writer *w, const char *key, slice json_text);
-/* A key and the bracket behind it, closed by json_close. */
+/* A key and the opening bracket after it, closed by json_close. */
 void json_member_open(struct json_writer *w, const char *key, char bracket);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * make: building values. Containers grow by doubling, the room they have is in cap_log2; a
- * container that came from a parse has none to spare, so its first growth copies it. The old block
- * stays in the arena, where shared copies of the value may still point to it.
+ * make: building values. Containers grow by doubling; cap_log2 holds their room. A parsed container
+ * has no spare room, so its first growth copies it. The old block stays in the arena, where shared
+ * copies of the value may still point to it.
  */
 #include <math.h>
 
@@ -21,8 +21,8 @@ struct json json_i64(int64_t value)
 
 struct json json_u64(uint64_t value)
 {
-    /* One form for each integer: what int64 holds is a JSON_INT, so that types can be compared
-     * first. */
+    /* One form for each integer: a value that int64 holds is a JSON_INT, so that types can be
+     * compared first. */
     if (value <= INT64_MAX)
         return json_i64((int64_t)value);
     return (struct json){.type = JSON_UINT, .as.u64 = value};
@@ -30,13 +30,13 @@ struct json json_u64(uint64_t value)
 
 struct json json_real(double value)
 {
-    /* RFC 8259 6 has no NaN and no infinities. */
+    /* RFC 8259 6 does not allow NaN and infinities. */
     return isfinite(value) ? (struct json){.type = JSON_REAL, .as.real = value} : json_null;
 }
 
 static struct json text_value(enum json_type type, slice text)
 {
-    /* No text of ours is that long: blocks of memory end at MEM_BLOCK_BYTES_MAX. */
+    /* No text here is that long: MEM_BLOCK_BYTES_MAX limits blocks of memory. */
     ASSERT(text.len <= UINT32_MAX);
     return (struct json){
         .type = (uint8_t)type, .count = (uint32_t)text.len, .as.text = text.ptr ? text.ptr : ""};

@@ -1,6 +1,6 @@
 /*
- * mend: see mend.h. Backslashes are read without asking whether they are inside a string: anywhere
- * else one is a fault of syntax, which stays one.
+ * mend: see mend.h. Backslashes are read without checking whether they are inside a string: outside
+ * of one they are a syntax error, and stay one.
  */
 #include "json/mend.h"
 
@@ -8,7 +8,7 @@
 
 enum { ESCAPE_BYTES = 6 }; /* \uXXXX */
 
-/* The UTF-16 unit of an escape that text begins with, -1 where it begins with none. */
+/* The UTF-16 unit of an escape that text begins with, -1 if there is none. */
 static int32_t escaped_unit(slice text)
 {
     int32_t unit = 0;
@@ -28,7 +28,7 @@ static bool is_half(int32_t unit, int32_t first)
     return unit >= first && unit < first + 0x400;
 }
 
-/* The piece that text, not empty, begins with: its length, and what it becomes. */
+/* The piece at the start of text, which is not empty: its length, and its replacement. */
 static size_t next_piece(slice text, slice *becomes)
 {
     size_t len = 0;
@@ -40,7 +40,7 @@ static size_t next_piece(slice text, slice *becomes)
         *becomes = SLICE("\xEF\xBF\xBD");
         return slice_utf8_fault(text);
     }
-    if (len == 0) { /* an escape, of which two bytes belong together where it is none of \u */
+    if (len == 0) { /* an escape; one that is not \u takes two bytes */
         int32_t unit = escaped_unit(text);
         bool is_low = is_half(unit, 0xDC00), is_high = is_half(unit, 0xD800);
         len = unit >= 0 ? ESCAPE_BYTES : text.len > 1 && (unsigned char)text.ptr[1] < 0x80 ? 2 : 1;

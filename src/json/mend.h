@@ -1,8 +1,8 @@
 /*
  * Text that is nearly JSON, as a browser reads it (Encoding Standard "UTF-8 decode", ECMA-262
- * JSON.parse): a byte order mark is skipped, each sequence of bytes that is no UTF-8 becomes
- * U+FFFD, and so does an escaped surrogate that has no other half. For the bodies of providers, of
- * which one such message would make a whole list unreadable. Private to the room.
+ * JSON.parse): a byte order mark is skipped, each sequence of bytes that is not UTF-8 becomes
+ * U+FFFD, and so does an unpaired escaped surrogate. For bodies from providers, where one such
+ * message would make a whole list unreadable. Private to the room.
  */
 #ifndef JSON_MEND_H
 #define JSON_MEND_H

@@ -2,8 +2,9 @@
  * number: numbers by their decimal value: order, wholeness, divisibility and the one canonical
  * text. No allocation; the work is linear in the digits of the text.
  *
- * Doubles cannot decide these: 9007199254740993 and ...992 are one double, and 0.3 is no multiple
- * of 0.1 in binary. RFC 8259 6 leaves precision open, and ids of providers need all digits.
+ * Doubles cannot decide these: 9007199254740993 and ...992 are one double, and 0.3 is not a
+ * multiple of 0.1 in binary. RFC 8259 6 leaves precision open, and ids from providers need all
+ * digits.
  */
 #include "json/number.h"
 
@@ -25,12 +26,12 @@ static void decimal_zero(struct json_decimal *decimal)
  * numbers then differ by their digits alone. */
 #define POINT_MAX (INT64_C(1) << 58)
 
-/* The exponent after 'e'; past POINT_MAX any value past it. */
+/* The exponent after 'e'; beyond POINT_MAX any value beyond it. */
 static int64_t exponent_of(const char *text, size_t len)
 {
     bool is_negative = len > 0 && text[0] == '-';
     int64_t value = 0;
-    /* Only a sign can stand there: the text is a checked number. */
+    /* Only a sign can be there: the text is a checked number. */
     for (size_t i = (len > 0 && !ascii_is_digit(text[0])) ? 1 : 0; i < len; i++) {
         if (value <= POINT_MAX)
             value = value * 10 + (text[i] - '0');
@@ -56,7 +57,7 @@ static void decimal_of_text(struct json_decimal *decimal, const char *text, size
     int64_t exponent =
         mantissa_end < end ? exponent_of(mantissa_end + 1, (size_t)(end - mantissa_end) - 1) : 0;
     const char *point = dot ? dot : mantissa_end;
-    /* Zeros in front and behind carry no value once the point is known, so 1.50 and 15e-1 become
+    /* Leading and trailing zeros carry no value once the point is known, so 1.50 and 15e-1 become
      * one form. */
     const char *first = text;
     while (first < mantissa_end && (*first == '0' || *first == '.'))
@@ -65,7 +66,7 @@ static void decimal_of_text(struct json_decimal *decimal, const char *text, size
     while (last > first && (last[-1] == '0' || last[-1] == '.'))
         last--;
     if (first == last) {
-        /* -0 is 0: the sign of nothing would make two zeros differ. */
+        /* -0 is 0: a sign on zero would make two zeros differ. */
         decimal->is_negative = false;
         return;
     }
@@ -207,7 +208,8 @@ static uint64_t pow10_mod(uint64_t exponent, uint64_t mod)
 }
 
 /* With a = A * 10^x and b = B * 10^y, A and B without trailing zeros: a is a multiple of b exactly
- * when x >= y and B divides A * 10^(x-y). For x < y, A would need a factor 10, which it lacks. */
+ * when x >= y and B divides A * 10^(x-y). For x < y, A would need a factor 10, which it does not
+ * have. */
 bool json_number_is_multiple(const struct json *value, const struct json_decimal *divisor)
 {
     ASSERT(divisor->count > 0 && divisor->count <= JSON_DIVISOR_DIGITS_MAX);

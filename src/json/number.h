@@ -1,7 +1,7 @@
 /*
- * Numbers of the json room by their decimal value: what the JSON text says, without rounding.
- * The value of a double is its shortest decimal form, because that is what a text had or will get.
- * Used by comparison, by hashing, by the canonical writer and by JSON Schema's multipleOf.
+ * Numbers of the json room by their decimal value: what the JSON text says, without rounding. The
+ * value of a double is its shortest decimal form, because that is the form it has in a text. Used
+ * by comparison, by hashing, by the canonical writer and by JSON Schema's multipleOf.
  */
 #ifndef JSON_NUMBER_H
 #define JSON_NUMBER_H
@@ -13,32 +13,32 @@ enum { JSON_REAL_TEXT_MAX = 40 };
 /* 0.d1d2d3... * 10^point. The digits have no zero at either end; no digits at all is zero. */
 struct json_decimal {
     bool is_negative;
-    const char *digits; /* may have one '.' among them, which counts as nothing */
+    const char *digits; /* may contain one '.', which is ignored */
     size_t text_len;    /* of digits, with the '.' */
-    size_t count;       /* of digits, without it */
+    size_t count;       /* of digits, without the '.' */
     int64_t point;
-    char text[JSON_REAL_TEXT_MAX]; /* where a double or an integer has its digits */
+    char text[JSON_REAL_TEXT_MAX]; /* holds the digits of a double or an integer */
 };
 
 /* Shortest text that reads as the same double; returns its length. value is finite. */
 size_t json_real_text(double value, char out[JSON_REAL_TEXT_MAX]);
-/* A number as RFC 8259 writes it, already checked; text[len] is readable and no part of a number.
+/* A number as RFC 8259 writes it, already checked; text[len] is readable and not part of a number.
  * The text is borrowed when the number becomes a BIGNUM. */
 struct json json_number_parse(slice text);
 
 /* value is a number; decimal may point into it. Do not copy *decimal. */
 void json_decimal_of(struct json_decimal *decimal, const struct json *value);
 int json_decimal_cmp(const struct json_decimal *a, const struct json_decimal *b);
-/* The next digit at *pos of digits, -1 at the end. */
+/* The digit at *pos, which moves on; -1 at the end. */
 int json_decimal_next(const struct json_decimal *decimal, size_t *pos);
 
-/* Without fraction, as JSON Schema means "integer": 1.0 and 1e3 are. */
+/* Whether it is an integer as JSON Schema means it: 1.0 and 1e3 are. */
 bool json_number_is_integer(const struct json *value);
 /* Whether value is an exact multiple of divisor, whose decimal has at most
  * JSON_DIVISOR_DIGITS_MAX digits and is not zero. */
 enum { JSON_DIVISOR_DIGITS_MAX = 19 };
 bool json_number_is_multiple(const struct json *value, const struct json_decimal *divisor);
-/* One text per value, whatever type holds it: plain digits up to 20, else d.ddde99. */
+/* One text per value, regardless of its type: plain digits up to 20, else d.ddde99. */
 void json_number_write_canonical(struct buf *out, const struct json *value);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * number_text: numbers from text and doubles to text, by yyjson's exact algorithms. A number is
- * stored in the smallest type that loses nothing; where a double would lose a digit the text itself
- * is kept, so that what came in goes out with the same value. A client that sends 1.10 gets 1.1,
+ * stored in the smallest type that loses nothing; if a double would lose a digit, the text itself
+ * is kept, so that a number leaves with the value it came with. A client that sends 1.10 gets 1.1,
  * which is the same value.
  */
 #include "json/number.h"
@@ -11,7 +11,7 @@
 #include <yyjson.h>
 
 enum {
-    DOUBLE_SAFE_DIGITS = 15, /* any decimal of so many digits survives a double (DBL_DIG) */
+    DOUBLE_SAFE_DIGITS = 15, /* any decimal of that many digits survives a double (DBL_DIG) */
     YYJSON_POOL_BYTES = 512,
 };
 
@@ -32,7 +32,7 @@ size_t json_real_text(double value, char out[JSON_REAL_TEXT_MAX])
     return len;
 }
 
-/* false when it is no integer or over 64 bits. */
+/* false if it is not an integer, or over 64 bits. */
 static bool parse_integer(slice text, struct json *out)
 {
     bool is_negative = text.ptr[0] == '-';
@@ -50,13 +50,13 @@ static bool parse_integer(slice text, struct json *out)
     return true;
 }
 
-/* Whether the double says what the text says, digit for digit. */
+/* Whether the double has exactly the value of the text. */
 static bool is_lossless(const struct json *real, const struct json *text)
 {
     struct json_decimal of_text;
     json_decimal_of(&of_text, text);
-    /* DBL_DIG digits survive the way to a double and back, but only for normal doubles: denormals
-     * have fewer. */
+    /* DBL_DIG digits survive the conversion to a double and back, but only for normal doubles:
+     * denormals have fewer. */
     if (of_text.count <= DOUBLE_SAFE_DIGITS &&
         (of_text.count == 0 || fabs(real->as.real) >= DBL_MIN))
         return true;
@@ -73,8 +73,8 @@ struct json json_number_parse(slice text)
         return number;
     struct json bignum = {.type = JSON_BIGNUM, .count = (uint32_t)text.len, .as.text = text.ptr};
     yyjson_val parsed;
-    /* Reads to the first byte that is no part of the number; the caller guarantees one
-     * (number.h). */
+    /* Reads to the first byte that is not part of the number; the caller guarantees that there is
+     * one (number.h). */
     const char *end = yyjson_read_number(text.ptr, &parsed, YYJSON_READ_NOFLAG, NULL, NULL);
     if (end != text.ptr + text.len || !yyjson_is_real(&parsed))
         return bignum;

@@ -1,6 +1,6 @@
 /*
- * parse: text to a tree. yyjson parses in place over a copy of the text in the arena, its own flat
- * values lie in scratch memory that is freed before the parse returns; one walk over them builds
+ * parse: text to a tree. yyjson parses in place over a copy of the text in the arena. Its own flat
+ * values are in scratch memory that is freed before the parse returns; one walk over them builds
  * the tree, whose strings point into that copy. So a parse costs the arena the text and 16 bytes a
  * value, and no step recurses: deep nesting ("[[[[...") cannot overflow the stack.
  *
@@ -19,8 +19,8 @@ const struct json_limits json_limits_request = {.depth_max = JSON_REQUEST_DEPTH_
 const struct json_limits json_limits_provider = {.depth_max = JSON_DEPTH_MAX, .mend_text = true};
 
 enum {
-    /* Smaller texts cost little even when they are hostile, and one more pass over each of them
-     * would cost more. */
+    /* Smaller texts cost little even if they are hostile, and one more pass over each of them would
+     * cost more. */
     SCAN_BYTES_MIN = 16 * 1024,
     KEY_PRINTED_MAX = 64,
     POINTER_PRINTED_MAX = 200,
@@ -50,7 +50,7 @@ struct scan {
     size_t too_deep_at; /* offset of the first bracket past depth_max; SIZE_MAX: none */
 };
 
-/* Whether one of the 8 bytes is equal to those of `wanted`, which are all the same: then the
+/* Whether one of the 8 bytes equals those of `wanted`, which are all the same. If so, the
  * difference has a zero byte, and only a zero byte borrows into a top bit that was clear. */
 static bool has_byte(uint64_t bytes, uint64_t wanted)
 {
@@ -58,7 +58,7 @@ static bool has_byte(uint64_t bytes, uint64_t wanted)
     return (difference - UINT64_C(0x0101010101010101)) & ~difference & UINT64_C(0x8080808080808080);
 }
 
-/* Most of a large text lies inside strings: 8 bytes at a time where nothing of interest is. */
+/* Most of a large text is inside strings: 8 bytes at a time while none of them matters. */
 static size_t string_end(slice text, size_t at)
 {
     const uint64_t quotes = UINT64_C(0x2222222222222222), slashes = UINT64_C(0x5c5c5c5c5c5c5c5c);
@@ -77,7 +77,7 @@ static size_t string_end(slice text, size_t at)
             at++;
         if (at >= text.len || text.ptr[at] == '"')
             return at;
-        at += 2; /* the slash and what it escapes */
+        at += 2; /* the backslash and the character that it escapes */
     }
     return at;
 }
@@ -89,8 +89,8 @@ static const uint8_t marks[256] = {
     ['}'] = MARK_CLOSE,  [','] = MARK_NEXT, [':'] = MARK_NEXT,
 };
 
-/* Needs no valid JSON: for any bytes it counts at least as many values, and at least as deep, as a
- * parser could find before it meets an error. */
+/* Does not need valid JSON: for any bytes it counts at least as many values, and at least as deep,
+ * as a parser could find before it meets an error. */
 static struct scan scan_text(slice text, size_t depth_max)
 {
     struct scan scan = {1, SIZE_MAX};
@@ -102,7 +102,7 @@ static struct scan scan_text(slice text, size_t depth_max)
         if (mark == MARK_STRING) {
             at = string_end(text, at);
         } else if (mark == MARK_CLOSE) {
-            /* A text that closes more than it opened is no JSON; yyjson says where. */
+            /* A text that closes more than it opened is not JSON; yyjson reports where. */
             depth -= depth > 0;
         } else {
             scan.values_max++;
@@ -116,7 +116,8 @@ static struct scan scan_text(slice text, size_t depth_max)
 }
 
 /* yyjson begins with room for a value every six bytes and grows by half; its values are as large as
- * ours. Only bytes that are not UTF-8 make a mended text longer than the first copy. */
+ * those of this room. Only bytes that are not UTF-8 make a mended text longer than the first
+ * copy. */
 size_t json_parse_bytes(slice text)
 {
     size_t mended = slice_is_utf8(text, NULL) ? 0 : json_mend_bytes(text) + YYJSON_PADDING_SIZE;
@@ -142,7 +143,7 @@ static int check_large(const struct parser *parser, slice text)
     struct scan scan = scan_text(text, parser->depth_max);
     if (scan.too_deep_at != SIZE_MAX)
         return refuse_depth(parser->err, parser->depth_max, scan.too_deep_at);
-    /* Cannot wrap: bytes_used never passes bytes_max. */
+    /* Cannot wrap: bytes_used never exceeds bytes_max. */
     size_t room = parser->arena->bytes_max - parser->arena->bytes_used;
     if (text.len > room || scan.values_max > (room - text.len) / sizeof(struct json))
         return refuse_json_memory(parser->err);
@@ -190,15 +191,15 @@ static yyjson_doc *read_copy(char *copy, size_t len, yyjson_read_err *fault)
     return yyjson_read_opts(copy, len, YYJSON_READ_INSITU | YYJSON_READ_NUMBER_AS_RAW, &alc, fault);
 }
 
-/* Only what was refused is looked through for what can be mended: most texts are clean. A fault of
- * syntax comes first where it is before all of that, as it is in a web page. */
+/* Only a refused text is searched for bytes to mend: most texts are clean. A syntax error before
+ * all of these bytes, as in a web page, is reported first. */
 static bool can_mend(const struct parser *parser, slice text, const yyjson_read_err *fault)
 {
     return parser->mend_text && (fault->code == YYJSON_READ_ERROR_INVALID_STRING ||
                                  slice_starts_with(text, SLICE("\xEF\xBB\xBF")));
 }
 
-/* The parsed document, NULL with err set. Its strings and numbers lie in the arena. */
+/* The parsed document, NULL with err set. Its strings and numbers are in the arena. */
 static yyjson_doc *read_doc(struct parser *parser, slice text)
 {
     yyjson_read_err fault;
@@ -209,7 +210,7 @@ static yyjson_doc *read_doc(struct parser *parser, slice text)
     yyjson_doc *doc = read_copy(copy, text.len, &fault);
     if (!doc && can_mend(parser, text, &fault)) {
         size_t len = json_mend_bytes(text);
-        /* What yyjson left of the first copy is of no use. */
+        /* What yyjson left in the first copy is unusable. */
         if (len > text.len)
             copy = arena_alloc_text(parser->arena, len + YYJSON_PADDING_SIZE);
         if (!copy)
@@ -270,7 +271,7 @@ static int open_container(struct parser *parser, struct json *slot, yyjson_val *
 {
     size_t count = unsafe_yyjson_get_len(value);
     bool is_object = unsafe_yyjson_is_obj(value);
-    /* The slot is filled before its container is opened: frames point to it, and it lies in its
+    /* The slot is filled before its container is opened: frames point to it, and it is in its
      * parent's block. */
     *slot = (struct json){.type = is_object ? JSON_OBJECT : JSON_ARRAY, .count = (uint32_t)count};
     /* Checked for small texts, which were not scanned. */
@@ -308,7 +309,8 @@ static struct json leaf_of(yyjson_val *value)
     }
 }
 
-/* Closes what is full; the slot for the next value, NULL at the end or with *code set. */
+/* Closes full containers; returns the slot for the next value, NULL at the end or with *code
+ * set. */
 static struct json *next_slot(struct parser *parser, int *code)
 {
     while (parser->depth > 0) {
@@ -328,7 +330,7 @@ static struct json *next_slot(struct parser *parser, int *code)
     return NULL;
 }
 
-/* yyjson's values lie in document order, a container before its items. */
+/* yyjson's values are in document order, a container before its items. */
 static int build_tree(struct parser *parser, yyjson_val *value, struct json *root)
 {
     int code = OK;

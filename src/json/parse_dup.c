@@ -1,17 +1,18 @@
 /*
- * parse_dup: duplicate keys. Small objects are compared pairwise behind a 64-bit filter, which
- * nearly always says at once that a key is new; larger ones go through an open-addressed table
- * under the process's SipHash key, so that chosen keys cannot collide on purpose (hash flooding).
+ * parse_dup: duplicate keys. The keys of small objects are compared pairwise after a 64-bit filter,
+ * which nearly always shows at once that a key is new; larger ones go through an open-addressed
+ * table under the process's SipHash key, so that chosen keys cannot collide on purpose (hash
+ * flooding).
  *
- * RFC 8259 4 leaves the meaning of duplicates open. Two readers that take different ones can be
- * played against each other, so request bodies with one are refused (json_limits.refuse_dup_keys).
+ * RFC 8259 4 leaves the meaning of duplicates open. An attacker can exploit two readers that choose
+ * different ones, so request bodies with duplicates are refused (json_limits.refuse_dup_keys).
  */
 #include "json/parse_dup.h"
 
 #include "base/map.h"
 #include "base/mem.h"
 
-/* 24 * 23 / 2 comparisons at most, mostly spared by the filter: cheaper than clearing a table. */
+/* 24 * 23 / 2 comparisons at most, mostly avoided by the filter: cheaper than clearing a table. */
 enum { PAIRWISE_MAX = 24 };
 
 void json_dup_init(struct json_dup_table *table)
@@ -41,7 +42,7 @@ static void fold_member(struct json *object, uint32_t *kept, uint32_t from,
         ++*kept;
         return;
     }
-    /* The first twin is the one that an error names. */
+    /* An error names the first duplicate. */
     if (!key->ptr)
         *key = json_str(&twin->key);
     twin->value = members[from].value;
@@ -82,7 +83,7 @@ static void fold_small(struct json *object, slice *key)
     object->count = kept;
 }
 
-/* Clears as many slots as this object needs, no more: many small objects behind one huge one must
+/* Clears as many slots as this object needs, no more: many small objects after one huge one must
  * not each pay for the huge one's table. Returns their number, a power of two; 0 without memory. */
 static size_t clear_slots(struct json_dup_table *table, uint32_t count)
 {
@@ -111,7 +112,7 @@ static int fold_large(struct json_dup_table *table, struct json *object, slice *
     for (uint32_t i = 0; i < object->count; i++) {
         const struct json *name = &members[i].key;
         size_t at = hash_bytes(name->as.text, name->count) & (slot_count - 1);
-        /* Slots hold indices into the folded members, which lie in front of the one being read. */
+        /* Slots hold indices into the folded members, which are before the one being read. */
         while (table->slots[at] && !same_key(&members[table->slots[at] - 1], &members[i]))
             at = (at + 1) & (slot_count - 1);
         struct json_member *twin = table->slots[at] ? &members[table->slots[at] - 1] : NULL;

@@ -1,6 +1,6 @@
 /*
- * Finding a key that stands twice in an object, without a cost that a hostile object could make
- * quadratic. Owned by parse.c; the table is kept from object to object of one text.
+ * Finds duplicate keys in an object, without a cost that a hostile object could make quadratic.
+ * Owned by parse.c; the table is kept from object to object of one text.
  */
 #ifndef JSON_PARSE_DUP_H
 #define JSON_PARSE_DUP_H
@@ -9,13 +9,13 @@
 
 struct json_dup_table {
     uint32_t *slots; /* member index + 1; 0 is free */
-    size_t cap;      /* power of two, or 0; an object uses a first part of them */
+    size_t cap;      /* power of two, or 0; an object uses the first part of them */
 };
 
 void json_dup_init(struct json_dup_table *table);
 void json_dup_deinit(struct json_dup_table *table);
-/* Folds members of the same key into one: the place of the first, the value of the last. Returns
- * OK when all keys differ, ERR_INVALID when some did not (*key: the first such), ERR_NOMEM. */
+/* Folds members of the same key into one: the position of the first, the value of the last. Returns
+ * OK when all keys differ, ERR_INVALID if some do not (*key: the first such), ERR_NOMEM. */
 int json_dup_fold(struct json_dup_table *table, struct json *object, slice *key) MUST_CHECK;
 
 #endif

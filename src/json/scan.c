@@ -16,12 +16,12 @@ static const char *skip_space(const char *at, const char *end)
     return at;
 }
 
-/* at: behind the opening quote. Returns the byte behind the closing one. */
+/* at: after the opening quote. Returns the byte after the closing one. */
 static const char *skip_string(const char *at, const char *end)
 {
     const char *start = at;
     while (at < end && (at = memchr(at, '"', (size_t)(end - at)))) {
-        /* A quote is escaped when an odd number of backslashes stands before it. */
+        /* A quote is escaped if an odd number of backslashes precedes it. */
         const char *escape = at;
         while (escape > start && escape[-1] == '\\')
             escape--;
@@ -33,7 +33,7 @@ static const char *skip_string(const char *at, const char *end)
     return end;
 }
 
-/* at: behind the opening bracket. */
+/* at: after the opening bracket. */
 static const char *skip_container(const char *at, const char *end)
 {
     /* A text that ends early (invalid, by contract) ends the loop as well: at never passes end. */
@@ -119,7 +119,7 @@ bool json_scan_next(struct json_scan *scan, slice *key, slice *value)
     if (scan->is_object) {
         name = json_scan_value(scan->rest);
         if (!name.ptr)
-            /* Nothing but white space was left. */
+            /* Nothing but white space is left. */
             return false;
         scan->rest = slice_from(scan->rest, name.len);
         skip_separators(scan, ':');
@@ -128,7 +128,7 @@ bool json_scan_next(struct json_scan *scan, slice *key, slice *value)
     if (!found.ptr)
         return false;
     scan->rest = slice_from(scan->rest, found.len);
-    /* Only now, so that both are unchanged where nothing was found. */
+    /* Only now, so that both are unchanged if nothing was found. */
     *key = name;
     *value = found;
     return true;
@@ -195,7 +195,7 @@ static slice item_by_token(struct json_scan *scan, slice token)
 slice json_scan_pointer(slice root, slice pointer, struct arena *arena)
 {
     slice value = json_scan_value(root), token;
-    /* Each token opens one level: the cost is the text before the value, once for each level. */
+    /* Each token opens one level. The cost is the text before the value, once for each level. */
     while (value.ptr && pointer.len > 0) {
         struct json_scan scan;
         if (!json_pointer_next(&pointer, &token))

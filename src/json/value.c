@@ -1,7 +1,7 @@
 /*
  * value: reading a tree: members, items, RFC 6901 pointers, numbers as C types. Every function
  * takes NULL or a value of the wrong type and gives NULL or a default, so that chains of lookups
- * need no checks between.
+ * need no checks in between.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -103,7 +103,8 @@ static const struct json *member_by_token(const struct json *object, slice token
     return NULL;
 }
 
-/* RFC 6901 4: digits without leading zero. "-" names the item after the last: never there. */
+/* RFC 6901 4: digits without leading zero. "-" means the item after the last, which never
+ * exists. */
 bool json_pointer_token_index(slice token, uint64_t *index)
 {
     if (token.len > 1 && token.ptr[0] == '0')
@@ -124,7 +125,7 @@ bool json_pointer_next(slice *pointer, slice *token)
     slice rest = slice_from(*pointer, 1);
     ptrdiff_t end = slice_find_char(rest, '/');
     *token = end < 0 ? rest : slice_first(rest, (size_t)end);
-    /* The slash of the next token stays in front of it; an empty rest ends the pointer. */
+    /* The slash of the next token stays before it; an empty rest ends the pointer. */
     *pointer = slice_from(rest, token->len);
     return true;
 }
@@ -165,7 +166,7 @@ void json_pointer_append_index(struct buf *out, uint64_t index)
 
 /* ---- numbers ---- */
 
-/* The text is in the arena behind something that ends it, but not certainly by a NUL. */
+/* In the arena the text is followed by a byte that ends it, but not always by a NUL. */
 static double bignum_to_double(const struct json *value)
 {
     char text[64];
@@ -175,7 +176,7 @@ static double bignum_to_double(const struct json *value)
     json_decimal_of(&decimal, value);
     if (decimal.count == 0)
         return 0;
-    /* 40 digits decide any double; what is cut can only matter at an exact tie. */
+    /* 40 digits decide any double; the digits cut off matter only at an exact tie. */
     size_t len = 0;
     size_t pos = 0;
     if (decimal.is_negative)
@@ -184,7 +185,7 @@ static double bignum_to_double(const struct json *value)
     for (int digit = 0; len < 42 && (digit = json_decimal_next(&decimal, &pos)) >= 0;)
         text[len++] = (char)('0' + digit);
     int64_t exponent = decimal.point;
-    /* Beyond any double, and short enough for the room of digits. */
+    /* Beyond any double, and short enough for the digits' room. */
     if (exponent > 9999 || exponent < -9999)
         exponent = exponent < 0 ? -9999 : 9999;
     struct buf digits = {.ptr = text, .len = len, .cap = sizeof(text), .bytes_max = sizeof(text)};
@@ -225,7 +226,7 @@ static bool real_to_i64(double real, int64_t *out)
     return true;
 }
 
-/* A whole number of at most 19 digits, which int64 may hold although a double does not. */
+/* An integer of at most 19 digits, which int64 may hold although a double does not. */
 static bool bignum_to_i64(const struct json *value, int64_t *out)
 {
     struct json_decimal decimal;
@@ -238,7 +239,7 @@ static bool bignum_to_i64(const struct json *value, int64_t *out)
         return false;
     uint64_t magnitude = 0;
     size_t pos = 0;
-    /* Zeros behind the last digit are part of the value: 1e3 has one digit and point 4. */
+    /* Trailing zeros are part of the value: 1e3 has one digit and point 4. */
     for (int64_t i = 0; i < decimal.point; i++) {
         int digit = json_decimal_next(&decimal, &pos);
         magnitude = magnitude * 10 + (uint64_t)(digit < 0 ? 0 : digit);

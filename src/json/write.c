@@ -1,7 +1,7 @@
 /*
  * write: a tree to text: compact, indented, or sorted and canonical. Recursion is as deep as the
- * tree, which JSON_DEPTH_MAX bounds for parsed ones. Errors are sticky in the buffer, so loops only
- * stop early to save work.
+ * tree, which JSON_DEPTH_MAX bounds for parsed ones. Errors are sticky in the buffer, so loops stop
+ * early only to save work.
  *
  * The sorted form is for fingerprints: two texts with equal values give the same bytes. It is not
  * RFC 8785: numbers keep all digits and keys sort by bytes.
@@ -86,7 +86,7 @@ static void write_in_order(struct buf *out, const struct json *object,
         return;
     for (uint32_t i = 0; i < object->count; i++)
         order[i] = &object->as.members[i];
-    /* Keys are distinct in parsed objects; of equal ones qsort leaves the order open. */
+    /* Keys are distinct in parsed objects; qsort leaves the order of equal ones open. */
     qsort(order, object->count, sizeof(*order), member_order);
     for (uint32_t i = 0; i < object->count && buf_is_ok(out); i++) {
         if (i > 0)
@@ -106,8 +106,8 @@ static void write_sorted_object(struct buf *out, const struct json *object, size
         if (order)
             write_in_order(out, object, order, depth);
         else
-            /* Without memory the text would be incomplete, as over its maximum: the caller sees one
-             * failure. */
+            /* Out of memory the text would be incomplete, as past its maximum: the caller sees one
+             * kind of failure. */
             out->is_failed = true;
         mem_free(order);
     }

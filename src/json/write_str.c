@@ -1,7 +1,7 @@
 /*
  * write_str: strings to JSON text. Whole runs are copied, only what RFC 8259 7 demands is escaped,
- * and what is no UTF-8 becomes U+FFFD, one for each byte that fits nowhere. Provider texts may hold
- * any bytes, and a JSON text must be UTF-8 (RFC 8259 8.1).
+ * and bytes that are not UTF-8 become U+FFFD, one for each byte outside a sequence. Texts from
+ * providers may contain any bytes, and a JSON text must be UTF-8 (RFC 8259 8.1).
  */
 #include "json/json.h"
 
@@ -13,7 +13,7 @@ static unsigned byte_class(unsigned char c)
     return c < 0x20 || c == '"' || c == '\\';
 }
 
-/* Length of the RFC 3629 sequence at text, 0 when it is none. */
+/* Length of the RFC 3629 sequence at text, 0 if there is none. */
 static size_t utf8_len(const unsigned char *text, size_t room)
 {
     unsigned char lead = text[0];
@@ -41,7 +41,7 @@ static uint64_t load_word(const char *text)
 }
 
 /* Whether none of the 8 bytes is below 0x20, '"', '\\' or past ASCII. The usual carry trick: a
- * borrow may cross into the next byte, but only from one that answers "no" by itself. */
+ * borrow may cross into the next byte, but only from a byte that already makes the answer "no". */
 static bool is_plain_word(uint64_t word)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -77,7 +77,7 @@ static void write_escape(struct buf *out, unsigned char c)
     static const char *const shorts[] = {
         ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f",
         ['\r'] = "\\r", ['"'] = "\\\"", ['\\'] = "\\\\"};
-    /* Only bytes that are no part of a character come here with the top bit set. */
+    /* Only bytes outside a character get here with the top bit set. */
     if (c >= 0x80) {
         buf_append(out, SLICE("\xEF\xBF\xBD"));
     } else if (shorts[c]) {
@@ -101,7 +101,7 @@ static void write_escaped(struct buf *out, slice text, size_t end)
     buf_append_char(out, '"');
 }
 
-/* At most 7 bytes: two halves that overlap, or one by one. */
+/* At most 7 bytes: two overlapping halves, or one by one. */
 static bool copy_short(char *to, slice text)
 {
     uint32_t first, last;
@@ -121,16 +121,15 @@ static bool copy_short(char *to, slice text)
 }
 
 /* Copies while it checks, a word at a time, the last one over the one before; false: some byte is
- * not plain, and what was copied is of no use. Most strings are keys and short texts, for which
- * the call of a copying function would cost more than the copy. */
+ * not plain, and the copy is unusable. Most strings are keys and short texts, for which the call of
+ * a copying function would cost more than the copy. */
 static bool copy_unescaped(char *to, slice text)
 {
     if (text.len < sizeof(uint64_t))
         return copy_short(to, text);
     size_t last = text.len - sizeof(uint64_t);
     for (size_t at = 0;; at += sizeof(uint64_t)) {
-        /* The last word overlaps the one before it, so that no byte is left for a loop of its
-         * own. */
+        /* The last word overlaps the one before it, so no byte is left for a separate loop. */
         at = at < last ? at : last;
         uint64_t word = load_word(text.ptr + at);
         if (!is_plain_word(word))
@@ -143,8 +142,8 @@ static bool copy_unescaped(char *to, slice text)
 
 void json_write_str(struct buf *out, slice text)
 {
-    /* Room for the text unescaped: most strings need none, and write_escaped reserves what it needs
-     * by itself. */
+    /* Room for the text unescaped: most strings need no escape, and write_escaped reserves what it
+     * needs itself. */
     char *end = buf_reserve(out, text.len + 2);
     if (!end)
         return;
@@ -165,7 +164,7 @@ slice json_excerpt(slice text, struct arena *arena)
     buf_init(&out, 6 * JSON_EXCERPT_BYTES_MAX + 16);
     json_write_str(&out, printed);
     if (buf_is_ok(&out)) {
-        /* Without the quotes, which json_write_str has put around it. */
+        /* Without the quotes that json_write_str put around it. */
         out.len--;
         if (printed.len < text.len)
             buf_append(&out, SLICE("..."));

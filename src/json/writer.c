@@ -1,7 +1,7 @@
 /*
- * writer: the streaming writer. It only needs to know whether a comma is due: one is after every
- * value and every closed container, none after an opening bracket or a key. Whether brackets match
- * and keys stand in objects is the caller's part.
+ * writer: the streaming writer. It only needs to know whether a comma is due: after every value and
+ * every closed container, but not after an opening bracket or a key. The caller makes sure that
+ * brackets match and that keys are in objects.
  */
 #include "base/clock.h"
 #include "json/json.h"

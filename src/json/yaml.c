@@ -2,8 +2,8 @@
  * yaml: the events of libyaml to a tree; see yaml.h. A container is built in its frame and put into
  * the one around it when it ends, so no step recurses.
  *
- * Aliases share the tree of their anchor, so memory stays small; nodes_max bounds what walks over
- * the result will cost ("billion laughs": ten aliases of ten aliases, nine times over).
+ * Aliases share the tree of their anchor, so memory stays small; nodes_max bounds the cost of walks
+ * over the result ("billion laughs": ten aliases of ten aliases, nine times over).
  */
 #include "json/yaml.h"
 
@@ -18,7 +18,7 @@
 /* Longer strings of digits stay text. */
 enum { ANCHORS_MAX = 100000, NUMBER_BYTES_MAX = 400, KEY_PRINTED_MAX = 60 };
 
-/* A value, how many it stands for, and how deep it nests: 0 for a scalar. */
+/* A value, how many nodes it expands to, and how deep it nests: 0 for a scalar. */
 struct node {
     struct json value;
     size_t nodes, depth;
@@ -91,8 +91,8 @@ static bool is_either(slice text, char one, char other)
     return text.len > 0 && (text.ptr[0] == one || text.ptr[0] == other);
 }
 
-/* [-+]? ( . digits | digits ( . digits? )? ) ( [eE] [-+]? digits )?, as JSON writes it: no plus, no
- * zeros in front, digits on both sides of a point. false: it is none. */
+/* [-+]? ( . digits | digits ( . digits? )? ) ( [eE] [-+]? digits )?, written as JSON: no plus, no
+ * leading zeros, digits on both sides of a point. false: it is not a number. */
 static bool read_decimal(struct arena *arena, slice text, struct json *value)
 {
     slice rest = slice_from(text, is_either(text, '-', '+'));
@@ -117,7 +117,7 @@ static bool read_decimal(struct arena *arena, slice text, struct json *value)
     slice number = arena_printf(arena, "%s%.*s%s%.*s%.*s", text.ptr[0] == '-' ? "-" : "",
                                 SLICE_ARG(whole), has_point ? "." : "", SLICE_ARG(part),
                                 SLICE_ARG(power));
-    /* Without memory null stands in; the caller checks the arena. */
+    /* Out of memory null takes its place; the caller checks the arena. */
     *value = number.ptr ? json_number_parse(number) : json_null;
     return true;
 }
@@ -167,7 +167,7 @@ static int keep_anchor(struct reader *reader, slice name, const struct node *nod
     struct node *anchor = name.ptr ? ARENA_NEW(reader->arena, struct node) : NULL;
     if (!name.ptr)
         return OK;
-    /* A later anchor of the same name replaces the one before (YAML 1.2.2 7.1). */
+    /* A later anchor of the same name replaces the earlier one (YAML 1.2.2 7.1). */
     if (!anchor || map_put(&reader->anchors, name, anchor, NULL) != OK)
         return refuse_yaml_memory(reader);
     *anchor = *node;
@@ -178,7 +178,7 @@ static int keep_anchor(struct reader *reader, slice name, const struct node *nod
 static int put_node(struct reader *reader, const yaml_mark_t *mark, const struct node *node)
 {
     reader->nodes += node->nodes;
-    /* Before it is stored: an alias may be worth millions of nodes, and nest as deep as it may. */
+    /* Before it is stored: an alias may expand to millions of nodes, and nest to any depth. */
     if (reader->nodes > reader->nodes_max)
         return err_set(reader->err, ERR_LIMIT, "not accepted: it stands for more than %zu values",
                        reader->nodes_max);
@@ -287,7 +287,7 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
         code = keep_anchor(reader, frame.anchor, &frame.node);
     if (code != OK)
         return refuse_yaml_memory(reader);
-    reader->nodes -= frame.node.nodes - 1; /* counted when they came */
+    reader->nodes -= frame.node.nodes - 1; /* counted when they were read */
     return put_node(reader, &event->start_mark, &frame.node);
 }
 
@@ -333,7 +333,7 @@ static int read_all(struct reader *reader)
         if (!yaml_parser_parse(&reader->parser, &event))
             return refuse_syntax(reader);
         goes_on = event.type != YAML_STREAM_END_EVENT;
-        /* After take_event: nothing of an event is kept, all texts were copied. */
+        /* After take_event nothing of the event is needed: all texts were copied. */
         int code = take_event(reader, &event);
         yaml_event_delete(&event);
         if (code != OK)
@@ -360,7 +360,7 @@ struct json *yaml_parse(struct arena *arena, slice text, size_t depth_max, size_
     yaml_parser_set_encoding(&reader.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text.ptr, text.len);
     int code = read_all(&reader);
-    /* The tree itself lies in the arena; only its root value is copied. */
+    /* The tree itself is in the arena; only its root value is copied. */
     *root = reader.root;
     yaml_parser_delete(&reader.parser);
     map_deinit(&reader.anchors);

@@ -1,11 +1,11 @@
 /*
  * YAML 1.2 to JSON values, by the core schema: null, booleans, integers, floats, else text. For
- * files that people write; requests and replies are never YAML.
+ * files written by people; requests and replies are never YAML.
  *
- * Refused, with line and column: a second document, keys that are no scalars or stand twice, tags
- * other than !!str, merge keys (<<), numbers that JSON has none for. Aliases are values of their
- * own: what a text stands for is counted with each of them, so that few lines cannot stand for
- * billions, nor nest deeper than a text may.
+ * Refused, with line and column: a second document, keys that are not scalars or are duplicates,
+ * tags other than !!str, merge keys (<<), numbers that JSON does not have. Each alias counts as the
+ * whole value that it repeats, so a few lines cannot expand to billions of values, nor nest deeper
+ * than a text may.
  */
 #ifndef JSON_YAML_H
 #define JSON_YAML_H

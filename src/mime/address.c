@@ -1,6 +1,6 @@
 /*
- * Mailboxes of a message (RFC 5322 3.4), read from what people and APIs write, checked, and written
- * in the one safe form. Comments and groups are not taken: programs disagree about them, and an
+ * Mailboxes of a message (RFC 5322 3.4), read as people and APIs write them, checked, and written
+ * in the one safe form. Comments and groups are not accepted: programs disagree about them, and an
  * address that is read differently is a mail to someone else.
  */
 #include "mime/internal.h"
@@ -15,7 +15,7 @@ static bool is_atom_char(char c)
 /* dot-atom: runs of atom characters with single dots between them. */
 static bool is_dot_atom(slice text, size_t max)
 {
-    /* The dot before the first character makes a leading dot a double one. */
+    /* Starting with a dot makes a leading dot a double one. */
     char before = '.';
     for (size_t i = 0; i < text.len; before = text.ptr[i++])
         if (text.ptr[i] == '.' ? before == '.' : !is_atom_char(text.ptr[i]))
@@ -28,7 +28,7 @@ static bool is_domain(slice text)
     if (!is_dot_atom(text, 255))
         return false;
     for (size_t i = 0; i < text.len; i++)
-        /* Atom characters that no domain name has. */
+        /* Atom characters that are not allowed in a domain name. */
         if (strchr("!#$%&'*+/=?^`{|}~", text.ptr[i]))
             return false;
     return true;
@@ -65,8 +65,7 @@ static enum name_form name_form(slice name)
 
 static void put_quoted(struct mime *mime, slice name, bool with_space)
 {
-    /* Two bytes for each character at worst, and the quotes; name_form sends longer names
-     * elsewhere. */
+    /* At worst two bytes for each character, and the quotes; name_form encodes longer names. */
     char word[2 * 60 + 2];
     size_t len = 0;
     ASSERT(name.len <= 60);
@@ -98,7 +97,7 @@ static void put_name(struct mime *mime, slice name, bool with_space)
 
 /* ---- mailboxes ---- */
 
-/* Where the mailboxes of one field go. */
+/* Collects the mailboxes of one field. */
 struct mailboxes {
     struct mime *mime;
     const char *field, *what;
@@ -113,9 +112,9 @@ static bool is_all_ascii(slice text)
     return true;
 }
 
-/* The address with its domain in ASCII, in room where that is written in another way. What is left
- * of the @ cannot be: a mailbox of such a name is reached by servers of SMTPUTF8 (RFC 6531) only.
- * SLICE_NONE with the error set. */
+/* The address with its domain in ASCII, in room if it had to be converted. The part before the @
+ * cannot be converted: only servers with SMTPUTF8 (RFC 6531) reach such a mailbox. SLICE_NONE with
+ * the error set. */
 static slice address_ascii(const struct mailboxes *list, slice address,
                            char room[MIME_ADDRESS_MAX + 1])
 {
@@ -158,8 +157,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
         mime_fail(mime, "%s: a name is over %d bytes long", list->what, MIME_NAME_MAX);
         return;
     }
-    /* The field's name is written with its first mailbox: a list that turns out empty writes
-     * nothing. */
+    /* The field's name is written with its first mailbox: an empty list writes nothing. */
     bool is_next = *list->count > 0;
     if (is_next) {
         MIME_LIT(mime, ",");
@@ -183,7 +181,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
     mime_put_word(mime, slice_of(word, address.len + 2), true);
 }
 
-/* The text in a quoted string, its backslashes taken out, in room; other text as it is. */
+/* The text of a quoted string with its backslashes removed, in room; other text as it is. */
 static slice unquote_name(slice name, char room[MIME_NAME_MAX + 1])
 {
     if (name.len < 2 || name.len > MIME_NAME_MAX || name.ptr[0] != '"' ||
@@ -203,7 +201,7 @@ static void put_one(struct mailboxes *list, slice text)
 {
     char room[MIME_NAME_MAX + 1];
     ptrdiff_t open = -1;
-    /* The last "<": a quoted name may hold one. */
+    /* The last "<": a quoted name may contain one. */
     for (size_t i = text.len; i-- > 0 && open < 0;)
         if (text.ptr[i] == '<')
             open = (ptrdiff_t)i;

@@ -1,13 +1,13 @@
 /*
- * Bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read,
- * with CRLF line ends and at most 76 columns. A bare CR or LF of the text becomes CRLF: mail
- * programs and relays treat a bare one differently, which is how messages are smuggled into SMTP.
+ * Bodies in quoted-printable and base64 (RFC 2045 6.7, 6.8), written as they are read, with CRLF
+ * line ends and at most 76 columns. A bare CR or LF in the text becomes CRLF: mail programs and
+ * relays treat a bare one differently, which is how SMTP smuggling works.
  */
 #include "base/encode.h"
 #include "base/ascii.h"
 #include "mime/internal.h"
 
-/* Length of the line end at text[i], 0 when there is none: CRLF, a lone LF or a lone CR. */
+/* Length of the line end at text[i], 0 if there is none: CRLF, a lone LF or a lone CR. */
 static size_t line_end(slice text, size_t i)
 {
     if (text.ptr[i] == '\n')
@@ -88,7 +88,7 @@ static void put_text_base64(struct mime *mime, slice text)
         put_base64_line(mime, slice_of(line, len), is_first);
 }
 
-/* The digit in the standard alphabet, 0 when it is none. */
+/* The digit in the standard alphabet, 0 if it is not a digit. */
 static char base64_digit(char c)
 {
     if (ascii_is_alnum(c) || c == '+' || c == '/')
@@ -109,8 +109,7 @@ void mime_put_base64(struct mime *mime, const char *what, slice base64)
          * base64. */
         char digit = base64_digit(c);
         padding += c == '=';
-        /* No digit may follow padding: what follows would be a second text, which readers treat
-         * differently. */
+        /* No digit may follow padding: readers treat such a second text differently. */
         if ((!digit && c != '=') || (digit && padding > 0)) {
             mime_fail(mime, "%s is no base64: wrong character at offset %zu", what, i);
             return;
@@ -126,7 +125,7 @@ void mime_put_base64(struct mime *mime, const char *what, slice base64)
             len = 0;
         }
     }
-    /* Padding may be absent; where there is some it must be complete. */
+    /* Padding may be absent; if present it must be complete. */
     if (digits % 4 == 1 || padding > 2 || (padding > 0 && (digits + padding) % 4 != 0))
         mime_fail(mime, "%s is no base64: its length is wrong", what);
     mime_add(mime, slice_of(line, len));

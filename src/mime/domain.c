@@ -1,8 +1,8 @@
 /*
  * The domain of an address in ASCII (RFC 5890 2.3.2.1, RFC 3492): "müller.example" is
- * "xn--mller-kva.example", which is what DNS and mail servers know.
+ * "xn--mller-kva.example", the form that DNS and mail servers use.
  *
- * This is no whole IDNA: letters are made small where that is a matter of a few ranges, and what
+ * This is not all of IDNA: capital letters are converted where a few ranges suffice, and text that
  * would have to be normalized first (RFC 5891 5.3) is refused, since another spelling would be
  * another domain.
  */
@@ -29,7 +29,7 @@ static bool is_in(uint32_t point, uint32_t first, uint32_t last)
     return point >= first && point <= last;
 }
 
-/* Latin, Greek and Cyrillic; the others of a domain have no case, but for rare ones. */
+/* Latin, Greek and Cyrillic; other letters of domains have no case, except for rare ones. */
 static uint32_t to_lower(uint32_t point)
 {
     bool is_even_upper = is_in(point, 0x100, 0x137) || is_in(point, 0x14A, 0x177) ||
@@ -51,11 +51,12 @@ static uint32_t to_lower(uint32_t point)
     return is_in(point, 0x400, 0x40F) ? point + 0x50 : point == 0x178 ? 0xFF : point;
 }
 
-/* What a label may hold. Not so: marks that join the letter before, symbols, signs without a shape,
- * wide and other forms of letters, private ones, capitals that to_lower does not know. */
+/* What a label may contain. Refused are combining marks, symbols, invisible characters, wide and
+ * other forms of letters, private-use characters, and capitals that to_lower does not know. */
 static bool is_label_point(uint32_t point)
 {
-    /* Of Latin Extended-B only what Vietnamese and Romanian have, of Greek the letters. */
+    /* Only the letters of Vietnamese and Romanian from Latin Extended-B, only letters from
+     * Greek. */
     bool is_odd_latin = is_in(point, 0x180, 0x24F) && point != 0x1A1 && point != 0x1B0 &&
                         point != 0x219 && point != 0x21B;
     bool is_odd_greek = is_in(point, 0x370, 0x38F) || is_in(point, 0x3CF, 0x3FF);

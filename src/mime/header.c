@@ -15,7 +15,7 @@ bool mime_check_text(struct mime *mime, const char *what, const struct json *val
     }
     for (uint32_t i = 0; i < value->count; i++) {
         unsigned char c = (unsigned char)value->as.text[i];
-        /* Bytes from 0x80 on pass here: they are encoded later, never written as they are. */
+        /* Bytes from 0x80 on pass here: they are encoded later, never written unencoded. */
         if ((c >= ' ' && c != 0x7f) || c == '\t')
             continue;
         mime_fail(mime, "%s must not hold %s", what,
@@ -34,14 +34,14 @@ static void begin_field(struct mime *mime, const char *field)
 
 static void fold_line(struct mime *mime)
 {
-    /* The space behind CRLF makes the next line part of this one (RFC 5322 2.2.3). */
+    /* The space after CRLF makes the next line part of this one (RFC 5322 2.2.3). */
     MIME_LIT(mime, "\r\n ");
     mime->column = 1;
 }
 
 void mime_put_word(struct mime *mime, slice word, bool with_space)
 {
-    /* One column is kept for a comma behind the word. */
+    /* One column is kept for a comma after the word. */
     if (with_space && mime->column + 1 + word.len >= MIME_COLUMNS_MAX) {
         fold_line(mime);
     } else if (with_space) {
@@ -83,8 +83,8 @@ void mime_put_encoded(struct mime *mime, slice text, bool with_space)
 
 /* ---- subject ---- */
 
-/* Printable ASCII in words of a sane length with single spaces between them: it can be folded as
- * it is. "=?" would be read as an encoded word. */
+/* Printable ASCII in words of a sane length with single spaces between them: it can be folded
+ * without encoding. "=?" would be read as an encoded word. */
 static bool is_plain_text(slice text)
 {
     size_t word = 0;
@@ -127,8 +127,8 @@ void mime_put_addresses(struct mime *mime, const char *field, const char *what,
 
 /* ---- message ids ---- */
 
-/* RFC 5322 3.6.4, taken widely: visible ASCII without < >, one @ at least. */
-/* 998 columns is all that a line may have (RFC 5322 2.1.1), and an id cannot be folded. */
+/* RFC 5322 3.6.4, read liberally: visible ASCII without < >, at least one @. */
+/* A line may have at most 998 columns (RFC 5322 2.1.1), and an id cannot be folded. */
 static bool is_message_id(slice id)
 {
     if (id.len == 0 || id.len > MIME_ID_MAX || slice_find_char(id, '@') < 0)

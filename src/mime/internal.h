@@ -27,7 +27,7 @@ void mime_fail(struct mime *mime, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void mime_add(struct mime *mime, slice bytes);
 #define MIME_LIT(mime, literal) mime_add((mime), SLICE(literal))
 
-/* ---- header.c ---- each writes whole lines; value may be NULL or null: nothing is written */
+/* ---- header.c ---- each writes whole lines, or nothing if value is NULL or null */
 
 void mime_put_addresses(struct mime *mime, const char *field, const char *what,
                         const struct json *value);
@@ -38,18 +38,18 @@ void mime_put_ids(struct mime *mime, const char *field, const char *what, const 
 void mime_put_word(struct mime *mime, slice word, bool with_space);
 /* Text as RFC 2047 encoded words of at most 75 characters, folded. */
 void mime_put_encoded(struct mime *mime, slice text, bool with_space);
-/* false with the error set: value is no string, or holds control characters. */
+/* false with the error set: value is not a string, or contains control characters. */
 bool mime_check_text(struct mime *mime, const char *what, const struct json *value);
 
 /* ---- domain.c ---- */
 
-/* A domain with letters beyond ASCII as DNS knows it, in room: each such label as "xn--" and
- * punycode. SLICE_NONE: one label is none, or would have to be normalized first. */
+/* A domain with letters beyond ASCII in the form that DNS uses, in room: each such label as "xn--"
+ * and punycode. SLICE_NONE: a label is not valid, or would have to be normalized first. */
 slice mime_domain_ascii(slice domain, char room[MIME_ADDRESS_MAX]);
 
 /* ---- address.c ---- */
 
-/* Writes the mailboxes that value names, with a comma between them; *count goes up. */
+/* Writes the mailboxes in value, separated by commas; *count goes up. */
 void mime_put_mailboxes(struct mime *mime, const char *field, const char *what,
                         const struct json *value, size_t *count);
 

@@ -1,6 +1,6 @@
 /*
  * The shape of a message and its attachments. Every text that goes into a header passes
- * mime_check_text first: a CR or LF in it would add headers, such as Bcc, of an attacker's choice
+ * mime_check_text first: a CR or LF in it would add headers, such as Bcc, that an attacker chooses
  * (header injection).
  */
 #include "mime/mime.h"
@@ -14,7 +14,7 @@
 
 void mime_fail(struct mime *mime, const char *fmt, ...)
 {
-    /* The first error stays: what follows it is a consequence. */
+    /* The first error stays: later ones are consequences of it. */
     if (mime->status != OK)
         return;
     char what[200];
@@ -65,7 +65,7 @@ static void put_media_type(struct mime *mime, const struct json *value)
         type = slice_trim(json_str(value));
         if (type.len > MIME_MEDIA_TYPE_MAX || !is_media_type(type))
             mime_fail(mime, "an attachment's content_type must be like application/pdf");
-        /* A part of these types would be read as a message or parts of its own, with headers that
+        /* A part of one of these types would be read as a message or as parts, with headers that
          * nothing here has checked. */
         if (slice_eq_nocase(slice_first(type, 10), SLICE("multipart/")) ||
             slice_eq_nocase(slice_first(type, 8), SLICE("message/")))
@@ -93,10 +93,10 @@ static void put_plain_name(struct mime *mime, slice name)
 static void put_extended_name(struct mime *mime, slice name)
 {
     enum { ROOM = 50 };
-    size_t used = ROOM + 1; /* of the line; over the room: a new one is due */
+    size_t used = ROOM + 1; /* of the line; over ROOM: a new line is due */
     for (size_t i = 0, segment = 0; i < name.len; i++) {
         unsigned char c = (unsigned char)name.ptr[i];
-        /* The characters that RFC 2231 7 keeps for itself are encoded, too. */
+        /* The characters that RFC 2231 7 reserves are encoded, too. */
         bool is_plain = c < 0x80 && is_token_char((char)c) && c != '*' && c != '\'' && c != '%';
         /* A segment of at most ROOM bytes with its name stays below 76 columns. */
         if (used + 3 > ROOM) {
@@ -122,7 +122,8 @@ static void put_disposition(struct mime *mime, const struct json *value)
             is_ascii = is_ascii && name.ptr[i] >= ' ' && name.ptr[i] <= '~';
         if (name.len > MIME_NAME_MAX)
             mime_fail(mime, "an attachment's name is over %d bytes long", MIME_NAME_MAX);
-        /* Long names go into segments, since a quoted string cannot be folded without spaces. */
+        /* Long names are written in segments, since a quoted string without spaces cannot be
+         * folded. */
         else if (is_ascii && name.len <= 60 && name.len > 0)
             put_plain_name(mime, name);
         else
@@ -154,8 +155,8 @@ struct boundary {
 static struct boundary boundary_of(const char *kind, slice seed)
 {
     struct boundary b;
-    /* Of the content, so that the same message is the same bytes each time it is made: a repeated
-     * step sends what the first one did. Uniqueness is not needed; "=_" keeps it from occurring in
+    /* Made from the content, so that the same message always gives the same bytes: a repeated step
+     * sends exactly what the first one sent. It need not be unique; "=_" keeps it from occurring in
      * a body. */
     int len = snprintf(b.text, sizeof b.text, "=_sluice_%s_%016llx", kind,
                        (unsigned long long)hash_stable(seed.ptr, seed.len));
@@ -215,7 +216,7 @@ static void put_mixed(struct mime *mime, const struct json *body, const struct j
 
 /* ---- the message ---- */
 
-/* NULL when it is absent or null; the error is set when it is of another type. */
+/* NULL if it is absent or null; sets the error if it has another type. */
 static const struct json *message_member(struct mime *mime, const struct json *message,
                                          const char *name, enum json_type type)
 {
@@ -240,7 +241,7 @@ static void put_date(struct mime *mime, const struct json *value)
         mime_fail(mime, "date must be an RFC 3339 time");
         return;
     }
-    /* "Sun, 06 Nov 1994 08:49:37 GMT": as in HTTP but for the day's zero and the zone. */
+    /* "Sun, 06 Nov 1994 08:49:37 GMT": as in HTTP except for the day's zero and the zone. */
     time_format_http(wall_us, text);
     slice day = slice_of(text + 5, 20);
     MIME_LIT(mime, "Date: ");
@@ -274,7 +275,7 @@ int mime_message(const struct json *message, struct arena_text *out, struct err 
     const struct json *body = message_member(&mime, message, "body", JSON_STRING);
     const struct json *html = message_member(&mime, message, "html", JSON_STRING);
     const struct json *attachments = message_member(&mime, message, "attachments", JSON_ARRAY);
-    /* `text` is the other name of `body`, which wins. */
+    /* `text` is another name for `body`, which wins. */
     if (!body)
         body = message_member(&mime, message, "text", JSON_STRING);
     if (attachments && attachments->count > 0)

@@ -1,10 +1,11 @@
 /*
- * An Internet message (RFC 5322, 2045-2047, 2183, 2231) out of a JSON object, for APIs that take a
- * raw mail. Members, all optional, null counts as absent, unknown ones are ignored:
+ * An Internet message (RFC 5322, 2045-2047, 2183, 2231) built from a JSON object, for APIs that
+ * take a raw mail. Members, all optional, null counts as absent, unknown ones are ignored:
  *
  *   from, to, cc, bcc, reply_to   a string "Name <a@b.c>, d@e.f", an object {name, email}, or an
  *                                 array of either
- *                                 (a domain beyond ASCII is written as DNS knows it, xn--...)
+ *                                 (a domain beyond ASCII is written as xn--..., the form that DNS
+ *                                 uses)
  *   subject                       string
  *   date                          RFC 3339 string, becomes Date
  *   message_id, in_reply_to       string, with or without < >
@@ -15,10 +16,10 @@
  *                                 multipart/mixed
  *
  * Lines end in CRLF and have at most 76 columns (an address or id longer than that stays whole, up
- * to 998). Text becomes quoted-printable or base64, what is shorter; line ends in it become CRLF.
- * A control character, CR and LF above all, in anything that goes into a header is an error
+ * to 998). Text becomes quoted-printable or base64, whichever is shorter; line ends in it become
+ * CRLF. A control character, such as CR or LF, in anything that goes into a header is an error
  * (ERR_INVALID), so no header can be injected. Deterministic: no clock, no random boundary; a
- * boundary holds "=_", which neither encoding can produce (RFC 2045 6.7).
+ * boundary contains "=_", which neither encoding can produce (RFC 2045 6.7).
  */
 #ifndef MIME_MIME_H
 #define MIME_MIME_H
