@@ -57,10 +57,12 @@ static enum op_result reply_page(struct api_request *call, unsigned status, slic
     struct json_writer *w = view_begin(request);
     for (uint32_t i = 0; i < reply->count; i++)
         put_member(request, w, &reply->as.members[i]);
+    json_member_open(w, "asked", '{');
     for (size_t i = 0; i < WEB_VIEW_ARGUMENTS_MAX && view->arguments[i].name; i++)
         if (view->arguments[i].from)
             json_member_str(w, view->arguments[i].from,
                             web_query(request, view->arguments[i].from));
+    json_close(w, '}');
     return web_reply_view(request, 200, view->file);
 }
 

@@ -38,8 +38,8 @@ enum web_access {
 /* A page, and each part of it that runs after a wait. */
 typedef enum op_result web_step(struct web_request *request);
 
-/* A page whose data are the reply of an endpoint: its members, `row` more of each object of a list,
- * and what the address gives for the arguments. */
+/* A page whose data are the reply of an endpoint: its members, what `row` adds to each object of a
+ * list, and a member "asked" with what the address has of the arguments. */
 struct web_view {
     const char *file; /* of pages/ */
     const struct api_endpoint *endpoint;
